@@ -1,0 +1,80 @@
+"""The names that launcher, node agent and trainer share. Standard library only; each fact has its one owner here.
+
+`codec` turns the shared records into JSON and back, `records` holds those records,
+`paths` the run directory, `trainer` the trainer's configuration.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, StrEnum
+
+
+class CliExit(IntEnum):
+    """Exit codes of `fsdpctl`."""
+
+    OK = 0
+    FAILED = 1  # the run or the check failed
+    USAGE = 2  # bad usage or configuration
+    BUG = 3  # a bug in fsdpctl; the traceback is in a file whose path was printed
+    UNREACHABLE = 4  # scheduler or host unreachable or refusing
+    BUSY = 5  # the run is alive or locked
+    INTERRUPTED = 130
+
+
+class NodeExit(IntEnum):
+    """Exit codes of the node agent and of the trainer. Any other code means: failed."""
+
+    FINISHED = 0
+    STOPPED = 75  # stopped on request and saved: resume me
+    STOPPED_UNSAVED = 76  # stopped on request without a save: resume from an older checkpoint
+    NODE_FAULT = 77  # this node is at fault: resume elsewhere
+
+
+class State(StrEnum):
+    """States of a run."""
+
+    PLANNED = "PLANNED"
+    QUEUED = "QUEUED"
+    RUNNING = "RUNNING"
+    RESTARTING = "RESTARTING"
+    STOPPED = "STOPPED"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+    LOST = "LOST"
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether processes or a queued job may exist."""
+        return self in (State.QUEUED, State.RUNNING, State.RESTARTING)
+
+
+class StopWord(StrEnum):
+    """Why a stop was asked for: the first word of the stop file."""
+
+    USER = "user"  # fsdpctl stop
+    TIME = "time"  # the time limit is near
+    PREEMPT = "preempt"  # the scheduler wants the nodes back
+    FAULT = "fault"  # another node failed
+    CANCEL = "cancel"  # fsdpctl cancel: end at once, do not save
+
+
+class Env:
+    """Environment variables that ranks and own scripts may read. `docs/own-scripts.md` lists them."""
+
+    RUN_ID = "FSDPCTL_RUN_ID"
+    ATTEMPT = "FSDPCTL_ATTEMPT"
+    NODE_RANK = "FSDPCTL_NODE_RANK"
+    RUN_DIR = "FSDPCTL_RUN_DIR"
+    NODE_DIR = "FSDPCTL_NODE_DIR"  # attempts/<n>/node-<r>, where this node's ranks leave logs and errors
+    CHECKPOINT_DIR = "FSDPCTL_CHECKPOINT_DIR"
+    STOP_FILE = "FSDPCTL_STOP_FILE"
+    OUTCOME_FILE = "FSDPCTL_OUTCOME_FILE"
+    IFNAME = "FSDPCTL_IFNAME"  # the network interface chosen on this node
+    SUBMIT_DIR = "FSDPCTL_SUBMIT_DIR"  # where `fsdpctl submit` was typed
+
+    HOME = "FSDPCTL_HOME"  # of the CLI: the registry of runs
+
+
+SCHEMA = 1
+"""Version of every record that fsdpctl writes; a newer one is read by nobody older."""

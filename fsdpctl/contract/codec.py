@@ -1,0 +1,152 @@
+"""Dataclasses to plain JSON values and back, checked: what travels between machines and versions.
+
+Knows str, int, float, bool, None, enums, Literal, tuple[X, ...], Mapping[str, X], unions and dataclasses. A union of
+dataclasses is told apart by the class name under the key `kind`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import types
+import typing
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class CodecError(ValueError):
+    """A JSON value does not fit its type. The message starts with the key path."""
+
+
+def encode(value: Any) -> Any:
+    """Return `value` as JSON-ready dicts, lists and scalars."""
+    if isinstance(value, Enum):
+        return value.value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {"kind": type(value).__name__, **fields} if getattr(value, "__tagged__", False) else fields
+    if isinstance(value, Mapping):
+        return {str(key): encode(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [encode(item) for item in value]
+    return value
+
+
+def decode(cls: type[T], value: Any, path: str = "") -> T:
+    """Build a `cls` from what `encode` gave. Unknown keys and wrong types raise CodecError."""
+    return typing.cast(T, _decode(cls, value, path))
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write `value` aside, flush it to disk and rename it into place, readable by its owner only."""
+    write_text(path, json.dumps(encode(value), indent=1) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace `path` by `text` so that a reader sees the old or the new, never half; mode 0600."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise
+
+
+def read_json(cls: type[T], path: Path) -> T:
+    """Read what `write_json` wrote. Raises FileNotFoundError, or CodecError naming the file."""
+    try:
+        return decode(cls, json.loads(path.read_text(encoding="utf-8")))
+    except (CodecError, ValueError, RecursionError) as error:
+        raise CodecError(f"{path}: {error}") from None
+
+
+def _decode(hint: Any, value: Any, path: str) -> Any:
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if hint is Any:
+        return value
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        return _decode_dataclass(hint, value, path)
+    if origin in (types.UnionType, typing.Union):
+        return _decode_union(args, value, path)
+    if origin is typing.Literal:
+        if value in args:
+            return value
+        raise CodecError(f"{path}: {value!r} is none of {', '.join(map(repr, args))}")
+    if origin is tuple:
+        _expect(isinstance(value, list | tuple), "a list", value, path)
+        return tuple(_decode(args[0], item, f"{path}[{i}]") for i, item in enumerate(value))
+    if origin in (dict, Mapping):
+        _expect(isinstance(value, dict), "a mapping", value, path)
+        return {key: _decode(args[1], item, _join(path, key)) for key, item in value.items()}
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        try:
+            return hint(value)
+        except ValueError:
+            allowed = ", ".join(str(member.value) for member in hint)
+            raise CodecError(f"{path}: {value!r} is none of {allowed}") from None
+    return _decode_scalar(hint, value, path)
+
+
+def _decode_scalar(hint: Any, value: Any, path: str) -> Any:
+    if hint is float and type(value) is int:
+        return float(value)
+    names = {str: "text", int: "a whole number", float: "a number", bool: "true or false", type(None): "null"}
+    _expect(type(value) is hint, names.get(hint, str(hint)), value, path)
+    return value
+
+
+def _decode_dataclass(cls: type, value: Any, path: str) -> Any:
+    _expect(isinstance(value, dict), "a mapping", value, path)
+    hints = typing.get_type_hints(cls)
+    known = {f.name: f for f in dataclasses.fields(cls)}
+    given = {key: item for key, item in value.items() if not (key == "kind" and "kind" not in known)}
+    if unknown := sorted(set(given) - set(known)):
+        raise CodecError(f"{_join(path, unknown[0])}: unknown key; known are {', '.join(known)}")
+    required = [n for n, f in known.items() if f.default is f.default_factory is dataclasses.MISSING]
+    if missing := [name for name in required if name not in given]:
+        raise CodecError(f"{_join(path, missing[0])}: missing")
+    try:
+        return cls(**{key: _decode(hints[key], item, _join(path, key)) for key, item in given.items()})
+    except CodecError:
+        raise
+    except ValueError as error:
+        raise CodecError(f"{path}: {error}" if path else str(error)) from None
+
+
+def _decode_union(options: tuple[Any, ...], value: Any, path: str) -> Any:
+    if value is None and type(None) in options:
+        return None
+    tagged = [o for o in options if dataclasses.is_dataclass(o)]
+    if tagged and isinstance(value, dict) and "kind" in value:
+        for option in tagged:
+            if option.__name__ == value["kind"]:
+                return _decode(option, value, path)
+        raise CodecError(f"{path}: unknown kind {value['kind']!r}")
+    errors = []
+    for option in options:
+        if option is type(None):
+            continue
+        try:
+            return _decode(option, value, path)
+        except CodecError as error:
+            errors.append(error)
+    raise errors[0] if errors else CodecError(f"{path}: null is not allowed here")
+
+
+def _expect(ok: bool, wanted: str, value: Any, path: str) -> None:
+    if not ok:
+        raise CodecError(f"{path or 'the document'}: wanted {wanted}, got {value!r:.60}")
+
+
+def _join(path: str, key: object) -> str:
+    return f"{path}.{key}" if path else str(key)

@@ -1,0 +1,172 @@
+"""The run directory: who finds what where. Nobody else joins these names."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+DIR_MODE = 0o700
+
+
+@dataclass(frozen=True)
+class NodePaths:
+    """`attempts/<n>/node-<r>/`: written by that node only."""
+
+    root: Path
+
+    @property
+    def agent(self) -> Path:
+        """Who the agent is: AgentIdentity, written once it stands."""
+        return self.root / "agent.json"
+
+    @property
+    def ready(self) -> Path:
+        """The node check passed; the head's names the endpoint: NodeReady."""
+        return self.root / "ready.json"
+
+    @property
+    def heartbeat(self) -> Path:
+        return self.root / "heartbeat"
+
+    @property
+    def end(self) -> Path:
+        """How the node ended: NodeEnd, the agent's last word."""
+        return self.root / "end.json"
+
+    @property
+    def agent_log(self) -> Path:
+        return self.root / "agent.log"
+
+    @property
+    def torchrun_log(self) -> Path:
+        return self.root / "torchrun.log"
+
+    def rank_log(self, rank: int) -> Path:
+        """Both streams of one global rank, in the order they were written."""
+        return self.root / f"rank-{rank}.log"
+
+    def rank_error(self, rank: int) -> Path:
+        """RankError: the exception that ended the rank."""
+        return self.root / f"error-{rank}.json"
+
+    def rank_logs(self) -> dict[int, Path]:
+        """Global rank -> log, for the ranks that have written."""
+        return {int(path.stem.removeprefix("rank-")): path for path in sorted(self.root.glob("rank-*.log"))}
+
+
+@dataclass(frozen=True)
+class AttemptPaths:
+    """`attempts/<n>/`."""
+
+    root: Path
+
+    @property
+    def number(self) -> int:
+        return int(self.root.name)
+
+    @property
+    def stop(self) -> Path:
+        """Anyone may create it: a StopWord, then free text."""
+        return self.root / "stop"
+
+    @property
+    def outcome(self) -> Path:
+        """Outcome, written by rank 0."""
+        return self.root / "outcome.json"
+
+    def node(self, node_rank: int) -> NodePaths:
+        return NodePaths(self.root / f"node-{node_rank}")
+
+    def nodes(self) -> list[NodePaths]:
+        """The nodes that have left anything, by node rank."""
+        found = [p for p in self.root.glob("node-*") if p.name.removeprefix("node-").isdigit()]
+        return [NodePaths(p) for p in sorted(found, key=lambda p: int(p.name.removeprefix("node-")))]
+
+
+@dataclass(frozen=True)
+class RunPaths:
+    """`runs/<run_id>/`."""
+
+    root: Path
+
+    @property
+    def record(self) -> Path:
+        """RunRecord: written only by the submitting side, under `lock`."""
+        return self.root / "run.json"
+
+    @property
+    def lock(self) -> Path:
+        return self.root / "lock"
+
+    @property
+    def plan(self) -> Path:
+        """LaunchPlan of the newest submission."""
+        return self.root / "plan.json"
+
+    @property
+    def job(self) -> Path:
+        return self.root / "job.yaml"
+
+    @property
+    def profile(self) -> Path:
+        return self.root / "profile.yaml"
+
+    @property
+    def trainer_config(self) -> Path:
+        return self.root / "trainer.json"
+
+    @property
+    def secrets(self) -> Path:
+        """Values of `pass_env`, mode 0600; never printed."""
+        return self.root / "secrets.json"
+
+    @property
+    def code(self) -> Path:
+        """The snapshot that ranks run."""
+        return self.root / "code"
+
+    @property
+    def supervisor(self) -> Path:
+        """AgentIdentity of the supervisor, for runs that have one."""
+        return self.root / "supervisor.json"
+
+    @property
+    def supervisor_log(self) -> Path:
+        return self.root / "supervisor.log"
+
+    @property
+    def metrics(self) -> Path:
+        return self.root / "metrics.jsonl"
+
+    @property
+    def tensorboard(self) -> Path:
+        return self.root / "tensorboard"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.root / "checkpoints"
+
+    @property
+    def attempts_root(self) -> Path:
+        return self.root / "attempts"
+
+    def attempt(self, number: int) -> AttemptPaths:
+        return AttemptPaths(self.attempts_root / str(number))
+
+    def attempts(self) -> list[AttemptPaths]:
+        """All attempts so far, the oldest first."""
+        try:
+            names = [name for name in os.listdir(self.attempts_root) if name.isdigit()]
+        except FileNotFoundError:
+            return []
+        return [self.attempt(int(name)) for name in sorted(names, key=int)]
+
+
+CHECKPOINT_PREFIX = "step-"
+CHECKPOINT_MANIFEST = "manifest.json"
+
+
+def checkpoint_name(step: int) -> str:
+    """Directory name of the checkpoint taken after `step` optimizer steps."""
+    return f"{CHECKPOINT_PREFIX}{step:08d}"

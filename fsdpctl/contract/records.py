@@ -1,0 +1,60 @@
+"""Small records that cross process borders through the run directory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class ProcessIdentity:
+    """One process, for as long as machines live: a pid means nothing without its start time and the boot."""
+
+    host: str
+    pid: int
+    start_ticks: int  # field 22 of /proc/PID/stat
+    boot_id: str
+    started: float  # seconds since the epoch
+
+
+@dataclass(frozen=True)
+class NodeReady:
+    """The node check passed on this node. The head's also says where the others shall meet it."""
+
+    hostname: str
+    interface: str | None = None
+    address: str | None = None  # head only
+    port: int | None = None  # head only
+
+
+@dataclass(frozen=True)
+class NodeEnd:
+    """How one node's part of an attempt ended."""
+
+    code: int  # NodeExit, or the code of torchrun
+    reason: str
+    failed_rank: int | None = None
+    time: float = 0.0
+
+
+@dataclass(frozen=True)
+class RankError:
+    """The exception that ended a rank; `time` orders the first failure before its victims."""
+
+    rank: int
+    node_rank: int
+    time: float
+    message: str
+    traceback: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What rank 0 says at the end of an attempt."""
+
+    status: Literal["finished", "stopped", "failed"]
+    step: int
+    checkpoint: str | None = None  # directory name under checkpoints/, when one was saved
+    reason: str = ""
+    summary: Mapping[str, float] = field(default_factory=dict)  # held_out_loss, unigram_entropy, tokens_per_s, ...

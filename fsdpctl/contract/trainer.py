@@ -1,0 +1,208 @@
+"""The bundled trainer's configuration: the `trainer:` part of a job, and `trainer.json` in a run directory.
+
+Plain dataclasses, so that the submitting laptop needs no torch and a node needs no pydantic.
+Sizes: B sequences, T tokens a sequence, V vocabulary, D model width, L layers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Strategy = Literal["HYBRID_SHARD", "FULL_SHARD", "NO_SHARD"]
+Precision = Literal["auto", "fp32", "bf16"]
+Schedule = Literal["cosine", "linear", "constant"]
+
+_STRICT = {"extra": "forbid", "strict": True}  # read by pydantic when a job is loaded, by nobody else
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """A Llama-style decoder: RMSNorm, rotary positions, grouped-query attention, SwiGLU, no biases."""
+
+    __pydantic_config__ = _STRICT
+
+    vocab_size: int  # V, padded to a multiple of 128 by whoever writes the job
+    d_model: int  # D
+    layers: int  # L
+    heads: int
+    kv_heads: int
+    head_dim: int
+    ffn: int  # width of the SwiGLU
+    seq_len: int  # T
+    tie_embeddings: bool = False
+    rope_theta: float = 10_000.0
+    norm_eps: float = 1e-5
+    dropout: float = 0.0
+    init_std: float = 0.02
+
+    def __post_init__(self) -> None:
+        for name in ("vocab_size", "d_model", "layers", "heads", "kv_heads", "head_dim", "ffn", "seq_len"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.heads % self.kv_heads:
+            raise ValueError(f"heads ({self.heads}) must be a multiple of kv_heads ({self.kv_heads})")
+        if self.head_dim % 2:
+            raise ValueError(f"head_dim must be even for rotary positions, got {self.head_dim}")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout must lie in [0, 1), got {self.dropout}")
+
+    @property
+    def num_parameters(self) -> int:
+        """V*D (twice if untied) + L*(attention + SwiGLU + two norms) + the last norm."""
+        attention = self.d_model * self.head_dim * (2 * self.heads + 2 * self.kv_heads)
+        block = attention + 3 * self.d_model * self.ffn + 2 * self.d_model
+        embeddings = self.vocab_size * self.d_model * (1 if self.tie_embeddings else 2)
+        return embeddings + self.layers * block + self.d_model
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """Where the tokens come from."""
+
+    __pydantic_config__ = _STRICT
+
+    source: str = "builtin"  # `builtin`: the Python standard library's sources as bytes; else a directory
+    val_fraction: float = 0.02  # of documents, chosen by hash
+
+    def __post_init__(self) -> None:
+        if not 0 < self.val_fraction < 1:
+            raise ValueError(f"val_fraction must lie between 0 and 1, got {self.val_fraction}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeshConfig:
+    """How parameters lie over ranks. HYBRID_SHARD shards within a node and replicates across nodes."""
+
+    __pydantic_config__ = _STRICT
+
+    strategy: Strategy = "HYBRID_SHARD"
+    replicate: int | None = None  # None: from the strategy and the world
+    shard: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("replicate", "shard"):
+            if (size := getattr(self, name)) is not None and size < 1:
+                raise ValueError(f"{name} must be at least 1, got {size}")
+
+
+def resolve_mesh(mesh: MeshConfig, nodes: int, procs_per_node: int) -> tuple[int, int]:
+    """Return (replicate, shard) for a world of nodes x procs_per_node ranks.
+
+    HYBRID_SHARD means what PyTorch means by it: shard within a node, over the fast links, and replicate
+    across nodes. Raises ValueError when the sizes do not multiply to the world size.
+    """
+    world = nodes * procs_per_node
+    default = {
+        "HYBRID_SHARD": (nodes, procs_per_node),
+        "FULL_SHARD": (1, world),
+        "NO_SHARD": (world, 1),
+    }[mesh.strategy]
+    if mesh.replicate is None and mesh.shard is None:
+        return default
+    replicate = mesh.replicate if mesh.replicate is not None else world // (mesh.shard or 1)
+    shard = mesh.shard if mesh.shard is not None else world // replicate
+    if replicate * shard != world:
+        raise ValueError(
+            f"replicate {replicate} x shard {shard} = {replicate * shard}, but the world has {world} ranks "
+            f"({nodes} nodes x {procs_per_node})"
+        )
+    if mesh.strategy == "FULL_SHARD" and replicate != 1:
+        raise ValueError(f"FULL_SHARD replicates nothing, but replicate is {replicate}; use HYBRID_SHARD")
+    if mesh.strategy == "NO_SHARD" and shard != 1:
+        raise ValueError(f"NO_SHARD shards nothing, but shard is {shard}; use HYBRID_SHARD")
+    return replicate, shard
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchConfig:
+    """The global batch is constant, whatever the number of ranks: it decides the result, they the speed."""
+
+    __pydantic_config__ = _STRICT
+
+    sequences: int  # global batch of one optimizer step
+    micro_batch: int  # sequences that one rank takes at a time; at most
+
+    def __post_init__(self) -> None:
+        if self.sequences < 1 or self.micro_batch < 1:
+            raise ValueError("sequences and micro_batch must be at least 1")
+
+
+def split_batch(batch: BatchConfig, world: int) -> tuple[int, int]:
+    """Return (micro_batch, accumulation steps): sequences = world * micro_batch * accumulation.
+
+    The micro-batch is the largest divisor of a rank's share that does not exceed `batch.micro_batch`.
+    Raises ValueError when the global batch does not divide over the world.
+    """
+    if batch.sequences % world:
+        raise ValueError(f"a global batch of {batch.sequences} sequences does not divide over {world} ranks")
+    share = batch.sequences // world
+    micro = next(m for m in range(min(batch.micro_batch, share), 0, -1) if share % m == 0)
+    return micro, share // micro
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimConfig:
+    """AdamW with decoupled weight decay on matrices only; the learning rate is a pure function of the step."""
+
+    __pydantic_config__ = _STRICT
+
+    lr: float
+    beta1: float = 0.9
+    beta2: float = 0.95
+    eps: float = 1e-8
+    weight_decay: float = 0.1
+    clip_norm: float = 1.0
+    schedule: Schedule = "cosine"
+    warmup_steps: int = 0
+    min_lr_ratio: float = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointConfig:
+    """When to save and how many to keep. The newest valid one and the one resumed from are never pruned."""
+
+    __pydantic_config__ = _STRICT
+
+    every_steps: int
+    keep: int = 3
+
+    def __post_init__(self) -> None:
+        if self.every_steps < 1 or self.keep < 1:
+            raise ValueError("every_steps and keep must be at least 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvalConfig:
+    """Held-out loss: at the end, and every `every_steps` steps where that is set."""
+
+    __pydantic_config__ = _STRICT
+
+    sequences: int = 64
+    every_steps: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainerConfig:
+    """Everything that decides what is trained."""
+
+    __pydantic_config__ = _STRICT
+
+    model: ModelConfig
+    batch: BatchConfig
+    optim: OptimConfig
+    checkpoint: CheckpointConfig
+    steps: int
+    data: DataConfig = field(default_factory=DataConfig)
+    mesh: MeshConfig = field(default_factory=MeshConfig)
+    eval: EvalConfig = field(default_factory=EvalConfig)
+    precision: Precision = "auto"  # bf16 compute over fp32 weights on GPUs, fp32 on CPUs
+    compile: bool | None = None  # None: on GPUs
+    seed: int = 1234
+    log_every: int = 10  # steps between lines in the log; metrics.jsonl has every step
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise ValueError(f"steps must be at least 1, got {self.steps}")
+        if self.log_every < 1:
+            raise ValueError(f"log_every must be at least 1, got {self.log_every}")
