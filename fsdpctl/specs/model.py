@@ -1,0 +1,243 @@
+"""ClusterProfile and JobSpec: frozen, strict, unknown keys refused. The comment at a key is its documentation."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from fsdpctl.contract.trainer import TrainerConfig
+from fsdpctl.specs.types import Count, Duration, EnvMap, EnvName, Name, Port, Text, Word
+
+
+class Spec(BaseModel):
+    """Base of everything that is read from a user's file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
+
+
+# --- cluster profiles ------------------------------------------------------------------------------------------------
+
+
+class Node(Spec):
+    """One machine. Several nodes may share an address when their ssh ports differ."""
+
+    id: Name
+    """How messages and logs call this node."""
+    address: Word
+    """Host name or IP address that the other nodes can reach."""
+    port: Port = 22
+    """Port of its sshd."""
+    gpus: Annotated[int, Field(ge=0, le=64)] | None = None
+    """Number of GPUs; unset: `gpus_per_node`."""
+    labels: dict[Name, Text] = {}
+    """Free notes, shown by `profiles show`."""
+    env: EnvMap = {}
+    """Environment of this node's ranks only."""
+
+
+class Network(Spec):
+    """How ranks talk to each other."""
+
+    interface: Word = "auto"
+    """Network interface for rendezvous, gloo and NCCL bootstrap; `auto`: the one that routes to the head."""
+    ib_hcas: tuple[Word, ...] = ()
+    """InfiniBand adapters (NCCL_IB_HCA), like `mlx5_0` or `mlx5_0:1`."""
+    ib_gid_index: Annotated[int, Field(ge=0, le=255)] | None = None
+    """GID index for RoCE (NCCL_IB_GID_INDEX)."""
+    socket_family: Literal["AF_INET", "AF_INET6"] | None = None
+    """Address family of NCCL's bootstrap (NCCL_SOCKET_FAMILY)."""
+    nccl: EnvMap = {}
+    """Further NCCL_* variables, as NCCL spells them."""
+
+    @model_validator(mode="after")
+    def _only_nccl(self) -> Network:
+        for name in self.nccl:
+            if not name.startswith("NCCL_"):
+                raise ValueError(
+                    f"nccl takes NCCL_* variables, got {name}; other variables belong under `env`"
+                )
+        return self
+
+
+class PortRange(Spec):
+    """Ports that the head may open for the rendezvous; probed on the head itself."""
+
+    first: Port = 24_000
+    last: Port = 24_999
+
+    @model_validator(mode="after")
+    def _ordered(self) -> PortRange:
+        if self.first > self.last:
+            raise ValueError(f"first ({self.first}) must not exceed last ({self.last})")
+        if self.first < 1024:
+            raise ValueError(f"ports below 1024 need root, got first: {self.first}")
+        return self
+
+
+class LocalBackend(Spec):
+    """Every node is a process group on this machine."""
+
+    kind: Literal["local"] = "local"
+
+
+class SshBackend(Spec):
+    """Hosts without a scheduler. User, key, jump hosts come from your ssh configuration."""
+
+    kind: Literal["ssh"]
+    user: Word | None = None
+    """Login name; unset: what ssh would use."""
+    shared_filesystem: bool = True
+    """Whether `runs_root` is the same directory on every node."""
+    connect_timeout: Duration = 10
+
+
+class SlurmBackend(Spec):
+    """A Slurm partition. Each key is the sbatch option of the same name; values are checked, then passed on."""
+
+    kind: Literal["slurm"]
+    partition: Word | None = None
+    account: Word | None = None
+    qos: Word | None = None
+    constraint: Word | None = None
+    reservation: Word | None = None
+    exclude: Word | None = None
+    nodelist: Word | None = None
+    dependency: Word | None = None
+    gres: Word | None = None
+    """GPUs as a generic resource, like `gpu:h100:8`; unset: `--gpus-per-node` from `gpus_per_node`."""
+    mem: Word | None = None
+    cpus_per_task: Count | None = None
+    exclusive: bool = False
+    max_requeues: Annotated[int, Field(ge=0, le=10_000)] = 100
+    """How often one submit may come back after preemption or the time limit."""
+    extra: tuple[Annotated[str, AfterValidator(lambda value: _check_sbatch_option(value))], ...] = ()
+    """Further sbatch options, one string each, like `--mail-type=END`."""
+
+
+def _check_sbatch_option(value: str) -> str:
+    if not value.startswith("--") or any(ord(c) < 32 or ord(c) == 127 for c in value):
+        raise ValueError("an extra sbatch option is one line that starts with --, like --mail-type=END")
+    return value
+
+
+def _expand_kind(value: Any) -> Any:
+    return {"kind": value} if isinstance(value, str) else value
+
+
+Backend = Annotated[
+    Annotated[LocalBackend | SshBackend | SlurmBackend, Field(discriminator="kind")],
+    BeforeValidator(_expand_kind),
+]
+
+
+class ClusterProfile(Spec):
+    """One cluster: its nodes, its network, and how to start something on it."""
+
+    name: Name
+    backend: Backend = LocalBackend()
+    """`local`, `ssh` or `slurm`, or a mapping with `kind` and the backend's own keys."""
+    nodes: tuple[Node, ...] = ()
+    """The machines of an ssh cluster, the head first. Slurm allocates its own; local needs none."""
+    spares: tuple[Node, ...] = ()
+    """Machines that may replace a failed one."""
+    gpus_per_node: Annotated[int, Field(ge=0, le=64)] | None = None
+    """GPUs of each node; unset on local: those that this machine has, divided over the nodes."""
+    procs_per_node: Count | None = None
+    """Ranks per node; unset: one per GPU, or 2 without GPUs."""
+    network: Network = Network()
+    master_address: Word | None = None
+    """The head's address as the other nodes see it; unset: the head's address on `network.interface`."""
+    ports: PortRange = PortRange()
+    rendezvous: Literal["static", "c10d"] = "static"
+    """static: node ranks and the port are ours. c10d: torchrun elects."""
+    join_timeout: Duration = 180
+    """How long nodes wait for each other at the start of an attempt."""
+    peer_timeout: Duration = 15
+    """A node whose heartbeat is older than this counts as lost."""
+    allow_loopback: bool = False
+    """Whether a run of several nodes may meet on 127.0.0.1: only true where all nodes are one machine."""
+    runs_root: Word | None = None
+    """Directory of the run directories; unset: `$FSDPCTL_HOME/runs`."""
+    workdir: Word | None = None
+    """Directory in which ranks start; unset: the run's code snapshot."""
+    python: Word = "python3"
+    """Interpreter on the nodes."""
+    venv: Word | None = None
+    """Virtual environment on the nodes; its bin/python replaces `python`."""
+    setup: tuple[Text, ...] = ()
+    """Shell lines before the agent starts on a node, like `module load cuda/13`."""
+    env: EnvMap = {}
+    """Environment of all ranks."""
+    pass_env: tuple[EnvName, ...] = ()
+    """Secrets by name: taken from the submitting shell, kept in a file of mode 0600, never printed."""
+
+    @model_validator(mode="after")
+    def _nodes_fit(self) -> ClusterProfile:
+        everyone = (*self.nodes, *self.spares)
+        for what, values in (
+            ("id", [node.id for node in everyone]),
+            ("address:port", [f"{node.address}:{node.port}" for node in everyone]),
+        ):
+            if repeated := sorted({value for value in values if values.count(value) > 1}):
+                raise ValueError(f"two nodes have the same {what}: {', '.join(repeated)}")
+        if isinstance(self.backend, SshBackend) and not self.nodes:
+            raise ValueError("an ssh profile lists its machines under `nodes`")
+        return self
+
+
+# --- jobs ------------------------------------------------------------------------------------------------------------
+
+
+class Entrypoint(Spec):
+    """What each rank runs: a module or a script, not both."""
+
+    module: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$")] | None = (
+        None
+    )
+    """A Python module of your project; `train` is the bundled trainer."""
+    script: Word | None = None
+    """A Python file, relative to the directory where you submit."""
+
+    @model_validator(mode="after")
+    def _one(self) -> Entrypoint:
+        if (self.module is None) == (self.script is None):
+            raise ValueError("give either `module` or `script`")
+        return self
+
+    @property
+    def is_bundled_trainer(self) -> bool:
+        return self.module == "train"
+
+
+class JobSpec(Spec):
+    """One training job, for any cluster."""
+
+    name: Name
+    entrypoint: Entrypoint = Entrypoint(module="train")
+    nodes: Annotated[int, Field(ge=1, le=1024)] = 1
+    procs_per_node: Count | None = None
+    """Ranks per node; unset: what the profile says."""
+    args: tuple[Text, ...] = ()
+    """Arguments of your own entrypoint, passed on byte for byte."""
+    env: EnvMap = {}
+    time_limit: Duration | None = None
+    """Wall time of one attempt; the run is asked to save and leave `grace` before it."""
+    grace: Duration = 60
+    """From "save and leave" to the end by force."""
+    restarts: Annotated[int, Field(ge=0, le=1000)] = 0
+    """How often the run may come back by itself after a failure."""
+    trainer: TrainerConfig | None = None
+    """Configuration of the bundled trainer."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> JobSpec:
+        if self.entrypoint.is_bundled_trainer and self.trainer is None:
+            raise ValueError("the bundled trainer needs a `trainer` section")
+        if self.entrypoint.is_bundled_trainer and self.args:
+            raise ValueError("the bundled trainer takes no `args`; its settings live under `trainer`")
+        if not self.entrypoint.is_bundled_trainer and self.trainer is not None:
+            raise ValueError("`trainer` configures the bundled trainer, but the entrypoint is your own")
+        if self.time_limit is not None and self.time_limit <= self.grace:
+            raise ValueError(f"time_limit ({self.time_limit}s) must exceed grace ({self.grace}s)")
+        return self

@@ -1,0 +1,96 @@
+"""Checked scalars of profiles and jobs. Whatever reaches a script, an argv or an environment passed through here."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+_CLOCK = re.compile(r"(?:(\d+)-)?(\d+):(\d\d):(\d\d)")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_OURS = re.compile(r"FSDPCTL_.*|TORCHELASTIC_.*|(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)|MASTER_(ADDR|PORT)")
+
+
+def check_name(value: str) -> str:
+    """Names become files, scheduler comments and host-side arguments: an allow-list, not a quoting rule."""
+    if not NAME.fullmatch(value):
+        raise ValueError(
+            "a name has 1 to 64 letters, digits, '.', '_' or '-' and starts with a letter or digit"
+        )
+    return value
+
+
+def check_text(value: str) -> str:
+    """Free text without control characters, so that one value stays one line wherever it lands."""
+    if found := _CONTROL.search(value):
+        raise ValueError(f"the control character U+{ord(found[0]):04X} is not allowed")
+    return value
+
+
+def check_word(value: str) -> str:
+    """Text for a place where a leading dash would read as an option (host names, paths)."""
+    check_text(value)
+    if not value or value.startswith("-") or value != value.strip():
+        raise ValueError("must not be empty, start with '-' or have blanks around it")
+    return value
+
+
+def check_env_name(value: str) -> str:
+    if not _ENV_NAME.fullmatch(value):
+        raise ValueError(
+            "an environment variable has letters, digits and '_' and does not start with a digit"
+        )
+    if _OURS.fullmatch(value):
+        raise ValueError("this variable is set by fsdpctl or torchrun and cannot be given")
+    return value
+
+
+def check_env_value(value: str) -> str:
+    """Environment travels as a file, so newlines are fine; NUL cannot exist in an environment."""
+    if "\0" in value:
+        raise ValueError("an environment value cannot hold a NUL")
+    return value
+
+
+def parse_duration(value: object) -> int:
+    """Read `90s`, `30m`, `1h30m`, `2d`, `1:30:00` or `2-00:00:00` as seconds. A bare number has no unit: refused."""
+    if isinstance(value, str) and value:
+        if (found := _DURATION.fullmatch(value)) and any(found.groups()):
+            days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+            return _positive(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+        if found := _CLOCK.fullmatch(value):
+            days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+            return _positive(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+    raise ValueError("a duration is written like 90s, 30m, 1h30m, 2d, 1:30:00 or 2-00:00:00")
+
+
+def format_duration(seconds: int) -> str:
+    """The shortest form that `parse_duration` reads back."""
+    parts = [
+        (seconds // 86400, "d"),
+        (seconds // 3600 % 24, "h"),
+        (seconds // 60 % 60, "m"),
+        (seconds % 60, "s"),
+    ]
+    return "".join(f"{count}{unit}" for count, unit in parts if count) or "0s"
+
+
+def _positive(seconds: int) -> int:
+    if seconds < 1:
+        raise ValueError("a duration must be at least one second")
+    return seconds
+
+
+Name = Annotated[str, AfterValidator(check_name)]
+Text = Annotated[str, AfterValidator(check_text)]
+Word = Annotated[str, AfterValidator(check_word)]
+EnvName = Annotated[str, AfterValidator(check_env_name)]
+EnvValue = Annotated[str, AfterValidator(check_env_value)]
+EnvMap = dict[EnvName, EnvValue]
+Duration = Annotated[int, BeforeValidator(parse_duration), PlainSerializer(format_duration, return_type=str)]
+Count = Annotated[int, Field(ge=1, le=100_000)]
+Port = Annotated[int, Field(ge=1, le=65_535)]
