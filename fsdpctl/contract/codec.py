@@ -126,7 +126,7 @@ def _decode_dataclass(cls: type, value: Any, path: str) -> Any:
 def _decode_union(options: tuple[Any, ...], value: Any, path: str) -> Any:
     if value is None and type(None) in options:
         return None
-    tagged = [o for o in options if dataclasses.is_dataclass(o)]
+    tagged = [o for o in options if isinstance(o, type) and dataclasses.is_dataclass(o)]
     if tagged and isinstance(value, dict) and "kind" in value:
         for option in tagged:
             if option.__name__ == value["kind"]:
