@@ -57,6 +57,4 @@ class Outcome:
     step: int
     checkpoint: str | None = None  # directory name under checkpoints/, when one was saved
     reason: str = ""
-    summary: Mapping[str, float] = field(
-        default_factory=dict
-    )  # held_out_loss, unigram_entropy, tokens_per_s, ...
+    summary: Mapping[str, float] = field(default_factory=dict)  # held_out_loss, unigram_entropy, tokens_per_s, ...

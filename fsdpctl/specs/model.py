@@ -54,9 +54,7 @@ class Network(Spec):
     def _only_nccl(self) -> Network:
         for name in self.nccl:
             if not name.startswith("NCCL_"):
-                raise ValueError(
-                    f"nccl takes NCCL_* variables, got {name}; other variables belong under `env`"
-                )
+                raise ValueError(f"nccl takes NCCL_* variables, got {name}; other variables belong under `env`")
         return self
 
 
@@ -192,9 +190,7 @@ class ClusterProfile(Spec):
 class Entrypoint(Spec):
     """What each rank runs: a module or a script, not both."""
 
-    module: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$")] | None = (
-        None
-    )
+    module: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$")] | None = None
     """A Python module of your project; `train` is the bundled trainer."""
     script: Word | None = None
     """A Python file, relative to the directory where you submit."""

@@ -18,9 +18,7 @@ _OURS = re.compile(r"FSDPCTL_.*|TORCHELASTIC_.*|(LOCAL_|GROUP_|ROLE_)?(RANK|WORL
 def check_name(value: str) -> str:
     """Names become files, scheduler comments and host-side arguments: an allow-list, not a quoting rule."""
     if not NAME.fullmatch(value):
-        raise ValueError(
-            "a name has 1 to 64 letters, digits, '.', '_' or '-' and starts with a letter or digit"
-        )
+        raise ValueError("a name has 1 to 64 letters, digits, '.', '_' or '-' and starts with a letter or digit")
     return value
 
 
@@ -41,9 +39,7 @@ def check_word(value: str) -> str:
 
 def check_env_name(value: str) -> str:
     if not _ENV_NAME.fullmatch(value):
-        raise ValueError(
-            "an environment variable has letters, digits and '_' and does not start with a digit"
-        )
+        raise ValueError("an environment variable has letters, digits and '_' and does not start with a digit")
     if _OURS.fullmatch(value):
         raise ValueError("this variable is set by fsdpctl or torchrun and cannot be given")
     return value

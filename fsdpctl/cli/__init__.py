@@ -1,0 +1,1 @@
+"""Words to calls: the only place with Typer and Rich."""

@@ -1,0 +1,62 @@
+"""The Typer app and the one error boundary.
+
+Command modules import only the standard library and Typer at module level: `fsdpctl --help` is measured by a test.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from fsdpctl import __version__
+from fsdpctl.cli import jobs, profiles
+from fsdpctl.cli.output import say
+from fsdpctl.contract import CliExit
+from fsdpctl.errors import FsdpctlError
+
+app = typer.Typer(
+    name="fsdpctl",
+    help="Launch, watch, stop and resume multi-node PyTorch FSDP runs: locally, through Slurm or over SSH.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(jobs.app, name="jobs")
+app.add_typer(profiles.app, name="profiles")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"fsdpctl {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line: expected failures end as one message and a fixed exit code, never as a traceback."""
+    try:
+        app()
+    except FsdpctlError as error:
+        say(f"error: {error.message}")
+        if error.hint:
+            say(f"hint: {error.hint}")
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(CliExit.INTERRUPTED)
+    except Exception as error:
+        from fsdpctl.cli.crash import write_report
+
+        say(f"error: a bug in fsdpctl: {type(error).__name__}: {error}")
+        say(f"hint: the traceback is in {write_report()}; please report it")
+        sys.exit(CliExit.BUG)
