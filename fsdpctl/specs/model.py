@@ -13,7 +13,7 @@ from fsdpctl.specs.types import Count, Duration, EnvMap, EnvName, Name, Port, Te
 class Spec(BaseModel):
     """Base of everything that is read from a user's file."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 # --- cluster profiles ------------------------------------------------------------------------------------------------
@@ -90,6 +90,15 @@ class SshBackend(Spec):
     connect_timeout: Duration = 10
 
 
+def _check_sbatch_option(value: str) -> str:
+    if not value.startswith("--") or any(ord(c) < 32 or ord(c) == 127 for c in value):
+        raise ValueError("an extra sbatch option is one line that starts with --, like --mail-type=END")
+    return value
+
+
+SbatchOption = Annotated[str, AfterValidator(_check_sbatch_option)]
+
+
 class SlurmBackend(Spec):
     """A Slurm partition. Each key is the sbatch option of the same name; values are checked, then passed on."""
 
@@ -109,14 +118,9 @@ class SlurmBackend(Spec):
     exclusive: bool = False
     max_requeues: Annotated[int, Field(ge=0, le=10_000)] = 100
     """How often one submit may come back after preemption or the time limit."""
-    extra: tuple[Annotated[str, AfterValidator(lambda value: _check_sbatch_option(value))], ...] = ()
+    # Not strict about list and tuple: behind `_expand_kind` pydantic sees Python values, no longer JSON.
+    extra: Annotated[tuple[SbatchOption, ...], Field(strict=False)] = ()
     """Further sbatch options, one string each, like `--mail-type=END`."""
-
-
-def _check_sbatch_option(value: str) -> str:
-    if not value.startswith("--") or any(ord(c) < 32 or ord(c) == 127 for c in value):
-        raise ValueError("an extra sbatch option is one line that starts with --, like --mail-type=END")
-    return value
 
 
 def _expand_kind(value: Any) -> Any:

@@ -1,0 +1,68 @@
+"""Profiles and jobs by name, path or text. All problems of a file come as one SpecError."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+from fsdpctl.errors import UsageError
+from fsdpctl.specs.model import ClusterProfile, JobSpec
+from fsdpctl.specs.override import apply_overrides
+from fsdpctl.specs.problems import Place, fail
+from fsdpctl.specs.search import find_job, find_profile
+from fsdpctl.specs.validate import validate
+from fsdpctl.specs.yaml_tree import parse_yaml
+
+MAX_BYTES = 1_000_000
+
+
+def load_job(name_or_path: str, overrides: Sequence[str] = ()) -> JobSpec:
+    """Find, read and check a job, with `--set` overrides applied before the check."""
+    path = find_job(name_or_path)
+    return parse_job(_read_text(path, "job"), str(path), overrides)
+
+
+def load_profile(name_or_path: str) -> ClusterProfile:
+    """Find, read and check a cluster profile."""
+    path = find_profile(name_or_path)
+    return parse_profile(_read_text(path, "profile"), str(path))
+
+
+def parse_job(text: str, source: str, overrides: Sequence[str] = ()) -> JobSpec:
+    """Check a job given as YAML; `source` is what messages call it."""
+    document = parse_yaml(text, source, f"job {source}")
+    apply_overrides(document, overrides)
+    return validate(document, JobSpec)
+
+
+def parse_profile(text: str, source: str) -> ClusterProfile:
+    """Check a cluster profile given as YAML; `source` is what messages call it."""
+    return validate(parse_yaml(text, source, f"profile {source}"), ClusterProfile)
+
+
+def _read_text(path: Path, what: str) -> str:
+    subject = f"{what} {path}"
+    data = _read_bytes(path, what)
+    if data.startswith(b"\xef\xbb\xbf"):
+        fail(subject, Place(1, str(path)), "starts with a byte order mark; save it as UTF-8 without BOM")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        fail(subject, Place(line, str(path)), f"byte 0x{data[error.start]:02X} is not UTF-8; save the file as UTF-8")
+
+
+def _read_bytes(path: Path, what: str) -> bytes:
+    try:
+        # Not blocking, and looked at before it is read: a pipe would wait for ever, a device may have no end.
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise UsageError(f"{path}: not a file; a {what} is one YAML file")
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot read this {what}: {error.strerror}") from None
+    if len(data) > MAX_BYTES:
+        raise UsageError(f"{path}: larger than {MAX_BYTES:,} bytes; a {what} is a few lines")
+    return data

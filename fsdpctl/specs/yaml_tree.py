@@ -1,0 +1,173 @@
+"""Strict YAML: text to a plain tree in which every key knows its line.
+
+A subset on purpose: no anchors, no tags, no repeated keys, one document, and the scalars of YAML 1.2's core schema
+in decimal only. PyYAML reads `10:00:00` as 36000, `no` as False, `017` as 15 and `1e-4` as text.
+The parser's events are read one by one with a stack of our own, so that neither depth nor size can hurt.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import yaml
+
+from fsdpctl.specs.problems import KeyPath, Place, Problem, fail, shorten
+
+MAX_DEPTH = 50
+MAX_DIGITS = 18  # what fits 64 bits; int() takes quadratic time
+
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # only its parser is used; C where the wheel has it
+
+_NULL = {"", "~", "null", "Null", "NULL"}
+_BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_INT = re.compile(r"[-+]?(0|[1-9][0-9]*)")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+# YAML takes U+0085, U+2028 and U+2029 as line ends, which no editor does: their lines would be counted wrongly.
+_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]|\r(?!\n)")
+_TAB_INDENT = re.compile(r"^ *\t", re.MULTILINE)
+
+
+@dataclass
+class Document:
+    """A tree of dicts, lists and scalars, where each part of it was written, and what was wrong on the way."""
+
+    what: str  # like "job jobs/llm.yaml": the subject of messages
+    tree: Any = None
+    places: dict[KeyPath, Place] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+    def place(self, path: KeyPath) -> Place:
+        """The place of `path`, or of the nearest thing around it that was written."""
+        while path and path not in self.places:
+            path = path[:-1]
+        return self.places[path]
+
+
+def parse_yaml(text: str, source: str, what: str) -> Document:
+    """Read one YAML document. Raises SpecError for what cannot be read; repeated keys stay in `problems`."""
+    _check_characters(text, source, what)
+    builder = _Builder(source, what)
+    try:
+        for event in yaml.parse(text, Loader=_Loader):
+            builder.take(event)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        reason = ", ".join(part for part in (error.context, error.problem) if part)
+        fail(what, Place(mark.line + 1 if mark else 1, source), f"not valid YAML: {shorten(reason, 120)}")
+    return builder.document
+
+
+def read_scalar(text: str) -> str | int | float | bool | None:
+    """Read an unquoted scalar. Raises ValueError for a number that is out of range."""
+    if text in _NULL:
+        return None
+    if text in _BOOL:
+        return _BOOL[text]
+    if _INT.fullmatch(text):
+        if len(text) > MAX_DIGITS:
+            raise ValueError(f"the number {shorten(text)} is too long")
+        return int(text)
+    if _FLOAT.fullmatch(text):
+        if not math.isfinite(number := float(text)):
+            raise ValueError(f"the number {shorten(text)} is too large")
+        return number
+    return text
+
+
+def _check_characters(text: str, source: str, what: str) -> None:
+    for pattern, problem in ((_FORBIDDEN, "the character U+{:04X} is not allowed"), (_TAB_INDENT, _TAB_PROBLEM)):
+        if found := pattern.search(text):
+            line = text.count("\n", 0, found.start()) + 1
+            fail(what, Place(line, source), problem.format(ord(found[0][-1])))
+
+
+_TAB_PROBLEM = "indented with a tab; YAML is indented with spaces"
+
+
+@dataclass
+class _Open:
+    """A mapping or list whose end has not come yet."""
+
+    value: dict[str, Any] | list[Any]
+    path: KeyPath
+    key: str | None = None  # of a mapping: the key that waits for its value
+
+
+class _Builder:
+    def __init__(self, source: str, what: str) -> None:
+        self.source = source
+        self.document = Document(what)
+        self.stack: list[_Open] = []
+        self.num_documents = 0
+
+    def take(self, event: Any) -> None:
+        place = Place(event.start_mark.line + 1, self.source)
+        match event:
+            case yaml.DocumentStartEvent():
+                self.num_documents += 1
+                if self.num_documents > 1:
+                    self.fail(place, "a second document starts here; one file holds one document")
+                self.document.places[()] = place
+            case yaml.NodeEvent():
+                self.take_node(event, place)
+            case yaml.CollectionEndEvent():
+                self.stack.pop()
+
+    def take_node(self, event: Any, place: Place) -> None:
+        if event.anchor is not None:
+            self.fail(place, "anchors (&) and aliases (*) are not allowed; write the value out, or quote the text")
+        if event.tag is not None:
+            self.fail(place, f"the tag {shorten(event.tag)} is not allowed; quote the text if it is not a tag")
+        if isinstance(event, yaml.ScalarEvent):
+            if self.waits_for_key():
+                self.take_key(event.value, place)
+            else:
+                self.put(self.scalar(event, place), place)
+            return
+        if self.waits_for_key():
+            self.fail(place, "a key must be plain text, not a mapping or list")
+        if len(self.stack) >= MAX_DEPTH:
+            self.fail(place, f"nested more than {MAX_DEPTH} deep")
+        value: dict[str, Any] | list[Any] = {} if isinstance(event, yaml.MappingStartEvent) else []
+        self.stack.append(_Open(value, self.put(value, place)))
+
+    def waits_for_key(self) -> bool:
+        return bool(self.stack) and isinstance(self.stack[-1].value, dict) and self.stack[-1].key is None
+
+    def take_key(self, key: str, place: Place) -> None:
+        mapping = self.stack[-1]
+        path = (*mapping.path, key)
+        if key in mapping.value:
+            text = f"given twice, first on line {self.document.places[path].line}; keep one of them"
+            self.document.problems.append(Problem(place, path, text))
+        mapping.key = key
+        self.document.places[path] = place
+
+    def put(self, value: Any, place: Place) -> KeyPath:
+        """Hang a value where it belongs and return its path."""
+        if not self.stack:
+            self.document.tree, self.document.places[()] = value, place
+            return ()
+        top = self.stack[-1]
+        if isinstance(top.value, list):
+            path: KeyPath = (*top.path, len(top.value))
+            top.value.append(value)
+            self.document.places[path] = place
+            return path
+        assert top.key is not None
+        path, top.value[top.key], top.key = (*top.path, top.key), value, None
+        return path
+
+    def scalar(self, event: Any, place: Place) -> Any:
+        if not event.implicit[0]:  # quoted: text as it stands
+            return event.value
+        try:
+            return read_scalar(event.value)
+        except ValueError as error:
+            self.fail(place, str(error))
+
+    def fail(self, place: Place, text: str) -> NoReturn:
+        fail(self.document.what, place, text, self.stack[-1].path if self.stack else ())
