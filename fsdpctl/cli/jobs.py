@@ -1,7 +1,47 @@
-"""`fsdpctl jobs`."""
+"""`fsdpctl jobs`: what there is to submit, and whether it is well formed."""
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
-app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
+from fsdpctl.cli.spec_files import check_all, plural, print_list, print_spec
+
+app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="List, show and check jobs.")
+
+
+@app.command()
+def ls(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """List the jobs that `submit` knows by name."""
+    from fsdpctl.specs.search import job_dirs, list_files
+
+    print_list(list_files(job_dirs()), _summarize, json=json)
+
+
+@app.command()
+def show(
+    name: Annotated[str, typer.Argument(help="Name or file of a job.")],
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Print a job with all defaults filled in."""
+    from fsdpctl.specs.load import load_job
+
+    print_spec(load_job(name), json=json)
+
+
+@app.command()
+def check(names: Annotated[list[str], typer.Argument(help="Names or files of jobs.")]) -> None:
+    """Check jobs and list every problem; exit 2 where there is one."""
+    check_all(names, _summarize)
+
+
+def _summarize(name: str) -> str:
+    from fsdpctl.specs.load import load_job
+
+    job = load_job(name)
+    if job.trainer:
+        what = f"{plural(job.trainer.model.num_parameters, 'parameter')}, {plural(job.trainer.steps, 'step')}"
+    else:
+        what = job.entrypoint.script or f"module {job.entrypoint.module}"
+    return f"{plural(job.nodes, 'node')}, {what}"

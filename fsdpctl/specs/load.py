@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import stat
 from collections.abc import Sequence
@@ -10,10 +11,10 @@ from pathlib import Path
 from fsdpctl.errors import UsageError
 from fsdpctl.specs.model import ClusterProfile, JobSpec
 from fsdpctl.specs.override import apply_overrides
-from fsdpctl.specs.problems import Place, fail
+from fsdpctl.specs.problems import Place, fail, one_line
 from fsdpctl.specs.search import find_job, find_profile
 from fsdpctl.specs.validate import validate
-from fsdpctl.specs.yaml_tree import parse_yaml
+from fsdpctl.specs.yaml_tree import parse_mapping
 
 MAX_BYTES = 1_000_000
 
@@ -21,48 +22,53 @@ MAX_BYTES = 1_000_000
 def load_job(name_or_path: str, overrides: Sequence[str] = ()) -> JobSpec:
     """Find, read and check a job, with `--set` overrides applied before the check."""
     path = find_job(name_or_path)
-    return parse_job(_read_text(path, "job"), str(path), overrides)
+    return parse_job(_read_text(path, "job"), one_line(str(path)), overrides)
 
 
 def load_profile(name_or_path: str) -> ClusterProfile:
     """Find, read and check a cluster profile."""
     path = find_profile(name_or_path)
-    return parse_profile(_read_text(path, "profile"), str(path))
+    return parse_profile(_read_text(path, "profile"), one_line(str(path)))
 
 
 def parse_job(text: str, source: str, overrides: Sequence[str] = ()) -> JobSpec:
     """Check a job given as YAML; `source` is what messages call it."""
-    document = parse_yaml(text, source, f"job {source}")
+    document = parse_mapping(text, source, f"job {source}")
     apply_overrides(document, overrides)
     return validate(document, JobSpec)
 
 
 def parse_profile(text: str, source: str) -> ClusterProfile:
     """Check a cluster profile given as YAML; `source` is what messages call it."""
-    return validate(parse_yaml(text, source, f"profile {source}"), ClusterProfile)
+    return validate(parse_mapping(text, source, f"profile {source}"), ClusterProfile)
 
 
 def _read_text(path: Path, what: str) -> str:
-    subject = f"{what} {path}"
+    source = one_line(str(path))
+    subject, start = f"{what} {source}", Place(source, 1)
     data = _read_bytes(path, what)
-    if data.startswith(b"\xef\xbb\xbf"):
-        fail(subject, Place(1, str(path)), "starts with a byte order mark; save it as UTF-8 without BOM")
+    if data.startswith(codecs.BOM_UTF8):
+        fail(subject, start, "starts with a byte order mark; save the file as UTF-8 without one")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        fail(subject, Place(line, str(path)), f"byte 0x{data[error.start]:02X} is not UTF-8; save the file as UTF-8")
+        fail(subject, start.at(line), f"byte 0x{data[error.start]:02X} is not UTF-8; save the file as UTF-8")
 
 
 def _read_bytes(path: Path, what: str) -> bytes:
     try:
-        # Not blocking, and looked at before it is read: a pipe would wait for ever, a device may have no end.
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+        with open(path, "rb", opener=_open_nonblocking) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise UsageError(f"{path}: not a file; a {what} is one YAML file")
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise UsageError(f"{path}: cannot read this {what}: {error.strerror}") from None
     if len(data) > MAX_BYTES:
-        raise UsageError(f"{path}: larger than {MAX_BYTES:,} bytes; a {what} is a few lines")
+        raise UsageError(f"{path}: larger than {MAX_BYTES:,} bytes; a {what} is a few lines of YAML")
     return data
+
+
+def _open_nonblocking(path: str, flags: int) -> int:
+    """Open without waiting for the other end of a pipe."""
+    return os.open(path, flags | os.O_NONBLOCK)

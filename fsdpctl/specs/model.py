@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from fsdpctl.contract import BUNDLED_TRAINER
 from fsdpctl.contract.trainer import TrainerConfig
-from fsdpctl.specs.types import Count, Duration, EnvMap, EnvName, Name, Port, Text, Word
+from fsdpctl.specs.types import Count, Duration, EnvMap, EnvName, Host, Module, Name, Port, Text, Word, format_duration
 
 
 class Spec(BaseModel):
@@ -24,7 +26,7 @@ class Node(Spec):
 
     id: Name
     """How messages and logs call this node."""
-    address: Word
+    address: Host
     """Host name or IP address that the other nodes can reach."""
     port: Port = 22
     """Port of its sshd."""
@@ -148,7 +150,7 @@ class ClusterProfile(Spec):
     procs_per_node: Count | None = None
     """Ranks per node; unset: one per GPU, or 2 without GPUs."""
     network: Network = Network()
-    master_address: Word | None = None
+    master_address: Host | None = None
     """The head's address as the other nodes see it; unset: the head's address on `network.interface`."""
     ports: PortRange = PortRange()
     rendezvous: Literal["static", "c10d"] = "static"
@@ -163,8 +165,8 @@ class ClusterProfile(Spec):
     """Directory of the run directories; unset: `$FSDPCTL_HOME/runs`."""
     workdir: Word | None = None
     """Directory in which ranks start; unset: the run's code snapshot."""
-    python: Word = "python3"
-    """Interpreter on the nodes."""
+    python: Word | None = None
+    """Interpreter on the nodes; unset: the one that runs fsdpctl (local), `python3` (elsewhere)."""
     venv: Word | None = None
     """Virtual environment on the nodes; its bin/python replaces `python`."""
     setup: tuple[Text, ...] = ()
@@ -181,8 +183,8 @@ class ClusterProfile(Spec):
             ("id", [node.id for node in everyone]),
             ("address:port", [f"{node.address}:{node.port}" for node in everyone]),
         ):
-            if repeated := sorted({value for value in values if values.count(value) > 1}):
-                raise ValueError(f"two nodes have the same {what}: {', '.join(repeated)}")
+            if repeated := [value for value, count in Counter(values).items() if count > 1]:
+                raise ValueError(f"two nodes have the same {what}: {', '.join(repeated[:5])}")
         if isinstance(self.backend, SshBackend) and not self.nodes:
             raise ValueError("an ssh profile lists its machines under `nodes`")
         return self
@@ -194,7 +196,7 @@ class ClusterProfile(Spec):
 class Entrypoint(Spec):
     """What each rank runs: a module or a script, not both."""
 
-    module: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$")] | None = None
+    module: Module | None = None
     """A Python module of your project; `train` is the bundled trainer."""
     script: Word | None = None
     """A Python file, relative to the directory where you submit."""
@@ -207,14 +209,14 @@ class Entrypoint(Spec):
 
     @property
     def is_bundled_trainer(self) -> bool:
-        return self.module == "train"
+        return self.module == BUNDLED_TRAINER
 
 
 class JobSpec(Spec):
     """One training job, for any cluster."""
 
     name: Name
-    entrypoint: Entrypoint = Entrypoint(module="train")
+    entrypoint: Entrypoint = Entrypoint(module=BUNDLED_TRAINER)
     nodes: Annotated[int, Field(ge=1, le=1024)] = 1
     procs_per_node: Count | None = None
     """Ranks per node; unset: what the profile says."""
@@ -239,5 +241,6 @@ class JobSpec(Spec):
         if not self.entrypoint.is_bundled_trainer and self.trainer is not None:
             raise ValueError("`trainer` configures the bundled trainer, but the entrypoint is your own")
         if self.time_limit is not None and self.time_limit <= self.grace:
-            raise ValueError(f"time_limit ({self.time_limit}s) must exceed grace ({self.grace}s)")
+            limit, grace = format_duration(self.time_limit), format_duration(self.grace)
+            raise ValueError(f"time_limit ({limit}) must exceed grace ({grace})")
         return self

@@ -10,17 +10,21 @@ from typing import NoReturn
 
 from fsdpctl.errors import UsageError
 
-MAX_SHOWN = 20
+MAX_SHOWN = 50
 
 KeyPath = tuple[str | int, ...]
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Place:
     """A line of a file, or something typed that has no lines, like a `--set` option."""
 
-    line: int | None
     source: str
+    line: int | None = None
+
+    def at(self, line: int) -> Place:
+        """Another line of the same file; what has no lines is one place."""
+        return self if self.line is None else Place(self.source, line)
 
     def __str__(self) -> str:
         return self.source if self.line is None else f"{self.source}:{self.line}"
@@ -39,13 +43,13 @@ class Problem:
 class SpecError(UsageError):
     """The problems of one profile or job, all at once."""
 
-    def __init__(self, what: str, problems: Sequence[Problem], hint: str | None = None) -> None:
+    def __init__(self, what: str, problems: Sequence[Problem], num_more: int = 0) -> None:
         by_line = sorted(problems, key=lambda problem: problem.place.line or 0)
         lines = [str(problem) for problem in by_line[:MAX_SHOWN]]
-        if len(problems) > MAX_SHOWN:
-            lines.append(f"... and {len(problems) - MAX_SHOWN} more")
-        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-        super().__init__("\n".join([f"{what} has {count}", *lines]), hint=hint)
+        count = len(problems) + num_more
+        if count > len(lines):
+            lines.append(f"... and {count - len(lines)} more")
+        super().__init__("\n".join([f"{what} has {count} {'problem' if count == 1 else 'problems'}", *lines]))
 
 
 def fail(what: str, place: Place, text: str, path: KeyPath = ()) -> NoReturn:
@@ -71,18 +75,25 @@ def show(value: object) -> str:
         case list():
             return "a list"
         case str():
-            return json.dumps(shorten(value))
+            return f'"{shorten(value)}"'
         case _:
             return shorten(json.dumps(value))
 
 
 def shorten(text: str, limit: int = 40) -> str:
-    """Cut long text, so that one value cannot fill a screen."""
-    return text if len(text) <= limit else f"{text[:limit]}..."
+    """Cut long text, so that one value cannot fill a screen, and keep it on one line."""
+    return one_line(text if len(text) <= limit else f"{text[:limit]}...")
+
+
+def one_line(text: str) -> str:
+    """Write line ends and what else cannot be printed as escapes."""
+    return text if text.isprintable() else json.dumps(text)[1:-1]
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return `; did you mean X?`, or nothing when no known word is near."""
-    # A long word is near to nothing, and comparing it would take long.
-    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6) if len(word) <= 64 else []
-    return f"; did you mean {near[0]}?" if near else ""
+    if len(word) > 64:  # near to nothing, and slow to compare
+        return ""
+    by_lower = {other.lower(): other for other in known}
+    near = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
+    return f"; did you mean {by_lower[near[0]]}?" if near else ""

@@ -38,10 +38,17 @@ def list_files(folders: Iterable[Path]) -> dict[str, Path]:
     """Name -> file of everything that a name can mean; a name in an earlier folder hides a later one."""
     found: dict[str, Path] = {}
     for folder in folders:
-        for path in sorted(folder.glob("*")) if folder.is_dir() else []:
+        for path in map(folder.joinpath, _listdir(folder)):
             if path.suffix in SUFFIXES and NAME.fullmatch(path.stem):
                 found.setdefault(path.stem, path)
     return dict(sorted(found.items()))
+
+
+def _listdir(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:  # most users have only some of the folders
+        return []
 
 
 def _find(what: str, word: str, folders: list[Path]) -> Path:
@@ -62,4 +69,5 @@ def _find(what: str, word: str, folders: list[Path]) -> Path:
 
 
 def _config_home() -> Path:
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "fsdpctl"
+    # Not Path.home(): it raises for a user without a home, as containers have them.
+    return Path(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"), "fsdpctl")  # noqa: PTH111

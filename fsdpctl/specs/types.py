@@ -9,8 +9,11 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
-_CLOCK = re.compile(r"(?:(\d+)-)?(\d+):(\d\d):(\d\d)")
+_MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
+_HOST = re.compile(r"[A-Za-z0-9_:][A-Za-z0-9_.:%-]{0,252}")
+_N = "([0-9]{1,9})"
+_DURATION = re.compile(f"(?:{_N}d)?(?:{_N}h)?(?:{_N}m)?(?:{_N}s)?")
+_CLOCK = re.compile(f"(?:{_N}-)?{_N}:([0-5][0-9]):([0-5][0-9])")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _OURS = re.compile(r"FSDPCTL_.*|TORCHELASTIC_.*|(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)|MASTER_(ADDR|PORT)")
 
@@ -34,6 +37,18 @@ def check_word(value: str) -> str:
     check_text(value)
     if not value or value.startswith("-") or value != value.strip():
         raise ValueError("must not be empty, start with '-' or have blanks around it")
+    return value
+
+
+def check_host(value: str) -> str:
+    if not _HOST.fullmatch(value):
+        raise ValueError("a host is a name or an IP address: letters, digits, '.', '_', '-', ':' and '%'")
+    return value
+
+
+def check_module(value: str) -> str:
+    if not _MODULE.fullmatch(value):
+        raise ValueError("a module is written as in an import, like train or mypackage.train")
     return value
 
 
@@ -84,6 +99,8 @@ def _positive(seconds: int) -> int:
 Name = Annotated[str, AfterValidator(check_name)]
 Text = Annotated[str, AfterValidator(check_text)]
 Word = Annotated[str, AfterValidator(check_word)]
+Host = Annotated[str, AfterValidator(check_host)]
+Module = Annotated[str, AfterValidator(check_module)]
 EnvName = Annotated[str, AfterValidator(check_env_name)]
 EnvValue = Annotated[str, AfterValidator(check_env_value)]
 EnvMap = dict[EnvName, EnvValue]

@@ -10,28 +10,26 @@ from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
-from fsdpctl.specs.problems import MAX_SHOWN, KeyPath, Problem, SpecError, did_you_mean, fail, show
+from fsdpctl.specs.problems import MAX_SHOWN, KeyPath, Problem, SpecError, did_you_mean, show
 from fsdpctl.specs.yaml_tree import Document
 
 M = TypeVar("M", bound=BaseModel)
 
-_PLAIN = {
-    "missing": "missing; this key is required",
-    "int_type": "must be a whole number",
-    "float_type": "must be a number",
+_MAPPING = "must be a mapping of keys to values"
+_WORDS = {
     "bool_type": "must be true or false",
+    "dataclass_type": _MAPPING,
+    "dict_type": _MAPPING,
+    "float_type": "must be a number",
+    "greater_than_equal": "must be at least {ge}",
+    "int_type": "must be a whole number",
+    "less_than_equal": "must be at most {le}",
+    "model_attributes_type": _MAPPING,
+    "model_type": _MAPPING,
     "string_type": "must be text",
     "tuple_type": "must be a list",
-    "dict_type": "must be a mapping of keys to values",
-    "model_type": "must be a mapping of keys to values",
-    "model_attributes_type": "must be a mapping of keys to values",
-    "dataclass_type": "must be a mapping of keys to values",
-    "greater_than_equal": "must be at least {ge}",
-    "less_than_equal": "must be at most {le}",
-    "literal_error": "must be {expected}",
-    "union_tag_invalid": "kind must be one of {expected_tags}",
-    "union_tag_not_found": "needs the key kind",
     "value_error": "{error}",
 }
 _UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
@@ -39,44 +37,43 @@ _UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
 
 def validate(document: Document, model: type[M]) -> M:
     """Build a `model` from a document. Raises SpecError with all problems of the document."""
-    if document.tree is None:
-        fail(document.what, document.place(()), "empty; a mapping of keys to values is wanted")
-    if not isinstance(document.tree, dict):
-        fail(document.what, document.place(()), f"must be a mapping of keys to values, got {show(document.tree)}")
     problems = list(document.problems)
     try:
-        # JSON mode, because python mode is strict about tuples and wants dataclasses where we have mappings.
+        # JSON mode, because strict Python mode wants tuples and dataclasses where we have lists and dicts.
         spec = model.model_validate_json(json.dumps(document.tree), strict=True)
     except ValidationError as error:
         found = error.errors(include_url=False)
-        # Nobody reads a thousand problems, and each suggestion costs time.
-        problems += [_problem(document, model, item) for item in found[: MAX_SHOWN * 5]]
+        problems += [_problem(document, model, item) for item in found[:MAX_SHOWN]]  # a suggestion takes its time
+        raise SpecError(document.what, problems, num_more=len(found[MAX_SHOWN:])) from None
     if problems:
         raise SpecError(document.what, problems)
     return spec
 
 
-def _problem(document: Document, model: type[BaseModel], item: Any) -> Problem:
+def _problem(document: Document, model: type[BaseModel], item: ErrorDetails) -> Problem:
     path = _tree_path(document.tree, item["loc"], item["type"])
-    place = document.place(path)
     if item["type"] in _UNKNOWN_KEY:
         known = _keys_at(model, item["loc"][:-1])
-        return Problem(place, path, f"unknown key{did_you_mean(str(path[-1]), known)}; known keys: {', '.join(known)}")
-    context = item.get("ctx", {})
-    text = _PLAIN.get(item["type"], item["msg"].replace("Input should", "must")).format(**context)
-    if item["type"] == "missing":
-        return Problem(place, path, text)
-    if item["type"] == "string_type" and isinstance(item["input"], int | float | bool):
-        text += f'; in quotes it is: "{show(item["input"])}"'
-    if item["type"] in ("literal_error", "union_tag_invalid"):
-        allowed = re.findall(r"'([^']*)'", context.get("expected") or context["expected_tags"])
-        given = str(context.get("tag", item["input"]))
-        return Problem(
-            place, path, f"must be one of {', '.join(allowed)}, got {show(given)}{did_you_mean(given, allowed)}"
-        )
-    if isinstance(item["input"], dict):
-        return Problem(place, path, text)
-    return Problem(place, path, f"{text}, got {show(item['input'])}")
+        text = f"unknown key{did_you_mean(str(path[-1]), known) or ';'} known keys: {', '.join(known)}"
+    else:
+        text = _describe(item["type"], item["input"], item.get("ctx", {}), item["msg"])
+    return Problem(document.place(path), path, text)
+
+
+def _describe(kind: str, given: Any, context: dict[str, Any], message: str) -> str:
+    match kind:
+        case "missing":
+            return "missing; this key is required"
+        case "union_tag_not_found":
+            return "the key kind is missing; it says which keys may stand here"
+        case "literal_error" | "union_tag_invalid":
+            given = context.get("tag", given)
+            allowed = re.findall("'([^']*)'", context.get("expected_tags") or context["expected"])
+            return f"must be one of {', '.join(allowed)}, got {show(given)}{did_you_mean(str(given), allowed)}"
+        case "string_type" if isinstance(given, int | float):
+            return f'must be text, got {show(given)}; write "{show(given)}" in quotes to make it text'
+    text = _WORDS[kind].format(**context) if kind in _WORDS else message
+    return text if isinstance(given, dict) and kind == "value_error" else f"{text}, got {show(given)}"
 
 
 def _tree_path(tree: Any, loc: tuple[str | int, ...], kind: str) -> KeyPath:

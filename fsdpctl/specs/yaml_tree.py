@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import yaml
 
-from fsdpctl.specs.problems import KeyPath, Place, Problem, fail, shorten
+from fsdpctl.specs.problems import KeyPath, Place, Problem, fail, shorten, show
 
 MAX_DEPTH = 50
 MAX_DIGITS = 18  # what fits 64 bits; int() takes quadratic time
@@ -46,18 +46,28 @@ class Document:
         return self.places[path]
 
 
-def parse_yaml(text: str, source: str, what: str) -> Document:
+def parse_yaml(text: str, start: Place, what: str) -> Document:
     """Read one YAML document. Raises SpecError for what cannot be read; repeated keys stay in `problems`."""
-    _check_characters(text, source, what)
-    builder = _Builder(source, what)
+    _check_characters(text, start, what)
+    builder = _Builder(start, what)
     try:
         for event in yaml.parse(text, Loader=_Loader):
             builder.take(event)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         reason = ", ".join(part for part in (error.context, error.problem) if part)
-        fail(what, Place(mark.line + 1 if mark else 1, source), f"not valid YAML: {shorten(reason, 120)}")
+        fail(what, start.at(mark.line + 1 if mark else 1), f"not valid YAML: {shorten(reason, 120)}")
     return builder.document
+
+
+def parse_mapping(text: str, source: str, what: str) -> Document:
+    """Read a file that must hold a mapping. Raises SpecError as `parse_yaml` does."""
+    document = parse_yaml(text, Place(source, 1), what)
+    if document.tree is None:
+        fail(what, document.place(()), "empty; a mapping of keys to values is wanted")
+    if not isinstance(document.tree, dict):
+        fail(what, document.place(()), f"must be a mapping of keys to values, got {show(document.tree)}")
+    return document
 
 
 def read_scalar(text: str) -> str | int | float | bool | None:
@@ -77,14 +87,14 @@ def read_scalar(text: str) -> str | int | float | bool | None:
     return text
 
 
-def _check_characters(text: str, source: str, what: str) -> None:
-    for pattern, problem in ((_FORBIDDEN, "the character U+{:04X} is not allowed"), (_TAB_INDENT, _TAB_PROBLEM)):
-        if found := pattern.search(text):
-            line = text.count("\n", 0, found.start()) + 1
-            fail(what, Place(line, source), problem.format(ord(found[0][-1])))
-
-
-_TAB_PROBLEM = "indented with a tab; YAML is indented with spaces"
+def _check_characters(text: str, start: Place, what: str) -> None:
+    if found := _FORBIDDEN.search(text):
+        problem = f"the character U+{ord(found[0]):04X} is not allowed; this must be plain text"
+    elif found := _TAB_INDENT.search(text):
+        problem = "indented with a tab; YAML is indented with spaces"
+    else:
+        return
+    fail(what, start.at(text.count("\n", 0, found.start()) + 1), problem)
 
 
 @dataclass
@@ -97,20 +107,19 @@ class _Open:
 
 
 class _Builder:
-    def __init__(self, source: str, what: str) -> None:
-        self.source = source
-        self.document = Document(what)
+    def __init__(self, start: Place, what: str) -> None:
+        self.start = start
+        self.document = Document(what, places={(): start})
         self.stack: list[_Open] = []
         self.num_documents = 0
 
     def take(self, event: Any) -> None:
-        place = Place(event.start_mark.line + 1, self.source)
+        place = self.start.at(event.start_mark.line + 1)
         match event:
             case yaml.DocumentStartEvent():
                 self.num_documents += 1
                 if self.num_documents > 1:
                     self.fail(place, "a second document starts here; one file holds one document")
-                self.document.places[()] = place
             case yaml.NodeEvent():
                 self.take_node(event, place)
             case yaml.CollectionEndEvent():
@@ -141,7 +150,8 @@ class _Builder:
         mapping = self.stack[-1]
         path = (*mapping.path, key)
         if key in mapping.value:
-            text = f"given twice, first on line {self.document.places[path].line}; keep one of them"
+            first = self.document.places[path].line
+            text = f"given twice{f', first on line {first}' if first else ''}; keep one of them"
             self.document.problems.append(Problem(place, path, text))
         mapping.key = key
         self.document.places[path] = place
@@ -149,7 +159,8 @@ class _Builder:
     def put(self, value: Any, place: Place) -> KeyPath:
         """Hang a value where it belongs and return its path."""
         if not self.stack:
-            self.document.tree, self.document.places[()] = value, place
+            self.document.tree = value
+            self.document.places[()] = place
             return ()
         top = self.stack[-1]
         if isinstance(top.value, list):
@@ -158,7 +169,9 @@ class _Builder:
             self.document.places[path] = place
             return path
         assert top.key is not None
-        path, top.value[top.key], top.key = (*top.path, top.key), value, None
+        path = (*top.path, top.key)
+        top.value[top.key] = value
+        top.key = None
         return path
 
     def scalar(self, event: Any, place: Place) -> Any:

@@ -1,0 +1,55 @@
+"""What `jobs` and `profiles` do alike: list files, print one in full, check some."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fsdpctl.cli.output import emit, emit_json, emit_table
+from fsdpctl.errors import UsageError
+
+if TYPE_CHECKING:
+    from fsdpctl.specs.model import Spec
+
+
+def print_list(files: Mapping[str, Path], summarize: Callable[[str], str], *, json: bool) -> None:
+    """Print one line a file; one that does not load is shown as broken and the others still list."""
+    found = []
+    for name, path in files.items():
+        try:
+            found.append({"name": name, "summary": summarize(str(path)), "path": str(path), "error": None})
+        except UsageError as error:
+            found.append({"name": name, "summary": "broken, see `check`", "path": str(path), "error": error.message})
+    if json:
+        emit_json(found)
+    else:
+        rows = [[str(item[key]) for key in ("name", "summary", "path")] for item in found]
+        emit_table(("NAME", "WHAT", "FILE"), rows)
+
+
+def print_spec(spec: Spec, *, json: bool) -> None:
+    """Print a spec with all defaults filled in, as YAML that loads again."""
+    from fsdpctl.specs.dump import dump_yaml
+
+    if json:
+        emit_json(spec.model_dump(mode="json"))
+    else:
+        emit(dump_yaml(spec).rstrip())
+
+
+def check_all(names: Sequence[str], summarize: Callable[[str], str]) -> None:
+    """Print a line for each good file, then raise one UsageError with the problems of all others."""
+    errors = []
+    for name in names:
+        try:
+            emit(f"{name}: ok, {summarize(name)}")
+        except UsageError as error:
+            errors.append(error)
+    if errors:
+        hints = [error.hint for error in errors if error.hint]
+        raise UsageError("\n".join(error.message for error in errors), hint=hints[0] if hints else None)
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
