@@ -12,7 +12,12 @@ import typer
 
 from fsdpctl import __version__
 from fsdpctl.cli import jobs, profiles
+from fsdpctl.cli.logs import logs
 from fsdpctl.cli.output import say
+from fsdpctl.cli.resume import resume
+from fsdpctl.cli.status import ls, status
+from fsdpctl.cli.stop import cancel, stop
+from fsdpctl.cli.submit import submit
 from fsdpctl.contract import CliExit
 from fsdpctl.errors import FsdpctlError
 
@@ -24,6 +29,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+for command in (submit, status, ls, logs, stop, resume, cancel):
+    app.command()(command)
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(profiles.app, name="profiles")
 

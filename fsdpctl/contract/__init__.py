@@ -50,13 +50,18 @@ class State(StrEnum):
 
 
 class StopWord(StrEnum):
-    """Why a stop was asked for: the first word of the stop file."""
+    """Why ranks are asked to save and leave: the first word of the stop file."""
 
     USER = "user"  # fsdpctl stop
     TIME = "time"  # the time limit is near
     PREEMPT = "preempt"  # the scheduler wants the nodes back
-    FAULT = "fault"  # another node failed
-    CANCEL = "cancel"  # fsdpctl cancel: end at once, do not save
+
+
+class AbortWord(StrEnum):
+    """Why an attempt must end at once, unsaved: the first word of the abort file."""
+
+    CANCEL = "cancel"  # fsdpctl cancel
+    FAULT = "fault"  # a node failed, so the others cannot go on
 
 
 class Env:
@@ -73,8 +78,13 @@ class Env:
     IFNAME = "FSDPCTL_IFNAME"  # the network interface chosen on this node
     SUBMIT_DIR = "FSDPCTL_SUBMIT_DIR"  # where `fsdpctl submit` was typed
 
+    USER_PYTHONPATH = "FSDPCTL_USER_PYTHONPATH"  # PYTHONPATH of the submitting shell, for own entrypoints
+
     HOME = "FSDPCTL_HOME"  # of the CLI: the registry of runs
 
+
+BUNDLED_TRAINER = "train"
+"""The module name that means the bundled trainer, never a user's file of that name."""
 
 SCHEMA = 1
 """Version of every record that fsdpctl writes; a newer one is read by nobody older."""

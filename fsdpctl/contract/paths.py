@@ -17,7 +17,7 @@ class NodePaths:
 
     @property
     def agent(self) -> Path:
-        """Who the agent is: AgentIdentity, written once it stands."""
+        """ProcessIdentity of the agent, written once it stands."""
         return self.root / "agent.json"
 
     @property
@@ -67,13 +67,23 @@ class AttemptPaths:
 
     @property
     def stop(self) -> Path:
-        """Anyone may create it: a StopWord, then free text."""
+        """Anyone may create it to say "save and leave": a StopWord, then free text."""
         return self.root / "stop"
+
+    @property
+    def abort(self) -> Path:
+        """Anyone may create it to say "end now": an AbortWord, then free text. Agents obey it, ranks never see it."""
+        return self.root / "abort"
 
     @property
     def outcome(self) -> Path:
         """Outcome, written by rank 0."""
         return self.root / "outcome.json"
+
+    @property
+    def verdict(self) -> Path:
+        """Verdict: what the supervisor made of the attempt's end."""
+        return self.root / "verdict.json"
 
     def node(self, node_rank: int) -> NodePaths:
         return NodePaths(self.root / f"node-{node_rank}")
@@ -89,6 +99,10 @@ class RunPaths:
     """`runs/<run_id>/`."""
 
     root: Path
+
+    @classmethod
+    def of(cls, root: str | Path) -> RunPaths:
+        return cls(Path(root))
 
     @property
     def record(self) -> Path:
@@ -123,12 +137,17 @@ class RunPaths:
 
     @property
     def code(self) -> Path:
-        """The snapshot that ranks run."""
+        """The snapshot that ranks run: PYTHONPATH."""
         return self.root / "code"
 
     @property
+    def source(self) -> Path:
+        """Snapshot of the user's own project, for own entrypoints: where ranks start."""
+        return self.code / "src"
+
+    @property
     def supervisor(self) -> Path:
-        """AgentIdentity of the supervisor, for runs that have one."""
+        """ProcessIdentity of the supervisor, for runs that have one."""
         return self.root / "supervisor.json"
 
     @property

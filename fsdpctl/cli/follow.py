@@ -1,0 +1,158 @@
+"""`--follow`: one live line while a run goes on, and a summary at its end. Ctrl-C detaches, the run goes on."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from fsdpctl.cli.output import emit, safe, say
+from fsdpctl.contract import CliExit, State
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.runs.status import RunStatus, read_status
+
+POLL_S = 0.25
+LINE_EVERY_S = 5.0
+"""Without a terminal, a line this often instead of a live one."""
+
+
+def follow_run(run: RunPaths) -> int:
+    """Show progress until the run has ended; return the exit code that its state means."""
+    try:
+        status = _watch(run)
+    except KeyboardInterrupt:
+        say(f"\ndetached; {run.root.name} goes on. Come back with: fsdpctl logs -f {run.root.name}")
+        return CliExit.INTERRUPTED
+    emit(summary(status, read_losses(run.metrics)))
+    return _exit_code(status)
+
+
+def wait_for_end(run: RunPaths) -> int:
+    """Show progress until the run has ended, then its state in one line."""
+    status = _watch(run)
+    say(f"{status.run_id} {status.state}: {status.reason}")
+    return _exit_code(status)
+
+
+def _exit_code(status: RunStatus) -> int:
+    return CliExit.OK if status.state in (State.SUCCEEDED, State.STOPPED) else CliExit.FAILED
+
+
+def _watch(run: RunPaths) -> RunStatus:
+    live = LiveLine()
+    while (status := read_status(run)).state.is_alive:
+        live.show(progress_line(status))
+        time.sleep(POLL_S)
+    live.close(progress_line(status))
+    return status
+
+
+def progress_line(status: RunStatus) -> str:
+    """Run, state and progress; before the first step, what the run waits for."""
+    return f"{status.run_id}  {status.state}  {progress(status) or status.reason}"
+
+
+def progress(status: RunStatus) -> str:
+    """step, loss, tokens/s and ETA; nothing before the first step."""
+    metrics = status.metrics
+    if metrics is None or status.step is None:
+        return ""
+    total = status.total_steps
+    rate = float(metrics.get("tokens_per_s") or 0)
+    parts = [
+        f"step {status.step}" + (f"/{total}" if total else ""),
+        f"loss {metrics.get('loss', math.nan):.4f}",
+        f"{rate:,.0f} tokens/s",
+    ]
+    if (eta := _eta_s(metrics, total)) is not None:
+        parts.append(f"ETA {format_clock(eta)}")
+    return "  ".join(parts)
+
+
+def _eta_s(metrics: dict[str, Any], total: int | None) -> float | None:
+    rate, tokens, step = metrics.get("tokens_per_s"), metrics.get("tokens"), metrics.get("step")
+    if not (total and rate and tokens and step):
+        return None
+    return float((total - step) * (tokens / step) / rate)
+
+
+def format_clock(seconds: float) -> str:
+    """1:02:03 or 02:03."""
+    minutes, second = divmod(round(seconds), 60)
+    hour, minute = divmod(minutes, 60)
+    return f"{hour}:{minute:02d}:{second:02d}" if hour else f"{minute:02d}:{second:02d}"
+
+
+def read_losses(metrics: Path) -> tuple[float, float] | None:
+    """First and last loss of a run."""
+    try:
+        lines = metrics.read_text(encoding="utf-8").splitlines()
+        return json.loads(lines[0])["loss"], json.loads(lines[-1])["loss"]
+    except (OSError, ValueError, IndexError, KeyError):
+        return None
+
+
+def summary(status: RunStatus, losses: tuple[float, float] | None) -> str:
+    """What a person wants to know when a run has ended, and what to type next."""
+    rows = [("run", f"{status.run_id} {status.state}: {status.reason}")]
+    if losses:
+        rows.append(("loss", f"{losses[0]:.4f} -> {losses[1]:.4f} over {status.step} steps"))
+    numbers = status.outcome.summary if status.outcome else {}
+    if "held_out_loss" in numbers:
+        entropy = numbers.get("unigram_entropy")
+        beside = f" nats per token; the data's unigram entropy is {entropy:.4f}" if entropy is not None else ""
+        rows.append(("held-out", f"{numbers['held_out_loss']:.4f}{beside}"))
+    if "tokens_per_s" in numbers:
+        rows.append(("speed", f"{numbers['tokens_per_s']:,.0f} tokens/s"))
+    rows.append(("directory", status.run_dir))
+    rows += [("next" if row == 0 else "", command) for row, command in enumerate(next_commands(status))]
+    return "\n".join(f"{key:<11}{value}" for key, value in rows)
+
+
+def next_commands(status: RunStatus) -> list[str]:
+    """The three commands that make sense now."""
+    run_id = status.run_id
+    if status.state == State.SUCCEEDED:
+        longer = (status.total_steps or status.step or 0) * 2
+        return [
+            f"fsdpctl logs {run_id}",
+            f"fsdpctl status {run_id}",
+            f"fsdpctl resume {run_id} --set trainer.steps={longer}",
+        ]
+    return [f"fsdpctl logs {run_id}", f"fsdpctl status {run_id}", f"fsdpctl resume {run_id}"]
+
+
+class LiveLine:
+    """One line that is written over on a terminal, and now and then a plain line elsewhere."""
+
+    def __init__(self) -> None:
+        self._is_terminal = sys.stderr.isatty()
+        self._last, self._next = "", 0.0
+
+    def show(self, text: str) -> None:
+        if text == self._last:
+            return
+        if self._is_terminal:
+            self._write(text)
+        elif time.monotonic() >= self._next:
+            self._next = time.monotonic() + LINE_EVERY_S
+            say(text)
+        else:
+            return
+        self._last = text
+
+    def close(self, text: str) -> None:
+        if self._is_terminal:
+            self._write(text)
+            print(file=sys.stderr, flush=True)
+        elif text != self._last:
+            say(text)
+
+    def _write(self, text: str) -> None:
+        import shutil
+
+        columns = shutil.get_terminal_size().columns
+        print(f"\r\x1b[2K{safe(text)[: columns - 1]}", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,14 @@
+"""Arguments that several commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+Run = Annotated[str | None, typer.Argument(help="Run id, its start, or a job's name; default: the newest run.")]
+Json = Annotated[bool, typer.Option("--json", help="JSON to stdout.")]
+Set = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the job, like trainer.steps=50.")
+]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Show progress until the run ends; Ctrl-C detaches.")]

@@ -1,0 +1,32 @@
+"""`fsdpctl resume`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fsdpctl.cli.options import Follow, Run, Set
+from fsdpctl.cli.output import say
+
+
+def resume(
+    run: Run = None,
+    nodes: Annotated[int | None, typer.Option("--nodes", "-n", help="Go on with another number of nodes.")] = None,
+    set_: Set = None,
+    step: Annotated[int | None, typer.Option("--step", help="Go back to this checkpoint; newer ones are kept.")] = None,
+    update_code: Annotated[bool, typer.Option("--update-code", help="Take a new snapshot of the code.")] = False,
+    follow: Follow = False,
+) -> None:
+    """Continue a run from its newest checkpoint."""
+    from fsdpctl.runs.find import find_run
+    from fsdpctl.verbs.resume import resume as resume_run
+
+    paths = find_run(run)
+    overrides = [*([f"nodes={nodes}"] if nodes is not None else []), *(set_ or [])]
+    resume_run(paths, overrides, step=step, update_code=update_code)
+    say(f"resumed {paths.root.name}")
+    if follow:
+        from fsdpctl.cli.follow import follow_run
+
+        raise typer.Exit(follow_run(paths))

@@ -1,0 +1,101 @@
+"""`fsdpctl status` and `fsdpctl ls`."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from fsdpctl.cli.options import Json, Run
+from fsdpctl.cli.output import emit, emit_json, emit_table
+
+if TYPE_CHECKING:
+    from fsdpctl.runs.status import RunStatus
+    from fsdpctl.runs.store import Listed
+
+
+def status(run: Run = None, as_json: Json = False) -> None:
+    """Show the state of one run."""
+    from fsdpctl.cli.follow import progress
+    from fsdpctl.runs.find import find_run
+    from fsdpctl.runs.status import read_status
+
+    found = read_status(find_run(run))
+    if as_json:
+        emit_json(as_record(found))
+        return
+    rows = [
+        ("run", f"{found.run_id} (job {found.job})"),
+        ("state", f"{found.state}: {found.reason}"),
+        ("attempt", str(found.attempt)),
+        ("progress", progress(found) or "no step yet"),
+        ("nodes", str(found.nodes)),
+        ("created", _date(found.created)),
+        ("directory", found.run_dir),
+    ]
+    emit("\n".join(f"{key:<11}{value}" for key, value in rows))
+
+
+def ls(as_json: Json = False) -> None:
+    """List all runs, the newest first."""
+    from fsdpctl.runs.store import list_runs
+
+    rows = [_look(run) for run in list_runs()]
+    if as_json:
+        emit_json(rows)
+        return
+    columns = ("run_id", "state", "step", "nodes", "created", "reason")
+    emit_table([column.upper() for column in columns], [[_cell(row, column) for column in columns] for row in rows])
+
+
+def as_record(status: RunStatus) -> dict[str, Any]:
+    """What `--json` gives of a run."""
+    return {
+        "run_id": status.run_id,
+        "job": status.job,
+        "state": str(status.state),
+        "reason": status.reason,
+        "attempt": status.attempt,
+        "step": status.step,
+        "total_steps": status.total_steps,
+        "loss": status.metrics.get("loss") if status.metrics else None,
+        "tokens_per_s": status.metrics.get("tokens_per_s") if status.metrics else None,
+        "nodes": status.nodes,
+        "created": status.created,
+        "run_dir": status.run_dir,
+    }
+
+
+def _look(run: Listed) -> dict[str, Any]:
+    """One row; a run that cannot be read is a row too, not the end of the list."""
+    from fsdpctl.contract.codec import CodecError
+    from fsdpctl.runs.status import read_status
+
+    broken = run.broken
+    if broken is None:
+        try:
+            return as_record(read_status(run.paths))
+        except (CodecError, OSError) as error:
+            broken = str(error)
+    return {
+        "run_id": run.run_id,
+        "job": None,
+        "state": "BROKEN",
+        "reason": broken,
+        "step": None,
+        "run_dir": str(run.paths.root),
+    }
+
+
+def _cell(row: dict[str, Any], column: str) -> str:
+    value = row.get(column)
+    if value is None:
+        return "-"
+    if column == "created":
+        return _date(value)
+    if column == "step" and row.get("total_steps"):
+        return f"{value}/{row['total_steps']}"
+    return str(value)
+
+
+def _date(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))

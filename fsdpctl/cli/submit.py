@@ -1,0 +1,86 @@
+"""`fsdpctl submit`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fsdpctl.cli.options import Follow, Json, Set
+from fsdpctl.cli.output import emit, emit_json, say
+
+if TYPE_CHECKING:
+    from fsdpctl.contract.paths import RunPaths
+    from fsdpctl.verbs.submit import Request
+
+SLOW_ON_CPU_PARAMETERS = 20_000_000
+
+
+def submit(
+    job: Annotated[str, typer.Argument(help="A job's name or a path to its YAML file.")],
+    profile: Annotated[str, typer.Option("--profile", "-p", help="A cluster profile's name or path.")] = "local",
+    nodes: Annotated[int | None, typer.Option("--nodes", "-n", help="Number of nodes.")] = None,
+    procs_per_node: Annotated[int | None, typer.Option("--procs-per-node", help="Ranks per node.")] = None,
+    set_: Set = None,
+    name: Annotated[str | None, typer.Option("--name", help="Name of the run, instead of the job's.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would run, create nothing.")] = False,
+    smoke: Annotated[bool, typer.Option("--smoke", help="Same path, tiny model, few steps: a cheap proof.")] = False,
+    follow: Follow = False,
+    as_json: Json = False,
+) -> None:
+    """Start a job on a cluster."""
+    from fsdpctl.smoke import shrink
+    from fsdpctl.specs.load import load_job, load_profile
+    from fsdpctl.verbs.submit import DRY_RUN_ID_SUFFIX, prepare
+    from fsdpctl.verbs.submit import submit as submit_run
+
+    spec = load_job(job, [*_options(nodes, procs_per_node, name), *(set_ or [])])
+    spec = shrink(spec) if smoke else spec
+    request = prepare(load_profile(profile), spec, run_id=spec.name + DRY_RUN_ID_SUFFIX if dry_run else None)
+    if dry_run:
+        _print_plan(request, as_json)
+        return
+    _warn_if_slow(request)
+    run = submit_run(request)
+    say(f"started {run.root.name} in {run.root}")
+    if as_json:
+        emit_json({"run_id": run.root.name, "run_dir": str(run.root)})
+    if follow:
+        _follow(run)
+    elif not as_json:
+        emit(run.root.name)
+        say(f"hint: fsdpctl logs -f {run.root.name} | status {run.root.name} | stop {run.root.name}")
+
+
+def _options(nodes: int | None, procs_per_node: int | None, name: str | None) -> list[str]:
+    """Options are overrides with a shorter name: one validator for both."""
+    given = {"nodes": nodes, "procs_per_node": procs_per_node, "name": name}
+    return [f"{key}={value}" for key, value in given.items() if value is not None]
+
+
+def _print_plan(request: Request, as_json: bool) -> None:
+    from fsdpctl.preview import preview_json, preview_text
+
+    if as_json:
+        emit_json(preview_json(request.plan))
+    else:
+        emit(preview_text(request.plan))
+
+
+def _warn_if_slow(request: Request) -> None:
+    trainer = request.job.trainer
+    if request.plan.device == "cuda" or trainer is None or trainer.model.num_parameters < SLOW_ON_CPU_PARAMETERS:
+        return
+    tokens = trainer.batch.sequences * trainer.model.seq_len
+    say(
+        f"warning: {trainer.model.num_parameters:,} parameters and {tokens:,} tokens a step without a GPU:"
+        f" expect hours for each of the {trainer.steps:,} steps, and"
+        f" {16 * trainer.model.num_parameters / 2**30:.0f} GiB of memory per replica"
+    )
+    say(f"hint: fsdpctl submit {request.job.name} --smoke proves the same path in a minute; fsdpctl cancel ends this")
+
+
+def _follow(run: RunPaths) -> None:
+    from fsdpctl.cli.follow import follow_run
+
+    raise typer.Exit(follow_run(run))

@@ -1,0 +1,37 @@
+"""The stop and abort files: one word and a reason, created once, by whoever is first."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Note:
+    word: str
+    reason: str
+
+
+def leave_note(path: Path, word: str, reason: str = "") -> bool:
+    """Create the file with its whole content; False if it was there already. Safe on NFS: written aside, linked."""
+    descriptor, aside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(f"{word} {reason}".rstrip() + "\n")
+        os.link(aside, path)
+    except FileExistsError:
+        return False
+    finally:
+        Path(aside).unlink()
+    return True
+
+
+def read_note(path: Path) -> Note | None:
+    """Read a note; None when there is none. An empty file, as `touch` leaves it, is a note without a word."""
+    try:
+        word, _, reason = path.read_text(encoding="utf-8", errors="replace").strip().partition(" ")
+    except FileNotFoundError:
+        return None
+    return Note(word, reason)

@@ -1,0 +1,116 @@
+"""LaunchPlan: the whole launch as one value. The same for the first start, a requeue and a resume.
+
+`fsdpctl/plan.py` builds it, `fsdpctl/preview.py` prints it, and each node's agent reads it from `plan.json`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+BackendName = Literal["local", "ssh", "slurm"]
+Device = Literal["cpu", "cuda"]
+
+
+@dataclass(frozen=True)
+class PlannedNode:
+    """One node of the run; `address` is None where only the scheduler will know it."""
+
+    rank: int
+    id: str
+    address: str | None = None
+    ssh_port: int = 22
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Head:
+    """Where the ranks meet. Without an address, node 0 resolves its own; `rule` says which rule chose."""
+
+    address: str | None
+    rule: str
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Candidates for the rendezvous port, probed on the head itself."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """The device mesh of the bundled trainer: `replicate` groups of `shard` ranks each.
+
+    Rank g sits in replica g // shard at shard position g % shard, so that with shard = procs_per_node
+    a replica is one node.
+    """
+
+    strategy: str
+    replicate: int
+    shard: int
+
+    def shard_groups(self) -> list[list[int]]:
+        """Ranks that hold the parts of one replica together: they gather parameters from each other."""
+        return [[r * self.shard + s for s in range(self.shard)] for r in range(self.replicate)]
+
+    def replicate_groups(self) -> list[list[int]]:
+        """Ranks that hold the same part: they sum gradients over replicas."""
+        return [[r * self.shard + s for r in range(self.replicate)] for s in range(self.shard)]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What each rank runs."""
+
+    kind: Literal["module", "script"]
+    target: str
+    args: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class LaunchPlan:
+    """Everything that is known before a node is."""
+
+    run_id: str
+    job_name: str
+    backend: BackendName
+    nodes: tuple[PlannedNode, ...]
+    procs_per_node: int
+    device: Device
+    mesh: Mesh | None
+    head: Head
+    ports: Ports
+    rendezvous: Literal["static", "c10d"]
+    interface: str
+    allow_loopback: bool
+    join_timeout_s: int
+    peer_timeout_s: int
+    python: str
+    setup: tuple[str, ...]
+    entry: Entry
+    env: Mapping[str, str]
+    pass_env: tuple[str, ...]
+    run_dir: str
+    workdir: str | None
+    submit_dir: str
+    time_limit_s: int | None
+    grace_s: int
+    restarts: int
+
+    @property
+    def world_size(self) -> int:
+        return len(self.nodes) * self.procs_per_node
+
+
+@dataclass(frozen=True)
+class NodeContext:
+    """What only the node knows, at the start of one attempt."""
+
+    node_rank: int
+    attempt: int
+    head_address: str
+    port: int | str  # text only in a preview, where the port is still open
+    interface: str | None

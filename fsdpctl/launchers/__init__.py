@@ -1,0 +1,1 @@
+"""How an attempt gets onto its nodes: one module per backend."""

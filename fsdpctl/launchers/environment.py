@@ -1,0 +1,29 @@
+"""What of the submitting shell's environment an agent may see."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+
+from fsdpctl.contract import Env
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.torchrun import code_env, tag_env
+
+# A submit from inside another run, a torchrun worker or a Slurm step must not hand down that world's ranks.
+_FOREIGN = re.compile(
+    r"(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)|ROLE_NAME|MASTER_(ADDR|PORT)|TORCHELASTIC_.*|FSDPCTL_(?!HOME$).*"
+    r"|PYTHON(PATH|SAFEPATH)"
+)
+
+
+def agent_environment(inherited: Mapping[str, str], run: RunPaths, attempt: int, node_rank: int) -> dict[str, str]:
+    """The environment of one local agent: the shell's own, without foreign ranks, with our tag and snapshot."""
+    kept = {name: value for name, value in inherited.items() if not _FOREIGN.fullmatch(name)}
+    user_path = {Env.USER_PYTHONPATH: path} if (path := inherited.get("PYTHONPATH")) else {}
+    return {**kept, **user_path, **code_env(run), **tag_env(run.root.name, attempt, node_rank)}
+
+
+def read_secrets(names: tuple[str, ...], environ: Mapping[str, str] = os.environ) -> tuple[dict[str, str], list[str]]:
+    """Return the values of `pass_env` and the names that the submitting shell does not have."""
+    return {name: environ[name] for name in names if name in environ}, [name for name in names if name not in environ]

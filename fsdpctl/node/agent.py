@@ -1,0 +1,192 @@
+"""The node agent: one per node and attempt, from the node check to the last sweep.
+
+    python -m fsdpctl.node.agent --run-dir DIR --attempt N --node-rank R
+
+It runs torchrun, keeps a heartbeat, obeys the stop and abort files, watches its peers, and leaves only when no
+process of this node's part of the run is alive. What it knows it writes under `attempts/<n>/node-<r>/`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+from fsdpctl.contract import BUNDLED_TRAINER, AbortWord, Env, NodeExit, StopWord
+from fsdpctl.contract.codec import read_json, write_json
+from fsdpctl.contract.notes import Note, leave_note, read_note
+from fsdpctl.contract.paths import DIR_MODE, AttemptPaths, NodePaths, RunPaths
+from fsdpctl.contract.plan import LaunchPlan, NodeContext
+from fsdpctl.contract.records import NodeEnd
+from fsdpctl.node import processes
+from fsdpctl.node.check import NodeCheckError, check_node
+from fsdpctl.node.ending import describe_end
+from fsdpctl.node.guard import Guard
+from fsdpctl.node.meeting import MeetingError, meet
+from fsdpctl.node.peers import GOOD_ENDS, Heartbeat, PeerWatch
+from fsdpctl.torchrun import node_env, torchrun_argv
+
+POLL_S = 0.1
+PEERS_EVERY_S = 0.5
+TERM_S = 5.0
+"""From TERM to KILL, once ranks must end."""
+
+
+class Agent:
+    """One node's part of one attempt."""
+
+    def __init__(self, plan: LaunchPlan, attempt: AttemptPaths, node_rank: int) -> None:
+        self.plan, self.attempt, self.node_rank = plan, attempt, node_rank
+        self.paths: NodePaths = attempt.node(node_rank)
+        self.tag = processes.Tag(plan.run_id, node_rank)
+        self.heartbeat = Heartbeat(self.paths.heartbeat)
+        self.started = time.monotonic()
+
+    def run(self) -> NodeEnd:
+        """Check, meet, run the ranks to their end, sweep. Never raises for anything a user can cause."""
+        write_json(self.paths.agent, processes.identify(os.getpid()))
+        self.guard = Guard(self.tag, self.paths)
+        try:
+            end = self._run_ranks()
+        except NodeCheckError as error:
+            end = NodeEnd(NodeExit.NODE_FAULT, str(error))
+        except MeetingError as error:
+            end = NodeEnd(error.code, str(error))
+        finally:
+            left = processes.sweep(self.tag, spare=[os.getpid(), self.guard.pid])
+        if left:
+            end = NodeEnd(end.code or 1, f"{end.reason}; processes that would not die: {left}", end.failed_rank)
+        return end
+
+    def _run_ranks(self) -> NodeEnd:
+        processes.sweep(self.tag, spare=[os.getpid(), self.guard.pid])  # ranks of an older attempt
+        check_node(self.plan, self.paths.root)
+        context, lease = meet(self.plan, self.attempt, self.node_rank, self.heartbeat.beat)
+        try:
+            with open(self.paths.torchrun_log, "ab") as log:
+                torchrun = self._start(context, log.fileno())
+            ending = self._follow(torchrun)
+        finally:
+            if lease is not None:
+                lease.release()
+        return ending
+
+    def _start(self, context: NodeContext, log: int) -> subprocess.Popen[bytes]:
+        argv = torchrun_argv(self.plan, context)
+        env = rank_environment(self.plan, context)
+        workdir = self.plan.workdir or default_workdir(self.plan)
+        print("command:", json.dumps(argv), "in", workdir, flush=True)
+        return subprocess.Popen(
+            argv, env=env, cwd=workdir, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        )
+
+    def _follow(self, torchrun: subprocess.Popen[bytes]) -> NodeEnd:
+        """Wait for torchrun while obeying the files and watching the peers."""
+        watch = PeerWatch(self.attempt, self._watched(), self.plan.peer_timeout_s)
+        grace = GraceTimer(self.plan.grace_s)
+        next_look = 0.0
+        while (code := torchrun.poll()) is None:
+            self.heartbeat.beat()
+            self.guard.check()
+            if (note := read_note(self.attempt.abort)) is not None:
+                return self._end_now(torchrun, note)
+            self._watch_time_limit()
+            if grace.is_over(read_note(self.attempt.stop)):
+                self._end_ranks(torchrun)
+                return NodeEnd(NodeExit.STOPPED_UNSAVED, f"ended by force {self.plan.grace_s} s after the stop")
+            if time.monotonic() >= next_look:
+                next_look = time.monotonic() + PEERS_EVERY_S
+                if (lost := watch.find_lost()) is not None:
+                    leave_note(self.attempt.abort, AbortWord.FAULT, lost)
+            time.sleep(POLL_S)
+        return describe_end(code, self.attempt, self.paths)
+
+    def _watched(self) -> list[int]:
+        return [0] if self.node_rank else list(range(1, len(self.plan.nodes)))
+
+    def _watch_time_limit(self) -> None:
+        limit = self.plan.time_limit_s
+        if limit is None or self.node_rank != 0:
+            return
+        if time.monotonic() - self.started > limit - self.plan.grace_s and not self.attempt.stop.exists():
+            leave_note(self.attempt.stop, StopWord.TIME, f"the time limit of {limit} s is near")
+
+    def _end_now(self, torchrun: subprocess.Popen[bytes], note: Note) -> NodeEnd:
+        self._end_ranks(torchrun)
+        return NodeEnd(1, f"{note.word}: {note.reason}".rstrip(": "))
+
+    def _end_ranks(self, torchrun: subprocess.Popen[bytes]) -> None:
+        processes.sweep(self.tag, spare=[os.getpid(), self.guard.pid], term_s=TERM_S)
+        torchrun.wait()
+
+
+class GraceTimer:
+    """Counts from the moment this node saw the stop file."""
+
+    def __init__(self, grace_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._grace_s, self._clock = grace_s, clock
+        self._since: float | None = None
+
+    def is_over(self, stop: Note | None) -> bool:
+        if stop is None:
+            return False
+        if self._since is None:
+            self._since = self._clock()
+        return self._clock() - self._since > self._grace_s
+
+
+def rank_environment(plan: LaunchPlan, context: NodeContext) -> dict[str, str]:
+    """The whole environment of the ranks: inherited, then secrets, then ours."""
+    paths = RunPaths.of(plan.run_dir)
+    secrets: dict[str, str] = json.loads(paths.secrets.read_text()) if paths.secrets.exists() else {}
+    ours = node_env(plan, context)
+    env = {**os.environ, **secrets, **ours}
+    if inherited := os.environ.get(Env.USER_PYTHONPATH):
+        env["PYTHONPATH"] = os.pathsep.join([ours["PYTHONPATH"], inherited])
+    return env
+
+
+def default_workdir(plan: LaunchPlan) -> str:
+    """Ranks start in the snapshot: of the user's project, or of the bundled trainer."""
+    paths = RunPaths.of(plan.run_dir)
+    return str(paths.code if plan.entry.target == BUNDLED_TRAINER else paths.source)
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="fsdpctl.node.agent")
+    parser.add_argument("--run-dir", type=Path, required=True)
+    parser.add_argument("--attempt", type=int, required=True)
+    parser.add_argument("--node-rank", type=int, required=True)
+    words = parser.parse_args(argv)
+    os.umask(0o077)
+    run = RunPaths(words.run_dir)
+    attempt = run.attempt(words.attempt)
+    paths = attempt.node(words.node_rank)
+    paths.root.mkdir(mode=DIR_MODE, parents=True, exist_ok=True)
+
+    def on_signal(number: int, _frame: FrameType | None) -> None:
+        leave_note(attempt.stop, StopWord.PREEMPT, f"node {words.node_rank} got {signal.Signals(number).name}")
+
+    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, on_signal)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    agent = Agent(read_json(LaunchPlan, run.plan), attempt, words.node_rank)
+    end = agent.run()
+    if end.code not in GOOD_ENDS:
+        leave_note(attempt.abort, AbortWord.FAULT, f"node {words.node_rank}: {end.reason}")
+    write_json(paths.end, NodeEnd(end.code, end.reason, end.failed_rank, time.time()))
+    agent.guard.dismiss()
+    print("end:", end.code, end.reason, flush=True)
+    return end.code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,79 @@
+"""What torchrun's end means: outcome of rank 0, the ranks' error files, and torchrun's own report."""
+
+from __future__ import annotations
+
+import re
+import signal
+from pathlib import Path
+
+from fsdpctl.contract import NodeExit
+from fsdpctl.contract.codec import CodecError, read_json
+from fsdpctl.contract.notes import read_note
+from fsdpctl.contract.paths import AttemptPaths, NodePaths
+from fsdpctl.contract.records import NodeEnd, Outcome
+
+# torch/distributed/elastic/multiprocessing/api.py: "failed (exitcode: -9) local_rank: 0 (pid: 7) of binary: ..."
+_REPORT = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")
+# Its summary names global ranks: "  rank      : 2 (local_rank: 0)".
+_GLOBAL_RANK = re.compile(r"rank\s+: (\d+) \(local_rank: (\d+)\)")
+
+
+def describe_end(code: int, attempt: AttemptPaths, paths: NodePaths) -> NodeEnd:
+    """Turn torchrun's exit code into this node's end."""
+    if code == 0:
+        return _good_end(attempt)
+    failure = first_failure(_read_tail(paths.torchrun_log))
+    if failure is None:
+        return NodeEnd(1, f"torchrun ended with {describe_code(code)}; see {paths.torchrun_log.name}")
+    exit_code, rank = failure
+    return NodeEnd(1, f"rank {rank} ended with {describe_code(exit_code)}", failed_rank=rank)
+
+
+def _good_end(attempt: AttemptPaths) -> NodeEnd:
+    outcome = read_outcome(attempt)
+    if outcome is None:  # an own script that says nothing: exit 0 after a stop means that it obeyed
+        stopped = read_note(attempt.stop) is not None
+        return NodeEnd(NodeExit.STOPPED, "stopped") if stopped else NodeEnd(NodeExit.FINISHED, "finished")
+    if outcome.status == "finished":
+        return NodeEnd(NodeExit.FINISHED, "finished")
+    if outcome.status == "stopped":
+        saved = outcome.checkpoint is not None
+        return NodeEnd(NodeExit.STOPPED if saved else NodeExit.STOPPED_UNSAVED, outcome.reason or "stopped")
+    return NodeEnd(1, outcome.reason or "failed")
+
+
+def read_outcome(attempt: AttemptPaths) -> Outcome | None:
+    try:
+        return read_json(Outcome, attempt.outcome)
+    except (FileNotFoundError, CodecError):
+        return None
+
+
+def first_failure(report: str) -> tuple[int, int] | None:
+    """Return (exit code, global rank) of the first failure that torchrun reports, or None."""
+    found = _REPORT.search(report)
+    if found is None:
+        return None
+    local_rank = int(found[2])
+    ranks = {int(local): int(rank) for rank, local in _GLOBAL_RANK.findall(report)}
+    return int(found[1]), ranks.get(local_rank, local_rank)
+
+
+def describe_code(code: int) -> str:
+    """`exit code 1`, or the signal's name for a negative code."""
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"signal {-code} ({signal.Signals(-code).name})"
+    except ValueError:
+        return f"signal {-code}"
+
+
+def _read_tail(path: Path, limit: int = 65_536) -> str:
+    try:
+        with open(path, "rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - limit))
+            return file.read().decode("utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,78 @@
+"""Agents watch each other through the run directory: the head watches all, the others watch the head.
+
+A heartbeat is a file whose time stamp moves. Only its movement counts, measured with the watcher's own clock, so
+that clock skew between nodes and file-system caches cannot fake a death.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from fsdpctl.contract import NodeExit
+from fsdpctl.contract.codec import CodecError, read_json
+from fsdpctl.contract.paths import AttemptPaths, NodePaths
+from fsdpctl.contract.records import NodeEnd
+
+GOOD_ENDS = (NodeExit.FINISHED, NodeExit.STOPPED, NodeExit.STOPPED_UNSAVED)
+
+
+def read_end(paths: NodePaths) -> NodeEnd | None:
+    """How the node ended, or None while it has not said."""
+    try:
+        return read_json(NodeEnd, paths.end)
+    except (FileNotFoundError, CodecError):
+        return None
+
+
+class Heartbeat:
+    """This node's sign of life; `beat` may be called as often as one likes."""
+
+    def __init__(self, path: Path, every_s: float = 1.0) -> None:
+        self._path, self._every_s, self._next = path, every_s, 0.0
+
+    def beat(self) -> None:
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + self._every_s
+            self._path.touch(mode=0o600)
+
+
+class PeerWatch:
+    """Says which peer is gone: one that ended badly, or whose heartbeat stands still."""
+
+    def __init__(
+        self,
+        attempt: AttemptPaths,
+        node_ranks: list[int],
+        timeout_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._nodes = {rank: attempt.node(rank) for rank in node_ranks}
+        self._timeout_s, self._clock = timeout_s, clock
+        self._seen: dict[int, tuple[int, float]] = {}
+
+    def find_lost(self) -> str | None:
+        """The first peer that cannot go on, in words; None while all is well."""
+        for rank, paths in list(self._nodes.items()):
+            end = read_end(paths)
+            if end is not None:
+                if end.code not in GOOD_ENDS:
+                    return f"node {rank}: {end.reason}"
+                del self._nodes[rank]
+            elif self._is_silent(rank, paths):
+                return f"node {rank}: lost, no sign of life for {self._timeout_s:.0f} s"
+        return None
+
+    def _is_silent(self, rank: int, paths: NodePaths) -> bool:
+        try:
+            stamp = paths.heartbeat.stat().st_mtime_ns
+        except OSError:
+            stamp = 0
+        now = self._clock()
+        last_stamp, since = self._seen.get(rank, (None, now))
+        if stamp != last_stamp:
+            since = now
+        self._seen[rank] = (stamp, since)
+        return now - since > self._timeout_s

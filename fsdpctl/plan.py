@@ -1,0 +1,187 @@
+"""ClusterProfile + JobSpec -> LaunchPlan. Pure: time, ids, GPUs and paths come in as arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fsdpctl.contract.plan import Device, Entry, Head, LaunchPlan, Mesh, PlannedNode, Ports
+from fsdpctl.contract.trainer import resolve_mesh, split_batch
+from fsdpctl.errors import UsageError
+from fsdpctl.specs.model import ClusterProfile, JobSpec, LocalBackend, Network, SlurmBackend
+
+CPU_PROCS_PER_NODE = 2
+"""Ranks per node where there are no GPUs and nothing else is said: enough to shard within a node."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """What the submitting machine contributes to a plan."""
+
+    run_id: str
+    run_dir: str
+    submit_dir: str
+    python: str  # the interpreter that runs fsdpctl
+    gpus: tuple[str, ...]  # indices of this machine's GPUs, for local runs
+
+
+def build_plan(profile: ClusterProfile, job: JobSpec, site: Site) -> LaunchPlan:
+    """Check profile and job against each other and return the whole launch as a value.
+
+    Raises UsageError that lists every problem at once.
+    """
+    problems: list[str] = []
+    nodes = _plan_nodes(profile, job, site, problems)
+    procs = _procs_per_node(profile, job, site, problems)
+    mesh = _plan_mesh(job, procs, problems)
+    if problems:
+        raise UsageError(
+            f"job {job.name} does not fit profile {profile.name}:\n" + "\n".join(f"  {problem}" for problem in problems)
+        )
+    return LaunchPlan(
+        run_id=site.run_id,
+        job_name=job.name,
+        backend=profile.backend.kind,
+        nodes=nodes,
+        procs_per_node=procs,
+        device=_device(profile, site),
+        mesh=mesh,
+        head=_plan_head(profile),
+        ports=Ports(profile.ports.first, profile.ports.last),
+        rendezvous=profile.rendezvous,
+        interface=profile.network.interface,
+        allow_loopback=profile.allow_loopback,
+        join_timeout_s=profile.join_timeout,
+        peer_timeout_s=profile.peer_timeout,
+        python=_python(profile, site),
+        setup=profile.setup,
+        entry=_plan_entry(job, site),
+        env={**network_env(profile.network), **profile.env, **job.env},
+        pass_env=profile.pass_env,
+        run_dir=site.run_dir,
+        workdir=profile.workdir,
+        submit_dir=site.submit_dir,
+        time_limit_s=job.time_limit,
+        grace_s=job.grace,
+        restarts=job.restarts,
+    )
+
+
+def network_env(network: Network) -> dict[str, str]:
+    """NCCL's environment from the profile; the interface is added on the node, where its name is known."""
+    env = {}
+    if network.ib_hcas:
+        env["NCCL_IB_HCA"] = ",".join(network.ib_hcas)
+    if network.ib_gid_index is not None:
+        env["NCCL_IB_GID_INDEX"] = str(network.ib_gid_index)
+    if network.socket_family is not None:
+        env["NCCL_SOCKET_FAMILY"] = network.socket_family
+    return {**env, **network.nccl}
+
+
+def _plan_nodes(profile: ClusterProfile, job: JobSpec, site: Site, problems: list[str]) -> tuple[PlannedNode, ...]:
+    if profile.nodes and job.nodes > len(profile.nodes):
+        problems.append(f"nodes: {job.nodes} wanted, but the profile lists {len(profile.nodes)}")
+        return ()
+    if profile.nodes:
+        chosen = profile.nodes[: job.nodes]
+        return tuple(PlannedNode(rank, node.id, node.address, node.port, node.env) for rank, node in enumerate(chosen))
+    if isinstance(profile.backend, LocalBackend):
+        shares = _divide_gpus(profile, job, site, problems)
+        return tuple(
+            PlannedNode(rank, f"local{rank}", "127.0.0.1", env=_visible(share)) for rank, share in enumerate(shares)
+        )
+    return tuple(PlannedNode(rank, f"node{rank}") for rank in range(job.nodes))
+
+
+def _divide_gpus(profile: ClusterProfile, job: JobSpec, site: Site, problems: list[str]) -> list[tuple[str, ...]]:
+    """This machine's GPUs, the same number for each of the local nodes."""
+    if _device(profile, site) == "cpu":
+        return [()] * job.nodes
+    wanted = profile.gpus_per_node
+    if wanted is None:
+        if len(site.gpus) % job.nodes:
+            problems.append(
+                f"nodes: {len(site.gpus)} GPUs do not divide over {job.nodes} local nodes;"
+                " choose another number or set gpus_per_node"
+            )
+            return []
+        wanted = len(site.gpus) // job.nodes
+    if wanted * job.nodes > len(site.gpus):
+        problems.append(
+            f"gpus_per_node: {job.nodes} nodes x {wanted} GPUs wanted, but this machine has {len(site.gpus)}"
+        )
+        return []
+    return [site.gpus[rank * wanted : (rank + 1) * wanted] for rank in range(job.nodes)]
+
+
+def _visible(share: tuple[str, ...]) -> dict[str, str]:
+    return {"CUDA_VISIBLE_DEVICES": ",".join(share)} if share else {}
+
+
+def _device(profile: ClusterProfile, site: Site) -> Device:
+    if isinstance(profile.backend, LocalBackend):
+        return "cuda" if site.gpus and profile.gpus_per_node != 0 else "cpu"
+    return "cuda" if _gpus_per_node(profile) else "cpu"
+
+
+def _gpus_per_node(profile: ClusterProfile) -> int:
+    if profile.gpus_per_node is not None:
+        return profile.gpus_per_node
+    return min((node.gpus or 0 for node in profile.nodes), default=0)
+
+
+def _procs_per_node(profile: ClusterProfile, job: JobSpec, site: Site, problems: list[str]) -> int:
+    if isinstance(profile.backend, LocalBackend) and profile.gpus_per_node is None:
+        gpus = len(site.gpus) // job.nodes
+    else:
+        gpus = _gpus_per_node(profile)
+    has_gpus = _device(profile, site) == "cuda"
+    procs = job.procs_per_node or profile.procs_per_node or (gpus if has_gpus else CPU_PROCS_PER_NODE)
+    if has_gpus and procs > gpus:
+        problems.append(f"procs_per_node: {procs} ranks a node need as many GPUs, but a node has {gpus}")
+    return procs
+
+
+def _plan_mesh(job: JobSpec, procs: int, problems: list[str]) -> Mesh | None:
+    if job.trainer is None or procs < 1:
+        return None
+    try:
+        replicate, shard = resolve_mesh(job.trainer.mesh, job.nodes, procs)
+    except ValueError as error:
+        problems.append(f"trainer.mesh: {error}")
+        return None
+    try:
+        split_batch(job.trainer.batch, job.nodes * procs)
+    except ValueError as error:
+        problems.append(f"trainer.batch: {error}")
+    return Mesh(job.trainer.mesh.strategy, replicate, shard)
+
+
+def _plan_head(profile: ClusterProfile) -> Head:
+    """An explicit address wins, always; else the head itself says which address its interface has."""
+    if profile.master_address is not None:
+        return Head(profile.master_address, f"master_address of profile {profile.name}")
+    interface = profile.network.interface
+    if interface != "auto":
+        return Head(None, f"the address of interface {interface} on the head")
+    if isinstance(profile.backend, SlurmBackend):
+        return Head(None, "the address on the interface that routes from the first allocated node to the others")
+    return Head(None, "the address on the interface that routes from the head to the other nodes")
+
+
+def _python(profile: ClusterProfile, site: Site) -> str:
+    if profile.venv is not None:
+        return f"{profile.venv}/bin/python"
+    if profile.python is not None:
+        return profile.python
+    return site.python if isinstance(profile.backend, LocalBackend) else "python3"
+
+
+def _plan_entry(job: JobSpec, site: Site) -> Entry:
+    if job.entrypoint.script is not None:
+        return Entry("script", job.entrypoint.script, job.args)
+    module = job.entrypoint.module
+    assert module is not None
+    if job.entrypoint.is_bundled_trainer:
+        return Entry("module", module, ("--config", f"{site.run_dir}/trainer.json"))
+    return Entry("module", module, job.args)

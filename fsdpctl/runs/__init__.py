@@ -1,0 +1,1 @@
+"""Runs on disk: the record, the registry, and what state a run is in."""

@@ -1,0 +1,97 @@
+"""What an attempt's end means, and what happens next. Pure: a table, tested row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from fsdpctl.contract import AbortWord, NodeExit, State
+from fsdpctl.contract.notes import Note
+from fsdpctl.contract.records import NodeEnd, Outcome
+
+MAX_FAILURES_WITHOUT_PROGRESS = 3
+
+
+@dataclass(frozen=True)
+class AttemptEnd:
+    """All that is left of an attempt when none of its agents is alive."""
+
+    num_nodes: int
+    ends: Mapping[int, NodeEnd]  # by node rank; a node that died without a word is missing
+    outcome: Outcome | None
+    stop: Note | None
+    abort: Note | None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One attempt judged: the state that it leaves the run in, why, and whether the run comes back by itself."""
+
+    state: State
+    reason: str
+    restart: bool = False
+
+
+def judge(attempt: AttemptEnd) -> Verdict:
+    """Say how an attempt ended. What rank 0 recorded wins over how processes went down afterwards."""
+    outcome = attempt.outcome
+    if outcome is not None and outcome.status == "finished":
+        return Verdict(State.SUCCEEDED, f"finished at step {outcome.step}")
+    if attempt.abort is not None and attempt.abort.word == AbortWord.CANCEL:
+        return Verdict(State.CANCELLED, attempt.abort.reason or "cancelled")
+    if outcome is not None and outcome.status == "stopped" and outcome.checkpoint is not None:
+        return Verdict(State.STOPPED, f"{_stop_cause(attempt)}; saved at step {outcome.step}")
+    bad = {rank: end for rank, end in attempt.ends.items() if end.code not in _GOOD}
+    if bad:
+        return Verdict(State.FAILED, root_cause(bad))
+    if missing := [rank for rank in range(attempt.num_nodes) if rank not in attempt.ends]:
+        return Verdict(State.LOST, f"the agent of node {missing[0]} vanished without a word")
+    if all(end.code == NodeExit.FINISHED for end in attempt.ends.values()):
+        return Verdict(State.SUCCEEDED, "finished")
+    saved = all(end.code != NodeExit.STOPPED_UNSAVED for end in attempt.ends.values())
+    return Verdict(
+        State.STOPPED, _stop_cause(attempt) + ("" if saved else "; not saved, resumes from an older checkpoint")
+    )
+
+
+_GOOD = (NodeExit.FINISHED, NodeExit.STOPPED, NodeExit.STOPPED_UNSAVED)
+
+
+def root_cause(bad: Mapping[int, NodeEnd]) -> str:
+    """The failure that began it. A rank ended by a signal comes before ranks that lost it as a peer."""
+
+    def order(item: tuple[int, NodeEnd]) -> tuple[bool, bool, float]:
+        end = item[1]
+        is_victim = end.reason.startswith(f"{AbortWord.FAULT}:")
+        return is_victim, "signal" not in end.reason and "killed" not in end.reason, end.time
+
+    rank, end = min(bad.items(), key=order)
+    return f"node {rank}: {end.reason}"
+
+
+def _stop_cause(attempt: AttemptEnd) -> str:
+    if attempt.stop is None:
+        return "stopped"
+    return f"stopped ({attempt.stop.word})" if attempt.stop.word else "stopped"
+
+
+@dataclass(frozen=True)
+class History:
+    """What led here, within one submission."""
+
+    restarts_used: int
+    restarts_allowed: int
+    failures_without_progress: int  # in a row, this attempt included
+
+
+def decide_next(verdict: Verdict, history: History) -> Verdict:
+    """Failures come back while restarts remain and something is gained; a stop or a cancel never does."""
+    if verdict.state not in (State.FAILED, State.LOST) or history.restarts_allowed == 0:
+        return verdict
+    if history.restarts_used >= history.restarts_allowed:
+        return replace(verdict, reason=f"{verdict.reason}; all {history.restarts_allowed} restarts are used up")
+    if history.failures_without_progress >= MAX_FAILURES_WITHOUT_PROGRESS:
+        count = history.failures_without_progress
+        gave_up = f"{count} attempts in a row made no step, so it does not try again"
+        return replace(verdict, reason=f"{verdict.reason}; {gave_up}")
+    return replace(verdict, restart=True)

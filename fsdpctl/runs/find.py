@@ -1,0 +1,30 @@
+"""The words by which a person means a run."""
+
+from __future__ import annotations
+
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.errors import FsdpctlError, UsageError
+from fsdpctl.runs.store import list_runs
+
+
+def find_run(word: str | None) -> RunPaths:
+    """The run that `word` means: its id, a job's name (its newest run), a unique prefix, or nothing (the newest)."""
+    runs = [run for run in list_runs() if run.record is not None or run.run_id == word]
+    if not runs:
+        raise UsageError("there are no runs yet", hint="fsdpctl submit llm-tiny --nodes 2 --follow")
+    if word is None:
+        return runs[0].paths
+    for run in runs:
+        if run.run_id == word:
+            if run.broken:
+                raise FsdpctlError(f"run {word} cannot be read: {run.broken}")
+            return run.paths
+    for run in runs:
+        if run.record is not None and run.record.job == word:
+            return run.paths
+    matches = [run for run in runs if run.run_id.startswith(word)]
+    if len(matches) == 1:
+        return matches[0].paths
+    if matches:
+        raise UsageError(f"{word!r} could be {', '.join(run.run_id for run in matches[:6])}")
+    raise UsageError(f"no run {word!r}", hint="fsdpctl ls shows them")

@@ -1,0 +1,44 @@
+"""RunRecord: what the submitting side remembers of a run. Everything else is read from the node side's files."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import Literal
+
+from fsdpctl.contract import SCHEMA
+from fsdpctl.contract.plan import BackendName
+
+_LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # without those that look alike
+
+
+@dataclass(frozen=True)
+class Submission:
+    """One `submit` or `resume`."""
+
+    kind: Literal["submit", "resume"]
+    time: float  # seconds since the epoch
+    nodes: int
+    first_attempt: int
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """`run.json`, written under the run's lock before anything is started."""
+
+    schema: int
+    run_id: str
+    created: float  # seconds since the epoch
+    job: str
+    profile: str
+    backend: BackendName
+    submissions: tuple[Submission, ...]
+
+    @classmethod
+    def new(cls, run_id: str, job: str, profile: str, backend: BackendName, now: float, nodes: int) -> RunRecord:
+        return cls(SCHEMA, run_id, now, job, profile, backend, (Submission("submit", now, nodes, 1),))
+
+
+def new_run_id(name: str) -> str:
+    """Job name and four random letters: short enough to say, unique enough to try again on a clash."""
+    return f"{name}-{''.join(secrets.choice(_LETTERS) for _ in range(4))}"

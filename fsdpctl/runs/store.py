@@ -1,0 +1,139 @@
+"""The registry and the run directories: create, list, lock.
+
+`$FSDPCTL_HOME/registry/` holds one small pointer file per run, so that runs under any root are found from anywhere.
+No database: homes are NFS or Lustre, where renames are safe and SQLite is not.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from fsdpctl.contract import SCHEMA, Env
+from fsdpctl.contract.codec import CodecError, read_json, write_json, write_text
+from fsdpctl.contract.paths import DIR_MODE, RunPaths
+from fsdpctl.errors import BusyError
+from fsdpctl.runs.record import RunRecord, new_run_id
+
+_DEBRIS_AFTER_S = 86_400
+
+
+def home() -> Path:
+    """`$FSDPCTL_HOME`, else `~/.local/state/fsdpctl`."""
+    chosen = os.environ.get(Env.HOME)
+    return Path(chosen).absolute() if chosen else Path.home() / ".local" / "state" / "fsdpctl"
+
+
+def default_runs_root() -> Path:
+    return home() / "runs"
+
+
+@dataclass(frozen=True)
+class Listed:
+    """One registered run; `record` is None where `broken` says why it cannot be read."""
+
+    run_id: str
+    paths: RunPaths
+    record: RunRecord | None
+    broken: str | None = None
+
+
+def claim_run_id(job: str, runs_root: Path) -> str:
+    """Draw a run id that nobody has."""
+    while True:
+        run_id = new_run_id(job)
+        if not _pointer(run_id).exists() and not (runs_root / run_id).exists():
+            return run_id
+
+
+def create(runs_root: Path, record: RunRecord, fill: Callable[[RunPaths], None]) -> RunPaths:
+    """Make a run directory with everything in it, visible at once or not at all.
+
+    `fill` writes the plan, the specs and the snapshot into a directory aside. The pointer comes before the rename:
+    a pointer to nothing is no run, but a run without a pointer could hide.
+    """
+    _make_private(runs_root)
+    _clear_debris(runs_root)
+    aside = runs_root / f".new-{record.run_id}-{os.getpid()}"
+    aside.mkdir(mode=DIR_MODE)
+    try:
+        fill(RunPaths(aside))
+        write_json(RunPaths(aside).record, record)
+        _make_private(_pointer(record.run_id).parent)
+        write_text(_pointer(record.run_id), f"{runs_root / record.run_id}\n")
+        aside.rename(runs_root / record.run_id)
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+    return RunPaths(runs_root / record.run_id)
+
+
+def list_runs() -> list[Listed]:
+    """All registered runs, the newest first; broken ones at the end."""
+    try:
+        names = os.listdir(home() / "registry")
+    except FileNotFoundError:
+        return []
+    found = [run for name in names if not name.startswith(".") and (run := _read(name)) is not None]
+    return sorted(
+        found, key=lambda run: (run.record is not None, run.record.created if run.record else 0), reverse=True
+    )
+
+
+def read_record(paths: RunPaths) -> RunRecord:
+    """Raises CodecError when the record is unreadable or from a newer fsdpctl."""
+    record = read_json(RunRecord, paths.record)
+    if record.schema > SCHEMA:
+        raise CodecError(
+            f"{paths.record}: written by a newer fsdpctl (schema {record.schema}, this one knows {SCHEMA})"
+        )
+    return record
+
+
+@contextmanager
+def locked(paths: RunPaths) -> Iterator[None]:
+    """Hold the run's lock: one command changes a run at a time. It dies with its owner, on NFS too."""
+    descriptor = os.open(paths.lock, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise BusyError(f"another command is changing run {paths.root.name}; try again in a moment") from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _read(name: str) -> Listed | None:
+    try:
+        root = Path(_pointer(name).read_text().strip())
+    except OSError:
+        return None
+    paths = RunPaths(root)
+    try:
+        return Listed(name, paths, read_record(paths))
+    except FileNotFoundError:
+        # A killed submit, or a run that its owner deleted; but an unmounted root is worth a word.
+        return None if root.parent.is_dir() else Listed(name, paths, None, f"{root.parent} is not there")
+    except (CodecError, OSError) as error:
+        return Listed(name, paths, None, str(error))
+
+
+def _pointer(run_id: str) -> Path:
+    return home() / "registry" / run_id
+
+
+def _make_private(directory: Path) -> None:
+    directory.mkdir(mode=DIR_MODE, parents=True, exist_ok=True)
+
+
+def _clear_debris(runs_root: Path) -> None:
+    for path in runs_root.glob(".new-*"):
+        if time.time() - path.stat().st_mtime > _DEBRIS_AFTER_S:
+            shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,1 @@
+"""What can be done to a run: one module per verb, no printing."""

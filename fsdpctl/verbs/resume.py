@@ -1,0 +1,84 @@
+"""resume: a new submission of a stored run. Loading the newest checkpoint is the trainer's only way to start."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fsdpctl.contract.codec import write_json
+from fsdpctl.contract.paths import CHECKPOINT_PREFIX, RunPaths, checkpoint_name
+from fsdpctl.errors import BusyError, UsageError
+from fsdpctl.launchers.environment import read_secrets
+from fsdpctl.runs.record import Submission
+from fsdpctl.runs.status import is_running
+from fsdpctl.runs.store import locked, read_record
+from fsdpctl.snapshot import take_snapshot
+from fsdpctl.specs.load import parse_job, parse_profile
+from fsdpctl.verbs.submit import Request, prepare, refuse_unsupported, start, write_specs
+
+
+def resume(run: RunPaths, overrides: Sequence[str] = (), *, step: int | None = None, update_code: bool = False) -> None:
+    """Start the run again. Raises BusyError while it is alive, UsageError when the changed job does not fit."""
+    with locked(run):
+        if is_running(run):
+            raise BusyError(f"run {run.root.name} is alive", hint=f"fsdpctl stop {run.root.name}")
+        request = _prepare(run, overrides)
+        refuse_unsupported(request.plan)
+        if step is not None:
+            set_newer_aside(run, step)
+        _store(run, request, update_code)
+        start(run)
+
+
+def _prepare(run: RunPaths, overrides: Sequence[str]) -> Request:
+    profile = parse_profile(run.profile.read_text(encoding="utf-8"), str(run.profile))
+    profile = profile.model_copy(update={"runs_root": str(run.root.parent)})
+    job = parse_job(run.job.read_text(encoding="utf-8"), str(run.job), overrides)
+    return prepare(profile, job, run_id=run.root.name)
+
+
+def _store(run: RunPaths, request: Request, update_code: bool) -> None:
+    record = read_record(run)
+    attempts = run.attempts()
+    first = attempts[-1].number + 1 if attempts else 1
+    submission = Submission("resume", time.time(), len(request.plan.nodes), first)
+    if update_code:
+        _replace_code(run, request)
+    secrets, missing = read_secrets(request.plan.pass_env)
+    if secrets and not missing:
+        write_json(run.secrets, secrets)
+    write_specs(run, request)
+    write_json(run.record, replace(record, submissions=(*record.submissions, submission)))
+
+
+def _replace_code(run: RunPaths, request: Request) -> None:
+    """Build the new snapshot aside and swap: a killed resume leaves the old one or the new one."""
+    aside = RunPaths(run.root / ".new-code")
+    shutil.rmtree(aside.root, ignore_errors=True)
+    aside.root.mkdir(mode=0o700)
+    take_snapshot(request.plan, aside)
+    old = run.root / ".old-code"
+    shutil.rmtree(old, ignore_errors=True)
+    run.code.rename(old)
+    aside.code.rename(run.code)
+    shutil.rmtree(old)
+    shutil.rmtree(aside.root)
+
+
+def set_newer_aside(run: RunPaths, step: int) -> None:
+    """Go back to `step`: newer checkpoints move out of the trainer's sight, none is deleted."""
+    saved = sorted(
+        path.name for path in run.checkpoints.glob(f"{CHECKPOINT_PREFIX}[0-9]*") if path.name.count(".") == 0
+    )
+    if checkpoint_name(step) not in saved:
+        have = ", ".join(str(int(name.removeprefix(CHECKPOINT_PREFIX))) for name in saved) or "none"
+        raise UsageError(f"run {run.root.name} has no checkpoint of step {step}; it has {have}")
+    newer = [name for name in saved if name > checkpoint_name(step)]
+    if not newer:
+        return
+    aside = run.checkpoints / f"set-aside-{len(run.attempts())}"
+    aside.mkdir(mode=0o700, exist_ok=True)
+    for name in newer:
+        (run.checkpoints / name).rename(aside / name)

@@ -1,0 +1,114 @@
+"""submit: a profile and a job become a run directory, and the run directory becomes a running run."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from fsdpctl.contract.codec import write_json, write_text
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.errors import UsageError
+from fsdpctl.launchers.environment import read_secrets
+from fsdpctl.node.check import visible_gpus
+from fsdpctl.plan import Site, build_plan
+from fsdpctl.runs.record import RunRecord
+from fsdpctl.runs.store import claim_run_id, create, default_runs_root
+from fsdpctl.snapshot import take_snapshot
+from fsdpctl.specs.model import ClusterProfile, JobSpec
+
+DRY_RUN_ID_SUFFIX = "-dryrun"
+
+
+@dataclass(frozen=True)
+class Request:
+    """A launch that has passed every check which needs no scheduler and no host."""
+
+    profile: ClusterProfile
+    job: JobSpec
+    plan: LaunchPlan
+
+
+def prepare(profile: ClusterProfile, job: JobSpec, *, run_id: str | None = None, name: str | None = None) -> Request:
+    """Build the plan of a new run. Creates nothing. `run_id` None: a new one is drawn; `name` replaces the job's."""
+    runs_root = Path(profile.runs_root).expanduser() if profile.runs_root else default_runs_root()
+    run_id = run_id or claim_run_id(name or job.name, runs_root)
+    site = Site(
+        run_id=run_id,
+        run_dir=str(runs_root / run_id),
+        submit_dir=str(Path.cwd()),
+        python=sys.executable,
+        gpus=tuple(visible_gpus()) if profile.backend.kind == "local" else (),
+    )
+    check_entrypoint(job, Path(site.submit_dir))
+    return Request(profile, job, build_plan(profile, job, site))
+
+
+def submit(request: Request) -> RunPaths:
+    """Create the run and start it. A crash in between leaves a visible PLANNED run, never an unknown one."""
+    plan = request.plan
+    refuse_unsupported(plan)
+    secrets, missing = read_secrets(plan.pass_env)
+    if missing:
+        raise UsageError(
+            f"profile {request.profile.name} passes {', '.join(missing)}, which this shell does not have",
+            hint=f"export {missing[0]}=... and submit again",
+        )
+    record = RunRecord.new(
+        plan.run_id, request.job.name, request.profile.name, plan.backend, time.time(), len(plan.nodes)
+    )
+
+    def fill(run: RunPaths) -> None:
+        write_specs(run, request)
+        if secrets:
+            write_json(run.secrets, secrets)
+        take_snapshot(plan, run)
+
+    os.umask(0o077)
+    run = create(Path(plan.run_dir).parent, record, fill)
+    start(run)
+    return run
+
+
+def start(run: RunPaths) -> None:
+    """Start the newest submission of a run whose directory is complete."""
+    from fsdpctl.supervise import claim_attempt, start_supervisor
+
+    claim_attempt(run)
+    start_supervisor(run)
+
+
+def write_specs(run: RunPaths, request: Request) -> None:
+    """Write the plan and the specs as resolved."""
+    from fsdpctl.specs.dump import dump_yaml
+
+    write_text(run.job, dump_yaml(request.job))
+    write_text(run.profile, dump_yaml(request.profile))
+    if request.job.trainer is not None:
+        write_json(run.trainer_config, request.job.trainer)
+    write_json(run.plan, request.plan)
+
+
+def check_entrypoint(job: JobSpec, submit_dir: Path) -> None:
+    """A wrong path is found now, not after hours in a queue."""
+    script = job.entrypoint.script
+    if script is None:
+        return
+    path = submit_dir / script
+    if not path.is_file():
+        raise UsageError(f"job {job.name}: entrypoint.script {script!r} is no file in {submit_dir}")
+    try:
+        compile(path.read_bytes(), str(path), "exec")
+    except (SyntaxError, ValueError) as error:
+        raise UsageError(f"job {job.name}: {script} does not compile: {error}") from error
+
+
+def refuse_unsupported(plan: LaunchPlan) -> None:
+    if plan.backend != "local":
+        raise UsageError(
+            f"running on {plan.backend} is not there yet; --dry-run shows what would run",
+            hint="--profile local runs here",
+        )
