@@ -1,0 +1,86 @@
+"""`python -m train --config FILE`, alone or under torchrun.
+
+Torch takes seconds to import. So signals are handled, and a wrong configuration is told, before that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from fsdpctl.contract.paths import DIR_MODE, RunPaths
+from fsdpctl.contract.records import Outcome
+
+from .config import load_config
+from .errors import ConfigError, TrainError
+from .launch import Launch
+from .layout import plan_layout
+from .place import Place
+from .preempt import Stopper
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one rank to its end and return its exit code."""
+    arguments = _parse(argv)
+    place, launch = Place.from_env(os.environ), Launch.from_env(os.environ)
+    stopper = Stopper(launch.stop_file if place.local_rank == 0 else None)
+    _set_up_logging(place)
+    trainer = None
+    try:
+        config = load_config(arguments.config)
+        paths = RunPaths(arguments.run_dir or launch.run_dir or arguments.config.parent)
+        layout = plan_layout(config, place)
+        make_run_directory(paths.root)
+        from .distributed import World
+        from .loop import Trainer
+
+        world = World(place)
+        trainer = Trainer(config, layout, paths, launch, world, stopper)
+        outcome = trainer.run()
+        trainer.close()
+        world.close()
+    except Exception as error:
+        if place.is_main:
+            launch.report(Outcome("failed", trainer.step if trainer else 0, None, str(error)))
+        launch.report_error(place.rank, error)
+        if isinstance(error, TrainError):
+            print(f"train: {error}", file=sys.stderr)
+            return error.exit_code
+        raise
+    if place.is_main:
+        launch.report(outcome)
+    return launch.exit_code(outcome)
+
+
+def make_run_directory(path: Path) -> None:
+    try:
+        path.mkdir(DIR_MODE, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"run directory {path}: {error.strerror}") from None
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="train", description="Train a language model under FSDP.")
+    parser.add_argument("--config", type=Path, required=True, help="JSON or YAML: a trainer configuration or a job")
+    parser.add_argument("--run-dir", type=Path, help="default: $FSDPCTL_RUN_DIR, else where the configuration is")
+    return parser.parse_args(argv)
+
+
+def _set_up_logging(place: Place) -> None:
+    """Rank 0 tells what happens; the others speak up only when something is wrong."""
+    logging.Formatter.converter = time.gmtime
+    logging.basicConfig(
+        format="%(asctime)s.%(msecs)03dZ %(message)s",
+        datefmt="%Y-%m-%dT%H:%M:%S",
+        level=logging.INFO if place.is_main else logging.WARNING,
+        stream=sys.stderr,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,142 @@
+"""Checkpoints that are whole or absent.
+
+Save: every rank writes into a new directory under a name that no reader accepts; then rank 0 adds the manifest, with
+the digest of each file, flushes, and renames. Nothing is ever written into a directory that has its final name.
+Load: the newest directory whose manifest and digests hold, chosen on rank 0; at any number of ranks.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import islice
+from pathlib import Path
+
+from torch import Tensor
+
+from fsdpctl.contract.paths import CHECKPOINT_PREFIX, RunPaths, checkpoint_name
+
+from .distributed import World
+from .errors import TrainError
+from .manifest import (
+    FileDigest,
+    InvalidCheckpointError,
+    Manifest,
+    digest_file,
+    read_manifest,
+    verify_files,
+    write_manifest,
+)
+from .storage import StorageError, read_tensors, write_tensors, written_by
+
+log = logging.getLogger(__name__)
+
+COMMITTED = re.compile(rf"{CHECKPOINT_PREFIX}\d{{8,}}")
+
+
+class StaleAttemptError(TrainError):
+    """A newer attempt of this run exists: this one must change nothing any more."""
+
+
+class Checkpoints:
+    """The checkpoints of one run, as one attempt of it sees them."""
+
+    def __init__(self, paths: RunPaths, world: World, attempt: int, keep: int) -> None:
+        self.paths, self.root = paths, paths.checkpoints
+        self.world = world
+        self.attempt = attempt
+        self.keep = keep
+        self.resumed_from: str | None = None
+
+    def find_newest(self) -> Manifest | None:
+        """The newest checkpoint that is intact. All ranks share the work of reading the digests."""
+        rank, world = self.world.place.rank, self.world.place.world
+        for name in self.world.on_main(self._committed)[::-1]:
+            directory = self.root / name
+            try:
+                manifest = self.world.on_main(partial(read_manifest, directory))
+                share = islice(sorted(manifest.files.items()), rank, None, world)
+                self.world.on_all(partial(verify_files, directory, share))
+                return manifest
+            except InvalidCheckpointError as error:
+                if self.world.is_main:
+                    log.warning("checkpoint %s is skipped: %s", name, error)
+        return None
+
+    def load(self, manifest: Manifest, tensors: dict[str, Tensor]) -> None:
+        """Fill `tensors` from a checkpoint that `find_newest` returned."""
+        self.resumed_from = checkpoint_name(manifest.step)
+        read_tensors(self.root / self.resumed_from, tensors, self.world.control)
+
+    def save(
+        self, step: int, tensors: dict[str, Tensor], describe: Callable[[Mapping[str, FileDigest]], Manifest]
+    ) -> str | None:
+        """Save and return the checkpoint's name; None when it could not be written, which was then said loudly."""
+        aside = self.root / self.world.broadcast(f"{checkpoint_name(step)}.tmp-{self.attempt}-{uuid.uuid4().hex[:8]}")
+        try:
+            self.world.on_main(partial(aside.mkdir, mode=0o700, parents=True))
+            write_tensors(aside, tensors, self.world.control)
+            files = merge(self.world.on_all(partial(digest_written, aside, self.world.place.rank)))
+            self.world.on_main(lambda: self._commit(aside, describe(files)))
+        except (StorageError, OSError) as error:
+            if self.world.is_main:
+                shutil.rmtree(aside, ignore_errors=True)
+                log.error("CHECKPOINT OF STEP %d NOT SAVED: %s (training goes on)", step, error)
+            return None
+        return checkpoint_name(step)
+
+    def remove_leftovers(self) -> None:
+        """Remove what earlier attempts left half done. Rank 0, before the first save."""
+        if self.root.is_dir():
+            for path in self.root.iterdir():
+                if COMMITTED.fullmatch(path.name.split(".")[0]) and ".tmp-" in path.name:
+                    shutil.rmtree(path, ignore_errors=True)
+
+    def _committed(self) -> list[str]:
+        """Names of what claims to be a checkpoint, the oldest first."""
+        if not self.root.is_dir():
+            return []
+        return sorted((n for n in os.listdir(self.root) if COMMITTED.fullmatch(n)), key=lambda n: (len(n), n))
+
+    def _commit(self, aside: Path, manifest: Manifest) -> None:
+        newest = max((attempt.number for attempt in self.paths.attempts()), default=0)
+        if 0 < self.attempt < newest:
+            raise StaleAttemptError(f"attempt {self.attempt} may not save any more: attempt {newest} has started")
+        write_manifest(aside, manifest)
+        fsync_directory(aside)
+        final = self.root / checkpoint_name(manifest.step)
+        if final.exists():  # found invalid at start, else training would have begun after it
+            final.rename(f"{final}.tmp-replaced-{uuid.uuid4().hex[:8]}")
+        aside.rename(final)
+        fsync_directory(self.root)
+        self._prune(manifest.step)
+
+    def _prune(self, newest_step: int) -> None:
+        """Remove all but the newest `keep`; what lies after this step is not ours to judge."""
+        names = [name for name in self._committed() if name <= checkpoint_name(newest_step)]
+        for name in names[: -self.keep]:
+            if name != self.resumed_from:
+                doomed = self.root / f"{name}.tmp-pruned"
+                (self.root / name).rename(doomed)  # half removed, it must not look like a checkpoint
+                shutil.rmtree(doomed, ignore_errors=True)
+
+
+def digest_written(directory: Path, rank: int) -> dict[str, FileDigest]:
+    return {path.name: digest_file(path) for path in written_by(directory, rank)}
+
+
+def merge(parts: list[dict[str, FileDigest]]) -> dict[str, FileDigest]:
+    return {name: entry for part in parts for name, entry in part.items()}
+
+
+def fsync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

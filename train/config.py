@@ -1,0 +1,35 @@
+"""Reading the trainer's configuration: `trainer.json` as the launcher writes it, or YAML as people write it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from fsdpctl.contract.codec import CodecError, decode
+from fsdpctl.contract.trainer import TrainerConfig
+
+from .errors import ConfigError
+
+
+def load_config(path: Path) -> TrainerConfig:
+    """Read JSON, or YAML that is either the trainer's mapping or a job with a `trainer:` key."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        value = json.loads(text) if path.suffix == ".json" else _parse_yaml(text)
+        if isinstance(value, dict) and "trainer" in value:
+            value = value["trainer"]
+        return decode(TrainerConfig, value)
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+    except (CodecError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{path}: {' '.join(str(error).split())}") from None
+
+
+def _parse_yaml(text: str) -> Any:
+    import yaml  # a node that runs the launcher's JSON needs no PyYAML
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from None

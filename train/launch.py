@@ -1,0 +1,59 @@
+"""What the launcher tells a rank, and what the rank tells it at the end. All of it may be missing: started by hand."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from fsdpctl.contract import Env, NodeExit
+from fsdpctl.contract.codec import write_json
+from fsdpctl.contract.paths import NodePaths
+from fsdpctl.contract.records import Outcome, RankError
+
+
+@dataclass(frozen=True)
+class Launch:
+    """The launcher's environment variables, read once."""
+
+    attempt: int  # 0: by hand
+    node_rank: int
+    run_dir: Path | None
+    node_dir: Path | None
+    stop_file: Path | None
+    outcome_file: Path | None
+
+    @classmethod
+    def from_env(cls, env: Mapping[str, str]) -> Launch:
+        def path(name: str) -> Path | None:
+            return Path(env[name]) if env.get(name) else None
+
+        return cls(
+            attempt=int(env.get(Env.ATTEMPT) or 0),
+            node_rank=int(env.get(Env.NODE_RANK) or 0),
+            run_dir=path(Env.RUN_DIR),
+            node_dir=path(Env.NODE_DIR),
+            stop_file=path(Env.STOP_FILE),
+            outcome_file=path(Env.OUTCOME_FILE),
+        )
+
+    def report(self, outcome: Outcome) -> None:
+        """Leave the outcome for the launcher. Rank 0 only."""
+        if self.outcome_file:
+            write_json(self.outcome_file, outcome)
+
+    def report_error(self, rank: int, error: Exception) -> None:
+        """Leave the exception that ended this rank, so that the first failure can be told from its victims."""
+        if self.node_dir:
+            message = f"{type(error).__name__}: {error}"
+            trace = "".join(traceback.format_exception(error))
+            record = RankError(rank, self.node_rank, time.time(), message, trace)
+            write_json(NodePaths(self.node_dir).rank_error(rank), record)
+
+    def exit_code(self, outcome: Outcome) -> int:
+        """0 when finished. A stopped run says so by its exit code only to people: torchrun would report a crash."""
+        if outcome.status == "finished" or self.outcome_file:
+            return NodeExit.FINISHED
+        return NodeExit.STOPPED if outcome.checkpoint else NodeExit.STOPPED_UNSAVED

@@ -1,0 +1,96 @@
+"""The manifest of a checkpoint: what it is of, and the digest of every file. Without it there is no checkpoint."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fsdpctl.contract.codec import CodecError, decode, encode, write_text
+from fsdpctl.contract.paths import CHECKPOINT_MANIFEST, checkpoint_name
+
+FORMAT = 1
+
+
+class InvalidCheckpointError(Exception):
+    """This directory is no checkpoint to start from; the text says why."""
+
+
+@dataclass(frozen=True)
+class FileDigest:
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a checkpoint is of, and what it consists of."""
+
+    format: int
+    step: int
+    attempt: int
+    world: int
+    mesh: tuple[int, ...]  # replicate, shard
+    config: Mapping[str, Any]  # TrainerConfig, encoded
+    data_fingerprint: str
+    torch_version: str
+    time: float
+    files: Mapping[str, FileDigest]
+
+    @property
+    def num_bytes(self) -> int:
+        return sum(entry.size for entry in self.files.values())
+
+
+def digest_file(path: Path) -> FileDigest:
+    with path.open("rb") as file:
+        return FileDigest(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
+
+
+def write_manifest(directory: Path, manifest: Manifest) -> None:
+    """Write it durably, with a digest of its own."""
+    body = encode(manifest)
+    text = json.dumps({"manifest": body, "sha256": _digest_of(body)}, indent=1)
+    write_text(directory / CHECKPOINT_MANIFEST, text + "\n")
+
+
+def read_manifest(directory: Path) -> Manifest:
+    """Read and check the manifest alone; the files that it names are checked by `verify_files`."""
+    path = directory / CHECKPOINT_MANIFEST
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        body, digest = document["manifest"], document["sha256"]
+        if _digest_of(body) != digest:
+            raise InvalidCheckpointError("the manifest was changed after it was written")
+        manifest = decode(Manifest, body)
+    except FileNotFoundError:
+        raise InvalidCheckpointError("it has no manifest") from None
+    except (OSError, CodecError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise InvalidCheckpointError(f"unreadable manifest: {error!r}") from None
+    if manifest.format > FORMAT:
+        raise InvalidCheckpointError(f"manifest format {manifest.format} is newer than this trainer's {FORMAT}")
+    if checkpoint_name(manifest.step) != directory.name:
+        raise InvalidCheckpointError(f"the manifest is of step {manifest.step}")
+    return manifest
+
+
+def verify_files(directory: Path, files: Iterable[tuple[str, FileDigest]]) -> None:
+    """Compare size and digest of each file with what the manifest says."""
+    for name, expected in files:
+        if Path(name).name != name:
+            raise InvalidCheckpointError(f"{name!r} is no plain file name")
+        try:
+            size = (directory / name).stat().st_size
+            if size != expected.size:
+                raise InvalidCheckpointError(f"{name} has {size} bytes, the manifest says {expected.size}")
+            if digest_file(directory / name) != expected:
+                raise InvalidCheckpointError(f"{name} does not have the digest in the manifest")
+        except OSError as error:
+            raise InvalidCheckpointError(f"{name}: {error.strerror}") from None
+
+
+def _digest_of(body: Any) -> str:
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()

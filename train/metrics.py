@@ -1,0 +1,90 @@
+"""metrics.jsonl and TensorBoard: one record per optimizer step, no gap and no repeat over any number of resumes."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from fsdpctl.contract.codec import write_text
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class StepMetrics:
+    """One line of metrics.jsonl."""
+
+    step: int  # optimizer steps done, this one included
+    loss: float  # nats a token, over the global batch
+    loss_hex: str  # the same to the bit
+    samples: str  # digest of the sequences of this step
+    lr: float
+    grad_norm: float  # before clipping
+    tokens_per_s: float
+    tokens: int  # seen so far
+    time: float  # seconds since the epoch
+    attempt: int
+
+
+class MetricsFile:
+    """Appends to metrics.jsonl, after cutting away what lies beyond the checkpoint that training starts from."""
+
+    def __init__(self, path: Path, start_step: int) -> None:
+        kept = [record for record in read_metrics(path) if record["step"] <= start_step]
+        write_text(path, "".join(json.dumps(record) + "\n" for record in kept))
+        self.first_loss: float | None = kept[0]["loss"] if kept else None
+        self.last_loss: float | None = kept[-1]["loss"] if kept else None
+        self._file = path.open("a", encoding="utf-8", buffering=1)  # a line at a time, for those who follow
+
+    def write(self, metrics: StepMetrics) -> None:
+        if self.first_loss is None:
+            self.first_loss = metrics.loss
+        self.last_loss = metrics.loss
+        self._file.write(json.dumps(asdict(metrics)) + "\n")
+
+    def sync(self) -> None:
+        """Bring all lines to the disk: a checkpoint must not know more steps than this file."""
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class Board:
+    """TensorBoard scalars; without the package, one warning and nothing else."""
+
+    def __init__(self, directory: Path, start_step: int) -> None:
+        self._writer: Any = None
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            log.warning("tensorboard is not installed: no TensorBoard files, metrics.jsonl has everything")
+            return
+        self._writer = SummaryWriter(str(directory), purge_step=start_step + 1)
+
+    def write(self, metrics: StepMetrics) -> None:
+        for name in ("loss", "lr", "grad_norm", "tokens_per_s"):
+            self.scalar(f"train/{name}", getattr(metrics, name), metrics.step)
+
+    def scalar(self, name: str, value: float, step: int) -> None:
+        if self._writer:
+            self._writer.add_scalar(name, value, step)
+
+    def close(self) -> None:
+        if self._writer:
+            self._writer.close()
+
+
+def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
+    """The records of a metrics file; a last line that was cut short is dropped."""
+    if path.exists():
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            try:
+                yield json.loads(line)
+            except ValueError:
+                continue

@@ -1,0 +1,144 @@
+"""A Llama-style decoder: RMSNorm, rotary positions, grouped-query attention, SwiGLU, no biases.
+
+QKV and gate/up are fused into one matrix each, since wide matrix products are the fast ones. Rotary positions use
+real arithmetic in the half-split form of Hugging Face's Llama. A tied head has no weight of its own: it multiplies
+with the embedding's, so that nothing can untie the two.
+
+Shapes in names: B sequences, T positions, D model width, V vocabulary, H query heads, K key/value heads,
+E head width, F width of the SwiGLU.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fsdpctl.contract.trainer import ModelConfig
+
+IGNORED = -100  # a target that does not count
+
+
+class Attention(nn.Module):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.heads, self.kv_heads, self.head_dim = config.heads, config.kv_heads, config.head_dim
+        self.qkv = nn.Linear(config.d_model, (config.heads + 2 * config.kv_heads) * config.head_dim, bias=False)
+        self.out = nn.Linear(config.heads * config.head_dim, config.d_model, bias=False)
+
+    def forward(self, x_BTD: Tensor, cos_TE: Tensor, sin_TE: Tensor) -> Tensor:
+        B, T, _ = x_BTD.shape
+        qkv_BTNE = self.qkv(x_BTD).view(B, T, self.heads + 2 * self.kv_heads, self.head_dim)
+        q_BHTE, k_BKTE, v_BKTE = qkv_BTNE.transpose(1, 2).split([self.heads, self.kv_heads, self.kv_heads], dim=1)
+        y_BHTE = F.scaled_dot_product_attention(
+            rotate(q_BHTE, cos_TE, sin_TE),
+            rotate(k_BKTE, cos_TE, sin_TE),
+            v_BKTE,
+            is_causal=True,
+            enable_gqa=self.heads != self.kv_heads,
+        )
+        out: Tensor = self.out(y_BHTE.transpose(1, 2).reshape(B, T, -1))
+        return out
+
+
+class SwiGLU(nn.Module):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.gate_up = nn.Linear(config.d_model, 2 * config.ffn, bias=False)
+        self.down = nn.Linear(config.ffn, config.d_model, bias=False)
+
+    def forward(self, x_BTD: Tensor) -> Tensor:
+        gate_BTF, up_BTF = self.gate_up(x_BTD).chunk(2, dim=-1)
+        out: Tensor = self.down(F.silu(gate_BTF) * up_BTF)
+        return out
+
+
+class Block(nn.Module):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.attention_norm = nn.RMSNorm(config.d_model, config.norm_eps)
+        self.attention = Attention(config)
+        self.mlp_norm = nn.RMSNorm(config.d_model, config.norm_eps)
+        self.mlp = SwiGLU(config)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, x_BTD: Tensor, cos_TE: Tensor, sin_TE: Tensor) -> Tensor:
+        x_BTD = x_BTD + self.dropout(self.attention(self.attention_norm(x_BTD), cos_TE, sin_TE))
+        y_BTD: Tensor = self.dropout(self.mlp(self.mlp_norm(x_BTD)))
+        return x_BTD + y_BTD
+
+
+class TokenLoss(nn.Module):
+    """Cross-entropy summed over tokens, in fp32. A module, so that it can be compiled on its own."""
+
+    def forward(self, logits_BTV: Tensor, targets_BT: Tensor) -> Tensor:
+        logits = logits_BTV.flatten(0, 1).float()
+        loss: Tensor = F.cross_entropy(logits, targets_BT.flatten(), ignore_index=IGNORED, reduction="sum")
+        return loss
+
+
+class Decoder(nn.Module):
+    """The whole model; calling it gives the loss summed over the tokens of the batch."""
+
+    cos_TE: Tensor
+    sin_TE: Tensor
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.autocast_dtype: torch.dtype | None = None  # set where no FSDP casts the parameters
+        self.embed = nn.Embedding(config.vocab_size, config.d_model)
+        self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
+        self.norm = nn.RMSNorm(config.d_model, config.norm_eps)
+        self.head = None if config.tie_embeddings else nn.Linear(config.d_model, config.vocab_size, bias=False)
+        self.dropout = nn.Dropout(config.dropout)
+        self.loss = TokenLoss()
+        for name in ("cos_TE", "sin_TE"):
+            self.register_buffer(name, torch.empty(config.seq_len, config.head_dim), persistent=False)
+
+    def forward(self, tokens_BT: Tensor, targets_BT: Tensor) -> Tensor:
+        casts = self.autocast_dtype is not None
+        with torch.autocast(tokens_BT.device.type, self.autocast_dtype, enabled=casts):
+            loss: Tensor = self.loss(self.logits(tokens_BT), targets_BT)
+            return loss
+
+    def logits(self, tokens_BT: Tensor) -> Tensor:
+        T = tokens_BT.shape[1]
+        x_BTD = self.dropout(self.embed(tokens_BT))
+        x_BTD = x_BTD.to(self.autocast_dtype or x_BTD.dtype)
+        for block in self.blocks:
+            x_BTD = block(x_BTD, self.cos_TE[:T], self.sin_TE[:T])
+        weight_VD = self.embed.weight if self.head is None else self.head.weight
+        return F.linear(self.norm(x_BTD), weight_VD)
+
+    @torch.no_grad()
+    def fill_rotary_tables(self) -> None:
+        """Compute the rotary tables on the CPU, so that every device gets the same bits."""
+        half = torch.arange(0, self.config.head_dim, 2, dtype=torch.float64) / self.config.head_dim
+        positions = torch.arange(self.config.seq_len, dtype=torch.float64)
+        angles_TE = torch.outer(positions, self.config.rope_theta**-half).repeat(1, 2)
+        self.cos_TE.copy_(angles_TE.cos())
+        self.sin_TE.copy_(angles_TE.sin())
+
+
+def rotate(x_BNTE: Tensor, cos_TE: Tensor, sin_TE: Tensor) -> Tensor:
+    """Apply rotary positions, in the tables' precision, to N heads."""
+    low, high = x_BNTE.chunk(2, dim=-1)
+    return (x_BNTE * cos_TE + torch.cat((-high, low), dim=-1) * sin_TE).type_as(x_BNTE)
+
+
+def initial_value(name: str, shape: torch.Size, config: ModelConfig, seed: int) -> Tensor:
+    """The first value of one whole parameter: a function of seed and name, so the same in every world.
+
+    Norms start at one; projections into the residual stream are scaled down by the number of additions to it.
+    """
+    if len(shape) == 1:
+        return torch.ones(shape)
+    digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
+    generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "little", signed=True))
+    into_residual = name.endswith(("attention.out.weight", "mlp.down.weight"))
+    std = config.init_std / math.sqrt(2 * config.layers) if into_residual else config.init_std
+    return torch.randn(shape, generator=generator) * std

@@ -1,0 +1,101 @@
+"""From a configuration to a model that lies across the ranks.
+
+The order is the point: build on the meta device (no rank ever holds what it does not own), compile each block
+before FSDP wraps it (FSDP's hooks stay outside of the graphs), shard, and only then give memory and values.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import torch
+from torch import nn
+from torch.distributed._composable.replicate_with_fsdp import replicate
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+from fsdpctl.contract.trainer import Precision, TrainerConfig
+
+from .distributed import World
+from .model import Decoder, initial_value
+
+log = logging.getLogger(__name__)
+
+
+def build_model(config: TrainerConfig, world: World, shape: tuple[int, int]) -> Decoder:
+    """Return the decoder on its device, spread over a mesh of `shape` (replicate, shard), with its first values."""
+    with torch.device("meta"):
+        model = Decoder(config.model)
+    if config.compile or (config.compile is None and world.device.type == "cuda"):
+        _compile(model)
+    dtype = compute_dtype(config.precision, world.device)
+    if world.place.world == 1:
+        model.autocast_dtype = dtype if dtype != torch.float32 else None
+    else:
+        _spread(model, world.device.type, shape, dtype)
+    model.to_empty(device=world.device)
+    model.fill_rotary_tables()
+    _fill_parameters(model, config)
+    return model
+
+
+def compute_dtype(precision: Precision, device: torch.device) -> torch.dtype:
+    """bf16 over fp32 weights on GPUs and fp32 on CPUs, unless the configuration says which."""
+    if precision == "auto":
+        return torch.bfloat16 if device.type == "cuda" else torch.float32
+    return torch.bfloat16 if precision == "bf16" else torch.float32
+
+
+def _compile(model: Decoder) -> None:
+    # A block that the compiler cannot take runs eagerly; a slow run is better than none.
+    torch._dynamo.config.suppress_errors = True
+    for module in (*model.blocks, model.loss):
+        module.compile(dynamic=False)
+
+
+def _spread(model: Decoder, device_type: str, shape: tuple[int, int], dtype: torch.dtype) -> None:
+    """One unit a block, the rest in the root's. A mesh dimension of size 1 collapses to the plain form."""
+    policy = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32)
+    mesh = _build_mesh(device_type, *shape)
+    for module in (*model.blocks, model):
+        if mesh.mesh_dim_names == ("replicate",):
+            replicate(module, mesh=mesh, mp_policy=policy)
+        else:
+            fully_shard(module, mesh=mesh, mp_policy=policy)
+
+
+def _build_mesh(device_type: str, num_replicas: int, num_shards: int) -> DeviceMesh:
+    # torch's HSDP went wrong on meshes with a dimension of size 1 (pytorch #154888, #159978).
+    if num_shards == 1:
+        return init_device_mesh(device_type, (num_replicas,), mesh_dim_names=("replicate",))
+    if num_replicas == 1:
+        return init_device_mesh(device_type, (num_shards,), mesh_dim_names=("shard",))
+    return init_device_mesh(device_type, (num_replicas, num_shards), mesh_dim_names=("replicate", "shard"))
+
+
+@torch.no_grad()
+def _fill_parameters(model: Decoder, config: TrainerConfig) -> None:
+    """Draw each parameter whole on the CPU and keep this rank's part: no communication, no trace of the world."""
+    for name, parameter in model.named_parameters():
+        full = initial_value(name, parameter.shape, config.model, config.seed)
+        if isinstance(parameter, DTensor):
+            local = distribute_tensor(
+                full.to(parameter.device), parameter.device_mesh, parameter.placements, src_data_rank=None
+            )
+            parameter.copy_(local)
+        else:
+            parameter.copy_(full)
+
+
+def set_gradient_sync(model: nn.Module, last_micro_step: bool) -> None:
+    """Reduce gradients over the ranks in the last micro-step of a step only."""
+    if isinstance(model, FSDPModule):
+        model.set_requires_gradient_sync(last_micro_step)
+        model.set_is_last_backward(last_micro_step)
+
+
+def release_gathered(model: nn.Module) -> None:
+    """Put sharded parameters back in place after a forward pass that no backward pass followed."""
+    if isinstance(model, FSDPModule):
+        model.reshard()

@@ -1,0 +1,103 @@
+"""From tensors on the device to numbers on the host, late, so that no step waits for the one before.
+
+A GPU works through a queue: asking for the loss of the newest step would drain it. So a step's numbers are copied
+behind the step and read `LAG` steps later, when they have long arrived. On a CPU there is no queue and no lag.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .metrics import StepMetrics
+
+LAG = {"cuda": 2}
+
+
+class Mark:
+    """A moment in the device's own time."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.host_s = time.perf_counter()
+        self.event = torch.cuda.Event(enable_timing=True) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
+        if self.event:
+            self.event.record()
+
+    def wait(self) -> None:
+        if self.event:
+            self.event.synchronize()
+
+    def seconds_since(self, earlier: Mark) -> float:
+        if self.event and earlier.event:
+            return float(earlier.event.elapsed_time(self.event)) / 1000
+        return self.host_s - earlier.host_s
+
+
+@dataclass(frozen=True)
+class _Pending:
+    step: int
+    values: Tensor  # loss, gradient norm; on the host once `end` has passed
+    lr: float
+    samples: str
+    time: float
+    begin: Mark
+    end: Mark
+
+
+class Recorder:
+    """Hands each step's metrics to the sinks once they are known. Ranks without sinks keep the same pace."""
+
+    def __init__(
+        self,
+        device: torch.device,
+        tokens_per_step: int,
+        attempt: int,
+        sinks: Sequence[Callable[[StepMetrics], None]],
+    ) -> None:
+        self.device = device
+        self.tokens_per_step = tokens_per_step
+        self.attempt = attempt
+        self.sinks = sinks
+        self.lag = LAG.get(device.type, 0)
+        self.pending: deque[_Pending] = deque()
+        self.restart_clock()
+
+    def restart_clock(self) -> None:
+        """The next step begins now: what came before (a save, an evaluation) is not part of its time."""
+        self.begin = Mark(self.device)
+
+    def record(self, step: int, loss: Tensor, grad_norm: Tensor, lr: float, samples: str) -> None:
+        values = torch.stack((loss.double(), grad_norm.double())).to("cpu", non_blocking=True)
+        end = Mark(self.device)
+        self.pending.append(_Pending(step, values, lr, samples, time.time(), self.begin, end))
+        self.begin = end
+        while len(self.pending) > self.lag:
+            self._deliver(self.pending.popleft())
+
+    def drain(self) -> None:
+        """Wait for all steps so far and deliver them."""
+        while self.pending:
+            self._deliver(self.pending.popleft())
+
+    def _deliver(self, pending: _Pending) -> None:
+        pending.end.wait()
+        loss, grad_norm = pending.values.tolist()
+        metrics = StepMetrics(
+            step=pending.step,
+            loss=loss,
+            loss_hex=loss.hex(),
+            samples=pending.samples,
+            lr=pending.lr,
+            grad_norm=grad_norm,
+            tokens_per_s=round(self.tokens_per_step / max(pending.end.seconds_since(pending.begin), 1e-9), 1),
+            tokens=pending.step * self.tokens_per_step,
+            time=round(pending.time, 3),
+            attempt=self.attempt,
+        )
+        for sink in self.sinks:
+            sink(metrics)

@@ -1,0 +1,86 @@
+"""Tensors in a directory, through torch's distributed checkpoint (DCP), without the pickles of a stranger.
+
+DCP keeps its table of contents in `.metadata`, a pickle, and would load entries of kind "bytes" as pickles too. Both
+run code of whoever wrote the files. Here a state holds tensors only, and `.metadata` may name just the plain classes
+that such a state needs.
+"""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
+from torch.distributed.checkpoint.metadata import Metadata, StorageMeta
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
+
+from .errors import TrainError
+
+_METADATA = "torch.distributed.checkpoint.metadata"
+ALLOWED = {
+    (_METADATA, "ChunkStorageMetadata"),
+    (_METADATA, "Metadata"),
+    (_METADATA, "MetadataIndex"),
+    (_METADATA, "StorageMeta"),
+    (_METADATA, "TensorProperties"),
+    (_METADATA, "TensorStorageMetadata"),
+    (_METADATA, "_MEM_FORMAT_ENCODING"),
+    ("torch.distributed.checkpoint.filesystem", "_StorageInfo"),
+    ("torch.serialization", "_get_layout"),
+    ("torch", "Size"),
+    ("torch", "float32"),
+    ("pathlib", "PosixPath"),
+}
+
+
+class StorageError(Exception):
+    """Tensors could not be written or read; the text is the first cause."""
+
+
+def write_tensors(directory: Path, tensors: dict[str, Tensor], group: dist.ProcessGroup) -> None:
+    """Write this rank's part, flushed to disk. Collective: raises on every rank when it fails on one."""
+    try:
+        save(tensors, storage_writer=FileSystemWriter(directory), process_group=group)
+    except CheckpointException as error:
+        raise StorageError(_first_cause(error)) from None
+
+
+def read_tensors(directory: Path, tensors: dict[str, Tensor], group: dist.ProcessGroup) -> None:
+    """Fill `tensors` in place, whatever number of ranks wrote them. Collective."""
+    try:
+        load(tensors, storage_reader=_TensorReader(directory), process_group=group)
+    except CheckpointException as error:
+        raise TrainError(f"{directory}: {_first_cause(error)}") from None
+
+
+def written_by(directory: Path, rank: int) -> list[Path]:
+    """The files that one rank wrote; the first rank also wrote the table of contents."""
+    return sorted([*directory.glob(f"__{rank}_*"), *(directory.glob(".metadata") if rank == 0 else ())])
+
+
+class _TensorReader(FileSystemReader):
+    def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
+        with (Path(self.path) / ".metadata").open("rb") as file:
+            metadata = _MetadataUnpickler(file).load()
+        if not isinstance(metadata, Metadata):
+            raise pickle.UnpicklingError(f".metadata holds {type(metadata).__name__}")
+        metadata.storage_meta = metadata.storage_meta or StorageMeta()
+        metadata.storage_meta.load_id = self.load_id
+        return metadata
+
+
+class _MetadataUnpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in ALLOWED:
+            raise pickle.UnpicklingError(f".metadata asks for {module}.{name}, which no tensor needs")
+        return super().find_class(module, name)
+
+
+def _first_cause(error: CheckpointException) -> str:
+    rank, (cause, _) = min(error.failures.items())
+    return f"rank {rank}: {type(cause).__name__}: {cause}"
