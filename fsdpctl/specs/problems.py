@@ -58,11 +58,11 @@ def fail(what: str, place: Place, text: str, path: KeyPath = ()) -> NoReturn:
 
 
 def key_path(path: KeyPath) -> str:
-    """Write a path as a user would: `nodes[0].address`."""
+    """Write a path as a user would, like `nodes[0].address`."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{shorten(part)}" if text else shorten(part)
-    return text
+    return shorten(text, 100)
 
 
 def show(value: object) -> str:

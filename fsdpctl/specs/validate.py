@@ -39,8 +39,8 @@ def validate(document: Document, model: type[M]) -> M:
     """Build a `model` from a document. Raises SpecError with all problems of the document."""
     problems = list(document.problems)
     try:
-        # JSON mode, because strict Python mode wants tuples and dataclasses where we have lists and dicts.
-        spec = model.model_validate_json(json.dumps(document.tree), strict=True)
+        # JSON mode: in Python mode the models, being strict, want tuples and dataclasses for our lists and dicts.
+        spec = model.model_validate_json(json.dumps(document.tree))
     except ValidationError as error:
         found = error.errors(include_url=False)
         problems += [_problem(document, model, item) for item in found[:MAX_SHOWN]]  # a suggestion takes its time
@@ -67,7 +67,7 @@ def _describe(kind: str, given: Any, context: dict[str, Any], message: str) -> s
         case "union_tag_not_found":
             return "the key kind is missing; it says which keys may stand here"
         case "literal_error" | "union_tag_invalid":
-            given = context.get("tag", given)
+            given = given["kind"] if kind == "union_tag_invalid" else given
             allowed = re.findall("'([^']*)'", context.get("expected_tags") or context["expected"])
             return f"must be one of {', '.join(allowed)}, got {show(given)}{did_you_mean(str(given), allowed)}"
         case "string_type" if isinstance(given, int | float):

@@ -1,0 +1,77 @@
+"""`fsdpctl jobs ls|show|check` as a user meets them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fsdpctl.specs.load import load_job, parse_job
+
+GOOD = "name: good\nnodes: 2\nentrypoint: {module: mypackage.train}\n"
+
+
+@pytest.fixture(autouse=True)
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("jobs").mkdir()
+
+
+def jobs(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from fsdpctl.cli.app import main; main()", "jobs", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def test_ls_shows_a_broken_job_among_the_others() -> None:
+    Path("jobs/good.yaml").write_text(GOOD)
+    Path("jobs/bad.yaml").write_text("name: bad\nnodes: 0\n")
+    result = jobs("ls")
+    assert (result.returncode, result.stderr) == (0, "")
+    rows = {line.split()[0]: " ".join(line.split()[1:]) for line in result.stdout.splitlines()}
+    assert rows["good"] == "2 nodes, module mypackage.train jobs/good.yaml"
+    assert rows["bad"] == "broken, see `check` jobs/bad.yaml"
+    assert rows["llm300m"].startswith("1 node, 303,080,448 parameters, 20,000 steps /")
+
+
+def test_ls_json() -> None:
+    Path("jobs/bad.yaml").write_text("name: bad\nnodes: 0\n")
+    found = {item["name"]: item for item in json.loads(jobs("ls", "--json").stdout)}
+    assert found["bad"]["path"] == "jobs/bad.yaml"
+    assert "jobs/bad.yaml:2: nodes: must be at least 1, got 0" in found["bad"]["error"]
+    assert found["llm-tiny"]["error"] is None
+
+
+def test_show_prints_what_loads_again() -> None:
+    result = jobs("show", "llm300m")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert parse_job(result.stdout, "stdout") == load_job("llm300m")
+    shown = json.loads(jobs("show", "llm300m", "--json").stdout)
+    assert shown["trainer"]["model"]["d_model"] == 1024
+    assert shown["time_limit"] == "3d"
+
+
+def test_check_goes_through_all_files() -> None:
+    Path("jobs/good.yaml").write_text(GOOD)
+    Path("jobs/bad.yaml").write_text("name: bad\nnodes: 0\nenvv: {}\n")
+    result = jobs("check", "jobs/bad.yaml", "good", "llm300")
+    assert result.returncode == 2
+    assert result.stdout == "good: ok, 2 nodes, module mypackage.train\n"
+    assert result.stderr.splitlines()[:4] == [
+        "error: job jobs/bad.yaml has 2 problems",
+        "jobs/bad.yaml:2: nodes: must be at least 1, got 0",
+        "jobs/bad.yaml:3: envv: unknown key; did you mean env? known keys: name, entrypoint, nodes, procs_per_node, "
+        "args, env, time_limit, grace, restarts, trainer",
+        "no job named llm300; did you mean llm300m?",
+    ]
+
+
+def test_check_accepts_all_that_is_shipped() -> None:
+    assert jobs("check", "llm-tiny", "llm90m", "llm300m").returncode == 0
+
+
+def test_check_wants_a_name() -> None:
+    result = jobs("check")
+    assert (result.returncode, result.stdout) == (2, "")

@@ -1,0 +1,39 @@
+"""An empty working directory, and the real command line in this process."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from fsdpctl.cli.app import main
+
+
+class Result(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture(autouse=True)
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory of each test: neither the home nor the checkout, which has a `jobs` of its own."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
+    """Run `fsdpctl` with the given words."""
+
+    def run(*words: str) -> Result:
+        monkeypatch.setattr(sys, "argv", ["fsdpctl", *words])
+        with pytest.raises(SystemExit) as end:
+            main()
+        captured = capsys.readouterr()
+        return Result(int(end.value.code or 0), captured.out, captured.err)
+
+    return run

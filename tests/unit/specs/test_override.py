@@ -1,0 +1,100 @@
+"""`--set`: the same rules as the file, with the option as the place."""
+
+from __future__ import annotations
+
+import pytest
+
+from fsdpctl.errors import UsageError
+from fsdpctl.specs.load import load_job, parse_job
+
+
+def test_values_are_read_as_in_the_file() -> None:
+    job = load_job("llm-tiny", ["trainer.steps=50", "trainer.optim.lr=1e-4", "time_limit=10:00:00", "nodes=2"])
+    assert job.trainer is not None
+    assert (job.trainer.steps, job.trainer.optim.lr, job.time_limit, job.nodes) == (50, 1e-4, 36_000, 2)
+
+
+def test_the_last_one_wins() -> None:
+    assert load_job("llm-tiny", ["nodes=2", "nodes=3"]).nodes == 3
+
+
+def test_a_mapping_is_replaced_and_then_extended() -> None:
+    job = load_job("llm-tiny", ["env={A: x, B: 'y z'}", "env.C=v"])
+    assert job.env == {"A": "x", "B": "y z", "C": "v"}
+
+
+@pytest.mark.parametrize(
+    "text", ["a b", "#1", "a #b", "a: b", "*x", "&x", "!!python/name:os", "- x", "@", "`id`", "%", "|", "=", "1 "]
+)
+def test_unquoted_text_arrives_to_its_last_character(text: str) -> None:
+    assert load_job("llm-tiny", [f"env.A={text}"]).env == {"A": text}
+
+
+def test_a_list() -> None:
+    text = "name: x\nentrypoint: {script: a.py}\n"
+    assert parse_job(text, "job.yaml", ["args=[--lr, '1e-4', \"#\"]"]).args == ("--lr", "1e-4", "#")
+
+
+def test_null_unsets() -> None:
+    assert load_job("llm-tiny", ["time_limit=null"]).time_limit is None
+    assert load_job("llm-tiny", ["time_limit="]).time_limit is None
+
+
+def test_a_value_may_be_long() -> None:
+    assert len(load_job("llm-tiny", ["env.A=" + "x" * 1_000_000]).env["A"]) == 1_000_000
+
+
+FORM = "must be like trainer.steps=50: keys joined by dots, '=', a value"
+BAD = {
+    "trainer.stps=5": "--set trainer.stps=5: trainer.stps: unknown key; did you mean steps? known keys: model, ",
+    "trainr.steps=5": "--set trainr.steps=5: trainr: unknown key; did you mean trainer? known keys: ",
+    "a==b": "--set a==b: a: unknown key; known keys: name, ",
+    "__class__=1": "--set __class__=1: __class__: unknown key; known keys: name, ",
+    "trainer.__class__.x=1": "--set trainer.__class__.x=1: trainer.__class__: unknown key; known keys: model, ",
+    "trainer.steps=1.5": "--set trainer.steps=1.5: trainer.steps: must be a whole number, got 1.5",
+    "trainer.mesh={strategy: FUL_SHARD}": "trainer.mesh.strategy: must be one of HYBRID_SHARD, FULL_SHARD, NO_SHARD",
+    "env.A=8": '--set env.A=8: env.A: must be text, got 8; write "8" in quotes to make it text',
+    "nodes.x=1": "--set nodes.x=1: nodes is no mapping, but 1",
+    "env={A: x, A: y}": "--set env={A: x, A: y}: env.A: given twice; keep one of them",
+    "args=[a": "--set args=[a: not valid YAML: ",
+    "args=[*a]": "--set args=[*a]: anchors (&) and aliases (*) are not allowed",
+    "args=[!!python/name:os x]": "the tag tag:yaml.org,2002:python/name:os is not allowed",
+    "args=" + "[" * 3000: "not valid YAML: ",
+    "nodes=" + "9" * 5000: "the number 9999999999999999999999999999999999999999... is too long",
+    "env.A=a\0b": r"--set env.A=a\u0000b: env.A: an environment value cannot hold a NUL",
+    "env.A=a\udcff": r"--set env.A=a\udcff: the value is not UTF-8",
+    ".".join("a" * 60) + "=1": "nested more than 50 deep",
+    "=": FORM,
+    "=5": FORM,
+    "steps": FORM,
+    "": FORM,
+    "a[0]=1": FORM,
+    "a..b=1": FORM,
+    ".a=1": FORM,
+    "a b=1": FORM,
+    "a\nb=1": FORM,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("override", "says"), BAD.items(), ids=[override[:30] for override in BAD])
+def test_a_bad_override_is_explained(override: str, says: str) -> None:
+    with pytest.raises(UsageError) as error:
+        load_job("llm-tiny", [override])
+    subject, *problems = error.value.message.splitlines()
+    assert subject.startswith("job ")
+    assert subject.endswith(" has 1 problem")
+    assert len(problems) == 1
+    assert problems[0].startswith("--set ")
+    assert says in problems[0]
+    assert len(problems[0]) < 300
+
+
+def test_the_file_and_the_override_complain_together() -> None:
+    with pytest.raises(UsageError) as error:
+        parse_job("name: a b\nentrypoint: {script: a.py}\n", "job.yaml", ["nodes=0"])
+    assert error.value.message.splitlines() == [
+        "job job.yaml has 2 problems",
+        "--set nodes=0: nodes: must be at least 1, got 0",
+        "job.yaml:1: name: a name has 1 to 64 letters, digits, '.', '_' or '-' and starts with a letter or digit, "
+        'got "a b"',
+    ]
