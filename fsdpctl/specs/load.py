@@ -46,7 +46,7 @@ def parse_profile(text: str, source: str) -> ClusterProfile:
 def _read_text(path: Path, what: str) -> str:
     source = one_line(str(path))
     subject, start = f"{what} {source}", Place(source, 1)
-    data = _read_bytes(path, what)
+    data = _read_bytes(path, source, what)
     if data.startswith(codecs.BOM_UTF8):
         fail(subject, start, "starts with a byte order mark; save the file as UTF-8 without one")
     try:
@@ -56,16 +56,16 @@ def _read_text(path: Path, what: str) -> str:
         fail(subject, start.at(line), f"byte 0x{data[error.start]:02X} is not UTF-8; save the file as UTF-8")
 
 
-def _read_bytes(path: Path, what: str) -> bytes:
+def _read_bytes(path: Path, source: str, what: str) -> bytes:
     try:
         with open(path, "rb", opener=_open_nonblocking) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise UsageError(f"{path}: not a file; a {what} is one YAML file")
+                raise UsageError(f"{source}: not a file; a {what} is one YAML file")
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise UsageError(f"{path}: cannot read this {what}: {error.strerror}") from None
+        raise UsageError(f"{source}: cannot read this {what}: {error.strerror}") from None
     if len(data) > MAX_BYTES:
-        raise UsageError(f"{path}: larger than {MAX_BYTES:,} bytes; a {what} is a few lines of YAML")
+        raise UsageError(f"{source}: larger than {MAX_BYTES:,} bytes; a {what} is a few lines of YAML")
     return data
 
 

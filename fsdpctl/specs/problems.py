@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -94,6 +93,8 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return `; did you mean X?`, or nothing when no known word is near."""
     if len(word) > 64:  # near to nothing, and slow to compare
         return ""
+    import difflib  # takes 3 ms, and most files are right
+
     by_lower = {other.lower(): other for other in known}
     near = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
     return f"; did you mean {by_lower[near[0]]}?" if near else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fsdpctl.contract.trainer import BatchConfig, CheckpointConfig, ModelConfig, OptimConfig, TrainerConfig
@@ -30,6 +30,7 @@ def _accepted(text: str) -> bool:
         return False
 
 
+@settings(deadline=None)  # machines that test are busy
 @given(st.lists(one_line_texts, max_size=5), texts.filter(lambda text: "\0" not in text), seconds, seconds)
 def test_a_job_of_any_text_loads_back(args: list[str], value: str, grace: int, more: int) -> None:
     job = JobSpec(
@@ -43,6 +44,7 @@ def test_a_job_of_any_text_loads_back(args: list[str], value: str, grace: int, m
     assert parse_job(dump_yaml(job), "job.yaml") == job
 
 
+@settings(deadline=None)  # machines that test are busy
 @given(st.floats(allow_nan=False, allow_infinity=False), st.none() | st.booleans())
 def test_a_trainer_loads_back(number: float, compiled: bool | None) -> None:
     model = {
@@ -67,6 +69,7 @@ def test_a_trainer_loads_back(number: float, compiled: bool | None) -> None:
     assert parse_job(dump_yaml(job), "job.yaml") == job
 
 
+@settings(deadline=None)  # machines that test are busy
 @given(st.dictionaries(st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,9}", fullmatch=True), one_line_texts, max_size=4))
 def test_a_profile_loads_back(labels: dict[str, str]) -> None:
     profile = ClusterProfile(
