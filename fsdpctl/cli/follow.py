@@ -12,7 +12,7 @@ from typing import Any
 from fsdpctl.cli.output import emit, safe, say
 from fsdpctl.contract import CliExit, State
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.runs.status import RunStatus, read_status
+from fsdpctl.verbs.status import RunStatus, read_status
 
 POLL_S = 0.25
 LINE_EVERY_S = 5.0

@@ -9,15 +9,15 @@ from fsdpctl.cli.options import Json, Run
 from fsdpctl.cli.output import emit, emit_json, emit_table
 
 if TYPE_CHECKING:
-    from fsdpctl.runs.status import RunStatus
     from fsdpctl.runs.store import Listed
+    from fsdpctl.verbs.status import RunStatus
 
 
 def status(run: Run = None, as_json: Json = False) -> None:
     """Show the state of one run."""
     from fsdpctl.cli.follow import progress
     from fsdpctl.runs.find import find_run
-    from fsdpctl.runs.status import read_status
+    from fsdpctl.verbs.status import read_status
 
     found = read_status(find_run(run))
     if as_json:
@@ -38,8 +38,11 @@ def status(run: Run = None, as_json: Json = False) -> None:
 def ls(as_json: Json = False) -> None:
     """List all runs, the newest first."""
     from fsdpctl.runs.store import list_runs
+    from fsdpctl.verbs.status import read_statuses
 
-    rows = [_look(run) for run in list_runs()]
+    runs = list_runs()
+    statuses = read_statuses(runs)
+    rows = [_row(run, statuses[run.run_id]) for run in runs]
     if as_json:
         emit_json(rows)
         return
@@ -65,25 +68,12 @@ def as_record(status: RunStatus) -> dict[str, Any]:
     }
 
 
-def _look(run: Listed) -> dict[str, Any]:
+def _row(run: Listed, status: RunStatus | str) -> dict[str, Any]:
     """One row; a run that cannot be read is a row too, not the end of the list."""
-    from fsdpctl.contract.codec import CodecError
-    from fsdpctl.runs.status import read_status
-
-    broken = run.broken
-    if broken is None:
-        try:
-            return as_record(read_status(run.paths))
-        except (CodecError, OSError) as error:
-            broken = str(error)
-    return {
-        "run_id": run.run_id,
-        "job": None,
-        "state": "BROKEN",
-        "reason": broken,
-        "step": None,
-        "run_dir": str(run.paths.root),
-    }
+    if not isinstance(status, str):
+        return as_record(status)
+    broken = {"run_id": run.run_id, "job": None, "state": "BROKEN", "reason": status, "step": None}
+    return {**broken, "run_dir": str(run.paths.root)}
 
 
 def _cell(row: dict[str, Any], column: str) -> str:

@@ -11,12 +11,13 @@ from fsdpctl.cli.output import say
 def stop(run: Run = None) -> None:
     """Ask a run to save and leave, and wait for it; `resume` continues it."""
     from fsdpctl.cli.follow import wait_for_end
+    from fsdpctl.launchers.table import get_launcher
     from fsdpctl.runs.find import find_run
-    from fsdpctl.runs.status import read_status
-    from fsdpctl.verbs.stop import request_stop
+    from fsdpctl.runs.store import read_record
+    from fsdpctl.verbs.status import read_status
 
     paths = find_run(run)
-    if not request_stop(paths):
+    if not get_launcher(read_record(paths).backend).stop(paths):
         status = read_status(paths)
         say(f"{paths.root.name} is not running: {status.state}, {status.reason}")
         return
@@ -26,13 +27,14 @@ def stop(run: Run = None) -> None:
 
 def cancel(run: Run = None) -> None:
     """End a run now, without a save, and make sure that no process is left."""
+    from fsdpctl.launchers.table import get_launcher
     from fsdpctl.runs.find import find_run
-    from fsdpctl.runs.status import read_status
-    from fsdpctl.verbs.stop import cancel as cancel_run
+    from fsdpctl.runs.store import read_record
+    from fsdpctl.verbs.status import read_status
 
     paths = find_run(run)
-    if cancel_run(paths):
-        say(f"{paths.root.name} is cancelled; no process of it is left on this machine")
+    if get_launcher(read_record(paths).backend).cancel(paths):
+        say(f"{paths.root.name} is cancelled; no process of it is left")
     else:
         status = read_status(paths)
         say(f"{paths.root.name} is not running: {status.state}, {status.reason}")

@@ -1,51 +1,66 @@
-"""The local launcher: every node is a detached agent on this machine."""
+"""The local launcher: every node is a detached agent on this machine, watched by a supervisor."""
 
 from __future__ import annotations
 
-import os
-import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
 
-from fsdpctl.contract.paths import DIR_MODE, AttemptPaths, RunPaths
+from fsdpctl.contract import AbortWord, StopWord
+from fsdpctl.contract.notes import leave_note
+from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.launchers.environment import agent_environment
+from fsdpctl.errors import FsdpctlError
+from fsdpctl.launchers.base import View
+from fsdpctl.launchers.supervised import claim_attempt, find_supervisor, kill_supervisor, start_supervisor
+from fsdpctl.node import processes
+from fsdpctl.runs.evidence import living_agents
+
+CANCEL_WAIT_S = 8.0
+"""How long agents get to end their ranks before we do it: TERM, five seconds, KILL, and a margin."""
 
 
-def start_agents(plan: LaunchPlan, run: RunPaths, attempt: AttemptPaths) -> list[subprocess.Popen[bytes]]:
-    """Start one agent per node, each in a session of its own: they outlive the terminal and whoever started them."""
-    return [_start_agent(plan, run, attempt, node.rank) for node in plan.nodes]
+def start(run: RunPaths, plan: LaunchPlan) -> None:
+    """Claim the next attempt and let the supervisor run it."""
+    claim_attempt(run)
+    start_supervisor(run)
 
 
-def _start_agent(plan: LaunchPlan, run: RunPaths, attempt: AttemptPaths, node_rank: int) -> subprocess.Popen[bytes]:
-    node = attempt.node(node_rank)
-    node.root.mkdir(mode=DIR_MODE, exist_ok=True)
-    descriptor = os.open(node.agent_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    try:
-        return subprocess.Popen(
-            with_setup(plan.setup, agent_argv(plan, attempt.number, node_rank)),
-            env=agent_environment(os.environ, run, attempt.number, node_rank),
-            cwd=run.root,
-            stdin=subprocess.DEVNULL,
-            stdout=descriptor,
-            stderr=descriptor,
-            start_new_session=True,
-        )
-    finally:
-        os.close(descriptor)
+def observe(runs: Sequence[RunPaths]) -> Mapping[str, View]:
+    """Whether the supervisor or an agent of the newest attempt is alive."""
+    return {run.root.name: View("running" if _is_running(run) else "none") for run in runs}
 
 
-def agent_argv(plan: LaunchPlan, attempt: int, node_rank: int) -> list[str]:
-    return [
-        plan.python,
-        "-m",
-        "fsdpctl.node.agent",
-        f"--run-dir={plan.run_dir}",
-        f"--attempt={attempt}",
-        f"--node-rank={node_rank}",
-    ]
+def stop(run: RunPaths) -> bool:
+    if not _is_running(run):
+        return False
+    leave_note(run.attempts()[-1].stop, StopWord.USER, "fsdpctl stop")
+    return True
 
 
-def with_setup(setup: tuple[str, ...], argv: list[str]) -> list[str]:
-    """Run the profile's shell lines, then become `argv`; the words of `argv` never pass through the shell's parser."""
-    if not setup:
-        return argv
-    return ["bash", "-c", "\n".join(["set -e", *setup, 'exec "$@"']), "bash", *argv]
+def cancel(run: RunPaths) -> bool:
+    tag = processes.Tag(run.root.name)
+    if not _is_running(run) and not processes.find(tag):
+        return False
+    _wait_until(lambda: _ask_to_end(run), CANCEL_WAIT_S)
+    kill_supervisor(run)
+    if left := processes.sweep(tag):
+        raise FsdpctlError(f"still alive after KILL: {', '.join(map(str, left))}", hint="ps shows what they are")
+    return True
+
+
+def _is_running(run: RunPaths) -> bool:
+    attempts = run.attempts()
+    return find_supervisor(run) is not None or (bool(attempts) and bool(living_agents(attempts[-1])))
+
+
+def _ask_to_end(run: RunPaths) -> bool:
+    """Leave the note in the newest attempt, which may be a newer one each time; True once nothing runs."""
+    if attempts := run.attempts():
+        leave_note(attempts[-1].abort, AbortWord.CANCEL, "fsdpctl cancel")
+    return not _is_running(run)
+
+
+def _wait_until(condition: Callable[[], bool], limit_s: float) -> None:
+    deadline = time.monotonic() + limit_s
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.1)

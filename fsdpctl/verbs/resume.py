@@ -11,25 +11,28 @@ from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import CHECKPOINT_PREFIX, RunPaths, checkpoint_name
 from fsdpctl.errors import BusyError, UsageError
 from fsdpctl.launchers.environment import read_secrets
+from fsdpctl.launchers.table import get_launcher
 from fsdpctl.runs.record import Submission
-from fsdpctl.runs.status import is_running
 from fsdpctl.runs.store import locked, read_record
 from fsdpctl.snapshot import take_snapshot
 from fsdpctl.specs.load import parse_job, parse_profile
-from fsdpctl.verbs.submit import Request, prepare, refuse_unsupported, start, write_specs
+from fsdpctl.verbs.status import read_status
+from fsdpctl.verbs.submit import Request, prepare, refuse_unsupported, write_specs
 
 
 def resume(run: RunPaths, overrides: Sequence[str] = (), *, step: int | None = None, update_code: bool = False) -> None:
     """Start the run again. Raises BusyError while it is alive, UsageError when the changed job does not fit."""
     with locked(run):
-        if is_running(run):
-            raise BusyError(f"run {run.root.name} is alive", hint=f"fsdpctl stop {run.root.name}")
+        if (status := read_status(run)).state.is_alive:
+            raise BusyError(
+                f"run {run.root.name} is {status.state}: {status.reason}", hint=f"fsdpctl stop {run.root.name}"
+            )
         request = _prepare(run, overrides)
         refuse_unsupported(request.plan)
         if step is not None:
             set_newer_aside(run, step)
         _store(run, request, update_code)
-        start(run)
+        get_launcher(request.plan.backend).start(run, request.plan)
 
 
 def _prepare(run: RunPaths, overrides: Sequence[str]) -> Request:

@@ -13,10 +13,11 @@ from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import UsageError
 from fsdpctl.launchers.environment import read_secrets
+from fsdpctl.launchers.table import get_launcher, is_implemented
 from fsdpctl.node.check import visible_gpus
 from fsdpctl.plan import Site, build_plan
 from fsdpctl.runs.record import RunRecord
-from fsdpctl.runs.store import claim_run_id, create, default_runs_root
+from fsdpctl.runs.store import claim_run_id, create, default_runs_root, locked
 from fsdpctl.snapshot import take_snapshot
 from fsdpctl.specs.model import ClusterProfile, JobSpec
 
@@ -69,16 +70,9 @@ def submit(request: Request) -> RunPaths:
 
     os.umask(0o077)
     run = create(Path(plan.run_dir).parent, record, fill)
-    start(run)
+    with locked(run):
+        get_launcher(plan.backend).start(run, plan)
     return run
-
-
-def start(run: RunPaths) -> None:
-    """Start the newest submission of a run whose directory is complete."""
-    from fsdpctl.supervise import claim_attempt, start_supervisor
-
-    claim_attempt(run)
-    start_supervisor(run)
 
 
 def write_specs(run: RunPaths, request: Request) -> None:
@@ -107,7 +101,7 @@ def check_entrypoint(job: JobSpec, submit_dir: Path) -> None:
 
 
 def refuse_unsupported(plan: LaunchPlan) -> None:
-    if plan.backend != "local":
+    if not is_implemented(plan.backend):
         raise UsageError(
             f"running on {plan.backend} is not there yet; --dry-run shows what would run",
             hint="--profile local runs here",

@@ -1,0 +1,52 @@
+# make demo    trains a small model on two local "nodes", really
+# make test    runs every test that this machine can run
+# make check   lint, types, import rules
+#
+# PYTHON       the interpreter that makes .venv (3.11 or newer)
+# TORCH_INDEX  URL of the package index to take torch from. On Linux the default wheel is the CUDA one, several
+#              gigabytes; a machine without a GPU wants PyTorch's CPU index:  make demo TORCH_INDEX=<its URL>
+
+PYTHON ?= python3
+TORCH_INDEX ?=
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test check format clean
+
+demo: .venv/.train
+	$(BIN)/fsdpctl submit llm-tiny --nodes 2 --follow
+
+test: .venv/.test
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: .venv/.check
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: .venv/.check
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf .venv
+
+.venv/bin/python:
+	@command -v git >/dev/null && $(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "needed: git and Python 3.11 or newer with venv. On Debian or Ubuntu:"; \
+	       echo "  apt-get install -y git python3 python3-venv"; exit 1; }
+	$(PYTHON) -m venv .venv
+
+.venv/.train: .venv/bin/python pyproject.toml constraints.txt
+	$(PIP) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) "$$(grep '^torch==' constraints.txt)"
+	$(PIP) --editable '.[train]'
+	@touch $@
+
+.venv/.test: .venv/.train
+	$(PIP) --editable '.[train,test]'
+	@touch $@
+
+.venv/.check: .venv/.test
+	$(PIP) --editable '.[train,test,check]'
+	@touch $@

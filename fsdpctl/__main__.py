@@ -1,0 +1,5 @@
+"""`python -m fsdpctl`."""
+
+from fsdpctl.cli.app import main
+
+main()

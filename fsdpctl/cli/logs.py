@@ -1,0 +1,180 @@
+"""`fsdpctl logs`."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fsdpctl.cli.output import emit, say
+from fsdpctl.errors import FsdpctlError, UsageError
+
+if TYPE_CHECKING:
+    from fsdpctl.contract.paths import AttemptPaths, RunPaths
+    from fsdpctl.logs.model import Line
+    from fsdpctl.logs.reader import AttemptReader
+    from fsdpctl.logs.sources import Choice
+
+_POLL_S = 0.2
+_BATCH = 4096
+"""Lines folded and printed at a time: what ranks say together stands within so many lines."""
+
+
+def logs(
+    run: Annotated[
+        str | None, typer.Argument(help="Run id, its start, or a job name; default: the newest run.")
+    ] = None,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the run ends.")] = False,
+    rank: Annotated[list[int] | None, typer.Option(min=0, help="Only this global rank; may be repeated.")] = None,
+    node: Annotated[list[int] | None, typer.Option(min=0, help="Only this node; may be repeated.")] = None,
+    attempt: Annotated[int | None, typer.Option(min=1, help="This attempt; default: the newest.")] = None,
+    lines: Annotated[str, typer.Option("-n", "--lines", help="How many lines to look back, or `all`.")] = "100",
+    agent: Annotated[bool, typer.Option("--agent", help="Also the logs of the node agents and of torchrun.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Lines as they were written; not to a terminal.")] = False,
+    errors: Annotated[bool, typer.Option("--errors", help="Only which rank failed first, and why.")] = False,
+) -> None:
+    """Show what all ranks say, in one order of time; after a failure, the first error comes first."""
+    from fsdpctl.logs.sources import Choice
+    from fsdpctl.runs.find import find_run
+
+    count = _parse_count(lines)
+    if raw and sys.stdout.isatty():
+        raise UsageError("--raw would send the control characters in logs to this terminal", hint="redirect the output")
+    paths = find_run(run)
+    chosen = _choose_attempt(paths, attempt)
+    if errors:
+        if not _print_root_cause(chosen):
+            say(f"no rank of attempt {chosen.number} left an error")
+        return
+    choice = Choice(frozenset(rank or ()), frozenset(node or ()), agent)
+    if follow:
+        _follow(paths, chosen, choice, count, raw=raw, stay=attempt is not None)
+    else:
+        _print_once(chosen, choice, count, raw=raw)
+
+
+def _parse_count(word: str) -> int | None:
+    """Return the number of lines; None for all."""
+    if word == "all":
+        return None
+    if not (word.isascii() and word.isdigit()):
+        raise UsageError(f"-n takes a number of lines or `all`, got {word!r}")
+    return int(word)
+
+
+def _choose_attempt(run: RunPaths, number: int | None) -> AttemptPaths:
+    """Return the attempt asked for, else the newest; of a run that has none yet, the first to come."""
+    attempts = run.attempts()
+    if number is None:
+        return attempts[-1] if attempts else run.attempt(1)
+    if run.attempt(number) not in attempts:
+        known = ", ".join(str(a.number) for a in attempts) or "none yet"
+        raise UsageError(f"{run.root.name} has no attempt {number}; there are: {known}")
+    return run.attempt(number)
+
+
+def _print_once(attempt: AttemptPaths, choice: Choice, count: int | None, *, raw: bool) -> None:
+    from fsdpctl.logs.reader import AttemptReader
+
+    if not raw:
+        _print_root_cause(attempt)
+    reader = AttemptReader(attempt, choice)
+    _print_backlog(reader, count, raw=raw, final=True)
+    if not reader.files:
+        say(f"attempt {attempt.number} has no such logs (yet)")
+
+
+def _follow(run: RunPaths, attempt: AttemptPaths, choice: Choice, count: int | None, *, raw: bool, stay: bool) -> None:
+    """Print what arrives until the run ends, through later attempts unless told to `stay` with this one."""
+    from fsdpctl.logs.reader import AttemptReader
+
+    watch = _Watch(run)
+    reader = AttemptReader(attempt, choice)
+    _print_backlog(reader, count, raw=raw, final=False)
+    while True:
+        # Asked before the poll, which then reads all that was written until the answer.
+        ended = not watch.is_alive()
+        later = next((a for a in run.attempts() if a.number > reader.attempt.number), None)
+        final = ended or later is not None
+        _print_lines(reader.poll(final=final), reader, raw=raw)
+        if final and not raw:
+            _print_root_cause(reader.attempt)
+        if later is not None and not stay:
+            say(f"--- attempt {later.number} ---")
+            reader = AttemptReader(later, choice)
+        elif final:
+            return
+        else:
+            time.sleep(_POLL_S)
+
+
+class _Watch:
+    """Whether a run is alive, asked ever more rarely, since it may be a scheduler that answers. Tells what changed."""
+
+    def __init__(self, run: RunPaths) -> None:
+        self._run = run
+        self._pauses_s = itertools.chain((2.0, 4.0, 8.0), itertools.repeat(10.0))
+        self._next_s = 0.0
+        self._told = ""
+
+    def is_alive(self) -> bool:
+        """Say so if the state is another than before; between two questions a run counts as alive."""
+        from fsdpctl.contract.codec import CodecError
+        from fsdpctl.verbs.status import read_status
+
+        if time.monotonic() < self._next_s:
+            return True
+        try:
+            status = read_status(self._run)
+        except (FsdpctlError, CodecError, OSError) as error:
+            alive, news = True, f"the state of the run is unknown for now: {error}"
+        else:
+            alive, news = status.state.is_alive, f"{status.state}: {status.reason}"
+        if news != self._told:
+            say(news)
+            self._told = news
+        self._next_s = time.monotonic() + next(self._pauses_s)
+        return alive
+
+
+def _print_root_cause(attempt: AttemptPaths) -> bool:
+    from fsdpctl.logs.failure import describe, find_root_cause
+    from fsdpctl.logs.sources import read_errors
+
+    cause = find_root_cause(read_errors(attempt))
+    if cause is not None:
+        emit(describe(cause) + "\n")
+    return cause is not None
+
+
+def _print_backlog(reader: AttemptReader, count: int | None, *, raw: bool, final: bool) -> None:
+    if count is None:
+        _print_lines(reader.poll(final=final), reader, raw=raw)
+    else:
+        _print_rows(_rows(list(reader.last(count, final=final)), reader, raw=raw)[-count:], raw=raw)
+
+
+def _print_lines(lines: Iterable[Line], reader: AttemptReader, *, raw: bool) -> None:
+    lines = iter(lines)
+    while batch := list(itertools.islice(lines, _BATCH)):
+        _print_rows(_rows(batch, reader, raw=raw), raw=raw)
+
+
+def _rows(lines: list[Line], reader: AttemptReader, *, raw: bool) -> list[str]:
+    from fsdpctl.logs.collapse import collapse
+    from fsdpctl.logs.prefix import prefixed, widths
+
+    if raw:
+        return [line.text for line in lines]
+    columns = widths(reader.files)
+    return [prefixed(group, columns) for group in collapse(lines)]
+
+
+def _print_rows(rows: list[str], *, raw: bool) -> None:
+    if rows:
+        # One write for many lines; `emit` lets newlines pass, and no line holds one.
+        (print if raw else emit)("\n".join(rows))

@@ -1,0 +1,37 @@
+"""What a backend must be able to do. A launcher is a module that has these functions; `table.py` lists them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.contract.plan import LaunchPlan
+
+
+@dataclass(frozen=True)
+class View:
+    """What only the backend knows of a run: whether a queued or running job of it exists, and what it says."""
+
+    state: Literal["none", "queued", "running", "unknown"]
+    reason: str = ""
+
+
+class Launcher(Protocol):
+    """The functions of a launcher module."""
+
+    def start(self, run: RunPaths, plan: LaunchPlan) -> None:
+        """Start the newest submission of a complete run directory, detached from this process.
+
+        All or nothing: raises LaunchError, with nothing left behind, when a host or the scheduler refuses.
+        """
+
+    def observe(self, runs: Sequence[RunPaths]) -> Mapping[str, View]:
+        """Ask about many runs at once: run id -> View. Never raises because one host or scheduler is down."""
+
+    def stop(self, run: RunPaths) -> bool:
+        """Ask the newest attempt to save and leave; False if nothing runs."""
+
+    def cancel(self, run: RunPaths) -> bool:
+        """End the run now; False if nothing was running. Raises FsdpctlError naming what would not die."""

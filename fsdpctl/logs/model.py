@@ -1,0 +1,29 @@
+"""The two values that cross these modules: a log file of one attempt, and a line of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+Source = Literal["agent", "torchrun", "rank"]
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """One log file and who writes it; `rank` is the global rank, None unless the source is a rank."""
+
+    node_rank: int
+    source: Source
+    rank: int | None
+    path: Path
+
+
+class Line(NamedTuple):
+    """One line of a log. A tuple, because a whole run has millions of them."""
+
+    node_rank: int
+    source: Source
+    rank: int | None
+    stamp: float | None  # seconds since the epoch: its own, or that of the line before; None before the first stamp
+    text: str

@@ -1,0 +1,46 @@
+"""`node0 rank3 | text`: who said a line, in columns that do not move."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from fsdpctl.logs.model import Line, LogFile, Source
+from fsdpctl.logs.ranges import fold
+
+
+@dataclass(frozen=True)
+class Widths:
+    """Columns of the node and of the writer."""
+
+    node: int
+    writer: int
+
+
+def widths(files: Sequence[LogFile]) -> Widths:
+    """Return widths that fit each file alone and all ranks together."""
+    nodes = [frozenset([file.node_rank]) for file in files] + [frozenset(file.node_rank for file in files)]
+    writers = [_writer(file.source, frozenset([file.rank])) for file in files]
+    writers.append(_writer("rank", frozenset(file.rank for file in files if file.source == "rank")))
+    return Widths(max(len(_label("node", each)) for each in nodes), max(map(len, writers)))
+
+
+def prefixed(group: Sequence[Line], columns: Widths) -> str:
+    """Return one printable line for lines of different writers; the text of the first stands for all."""
+    nodes = frozenset([line.node_rank for line in group])
+    ranks = frozenset([line.rank for line in group])
+    return _prefix(nodes, group[0].source, ranks, columns) + group[0].text
+
+
+@lru_cache(maxsize=1024)
+def _prefix(nodes: frozenset[int], source: Source, ranks: frozenset[int | None], columns: Widths) -> str:
+    return f"{_label('node', nodes):<{columns.node}} {_writer(source, ranks):<{columns.writer}} | "
+
+
+def _writer(source: Source, ranks: frozenset[int | None]) -> str:
+    return _label("rank", frozenset(rank for rank in ranks if rank is not None)) if source == "rank" else source
+
+
+def _label(kind: str, numbers: frozenset[int]) -> str:
+    return f"{kind}{fold(numbers)}" if len(numbers) < 2 else f"{kind}[{fold(numbers)}]"

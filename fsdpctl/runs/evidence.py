@@ -1,0 +1,88 @@
+"""What a run's directory and this host's process table say of it: the facts, without a judgement."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from fsdpctl.contract.codec import CodecError, read_json
+from fsdpctl.contract.notes import read_note
+from fsdpctl.contract.paths import AttemptPaths, NodePaths, RunPaths
+from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.contract.records import ProcessIdentity
+from fsdpctl.node.ending import read_outcome
+from fsdpctl.node.peers import read_end
+from fsdpctl.node.processes import boot_id, is_alive
+from fsdpctl.runs.decide import AttemptEnd, Verdict
+
+HEARTBEAT_STALE_S = 60.0
+"""For agents of other hosts: with file-system caches and clock skew, a younger heartbeat counts as a sign of life."""
+
+_TAIL_BYTES = 16_384
+
+
+def living_agents(attempt: AttemptPaths) -> list[NodePaths]:
+    """The nodes of an attempt whose agent is alive, as far as this host can tell."""
+    return [node for node in attempt.nodes() if _agent_lives(node)]
+
+
+def _agent_lives(node: NodePaths) -> bool:
+    try:
+        identity = read_json(ProcessIdentity, node.agent)
+    except (FileNotFoundError, CodecError):
+        return False
+    if identity.boot_id == boot_id():
+        return is_alive(identity)
+    if node.end.exists():
+        return False
+    try:
+        return time.time() - node.heartbeat.stat().st_mtime < HEARTBEAT_STALE_S
+    except OSError:
+        return False
+
+
+def attempt_end(attempt: AttemptPaths, num_nodes: int) -> AttemptEnd:
+    """Collect what an attempt left behind."""
+    ends = {rank: end for rank in range(num_nodes) if (end := read_end(attempt.node(rank))) is not None}
+    return AttemptEnd(num_nodes, ends, read_outcome(attempt), read_note(attempt.stop), read_note(attempt.abort))
+
+
+def read_verdict(attempt: AttemptPaths) -> Verdict | None:
+    try:
+        return read_json(Verdict, attempt.verdict)
+    except (FileNotFoundError, CodecError):
+        return None
+
+
+def read_plan(run: RunPaths) -> LaunchPlan:
+    return read_json(LaunchPlan, run.plan)
+
+
+def total_steps(run: RunPaths) -> int | None:
+    """The length of a run of the bundled trainer."""
+    try:
+        steps = json.loads(run.trainer_config.read_text(encoding="utf-8")).get("steps")
+    except (OSError, ValueError):
+        return None
+    return steps if isinstance(steps, int) else None
+
+
+def last_metrics(metrics: Path) -> dict[str, Any] | None:
+    """The newest whole line of metrics.jsonl."""
+    try:
+        with open(metrics, "rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - _TAIL_BYTES))
+            lines = file.read().split(b"\n")
+    except OSError:
+        return None
+    for line in reversed(lines[:-1]):
+        try:
+            parsed = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(parsed, dict):
+            return parsed
+    return None

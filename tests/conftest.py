@@ -1,0 +1,33 @@
+"""Every test lives in a home of its own: no test can see or touch the developer's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+REAL_HOME = Path.home()
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty home directory, with nothing of an outer run or a user's configuration in the environment."""
+    home = tmp_path_factory.mktemp("home")
+    for name in list(os.environ):
+        if name.startswith(("FSDPCTL_", "XDG_", "TORCHELASTIC_", "SLURM_")) and name != "FSDPCTL_REQUIRE":
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("FSDPCTL_HOME", str(home / "fsdpctl"))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    yield home
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _real_home_stays_untouched() -> Iterator[None]:
+    places = [REAL_HOME / ".local" / "state" / "fsdpctl", REAL_HOME / ".config" / "fsdpctl"]
+    before = [place.stat().st_mtime_ns if place.exists() else None for place in places]
+    yield
+    after = [place.stat().st_mtime_ns if place.exists() else None for place in places]
+    assert before == after, f"a test wrote into the real home: {places}"

@@ -1,0 +1,105 @@
+"""Hands and eyes of the launcher tests: the real CLI as a process, the real process table."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.node import processes
+
+ALIVE = {"QUEUED", "RUNNING", "RESTARTING"}
+
+
+def fsdpctl(*words: str, cwd: Path, expect: int | None = 0, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    """Run the CLI as a user would; check its exit code unless `expect` is None."""
+    done = subprocess.run(
+        [sys.executable, "-m", "fsdpctl", *words], cwd=cwd, capture_output=True, text=True, timeout=timeout
+    )
+    if expect is not None:
+        assert done.returncode == expect, f"exit {done.returncode}, wanted {expect}\n{done.stdout}\n{done.stderr}"
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def wait_for(condition: Callable[[], Any], limit_s: float, what: str) -> Any:
+    """Wait until `condition` gives something true and return it."""
+    deadline = time.monotonic() + limit_s
+    while time.monotonic() < deadline:
+        if found := condition():
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f"not within {limit_s} s: {what}")
+
+
+@dataclass
+class Run:
+    """One submitted run."""
+
+    run_id: str
+    paths: RunPaths
+    cwd: Path
+
+    def status(self) -> dict[str, Any]:
+        return dict(json.loads(fsdpctl("status", "--json", self.run_id, cwd=self.cwd).stdout))
+
+    def wait_ended(self, limit_s: float = 90) -> dict[str, Any]:
+        def ended() -> dict[str, Any] | None:
+            status = self.status()
+            return None if status["state"] in ALIVE else status
+
+        return dict(wait_for(ended, limit_s, f"{self.run_id} to end; {self.describe()}"))
+
+    def wait_step(self, step: int, limit_s: float = 60) -> None:
+        wait_for(lambda: len(self.metrics()) >= step, limit_s, f"step {step}; {self.describe()}")
+
+    def metrics(self) -> list[dict[str, Any]]:
+        if not self.paths.metrics.exists():
+            return []
+        return [json.loads(line) for line in self.paths.metrics.read_text().splitlines() if line.endswith("}")]
+
+    def curve(self) -> list[tuple[int, str, str]]:
+        """What two runs must share bit for bit."""
+        return [(line["step"], line["loss_hex"], line["samples"]) for line in self.metrics()]
+
+    def pids(self, node_rank: int | None = None) -> list[int]:
+        return processes.find(processes.Tag(self.run_id, node_rank))
+
+    def find(self, node_rank: int, words: str) -> list[int]:
+        """Processes of a node whose command line holds `words`."""
+        return [pid for pid in self.pids(node_rank) if words in command_line(pid)]
+
+    def assert_nothing_left(self, limit_s: float = 10) -> None:
+        wait_for(lambda: not self.pids(), limit_s, f"no process left, but {self.describe()}")
+
+    def describe(self) -> str:
+        living = "\n".join(f"  {pid} {command_line(pid)}" for pid in self.pids())
+        logs = [*self.paths.root.glob("attempts/*/node-*/*.log"), *self.paths.root.glob("*.log")]
+        tails = "\n".join(f"--- {log}\n{log.read_text(errors='replace')[-1500:]}" for log in logs)
+        return f"processes:\n{living}\n{tails}"
+
+
+def submit(*words: str, cwd: Path, timeout: float = 60) -> Run:
+    run = json.loads(fsdpctl("submit", *words, "--json", cwd=cwd, timeout=timeout).stdout)
+    return Run(run["run_id"], RunPaths.of(run["run_dir"]), cwd)
+
+
+def command_line(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def kill(pids: list[int], number: int = signal.SIGKILL) -> None:
+    assert pids, "nothing to kill"
+    for pid in pids:
+        os.kill(pid, number)

@@ -1,0 +1,24 @@
+"""Services that tests need. A missing one skips on a laptop and fails where FSDPCTL_REQUIRE names it, as CI does."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+
+import pytest
+
+_IS_THERE = {
+    "torch": lambda: importlib.util.find_spec("torch") is not None,
+    "slurm": lambda: shutil.which("slurmctld") is not None,
+    "sshd": lambda: shutil.which("sshd") is not None,
+}
+
+
+def require(service: str) -> None:
+    """Skip or fail the calling test when `service` is missing."""
+    if _IS_THERE[service]():
+        return
+    if service in os.environ.get("FSDPCTL_REQUIRE", "").split(","):
+        pytest.fail(f"FSDPCTL_REQUIRE names {service}, but it is not installed")
+    pytest.skip(f"{service} is not installed")
