@@ -61,7 +61,7 @@ def _parse_count(word: str) -> int | None:
     """Return the number of lines; None for all."""
     if word == "all":
         return None
-    if not (word.isascii() and word.isdigit()):
+    if not (word.isascii() and word.isdigit() and len(word) < 10):
         raise UsageError(f"-n takes a number of lines or `all`, got {word!r}")
     return int(word)
 

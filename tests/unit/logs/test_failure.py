@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from fsdpctl.contract.records import RankError
+from fsdpctl.logs.failure import describe, find_root_cause
+
+TRACEBACK = 'Traceback (most recent call last):\n  File "train.py", line 3\nValueError: bad batch\n'
+
+
+def error(rank: int, time: float, message: str, traceback: str = "") -> RankError:
+    return RankError(rank, rank // 2, time, message, traceback)
+
+
+def told(*errors: RankError) -> str:
+    cause = find_root_cause(errors)
+    assert cause is not None
+    return describe(cause)
+
+
+def closed(rank: int, time: float) -> RankError:
+    return error(rank, time, f"RuntimeError: [gloo/pair.cc:534] Connection closed by peer [10.0.0.{rank}]:4{rank}")
+
+
+def test_no_errors_no_cause() -> None:
+    assert find_root_cause([]) is None
+
+
+def test_the_first_by_time_is_told_with_its_traceback_and_the_victims_folded() -> None:
+    errors = [closed(3, 12.0), closed(0, 11.0), error(2, 10.0, "ValueError: bad batch", TRACEBACK), closed(1, 13.0)]
+    assert told(*errors) == (
+        "rank 2 on node 1 failed first: ValueError: bad batch\n"
+        + TRACEBACK
+        + "3 more ranks failed after it: 0, 1, 3 (connection closed by peer)"
+    )
+
+
+def test_a_lost_peer_is_a_victim_even_if_its_clock_is_ahead() -> None:
+    assert told(closed(0, 5.0), error(2, 9.0, "ValueError: x")).startswith("rank 2 on node 1 failed first: ValueError")
+
+
+def test_victims_with_other_reasons_are_told_apart() -> None:
+    text = told(error(0, 1.0, "A: first"), error(1, 2.0, "B: own\nmore"), *(closed(rank, 3.0) for rank in range(2, 9)))
+    assert text.endswith("8 more ranks failed after it: 1 (B: own); 2-8 (connection closed by peer)")
+
+
+def test_one_victim_is_one_rank() -> None:
+    assert told(error(0, 1.0, "A"), closed(1, 2.0)).endswith(
+        "1 more rank failed after it: 1 (connection closed by peer)"
+    )
+
+
+def test_only_lost_peers_are_not_sold_as_a_cause() -> None:
+    assert "was killed without leaving an error" in told(closed(0, 1.0), closed(1, 2.0))
+
+
+def test_a_message_of_many_lines_and_no_traceback_is_told_whole() -> None:
+    assert told(error(0, 1.0, "A: one\ntwo\n")) == "rank 0 on node 0 failed first: A: one\ntwo"
+
+
+def test_an_empty_message_is_survived() -> None:
+    assert told(error(0, 1.0, "")) == "rank 0 on node 0 failed first: "

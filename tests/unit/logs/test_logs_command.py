@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from fsdpctl.cli.logs import logs
+from fsdpctl.contract import State
+from fsdpctl.contract.codec import write_json
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.contract.records import RankError
+from fsdpctl.errors import FsdpctlError, LaunchError, UsageError
+from fsdpctl.runs import find
+from fsdpctl.verbs import status
+
+app = typer.Typer()
+app.command()(logs)
+
+
+class Scene:
+    """A run directory made by hand, and a clock that plays one step of a script at each sleep of the command."""
+
+    def __init__(self, run: RunPaths) -> None:
+        self.run = run
+        self.state = State.SUCCEEDED
+        self.script: list[Callable[[], object]] = []
+        self.now = 0.0
+        self.asked: list[float] = []
+
+    def write(self, rank: int, text: str, *, attempt: int = 1) -> None:
+        node = self.run.attempt(attempt).node(rank // 2)
+        node.root.mkdir(parents=True, exist_ok=True)
+        with open(node.rank_log(rank), "a") as file:
+            file.write(text)
+
+    def fail(self, rank: int, message: str, when: float, *, attempt: int = 1) -> None:
+        error = RankError(rank=rank, node_rank=rank // 2, time=when, message=message, traceback="")
+        write_json(self.run.attempt(attempt).node(rank // 2).rank_error(rank), error)
+
+    def end(self, state: State) -> None:
+        self.state = state
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        if self.script:
+            self.script.pop(0)()
+
+    def read_status(self, run: RunPaths) -> SimpleNamespace:
+        assert run == self.run
+        self.asked.append(self.now)
+        return SimpleNamespace(state=self.state, reason="as the script says")
+
+
+@pytest.fixture
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    scene = Scene(RunPaths(tmp_path / "tiny-abcd"))
+    monkeypatch.setattr(find, "find_run", lambda word: scene.run)
+    monkeypatch.setattr(status, "read_status", scene.read_status)
+    monkeypatch.setattr(time, "sleep", scene.sleep)
+    monkeypatch.setattr(time, "monotonic", lambda: scene.now)
+    return scene
+
+
+def call(*words: str) -> Result:
+    result = CliRunner().invoke(app, list(words))
+    if isinstance(result.exception, FsdpctlError):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def test_the_newest_attempt_merged_folded_and_prefixed(scene: Scene) -> None:
+    scene.write(0, "of an older attempt\n")
+    for rank in range(4):
+        scene.write(rank, f"2026-11-27 23:05:4{rank},000 hello\n", attempt=2)
+    scene.write(1, "2026-11-27 23:05:50,000 I am rank 1\n", attempt=2)
+    assert call().stdout == (
+        "node[0,1] rank[0-3] | 2026-11-27 23:05:40,000 hello\n"
+        "node0     rank1     | 2026-11-27 23:05:50,000 I am rank 1\n"
+    )
+
+
+def test_the_last_lines_are_counted_as_they_are_shown(scene: Scene) -> None:
+    for rank in range(4):
+        scene.write(rank, "".join(f"2026-11-27 23:05:40,000 step {i}\n" for i in range(300)))
+    assert len(call().stdout.splitlines()) == 100
+    assert [line[-3:] for line in call("-n", "2").stdout.splitlines()] == ["298", "299"]
+    assert len(call("-n", "all").stdout.splitlines()) == 300
+
+
+def test_filters_by_global_rank_node_and_attempt(scene: Scene) -> None:
+    for rank in range(4):
+        scene.write(rank, f"r{rank}\n")
+        scene.write(rank, f"second r{rank}\n", attempt=2)
+    assert call("--rank", "3", "--attempt", "1").stdout == "node1 rank3 | r3\n"
+    assert [line.split("| ")[1] for line in call("--node", "0").stdout.splitlines()] == ["second r0", "second r1"]
+
+
+def test_a_failure_comes_first_and_errors_shows_nothing_else(scene: Scene) -> None:
+    for rank in range(3):
+        scene.write(rank, "x\n")
+    scene.fail(0, "RuntimeError: Connection closed by peer", 1.0)
+    scene.fail(2, "ValueError: bad", 2.0)
+    cause = (
+        "rank 2 on node 1 failed first: ValueError: bad\n1 more rank failed after it: 0 (connection closed by peer)\n"
+    )
+    assert call("--errors").stdout.startswith(cause)
+    assert "| x" not in call("--errors").stdout
+    assert call().stdout.startswith(cause)
+    assert "| x" in call().stdout
+
+
+def test_errors_of_a_healthy_attempt(scene: Scene) -> None:
+    scene.write(0, "x\n")
+    result = call("--errors")
+    assert (result.stdout, result.stderr) == ("", "no rank of attempt 1 left an error\n")
+
+
+def test_hostile_bytes_do_not_reach_the_terminal_but_raw_gives_them(scene: Scene) -> None:
+    scene.write(0, "\x1b[2J\u202eevil\n")
+    assert call().stdout == "node0 rank0 | \\x1b[2J\\u202eevil\n"
+    assert call("--raw").stdout == "\x1b[2J\u202eevil\n"
+
+
+def test_raw_is_not_for_terminals(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    with pytest.raises(UsageError, match="--raw"):
+        logs(raw=True)
+
+
+@pytest.mark.parametrize("word", ["-1", "ten", "\u0663", "", "9" * 5000])
+def test_a_bad_count_is_refused(scene: Scene, word: str) -> None:
+    with pytest.raises(UsageError, match="-n takes"):
+        call("-n", word)
+
+
+def test_an_attempt_that_is_not_there(scene: Scene) -> None:
+    scene.write(0, "x\n")
+    with pytest.raises(UsageError, match="no attempt 7; there are: 1"):
+        call("--attempt", "7")
+
+
+def test_nothing_to_show_is_said(scene: Scene) -> None:
+    assert "no such logs" in call().stderr
+    scene.write(0, "x\n")
+    assert "no such logs" in call("--rank", "9").stderr
+
+
+# --- following -------------------------------------------------------------------------------------------------------
+
+
+def test_following_shows_what_comes_until_the_run_ends(scene: Scene) -> None:
+    scene.state = State.RUNNING
+    scene.write(0, "old\n")
+    scene.script = [
+        lambda: scene.write(0, "new, ha"),
+        lambda: scene.write(1, "from a new file\n"),
+        lambda: scene.write(0, "lf by half\n"),
+        lambda: scene.write(0, "no end"),
+        lambda: scene.end(State.SUCCEEDED),
+    ]
+    result = call("-f")
+    assert [line.split("| ")[1] for line in result.stdout.splitlines()] == [
+        "old",
+        "from a new file",
+        "new, half by half",
+        "no end",
+    ]
+    assert result.stderr == "RUNNING: as the script says\nSUCCEEDED: as the script says\n"
+
+
+def test_following_a_run_that_has_ended_does_not_wait(scene: Scene) -> None:
+    scene.write(0, "x\n")
+    assert call("-f").stdout == "node0 rank0 | x\n"
+    assert scene.now == 0
+
+
+def test_the_state_is_asked_ever_more_rarely(scene: Scene) -> None:
+    scene.state = State.QUEUED
+    scene.script = [*[lambda: scene.end(State.QUEUED)] * 250, lambda: scene.end(State.CANCELLED)]
+    call("-f")
+    pauses = [round(b - a) for a, b in zip(scene.asked, scene.asked[1:], strict=False)]
+    assert pauses == [2, 4, 8, 10, 10, 10, 10]
+
+
+def test_later_attempts_are_followed_and_announced(scene: Scene) -> None:
+    scene.state = State.RUNNING
+    scene.write(0, "first\nlast words")
+    scene.script = [
+        lambda: scene.fail(0, "ValueError: x", 1.0),
+        lambda: scene.write(0, "second\n", attempt=2),
+        lambda: scene.end(State.SUCCEEDED),
+    ]
+    result = call("-f")
+    assert result.stdout == (
+        "node0 rank0 | first\n"
+        "node0 rank0 | last words\n"
+        "rank 0 on node 0 failed first: ValueError: x\n\n"
+        "node0 rank0 | second\n"
+    )
+    assert "--- attempt 2 ---" in result.stderr
+
+
+def test_a_chosen_attempt_is_followed_no_further(scene: Scene) -> None:
+    scene.state = State.RUNNING
+    scene.write(0, "first\n")
+    scene.script = [lambda: scene.write(0, "second\n", attempt=2)]
+    assert call("-f", "--attempt", "1").stdout == "node0 rank0 | first\n"
+
+
+def test_a_run_without_an_attempt_is_waited_for(scene: Scene) -> None:
+    scene.state = State.QUEUED
+    scene.script = [lambda: scene.write(0, "here\n"), lambda: scene.end(State.SUCCEEDED)]
+    result = call("-f")
+    assert result.stdout == "node0 rank0 | here\n"
+    assert result.stderr.startswith("QUEUED: as the script says\n")
+
+
+def test_a_scheduler_that_does_not_answer_ends_nothing(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreachable(run: RunPaths) -> None:
+        raise LaunchError("squeue: timed out")
+
+    monkeypatch.setattr(status, "read_status", unreachable)
+    scene.script = [
+        lambda: scene.write(0, "still here\n"),
+        lambda: monkeypatch.setattr(status, "read_status", scene.read_status),
+    ]
+    result = call("-f")
+    assert result.stdout == "node0 rank0 | still here\n"
+    assert result.stderr.startswith("the state of the run is unknown for now: squeue: timed out\n")
