@@ -10,6 +10,7 @@ from fsdpctl.contract.codec import CodecError, read_json
 from fsdpctl.contract.paths import AttemptPaths, NodePaths
 from fsdpctl.contract.records import RankError
 from fsdpctl.logs.model import LogFile
+from fsdpctl.node.peers import read_end
 
 
 @dataclass(frozen=True)
@@ -32,17 +33,8 @@ def find_logs(attempt: AttemptPaths, choice: Choice) -> list[LogFile]:
 
 
 def read_errors(attempt: AttemptPaths) -> list[RankError]:
-    """Return the errors that the ranks have left; a broken error file is itself reported as that rank's error."""
-    errors = []
-    for node in attempt.nodes():
-        for rank in node.rank_logs():
-            try:
-                errors.append(read_json(RankError, node.rank_error(rank)))
-            except FileNotFoundError:
-                continue
-            except CodecError as error:
-                errors.append(RankError(rank, _node_rank(node), inf, f"unreadable error file: {error}", ""))
-    return errors
+    """Return why ranks failed, as far as they or their agents could tell."""
+    return [error for node in attempt.nodes() for error in _errors_of(node)]
 
 
 def _logs_of(node: NodePaths, choice: Choice) -> Iterator[LogFile]:
@@ -55,6 +47,25 @@ def _logs_of(node: NodePaths, choice: Choice) -> Iterator[LogFile]:
     for rank, path in sorted(node.rank_logs().items()):
         if not choice.ranks or rank in choice.ranks:
             yield LogFile(node_rank, "rank", rank, path)
+
+
+def _errors_of(node: NodePaths) -> list[RankError]:
+    errors = [error for rank in sorted(node.rank_logs()) if (error := _read_error(node, rank)) is not None]
+    end = read_end(node)
+    if end is not None and end.failed_rank is not None and end.failed_rank not in {error.rank for error in errors}:
+        # A rank that a signal killed leaves no error of its own: its agent says it.
+        message = end.reason.removeprefix(f"rank {end.failed_rank} ")
+        errors.append(RankError(end.failed_rank, _node_rank(node), end.time, message, ""))
+    return errors
+
+
+def _read_error(node: NodePaths, rank: int) -> RankError | None:
+    try:
+        return read_json(RankError, node.rank_error(rank))
+    except FileNotFoundError:
+        return None
+    except CodecError as error:
+        return RankError(rank, _node_rank(node), inf, f"unreadable error file: {error}", "")
 
 
 def _node_rank(node: NodePaths) -> int:

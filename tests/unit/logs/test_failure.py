@@ -48,6 +48,11 @@ def test_one_victim_is_one_rank() -> None:
     )
 
 
+def test_a_killed_rank_is_the_cause_though_its_victims_were_noted_earlier() -> None:
+    text = told(closed(0, 5.0), error(2, 6.0, "ended with signal 9 (SIGKILL)"))
+    assert text.startswith("rank 2 on node 1 failed first: ended with signal 9 (SIGKILL)\n1 more rank")
+
+
 def test_only_lost_peers_are_not_sold_as_a_cause() -> None:
     assert "was killed without leaving an error" in told(closed(0, 1.0), closed(1, 2.0))
 

@@ -7,7 +7,7 @@ import pytest
 
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import AttemptPaths
-from fsdpctl.contract.records import RankError
+from fsdpctl.contract.records import NodeEnd, RankError
 from fsdpctl.logs.reader import AttemptReader
 from fsdpctl.logs.sources import Choice, find_logs, read_errors
 
@@ -140,3 +140,13 @@ def test_errors_of_all_nodes_are_read_and_a_broken_one_is_told(attempt: AttemptP
     assert read == good
     assert (broken.rank, broken.node_rank) == (1, 0)
     assert broken.message.startswith("unreadable error file: ")
+
+
+def test_a_rank_that_was_killed_is_told_by_its_agent(attempt: AttemptPaths) -> None:
+    write(attempt, 2, "x")
+    write_json(attempt.node(1).end, NodeEnd(1, "rank 2 ended with signal 9 (SIGKILL)", failed_rank=2, time=7.0))
+    killed = RankError(rank=2, node_rank=1, time=7.0, message="ended with signal 9 (SIGKILL)", traceback="")
+    assert read_errors(attempt) == [killed]
+    own = RankError(rank=2, node_rank=1, time=6.0, message="ValueError: x", traceback="")
+    write_json(attempt.node(1).rank_error(2), own)
+    assert read_errors(attempt) == [own]
