@@ -5,6 +5,7 @@ Command modules import only the standard library and Typer at module level: `fsd
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -52,6 +53,7 @@ def _root(
 
 def main() -> None:
     """Run the command line: expected failures end as one message and a fixed exit code, never as a traceback."""
+    os.umask(0o077)  # what a run leaves is its owner's, whatever the shell says
     try:
         app()
     except FsdpctlError as error:

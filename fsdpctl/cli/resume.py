@@ -23,7 +23,7 @@ def resume(
     from fsdpctl.verbs.resume import resume as resume_run
 
     paths = find_run(run)
-    overrides = [*([f"nodes={nodes}"] if nodes is not None else []), *(set_ or [])]
+    overrides = [*([f"--nodes={nodes}"] if nodes is not None else []), *(set_ or [])]
     resume_run(paths, overrides, step=step, update_code=update_code)
     say(f"resumed {paths.root.name}")
     if follow:

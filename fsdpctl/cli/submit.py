@@ -54,8 +54,8 @@ def submit(
 
 def _options(nodes: int | None, procs_per_node: int | None, name: str | None) -> list[str]:
     """Options are overrides with a shorter name: one validator for both."""
-    given = {"nodes": nodes, "procs_per_node": procs_per_node, "name": name}
-    return [f"{key}={value}" for key, value in given.items() if value is not None]
+    given = {"--nodes": nodes, "--procs-per-node": procs_per_node, "--name": name}
+    return [f"{option}={value}" for option, value in given.items() if value is not None]
 
 
 def _print_plan(request: Request, as_json: bool) -> None:

@@ -30,6 +30,10 @@ class NodeExit(IntEnum):
     NODE_FAULT = 77  # this node is at fault: resume elsewhere
 
 
+GOOD_ENDS = (NodeExit.FINISHED, NodeExit.STOPPED, NodeExit.STOPPED_UNSAVED)
+"""Ends that are no failure."""
+
+
 class State(StrEnum):
     """States of a run."""
 

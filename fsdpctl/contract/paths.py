@@ -16,6 +16,10 @@ class NodePaths:
     root: Path
 
     @property
+    def node_rank(self) -> int:
+        return int(self.root.name.removeprefix("node-"))
+
+    @property
     def agent(self) -> Path:
         """ProcessIdentity of the agent, written once it stands."""
         return self.root / "agent.json"
@@ -52,7 +56,8 @@ class NodePaths:
 
     def rank_logs(self) -> dict[int, Path]:
         """Global rank -> log, for the ranks that have written."""
-        return {int(path.stem.removeprefix("rank-")): path for path in sorted(self.root.glob("rank-*.log"))}
+        found = {path.stem.removeprefix("rank-"): path for path in self.root.glob("rank-*.log")}
+        return {int(rank): path for rank, path in found.items() if rank.isdigit()}
 
 
 @dataclass(frozen=True)
@@ -90,8 +95,8 @@ class AttemptPaths:
 
     def nodes(self) -> list[NodePaths]:
         """The nodes that have left anything, by node rank."""
-        found = [p for p in self.root.glob("node-*") if p.name.removeprefix("node-").isdigit()]
-        return [NodePaths(p) for p in sorted(found, key=lambda p: int(p.name.removeprefix("node-")))]
+        found = [NodePaths(p) for p in self.root.glob("node-*") if p.name.removeprefix("node-").isdigit()]
+        return sorted(found, key=lambda node: node.node_rank)
 
 
 @dataclass(frozen=True)
@@ -153,6 +158,11 @@ class RunPaths:
     @property
     def supervisor_log(self) -> Path:
         return self.root / "supervisor.log"
+
+    @property
+    def batch_log(self) -> Path:
+        """Output of the batch script, for runs under Slurm: all jobs of the run, one after the other."""
+        return self.root / "batch.log"
 
     @property
     def metrics(self) -> Path:

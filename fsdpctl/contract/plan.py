@@ -71,6 +71,14 @@ class Entry:
 
 
 @dataclass(frozen=True)
+class SlurmPlan:
+    """What a run asks of Slurm."""
+
+    options: tuple[str, ...]  # sbatch's, from the profile: `--key` or `--key=value`, not yet quoted
+    max_requeues: int
+
+
+@dataclass(frozen=True)
 class LaunchPlan:
     """Everything that is known before a node is."""
 
@@ -99,6 +107,7 @@ class LaunchPlan:
     time_limit_s: int | None
     grace_s: int
     restarts: int
+    slurm: SlurmPlan | None = None
 
     @property
     def world_size(self) -> int:

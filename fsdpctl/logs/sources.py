@@ -27,7 +27,7 @@ def find_logs(attempt: AttemptPaths, choice: Choice) -> list[LogFile]:
     return [
         file
         for node in attempt.nodes()
-        if not choice.nodes or _node_rank(node) in choice.nodes
+        if not choice.nodes or node.node_rank in choice.nodes
         for file in _logs_of(node, choice)
     ]
 
@@ -38,7 +38,7 @@ def read_errors(attempt: AttemptPaths) -> list[RankError]:
 
 
 def _logs_of(node: NodePaths, choice: Choice) -> Iterator[LogFile]:
-    node_rank = _node_rank(node)
+    node_rank = node.node_rank
     if choice.agent:
         if node.agent_log.exists():
             yield LogFile(node_rank, "agent", None, node.agent_log)
@@ -55,7 +55,7 @@ def _errors_of(node: NodePaths) -> list[RankError]:
     if end is not None and end.failed_rank is not None and end.failed_rank not in {error.rank for error in errors}:
         # A rank that a signal killed leaves no error of its own: its agent says it.
         message = end.reason.removeprefix(f"rank {end.failed_rank} ")
-        errors.append(RankError(end.failed_rank, _node_rank(node), end.time, message, ""))
+        errors.append(RankError(end.failed_rank, node.node_rank, end.time, message, ""))
     return errors
 
 
@@ -65,8 +65,4 @@ def _read_error(node: NodePaths, rank: int) -> RankError | None:
     except FileNotFoundError:
         return None
     except CodecError as error:
-        return RankError(rank, _node_rank(node), inf, f"unreadable error file: {error}", "")
-
-
-def _node_rank(node: NodePaths) -> int:
-    return int(node.root.name.removeprefix("node-"))
+        return RankError(rank, node.node_rank, inf, f"unreadable error file: {error}", "")

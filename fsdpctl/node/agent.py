@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
-from fsdpctl.contract import BUNDLED_TRAINER, AbortWord, Env, NodeExit, StopWord
+from fsdpctl.contract import BUNDLED_TRAINER, GOOD_ENDS, AbortWord, Env, NodeExit, StopWord
 from fsdpctl.contract.codec import read_json, write_json
 from fsdpctl.contract.notes import Note, leave_note, read_note
 from fsdpctl.contract.paths import DIR_MODE, AttemptPaths, NodePaths, RunPaths
@@ -30,7 +30,7 @@ from fsdpctl.node.check import NodeCheckError, check_node
 from fsdpctl.node.ending import describe_end
 from fsdpctl.node.guard import Guard
 from fsdpctl.node.meeting import MeetingError, meet
-from fsdpctl.node.peers import GOOD_ENDS, Heartbeat, PeerWatch
+from fsdpctl.node.peers import Heartbeat, PeerWatch
 from fsdpctl.torchrun import node_env, torchrun_argv
 
 POLL_S = 0.1

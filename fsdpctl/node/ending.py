@@ -26,6 +26,8 @@ def describe_end(code: int, attempt: AttemptPaths, paths: NodePaths) -> NodeEnd:
     if failure is None:
         return NodeEnd(1, f"torchrun ended with {describe_code(code)}; see {paths.torchrun_log.name}")
     exit_code, rank = failure
+    if exit_code in (NodeExit.STOPPED, NodeExit.STOPPED_UNSAVED):
+        return NodeEnd(exit_code, "stopped")
     return NodeEnd(1, f"rank {rank} ended with {describe_code(exit_code)}", failed_rank=rank)
 
 

@@ -10,12 +10,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from fsdpctl.contract import NodeExit
+from fsdpctl.contract import GOOD_ENDS
 from fsdpctl.contract.codec import CodecError, read_json
 from fsdpctl.contract.paths import AttemptPaths, NodePaths
 from fsdpctl.contract.records import NodeEnd
-
-GOOD_ENDS = (NodeExit.FINISHED, NodeExit.STOPPED, NodeExit.STOPPED_UNSAVED)
 
 
 def read_end(paths: NodePaths) -> NodeEnd | None:

@@ -15,7 +15,7 @@ import time
 import traceback
 from pathlib import Path
 
-from fsdpctl.contract import BUNDLED_TRAINER, Env
+from fsdpctl.contract import BUNDLED_TRAINER, GOOD_ENDS, Env
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import NodePaths
 from fsdpctl.contract.records import RankError
@@ -29,9 +29,12 @@ def main(argv: list[str]) -> None:
     faulthandler.enable()
     try:
         _run(argv)
+    except SystemExit as leave:
+        if leave.code not in (None, *GOOD_ENDS):
+            _report(leave, rank, paths)
+        raise
     except BaseException as error:
-        if not (isinstance(error, SystemExit) and not error.code):
-            _report(error, rank, paths)
+        _report(error, rank, paths)
         raise
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from fsdpctl.contract import AbortWord, NodeExit, State
+from fsdpctl.contract import GOOD_ENDS, AbortWord, NodeExit, State
 from fsdpctl.contract.notes import Note
 from fsdpctl.contract.records import NodeEnd, Outcome
 
@@ -41,7 +41,7 @@ def judge(attempt: AttemptEnd) -> Verdict:
         return Verdict(State.CANCELLED, attempt.abort.reason or "cancelled")
     if outcome is not None and outcome.status == "stopped" and outcome.checkpoint is not None:
         return Verdict(State.STOPPED, f"{_stop_cause(attempt)}; saved at step {outcome.step}")
-    bad = {rank: end for rank, end in attempt.ends.items() if end.code not in _GOOD}
+    bad = {rank: end for rank, end in attempt.ends.items() if end.code not in GOOD_ENDS}
     if bad:
         return Verdict(State.FAILED, root_cause(bad))
     if missing := [rank for rank in range(attempt.num_nodes) if rank not in attempt.ends]:
@@ -52,9 +52,6 @@ def judge(attempt: AttemptEnd) -> Verdict:
     return Verdict(
         State.STOPPED, _stop_cause(attempt) + ("" if saved else "; not saved, resumes from an older checkpoint")
     )
-
-
-_GOOD = (NodeExit.FINISHED, NodeExit.STOPPED, NodeExit.STOPPED_UNSAVED)
 
 
 def root_cause(bad: Mapping[int, NodeEnd]) -> str:

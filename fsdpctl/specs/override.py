@@ -14,10 +14,15 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def apply_overrides(document: Document, overrides: Sequence[str]) -> None:
-    """Set each `key.path=value` in the document, in order. Raises SpecError for what is no such thing."""
+    """Set each `key.path=value` in the document, in order. Raises SpecError for what is no such thing.
+
+    An option of the command line that stands for a key comes as `--procs-per-node=4`, and messages call it that.
+    """
     for override in overrides:
         key, equals, value = override.partition("=")
         place = Place(f"--set {shorten(override)}")
+        if override.startswith("--"):
+            key, place = key[2:].replace("-", "_"), Place(shorten(override).replace("=", " ", 1))
         path: KeyPath = tuple(key.split("."))
         if not equals or not _KEY.fullmatch(key):
             fail(document.what, place, "must be like trainer.steps=50: keys joined by dots, '=', a value")

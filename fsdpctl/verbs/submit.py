@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from dataclasses import dataclass
@@ -68,7 +67,6 @@ def submit(request: Request) -> RunPaths:
             write_json(run.secrets, secrets)
         take_snapshot(plan, run)
 
-    os.umask(0o077)
     run = create(Path(plan.run_dir).parent, record, fill)
     with locked(run):
         get_launcher(plan.backend).start(run, plan)

@@ -16,14 +16,15 @@ from typing import Any
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.node import processes
 
+COMMAND = Path(sys.executable).with_name("fsdpctl")
+"""The installed command: `python -m fsdpctl` would look for a package in the current directory first."""
+
 ALIVE = {"QUEUED", "RUNNING", "RESTARTING"}
 
 
 def fsdpctl(*words: str, cwd: Path, expect: int | None = 0, timeout: float = 120) -> subprocess.CompletedProcess[str]:
     """Run the CLI as a user would; check its exit code unless `expect` is None."""
-    done = subprocess.run(
-        [sys.executable, "-m", "fsdpctl", *words], cwd=cwd, capture_output=True, text=True, timeout=timeout
-    )
+    done = subprocess.run([COMMAND, *words], cwd=cwd, capture_output=True, text=True, timeout=timeout)
     if expect is not None:
         assert done.returncode == expect, f"exit {done.returncode}, wanted {expect}\n{done.stdout}\n{done.stderr}"
     assert "Traceback" not in done.stderr
@@ -47,6 +48,11 @@ class Run:
     run_id: str
     paths: RunPaths
     cwd: Path
+
+    @classmethod
+    def of(cls, row: dict[str, Any], cwd: Path) -> Run:
+        """From what `--json` says of a run."""
+        return cls(row["run_id"], RunPaths.of(row["run_dir"]), cwd)
 
     def status(self) -> dict[str, Any]:
         return dict(json.loads(fsdpctl("status", "--json", self.run_id, cwd=self.cwd).stdout))
@@ -88,8 +94,7 @@ class Run:
 
 
 def submit(*words: str, cwd: Path, timeout: float = 60) -> Run:
-    run = json.loads(fsdpctl("submit", *words, "--json", cwd=cwd, timeout=timeout).stdout)
-    return Run(run["run_id"], RunPaths.of(run["run_dir"]), cwd)
+    return Run.of(json.loads(fsdpctl("submit", *words, "--json", cwd=cwd, timeout=timeout).stdout), cwd)
 
 
 def command_line(pid: int) -> str:

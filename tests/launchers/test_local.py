@@ -1,0 +1,141 @@
+"""The local launcher: the common behaviour, and what only a local run can show."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.launchers.contract import RECORDER, WAITS_FOR_STOP, LauncherContract
+from tests.launchers.harness import COMMAND, Run, fsdpctl, submit, wait_for
+
+
+class TestLocal(LauncherContract):
+    profile = "local"
+
+    def test_the_dry_run_is_the_real_run(self, project: Path) -> None:
+        (project / "script.py").write_text(WAITS_FOR_STOP)
+        (project / "job.yaml").write_text(
+            'name: probe\nnodes: 2\nentrypoint: {script: script.py}\nargs: ["a b", "$c"]\nenv: {X: "1 2"}\n'
+        )
+        planned = json.loads(fsdpctl("submit", "./job.yaml", "--dry-run", "--json", cwd=project).stdout)
+        run = submit("./job.yaml", cwd=project)
+        self.wait_up(run)
+        for rank, node in enumerate(planned["nodes"]):
+            (pid,) = run.find(rank, "torch.distributed.run")
+            argv = Path(f"/proc/{pid}/cmdline").read_text().split("\0")[:-1]
+            real = [word.replace(run.run_id, planned["plan"]["run_id"]) for word in argv]
+            port = [word for word in real if word.startswith("--master-port=")]
+            assert [word if word not in port else "--master-port=<port>" for word in real] == node["argv"]
+            environ = dict(v.split("=", 1) for v in Path(f"/proc/{pid}/environ").read_text().split("\0") if v)
+            for name, value in node["env"].items():
+                assert environ[name].replace(run.run_id, planned["plan"]["run_id"]) == value
+        fsdpctl("stop", run.run_id, cwd=project)
+
+    def test_a_taken_port_is_passed_over(self, project: Path, tmp_path: Path) -> None:
+        profile = tmp_path / "two-ports.yaml"
+        text = fsdpctl("profiles", "show", "local", cwd=project).stdout
+        first, last = 23_801, 23_802
+        profile.write_text(text.replace("first: 24000", f"first: {first}").replace("last: 24999", f"last: {last}"))
+        with socket.create_server(("", first)):
+            (project / "script.py").write_text(RECORDER)
+            (project / "job.yaml").write_text("name: probe\nnodes: 2\nentrypoint: {script: script.py}\n")
+            run = submit("./job.yaml", "--profile", str(profile), cwd=project)
+            assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
+            (seen, *_) = self.seen(run)
+            assert isinstance(seen["env"], dict)
+            assert seen["env"]["MASTER_PORT"] == str(last)
+            with socket.create_server(("", last)):
+                run = submit("./job.yaml", "--profile", str(profile), cwd=project)
+                status = run.wait_ended()
+        assert status["state"] == "FAILED"
+        assert f"no free port in {first}-{last}" in status["reason"]
+
+    def test_loopback_is_refused_where_nodes_are_machines(self, project: Path, tmp_path: Path) -> None:
+        profile = tmp_path / "strict.yaml"
+        profile.write_text("name: strict\nbackend: local\nmaster_address: localhost\n")
+        (project / "script.py").write_text(RECORDER)
+        (project / "job.yaml").write_text("name: probe\nnodes: 2\nentrypoint: {script: script.py}\n")
+        run = submit("./job.yaml", "--profile", str(profile), cwd=project)
+        status = run.wait_ended()
+        assert status["state"] == "FAILED"
+        assert "localhost (127.0.0.1) is loopback" in status["reason"]
+        assert "master_address of profile strict" in status["reason"]
+
+    def test_the_time_limit_ends_in_a_stop(self, project: Path) -> None:
+        run = self.submit_script(project, WAITS_FOR_STOP, extra="time_limit: 8s\n")
+        status = run.wait_ended()
+        assert (status["state"], status["reason"]) == ("STOPPED", "stopped (time)"), run.describe()
+
+    def test_a_users_own_train_never_replaces_ours(self, project: Path) -> None:
+        (project / "train.py").write_text("raise SystemExit('the wrong train')")
+        (project / "train").mkdir()
+        (project / "train" / "__main__.py").write_text("raise SystemExit('the wrong train')")
+        (project / "fsdpctl").mkdir()
+        (project / "fsdpctl" / "__init__.py").write_text("raise SystemExit('the wrong fsdpctl')")
+        run = submit("llm-tiny", "--smoke", "--set", "trainer.steps=2", cwd=project)
+        assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
+
+    def test_a_killed_submit_leaves_nothing_or_a_visible_run(self, project: Path, home: Path) -> None:
+        (project / "script.py").write_text(RECORDER)
+        (project / "job.yaml").write_text("name: probe\nentrypoint: {script: script.py}\n")
+        seen_none = seen_run = 0
+        for delay in (0.15, 0.22, 0.26, 0.30, 0.34, 0.38, 0.45, 0.60):
+            shutil.rmtree(home / "fsdpctl", ignore_errors=True)
+            process = subprocess.Popen(
+                [COMMAND, "submit", "./job.yaml", "--json"],
+                cwd=project,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+            time.sleep(delay)
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+            listed = json.loads(fsdpctl("ls", "--json", cwd=project).stdout)
+            directories = list((home / "fsdpctl" / "runs").glob("[!.]*"))
+            assert len(listed) == len(directories) <= 1
+            if not listed:
+                seen_none += 1
+                continue
+            seen_run += 1
+            run = Run.of(listed[0], project)
+            if run.status()["state"] == "PLANNED":
+                fsdpctl("resume", run.run_id, cwd=project)
+            assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
+            run.assert_nothing_left()
+        assert seen_none and seen_run, "the delays must straddle the submit"
+
+    def test_broken_records_do_not_hide_the_others(self, project: Path) -> None:
+        good = self.submit_script(project, RECORDER)
+        bad = self.submit_script(project, RECORDER)
+        good.wait_ended()
+        bad.wait_ended()
+        bad.paths.record.write_text("{")
+        rows = {row["run_id"]: row["state"] for row in json.loads(fsdpctl("ls", "--json", cwd=project).stdout)}
+        assert rows == {good.run_id: "SUCCEEDED", bad.run_id: "BROKEN"}
+
+    def test_two_resumes_at_once_start_one_attempt(self, project: Path) -> None:
+        run = self.submit_script(project, WAITS_FOR_STOP)
+        self.wait_up(run)
+        fsdpctl("stop", run.run_id, cwd=project)
+        words = [COMMAND, "resume", run.run_id]
+        racers = [subprocess.Popen(words, cwd=project, stderr=subprocess.PIPE) for _ in range(3)]
+        codes = sorted(racer.wait() for racer in racers)
+        for racer in racers:
+            assert racer.stderr is not None
+            racer.stderr.close()
+        assert codes == [0, 5, 5]
+        wait_for(lambda: run.status()["reason"] == "training, attempt 2", 60, run.describe())
+        fsdpctl("stop", run.run_id, cwd=project)
+        assert [attempt.number for attempt in run.paths.attempts()] == [1, 2]
+
+
+@pytest.mark.parametrize("word", ["--nodes=0", "--nodes=x", "--procs-per-node=-1"])
+def test_bad_numbers_are_usage_errors(word: str, tmp_path: Path) -> None:
+    fsdpctl("submit", "llm-tiny", word, cwd=tmp_path, expect=2)
