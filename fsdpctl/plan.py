@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fsdpctl.contract.plan import Device, Entry, Head, LaunchPlan, Mesh, PlannedNode, Ports
+from fsdpctl.contract.plan import Device, Entry, Head, LaunchPlan, Mesh, PlannedNode, Ports, SlurmPlan
 from fsdpctl.contract.trainer import resolve_mesh, split_batch
 from fsdpctl.errors import UsageError
 from fsdpctl.specs.model import ClusterProfile, JobSpec, LocalBackend, Network, SlurmBackend
+from fsdpctl.specs.types import format_duration
 
 CPU_PROCS_PER_NODE = 2
 """Ranks per node where there are no GPUs and nothing else is said: enough to shard within a node."""
@@ -33,6 +34,7 @@ def build_plan(profile: ClusterProfile, job: JobSpec, site: Site) -> LaunchPlan:
     nodes = _plan_nodes(profile, job, site, problems)
     procs = _procs_per_node(profile, job, site, problems)
     mesh = _plan_mesh(job, procs, problems)
+    time_limit = _plan_time_limit(profile, job, problems)
     if problems:
         raise UsageError(
             f"job {job.name} does not fit profile {profile.name}:\n" + "\n".join(f"  {problem}" for problem in problems)
@@ -60,9 +62,10 @@ def build_plan(profile: ClusterProfile, job: JobSpec, site: Site) -> LaunchPlan:
         run_dir=site.run_dir,
         workdir=profile.workdir,
         submit_dir=site.submit_dir,
-        time_limit_s=job.time_limit,
+        time_limit_s=time_limit,
         grace_s=job.grace,
         restarts=job.restarts,
+        slurm=_plan_slurm(profile),
     )
 
 
@@ -167,6 +170,40 @@ def _plan_head(profile: ClusterProfile) -> Head:
     if isinstance(profile.backend, SlurmBackend):
         return Head(None, "the address on the interface that routes from the first allocated node to the others")
     return Head(None, "the address on the interface that routes from the head to the other nodes")
+
+
+def _plan_time_limit(profile: ClusterProfile, job: JobSpec, problems: list[str]) -> int | None:
+    """Of one attempt; under Slurm no longer than the partition's allocations are."""
+    longest = profile.backend.time if isinstance(profile.backend, SlurmBackend) else None
+    if longest is not None and longest <= job.grace:
+        problems.append(
+            f"grace: {format_duration(job.grace)} to save do not fit into allocations of {format_duration(longest)}"
+        )
+    return min((limit for limit in (job.time_limit, longest) if limit is not None), default=None)
+
+
+def _plan_slurm(profile: ClusterProfile) -> SlurmPlan | None:
+    """The backend's keys as sbatch spells them; GPUs as `gres` where the cluster wants them so."""
+    backend = profile.backend
+    if not isinstance(backend, SlurmBackend):
+        return None
+    gpus = _gpus_per_node(profile)
+    values: dict[str, str | int | None] = {
+        "partition": backend.partition,
+        "account": backend.account,
+        "qos": backend.qos,
+        "constraint": backend.constraint,
+        "reservation": backend.reservation,
+        "nodelist": backend.nodelist,
+        "exclude": backend.exclude,
+        "dependency": backend.dependency,
+        "gres": backend.gres,
+        "gpus-per-node": gpus if gpus and backend.gres is None else None,
+        "cpus-per-task": backend.cpus_per_task,
+        "mem": backend.mem,
+    }
+    options = [f"--{key}={value}" for key, value in values.items() if value is not None]
+    return SlurmPlan((*options, *(["--exclusive"] if backend.exclusive else []), *backend.extra), backend.max_requeues)
 
 
 def _python(profile: ClusterProfile, site: Site) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from fsdpctl.contract.codec import encode
 from fsdpctl.contract.plan import LaunchPlan, NodeContext
+from fsdpctl.sbatch import batch_script
 from fsdpctl.specs.types import format_duration
 from fsdpctl.torchrun import node_env, torchrun_argv
 
@@ -36,12 +37,15 @@ def preview_nodes(plan: LaunchPlan) -> list[NodePreview]:
 
 def preview_json(plan: LaunchPlan) -> dict[str, Any]:
     """The whole plan and its commands, for machines."""
-    return {"plan": encode(plan), "nodes": [encode(node) for node in preview_nodes(plan)]}
+    script = {"batch_script": batch_script(plan)} if plan.slurm is not None else {}
+    return {"plan": encode(plan), "nodes": [encode(node) for node in preview_nodes(plan)], **script}
 
 
 def preview_text(plan: LaunchPlan) -> str:
     """The whole plan and its commands, for people. What is the same on every node is shown once."""
     blocks = [_summary(plan)]
+    if plan.slurm is not None:
+        blocks.append("batch script\n" + "".join(f"  {line}\n" for line in batch_script(plan).splitlines()).rstrip())
     previews = preview_nodes(plan)
     common = set.intersection(*(set(node.env.items()) for node in previews))
     if len(previews) > 1:

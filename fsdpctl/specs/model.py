@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import Annotated, Any, Literal
 
@@ -9,7 +10,20 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from fsdpctl.contract import BUNDLED_TRAINER
 from fsdpctl.contract.trainer import TrainerConfig
-from fsdpctl.specs.types import Count, Duration, EnvMap, EnvName, Host, Module, Name, Port, Text, Word, format_duration
+from fsdpctl.specs.types import (
+    Count,
+    Duration,
+    EnvMap,
+    EnvName,
+    Host,
+    Module,
+    Name,
+    Port,
+    Text,
+    Word,
+    check_text,
+    format_duration,
+)
 
 
 class Spec(BaseModel):
@@ -92,9 +106,20 @@ class SshBackend(Spec):
     connect_timeout: Duration = 10
 
 
+_OUR_SBATCH_OPTIONS = (
+    *("array", "batch", "chdir", "comment", "error", "export", "export-file", "help", "input", "job-name", "nodes"),
+    *("no-requeue", "ntasks", "ntasks-per-node", "open-mode", "output", "parsable", "requeue", "signal", "test-only"),
+    *("time", "usage", "version", "wait", "wrap"),
+)
+
+
 def _check_sbatch_option(value: str) -> str:
-    if not value.startswith("--") or any(ord(c) < 32 or ord(c) == 127 for c in value):
-        raise ValueError("an extra sbatch option is one line that starts with --, like --mail-type=END")
+    if not re.match(r"--[a-z][a-z0-9-]*(=|$)", check_text(value)):
+        raise ValueError("an extra sbatch option is one text like --mail-type=END: two dashes, its long name, = value")
+    name = value[2:].partition("=")[0]
+    # sbatch takes any unambiguous beginning of an option's name.
+    if meant := [ours for ours in _OUR_SBATCH_OPTIONS if ours.startswith(name)]:
+        raise ValueError(f"--{meant[0]} is set by fsdpctl and cannot be given under `extra`")
     return value
 
 
@@ -118,6 +143,8 @@ class SlurmBackend(Spec):
     mem: Word | None = None
     cpus_per_task: Count | None = None
     exclusive: bool = False
+    time: Duration | None = None
+    """Longest allocation that the partition gives; a longer run comes back by itself. Unset: the job's `time_limit`."""
     max_requeues: Annotated[int, Field(ge=0, le=10_000)] = 100
     """How often one submit may come back after preemption or the time limit."""
     # Not strict about list and tuple: behind `_expand_kind` pydantic sees Python values, no longer JSON.
