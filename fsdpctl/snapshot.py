@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 from fsdpctl import bundled
@@ -21,21 +22,32 @@ MAX_BYTES = 512 * 2**20
 
 def take_snapshot(plan: LaunchPlan, run: RunPaths) -> None:
     """Copy the node side and the trainer, or the user's project, into `run.code`."""
-    package = run.code / "fsdpctl"
-    package.mkdir(mode=DIR_MODE, parents=True)
-    for name in NODE_SIDE:
-        _copy(Path(__file__).parent / name, package / name)
+    package = Path(__file__).parent
+    _copy(package, _node_side(package), run.code / package.name)
     if plan.entry.target == BUNDLED_TRAINER:
-        _copy(bundled.train_dir(), run.code / BUNDLED_TRAINER)
+        trainer = bundled.train_dir()
+        _copy(trainer, _python_files(trainer), run.code / BUNDLED_TRAINER)
     else:
         _copy_project(Path(plan.submit_dir), run.source)
 
 
-def _copy(source: Path, target: Path) -> None:
-    if source.is_dir():
-        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
-    else:
-        shutil.copyfile(source, target)
+def _node_side(package: Path) -> list[str]:
+    return [name for part in NODE_SIDE for name in _python_files(package, part)]
+
+
+def _python_files(root: Path, part: str = "") -> list[str]:
+    place = root / part
+    found = [place] if place.is_file() else sorted(place.rglob("*.py"))
+    return [str(path.relative_to(root)) for path in found]
+
+
+def _copy(root: Path, names: Iterable[str], target: Path) -> None:
+    """Copy files as their owner may use them: nobody else's bits come along."""
+    for name in names:
+        copy = target / name
+        copy.parent.mkdir(mode=DIR_MODE, parents=True, exist_ok=True)
+        shutil.copyfile(root / name, copy)
+        copy.chmod((root / name).stat().st_mode & 0o700)
 
 
 def _copy_project(root: Path, target: Path) -> None:
@@ -47,9 +59,7 @@ def _copy_project(root: Path, target: Path) -> None:
             hint="submit from your project's folder; files that git ignores are left out",
         )
     target.mkdir(mode=DIR_MODE, parents=True)
-    for name in files:
-        (target / name).parent.mkdir(mode=DIR_MODE, parents=True, exist_ok=True)
-        shutil.copyfile(root / name, target / name)
+    _copy(root, files, target)
 
 
 def list_project(root: Path) -> list[str]:

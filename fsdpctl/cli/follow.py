@@ -115,14 +115,9 @@ def summary(status: RunStatus, losses: tuple[float, float] | None) -> str:
 def next_commands(status: RunStatus) -> list[str]:
     """The three commands that make sense now."""
     run_id = status.run_id
-    if status.state == State.SUCCEEDED:
-        longer = (status.total_steps or status.step or 0) * 2
-        return [
-            f"fsdpctl logs {run_id}",
-            f"fsdpctl status {run_id}",
-            f"fsdpctl resume {run_id} --set trainer.steps={longer}",
-        ]
-    return [f"fsdpctl logs {run_id}", f"fsdpctl status {run_id}", f"fsdpctl resume {run_id}"]
+    longer = f" --set trainer.steps={status.total_steps * 2}" if status.total_steps else ""
+    goes_on = longer if status.state == State.SUCCEEDED else ""
+    return [f"fsdpctl logs {run_id}", f"fsdpctl status {run_id}", f"fsdpctl resume {run_id}{goes_on}"]
 
 
 class LiveLine:

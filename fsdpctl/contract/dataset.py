@@ -91,37 +91,44 @@ def read_index(directory: Path) -> Index:
 
 
 class ShardWriter:
-    """Writes one shard. Digests and counts are kept on the way; `close` makes it durable."""
+    """Writes one shard, durable once closed. Removes what a killed writer left of it."""
 
-    def __init__(self, directory: Path, name: str, dtype: Dtype) -> None:
-        self._directory, self._name, self._dtype = directory, name, dtype
-        self._tokens = self._documents = 0
-        self._digests = hashlib.sha256(), hashlib.sha256()
-        self._paths = directory / f"{name}.bin", directory / f"{name}.ends"
-        for path in self._paths:
-            path.unlink(missing_ok=True)  # not truncated: a dying writer of the same shard keeps its own file
-        self._files = self._paths[0].open("xb"), self._paths[1].open("xb")
+    def __init__(self, directory: Path, name: str) -> None:
+        self._name = name
+        self._tokens, self._ends = _DigestedFile(directory / f"{name}.bin"), _DigestedFile(directory / f"{name}.ends")
+        self._num_tokens = self._num_documents = 0
 
     def add(self, tokens: bytes, lengths: Sequence[int]) -> None:
-        """Append whole documents: their ids as the format wants them, and how many ids each has."""
-        ends = list(accumulate(lengths, initial=self._tokens))[1:]
-        self._documents += len(ends)
-        self._tokens += sum(lengths)
-        for file, digest, data in zip(
-            self._files, self._digests, (tokens, struct.pack(f"<{len(ends)}Q", *ends)), strict=True
-        ):
-            file.write(data)
-            digest.update(data)
+        """Append whole documents: their ids as the index's `dtype` has them, and how many each document has."""
+        ends = list(accumulate(lengths, initial=self._num_tokens))[1:]
+        self._tokens.write(tokens)
+        self._ends.write(struct.pack(f"<{len(ends)}Q", *ends))
+        self._num_tokens = ends[-1]
+        self._num_documents += len(ends)
 
     def close(self) -> Shard | None:
         """Flush to disk; None, and no files, where nothing was added."""
-        for path, file in zip(self._paths, self._files, strict=True):
-            file.flush()
-            os.fsync(file.fileno())
-            file.close()
-            if not self._tokens:
-                path.unlink()
-        if not self._tokens:
+        sha256, ends_sha256 = self._tokens.close(), self._ends.close()
+        if not self._num_documents:
+            self._tokens.path.unlink()
+            self._ends.path.unlink()
             return None
-        sha256, ends_sha256 = (digest.hexdigest() for digest in self._digests)
-        return Shard(self._name, self._tokens, self._documents, sha256, ends_sha256)
+        return Shard(self._name, self._num_tokens, self._num_documents, sha256, ends_sha256)
+
+
+class _DigestedFile:
+    def __init__(self, path: Path) -> None:
+        path.unlink(missing_ok=True)  # not truncated: a writer that is just being killed keeps a file of its own
+        self.path = path
+        self._file = path.open("xb")
+        self._digest = hashlib.sha256()
+
+    def write(self, data: bytes) -> None:
+        self._file.write(data)
+        self._digest.update(data)
+
+    def close(self) -> str:
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        return self._digest.hexdigest()
