@@ -19,8 +19,9 @@ from pathlib import Path
 import numpy as np
 
 from fsdpctl.contract import Env
+from fsdpctl.contract.dataset import FORMAT, INDEX_NAME, Split
 
-from .tokens import FORMAT, Split, TokenArray, write_dataset
+from .tokens import TokenArray, write_dataset
 
 EXCLUDED = {"site-packages", "dist-packages", "test", "tests", "idle_test", "__pycache__"}
 SEPARATOR = b"\0"  # between documents; no Python source holds it
@@ -32,7 +33,7 @@ def prepare_builtin(env: Mapping[str, str], val_fraction: float) -> Path:
     fingerprint = fingerprint_of(documents, val_fraction)
     home = Path(env.get(Env.HOME) or Path.home() / ".local/state/fsdpctl")
     target = home / "data" / f"builtin-{fingerprint}"
-    if (target / "index.json").exists():
+    if (target / INDEX_NAME).exists():
         return target
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
@@ -47,7 +48,7 @@ def prepare_builtin(env: Mapping[str, str], val_fraction: float) -> Path:
         )
         aside.rename(target)
     except OSError:
-        if not (target / "index.json").exists():  # else another process was first, with the same bytes
+        if not (target / INDEX_NAME).exists():  # else another process was first, with the same bytes
             raise
     finally:
         shutil.rmtree(aside, ignore_errors=True)

@@ -1,66 +1,63 @@
-"""Prepared data: token ids on disk, ready to be mapped into memory.
-
-A prepared directory holds
-
-    train.bin, val.bin   the token ids of all documents of a split, end to end: little-endian integers of `dtype`
-    index.json           Index, written last: without it there is no data
-
-Documents are divided by a separator token that the tokenizer chose; the trainer does not look for it. Whoever prepares
-data chooses the split by document, so that no held-out text has a neighbour in the training data.
-"""
+"""Prepared data, mapped into memory. `fsdpctl.contract.dataset` describes the format on disk."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fsdpctl.contract.codec import CodecError, read_json, write_json
+from fsdpctl.contract.codec import CodecError, write_json
+from fsdpctl.contract.dataset import FORMAT, INDEX_NAME, Dtype, Index, Shard, ShardWriter, Split, read_index
 
 from .errors import ConfigError
 
-Split = Literal["train", "val"]
 TokenArray = NDArray[np.unsignedinteger]
-
-FORMAT = 1
-
-
-@dataclass(frozen=True)
-class Index:
-    """`index.json`: what the two token files hold."""
-
-    format: int
-    source: str  # where the text came from, in words
-    fingerprint: str  # sha256 over everything that decides the tokens and their split
-    dtype: Literal["uint16", "uint32"]
-    vocab_size: int  # every id is smaller
-    train_tokens: int
-    val_tokens: int
-    unigram_entropy: float  # nats a token, of the training split: what a model without context can reach
 
 
 class Tokens:
-    """One split, cut into sequences of T + 1 tokens that overlap by one: inputs and targets."""
+    """One split as one long row, cut into sequences of T + 1 tokens that overlap by one: inputs and targets."""
 
-    def __init__(self, path: Path, dtype: str, num_tokens: int, seq_len: int) -> None:
-        self.array: TokenArray = np.memmap(path, dtype=np.dtype(dtype).newbyteorder("<"), mode="r")
-        if len(self.array) != num_tokens:
-            raise ConfigError(f"{path} holds {len(self.array)} tokens, its index says {num_tokens}: prepare it again")
+    def __init__(self, directory: Path, shards: Sequence[Shard], dtype: Dtype, seq_len: int) -> None:
+        self.shards = [_map_shard(directory / shard.tokens_file, dtype, shard.tokens) for shard in shards]
+        self.starts = [0, *np.cumsum([shard.tokens for shard in shards]).tolist()]
         self.seq_len = seq_len
-        self.num_sequences = (num_tokens - 1) // seq_len
+        self.num_sequences = (self.starts[-1] - 1) // seq_len
         if self.num_sequences < 1:
-            raise ConfigError(f"{path} holds {num_tokens} tokens, fewer than one sequence of {seq_len} + 1")
+            names = ", ".join(shard.tokens_file for shard in shards) or "a split without documents"
+            raise ConfigError(
+                f"{directory}: {names} hold {self.starts[-1]} tokens, fewer than one sequence of {seq_len} + 1"
+            )
 
     def sequences(self, ids: NDArray[np.int64]) -> Tensor:
         """Return sequences by number: (len(ids), T + 1) token ids."""
-        offsets = ids[:, None] * self.seq_len + np.arange(self.seq_len + 1)
-        return torch.from_numpy(self.array[offsets].astype(np.int64))
+        rows = np.empty((len(ids), self.seq_len + 1), dtype=np.int64)
+        for row, start in zip(rows, (ids * self.seq_len).tolist(), strict=True):
+            self._read(row, start)
+        return torch.from_numpy(rows)
+
+    def _read(self, row: NDArray[np.int64], start: int) -> None:
+        """Fill `row` with the tokens from `start` onwards, over the ends of shards."""
+        number = bisect_right(self.starts, start) - 1
+        filled = 0
+        while filled < len(row):
+            shard, offset = self.shards[number], start + filled - self.starts[number]
+            part = shard[offset : offset + len(row) - filled]
+            row[filled : filled + len(part)] = part
+            filled += len(part)
+            number += 1
+
+
+def _map_shard(path: Path, dtype: Dtype, num_tokens: int) -> TokenArray:
+    array: TokenArray = np.memmap(path, dtype=np.dtype(dtype).newbyteorder("<"), mode="r")
+    if len(array) != num_tokens:
+        raise ConfigError(f"{path} holds {len(array)} tokens, its index says {num_tokens}: prepare it again")
+    return array
 
 
 @dataclass(frozen=True)
@@ -73,15 +70,13 @@ class Dataset:
 def open_dataset(directory: Path, seq_len: int, vocab_size: int) -> Dataset:
     """Map a prepared directory into memory; refuses data that the model cannot take."""
     try:
-        index = read_json(Index, directory / "index.json")
-        if index.format > FORMAT:
-            raise ConfigError(f"{directory}: data format {index.format} is newer than this trainer's {FORMAT}")
+        index = read_index(directory)
         if index.vocab_size > vocab_size:
             raise ConfigError(
                 f"{directory}: token ids reach {index.vocab_size - 1}, but the model's vocab_size is {vocab_size}"
             )
-        train = Tokens(directory / "train.bin", index.dtype, index.train_tokens, seq_len)
-        val = Tokens(directory / "val.bin", index.dtype, index.val_tokens, seq_len)
+        train = Tokens(directory, index.train, index.dtype, seq_len)
+        val = Tokens(directory, index.val, index.dtype, seq_len)
     except OSError as error:
         raise ConfigError(f"data source {directory}: {error.filename}: {error.strerror}") from None
     except (CodecError, ValueError) as error:
@@ -95,29 +90,29 @@ def write_dataset(
     *,
     source: str,
     fingerprint: str,
-    dtype: Literal["uint16", "uint32"],
+    dtype: Dtype,
     vocab_size: int,
 ) -> None:
-    """Write a prepared directory that exists and is empty; `index.json` comes last."""
+    """Write a prepared directory that exists and is empty, one shard a split; `index.json` comes last."""
     counts = np.zeros(vocab_size, dtype=np.int64)
-    num_tokens = {"train": 0, "val": 0}
-    with (directory / "train.bin").open("wb") as train, (directory / "val.bin").open("wb") as val:
-        for split, tokens in documents:
-            (train if split == "train" else val).write(tokens.astype(np.dtype(dtype).newbyteorder("<")).tobytes())
-            num_tokens[split] += len(tokens)
-            if split == "train":
-                counts += np.bincount(tokens, minlength=vocab_size)
+    train, val = ShardWriter(directory, "train-00000"), ShardWriter(directory, "val-00000")
+    for split, tokens in documents:
+        writer = train if split == "train" else val
+        writer.add(tokens.astype(np.dtype(dtype).newbyteorder("<")).tobytes(), [len(tokens)])
+        if split == "train":
+            counts += np.bincount(tokens, minlength=vocab_size)
     index = Index(
         format=FORMAT,
         source=source,
+        tokenizer="bytes",
         fingerprint=fingerprint,
         dtype=dtype,
         vocab_size=vocab_size,
-        train_tokens=num_tokens["train"],
-        val_tokens=num_tokens["val"],
+        train=tuple(filter(None, [train.close()])),
+        val=tuple(filter(None, [val.close()])),
         unigram_entropy=entropy(counts),
     )
-    write_json(directory / "index.json", index)
+    write_json(directory / INDEX_NAME, index)
 
 
 def entropy(counts: NDArray[np.int64]) -> float:
