@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.testbed.ssh_hosts import lan, ssh_lan  # noqa: F401  fixtures
+
 REAL_HOME = Path.home()
 
 
