@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fsdpctl.contract.paths import DIR_MODE, RunPaths
-from fsdpctl.contract.records import Outcome
 
 from .config import load_config
 from .errors import ConfigError, TrainError
@@ -45,9 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         trainer.close()
         world.close()
     except Exception as error:
-        if place.is_main:
-            launch.report(Outcome("failed", trainer.step if trainer else 0, None, str(error)))
-        launch.report_error(place.rank, error)
+        launch.report_failure(place.rank, error, trainer.step if trainer else 0)
         if isinstance(error, TrainError):
             print(f"train: {error}", file=sys.stderr)
             return error.exit_code

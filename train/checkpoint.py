@@ -74,20 +74,32 @@ class Checkpoints:
         read_tensors(self.root / self.resumed_from, tensors, self.world.control)
 
     def save(
-        self, step: int, tensors: dict[str, Tensor], describe: Callable[[Mapping[str, FileDigest]], Manifest]
+        self,
+        step: int,
+        tensors: dict[str, Tensor],
+        describe: Callable[[Mapping[str, FileDigest]], Manifest],
+        beforehand: Callable[[], None],
     ) -> str | None:
-        """Save and return the checkpoint's name; None when it could not be written, which was then said loudly."""
+        """Save and return the checkpoint's name; None when it could not be written, which was then said loudly.
+
+        Rank 0 calls `beforehand` first: what it raises fails the save.
+        """
         aside = self.root / self.world.broadcast(f"{checkpoint_name(step)}.tmp-{self.attempt}-{uuid.uuid4().hex[:8]}")
         try:
+            self.world.on_main(beforehand)
             self.world.on_main(partial(aside.mkdir, mode=0o700, parents=True))
             write_tensors(aside, tensors, self.world.control)
             files = merge(self.world.on_all(partial(digest_written, aside, self.world.place.rank)))
             self.world.on_main(lambda: self._commit(aside, describe(files)))
         except (StorageError, OSError) as error:
             if self.world.is_main:
-                shutil.rmtree(aside, ignore_errors=True)
                 log.error("CHECKPOINT OF STEP %d NOT SAVED: %s (training goes on)", step, error)
             return None
+        finally:
+            if self.world.is_main:
+                shutil.rmtree(aside, ignore_errors=True)  # after a commit it is no longer there
+        if self.world.is_main:
+            self._prune(step)
         return checkpoint_name(step)
 
     def remove_leftovers(self) -> None:
@@ -114,16 +126,19 @@ class Checkpoints:
             final.rename(f"{final}.tmp-replaced-{uuid.uuid4().hex[:8]}")
         aside.rename(final)
         fsync_directory(self.root)
-        self._prune(manifest.step)
 
     def _prune(self, newest_step: int) -> None:
-        """Remove all but the newest `keep`; what lies after this step is not ours to judge."""
-        names = [name for name in self._committed() if name <= checkpoint_name(newest_step)]
-        for name in names[: -self.keep]:
-            if name != self.resumed_from:
-                doomed = self.root / f"{name}.tmp-pruned"
+        """Remove all but the newest `keep` and the one resumed from; what lies after this step is not ours to judge."""
+        names = self._committed()
+        for name in names[: names.index(checkpoint_name(newest_step)) + 1][: -self.keep]:
+            if name == self.resumed_from:
+                continue
+            doomed = self.root / f"{name}.tmp-pruned"
+            try:
                 (self.root / name).rename(doomed)  # half removed, it must not look like a checkpoint
-                shutil.rmtree(doomed, ignore_errors=True)
+                shutil.rmtree(doomed)
+            except OSError as error:
+                log.warning("checkpoint %s cannot be removed: %s", name, error)
 
 
 def digest_written(directory: Path, rank: int) -> dict[str, FileDigest]:

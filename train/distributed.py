@@ -31,6 +31,8 @@ class World:
     def __init__(self, place: Place) -> None:
         self.place = place
         self.device = _pick_device(place)
+        # On CPUs a run can be repeated to the bit. On GPUs that costs speed, and is not what people come for.
+        torch.use_deterministic_algorithms(self.device.type == "cpu")
         self.backend = "cpu:gloo,cuda:nccl" if self.device.type == "cuda" else "gloo"
         if "RANK" in os.environ:
             dist.init_process_group(self.backend)

@@ -13,6 +13,8 @@ from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import NodePaths
 from fsdpctl.contract.records import Outcome, RankError
 
+from .errors import TrainError
+
 
 @dataclass(frozen=True)
 class Launch:
@@ -39,18 +41,20 @@ class Launch:
             outcome_file=path(Env.OUTCOME_FILE),
         )
 
+    def report_failure(self, rank: int, error: Exception, step: int) -> None:
+        """Leave what ended this rank: the launcher tells the first failure from its victims by the time."""
+        message = str(error) if isinstance(error, TrainError) else f"{type(error).__name__}: {error}"
+        if rank == 0:
+            self.report(Outcome("failed", step, None, message))
+        if self.node_dir:
+            trace = "".join(traceback.format_exception(error))
+            record = RankError(rank, self.node_rank, time.time(), message, trace)
+            write_json(NodePaths(self.node_dir).rank_error(rank), record)
+
     def report(self, outcome: Outcome) -> None:
         """Leave the outcome for the launcher. Rank 0 only."""
         if self.outcome_file:
             write_json(self.outcome_file, outcome)
-
-    def report_error(self, rank: int, error: Exception) -> None:
-        """Leave the exception that ended this rank, so that the first failure can be told from its victims."""
-        if self.node_dir:
-            message = f"{type(error).__name__}: {error}"
-            trace = "".join(traceback.format_exception(error))
-            record = RankError(rank, self.node_rank, time.time(), message, trace)
-            write_json(NodePaths(self.node_dir).rank_error(rank), record)
 
     def exit_code(self, outcome: Outcome) -> int:
         """0 when finished. A stopped run says so by its exit code only to people: torchrun would report a crash."""

@@ -129,7 +129,7 @@ class Trainer:
         if self.saved_step != self.step:
             self._save()
         saved = checkpoint_name(self.step) if self.saved_step == self.step else None
-        self.telemetry.sync()
+        self.telemetry.recorder.drain()
         return Outcome("stopped", self.step, saved, word.value, self.telemetry.summary())
 
     def _finish(self) -> Outcome:
@@ -142,9 +142,9 @@ class Trainer:
 
     def _save(self) -> bool:
         """Save at this step; gives up the run after too many failures in a row."""
-        self.telemetry.sync()
         began = time.perf_counter()
-        name = self.checkpoints.save(self.step, state_tensors(self.model, self.optimizer), self._describe)
+        tensors = state_tensors(self.model, self.optimizer)
+        name = self.checkpoints.save(self.step, tensors, self._describe, beforehand=self.telemetry.sync)
         if name:
             log.info("saved %s in %.2f s", name, time.perf_counter() - began)
             self.saved_step, self.failed_saves = self.step, 0

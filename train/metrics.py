@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -39,24 +40,34 @@ class MetricsFile:
         write_text(path, "".join(json.dumps(record) + "\n" for record in kept))
         self.first_loss: float | None = kept[0]["loss"] if kept else None
         self.last_loss: float | None = kept[-1]["loss"] if kept else None
-        self._file = path.open("a", encoding="utf-8", buffering=1)  # a line at a time, for those who follow
+        self._file = path.open("ab", buffering=0)  # a line at a time, for those who follow
+        self._unwritten = b""
 
     def write(self, metrics: StepMetrics) -> None:
+        """Append a line. On a full disk it is kept, and training goes on: the next checkpoint has to face it."""
         if self.first_loss is None:
             self.first_loss = metrics.loss
         self.last_loss = metrics.loss
-        self._file.write(json.dumps(asdict(metrics)) + "\n")
+        self._unwritten += json.dumps(asdict(metrics)).encode() + b"\n"
+        with contextlib.suppress(OSError):
+            self._flush()
 
     def sync(self) -> None:
-        """Bring all lines to the disk: a checkpoint must not know more steps than this file."""
+        """Bring all lines to the disk: a checkpoint must not know more steps than this file. Raises OSError."""
+        self._flush()
         os.fsync(self._file.fileno())
+
+    def _flush(self) -> None:
+        while self._unwritten:
+            written = self._file.write(self._unwritten)
+            self._unwritten = self._unwritten[written:]
 
     def close(self) -> None:
         self._file.close()
 
 
 class Board:
-    """TensorBoard scalars; without the package, one warning and nothing else."""
+    """TensorBoard scalars, as far as they can be had: a missing package or a full disk is one warning, no more."""
 
     def __init__(self, directory: Path, start_step: int) -> None:
         self._writer: Any = None
@@ -65,7 +76,7 @@ class Board:
         except ImportError:
             log.warning("tensorboard is not installed: no TensorBoard files, metrics.jsonl has everything")
             return
-        self._writer = SummaryWriter(str(directory), purge_step=start_step + 1)
+        self._guarded(lambda: setattr(self, "_writer", SummaryWriter(str(directory), purge_step=start_step + 1)))
 
     def write(self, metrics: StepMetrics) -> None:
         for name in ("loss", "lr", "grad_norm", "tokens_per_s"):
@@ -73,11 +84,18 @@ class Board:
 
     def scalar(self, name: str, value: float, step: int) -> None:
         if self._writer:
-            self._writer.add_scalar(name, value, step)
+            self._guarded(lambda: self._writer.add_scalar(name, value, step))
 
     def close(self) -> None:
         if self._writer:
-            self._writer.close()
+            self._guarded(self._writer.close)
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except OSError as error:
+            log.warning("no more TensorBoard files: %s", error)
+            self._writer = None
 
 
 def read_metrics(path: Path) -> Iterator[dict[str, Any]]:

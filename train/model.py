@@ -22,6 +22,13 @@ from fsdpctl.contract.trainer import ModelConfig
 IGNORED = -100  # a target that does not count
 
 
+class Norm(nn.RMSNorm):
+    """RMSNorm in the precision of its input: torch has no fused kernel for bf16 values with fp32 weights."""
+
+    def forward(self, x_BTD: Tensor) -> Tensor:
+        return F.rms_norm(x_BTD, self.normalized_shape, self.weight.type_as(x_BTD), self.eps)
+
+
 class Attention(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -59,9 +66,9 @@ class SwiGLU(nn.Module):
 class Block(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.attention_norm = nn.RMSNorm(config.d_model, config.norm_eps)
+        self.attention_norm = Norm(config.d_model, config.norm_eps)
         self.attention = Attention(config)
-        self.mlp_norm = nn.RMSNorm(config.d_model, config.norm_eps)
+        self.mlp_norm = Norm(config.d_model, config.norm_eps)
         self.mlp = SwiGLU(config)
         self.dropout = nn.Dropout(config.dropout)
 
@@ -92,7 +99,7 @@ class Decoder(nn.Module):
         self.autocast_dtype: torch.dtype | None = None  # set where no FSDP casts the parameters
         self.embed = nn.Embedding(config.vocab_size, config.d_model)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
-        self.norm = nn.RMSNorm(config.d_model, config.norm_eps)
+        self.norm = Norm(config.d_model, config.norm_eps)
         self.head = None if config.tie_embeddings else nn.Linear(config.d_model, config.vocab_size, bias=False)
         self.dropout = nn.Dropout(config.dropout)
         self.loss = TokenLoss()

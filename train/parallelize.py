@@ -97,5 +97,6 @@ def set_gradient_sync(model: nn.Module, last_micro_step: bool) -> None:
 
 def release_gathered(model: nn.Module) -> None:
     """Put sharded parameters back in place after a forward pass that no backward pass followed."""
-    if isinstance(model, FSDPModule):
-        model.reshard()
+    for module in model.modules():
+        if isinstance(module, FSDPModule):
+            module.reshard()

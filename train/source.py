@@ -18,7 +18,7 @@ def open_source(config: TrainerConfig, world: World) -> Dataset:
     place = world.place
     if config.data.source == "builtin":
         prepares = place.local_rank == 0
-        mine = prepare_builtin(os.environ, config.data.val_fraction) if prepares else Path()
+        mine = _prepare(config.data.val_fraction) if prepares else Path()
         directory = world.gather(mine)[place.rank - place.local_rank]
     else:
         directory = Path(config.data.source)
@@ -31,3 +31,10 @@ def open_source(config: TrainerConfig, world: World) -> Dataset:
                 f"(source: {config.data.source}; with builtin, the nodes' Python versions differ)"
             )
     return dataset
+
+
+def _prepare(val_fraction: float) -> Path:
+    try:
+        return prepare_builtin(os.environ, val_fraction)
+    except OSError as error:
+        raise ConfigError(f"the builtin corpus cannot be prepared: {error}") from None

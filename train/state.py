@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from .errors import ConfigError
 
 # These decide the shapes, or which samples the steps so far have seen.
-FIXED = ("model", "batch.sequences", "seed", "data")
+FIXED = ("model", "batch.sequences", "seed")
 
 
 def state_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

@@ -16,8 +16,11 @@ from torch import Tensor
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
 from torch.distributed.checkpoint.metadata import Metadata, StorageMeta
+from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
+from torch.distributed.checkpoint.storage import WriteResult
+from torch.futures import Future
 
 from .errors import TrainError
 
@@ -45,7 +48,7 @@ class StorageError(Exception):
 def write_tensors(directory: Path, tensors: dict[str, Tensor], group: dist.ProcessGroup) -> None:
     """Write this rank's part, flushed to disk. Collective: raises on every rank when it fails on one."""
     try:
-        save(tensors, storage_writer=FileSystemWriter(directory), process_group=group)
+        save(tensors, storage_writer=_TensorWriter(directory), process_group=group)
     except CheckpointException as error:
         raise StorageError(_first_cause(error)) from None
 
@@ -61,6 +64,19 @@ def read_tensors(directory: Path, tensors: dict[str, Tensor], group: dist.Proces
 def written_by(directory: Path, rank: int) -> list[Path]:
     """The files that one rank wrote; the first rank also wrote the table of contents."""
     return sorted([*directory.glob(f"__{rank}_*"), *(directory.glob(".metadata") if rank == 0 else ())])
+
+
+class _TensorWriter(FileSystemWriter):
+    """Fails with the reason: torch's own error on a full disk is "unexpected pos 704 vs 598"."""
+
+    def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
+        try:
+            return super().write_data(plan, planner)
+        except Exception as error:
+            cause: BaseException = error
+            while cause.__context__:
+                cause = cause.__context__
+            raise cause from None
 
 
 class _TensorReader(FileSystemReader):
@@ -83,4 +99,5 @@ class _MetadataUnpickler(pickle.Unpickler):
 
 def _first_cause(error: CheckpointException) -> str:
     rank, (cause, _) = min(error.failures.items())
-    return f"rank {rank}: {type(cause).__name__}: {cause}"
+    text = str(cause).strip().partition("\n")[0]
+    return f"rank {rank}: {type(cause).__name__}: {text}"

@@ -38,7 +38,7 @@ class Telemetry:
         self.recorder = Recorder(world.device, layout.tokens_per_step, attempt, sinks)
 
     def sync(self) -> None:
-        """Have every step so far on disk."""
+        """Have every step so far on disk. Raises OSError where it cannot."""
         self.recorder.drain()
         if self.file:
             self.file.sync()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fsdpctl.contract.codec import CodecError, write_json
-from fsdpctl.contract.dataset import FORMAT, INDEX_NAME, Dtype, Index, Shard, ShardWriter, Split, read_index
+from fsdpctl.contract.dataset import BYTES, FORMAT, INDEX_NAME, Dtype, Index, Shard, ShardWriter, Split, read_index
 
 from .errors import ConfigError
 
@@ -104,7 +104,8 @@ def write_dataset(
     index = Index(
         format=FORMAT,
         source=source,
-        tokenizer="bytes",
+        tokenizer=BYTES,
+        separator=0,
         fingerprint=fingerprint,
         dtype=dtype,
         vocab_size=vocab_size,

@@ -1,0 +1,73 @@
+"""Things that go wrong inside of a rank. Each is called in the rank's process, before the trainer begins."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from train import checkpoint, loop, storage
+from train.checkpoint import Checkpoints
+
+
+def slow_steps(seconds: float) -> None:
+    """Let a test act in mid-run."""
+    original = loop.Trainer._train_step
+
+    def slowed(self: Any) -> None:
+        time.sleep(seconds)
+        original(self)
+
+    loop.Trainer._train_step = slowed  # type: ignore[method-assign]
+
+
+def die_before_commit(step: int) -> None:
+    """Rank 0 is killed when everything but manifest and rename of one checkpoint is done."""
+    _before_commit(step, lambda: os.kill(os.getpid(), signal.SIGKILL))
+
+
+def die_before_rename(step: int) -> None:
+    """Rank 0 is killed when only the rename is missing."""
+    original = checkpoint.fsync_directory
+
+    def dying(path: Path) -> None:
+        if path.name.startswith(f"step-{step:08d}.tmp"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        original(path)
+
+    checkpoint.fsync_directory = dying
+
+
+def disk_full(steps: list[int]) -> None:
+    """Writing tensors fails on rank 1 in the saves of these steps, as it does on a full disk."""
+    original = storage.FileSystemWriter.write_data
+
+    def write_data(self: Any, plan: Any, planner: Any) -> Any:
+        failing = any(f"step-{step:08d}." in str(self.path) for step in steps)
+        if failing and os.environ["RANK"] == "1":
+            try:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            finally:
+                raise RuntimeError("unexpected pos 704 vs 598")  # all that torch's writer has to say
+        return original(self, plan, planner)
+
+    storage.FileSystemWriter.write_data = write_data  # type: ignore[method-assign]
+
+
+def newer_attempt_appears(step: int, attempts: str) -> None:
+    """Another attempt of this run starts while this one saves."""
+    _before_commit(step, lambda: Path(attempts, "2").mkdir(parents=True))
+
+
+def _before_commit(step: int, act: Any) -> None:
+    original = Checkpoints._commit
+
+    def commit(self: Any, aside: Path, manifest: Any) -> None:
+        if manifest.step == step:
+            act()
+        original(self, aside, manifest)
+
+    Checkpoints._commit = commit  # type: ignore[method-assign]

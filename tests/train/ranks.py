@@ -1,0 +1,147 @@
+"""Runs the trainer as real processes, one per rank, without paying for torch's import each time.
+
+A fork server imports torch once; every rank is a fork of it, with an environment of its own, as torchrun would give it.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+import torch
+
+_context = multiprocessing.get_context("forkserver")
+_context.set_forkserver_preload(["train.loop", "torch.utils.tensorboard", "tests.train.faults"])
+
+Config = dict[str, Any]
+
+
+@dataclass
+class Ranks:
+    """Trainer processes of one world."""
+
+    run_dir: Path
+    processes: list[BaseProcess]
+
+    def wait(self, timeout: float = 60) -> list[int | None]:
+        """Exit codes by rank; a rank that does not end in time is killed and fails the test."""
+        deadline = time.monotonic() + timeout
+        for process in self.processes:
+            process.join(max(0.0, deadline - time.monotonic()))
+        late = [rank for rank, process in enumerate(self.processes) if process.is_alive()]
+        self.kill()
+        assert not late, f"ranks {late} did not end within {timeout} s: {self.log()}"
+        return [process.exitcode for process in self.processes]
+
+    def wait_for_step(self, step: int, timeout: float = 60) -> None:
+        deadline = time.monotonic() + timeout
+        while not (done := metrics(self.run_dir)) or done[-1]["step"] < step:
+            assert time.monotonic() < deadline and self.processes[0].is_alive(), self.log()
+            time.sleep(0.01)
+
+    def signal(self, rank: int, number: int) -> None:
+        pid = self.processes[rank].pid
+        assert pid is not None
+        os.kill(pid, number)
+
+    def kill(self) -> None:
+        for process in self.processes:
+            if process.is_alive():
+                process.kill()
+            process.join()
+
+    def log(self) -> str:
+        return "".join(path.read_text() for path in sorted(self.run_dir.glob("log-*.txt")))
+
+
+def start(
+    run_dir: Path,
+    config: Config,
+    nodes: int = 1,
+    procs_per_node: int = 1,
+    env: Mapping[str, str] | None = None,
+    fault: Callable[..., None] | None = None,
+    fault_args: tuple[Any, ...] = (),
+) -> Ranks:
+    """Start the trainer on nodes x procs_per_node ranks. `fault` is called in each rank before it begins."""
+    run_dir.mkdir(parents=True, exist_ok=True)
+    config_path = run_dir / "trainer.json"
+    config_path.write_text(json.dumps(config))
+    world, port = nodes * procs_per_node, _free_port()
+    processes = []
+    for rank in range(world):
+        place = {
+            "RANK": rank,
+            "WORLD_SIZE": world,
+            "LOCAL_RANK": rank % procs_per_node,
+            "LOCAL_WORLD_SIZE": procs_per_node,
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": port,
+        }
+        environment = {**os.environ, **{k: str(v) for k, v in place.items()}, **(env or {})}
+        arguments = (config_path, run_dir / f"log-{rank}.txt", environment, fault, fault_args)
+        process = _context.Process(target=_run_rank, args=arguments)
+        process.start()
+        processes.append(process)
+    return Ranks(run_dir, processes)
+
+
+def train(run_dir: Path, config: Config, nodes: int = 1, procs_per_node: int = 1, **options: Any) -> Ranks:
+    """Run the trainer to a good end."""
+    ranks = start(run_dir, config, nodes, procs_per_node, **options)
+    codes = ranks.wait()
+    assert codes == [0] * len(codes), ranks.log()
+    return ranks
+
+
+def metrics(run_dir: Path) -> list[dict[str, Any]]:
+    path = run_dir / "metrics.jsonl"
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
+
+
+def column(run_dir: Path, name: str) -> list[Any]:
+    return [record[name] for record in metrics(run_dir)]
+
+
+def checkpoints(run_dir: Path) -> list[str]:
+    """Names of everything below checkpoints/, half-done things included."""
+    return sorted(os.listdir(run_dir / "checkpoints"))
+
+
+def _run_rank(
+    config: Path,
+    log: Path,
+    environment: dict[str, str],
+    fault: Callable[..., None] | None,
+    fault_args: tuple[Any, ...],
+) -> None:
+    with log.open("ab", buffering=0) as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    os.environ.clear()
+    os.environ.update(environment)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    torch.set_num_threads(1)
+    if fault:
+        fault(*fault_args)
+    from train.__main__ import main
+
+    sys.exit(main(["--config", str(config), "--run-dir", str(config.parent)]))
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,173 @@
+"""A checkpoint is whole or it is not there, whatever happens while it is written or afterwards."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from fsdpctl.contract.paths import RunPaths
+from tests.train import faults
+from tests.train.ranks import Config, checkpoints, column, start, train
+from train.checkpoint import Checkpoints
+from train.place import Place
+
+T = TypeVar("T")
+
+
+class Alone:
+    """A world of one, without a process group."""
+
+    place = Place()
+    is_main = True
+
+    def on_main(self, work: Callable[[], T]) -> T:
+        return work()
+
+    def on_all(self, work: Callable[[], T]) -> list[T]:
+        return [work()]
+
+
+def flip_a_bit(checkpoint: Path) -> None:
+    path = checkpoint / "__1_0.distcp"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def cut_short(checkpoint: Path) -> None:
+    path = checkpoint / "__0_0.distcp"
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def lose_a_file(checkpoint: Path) -> None:
+    (checkpoint / "__1_0.distcp").unlink()
+
+
+def lose_the_manifest(checkpoint: Path) -> None:
+    (checkpoint / "manifest.json").unlink()
+
+
+def halve_the_manifest(checkpoint: Path) -> None:
+    path = checkpoint / "manifest.json"
+    path.write_text(path.read_text()[:200])
+
+
+def edit_the_manifest(checkpoint: Path) -> None:
+    path = checkpoint / "manifest.json"
+    path.write_text(path.read_text().replace('"world": 2', '"world": 4'))
+
+
+def drop_a_file_from_the_manifest(checkpoint: Path) -> None:
+    path = checkpoint / "manifest.json"
+    document = json.loads(path.read_text())
+    del document["manifest"]["files"][".metadata"]
+    path.write_text(json.dumps(document))
+
+
+def manifest_of_another_kind(checkpoint: Path) -> None:
+    (checkpoint / "manifest.json").write_text("[1, 2]")
+
+
+def shard_of_another_step(checkpoint: Path) -> None:
+    shutil.copy(checkpoint.with_name("step-00000008") / "__0_0.distcp", checkpoint)
+
+
+def all_of_another_step(checkpoint: Path) -> None:
+    shutil.rmtree(checkpoint)
+    shutil.copytree(checkpoint.with_name("step-00000008"), checkpoint)
+
+
+def swap_two_files(checkpoint: Path) -> None:
+    one, other = checkpoint / "__0_0.distcp", checkpoint / "__1_0.distcp"
+    one.rename(checkpoint / "aside")
+    other.rename(one)
+    (checkpoint / "aside").rename(other)
+
+
+def table_of_contents_of_another_step(checkpoint: Path) -> None:
+    path = checkpoint / ".metadata"
+    path.write_bytes(path.read_bytes()[:-1] + b"!")
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (flip_a_bit, "__1_0.distcp does not have the digest"),
+        (cut_short, "the manifest says"),
+        (lose_a_file, "__1_0.distcp: No such file"),
+        (lose_the_manifest, "it has no manifest"),
+        (halve_the_manifest, "unreadable manifest"),
+        (edit_the_manifest, "the manifest was changed"),
+        (drop_a_file_from_the_manifest, "the manifest was changed"),
+        (manifest_of_another_kind, "unreadable manifest"),
+        (shard_of_another_step, "__0_0.distcp does not have the digest"),
+        (all_of_another_step, "the manifest is of step 8"),
+        (swap_two_files, "_0.distcp"),
+        (table_of_contents_of_another_step, ".metadata does not have the digest"),
+    ],
+)
+def test_a_damaged_checkpoint_is_passed_over_by_name(
+    straight: Path, caplog: pytest.LogCaptureFixture, damage: Callable[[Path], None], reason: str
+) -> None:
+    found: Any = Checkpoints(RunPaths(straight), Alone(), 0, 2).find_newest()
+    assert found.step == 12
+    damage(straight / "checkpoints/step-00000012")
+    found = Checkpoints(RunPaths(straight), Alone(), 0, 2).find_newest()
+    assert found.step == 8
+    assert "checkpoint step-00000012 is skipped" in caplog.text
+    assert reason in caplog.text
+
+
+def test_training_goes_on_from_the_one_before_a_damaged_one(straight: Path, config: Config) -> None:
+    before = column(straight, "loss_hex")
+    flip_a_bit(straight / "checkpoints/step-00000012")
+    ranks = train(straight, config, procs_per_node=2)
+    assert "resuming at step 8 from step-00000008" in ranks.log()
+    assert column(straight, "loss_hex") == before
+    assert [name for name in checkpoints(straight) if ".tmp-" not in name] == ["step-00000008", "step-00000012"]
+    found: Any = Checkpoints(RunPaths(straight), Alone(), 0, 2).find_newest()
+    assert found.step == 12
+    assert found.files.keys() == {".metadata", "__0_0.distcp", "__1_0.distcp"}
+
+
+@pytest.mark.parametrize("fault", [faults.die_before_commit, faults.die_before_rename])
+def test_killed_in_a_save(tmp_path: Path, config: Config, fault: Callable[..., None]) -> None:
+    ranks = start(tmp_path, config, fault=fault, fault_args=(8,))
+    assert ranks.wait() == [-signal.SIGKILL]
+    assert len(checkpoints(tmp_path)) == 2  # step 4, and the half one, which nobody may take
+    ranks = train(tmp_path, config)
+    assert "resuming at step 4 from step-00000004" in ranks.log()
+    assert column(tmp_path, "step") == list(range(1, 13))
+    assert checkpoints(tmp_path) == ["step-00000004", "step-00000008", "step-00000012"]  # 4: resumed from
+
+
+def test_a_full_disk_costs_a_checkpoint_but_not_the_run(tmp_path: Path, config: Config) -> None:
+    ranks = train(tmp_path, config, procs_per_node=2, fault=faults.disk_full, fault_args=([4, 8],))
+    for step in (4, 8):
+        assert f"CHECKPOINT OF STEP {step} NOT SAVED: rank 1: OSError: [Errno 28] No space left" in ranks.log()
+    assert checkpoints(tmp_path) == ["step-00000012"]
+
+
+def test_three_failed_saves_in_a_row_end_the_run(tmp_path: Path, config: Config) -> None:
+    config["checkpoint"]["every_steps"] = 1
+    ranks = start(tmp_path, config, procs_per_node=2, fault=faults.disk_full, fault_args=([2, 4, 5, 6],))
+    assert ranks.wait() == [1, 1]
+    assert ranks.log().splitlines()[-1] == "train: 3 checkpoints in a row could not be saved"
+    assert column(tmp_path, "step")[-1] == 6
+    assert checkpoints(tmp_path) == ["step-00000001", "step-00000003"]
+
+
+def test_a_stale_attempt_may_not_save(tmp_path: Path, config: Config) -> None:
+    (tmp_path / "attempts/1").mkdir(parents=True)
+    fault_args = (8, str(tmp_path / "attempts"))
+    env = {"FSDPCTL_ATTEMPT": "1"}
+    ranks = start(tmp_path, config, env=env, fault=faults.newer_attempt_appears, fault_args=fault_args)
+    assert ranks.wait() == [1]
+    assert ranks.log().splitlines()[-1] == "train: attempt 1 may not save any more: attempt 2 has started"
+    assert checkpoints(tmp_path) == ["step-00000004"]

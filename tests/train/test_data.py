@@ -1,0 +1,117 @@
+"""Preparing and reading tokens."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fsdpctl.contract.dataset import ShardWriter
+from train import corpus
+from train.corpus import fingerprint_of, prepare_builtin, read_documents, split_of
+from train.errors import ConfigError
+from train.tokens import Tokens, entropy, open_dataset
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A standard library of a few files."""
+    root = tmp_path / "lib"
+    for name in ("a.py", "pkg/b.py", "test/c.py", "site-packages/d.py", "pkg/e.txt"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(f"# {name}\n" * 100)
+    monkeypatch.setattr(corpus.sysconfig, "get_paths", lambda: {"stdlib": str(root)})
+    monkeypatch.setattr(corpus, "split_of", lambda name, fraction: "val" if name == "pkg/b.py" else "train")
+    return root
+
+
+def test_builtin_reads_sources_only_and_separates_documents(library: Path) -> None:
+    assert list(read_documents(library)) == ["a.py", "pkg/b.py"]
+    directory = prepare_builtin(os.environ, 0.02)
+    for split, text in (("train", b"# a.py\n" * 100), ("val", b"# pkg/b.py\n" * 100)):
+        assert np.fromfile(directory / f"{split}-00000.bin", "<u2").tolist() == list(text + b"\0")
+
+
+def test_builtin_is_prepared_once_even_by_many_at_once(library: Path, home: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        made = set(pool.map(lambda _: prepare_builtin(os.environ, 0.02), range(8)))
+    [directory] = made
+    assert os.listdir(home / "fsdpctl/data") == [directory.name]
+    before = (directory / "index.json").stat()
+    assert prepare_builtin(os.environ, 0.02) == directory
+    assert (directory / "index.json").stat() == before
+
+
+def test_the_fingerprint_knows_text_names_and_split(library: Path) -> None:
+    documents = read_documents(library)
+    changed = {**documents, "a.py": documents["a.py"][:-1] + b"!"}
+    renamed = {name.replace("a", "z"): text for name, text in documents.items()}
+    prints = [fingerprint_of(documents, 0.02), fingerprint_of(documents, 0.03)]
+    prints += [fingerprint_of(changed, 0.02), fingerprint_of(renamed, 0.02)]
+    assert len(set(prints)) == 4
+    assert fingerprint_of(read_documents(library), 0.02) == prints[0]
+
+
+def test_the_split_takes_about_its_fraction() -> None:
+    held_out = sum(split_of(f"module_{i}.py", 0.1) == "val" for i in range(5_000))
+    assert 400 < held_out < 600
+
+
+def test_sequences_overlap_by_the_token_that_is_input_and_target(data_dir: Path) -> None:
+    tokens = open_dataset(data_dir, seq_len=16, vocab_size=128).train
+    on_disk = np.fromfile(data_dir / "train-00000.bin", "<u2")
+    first, second = tokens.sequences(np.array([0, 1])).tolist()
+    assert first == on_disk[:17].tolist()
+    assert second == on_disk[16:33].tolist()
+    [last] = tokens.sequences(np.array([tokens.num_sequences - 1])).tolist()
+    assert len(last) == 17
+
+
+def test_sequences_run_on_over_the_ends_of_shards(tmp_path: Path) -> None:
+    shards = []
+    for number, (begin, end) in enumerate([(0, 10), (10, 13), (13, 40)]):
+        writer = ShardWriter(tmp_path, f"train-{number:05d}")
+        writer.add(np.arange(begin, end, dtype="<u2").tobytes(), [end - begin])
+        shards.append(writer.close())
+    tokens = Tokens(tmp_path, [shard for shard in shards if shard], "uint16", seq_len=8)
+    assert tokens.num_sequences == 4
+    assert tokens.sequences(np.arange(4)).tolist() == [list(range(8 * i, 8 * i + 9)) for i in range(4)]
+
+
+def test_data_that_does_not_fit_is_refused(data_dir: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="token ids reach 127, but the model's vocab_size is 100"):
+        open_dataset(data_dir, seq_len=16, vocab_size=100)
+    with pytest.raises(ConfigError, match=r"fewer than one sequence of 5000 \+ 1"):
+        open_dataset(data_dir, seq_len=5000, vocab_size=128)
+    with pytest.raises(ConfigError, match=r"index\.json: No such file"):
+        open_dataset(tmp_path, seq_len=16, vocab_size=128)
+    cut = Path(shutil.copytree(data_dir, tmp_path / "cut"))
+    (cut / "train-00000.bin").write_bytes((data_dir / "train-00000.bin").read_bytes()[:-2])
+    with pytest.raises(ConfigError, match="holds 35999 tokens, its index says 36000: prepare it again"):
+        open_dataset(cut, seq_len=16, vocab_size=128)
+
+
+def test_entropy() -> None:
+    assert entropy(np.array([5, 5, 0, 5, 5])) == pytest.approx(math.log(4))
+    assert entropy(np.array([7, 0])) == 0
+
+
+def test_ranks_with_different_data_are_refused(data_dir: Path, config: dict[str, object]) -> None:
+    from fsdpctl.contract.codec import decode
+    from fsdpctl.contract.trainer import TrainerConfig
+    from train.place import Place
+    from train.source import open_source
+
+    class OneDiffers:
+        place = Place()
+
+        def gather(self, value: str) -> list[str]:
+            return [value, "another"]
+
+    with pytest.raises(ConfigError, match="fingerprint three-words-1, rank 1 has another"):
+        open_source(decode(TrainerConfig, config), OneDiffers())

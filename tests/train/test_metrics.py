@@ -1,0 +1,79 @@
+"""metrics.jsonl has each step once, whatever was cut short; a full disk loses nothing that a checkpoint knows."""
+
+from __future__ import annotations
+
+import errno
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from train.metrics import MetricsFile, StepMetrics, read_metrics
+from train.recorder import Recorder
+
+
+def step_metrics(step: int, loss: float = 1.0) -> StepMetrics:
+    return StepMetrics(step, loss, loss.hex(), "00" * 8, 1e-3, 0.5, 100.0, step * 256, 0.0, 1)
+
+
+def test_a_resume_cuts_what_lies_beyond_the_checkpoint(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    file = MetricsFile(path, start_step=0)
+    for step in range(1, 8):
+        file.write(step_metrics(step, loss=10.0 - step))
+    file.close()
+    path.write_text(path.read_text() + '{"step": 8, "lo')
+
+    file = MetricsFile(path, start_step=4)
+    assert (file.first_loss, file.last_loss) == (9.0, 6.0)
+    file.write(step_metrics(5, loss=0.25))
+    assert [record["step"] for record in read_metrics(path)] == [1, 2, 3, 4, 5]
+    assert (file.first_loss, file.last_loss) == (9.0, 0.25)
+
+
+class FullDisk:
+    """Takes three bytes, then nothing, until there is room."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.room, self.is_full = path, 3, True
+
+    def write(self, data: bytes) -> int:
+        if self.is_full and self.room == 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        taken = data[: self.room] if self.is_full else data
+        self.room -= len(taken)
+        with self.path.open("ab") as file:
+            return file.write(taken)
+
+    def fileno(self) -> int:
+        raise AssertionError("not reached while the disk is full")
+
+
+def test_a_full_disk_fails_the_save_but_not_the_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "metrics.jsonl"
+    file = MetricsFile(path, start_step=0)
+    disk = FullDisk(path)
+    monkeypatch.setattr(file, "_file", disk)
+    file.write(step_metrics(1))
+    file.write(step_metrics(2))
+    with pytest.raises(OSError, match="No space left"):
+        file.sync()
+    disk.is_full = False
+    file.write(step_metrics(3))
+    assert [json.loads(line)["step"] for line in path.read_text().splitlines()] == [1, 2, 3]
+
+
+def test_the_recorder_keeps_the_loss_to_the_bit_and_the_order() -> None:
+    seen: list[StepMetrics] = []
+    recorder = Recorder(torch.device("cpu"), tokens_per_step=256, attempt=2, sinks=[seen.append])
+    recorder.lag = 2  # as on a GPU
+    for step in (1, 2, 3):
+        loss = torch.tensor(1 / (step + 2), dtype=torch.float64)
+        recorder.record(step, loss, torch.tensor(0.5), lr=0.1, samples="ab")
+    assert [m.step for m in seen] == [1]
+    recorder.drain()
+    assert [m.step for m in seen] == [1, 2, 3]
+    assert [m.loss_hex for m in seen] == [(1 / 3).hex(), (1 / 4).hex(), (1 / 5).hex()]
+    assert [m.tokens for m in seen] == [256, 512, 768]
+    assert all(m.tokens_per_s > 0 and m.attempt == 2 for m in seen)

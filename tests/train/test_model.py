@@ -1,0 +1,125 @@
+"""The decoder against what it should compute, its first values, its size, and the optimizer's rules."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from fsdpctl.contract.trainer import ModelConfig, OptimConfig
+from train.model import IGNORED, Decoder, initial_value, rotate
+from train.optim import build_optimizer, clip_gradients, learning_rate
+
+SMALL: dict[str, Any] = {
+    "vocab_size": 64,
+    "d_model": 32,
+    "layers": 2,
+    "heads": 4,
+    "kv_heads": 2,
+    "head_dim": 8,
+    "ffn": 48,
+    "seq_len": 16,
+}
+
+
+def small_model(**changes: Any) -> Decoder:
+    config = ModelConfig(**{**SMALL, **changes})
+    model = Decoder(config)
+    model.fill_rotary_tables()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(initial_value(name, parameter.shape, config, seed=1))
+    return model
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_the_number_of_parameters_is_the_promised_one(tied: bool) -> None:
+    model = small_model(tie_embeddings=tied)
+    assert sum(p.numel() for p in model.parameters()) == model.config.num_parameters
+
+
+def test_a_tied_head_takes_gradients_from_both_uses() -> None:
+    model = small_model(tie_embeddings=True)
+    tokens = torch.zeros(1, 16, dtype=torch.int64)  # only token 0 goes in: other rows learn through the head
+    model(tokens, torch.full_like(tokens, 5)).backward()
+    assert model.embed.weight.grad[5].abs().sum() > 0
+    assert model.embed.weight.grad[0].abs().sum() > 0
+
+
+def test_no_position_sees_the_future() -> None:
+    model = small_model().eval()
+    tokens = torch.randint(64, (1, 16), generator=torch.Generator().manual_seed(0))
+    changed = tokens.clone()
+    changed[0, 10] = (changed[0, 10] + 1) % 64
+    before, after = model.logits(tokens), model.logits(changed)
+    assert torch.equal(before[0, :10], after[0, :10])
+    assert not torch.equal(before[0, 10:], after[0, 10:])
+
+
+def test_rotated_products_depend_on_the_distance_only() -> None:
+    model = small_model()
+    generator = torch.Generator().manual_seed(0)
+    q, k = torch.randn(8, generator=generator), torch.randn(8, generator=generator)
+    q_1NTE, k_1NTE = q.expand(1, 1, 16, 8), k.expand(1, 1, 16, 8)
+    scores = rotate(q_1NTE, model.cos_TE, model.sin_TE)[0, 0] @ rotate(k_1NTE, model.cos_TE, model.sin_TE)[0, 0].T
+    for distance in range(-15, 16):
+        diagonal = scores.diagonal(distance)
+        assert torch.allclose(diagonal, diagonal[0].expand_as(diagonal), atol=1e-5)
+    assert scores.diagonal(0)[0] == pytest.approx(float(q @ k), abs=1e-5)
+    assert abs(scores.diagonal(3)[0] - scores.diagonal(0)[0]) > 1e-3
+
+
+def test_ignored_targets_add_nothing() -> None:
+    model = small_model().eval()
+    tokens = torch.arange(16).expand(2, 16)
+    targets = torch.roll(tokens, -1, dims=1).clone()
+    half = targets.clone()
+    half[1] = IGNORED
+    assert torch.allclose(model(tokens, half), model(tokens[:1], targets[:1]))
+
+
+def test_first_values_depend_on_name_and_seed_only() -> None:
+    config = ModelConfig(**SMALL)
+    shape = torch.Size((32, 48))
+    value = initial_value("blocks.0.mlp.down.weight", shape, config, seed=1)
+    torch.manual_seed(99)
+    assert torch.equal(value, initial_value("blocks.0.mlp.down.weight", shape, config, seed=1))
+    assert not torch.equal(value, initial_value("blocks.1.mlp.down.weight", shape, config, seed=1))
+    assert not torch.equal(value, initial_value("blocks.0.mlp.down.weight", shape, config, seed=2))
+    assert value.std() == pytest.approx(0.02 / math.sqrt(4), rel=0.1)
+
+
+def test_the_learning_rate_is_a_closed_form_of_the_step() -> None:
+    optim = OptimConfig(lr=1.0, warmup_steps=4, min_lr_ratio=0.1)
+    assert [learning_rate(optim, step, 24) for step in range(4)] == [0.25, 0.5, 0.75, 1.0]
+    assert learning_rate(optim, 4, 24) == 1.0
+    assert learning_rate(optim, 14, 24) == pytest.approx(0.55)
+    assert learning_rate(optim, 24, 24) == pytest.approx(0.1)
+    linear = OptimConfig(lr=1.0, schedule="linear", min_lr_ratio=0.0)
+    assert [learning_rate(linear, step, 4) for step in range(5)] == [1.0, 0.75, 0.5, 0.25, 0.0]
+    assert learning_rate(OptimConfig(lr=1.0, schedule="constant"), 17, 20) == 1.0
+
+
+def test_only_matrices_decay_and_the_state_is_there_from_the_start() -> None:
+    model = small_model()
+    optimizer = build_optimizer(model, OptimConfig(lr=0.1, weight_decay=0.5))
+    assert len(optimizer.state) == len(list(model.parameters()))
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    optimizer.step()
+    for name, parameter in model.named_parameters():
+        factor = 0.95 if parameter.ndim == 2 else 1.0
+        assert torch.allclose(parameter, before[name] * factor), name
+
+
+def test_clipping_scales_to_the_norm_and_reports_the_one_before() -> None:
+    model = small_model()
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    expected = math.sqrt(model.config.num_parameters)
+    assert clip_gradients(model, 1.0) == pytest.approx(expected, rel=1e-5)
+    total = math.sqrt(sum(float(p.grad.square().sum()) for p in model.parameters()))
+    assert total == pytest.approx(1.0, rel=1e-4)

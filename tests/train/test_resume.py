@@ -1,0 +1,81 @@
+"""A run that was stopped or killed ends in the same numbers, to the bit, as one that was left alone."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Any
+
+from fsdpctl.contract import NodeExit
+from fsdpctl.contract.codec import read_json
+from fsdpctl.contract.records import Outcome
+from tests.train import faults
+from tests.train.ranks import Config, checkpoints, column, metrics, start, train
+
+
+def assert_same_run(run: Path, straight: Path) -> None:
+    assert column(run, "step") == list(range(1, 13))
+    for name in ("loss_hex", "samples", "lr", "grad_norm", "tokens"):
+        assert column(run, name) == column(straight, name), name
+
+
+def test_stopped_and_killed_runs_equal_the_straight_run(tmp_path: Path, straight: Path, config: Config) -> None:
+    run = tmp_path / "run"
+    stop, outcome = tmp_path / "stop", tmp_path / "outcome.json"
+    env = {"FSDPCTL_STOP_FILE": str(stop), "FSDPCTL_OUTCOME_FILE": str(outcome)}
+    slow: dict[str, Any] = {"procs_per_node": 2, "fault": faults.slow_steps, "fault_args": (0.1,)}
+
+    ranks = start(run, config, env=env, **slow)
+    ranks.wait_for_step(2)
+    stop.write_text("user please\n")
+    assert ranks.wait() == [0, 0], ranks.log()
+    stopped = read_json(Outcome, outcome)
+    assert (stopped.status, stopped.reason) == ("stopped", "user")
+    assert stopped.step == metrics(run)[-1]["step"] < 12
+    assert stopped.checkpoint == f"step-{stopped.step:08d}"
+    stop.unlink()
+
+    ranks = start(run, config, env=env, **slow)
+    ranks.wait_for_step(10)
+    ranks.kill()
+    assert max(checkpoints(run)) == "step-00000008"
+
+    train(run, config, procs_per_node=2, env={**env, "FSDPCTL_ATTEMPT": "3"})
+    assert_same_run(run, straight)
+    assert column(run, "attempt") == [0] * 8 + [3] * 4
+    finished = read_json(Outcome, outcome)
+    assert (finished.status, finished.step, finished.checkpoint) == ("finished", 12, "step-00000012")
+    losses = column(straight, "loss")
+    assert (finished.summary["first_loss"], finished.summary["last_loss"]) == (losses[0], losses[-1])
+    assert finished.summary["held_out_loss"] < finished.summary["unigram_entropy"] * 1.5
+
+
+def test_a_signal_to_one_rank_stops_all_after_the_same_step(tmp_path: Path, config: Config) -> None:
+    ranks = start(tmp_path, config, procs_per_node=2, fault=faults.slow_steps, fault_args=(0.1,))
+    ranks.wait_for_step(1)
+    ranks.signal(1, signal.SIGTERM)
+    ranks.signal(1, signal.SIGTERM)
+    assert ranks.wait() == [NodeExit.STOPPED] * 2, ranks.log()
+    step = metrics(tmp_path)[-1]["step"]
+    assert step < 12
+    assert checkpoints(tmp_path)[-1] == f"step-{step:08d}"
+
+
+def test_resuming_a_finished_run_evaluates_and_ends(tmp_path: Path, straight: Path, config: Config) -> None:
+    before = metrics(straight)
+    outcome = tmp_path / "outcome.json"
+    ranks = train(straight, config, env={"FSDPCTL_OUTCOME_FILE": str(outcome)})  # another world, for good measure
+    assert "all 12 steps are done already" in ranks.log()
+    assert metrics(straight) == before
+    finished = read_json(Outcome, outcome)
+    assert finished.status == "finished"
+    assert finished.summary["held_out_loss"] > 0
+
+
+def test_a_changed_model_or_data_is_refused_in_one_line(tmp_path: Path, straight: Path, config: Config) -> None:
+    config["model"]["ffn"] = 96
+    ranks = start(straight, config)
+    assert ranks.wait() == [2]
+    last = ranks.log().splitlines()[-1]
+    assert last.startswith("train: model.ffn is 96, but the checkpoint was made with 64")
+    assert "Traceback" not in ranks.log()

@@ -1,0 +1,61 @@
+"""The number of ranks and the strategy change the speed, not the numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.train.ranks import Config, column, train
+
+
+@pytest.fixture
+def config(config: Config) -> Config:
+    config["model"]["dropout"] = 0.0  # its masks are per rank
+    config["checkpoint"]["every_steps"] = 6
+    config["eval"]["every_steps"] = 5  # between a save and a step, where a forgotten gather would show
+    return config
+
+
+@pytest.fixture
+def alone(tmp_path: Path, config: Config) -> Path:
+    run = tmp_path / "alone"
+    ranks = train(run, config)
+    assert "mesh: 1 x 1 (replicate x shard), HYBRID_SHARD, world 1, gloo" in ranks.log()
+    assert "micro-batch 2 x accumulation 4" in ranks.log()
+    return run
+
+
+def test_every_world_and_strategy_gives_the_same_losses(tmp_path: Path, alone: Path, config: Config) -> None:
+    for strategy, nodes, procs_per_node, mesh in [
+        ("HYBRID_SHARD", 2, 2, "2 x 2"),
+        ("FULL_SHARD", 1, 2, "1 x 2"),
+        ("NO_SHARD", 2, 1, "2 x 1"),
+    ]:
+        run = tmp_path / strategy
+        ranks = train(run, {**config, "mesh": {"strategy": strategy}}, nodes, procs_per_node)
+        world = nodes * procs_per_node
+        assert f"mesh: {mesh} (replicate x shard), {strategy}, world {world}, gloo" in ranks.log()
+        assert column(run, "samples") == column(alone, "samples")
+        assert column(run, "loss") == pytest.approx(column(alone, "loss"), rel=1e-6)
+        assert column(run, "grad_norm") == pytest.approx(column(alone, "grad_norm"), rel=1e-5)
+
+
+def test_a_checkpoint_goes_on_in_another_world_and_strategy(tmp_path: Path, config: Config) -> None:
+    config["model"]["tie_embeddings"] = True
+    config["optim"]["schedule"] = "constant"  # so that the first half need not know of the second
+    straight, moved = tmp_path / "straight", tmp_path / "moved"
+    train(straight, config)
+    train(moved, {**config, "steps": 6}, 2, 2)
+    ranks = train(moved, {**config, "mesh": {"strategy": "NO_SHARD"}}, 1, 2)
+    assert "changed since the checkpoint: steps: 6 -> 12" in ranks.log()
+    assert "resuming at step 6 from step-00000006" in ranks.log()
+    assert column(moved, "step") == list(range(1, 13))
+    assert column(moved, "samples") == column(straight, "samples")
+    assert column(moved, "loss") == pytest.approx(column(straight, "loss"), rel=1e-6)
+
+
+def test_one_step_of_accumulation_equals_the_whole_batch(tmp_path: Path, alone: Path, config: Config) -> None:
+    config["batch"]["micro_batch"] = 8
+    train(tmp_path / "whole", config)
+    assert column(tmp_path / "whole", "loss") == pytest.approx(column(alone, "loss"), rel=1e-6)
