@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import pytest
+
+from fsdpctl.contract.trainer import BatchConfig, MeshConfig, ModelConfig, Strategy, resolve_mesh, split_batch
+
+
+def model(**changes: object) -> ModelConfig:
+    sizes: dict[str, object] = {
+        "vocab_size": 512,
+        "d_model": 64,
+        "layers": 2,
+        "heads": 2,
+        "kv_heads": 1,
+        "head_dim": 32,
+        "ffn": 176,
+        "seq_len": 128,
+        "tie_embeddings": True,
+    }
+    return ModelConfig(**{**sizes, **changes})  # type: ignore[arg-type]
+
+
+def test_parameters_are_counted_by_the_formula() -> None:
+    assert model().num_parameters == 125_248
+    assert model(tie_embeddings=False).num_parameters == 125_248 + 512 * 64
+
+
+@pytest.mark.parametrize(
+    "change", [{"layers": 0}, {"heads": 3, "kv_heads": 2}, {"head_dim": 31}, {"dropout": 1.0}, {"vocab_size": -1}]
+)
+def test_impossible_models_are_refused(change: dict[str, object]) -> None:
+    with pytest.raises(ValueError):
+        model(**change)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "nodes", "procs", "mesh"),
+    [
+        ("HYBRID_SHARD", 2, 8, (2, 8)),  # shard within a node, replicate across: PyTorch's meaning
+        ("HYBRID_SHARD", 1, 4, (1, 4)),
+        ("HYBRID_SHARD", 4, 1, (4, 1)),
+        ("FULL_SHARD", 2, 8, (1, 16)),
+        ("NO_SHARD", 2, 8, (16, 1)),
+    ],
+)
+def test_the_mesh_follows_the_strategy(strategy: Strategy, nodes: int, procs: int, mesh: tuple[int, int]) -> None:
+    assert resolve_mesh(MeshConfig(strategy=strategy), nodes, procs) == mesh
+
+
+def test_a_given_mesh_must_fill_the_world() -> None:
+    assert resolve_mesh(MeshConfig(replicate=4), 2, 8) == (4, 4)
+    assert resolve_mesh(MeshConfig(shard=2), 2, 8) == (8, 2)
+    with pytest.raises(ValueError, match="replicate 3 x shard 5 = 15, but the world has 16 ranks"):
+        resolve_mesh(MeshConfig(replicate=3), 2, 8)
+    with pytest.raises(ValueError, match="use HYBRID_SHARD"):
+        resolve_mesh(MeshConfig(strategy="FULL_SHARD", replicate=2, shard=8), 2, 8)
+
+
+@pytest.mark.parametrize("world", [1, 2, 4, 8, 16, 32])
+def test_the_global_batch_is_the_same_at_every_world(world: int) -> None:
+    micro, accumulation = split_batch(BatchConfig(sequences=96, micro_batch=5), world)
+    assert micro <= 5
+    assert micro * accumulation * world == 96
+
+
+def test_a_batch_that_does_not_divide_is_refused() -> None:
+    with pytest.raises(ValueError, match="96 sequences does not divide over 5 ranks"):
+        split_batch(BatchConfig(sequences=96, micro_batch=5), 5)

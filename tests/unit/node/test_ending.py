@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fsdpctl.contract.codec import write_json
+from fsdpctl.contract.notes import leave_note
+from fsdpctl.contract.paths import AttemptPaths
+from fsdpctl.contract.records import NodeEnd, Outcome
+from fsdpctl.node.ending import describe_code, describe_end
+
+# As torch 2.13 writes it, shortened.
+REPORT = """\
+E1127 23:05:46.123000 99 torch/.../multiprocessing/api.py:988] failed (exitcode: -9) local_rank: 1 (pid: 7) of binary: python
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-27_23:05:46
+  rank      : 3 (local_rank: 1)
+  exitcode  : -9 (pid: 7)
+"""
+
+
+@pytest.fixture
+def attempt(tmp_path: Path) -> AttemptPaths:
+    attempt = AttemptPaths(tmp_path)
+    attempt.node(1).root.mkdir()
+    return attempt
+
+
+@pytest.mark.parametrize(
+    ("outcome", "stopped", "end"),
+    [
+        (None, False, NodeEnd(0, "finished")),
+        (None, True, NodeEnd(75, "stopped")),
+        (Outcome("finished", 9), True, NodeEnd(0, "finished")),
+        (Outcome("stopped", 9, "step-00000009", "stop file"), True, NodeEnd(75, "stop file")),
+        (Outcome("stopped", 9), True, NodeEnd(76, "stopped")),
+        (Outcome("failed", 9, reason="loss is not finite"), False, NodeEnd(1, "loss is not finite")),
+    ],
+)
+def test_exit_0_means_what_rank_0_says(
+    attempt: AttemptPaths, outcome: Outcome | None, stopped: bool, end: NodeEnd
+) -> None:
+    if outcome is not None:
+        write_json(attempt.outcome, outcome)
+    if stopped:
+        leave_note(attempt.stop, "user")
+    assert describe_end(0, attempt, attempt.node(1)) == end
+
+
+def test_a_crash_is_told_by_global_rank_and_signal(attempt: AttemptPaths) -> None:
+    attempt.node(1).torchrun_log.write_text(REPORT)
+    assert describe_end(1, attempt, attempt.node(1)) == NodeEnd(1, "rank 3 ended with signal 9 (SIGKILL)", 3)
+
+
+@pytest.mark.parametrize("code", [75, 76])
+def test_a_script_may_say_stopped_by_its_exit_code(attempt: AttemptPaths, code: int) -> None:
+    attempt.node(1).torchrun_log.write_text(REPORT.replace("(exitcode: -9)", f"(exitcode: {code})"))
+    assert describe_end(1, attempt, attempt.node(1)) == NodeEnd(code, "stopped")
+
+
+def test_without_a_report_the_log_is_named(attempt: AttemptPaths) -> None:
+    assert (
+        describe_end(-15, attempt, attempt.node(1)).reason
+        == "torchrun ended with signal 15 (SIGTERM); see torchrun.log"
+    )
+    assert describe_code(3) == "exit code 3"
+    assert describe_code(-250) == "signal 250"

@@ -1,0 +1,92 @@
+"""Against the real process table: children of this test, with tags of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from fsdpctl.node import processes
+from fsdpctl.node.processes import Tag
+from fsdpctl.torchrun import tag_env
+
+SLEEP = "import time; time.sleep(600)"
+DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"
+FORKS_AWAY = """
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        print(os.getpid(), flush=True)
+        time.sleep(600)
+    os._exit(0)
+os.wait()
+"""
+
+
+@pytest.fixture
+def start(request: pytest.FixtureRequest) -> Iterator[object]:
+    children: list[subprocess.Popen[str]] = []
+
+    def start(code: str, run_id: str, node_rank: int = 0) -> subprocess.Popen[str]:
+        env = {**os.environ, **tag_env(run_id, 1, node_rank)}
+        children.append(
+            subprocess.Popen(
+                [sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, text=True, start_new_session=True
+            )
+        )
+        return children[-1]
+
+    yield start
+    for child in children:
+        child.kill()
+        child.wait()
+        assert child.stdout is not None
+        child.stdout.close()
+
+
+def test_a_process_is_known_by_more_than_its_pid(start) -> None:  # type: ignore[no-untyped-def]
+    child = start(SLEEP, "run-a")
+    identity = processes.identify(child.pid)
+    assert processes.is_alive(identity)
+    assert not processes.is_alive(replace(identity, start_ticks=identity.start_ticks + 1)), "a reused pid"
+    assert not processes.is_alive(replace(identity, boot_id="another boot"))
+    child.kill()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert not processes.is_alive(identity), "a zombie is dead"
+    child.wait()
+    with pytest.raises(ProcessLookupError):
+        processes.identify(child.pid)
+
+
+def test_tags_tell_runs_and_nodes_apart(start) -> None:  # type: ignore[no-untyped-def]
+    first, second = start(SLEEP, "run-a", 0), start(SLEEP, "run-a", 1)
+    other = start(SLEEP, "run-ab", 0)
+    assert set(processes.find(Tag("run-a"))) == {first.pid, second.pid}
+    assert processes.find(Tag("run-a", 1)) == [second.pid]
+    assert processes.find(Tag("run-ab")) == [other.pid]
+
+
+def test_a_sweep_ends_the_deaf_and_the_forked_away_and_nobody_else(start) -> None:  # type: ignore[no-untyped-def]
+    deaf, same_command = start(DEAF, "run-a"), start(SLEEP, "run-b")
+    forker = start(FORKS_AWAY, "run-a")
+    for child in (deaf, forker):
+        child.stdout.readline()
+    assert len(processes.find(Tag("run-a"))) == 2
+    started = time.monotonic()
+    assert processes.sweep(Tag("run-a"), term_s=0.3) == []
+    assert time.monotonic() - started >= 0.3, "the deaf one got its time after TERM"
+    assert processes.find(Tag("run-a")) == []
+    assert same_command.poll() is None
+
+
+def test_a_sweep_spares_whom_it_is_told_to(start) -> None:  # type: ignore[no-untyped-def]
+    keep, end = start(SLEEP, "run-a"), start(SLEEP, "run-a")
+    assert processes.sweep(Tag("run-a"), spare=[keep.pid]) == []
+    assert end.wait() == -9
+    assert keep.poll() is None

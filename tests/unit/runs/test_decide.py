@@ -1,0 +1,83 @@
+"""The table of runs/decide.py, row by row."""
+
+from __future__ import annotations
+
+import pytest
+
+from fsdpctl.contract import State
+from fsdpctl.contract.notes import Note
+from fsdpctl.contract.records import NodeEnd, Outcome
+from fsdpctl.runs.decide import AttemptEnd, History, Verdict, decide_next, judge
+
+FINISHED = Outcome("finished", 20, "step-00000020")
+SAVED = Outcome("stopped", 7, "step-00000007", "stop file")
+UNSAVED = Outcome("stopped", 7, None)
+OK, STOPPED, STOPPED_UNSAVED = NodeEnd(0, "finished"), NodeEnd(75, "stopped"), NodeEnd(76, "stopped")
+KILLED = NodeEnd(1, "rank 2 ended with signal 9 (SIGKILL)", 2, time=10.2)
+VICTIM = NodeEnd(1, "rank 0 ended with exit code 1", 0, time=10.1)
+ABORTED = NodeEnd(1, "fault: node 1: lost", time=9.0)
+USER, TIME, CANCEL = Note("user", ""), Note("time", ""), Note("cancel", "fsdpctl cancel")
+
+
+@pytest.mark.parametrize(
+    ("ends", "outcome", "stop", "abort", "state", "reason"),
+    [
+        ({0: OK, 1: OK}, FINISHED, None, None, State.SUCCEEDED, "finished at step 20"),
+        ({0: OK, 1: OK}, None, None, None, State.SUCCEEDED, "finished"),
+        ({0: OK, 1: KILLED}, FINISHED, None, None, State.SUCCEEDED, "finished at step 20"),
+        ({0: OK}, FINISHED, None, CANCEL, State.SUCCEEDED, "finished at step 20"),
+        ({0: STOPPED, 1: STOPPED}, SAVED, USER, None, State.STOPPED, "stopped (user); saved at step 7"),
+        ({0: STOPPED, 1: STOPPED}, SAVED, TIME, None, State.STOPPED, "stopped (time); saved at step 7"),
+        ({0: STOPPED, 1: STOPPED}, None, USER, None, State.STOPPED, "stopped (user)"),
+        ({0: STOPPED, 1: ABORTED}, SAVED, USER, None, State.STOPPED, "stopped (user); saved at step 7"),
+        (
+            {0: STOPPED_UNSAVED, 1: STOPPED_UNSAVED},
+            UNSAVED,
+            USER,
+            None,
+            State.STOPPED,
+            "stopped (user); not saved, resumes from an older checkpoint",
+        ),
+        ({0: ABORTED, 1: ABORTED}, None, None, CANCEL, State.CANCELLED, "fsdpctl cancel"),
+        ({0: VICTIM, 1: KILLED}, None, None, None, State.FAILED, "node 1: rank 2 ended with signal 9 (SIGKILL)"),
+        ({0: VICTIM, 1: ABORTED}, None, None, None, State.FAILED, "node 0: rank 0 ended with exit code 1"),
+        ({0: VICTIM}, None, None, None, State.FAILED, "node 0: rank 0 ended with exit code 1"),
+        ({0: OK}, None, None, None, State.LOST, "the agent of node 1 vanished without a word"),
+        ({}, None, None, None, State.LOST, "the agent of node 0 vanished without a word"),
+    ],
+)
+def test_judge(
+    ends: dict[int, NodeEnd],
+    outcome: Outcome | None,
+    stop: Note | None,
+    abort: Note | None,
+    state: State,
+    reason: str,
+) -> None:
+    assert judge(AttemptEnd(2, ends, outcome, stop, abort)) == Verdict(state, reason)
+
+
+FAILED = Verdict(State.FAILED, "broken")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "history", "restart", "reason"),
+    [
+        (Verdict(State.SUCCEEDED, "finished"), History(0, 5, 0), False, "finished"),
+        (Verdict(State.STOPPED, "stopped (user)"), History(0, 5, 0), False, "stopped (user)"),
+        (Verdict(State.CANCELLED, "cancelled"), History(0, 5, 0), False, "cancelled"),
+        (FAILED, History(0, 0, 1), False, "broken"),
+        (FAILED, History(0, 1, 1), True, "broken"),
+        (FAILED, History(1, 1, 0), False, "broken; all 1 restarts are used up"),
+        (Verdict(State.LOST, "gone"), History(0, 1, 1), True, "gone"),
+        (FAILED, History(2, 9, 2), True, "broken"),
+        (
+            FAILED,
+            History(2, 9, 3),
+            False,
+            "broken; 3 attempts in a row made no step, so it does not try again",
+        ),
+    ],
+)
+def test_decide_next(verdict: Verdict, history: History, restart: bool, reason: str) -> None:
+    assert decide_next(verdict, history) == Verdict(verdict.state, reason, restart)

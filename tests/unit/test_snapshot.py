@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fsdpctl import snapshot
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.errors import UsageError
+from fsdpctl.plan import Site, build_plan
+from fsdpctl.specs.load import load_job, load_profile, parse_job
+
+
+def take(project: Path, run: RunPaths, job: str | None = None) -> None:
+    site = Site("r-aaaa", str(run.root), str(project), sys.executable, ())
+    spec = parse_job(job, "j.yaml") if job else load_job("llm-tiny")
+    snapshot.take_snapshot(build_plan(load_profile("local"), spec, site), run)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunPaths:
+    (tmp_path / "run").mkdir()
+    return RunPaths(tmp_path / "run")
+
+
+OWN = "name: j\nentrypoint: {script: main.py}\n"
+
+
+def test_the_node_side_needs_nothing_else(run: RunPaths, tmp_path: Path) -> None:
+    """An isolated interpreter without site-packages imports every node module from the snapshot."""
+    take(tmp_path, run)
+    modules = [f"fsdpctl.node.{path.stem}" for path in (run.code / "fsdpctl" / "node").glob("*.py")]
+    script = f"import sys; sys.path.insert(0, {str(run.code)!r}); import {', '.join(sorted(modules))}"
+    subprocess.run([sys.executable, "-I", "-S", "-c", script], check=True)
+
+
+def test_git_says_what_belongs_to_a_project(run: RunPaths, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    (project / "pkg").mkdir(parents=True)
+    for name in ("main.py", "pkg/a b.py", "ignored.bin", ".gitignore"):
+        (project / name).write_text("ignored.bin\n" if name == ".gitignore" else "x = 1\n")
+    (project / "tool.sh").write_text("#!/bin/sh\n")
+    (project / "tool.sh").chmod(0o755)
+    (project / "outside").symlink_to("/etc/passwd")
+    subprocess.run(["git", "init", "-q", str(project)], check=True)
+    take(project, run, OWN)
+    copied = {str(p.relative_to(run.source)) for p in run.source.rglob("*") if p.is_file()}
+    assert copied == {"main.py", "pkg/a b.py", ".gitignore", "tool.sh"}
+    assert os.access(run.source / "tool.sh", os.X_OK)
+
+
+def test_without_git_hidden_files_stay_behind(run: RunPaths, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    for name in ("main.py", ".env"):
+        (project / name).write_text("secret")
+    take(project, run, OWN)
+    assert [p.name for p in run.source.iterdir()] == ["main.py"]
+
+
+def test_too_much_is_refused(run: RunPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot, "MAX_BYTES", 3)
+    (tmp_path / "main.py").write_text("x = 1\n")
+    with pytest.raises(UsageError, match="too much to copy into each run"):
+        take(tmp_path, run, OWN)
