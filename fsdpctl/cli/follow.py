@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from fsdpctl.cli.output import emit, safe, say
 from fsdpctl.contract import CliExit, State
@@ -57,26 +55,15 @@ def progress_line(status: RunStatus) -> str:
 
 def progress(status: RunStatus) -> str:
     """step, loss, tokens/s and ETA; nothing before the first step."""
-    metrics = status.metrics
-    if metrics is None or status.step is None:
+    if status.step is None or status.loss is None:
         return ""
-    total = status.total_steps
-    rate = float(metrics.get("tokens_per_s") or 0)
-    parts = [
-        f"step {status.step}" + (f"/{total}" if total else ""),
-        f"loss {metrics.get('loss', math.nan):.4f}",
-        f"{rate:,.0f} tokens/s",
-    ]
-    if (eta := _eta_s(metrics, total)) is not None:
-        parts.append(f"ETA {format_clock(eta)}")
+    total = f"/{status.total_steps}" if status.total_steps else ""
+    parts = [f"step {status.step}{total}", f"loss {status.loss:.4f}"]
+    if status.speed is not None:
+        parts.append(f"{status.speed.tokens_per_s:,.0f} tokens/s")
+        if status.speed.eta_s is not None and status.state.is_alive:
+            parts.append(f"ETA {format_clock(status.speed.eta_s)}")
     return "  ".join(parts)
-
-
-def _eta_s(metrics: dict[str, Any], total: int | None) -> float | None:
-    rate, tokens, step = metrics.get("tokens_per_s"), metrics.get("tokens"), metrics.get("step")
-    if not (total and rate and tokens and step):
-        return None
-    return float((total - step) * (tokens / step) / rate)
 
 
 def format_clock(seconds: float) -> str:

@@ -69,20 +69,27 @@ def total_steps(run: RunPaths) -> int | None:
     return steps if isinstance(steps, int) else None
 
 
-def last_metrics(metrics: Path) -> dict[str, Any] | None:
-    """The newest whole line of metrics.jsonl."""
+def recent_metrics(metrics: Path) -> list[dict[str, Any]]:
+    """The newest whole lines of metrics.jsonl, in order; the trainer may be writing the next one."""
     try:
         with open(metrics, "rb") as file:
             file.seek(0, 2)
             file.seek(max(0, file.tell() - _TAIL_BYTES))
-            lines = file.read().split(b"\n")
+            lines = file.read().split(b"\n")[:-1]
     except OSError:
+        return []
+    return [found for line in lines if (found := _parse(line)) is not None]
+
+
+def _parse(line: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(line)
+    except ValueError:
         return None
-    for line in reversed(lines[:-1]):
-        try:
-            parsed = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(parsed, dict):
-            return parsed
-    return None
+    return found if isinstance(found, dict) else None
+
+
+def last_metrics(metrics: Path) -> dict[str, Any] | None:
+    """The newest whole line of metrics.jsonl."""
+    lines = recent_metrics(metrics)
+    return lines[-1] if lines else None

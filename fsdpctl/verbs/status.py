@@ -17,9 +17,20 @@ from fsdpctl.launchers.table import get_launcher, is_implemented
 from fsdpctl.node.ending import read_outcome
 from fsdpctl.node.peers import read_end
 from fsdpctl.runs.decide import judge
-from fsdpctl.runs.evidence import attempt_end, last_metrics, living_agents, read_verdict, total_steps
+from fsdpctl.runs.evidence import attempt_end, living_agents, read_verdict, recent_metrics, total_steps
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import Listed, read_record
+
+
+SPEED_STEPS = 20
+
+
+@dataclass(frozen=True)
+class Speed:
+    """How fast a run goes, over its last few steps."""
+
+    tokens_per_s: float
+    eta_s: float | None  # None where the length is unknown
 
 
 @dataclass(frozen=True)
@@ -33,7 +44,8 @@ class RunStatus:
     attempt: int  # 0 before the first
     step: int | None
     total_steps: int | None
-    metrics: dict[str, Any] | None  # the newest line of metrics.jsonl
+    loss: float | None
+    speed: Speed | None
     outcome: Outcome | None
     nodes: int
     created: float
@@ -67,7 +79,9 @@ def _status(run: RunPaths, record: RunRecord, view: View) -> RunStatus:
     attempts = run.attempts()
     attempt = attempts[-1] if attempts else None
     state, reason = _state(record, attempt, view)
-    metrics = last_metrics(run.metrics)
+    recent = recent_metrics(run.metrics)
+    newest = recent[-1] if recent else {}
+    total = total_steps(run)
     outcome = read_outcome(attempt) if attempt else None
     return RunStatus(
         run_id=record.run_id,
@@ -75,14 +89,30 @@ def _status(run: RunPaths, record: RunRecord, view: View) -> RunStatus:
         state=state,
         reason=reason,
         attempt=attempt.number if attempt else 0,
-        step=outcome.step if outcome else (metrics or {}).get("step"),
-        total_steps=total_steps(run),
-        metrics=metrics,
+        step=outcome.step if outcome else newest.get("step"),
+        total_steps=total,
+        loss=newest.get("loss"),
+        speed=measure_speed(recent, total),
         outcome=outcome,
         nodes=record.submissions[-1].nodes,
         created=record.created,
         run_dir=str(run.root),
     )
+
+
+def measure_speed(lines: Sequence[dict[str, Any]], total: int | None) -> Speed | None:
+    """Tokens per second and time left, over the last lines of one attempt; None before its second step."""
+    last = lines[-1] if lines else {}
+    window = [line for line in lines[-SPEED_STEPS:] if line.get("attempt") == last.get("attempt")]
+    if len(window) < 2:
+        return None
+    try:
+        seconds = last["time"] - window[0]["time"]
+        tokens_per_s = (last["tokens"] - window[0]["tokens"]) / seconds
+        eta_s = (total - last["step"]) * seconds / (len(window) - 1) if total else None
+    except (KeyError, TypeError, ZeroDivisionError):
+        return None
+    return Speed(tokens_per_s, eta_s)
 
 
 def _state(record: RunRecord, attempt: AttemptPaths | None, view: View) -> tuple[State, str]:

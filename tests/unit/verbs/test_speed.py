@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fsdpctl.cli.follow import format_clock
+from fsdpctl.verbs.status import Speed, measure_speed
+
+
+def lines(count: int, seconds_per_step: float = 0.5, attempt: int = 1, first: int = 1) -> list[dict[str, Any]]:
+    steps = range(first, first + count)
+    return [{"step": s, "time": 100 + s * seconds_per_step, "tokens": s * 64, "attempt": attempt} for s in steps]
+
+
+def test_speed_is_taken_over_the_last_steps() -> None:
+    slow_start = [{**line, "time": line["time"] - 1000} for line in lines(5)]
+    assert measure_speed([*slow_start, *lines(25, first=6)], 40) == Speed(128.0, 5.0)
+
+
+def test_the_pause_between_attempts_does_not_count() -> None:
+    later = [{**line, "time": line["time"] + 1000} for line in lines(3, attempt=2, first=11)]
+    assert measure_speed([*lines(10), *later], None) == Speed(128.0, None)
+
+
+@pytest.mark.parametrize("known", [[], lines(1), [{"loss": 1.0}, {"loss": 2.0}], [lines(1)[0], lines(1)[0]]])
+def test_without_two_steps_nothing_is_claimed(known: list[dict[str, Any]]) -> None:
+    assert measure_speed(known, 40) is None
+
+
+def test_clock() -> None:
+    assert [format_clock(s) for s in (0, 59.6, 3723)] == ["00:00", "01:00", "1:02:03"]
