@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from fsdpctl.contract import Env
-from fsdpctl.contract.dataset import FORMAT, INDEX_NAME, Split
+from fsdpctl.contract.dataset import FORMAT, INDEX_NAME, Split, split_of
 
 from .tokens import TokenArray, write_dataset
 
@@ -74,17 +74,11 @@ def fingerprint_of(documents: Mapping[str, bytes], val_fraction: float) -> str:
     return digest.hexdigest()[:32]
 
 
-def split_of(name: str, val_fraction: float) -> Split:
-    """Choose the split by the document's name alone, so that adding a document moves no other."""
-    draw = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") / 2**64
-    return "val" if draw < val_fraction else "train"
-
-
 def _with_progress(documents: Mapping[str, bytes], val_fraction: float) -> Iterator[tuple[Split, TokenArray]]:
     total, done = sum(map(len, documents.values())), 0
     reported = time.monotonic()
     for name, text in documents.items():
-        yield split_of(name, val_fraction), np.frombuffer(text + SEPARATOR, dtype=np.uint8)
+        yield split_of(name.encode(), val_fraction), np.frombuffer(text + SEPARATOR, dtype=np.uint8)
         done += len(text)
         if time.monotonic() - reported > 1:
             reported = time.monotonic()

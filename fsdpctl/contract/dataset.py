@@ -32,6 +32,9 @@ FORMAT = 2
 INDEX_NAME = "index.json"
 TOKEN_BYTES: dict[Dtype, int] = {"uint16": 2, "uint32": 4}
 END_BYTES = 8
+TOKENIZER_NAME = "tokenizer.json"
+BYTES = "bytes"
+"""The tokenizer whose ids are the bytes of the text in UTF-8."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,8 @@ class Index:
 
     format: int
     source: str  # where the text came from, in words
-    tokenizer: str  # `bytes`, or the digest of the tokenizer.json that lies beside the index
+    tokenizer: str  # `bytes`, or the sha256 of the tokenizer.json that lies beside the index
+    separator: int  # the token id that ends each document
     fingerprint: str  # sha256 over everything that decides the tokens and their split
     dtype: Dtype
     vocab_size: int  # every id is smaller
@@ -88,6 +92,12 @@ def read_index(directory: Path) -> Index:
         return decode(Index, tree)
     except (ValueError, RecursionError) as error:
         raise CodecError(f"{path}: {error}") from None
+
+
+def split_of(key: bytes, val_fraction: float) -> Split:
+    """Choose a document's split by its name or text alone, so that adding a document moves no other."""
+    draw = int.from_bytes(hashlib.sha256(key).digest()[:8], "big") / 2**64
+    return "val" if draw < val_fraction else "train"
 
 
 class ShardWriter:
