@@ -21,8 +21,8 @@ from fsdpctl.runs.evidence import attempt_end, living_agents, read_verdict, rece
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import Listed, read_record
 
-
 SPEED_STEPS = 20
+"""Steps over which speed is taken."""
 
 
 @dataclass(frozen=True)
