@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fsdpctl.contract.dataset import ShardWriter
+from fsdpctl.contract.dataset import ShardWriter, split_of
 from train import corpus
-from train.corpus import fingerprint_of, prepare_builtin, read_documents, split_of
+from train.corpus import fingerprint_of, prepare_builtin, read_documents
 from train.errors import ConfigError
 from train.tokens import Tokens, entropy, open_dataset
 
@@ -26,7 +26,7 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(f"# {name}\n" * 100)
     monkeypatch.setattr(corpus.sysconfig, "get_paths", lambda: {"stdlib": str(root)})
-    monkeypatch.setattr(corpus, "split_of", lambda name, fraction: "val" if name == "pkg/b.py" else "train")
+    monkeypatch.setattr(corpus, "split_of", lambda name, fraction: "val" if name == b"pkg/b.py" else "train")
     return root
 
 
@@ -58,7 +58,7 @@ def test_the_fingerprint_knows_text_names_and_split(library: Path) -> None:
 
 
 def test_the_split_takes_about_its_fraction() -> None:
-    held_out = sum(split_of(f"module_{i}.py", 0.1) == "val" for i in range(5_000))
+    held_out = sum(split_of(f"module_{i}.py".encode(), 0.1) == "val" for i in range(5_000))
     assert 400 < held_out < 600
 
 
