@@ -100,7 +100,7 @@ class Host:
     def command(self, *argv: str, cwd: Path | str = "/") -> list[str]:
         """The words that run `argv` on this host, without ssh."""
         enter = ("nsenter", "--target", str(self.init), "--net", "--pid", "--uts", "--mount", f"--wdns={cwd}", "--")
-        return [*enter, *argv]
+        return [*enter, "env", f"HOME={self.home}", *argv]
 
     def run(self, *argv: str, env: Mapping[str, str] | None = None) -> str:
         done = subprocess.run(self.command(*argv), capture_output=True, text=True, env=env, timeout=60)
@@ -152,6 +152,7 @@ class Lan:
             if not host.is_up:
                 host.boot()
             host.plug_cable()
+            host.run("sh", "-c", "kill -KILL -1 || true")  # all but process 1, sshd, and this shell
         self.know(*self.nodes)
         (self.login.home / ".ssh" / "config").unlink(missing_ok=True)
 

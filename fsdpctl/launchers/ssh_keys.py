@@ -1,0 +1,102 @@
+"""known_hosts: which keys of a host are known, and from which line. Pure but for reading the files.
+
+fabric accepts any key without a word, and paramiko forgets where it read one; a refusal that cannot say which line
+is in the way makes people delete the file.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class KnownKey:
+    """One line that speaks of the host."""
+
+    place: str  # file:line
+    kind: str
+    blob: bytes
+    revoked: bool = False
+
+
+def read_known(files: Iterable[Path], name: str) -> list[KnownKey]:
+    """All that the files say of the host `name` (`[host]:port` for ports but 22)."""
+    found: list[KnownKey] = []
+    for file in files:
+        try:
+            text = file.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue
+        found += find_known(text, str(file), name)
+    return found
+
+
+def find_known(text: str, file: str, name: str) -> Iterator[KnownKey]:
+    """The lines of one known_hosts that match. Certificate authorities are passed over: paramiko knows none."""
+    for number, line in enumerate(text.splitlines(), start=1):
+        words = line.split()
+        if not words or words[0].startswith("#"):
+            continue
+        marker = words.pop(0) if words[0].startswith("@") else ""
+        if len(words) < 3 or marker not in ("", "@revoked") or not _matches(words[0], name.lower()):
+            continue
+        try:
+            blob = base64.b64decode(words[2], validate=True)
+        except binascii.Error:
+            continue
+        yield KnownKey(f"{file}:{number}", words[1], blob, revoked=marker == "@revoked")
+
+
+def _matches(patterns: str, name: str) -> bool:
+    if patterns.startswith("|1|"):
+        _, _, salt, digest = [*patterns.split("|"), "", ""][:4]
+        try:
+            mac = hmac.new(base64.b64decode(salt), name.encode(), hashlib.sha1).digest()
+            return hmac.compare_digest(mac, base64.b64decode(digest))
+        except binascii.Error:
+            return False
+    verdict = False
+    for pattern in patterns.lower().split(","):
+        if pattern.startswith("!"):
+            if _fits(pattern[1:], name):
+                return False
+        elif _fits(pattern, name):
+            verdict = True
+    return verdict
+
+
+def _fits(pattern: str, name: str) -> bool:
+    """OpenSSH's patterns know `*` and `?`; brackets are text there."""
+    return fnmatchcase(name, pattern.replace("[", "[[]"))
+
+
+def fingerprint(blob: bytes) -> str:
+    """As `ssh-keygen -l` prints it."""
+    return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
+
+
+def refusal(name: str, kind: str, blob: bytes, known: Iterable[KnownKey], files: Iterable[Path]) -> str | None:
+    """Why the offered key is not accepted; None when it is the known one."""
+    known = list(known)
+    shown = f"{kind} {fingerprint(blob)}"
+    for entry in known:
+        if entry.blob == blob and entry.revoked:
+            return f"the host key {shown} of {name} is revoked by {entry.place}"
+    trusted = [entry for entry in known if not entry.revoked]
+    if any(entry.blob == blob for entry in trusted):
+        return None
+    if trusted:
+        wanted = next((entry for entry in trusted if entry.kind == kind), trusted[0])
+        return (
+            f"the host key of {name} has changed, or somebody is in between: it shows {shown}, but"
+            f" {wanted.place} says {wanted.kind} {fingerprint(wanted.blob)}"
+        )
+    places = ", ".join(str(file) for file in files) or "any known_hosts file"
+    return f"the host key of {name} is unknown: it shows {shown}, and none is in {places}"

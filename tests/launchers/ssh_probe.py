@@ -1,0 +1,32 @@
+"""Run on `login`: one command on many hosts through `ssh_io`; what came of each, as JSON.
+
+python -m tests.launchers.ssh_probe TIMEOUT_S '[["name", "address", port], ...]' WORD...
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+from fsdpctl.launchers.fanout import fan_out
+from fsdpctl.launchers.ssh_config import Target
+from fsdpctl.launchers.ssh_io import Link
+
+
+def main(timeout_s: int, hosts: list[tuple[str, str, int]], argv: list[str]) -> None:
+    links = [Link(Target(name, address, port, connect_timeout_s=timeout_s)) for name, address, port in hosts]
+    started = time.monotonic()
+    results = fan_out(links, lambda link: link.run(argv, timeout_s=timeout_s))
+    seconds = time.monotonic() - started
+    for link in links:
+        link.close()
+    answers = [
+        {"stdout": result.value.stdout if result.value else None, "error": str(result.error) if result.error else None}
+        for result in results
+    ]
+    print(json.dumps({"seconds": seconds, "answers": answers}))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3:])
