@@ -8,8 +8,8 @@ from fsdpctl.contract.trainer import TrainerConfig
 from fsdpctl.errors import UsageError
 from fsdpctl.specs.model import JobSpec
 
-STEPS = 12
-MAX_LAYERS, MAX_HEADS, MAX_HEAD_DIM, MAX_FFN, MAX_SEQ_LEN = 2, 2, 32, 256, 128
+STEPS = 8
+MAX_LAYERS, MAX_HEADS, MAX_HEAD_DIM, MAX_FFN, MAX_SEQ_LEN = 2, 2, 32, 256, 32
 
 
 def shrink(job: JobSpec) -> JobSpec:
