@@ -16,11 +16,10 @@ from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.launchers.agents import start_agents
-from fsdpctl.launchers.supervised import claim_attempt
 from fsdpctl.node import processes
 from fsdpctl.runs.decide import History, decide_next, judge
-from fsdpctl.runs.evidence import attempt_end, last_metrics, read_plan
-from fsdpctl.runs.store import read_record
+from fsdpctl.runs.evidence import attempt_end, newest_step, read_plan
+from fsdpctl.runs.store import claim_attempt, read_record
 
 POLL_S = 0.2
 PAUSE_S = 1.0
@@ -47,12 +46,6 @@ def supervise(run: RunPaths) -> None:
             return
         time.sleep(PAUSE_S)
         attempt = claim_attempt(run)
-
-
-def newest_step(run: RunPaths) -> int:
-    """The last step that any attempt has reached; 0 before the first."""
-    metrics = last_metrics(run.metrics)
-    return int(metrics.get("step", 0)) if metrics else 0
 
 
 def _run_attempt(plan: LaunchPlan, run: RunPaths, attempt: AttemptPaths) -> None:

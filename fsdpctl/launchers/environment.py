@@ -12,7 +12,7 @@ from fsdpctl.torchrun import code_env, tag_env
 
 # A submit from inside another run, a torchrun worker or a Slurm step must not hand down that world's ranks.
 _FOREIGN = re.compile(
-    r"(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)|ROLE_NAME|MASTER_(ADDR|PORT)|TORCHELASTIC_.*|FSDPCTL_(?!HOME$).*"
+    r"(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)|ROLE_NAME|MASTER_(ADDR|PORT)|TORCHELASTIC_.*|PET_.*|FSDPCTL_(?!HOME$).*"
     r"|PYTHON(PATH|SAFEPATH)"
 )
 

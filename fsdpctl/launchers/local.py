@@ -11,9 +11,10 @@ from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import FsdpctlError
 from fsdpctl.launchers.base import View
-from fsdpctl.launchers.supervised import claim_attempt, find_supervisor, kill_supervisor, start_supervisor
+from fsdpctl.launchers.supervised import find_supervisor, kill_supervisor, start_supervisor
 from fsdpctl.node import processes
 from fsdpctl.runs.evidence import living_agents
+from fsdpctl.runs.store import claim_attempt
 
 CANCEL_WAIT_S = 8.0
 """How long agents get to end their ranks before we do it: TERM, five seconds, KILL, and a margin."""

@@ -10,20 +10,12 @@ import time
 
 from fsdpctl.contract import Env
 from fsdpctl.contract.codec import CodecError, read_json
-from fsdpctl.contract.paths import DIR_MODE, AttemptPaths, RunPaths
+from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.records import ProcessIdentity
 from fsdpctl.errors import FsdpctlError
 from fsdpctl.node import processes
 
 START_LIMIT_S = 30.0
-
-
-def claim_attempt(run: RunPaths) -> AttemptPaths:
-    """Make the next attempt's directory. Its number fences every older attempt."""
-    attempts = run.attempts()
-    attempt = run.attempt(attempts[-1].number + 1 if attempts else 1)
-    attempt.root.mkdir(mode=DIR_MODE, parents=True)
-    return attempt
 
 
 def start_supervisor(run: RunPaths) -> None:

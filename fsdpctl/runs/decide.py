@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fsdpctl.contract import GOOD_ENDS, AbortWord, NodeExit, State
@@ -30,6 +30,7 @@ class Verdict:
     state: State
     reason: str
     restart: bool = False
+    step: int = 0  # the newest that the run had reached
 
 
 def judge(attempt: AttemptEnd) -> Verdict:
@@ -79,6 +80,15 @@ class History:
     restarts_used: int
     restarts_allowed: int
     failures_without_progress: int  # in a row, this attempt included
+
+
+def count_idle(steps: Sequence[int], before: int) -> int:
+    """How many of the last attempts in a row ended without a new step; `before` is where the first one began."""
+    best, idle = before, 0
+    for step in steps:
+        idle = 0 if step > best else idle + 1
+        best = max(best, step)
+    return idle
 
 
 def decide_next(verdict: Verdict, history: History) -> Verdict:

@@ -93,3 +93,9 @@ def last_metrics(metrics: Path) -> dict[str, Any] | None:
     """The newest whole line of metrics.jsonl."""
     lines = recent_metrics(metrics)
     return lines[-1] if lines else None
+
+
+def newest_step(run: RunPaths) -> int:
+    """The last step that any attempt has reached; 0 before the first."""
+    metrics = last_metrics(run.metrics)
+    return int(metrics.get("step", 0)) if metrics else 0

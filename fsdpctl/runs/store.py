@@ -17,7 +17,7 @@ from pathlib import Path
 
 from fsdpctl.contract import SCHEMA, Env
 from fsdpctl.contract.codec import CodecError, read_json, write_json, write_text
-from fsdpctl.contract.paths import DIR_MODE, RunPaths
+from fsdpctl.contract.paths import DIR_MODE, AttemptPaths, RunPaths
 from fsdpctl.errors import BusyError
 from fsdpctl.runs.record import RunRecord, new_run_id
 
@@ -72,6 +72,14 @@ def create(runs_root: Path, record: RunRecord, fill: Callable[[RunPaths], None])
         shutil.rmtree(aside, ignore_errors=True)
         raise
     return RunPaths(runs_root / record.run_id)
+
+
+def claim_attempt(run: RunPaths) -> AttemptPaths:
+    """Make the next attempt's directory. Its number fences every older attempt."""
+    attempts = run.attempts()
+    attempt = run.attempt(attempts[-1].number + 1 if attempts else 1)
+    attempt.root.mkdir(mode=DIR_MODE, parents=True)
+    return attempt
 
 
 def list_runs() -> list[Listed]:
