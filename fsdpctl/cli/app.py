@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from fsdpctl import __version__
-from fsdpctl.cli import jobs, profiles
+from fsdpctl.cli import data, jobs, profiles
 from fsdpctl.cli.logs import logs
 from fsdpctl.cli.output import say
 from fsdpctl.cli.resume import resume
@@ -34,6 +34,7 @@ for command in (submit, status, ls, logs, stop, resume, cancel):
     app.command()(command)
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(profiles.app, name="profiles")
+app.add_typer(data.app, name="data")
 
 
 def _print_version(wanted: bool) -> None:

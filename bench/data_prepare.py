@@ -1,0 +1,86 @@
+"""How fast `fsdpctl data prepare` is, and how much memory it takes.
+
+    python bench/data_prepare.py --mb 1000 --workers 1
+    python bench/data_prepare.py --mb 1000 --workers 2 --train-bpe 32768
+
+Makes JSON lines of the standard library's sources, over and over with another first line, prepares them in a process of
+their own, and adds up the resident memory of all processes ten times a second: pages that they share count twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--mb", type=int, default=1000, help="size of the input")
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--train-bpe", type=int, help="train a BPE of this vocabulary; unset: bytes")
+    words = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "input.jsonl")
+        write_input(source, words.mb * 10**6)
+        bpe = ["--train-bpe", str(words.train_bpe)] if words.train_bpe else []
+        command = ["data", "prepare", str(source), "--out", f"{folder}/out", "--workers", str(words.workers), *bpe]
+        seconds, peak = measure([sys.executable, "-m", "fsdpctl", *command])
+        rate = words.mb / seconds
+        print(
+            f"{words.mb} MB in {seconds:.1f} s: {rate:.1f} MB/s, {rate / words.workers:.1f} MB/s a worker;"
+            f" at most {peak / 1e6:.0f} MB of memory in all processes"
+        )
+
+
+def write_input(path: Path, num_bytes: int) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        for number, text in enumerate(documents()):
+            file.write(json.dumps({"text": f"# document {number}\n{text}"}) + "\n")
+            if file.tell() >= num_bytes:
+                return
+
+
+def documents() -> Iterator[str]:
+    root = Path(sysconfig.get_paths()["stdlib"])
+    paths = [path for path in sorted(root.rglob("*.py")) if not {"site-packages", "test"} & set(path.parts)]
+    texts = [path.read_text(encoding="utf-8") for path in paths if path.stat().st_size]
+    for _ in count():
+        yield from texts
+
+
+def measure(command: list[str]) -> tuple[float, int]:
+    """Seconds, and the highest sum of resident memory in bytes."""
+    start, peak = time.monotonic(), 0
+    process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL)
+    while process.poll() is None:
+        peak = max(peak, session_memory(process.pid))
+        time.sleep(0.1)
+    if process.returncode:
+        sys.exit(process.returncode)
+    return time.monotonic() - start, peak
+
+
+def session_memory(session: int) -> int:
+    total = 0
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.getsid(int(name)) == session:
+                total += int(Path("/proc", name, "statm").read_text().split()[1]) * PAGE
+        except (OSError, IndexError):
+            continue  # it has just ended
+    return total
+
+
+if __name__ == "__main__":
+    main()

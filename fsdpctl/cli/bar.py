@@ -1,0 +1,73 @@
+"""A progress bar on stderr for what takes more than a second: rich on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from fsdpctl.cli.output import say
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+QUIET_S = 1.0
+LINE_EVERY_S = 5.0
+
+
+class Bar:
+    """Call it with what is done, and how many bytes of how many."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic() + QUIET_S
+        self._progress: Progress | None = None
+        self._phase = ""
+
+    def __enter__(self) -> Bar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+    def __call__(self, phase: str, done: int, total: int) -> None:
+        if self._progress is None and time.monotonic() < self._next:
+            return
+        if sys.stderr.isatty():
+            self._draw(phase, done, total)
+        else:
+            self._next = time.monotonic() + LINE_EVERY_S
+            say(f"{phase}: {done / max(total, 1):.0%} of {total / 1e6:,.1f} MB")
+
+    def _draw(self, phase: str, done: int, total: int) -> None:
+        if self._progress is None:
+            self._progress = _make_progress()
+            self._progress.start()
+        if phase != self._phase:
+            for task in self._progress.task_ids:
+                self._progress.remove_task(task)
+            self._progress.add_task(phase, total=total, completed=done)
+            self._phase = phase
+        self._progress.update(self._progress.task_ids[-1], completed=done)
+
+
+def _make_progress() -> Progress:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )

@@ -1,0 +1,178 @@
+"""`fsdpctl data`: text to tokens that the trainer reads, and what of it there is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fsdpctl.cli.options import Json
+from fsdpctl.cli.output import emit, emit_json, emit_table, say
+from fsdpctl.cli.spec_files import plural
+from fsdpctl.errors import RunFailed, UsageError
+
+if TYPE_CHECKING:
+    from fsdpctl.contract.dataset import Index
+    from fsdpctl.data.stored import Listed
+
+app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Prepare training data, list and check it.")
+
+
+@app.command()
+def prepare(
+    inputs: Annotated[list[Path], typer.Argument(help="Text, .jsonl, .parquet; also .gz, .zst; directories of these.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The directory to make.")],
+    tokenizer: Annotated[str, typer.Option("--tokenizer", help="`bytes`, or a tokenizer.json.")] = "bytes",
+    train_bpe: Annotated[
+        int | None, typer.Option("--train-bpe", metavar="SIZE", help="Train a BPE of this vocabulary on the input.")
+    ] = None,
+    end_token: Annotated[
+        str | None, typer.Option("--end-token", help="Token that ends a document; unset: the usual ones.")
+    ] = None,
+    text_key: Annotated[str, typer.Option("--text-key", help="Key or column with the text.")] = "text",
+    split_on: Annotated[
+        str | None,
+        typer.Option(
+            "--split-on", metavar="LINE", help="Line between documents of a text file, '' a blank one; unset: none."
+        ),
+    ] = None,
+    val_fraction: Annotated[float, typer.Option("--val-fraction", help="Documents held out, chosen by hash.")] = 0.02,
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, help="Processes; unset: one a core.", show_default=False)
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Turn text into tokens. Interrupted or killed, the same command goes on where it stopped."""
+    _require_numpy()
+    from fsdpctl.cli.bar import Bar
+    from fsdpctl.data.prepare import Order
+    from fsdpctl.data.prepare import prepare as make
+
+    recipe = _recipe(tokenizer, train_bpe, end_token, text_key, split_on, val_fraction)
+    path = None if tokenizer == "bytes" else Path(tokenizer)
+    order = Order(inputs, out, path, recipe, workers or len(os.sched_getaffinity(0)))
+    try:
+        with Bar() as bar:
+            index = make(order, bar)
+    except KeyboardInterrupt:
+        say("interrupted; the same command goes on where this one stopped")
+        raise
+    _print(out, index, as_json)
+    if not as_json:
+        settings = f"--set trainer.data.source={out} --set trainer.model.vocab_size={index.vocab_size}"
+        say(f"hint: fsdpctl submit llm-tiny {settings}")
+
+
+def _recipe(
+    tokenizer: str,
+    train_bpe: int | None,
+    end_token: str | None,
+    text_key: str,
+    split_on: str | None,
+    val_fraction: float,
+) -> Any:
+    from fsdpctl.data.recipe import Recipe
+    from fsdpctl.data.tokenizer import MIN_BPE
+
+    if train_bpe is not None and tokenizer != "bytes":
+        raise UsageError("--train-bpe makes a tokenizer and --tokenizer names one: give one of the two")
+    if train_bpe is not None and train_bpe < MIN_BPE:
+        raise UsageError(f"--train-bpe must be at least {MIN_BPE}, all bytes and an end token; got {train_bpe}")
+    if end_token is not None and tokenizer == "bytes":
+        raise UsageError("--end-token is for a tokenizer.json: bytes and --train-bpe have their own")
+    if not 0 < val_fraction < 1:
+        raise UsageError(f"--val-fraction must lie between 0 and 1, got {val_fraction:g}")
+    return Recipe(
+        train_bpe=train_bpe, end_token=end_token, text_key=text_key, split_on=split_on, val_fraction=val_fraction
+    )
+
+
+def _require_numpy() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("numpy") is None:
+        raise UsageError("preparing data needs numpy", hint="pip install 'fsdpctl[data]'")
+
+
+@app.command()
+def ls(
+    directory: Annotated[Path, typer.Argument(help="Where to look.")] = Path(),
+    as_json: Json = False,
+) -> None:
+    """List the prepared data in a directory."""
+    from fsdpctl.data.stored import list_datasets
+
+    found = list_datasets(directory)
+    if as_json:
+        emit_json([_as_record(item) for item in found])
+        return
+    emit_table(("DIRECTORY", "TRAIN TOKENS", "HELD OUT", "VOCAB", "SOURCE"), [_row(item) for item in found])
+
+
+def _as_record(item: Listed) -> dict[str, Any]:
+    from fsdpctl.contract.codec import encode
+
+    return {"path": str(item.path), "index": encode(item.index) if item.index else None, "broken": item.broken}
+
+
+def _row(item: Listed) -> list[str]:
+    index = item.index
+    if index is None:
+        return [str(item.path), "-", "-", "-", item.broken or ""]
+    counts = (index.train_tokens, index.val_tokens, index.vocab_size)
+    return [str(item.path), *(f"{count:,}" for count in counts), index.source]
+
+
+@app.command()
+def show(
+    directory: Annotated[Path, typer.Argument(help="A prepared directory.")],
+    as_json: Json = False,
+) -> None:
+    """Show what prepared data holds."""
+    from fsdpctl.data.stored import open_index
+
+    _print(directory, open_index(directory), as_json)
+
+
+def _print(directory: Path, index: Index, as_json: bool) -> None:
+    if as_json:
+        from fsdpctl.contract.codec import encode
+
+        emit_json({"path": str(directory), **encode(index)})
+        return
+    rows = [
+        ("directory", str(directory)),
+        ("source", index.source),
+        ("train", _describe(index.train)),
+        ("held out", _describe(index.val)),
+        ("tokenizer", f"{index.tokenizer[:16]}, {plural(index.vocab_size, 'id')}, {index.separator} ends a document"),
+        ("entropy", f"{index.unigram_entropy:.4f} nats a token, by frequency alone"),
+        ("fingerprint", index.fingerprint),
+    ]
+    emit("\n".join(f"{key:<13}{value}" for key, value in rows))
+
+
+def _describe(shards: Any) -> str:
+    tokens, documents = sum(shard.tokens for shard in shards), sum(shard.documents for shard in shards)
+    return f"{plural(tokens, 'token')} of {plural(documents, 'document')} in {plural(len(shards), 'shard')}"
+
+
+@app.command()
+def check(directories: Annotated[list[Path], typer.Argument(help="Prepared directories.")]) -> None:
+    """Read prepared data whole and compare it with its digests; exit 1 where it differs."""
+    from fsdpctl.cli.bar import Bar
+    from fsdpctl.data.progress import Meter
+    from fsdpctl.data.stored import count_bytes, find_damage, open_index
+
+    problems: list[str] = []
+    for directory in directories:
+        index = open_index(directory)
+        with Bar() as bar:
+            found = find_damage(directory, index, Meter(bar, f"checking {directory}", count_bytes(index)))
+        if not found:
+            emit(f"{directory}: ok, {plural(index.train_tokens + index.val_tokens, 'token')}")
+        problems += found
+    if problems:
+        raise RunFailed("\n".join(problems), hint="prepare it again, or copy it again from where it is whole")

@@ -1,0 +1,46 @@
+"""JSON lines: an object a line, with the text under a key."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from fsdpctl.data.compression import is_compressed
+from fsdpctl.data.lines import LineReader
+from fsdpctl.data.recipe import InputFile, Recipe
+from fsdpctl.data.spans import Document, Span, byte_spans, whole
+
+
+def spans(file: InputFile, recipe: Recipe, target: int) -> list[Span]:
+    return whole(file) if is_compressed(file.path) else byte_spans(file, target)
+
+
+def read(span: Span, recipe: Recipe) -> Iterator[Document]:
+    lines = LineReader(span.path, span.start)
+    for begin, line in lines:
+        if span.stop is not None and begin >= span.stop:
+            return
+        if line.strip() and (text := _text(line, recipe.text_key, lines)):
+            yield Document(text, lines.position)
+
+
+def _text(line: bytes, key: str, lines: LineReader) -> bytes:
+    try:
+        record = json.loads(line.decode())
+    except UnicodeDecodeError as error:
+        lines.fail(f"byte {error.start + 1} of the line, 0x{line[error.start]:02x}, is not UTF-8")
+    except json.JSONDecodeError as error:
+        lines.fail(f"no JSON: {error.msg} at column {error.pos + 1}")
+    except (ValueError, RecursionError) as error:
+        lines.fail(f"no JSON: {error}")
+    if not isinstance(record, dict):
+        lines.fail(f"wanted an object with the key {key!r}, got {record!r:.40}")
+    if key not in record:
+        lines.fail(f"no key {key!r}; its keys are {', '.join(map(repr, record))[:200]}; --text-key chooses one")
+    text = record[key]
+    if not isinstance(text, str):
+        lines.fail(f"{key!r} is {text!r:.40}, wanted text")
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        lines.fail(f"{key!r} holds {text[error.start]!a}, half a character that no UTF-8 can write")

@@ -1,0 +1,123 @@
+"""A data set in the making, `DIR.partial` beside its final place: what a killed prepare leaves, and goes on from.
+
+recipe.json, tokenizer.json      what is made here
+train-00000.bin ...              shards, under their final names; those without a record below are made again
+pieces/00000.json, 00000.npy     PieceResult, written when the piece's shards are safe on disk
+index.json                       written when all pieces are done; then only the rename is missing
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fsdpctl.contract.codec import CodecError, read_json, write_json
+from fsdpctl.contract.dataset import INDEX_NAME, TOKENIZER_NAME, Index, Shard
+from fsdpctl.data.piece import PieceResult
+from fsdpctl.data.recipe import Recipe, differences
+from fsdpctl.errors import BusyError, UsageError
+
+RECIPE_NAME = "recipe.json"
+
+
+@dataclass(frozen=True)
+class _PieceRecord:
+    number: int
+    train: Shard | None
+    val: Shard | None
+
+
+class Partial:
+    """The unfinished directory of one data set."""
+
+    def __init__(self, target: Path) -> None:
+        self.target = target
+        self.root = target.with_name(f"{target.name}.partial")
+        self._lock = self.root / "lock"
+        self._pieces = self.root / "pieces"
+
+    @property
+    def tokenizer(self) -> Path:
+        return self.root / TOKENIZER_NAME
+
+    @property
+    def is_complete(self) -> bool:
+        return (self.root / INDEX_NAME).exists()
+
+    @contextmanager
+    def begin(self, recipe: Recipe) -> Iterator[None]:
+        """Hold the directory, made new or found with the same recipe. Raises UsageError where the recipe differs."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            try:
+                fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise BusyError(f"another command is preparing {self.target}") from None
+            self._match(recipe)
+            self._pieces.mkdir(exist_ok=True)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _match(self, recipe: Recipe) -> None:
+        path = self.root / RECIPE_NAME
+        begun = read_recipe(self.root)
+        if begun is None:
+            strange = [name for name in os.listdir(self.root) if name != self._lock.name and not name.startswith(".")]
+            if strange:
+                raise UsageError(f"{self.root} exists and is no unfinished data set: it holds {strange[0]}")
+            write_json(path, recipe)
+        elif changes := differences(begun, recipe):
+            raise UsageError(
+                f"{self.root} was begun otherwise: {'; '.join(changes)}",
+                hint=f"give the same words again to go on, or delete {self.root} to begin anew",
+            )
+
+    def save(self, result: PieceResult) -> None:
+        """Record a piece whose shards are on disk."""
+        np.save(self._pieces / f"{result.number:05d}.npy", result.counts)
+        write_json(self._record(result.number), _PieceRecord(result.number, result.train, result.val))
+
+    def load(self, number: int) -> PieceResult | None:
+        """A piece that is done; None: it is not."""
+        try:
+            record = read_json(_PieceRecord, self._record(number))
+            counts = np.load(self._pieces / f"{number:05d}.npy")
+        except (OSError, ValueError):
+            return None
+        return PieceResult(number, record.train, record.val, counts)
+
+    def _record(self, number: int) -> Path:
+        return self._pieces / f"{number:05d}.json"
+
+    def complete(self, index: Index) -> None:
+        write_json(self.root / INDEX_NAME, index)
+
+    def publish(self) -> None:
+        """Leave nothing but the data set, and rename it into place."""
+        shutil.rmtree(self._pieces)
+        for path in self.root.iterdir():
+            if path == self._lock or path.name.startswith("."):
+                path.unlink()
+        self.root.rename(self.target)
+
+    def discard(self) -> None:
+        shutil.rmtree(self.root)
+
+
+def read_recipe(directory: Path) -> Recipe | None:
+    """The recipe of a data set, finished or not; None where there is none."""
+    try:
+        return read_json(Recipe, directory / RECIPE_NAME)
+    except FileNotFoundError:
+        return None
+    except CodecError as error:
+        raise UsageError(str(error)) from None

@@ -1,0 +1,157 @@
+"""`fsdpctl data prepare`: many files to one data set. Killed at any point, the same call goes on where it stopped."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from fsdpctl.contract.codec import encode, write_text
+from fsdpctl.contract.dataset import BYTES, FORMAT, Index, Shard, read_index
+from fsdpctl.data.inputs import cut, find_inputs
+from fsdpctl.data.partial import Partial, read_recipe
+from fsdpctl.data.piece import BPE_SAMPLE_BYTES, BpeTask, PieceResult, PieceTask, prepare_piece, train_tokenizer
+from fsdpctl.data.progress import Meter, Progress
+from fsdpctl.data.recipe import Recipe, differences
+from fsdpctl.data.tokenizer import dtype_of, import_tokenizers, open_tokenizer
+from fsdpctl.data.workers import run_all
+from fsdpctl.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to prepare, and where."""
+
+    inputs: Sequence[Path]
+    target: Path
+    tokenizer: Path | None  # a tokenizer.json
+    recipe: Recipe  # without inputs and digests
+    workers: int
+
+
+def prepare(order: Order, progress: Progress) -> Index:
+    """Make the data set, or finish it, or find it finished. Raises UsageError for bad input, FsdpctlError elsewise."""
+    recipe = _complete(order)
+    partial = Partial(order.target.absolute())
+    if partial.target.exists():
+        return _reuse(partial.target, recipe)
+    with partial.begin(recipe):
+        if not partial.is_complete:
+            partial.complete(_make(order, recipe, partial, progress))
+        partial.publish()
+    return read_index(partial.target)
+
+
+def _complete(order: Order) -> Recipe:
+    """The whole recipe, and early refusals: whatever can be found wrong before the work begins."""
+    recipe = replace(order.recipe, inputs=find_inputs(order.inputs))
+    if recipe.train_bpe is not None:
+        import_tokenizers()
+        return replace(recipe, tokenizer="trained")
+    if order.tokenizer is None:
+        return recipe
+    open_tokenizer(order.tokenizer, recipe.end_token)
+    return replace(recipe, tokenizer=_digest(order.tokenizer))
+
+
+def _reuse(target: Path, recipe: Recipe) -> Index:
+    made = read_recipe(target)
+    if made is None:
+        raise UsageError(f"{target} exists and is no data set of this command's", hint="choose another --out")
+    if changes := differences(made, recipe):
+        raise UsageError(f"{target} was made otherwise: {'; '.join(changes)}", hint="choose another --out")
+    return read_index(target)
+
+
+def _make(order: Order, recipe: Recipe, partial: Partial, progress: Progress) -> Index:
+    pieces = cut(recipe)
+    lean = replace(recipe, inputs=())
+    if recipe.train_bpe is not None and not partial.tokenizer.exists():
+        _train(partial, BpeTask(tuple(pieces), lean, recipe.train_bpe), progress)
+    elif order.tokenizer is not None:
+        write_text(partial.tokenizer, order.tokenizer.read_text(encoding="utf-8"))
+    tokenizer = None if recipe.tokenizer == BYTES else partial.tokenizer
+    tasks = [PieceTask(piece, lean, partial.root, tokenizer) for piece in pieces]
+    results = _run(partial, tasks, order.workers, progress)
+    return _index(partial, recipe, results, tokenizer)
+
+
+def _train(partial: Partial, task: BpeTask, progress: Progress) -> None:
+    total = min(BPE_SAMPLE_BYTES, sum(piece.num_bytes for piece in task.pieces))
+    for tokenizer in run_all(train_tokenizer, [task], 1, Meter(progress, "learning a tokenizer", total)):
+        write_text(partial.tokenizer, tokenizer)
+
+
+def _run(partial: Partial, tasks: Sequence[PieceTask], workers: int, progress: Progress) -> list[PieceResult]:
+    results = {task.piece.number: partial.load(task.piece.number) for task in tasks}
+    waiting = [task for task in tasks if results[task.piece.number] is None]
+    total = sum(task.piece.num_bytes for task in tasks)
+    done = total - sum(task.piece.num_bytes for task in waiting)
+    for result in run_all(prepare_piece, waiting, workers, Meter(progress, "preparing", total, done)):
+        partial.save(result)
+        results[result.number] = result
+    return [result for result in results.values() if result is not None]
+
+
+def _index(partial: Partial, recipe: Recipe, results: Sequence[PieceResult], tokenizer_path: Path | None) -> Index:
+    tokenizer = open_tokenizer(tokenizer_path, recipe.end_token)
+    train = tuple(result.train for result in results if result.train)
+    val = tuple(result.val for result in results if result.val)
+    _refuse_empty(partial, recipe, train, val)
+    counts = np.sum([result.counts for result in results], axis=0)
+    made = Index(
+        format=FORMAT,
+        source=_source(recipe),
+        tokenizer=BYTES if tokenizer_path is None else _digest(tokenizer_path),
+        separator=tokenizer.separator,
+        fingerprint="",
+        dtype=dtype_of(tokenizer),
+        vocab_size=tokenizer.vocab_size,
+        train=train,
+        val=val,
+        unigram_entropy=_entropy(counts),
+    )
+    return replace(made, fingerprint=_fingerprint(made))
+
+
+def _refuse_empty(partial: Partial, recipe: Recipe, train: tuple[Shard, ...], val: tuple[Shard, ...]) -> None:
+    """Both splits have a document, or there is nothing to keep."""
+    if train and val:
+        return
+    partial.discard()
+    documents = sum(shard.documents for shard in train + val)
+    raise UsageError(
+        f"the {'training' if val else 'validation'} split is empty: {documents} documents,"
+        f" of which {recipe.val_fraction:g} by hash are for validation",
+        hint="--split-on '' makes a document of each paragraph of a text file; --val-fraction holds out more",
+    )
+
+
+def _fingerprint(index: Index) -> str:
+    """Digest of the tokens and their split: of the shards' digests and what their bytes mean."""
+    parts = [index.format, index.dtype, index.vocab_size, index.separator, encode(index.train), encode(index.val)]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+
+
+def _entropy(counts: np.ndarray) -> float:
+    shares = counts[counts > 0] / max(counts.sum(), 1)
+    return float(-(shares * np.log(shares)).sum())
+
+
+def _source(recipe: Recipe) -> str:
+    paths = [file.path for file in recipe.inputs]
+    if len(paths) == 1:
+        return f"{paths[0]}, {recipe.num_bytes:,} bytes"
+    return f"{len(paths):,} files below {os.path.commonpath(paths)}, {recipe.num_bytes:,} bytes"
+
+
+def _digest(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise UsageError(f"tokenizer {path}: {error.strerror}") from None

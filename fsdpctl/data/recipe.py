@@ -1,0 +1,57 @@
+"""Everything that decides the tokens of a data set, as a value: the same recipe gives the same bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from fsdpctl.contract.dataset import BYTES, FORMAT
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """A file as it was found; another size or time means other text."""
+
+    path: str
+    size: int
+    mtime_ns: int
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What is read, and how."""
+
+    tokenizer: str = BYTES  # or the sha256 of a tokenizer.json, or what `train_bpe` decides
+    train_bpe: int | None = None  # vocabulary of a tokenizer that the input itself trains
+    end_token: str | None = None  # None: the usual ones are looked for
+    text_key: str = "text"  # of JSON lines; the column of Parquet
+    split_on: str | None = None  # the line between the documents of a text file; None: a file is a document
+    val_fraction: float = 0.02  # of documents, chosen by hash
+    inputs: tuple[InputFile, ...] = ()
+    format: int = FORMAT
+
+    @property
+    def num_bytes(self) -> int:
+        return sum(file.size for file in self.inputs)
+
+
+def differences(old: Recipe, new: Recipe) -> list[str]:
+    """What differs, in words."""
+    found = []
+    for name in (field.name for field in fields(Recipe)):
+        before, after = getattr(old, name), getattr(new, name)
+        if name == "inputs" and before != after:
+            found += _changed_inputs(before, after)
+        elif before != after:
+            found.append(f"{name} was {before!r}, now {after!r}")
+    return found
+
+
+def _changed_inputs(before: tuple[InputFile, ...], after: tuple[InputFile, ...]) -> list[str]:
+    old, new = {file.path: file for file in before}, {file.path: file for file in after}
+    gone = [f"input {path} is gone" for path in old if path not in new]
+    added = [f"input {path} is new" for path in new if path not in old]
+    changed = [f"input {path} has changed" for path in old if path in new and old[path] != new[path]]
+    found = gone + added + changed
+    if len(found) > 4:
+        return [*found[:3], f"and {len(found) - 3} more"]
+    return found or ["the inputs are in another order"]

@@ -1,0 +1,129 @@
+"""Text to token ids: bytes, or a tokenizer.json of the library `tokenizers`, which can also be trained here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fsdpctl.contract.dataset import Dtype
+from fsdpctl.errors import UsageError
+
+Ids = NDArray[Any]
+
+END_TOKENS = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>")
+"""The usual names of the token that ends a document. A tokenizer that is trained here has the first."""
+
+MIN_BPE = 257
+"""All bytes and the end token."""
+
+PART_CHARS = 2**18
+"""A longer document is tokenized in parts, cut at a line's end: the library needs a hundred bytes for each token."""
+
+
+class Tokenizer(Protocol):
+    vocab_size: int  # every id is smaller
+    separator: int
+
+    def encode(self, texts: Sequence[bytes]) -> list[Ids]:
+        """The ids of each document, the separator at their end."""
+
+
+def open_tokenizer(path: Path | None, end_token: str | None) -> Tokenizer:
+    """Read a tokenizer.json; None: the ids are the bytes."""
+    return ByteTokenizer() if path is None else JsonTokenizer(path, end_token)
+
+
+def dtype_of(tokenizer: Tokenizer) -> Dtype:
+    return "uint16" if tokenizer.vocab_size <= 2**16 else "uint32"
+
+
+class ByteTokenizer:
+    vocab_size = 256
+    separator = 0  # text has no use for NUL
+
+    def encode(self, texts: Sequence[bytes]) -> list[Ids]:
+        return [np.frombuffer(text + b"\0", dtype=np.uint8) for text in texts]
+
+
+class JsonTokenizer:
+    def __init__(self, path: Path, end_token: str | None) -> None:
+        library = import_tokenizers()
+        try:
+            self._tokenizer = library.Tokenizer.from_file(str(path))
+        except Exception as error:  # the library raises nothing narrower
+            raise UsageError(f"{path}: no tokenizer.json that the library tokenizers reads: {error}") from None
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        self._tokenizer.encode_special_tokens = True  # text that spells an end token does not end a document
+        vocabulary = self._tokenizer.get_vocab(with_added_tokens=True)
+        self.vocab_size = max(vocabulary.values()) + 1
+        self.separator = _find_separator(path, vocabulary, end_token)
+
+    def encode(self, texts: Sequence[bytes]) -> list[Ids]:
+        parts = [cut_text(text.decode()) for text in texts]
+        flat = [part for document in parts for part in document]
+        encodings = iter(self._tokenizer.encode_batch_fast(flat, add_special_tokens=False))
+        end = [np.array([self.separator], dtype=np.uint32)]
+        return [
+            np.concatenate([np.array(next(encodings).ids, dtype=np.uint32) for _ in document] + end)
+            for document in parts
+        ]
+
+
+def cut_text(text: str) -> list[str]:
+    """Cut a long text behind line ends, else behind spaces, else anywhere."""
+    parts = []
+    start = 0
+    while len(text) - start > PART_CHARS:
+        limit = start + PART_CHARS
+        stop = text.rfind("\n", start, limit) + 1 or text.rfind(" ", start, limit) + 1 or limit
+        parts.append(text[start:stop])
+        start = stop
+    return [*parts, text[start:]]
+
+
+def train_bpe(texts: Iterable[bytes], vocab_size: int) -> str:
+    """Train a byte-level BPE and return its tokenizer.json. The same texts give the same tokenizer."""
+    library = import_tokenizers()
+    os.environ["TOKENIZERS_PARALLELISM"] = "true"
+    tokenizer = library.Tokenizer(library.models.BPE())
+    tokenizer.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = library.decoders.ByteLevel()
+    trainer = library.trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        special_tokens=[END_TOKENS[0]],
+        initial_alphabet=library.pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(_parts(texts), trainer)
+    return str(tokenizer.to_str())
+
+
+def _parts(texts: Iterable[bytes]) -> Iterator[str]:
+    for text in texts:
+        yield from cut_text(text.decode())
+
+
+def import_tokenizers() -> Any:
+    try:
+        import tokenizers
+    except ImportError:
+        raise UsageError(
+            "a tokenizer.json needs the extra tokenizers", hint="pip install 'fsdpctl[tokenizers]', or take bytes"
+        ) from None
+    return tokenizers
+
+
+def _find_separator(path: Path, vocabulary: dict[str, int], end_token: str | None) -> int:
+    wanted = END_TOKENS if end_token is None else (end_token,)
+    for token in wanted:
+        if token in vocabulary:
+            return vocabulary[token]
+    raise UsageError(
+        f"{path} has no token {' or '.join(wanted)} to end documents with", hint="--end-token names one that it has"
+    )

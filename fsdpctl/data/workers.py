@@ -1,0 +1,89 @@
+"""A process for each piece of work, some at a time. A pipe brings progress, the result, or the failure.
+
+Not concurrent.futures: its workers outlive a killed parent, and cannot be ended before their piece is done. Here the
+pipe is the lifeline: a worker whose parent is gone dies of its next report.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Generic, TypeVar
+
+from fsdpctl.data.progress import Report
+from fsdpctl.errors import FsdpctlError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class _Done(Generic[R]):
+    result: R
+
+
+def run_all(task: Callable[[T, Report], R], items: Sequence[T], workers: int, report: Report) -> Iterator[R]:
+    """Yield the results as they come. Raises what a worker raised, and ends the others then."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["__main__", task.__module__])
+    waiting = list(reversed(items))
+    running: dict[Connection, BaseProcess] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < workers:
+                mine, theirs = context.Pipe(duplex=False)
+                process: BaseProcess = context.Process(target=_work, args=(task, waiting.pop(), theirs))
+                process.start()
+                theirs.close()
+                running[mine] = process
+            for pipe in wait(list(running)):
+                assert isinstance(pipe, Connection)
+                match _receive(pipe, running):
+                    case int(num_bytes):
+                        report(num_bytes)
+                    case _Done(result):
+                        yield result
+                    case BaseException() as error:
+                        raise error
+    finally:
+        for process in running.values():
+            process.kill()
+            process.join()
+
+
+def _receive(pipe: Connection, running: dict[Connection, BaseProcess]) -> object:
+    try:
+        return pipe.recv()
+    except EOFError:
+        process = running.pop(pipe)
+        process.join()
+        if process.exitcode:
+            return FsdpctlError(
+                f"a worker process ended with exit code {process.exitcode}"
+                + (" (killed: out of memory?)" if process.exitcode == -signal.SIGKILL else ""),
+                hint="the same command goes on where this one stopped; --workers 1 takes the least memory",
+            )
+        return None
+
+
+def _work(task: Callable[[T, Report], R], item: T, pipe: Connection) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+
+    def send(message: object) -> None:
+        try:
+            pipe.send(message)
+        except BrokenPipeError:  # the parent is gone
+            sys.exit(1)
+
+    try:
+        send(_Done(task(item, send)))
+    except Exception as error:
+        if not isinstance(error, FsdpctlError):
+            error.add_note(traceback.format_exc())
+        send(error)
