@@ -10,9 +10,9 @@ from pathlib import Path
 from fsdpctl.cli.output import emit, safe, say
 from fsdpctl.contract import CliExit, State
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.verbs.status import RunStatus, read_status
+from fsdpctl.verbs.status import RunStatus
+from fsdpctl.verbs.watch import watch
 
-POLL_S = 0.25
 LINE_EVERY_S = 5.0
 """Without a terminal, a line this often instead of a live one."""
 
@@ -41,9 +41,9 @@ def _exit_code(status: RunStatus) -> int:
 
 def _watch(run: RunPaths) -> RunStatus:
     live = LiveLine()
-    while (status := read_status(run)).state.is_alive:
-        live.show(progress_line(status))
-        time.sleep(POLL_S)
+    for status in watch(run):
+        if status.state.is_alive:
+            live.show(progress_line(status))
     live.close(progress_line(status))
     return status
 

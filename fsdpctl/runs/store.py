@@ -18,7 +18,7 @@ from pathlib import Path
 from fsdpctl.contract import SCHEMA, Env
 from fsdpctl.contract.codec import CodecError, read_json, write_json, write_text
 from fsdpctl.contract.paths import DIR_MODE, AttemptPaths, RunPaths
-from fsdpctl.errors import BusyError
+from fsdpctl.errors import BusyError, FsdpctlError
 from fsdpctl.runs.record import RunRecord, new_run_id
 
 _DEBRIS_AFTER_S = 86_400
@@ -102,6 +102,14 @@ def read_record(paths: RunPaths) -> RunRecord:
             f"{paths.record}: written by a newer fsdpctl (schema {record.schema}, this one knows {SCHEMA})"
         )
     return record
+
+
+def open_record(paths: RunPaths) -> RunRecord:
+    """Read the record of a run that somebody named. Raises FsdpctlError when that is impossible."""
+    try:
+        return read_record(paths)
+    except (CodecError, OSError) as error:
+        raise FsdpctlError(f"run {paths.root.name} cannot be read: {error}") from None
 
 
 @contextmanager

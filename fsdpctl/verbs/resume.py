@@ -13,7 +13,7 @@ from fsdpctl.errors import BusyError, UsageError
 from fsdpctl.launchers.environment import read_secrets
 from fsdpctl.launchers.table import get_launcher
 from fsdpctl.runs.record import Submission
-from fsdpctl.runs.store import locked, read_record
+from fsdpctl.runs.store import locked, open_record
 from fsdpctl.snapshot import take_snapshot
 from fsdpctl.specs.load import parse_job, parse_profile
 from fsdpctl.verbs.status import read_status
@@ -43,7 +43,7 @@ def _prepare(run: RunPaths, overrides: Sequence[str]) -> Request:
 
 
 def _store(run: RunPaths, request: Request, update_code: bool) -> None:
-    record = read_record(run)
+    record = open_record(run)
     attempts = run.attempts()
     first = attempts[-1].number + 1 if attempts else 1
     submission = Submission("resume", time.time(), len(request.plan.nodes), first)

@@ -19,7 +19,7 @@ from fsdpctl.node.peers import read_end
 from fsdpctl.runs.decide import judge
 from fsdpctl.runs.evidence import attempt_end, living_agents, read_verdict, recent_metrics, total_steps
 from fsdpctl.runs.record import RunRecord
-from fsdpctl.runs.store import Listed, read_record
+from fsdpctl.runs.store import Listed, open_record
 
 SPEED_STEPS = 20
 """Steps over which speed is taken."""
@@ -53,8 +53,8 @@ class RunStatus:
 
 
 def read_status(run: RunPaths) -> RunStatus:
-    """Look at one run. Raises CodecError or OSError when its record cannot be read."""
-    record = read_record(run)
+    """Look at one run. Raises FsdpctlError when its record cannot be read."""
+    record = open_record(run)
     views = get_launcher(record.backend).observe([run]) if is_implemented(record.backend) else {}
     return _status(run, record, views.get(record.run_id, View("unknown")))
 

@@ -1,0 +1,17 @@
+"""stop and cancel: two ways to end a run, one that saves and one that does not wait."""
+
+from __future__ import annotations
+
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.launchers.table import get_launcher
+from fsdpctl.runs.store import open_record
+
+
+def stop(run: RunPaths) -> bool:
+    """Ask the run to save and leave, without waiting for it; False if nothing of it runs."""
+    return get_launcher(open_record(run).backend).stop(run)
+
+
+def cancel(run: RunPaths) -> bool:
+    """End the run now, unsaved; False if nothing of it ran. Raises FsdpctlError naming what would not die."""
+    return get_launcher(open_record(run).backend).cancel(run)
