@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from fsdpctl.contract.trainer import TrainerConfig
+from fsdpctl.contract.trainer import BUILTIN, TrainerConfig
 
 from .corpus import prepare_builtin
 from .distributed import World
@@ -16,7 +16,7 @@ from .tokens import Dataset, open_dataset
 def open_source(config: TrainerConfig, world: World) -> Dataset:
     """Open the configured data; `builtin` is prepared first, by one rank of each node while its others wait."""
     place = world.place
-    if config.data.source == "builtin":
+    if config.data.source == BUILTIN:
         prepares = place.local_rank == 0
         mine = _prepare(config.data.val_fraction) if prepares else Path()
         directory = world.gather(mine)[place.rank - place.local_rank]

@@ -56,13 +56,17 @@ class ModelConfig:
         return embeddings + self.layers * block + self.d_model
 
 
+BUILTIN = "builtin"
+"""The data source that needs no files: the Python standard library's sources, as bytes."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
     """Where the tokens come from."""
 
     __pydantic_config__ = _STRICT
 
-    source: str = "builtin"  # `builtin`: the Python standard library's sources as bytes; else a directory
+    source: str = BUILTIN  # or a directory that `fsdpctl data prepare` made
     val_fraction: float = 0.02  # of documents, chosen by hash
 
     def __post_init__(self) -> None:
@@ -157,6 +161,14 @@ class OptimConfig:
     warmup_steps: int = 0
     min_lr_ratio: float = 0.1
 
+    def __post_init__(self) -> None:
+        if self.lr <= 0 or self.clip_norm <= 0:
+            raise ValueError("lr and clip_norm must be greater than 0")
+        if self.warmup_steps < 0:
+            raise ValueError(f"warmup_steps must be at least 0, got {self.warmup_steps}")
+        if not 0 <= self.min_lr_ratio <= 1:
+            raise ValueError(f"min_lr_ratio must lie in [0, 1], got {self.min_lr_ratio}")
+
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointConfig:
@@ -180,6 +192,10 @@ class EvalConfig:
 
     sequences: int = 64
     every_steps: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.sequences < 1 or (self.every_steps is not None and self.every_steps < 1):
+            raise ValueError("sequences and every_steps must be at least 1")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,6 +19,7 @@ from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import claim_run_id, create, default_runs_root, locked
 from fsdpctl.snapshot import take_snapshot
 from fsdpctl.specs.model import ClusterProfile, JobSpec
+from fsdpctl.verbs.data_source import resolve_data
 
 DRY_RUN_ID_SUFFIX = "-dryrun"
 
@@ -44,6 +45,7 @@ def prepare(profile: ClusterProfile, job: JobSpec, *, run_id: str | None = None,
         gpus=tuple(visible_gpus()) if profile.backend.kind == "local" else (),
     )
     check_entrypoint(job, Path(site.submit_dir))
+    job = resolve_data(job, Path(site.submit_dir), is_here=profile.backend.kind == "local")
     return Request(profile, job, build_plan(profile, job, site))
 
 

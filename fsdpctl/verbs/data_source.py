@@ -1,0 +1,42 @@
+"""`trainer.data.source` of a job, seen from where it is submitted: wrong data is found now, not after a queue."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from fsdpctl.contract.dataset import Index
+from fsdpctl.contract.trainer import BUILTIN, ModelConfig
+from fsdpctl.data.stored import open_index
+from fsdpctl.errors import UsageError
+from fsdpctl.specs.model import JobSpec
+
+
+def resolve_data(job: JobSpec, submit_dir: Path, *, is_here: bool) -> JobSpec:
+    """Make the source absolute, for ranks start elsewhere, and check it where it can be seen.
+
+    `is_here`: ranks run on this machine. Elsewhere the directory may be known to the nodes only.
+    """
+    trainer = job.trainer
+    if trainer is None or trainer.data.source == BUILTIN:
+        return job
+    directory = submit_dir / os.path.expanduser(trainer.data.source)  # noqa: PTH111 - Path's raises without a home
+    if is_here or directory.is_dir():
+        _check_fit(directory, open_index(directory), trainer.model)
+    data = replace(trainer.data, source=str(directory))
+    return job.model_copy(update={"trainer": replace(trainer, data=data)})
+
+
+def _check_fit(directory: Path, index: Index, model: ModelConfig) -> None:
+    if index.vocab_size > model.vocab_size:
+        raise UsageError(
+            f"trainer.model.vocab_size is {model.vocab_size}, but {directory} has {index.vocab_size} token ids",
+            hint=f"--set trainer.model.vocab_size={-index.vocab_size // 128 * -128}",
+        )
+    for split, num_tokens in (("training", index.train_tokens), ("validation", index.val_tokens)):
+        if num_tokens <= model.seq_len:
+            raise UsageError(
+                f"{directory}: the {split} split has {num_tokens} tokens, but one sequence takes"
+                f" trainer.model.seq_len + 1 = {model.seq_len + 1}"
+            )
