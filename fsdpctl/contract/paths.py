@@ -81,6 +81,11 @@ class AttemptPaths:
         return self.root / "abort"
 
     @property
+    def allocation(self) -> Path:
+        """Allocation, under Slurm: written before the agents start."""
+        return self.root / "allocation.json"
+
+    @property
     def outcome(self) -> Path:
         """Outcome, written by rank 0."""
         return self.root / "outcome.json"
@@ -160,9 +165,24 @@ class RunPaths:
         return self.root / "supervisor.log"
 
     @property
+    def slurm(self) -> Path:
+        """SlurmRefs: the run's jobs, for runs under Slurm."""
+        return self.root / "slurm.json"
+
+    @property
     def batch_log(self) -> Path:
         """Output of the batch script, for runs under Slurm: all jobs of the run, one after the other."""
         return self.root / "batch.log"
+
+    @property
+    def supervisor_lock(self) -> Path:
+        """Held by the supervisor as long as it lives: a run has one, wherever it was started."""
+        return self.root / "supervisor.lock"
+
+    @property
+    def waiting(self) -> Path:
+        """What the supervisor waits for, in words; absent while it waits for nothing."""
+        return self.root / "waiting"
 
     @property
     def metrics(self) -> Path:

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 BackendName = Literal["local", "ssh", "slurm"]
@@ -22,6 +22,14 @@ class PlannedNode:
     address: str | None = None
     ssh_port: int = 22
     env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class AllocatedNode:
+    """A node as the scheduler knows it."""
+
+    name: str
+    address: str
 
 
 @dataclass(frozen=True)
@@ -108,6 +116,11 @@ class LaunchPlan:
     grace_s: int
     restarts: int
     slurm: SlurmPlan | None = None
+
+    def place(self, nodes: Sequence[AllocatedNode]) -> LaunchPlan:
+        """The plan on the nodes that a scheduler gave."""
+        placed = [replace(node, id=on.name, address=on.address) for node, on in zip(self.nodes, nodes, strict=True)]
+        return replace(self, nodes=tuple(placed))
 
     @property
     def world_size(self) -> int:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from fsdpctl.contract.paths import RunPaths
+from fsdpctl.contract import State
+from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 
 
@@ -16,6 +17,7 @@ class View:
 
     state: Literal["none", "queued", "running", "unknown"]
     reason: str = ""
+    final: State | None = None  # what the backend knows of the end, where the run directory cannot say
 
 
 class Launcher(Protocol):
@@ -35,3 +37,19 @@ class Launcher(Protocol):
 
     def cancel(self, run: RunPaths) -> bool:
         """End the run now; False if nothing was running. Raises FsdpctlError naming what would not die."""
+
+
+class Agents(Protocol):
+    """The node agents of one run, as its supervisor handles them. Everything may be called again at any time."""
+
+    def missing(self) -> list[str]:
+        """The nodes that cannot be used now, and why; one line each."""
+
+    def start(self, attempt: AttemptPaths) -> None:
+        """Start every agent of the attempt that was not started yet. Raises LaunchError, with none left running."""
+
+    def is_over(self, attempt: AttemptPaths) -> bool:
+        """Whether no agent of the attempt is alive."""
+
+    def end(self, attempt: AttemptPaths) -> list[str]:
+        """End every process of the run on every node; what could not be proven gone, one line each."""

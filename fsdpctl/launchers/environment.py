@@ -18,10 +18,15 @@ _FOREIGN = re.compile(
 
 
 def agent_environment(inherited: Mapping[str, str], run: RunPaths, attempt: int, node_rank: int) -> dict[str, str]:
-    """The environment of one local agent: the shell's own, without foreign ranks, with our tag and snapshot."""
+    """The environment of one local agent: the shell's own, with our tag and snapshot."""
+    return {**own_environment(inherited), **code_env(run), **tag_env(run.root.name, attempt, node_rank)}
+
+
+def own_environment(inherited: Mapping[str, str]) -> dict[str, str]:
+    """The shell's environment without foreign ranks; its PYTHONPATH under another name, for own entrypoints."""
     kept = {name: value for name, value in inherited.items() if not _FOREIGN.fullmatch(name)}
     user_path = {Env.USER_PYTHONPATH: path} if (path := inherited.get("PYTHONPATH")) else {}
-    return {**kept, **user_path, **code_env(run), **tag_env(run.root.name, attempt, node_rank)}
+    return {**kept, **user_path}
 
 
 def read_secrets(names: tuple[str, ...], environ: Mapping[str, str] = os.environ) -> tuple[dict[str, str], list[str]]:

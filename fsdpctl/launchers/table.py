@@ -8,7 +8,10 @@ from typing import cast
 from fsdpctl.contract.plan import BackendName
 from fsdpctl.launchers.base import Launcher
 
-_MODULES: dict[BackendName, str] = {"local": "fsdpctl.launchers.local"}
+_MODULES: dict[BackendName, str] = {
+    "local": "fsdpctl.launchers.local",
+    "slurm": "fsdpctl.launchers.slurm",
+}
 
 
 def is_implemented(backend: BackendName) -> bool:

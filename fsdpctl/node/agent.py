@@ -24,8 +24,8 @@ from fsdpctl.contract.codec import read_json, write_json
 from fsdpctl.contract.notes import Note, leave_note, read_note
 from fsdpctl.contract.paths import DIR_MODE, AttemptPaths, NodePaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan, NodeContext
-from fsdpctl.contract.records import NodeEnd
-from fsdpctl.node import processes
+from fsdpctl.contract.records import Allocation, NodeEnd
+from fsdpctl.node import processes, signals
 from fsdpctl.node.check import NodeCheckError, check_node
 from fsdpctl.node.ending import describe_end
 from fsdpctl.node.guard import Guard
@@ -84,7 +84,14 @@ class Agent:
         workdir = self.plan.workdir or default_workdir(self.plan)
         print("command:", json.dumps(argv), "in", workdir, flush=True)
         return subprocess.Popen(
-            argv, env=env, cwd=workdir, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            argv,
+            env=env,
+            cwd=workdir,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            preexec_fn=signals.ignore,
         )
 
     def _follow(self, torchrun: subprocess.Popen[bytes]) -> NodeEnd:
@@ -113,7 +120,7 @@ class Agent:
 
     def _watch_time_limit(self) -> None:
         limit = self.plan.time_limit_s
-        if limit is None or self.node_rank != 0:
+        if limit is None or self.node_rank != 0 or self.plan.backend == "slurm":  # Slurm limits the whole allocation
             return
         if time.monotonic() - self.started > limit - self.plan.grace_s and not self.attempt.stop.exists():
             leave_note(self.attempt.stop, StopWord.TIME, f"the time limit of {limit} s is near")
@@ -153,6 +160,12 @@ def rank_environment(plan: LaunchPlan, context: NodeContext) -> dict[str, str]:
     return env
 
 
+def read_plan(run: RunPaths, attempt: AttemptPaths) -> LaunchPlan:
+    """The plan; with the names and addresses of the nodes where a scheduler chose them for this attempt."""
+    plan = read_json(LaunchPlan, run.plan)
+    return plan.place(read_json(Allocation, attempt.allocation).nodes) if attempt.allocation.exists() else plan
+
+
 def default_workdir(plan: LaunchPlan) -> str:
     """Ranks start in the snapshot: of the user's project, or of the bundled trainer."""
     paths = RunPaths.of(plan.run_dir)
@@ -174,11 +187,11 @@ def main(argv: list[str]) -> int:
     def on_signal(number: int, _frame: FrameType | None) -> None:
         leave_note(attempt.stop, StopWord.PREEMPT, f"node {words.node_rank} got {signal.Signals(number).name}")
 
-    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
+    for number in signals.STOP_SIGNALS:
         signal.signal(number, on_signal)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
-    agent = Agent(read_json(LaunchPlan, run.plan), attempt, words.node_rank)
+    agent = Agent(read_plan(run, attempt), attempt, words.node_rank)
     end = agent.run()
     if end.code not in GOOD_ENDS:
         leave_note(attempt.abort, AbortWord.FAULT, f"node {words.node_rank}: {end.reason}")

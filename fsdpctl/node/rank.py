@@ -19,6 +19,7 @@ from fsdpctl.contract import BUNDLED_TRAINER, GOOD_ENDS, Env
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import NodePaths
 from fsdpctl.contract.records import RankError
+from fsdpctl.node import signals
 
 
 def main(argv: list[str]) -> None:
@@ -27,6 +28,7 @@ def main(argv: list[str]) -> None:
     paths = NodePaths(Path(os.environ[Env.NODE_DIR]))
     _take_over_output(paths.rank_log(rank))
     faulthandler.enable()
+    signals.take()
     try:
         _run(argv)
     except SystemExit as leave:

@@ -16,7 +16,7 @@ from fsdpctl.launchers.base import View
 from fsdpctl.launchers.table import get_launcher, is_implemented
 from fsdpctl.node.ending import read_outcome
 from fsdpctl.node.peers import read_end
-from fsdpctl.runs.decide import judge
+from fsdpctl.runs.decide import Verdict, judge
 from fsdpctl.runs.evidence import attempt_end, living_agents, read_verdict, recent_metrics, total_steps
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import Listed, open_record
@@ -118,15 +118,42 @@ def measure_speed(lines: Sequence[dict[str, Any]], total: int | None) -> Speed |
 def _state(record: RunRecord, attempt: AttemptPaths | None, view: View) -> tuple[State, str]:
     if view.state == "queued":
         return State.QUEUED, view.reason or "waiting for the scheduler"
-    if attempt is None:
-        return (State.RUNNING, "starting") if view.state == "running" else (State.PLANNED, "created, never started")
-    if living_agents(attempt):
+    if attempt is None or (attempt.number < record.submissions[-1].first_attempt and view.state != "none"):
+        return _before_the_first(view)
+    if view.state == "running" and view.reason:
+        return _between_agents(attempt)[0], view.reason
+    if view.state != "none" and living_agents(attempt):
         return State.RUNNING, _running_reason(attempt)
+    if view.state == "running" or (view.state == "unknown" and read_verdict(attempt) is None):
+        state, reason = _between_agents(attempt)
+        return state, view.reason or reason
+    verdict = _verdict(attempt, record.submissions[-1].nodes)
+    return _end(verdict, view)
+
+
+def _before_the_first(view: View) -> tuple[State, str]:
+    """No attempt of the newest submission has begun."""
     if view.state == "running":
-        return _between_agents(attempt)
+        return State.RUNNING, "starting"
+    if view.state == "unknown":
+        return State.QUEUED, view.reason
+    return view.final or State.PLANNED, view.reason or "created, never started"
+
+
+def _verdict(attempt: AttemptPaths, nodes: int) -> Verdict:
+    if (known := read_verdict(attempt)) is not None:
+        return known
     if not attempt.nodes():
-        return State.LOST, "started, but no agent ever reported"
-    verdict = read_verdict(attempt) or judge(attempt_end(attempt, record.submissions[-1].nodes))
+        return Verdict(State.LOST, "started, but no agent ever reported")
+    return judge(attempt_end(attempt, nodes))
+
+
+def _end(verdict: Verdict, view: View) -> tuple[State, str]:
+    """The run directory knows more than the backend, but for a run that was to come back or died without a word."""
+    is_open = verdict.restart or verdict.state is State.LOST
+    is_cancelled = view.final is State.CANCELLED and verdict.state is not State.SUCCEEDED
+    if view.final is not None and (is_open or is_cancelled):
+        return view.final, view.reason
     return verdict.state, verdict.reason
 
 

@@ -30,9 +30,10 @@ OWN = "name: j\nentrypoint: {script: main.py}\n"
 
 
 def test_the_node_side_needs_nothing_else(run: RunPaths, tmp_path: Path) -> None:
-    """An isolated interpreter without site-packages imports every node module from the snapshot."""
+    """An isolated interpreter without site-packages imports every module from the snapshot."""
     take(tmp_path, run)
-    modules = [f"fsdpctl.node.{path.stem}" for path in (run.code / "fsdpctl" / "node").glob("*.py")]
+    paths = [path.relative_to(run.code).with_suffix("") for path in (run.code / "fsdpctl").rglob("*.py")]
+    modules = [".".join(path.parts) for path in paths if path.name != "__init__"]
     script = f"import sys; sys.path.insert(0, {str(run.code)!r}); import {', '.join(sorted(modules))}"
     subprocess.run([sys.executable, "-I", "-S", "-c", script], check=True)
 

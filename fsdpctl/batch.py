@@ -1,0 +1,171 @@
+"""The supervisor of a Slurm run: what the batch script becomes on the first node of the allocation.
+
+    python -m fsdpctl.batch RUN_DIR
+
+It runs attempts with srun, one agent a node, and hands the nodes back when it must. It has no state of its own: what
+it decides is written beside the attempt that it judged, and a requeued job begins here again.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+
+from fsdpctl.contract import AbortWord, NodeExit, State, StopWord
+from fsdpctl.contract.codec import write_json
+from fsdpctl.contract.notes import leave_note, read_note
+from fsdpctl.contract.paths import AttemptPaths, RunPaths
+from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.contract.records import Allocation
+from fsdpctl.node import slurm
+from fsdpctl.node.slurm_text import Job
+from fsdpctl.node.srun import srun_argv, srun_env
+from fsdpctl.runs.decide import AttemptEnd, History, Verdict, decide_next, judge
+from fsdpctl.runs.evidence import attempt_end, newest_step, read_plan, read_verdict
+from fsdpctl.runs.requeue import Next, Situation, Step, decide_step, history_of
+from fsdpctl.runs.store import claim_attempt, read_record
+
+POLL_S = 0.1
+PAUSE_S = 1.0
+"""Between a failure and the next attempt, and between questions to a controller that does not answer."""
+
+
+class Batch:
+    """One allocation of a run."""
+
+    def __init__(self, run: RunPaths, job_id: str, own_restarts: int, host_list: str) -> None:
+        self.run, self.job_id, self.own_restarts = run, job_id, own_restarts
+        self.plan: LaunchPlan = read_plan(run)
+        self.first_attempt = read_record(run).submissions[-1].first_attempt
+        self.nodes = slurm.allocated_nodes(host_list)
+        self.signals: list[int] = []
+
+    def supervise(self) -> int:
+        """Run attempts until this allocation has no further use; return the exit code of the job."""
+        close_open_attempts(self.run, len(self.plan.nodes))
+        while True:
+            attempt = claim_attempt(self.run)
+            write_json(attempt.allocation, Allocation(self.job_id, self.own_restarts, self.nodes))
+            self._run_attempt(attempt)
+            step = self._judge(attempt)
+            if step.next is Next.REQUEUE:
+                step = self._requeue(step)
+            print(f"attempt {attempt.number}: {step.verdict.state}: {step.verdict.reason}; {step.next}", flush=True)
+            write_json(attempt.verdict, step.verdict)
+            if step.next is not Next.AGAIN:
+                return 0 if step.verdict.restart or step.verdict.state in (State.SUCCEEDED, State.STOPPED) else 1
+            time.sleep(PAUSE_S)
+
+    def _run_attempt(self, attempt: AttemptPaths) -> None:
+        srun = subprocess.Popen(
+            srun_argv(self.plan, attempt), env=srun_env(os.environ, attempt), stdin=subprocess.DEVNULL
+        )
+        while srun.poll() is None:
+            while self.signals:
+                self._hear(self.signals.pop(), attempt)
+            time.sleep(POLL_S)
+
+    def _hear(self, number: int, attempt: AttemptPaths) -> None:
+        """USR2: the time limit is near, or a preemption where the site sends that. TERM: the job is being ended."""
+        try:
+            job = slurm.show_job(self.job_id)
+        except (slurm.SlurmError, ValueError) as error:
+            print(f"signal {number}, but Slurm does not say why: {error}", flush=True)
+            job = None
+        if number == signal.SIGTERM and job is not None and job.is_ending and is_cancelled(job, self.own_restarts):
+            leave_note(attempt.abort, AbortWord.CANCEL, "cancelled through Slurm (scancel)")
+        elif number == signal.SIGUSR2 and not (job is not None and job.is_preempted):
+            leave_note(attempt.stop, StopWord.TIME, "the time limit of the allocation is near")
+        else:
+            leave_note(attempt.stop, StopWord.PREEMPT, "Slurm takes the nodes back")
+
+    def _judge(self, attempt: AttemptPaths) -> Step:
+        end = attempt_end(attempt, len(self.plan.nodes))
+        verdict = replace(judge(end), step=newest_step(self.run))
+        if not attempt.nodes():
+            verdict = replace(verdict, reason=f"srun started no agent; see {self.run.batch_log.name}")
+        verdict = decide_next(verdict, self._history(verdict))
+        assert self.plan.slurm is not None
+        return decide_step(
+            Situation(
+                verdict=verdict,
+                stop=read_note(attempt.stop),
+                job=self._ask_job(),
+                own_restarts=self.own_restarts,
+                max_requeues=self.plan.slurm.max_requeues,
+                suspects=tuple(self.nodes[rank].name for rank in suspects(end)),
+            )
+        )
+
+    def _history(self, verdict: Verdict) -> History:
+        known = [(a.number, v) for a in self.run.attempts() if (v := read_verdict(a)) is not None]
+        earlier = [v for number, v in known if number >= self.first_attempt]
+        before = max((v.step for number, v in known if number < self.first_attempt), default=0)
+        return history_of(earlier, verdict, before, self.plan.restarts)
+
+    def _ask_job(self) -> Job:
+        """What Slurm wants of this job; while the controller is down there is nothing to do but to ask again."""
+        while True:
+            try:
+                return slurm.show_job(self.job_id)
+            except (slurm.SlurmError, ValueError) as error:
+                print(f"Slurm does not answer: {error}", flush=True)
+                time.sleep(PAUSE_S)
+
+    def _requeue(self, step: Step) -> Step:
+        try:
+            slurm.requeue(self.job_id, ",".join([*filter(None, [self._ask_job().excluded]), *step.exclude]))
+        except slurm.SlurmError as error:
+            reason = f"Slurm refused to requeue ({error}), `fsdpctl resume` continues it; {step.verdict.reason}"
+            return Step(Next.LEAVE, replace(step.verdict, reason=reason, restart=False))
+        return step
+
+
+def is_cancelled(job: Job, own_restarts: int) -> bool:
+    return job.restarts == own_restarts and job.reason != "TimeLimit"
+
+
+def suspects(end: AttemptEnd) -> list[int]:
+    """Ranks of nodes that were at fault, or that vanished while others could still say so."""
+    at_fault = [rank for rank, node in end.ends.items() if node.code == NodeExit.NODE_FAULT]
+    vanished = [rank for rank in range(end.num_nodes) if rank not in end.ends] if end.ends else []
+    return at_fault or vanished
+
+
+def close_open_attempts(run: RunPaths, num_nodes: int) -> None:
+    """Judge the attempts that ended with their whole allocation, before anybody here could."""
+    for attempt in run.attempts():
+        if read_verdict(attempt) is None and attempt.allocation.exists():
+            verdict = judge(attempt_end(attempt, num_nodes))
+            if verdict.state not in (State.SUCCEEDED, State.CANCELLED):
+                reason = f"ended by Slurm and requeued; {verdict.reason}"
+                verdict = Verdict(State.STOPPED, reason, restart=True)
+            write_json(attempt.verdict, replace(verdict, step=newest_step(run)))
+
+
+def main(run_dir: str) -> int:
+    os.umask(0o077)
+    # A step must not believe that it lives in another run's, or in this script's, step.
+    batch = Batch(
+        RunPaths(Path(run_dir)),
+        os.environ["SLURM_JOB_ID"],
+        int(os.environ.get("SLURM_RESTART_COUNT", "0")),
+        os.environ["SLURM_JOB_NODELIST"],
+    )
+
+    def on_signal(number: int, _frame: FrameType | None) -> None:
+        batch.signals.append(number)
+
+    for number in (signal.SIGTERM, signal.SIGUSR2):
+        signal.signal(number, on_signal)
+    return batch.supervise()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

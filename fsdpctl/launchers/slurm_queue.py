@@ -1,0 +1,121 @@
+"""What squeue says of all of a user's jobs at once. Parsing is pure; asking is rare: one question for all runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fsdpctl.contract import State
+from fsdpctl.launchers.base import View
+from fsdpctl.launchers.slurm_env import tool_environment
+from fsdpctl.node.slurm import SlurmError, ask
+from fsdpctl.sbatch import COMMENT_PREFIX
+
+POLL_S = 2.0
+MAX_POLL_S = 60.0
+
+FORMAT = "%i|%T|%r|%S|%V|%k"
+"""Job id, state, reason, expected start, submit time, comment: the comment last, for it may hold anything."""
+
+_WAITING = ("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT")
+_FINAL = (
+    *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED"),
+    *("REVOKED", "TIMEOUT"),
+)
+
+_MEANINGS = {
+    "BeginTime": "Slurm holds a requeued job back for about two minutes",
+    "Dependency": "waits for another job",
+    "DependencyNeverSatisfied": "its dependency can never be satisfied: cancel it",
+    "JobHeldAdmin": "held by an administrator",
+    "JobHeldUser": "held; `scontrol release` lets it go",
+    "PartitionConfig": "the partition never gives this: cancel it",
+    "PartitionNodeLimit": "the partition never gives so many nodes: cancel it",
+    "PartitionTimeLimit": "the partition never gives so much time: cancel it and set `backend.time`",
+    "Priority": "other jobs come first",
+    "ReqNodeNotAvail": "a node that it asks for is not available",
+    "Resources": "the nodes are in use",
+}
+
+
+@dataclass(frozen=True)
+class QueuedJob:
+    """One job of the user, queued, running, or ended a short while ago."""
+
+    job_id: str
+    state: str
+    reason: str
+    start: str  # expected or real; "N/A" when unknown
+    submitted: str
+    run_id: str  # "" for jobs that are none of ours
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.state in _WAITING
+
+    @property
+    def is_over(self) -> bool:
+        return self.state in _FINAL
+
+
+def parse_queue(text: str) -> list[QueuedJob]:
+    """Read what `squeue --format=FORMAT` prints; lines that are no job of that form are passed over."""
+    jobs = []
+    for line in text.splitlines():
+        fields = line.strip().split("|", FORMAT.count("|"))
+        if len(fields) == FORMAT.count("|") + 1:
+            job_id, state, reason, start, submitted, comment = fields
+            run_id = comment.removeprefix(COMMENT_PREFIX) if comment.startswith(COMMENT_PREFIX) else ""
+            jobs.append(QueuedJob(job_id, state, reason, start, submitted, run_id))
+    return jobs
+
+
+def view_job(job: QueuedJob) -> View:
+    """One job as a state of its run."""
+    if job.is_waiting:
+        return View("queued", f"job {job.job_id}: {explain(job.reason)}{_expected(job.start)}")
+    if job.is_over:
+        final = {"CANCELLED": State.CANCELLED, "COMPLETED": State.LOST}.get(job.state, State.FAILED)
+        return View("none", f"job {job.job_id} is {job.state} in Slurm", final)
+    return View("running", f"job {job.job_id}")
+
+
+def explain(reason: str) -> str:
+    """Slurm's reason for waiting, as Slurm calls it, with a meaning where we know one."""
+    meaning = _MEANINGS.get(reason.strip("()").split(",")[0])
+    return f"{reason} ({meaning})" if meaning else reason
+
+
+def _expected(start: str) -> str:
+    return "" if start in ("N/A", "") else f", expected to start {start.replace('T', ' ')}"
+
+
+class Queue:
+    """Asks squeue at most every two seconds, and less often while it does not answer."""
+
+    def __init__(self) -> None:
+        self._pause_s, self._next = POLL_S, 0.0
+        self._jobs: Sequence[QueuedJob] | SlurmError = ()
+
+    def jobs(self) -> Sequence[QueuedJob]:
+        """All of this user's jobs that Slurm remembers. Raises SlurmError."""
+        if time.monotonic() >= self._next:
+            self.refresh()
+        if isinstance(self._jobs, SlurmError):
+            raise self._jobs
+        return self._jobs
+
+    def refresh(self) -> None:
+        try:
+            self._jobs = ask_queue()
+            self._pause_s = POLL_S
+        except SlurmError as error:
+            self._jobs = error
+            self._pause_s = min(2 * self._pause_s, MAX_POLL_S)
+        self._next = time.monotonic() + self._pause_s
+
+
+def ask_queue() -> list[QueuedJob]:
+    argv = ["squeue", "--me", "--states=all", "--noheader", f"--format={FORMAT}"]
+    return parse_queue(ask(argv, tool_environment()))

@@ -1,0 +1,54 @@
+"""The jobs of a run, written down before and after each sbatch: `slurm.json` in the run directory.
+
+A submit that is killed between the two leaves a reference without a job id; the job, if there is one, is then found by
+its comment.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from fsdpctl.contract import State
+from fsdpctl.contract.codec import read_json, write_json
+from fsdpctl.contract.paths import RunPaths
+
+
+@dataclass(frozen=True)
+class SlurmRef:
+    """One sbatch of a run."""
+
+    first_attempt: int  # of the submission
+    intended: float  # seconds since the epoch, before sbatch
+    job_id: str | None = None
+    final: State | None = None  # what the CLI did to it, once nothing else can say
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class SlurmRefs:
+    """The oldest first."""
+
+    jobs: tuple[SlurmRef, ...]
+
+
+def read_ref(run: RunPaths) -> SlurmRef | None:
+    """The newest reference."""
+    jobs = _read(run).jobs
+    return jobs[-1] if jobs else None
+
+
+def append_ref(run: RunPaths, ref: SlurmRef) -> None:
+    write_json(run.slurm, SlurmRefs((*_read(run).jobs, ref)))
+
+
+def update_ref(run: RunPaths, **changes: object) -> None:
+    """Change the newest reference."""
+    *older, newest = _read(run).jobs
+    write_json(run.slurm, SlurmRefs((*older, replace(newest, **changes))))  # type: ignore[arg-type]
+
+
+def _read(run: RunPaths) -> SlurmRefs:
+    try:
+        return read_json(SlurmRefs, run.slurm)
+    except FileNotFoundError:
+        return SlurmRefs(())

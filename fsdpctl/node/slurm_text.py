@@ -1,0 +1,60 @@
+"""What `scontrol` prints, as values. Pure: takes text of any Slurm from 21.08 on."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from fsdpctl.contract.plan import AllocatedNode
+
+_ENDING = ("COMPLETING", "CANCELLED", "COMPLETED", "FAILED", "TIMEOUT", "PREEMPTED", "NODE_FAIL", "OUT_OF_MEMORY")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job as the controller sees it now."""
+
+    job_id: str
+    state: str
+    reason: str
+    restarts: int
+    is_preempted: bool  # the scheduler wants its nodes back; it still runs
+    excluded: str  # host list expression, "" for none
+
+    @property
+    def is_ending(self) -> bool:
+        return self.state in _ENDING
+
+
+def parse_job(text: str) -> Job:
+    """Read `scontrol show job ID`. Raises ValueError when it is not that.
+
+    Only keys at the start of a line, or after one that takes no free text, are read: a job's name may hold anything.
+    """
+
+    def find(pattern: str) -> str | None:
+        found = re.search(pattern, text, re.MULTILINE)
+        return found[1] if found else None
+
+    job_id, state = find(r"^JobId=(\S+)"), find(r"^\s*JobState=(\S+)")
+    if job_id is None or state is None:
+        raise ValueError(f"not what `scontrol show job` prints: {text[:80]!r}")
+    excluded = find(r"^\s*ReqNodeList=\S* ExcNodeList=(\S+)")
+    return Job(
+        job_id=job_id,
+        state=state,
+        reason=find(r"^\s*JobState=\S+ Reason=(\S+)") or "",
+        restarts=int(find(r"^\s*Requeue=\d+ Restarts=(\d+)") or 0),
+        is_preempted=(find(r"^\s*PreemptEligibleTime=\S+ PreemptTime=(\S+)") or "None") not in ("None", "Unknown"),
+        excluded=excluded if excluded not in (None, "(null)") else "",
+    )
+
+
+def parse_nodes(text: str) -> dict[str, AllocatedNode]:
+    """Read `scontrol show node LIST`: node name -> name and address."""
+    found = {}
+    for block in re.split(r"\n\s*\n", text):
+        name, address = re.search(r"^NodeName=(\S+)", block), re.search(r"NodeAddr=(\S+)", block)
+        if name:
+            found[name[1]] = AllocatedNode(name[1], address[1] if address else name[1])
+    return found

@@ -1,0 +1,92 @@
+"""What the supervisor inside a Slurm allocation does when an attempt has ended. Pure: a table, tested row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from fsdpctl.contract import State, StopWord
+from fsdpctl.contract.notes import Note
+from fsdpctl.node.slurm_text import Job
+from fsdpctl.runs.decide import History, Verdict, count_idle
+
+MAX_EXCLUDED = 3
+"""Nodes that one run may put aside; beyond that the fault is hardly the nodes'."""
+
+
+class Next(StrEnum):
+    AGAIN = "again"  # a new attempt in the same allocation
+    REQUEUE = "requeue"  # hand the nodes back and queue again
+    LEAVE = "leave"
+
+
+@dataclass(frozen=True)
+class Step:
+    """What to do, and what the attempt's verdict becomes."""
+
+    next: Next
+    verdict: Verdict
+    exclude: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Situation:
+    """One ended attempt, seen from inside its allocation."""
+
+    verdict: Verdict  # already through `decide_next`
+    stop: Note | None
+    job: Job
+    own_restarts: int  # of the job, when this allocation began
+    max_requeues: int
+    suspects: tuple[str, ...]  # names of nodes that were at fault or vanished
+
+
+def decide_step(seen: Situation) -> Step:
+    """Preemption and the time limit come back; a cancel, a user's stop and a finished run never do."""
+    verdict, job = seen.verdict, seen.job
+    if verdict.state in (State.SUCCEEDED, State.CANCELLED):
+        return Step(Next.LEAVE, verdict)
+    if job.is_ending and job.restarts > seen.own_restarts:
+        return Step(Next.LEAVE, _coming_back(verdict, "Slurm requeued the job"))
+    if job.is_ending and job.reason != "TimeLimit":
+        return Step(Next.LEAVE, Verdict(State.CANCELLED, "cancelled through Slurm (scancel)", step=verdict.step))
+    if seen.stop is not None and seen.stop.word == StopWord.USER:
+        return Step(Next.LEAVE, verdict)
+    if job.is_preempted:
+        return _requeue(seen, "preempted")
+    if job.is_ending or (seen.stop is not None and seen.stop.word == StopWord.TIME):
+        return _requeue(seen, "time limit")
+    if seen.stop is not None and seen.stop.word == StopWord.PREEMPT:
+        return _requeue(seen, "asked to leave by a signal")
+    if not verdict.restart:
+        return Step(Next.LEAVE, verdict)
+    if seen.suspects and count_hosts(job.excluded) + len(seen.suspects) <= MAX_EXCLUDED:
+        return _requeue(seen, f"without {', '.join(seen.suspects)}", seen.suspects)
+    return Step(Next.AGAIN, verdict)
+
+
+def _requeue(seen: Situation, why: str, exclude: tuple[str, ...] = ()) -> Step:
+    if seen.own_restarts >= seen.max_requeues:
+        ended = f"{why}, and all {seen.max_requeues} requeues are used up; {seen.verdict.reason}"
+        return Step(Next.LEAVE, replace(seen.verdict, reason=ended, restart=False))
+    return Step(Next.REQUEUE, _coming_back(seen.verdict, f"{why}, requeued"), exclude)
+
+
+def _coming_back(verdict: Verdict, why: str) -> Verdict:
+    return replace(verdict, reason=f"{why}; {verdict.reason}", restart=True)
+
+
+def count_hosts(expression: str) -> int:
+    """At least how many hosts a host list names; a range counts as one."""
+    return len([part for part in expression.split(",") if part])
+
+
+def history_of(earlier: Sequence[Verdict], now: Verdict, before: int, restarts_allowed: int) -> History:
+    """The failures of one submission, over all its allocations. What Slurm ended by itself is none.
+
+    `before` is the step at which the submission began.
+    """
+    failures = [verdict for verdict in earlier if verdict.state in (State.FAILED, State.LOST)]
+    idle = count_idle([verdict.step for verdict in (*failures, now)], before)
+    return History(len(failures), restarts_allowed, idle)
