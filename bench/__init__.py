@@ -1,0 +1,1 @@
+"""Measurements. Each module is one table: `python -m bench.NAME`."""
