@@ -39,13 +39,13 @@ def logs(
 ) -> None:
     """Show what all ranks say, in one order of time; after a failure, the first error comes first."""
     from fsdpctl.logs.sources import Choice
-    from fsdpctl.runs.find import find_run
+    from fsdpctl.runs.find import find_attempt, find_run
 
     count = _parse_count(lines)
     if raw and sys.stdout.isatty():
         raise UsageError("--raw would send the control characters in logs to this terminal", hint="redirect the output")
     paths = find_run(run)
-    chosen = _choose_attempt(paths, attempt)
+    chosen = find_attempt(paths, attempt)
     if errors:
         if not _print_root_cause(chosen):
             say(f"no rank of attempt {chosen.number} left an error")
@@ -64,17 +64,6 @@ def _parse_count(word: str) -> int | None:
     if not (word.isascii() and word.isdigit() and len(word) < 10):
         raise UsageError(f"-n takes a number of lines or `all`, got {word!r}")
     return int(word)
-
-
-def _choose_attempt(run: RunPaths, number: int | None) -> AttemptPaths:
-    """Return the attempt asked for, else the newest; of a run that has none yet, the first to come."""
-    attempts = run.attempts()
-    if number is None:
-        return attempts[-1] if attempts else run.attempt(1)
-    if run.attempt(number) not in attempts:
-        known = ", ".join(str(a.number) for a in attempts) or "none yet"
-        raise UsageError(f"{run.root.name} has no attempt {number}; there are: {known}")
-    return run.attempt(number)
 
 
 def _print_once(attempt: AttemptPaths, choice: Choice, count: int | None, *, raw: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,17 @@ def total_steps(run: RunPaths) -> int | None:
     except (OSError, ValueError):
         return None
     return steps if isinstance(steps, int) else None
+
+
+def read_metrics(metrics: Path) -> Iterator[dict[str, Any]]:
+    """All whole lines of metrics.jsonl, in order; none before the first."""
+    try:
+        with open(metrics, "rb") as file:
+            for line in file:
+                if line.endswith(b"\n") and (found := _parse(line)) is not None:
+                    yield found
+    except FileNotFoundError:
+        return
 
 
 def recent_metrics(metrics: Path) -> list[dict[str, Any]]:

@@ -1,8 +1,8 @@
-"""The words by which a person means a run."""
+"""The words by which a person means a run, and one of its attempts."""
 
 from __future__ import annotations
 
-from fsdpctl.contract.paths import RunPaths
+from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.errors import FsdpctlError, UsageError
 from fsdpctl.runs.store import list_runs
 
@@ -28,3 +28,14 @@ def find_run(word: str | None) -> RunPaths:
     if matches:
         raise UsageError(f"{word!r} could be {', '.join(run.run_id for run in matches[:6])}")
     raise UsageError(f"no run {word!r}", hint="fsdpctl ls shows them")
+
+
+def find_attempt(run: RunPaths, number: int | None) -> AttemptPaths:
+    """The attempt asked for, else the newest; of a run that has none yet, the first to come."""
+    attempts = run.attempts()
+    if number is None:
+        return attempts[-1] if attempts else run.attempt(1)
+    if run.attempt(number) not in attempts:
+        known = ", ".join(str(attempt.number) for attempt in attempts) or "none yet"
+        raise UsageError(f"{run.root.name} has no attempt {number}; there are: {known}")
+    return run.attempt(number)

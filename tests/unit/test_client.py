@@ -1,0 +1,113 @@
+"""The Python API does what the command line does, and raises instead of printing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fsdpctl import Client, Run
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.errors import BusyError, FsdpctlError, UsageError
+from tests.launchers.harness import fsdpctl, wait_for
+from tests.services import require
+
+COUNTS_UNTIL_STOPPED = """
+import json, os, time
+from pathlib import Path
+run, rank, attempt = Path(os.environ["FSDPCTL_RUN_DIR"]), os.environ["RANK"], int(os.environ["FSDPCTL_ATTEMPT"])
+print("rank", rank, "attempt", attempt, flush=True)
+if rank == "0":
+    with open(run / "metrics.jsonl", "a") as file:
+        file.write(json.dumps({"step": attempt, "loss": 1 / attempt}) + "\\n")
+(run / f"up-{attempt}-{rank}").touch()
+while not Path(os.environ["FSDPCTL_STOP_FILE"]).exists():
+    time.sleep(0.05)
+"""
+JOB = "name: probe\nnodes: 1\nprocs_per_node: 2\ngrace: 5s\nentrypoint: {script: script.py}\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "script.py").write_text(COUNTS_UNTIL_STOPPED)
+    (tmp_path / "job.yaml").write_text(JOB)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def wait_up(run: Run, attempt: int, ranks: int) -> None:
+    wait_for(lambda: len(list(run.directory.glob(f"up-{attempt}-*"))) == ranks, 60, f"{ranks} ranks of {run}")
+
+
+def test_a_run_through_its_life(project: Path) -> None:
+    require("torch")  # torchrun is part of it
+    client = Client()
+    run = client.submit(Path("job.yaml"), nodes=2, overrides=["name=life"])
+    assert run.run_id.startswith("life-")
+    assert run.directory.stat().st_mode & 0o777 == 0o700
+    wait_up(run, attempt=1, ranks=4)
+    assert run.status().state == "RUNNING"
+    with pytest.raises(BusyError) as busy:
+        run.resume()
+    assert busy.value.hint == f"fsdpctl stop {run.run_id}"
+    began = time.monotonic()
+    with pytest.raises(TimeoutError, match=r"is RUNNING after 0\.3 s: training"):
+        run.wait(timeout_s=0.3)
+    assert time.monotonic() - began < 5
+
+    assert run.stop()
+    assert (run.wait().state, run.status().reason) == ("STOPPED", "stopped (user)")
+    assert not run.stop()
+    assert not run.cancel()
+
+    run.resume(nodes=1)
+    wait_up(run, attempt=2, ranks=2)
+    assert run.cancel()
+    assert (run.wait().state, run.status().attempt) == ("CANCELLED", 2)
+
+    assert run.metrics() == [{"step": 1, "loss": 1.0}, {"step": 2, "loss": 0.5}]
+    assert sorted(line.text for line in run.logs()) == ["rank 0 attempt 2", "rank 1 attempt 2"]
+    assert [line.text for line in run.logs(attempt=1, ranks=[3])] == ["rank 3 attempt 1"]
+    assert {line.rank for line in run.logs(attempt=1, nodes=[1])} == {2, 3}
+    with pytest.raises(UsageError, match="has no attempt 3; there are: 1, 2"):
+        run.logs(attempt=3)
+
+    assert client.find("life") == client.find(run.run_id) == client.find() == run
+    assert client.runs() == [run]
+    shown = json.loads(fsdpctl("status", "--json", run.run_id, cwd=project).stdout)
+    status = run.status()
+    assert (shown["state"], shown["reason"], shown["step"]) == (status.state, status.reason, status.step)
+
+
+def test_wrong_words_start_nothing(project: Path) -> None:
+    client = Client()
+    for words in ({"nodes": 0}, {"overrides": ["nodess=2"]}, {"profile": "moon"}, {"profile": Path("no.yaml")}):
+        with pytest.raises(UsageError):
+            client.submit("job.yaml", **words)  # type: ignore[arg-type]
+    assert client.runs() == []
+    with pytest.raises(UsageError, match="there are no runs yet"):
+        client.find()
+
+
+def test_a_run_that_cannot_be_read_is_an_error_of_ours(project: Path) -> None:
+    run = Run(RunPaths(project / "gone-abcd"))
+    for verb in (run.status, run.wait, run.stop, run.cancel):
+        with pytest.raises(FsdpctlError, match="run gone-abcd cannot be read"):
+            verb()
+    assert run.metrics() == []
+    assert list(run.logs()) == []
+
+
+def test_importing_the_package_imports_nothing() -> None:
+    script = (
+        "import sys, fsdpctl; assert not [name for name in sys.modules if name.startswith('fsdpctl.')];"
+        "from fsdpctl import Client, Run; assert 'torch' not in sys.modules; print(Client.__module__);"
+        "import fsdpctl; fsdpctl.nothing"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout == "fsdpctl.client\n"
+    assert done.stderr.endswith("AttributeError: module 'fsdpctl' has no attribute 'nothing'\n")
