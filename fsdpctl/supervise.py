@@ -1,60 +1,176 @@
-"""The supervisor of a local run: attempts one after the other, until one ends well or none is left to try.
+"""The supervisor of a run without a scheduler: attempts one after the other, until one ends well or none is left.
 
     python -m fsdpctl.supervise RUN_DIR
 
-It has no state of its own: what it decides is written beside the attempt that it judged.
+It has no state of its own: what it decides is written beside the attempt that it judged, agents outlive it, and one
+that is started again goes on where the last one stood.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
-from fsdpctl.contract.codec import write_json
+from fsdpctl.contract import AbortWord, State
+from fsdpctl.contract.codec import write_json, write_text
+from fsdpctl.contract.notes import leave_note, read_note
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.launchers.agents import start_agents
+from fsdpctl.errors import FsdpctlError
+from fsdpctl.launchers.base import Agents
 from fsdpctl.node import processes
-from fsdpctl.runs.decide import History, decide_next, judge
-from fsdpctl.runs.evidence import attempt_end, newest_step, read_plan
+from fsdpctl.runs.decide import History, Verdict, count_idle, decide_next, judge
+from fsdpctl.runs.evidence import attempt_end, newest_step, read_plan, read_verdict
 from fsdpctl.runs.store import claim_attempt, read_record
 
 POLL_S = 0.2
 PAUSE_S = 1.0
 """Between a failure and the next attempt."""
+RETRY_S = 3.0
+"""Between two looks at hosts that do not answer."""
+WAIT_LIMIT_S = 1800.0
+"""For hosts that a next attempt needs: long enough for a reboot."""
+CANCEL_PROOF_S = 86_400.0
+"""A cancelled run waits so long for hosts on which something may still run."""
+END_PROOF_S = 60.0
+"""Any other run, which nothing of an older attempt can harm when it is resumed."""
 
 
-def supervise(run: RunPaths) -> None:
-    """Run attempts, the newest one first, until `decide_next` says stop."""
+class Supervisor:
+    """One run, from its newest attempt on."""
+
+    def __init__(self, run: RunPaths) -> None:
+        self.run = run
+        self.plan = read_plan(run)
+        self.first_attempt = read_record(run).submissions[-1].first_attempt
+        self.agents = open_agents(run, self.plan)
+
+    def work(self) -> None:
+        """Run attempts until `decide_next` says stop, and leave only when no process of the run is left anywhere."""
+        attempt = self.run.attempts()[-1]
+        while True:
+            verdict = read_verdict(attempt) or self._run_attempt(attempt)
+            if not verdict.restart:
+                break
+            time.sleep(PAUSE_S)
+            if not self._find_hosts(attempt):
+                break
+            attempt = claim_attempt(self.run)
+        self._prove(attempt, END_PROOF_S)
+
+    def _run_attempt(self, attempt: AttemptPaths) -> Verdict:
+        refusal = self._start(attempt)
+        if refusal is None:
+            self._follow(attempt)
+        end = judge(attempt_end(attempt, len(self.plan.nodes)))
+        if refusal is not None and end.state in (State.FAILED, State.LOST):
+            end = Verdict(State.FAILED, refusal)
+        verdict = self._decide(attempt, replace(end, step=newest_step(self.run)), refused=refusal is not None)
+        self._record(attempt, verdict)
+        return verdict
+
+    def _follow(self, attempt: AttemptPaths) -> None:
+        while not self.agents.is_over(attempt):
+            time.sleep(POLL_S)
+        if _is_cancelled(attempt):
+            self._prove(attempt, CANCEL_PROOF_S)
+        else:
+            for line in self.agents.end(attempt):
+                say(line)
+
+    def _start(self, attempt: AttemptPaths) -> str | None:
+        """Start the agents; return why that was impossible."""
+        if _is_cancelled(attempt):
+            return None
+        try:
+            self.agents.start(attempt)
+        except FsdpctlError as error:
+            leave_note(attempt.abort, AbortWord.FAULT, error.message.splitlines()[0])
+            return error.message
+        return None
+
+    def _decide(self, attempt: AttemptPaths, end: Verdict, *, refused: bool) -> Verdict:
+        if refused and attempt.number == self.first_attempt:
+            return end  # whoever submits is waiting, and can do something about it
+        earlier = [read_verdict(self.run.attempt(number)) for number in range(1, attempt.number)]
+        steps = [verdict.step if verdict else 0 for verdict in earlier]
+        before = max(steps[: self.first_attempt - 1], default=0)
+        idle = count_idle([*steps[self.first_attempt - 1 :], end.step], before)
+        return decide_next(end, History(attempt.number - self.first_attempt, self.plan.restarts, idle))
+
+    def _find_hosts(self, attempt: AttemptPaths) -> bool:
+        """Wait until the next attempt can start everywhere; False when it never can, or nobody wants it any more."""
+        deadline = time.monotonic() + WAIT_LIMIT_S
+        while True:
+            if (note := read_note(attempt.abort)) is not None and note.word == AbortWord.CANCEL:
+                self._record(attempt, Verdict(State.CANCELLED, note.reason or "cancelled"))
+                return False
+            if (stop := read_note(attempt.stop)) is not None:
+                self._record(attempt, Verdict(State.STOPPED, f"stopped ({stop.word}) between two attempts"))
+                return False
+            if not (missing := self.agents.missing()):
+                self._wait_for("")
+                return True
+            if time.monotonic() > deadline:
+                self._record(attempt, Verdict(State.FAILED, f"did not come back: {'; '.join(missing)}"))
+                return False
+            self._wait_for(f"waiting for {'; '.join(missing)}")
+            time.sleep(RETRY_S)
+
+    def _prove(self, attempt: AttemptPaths, limit_s: float) -> None:
+        """End what is left on every node, and come back until each has answered."""
+        deadline = time.monotonic() + limit_s
+        while (left := self.agents.end(attempt)) and time.monotonic() < deadline:
+            self._wait_for(f"not yet proven that nothing is left: {'; '.join(left)}")
+            time.sleep(RETRY_S)
+        self._wait_for("")
+
+    def _wait_for(self, what: str) -> None:
+        if what:
+            say(what)
+            write_text(self.run.waiting, f"{what}\n")
+        else:
+            self.run.waiting.unlink(missing_ok=True)
+
+    def _record(self, attempt: AttemptPaths, verdict: Verdict) -> None:
+        say(f"attempt {attempt.number}: {verdict.state}: {verdict.reason}; restart: {verdict.restart}")
+        write_json(attempt.verdict, replace(verdict, step=newest_step(self.run)))
+
+
+def open_agents(run: RunPaths, plan: LaunchPlan) -> Agents:
+    """The agents of this run's backend."""
+    if plan.backend == "ssh":
+        from fsdpctl.launchers.ssh_agents import SshAgents
+
+        return SshAgents(run, plan)
+    from fsdpctl.launchers.agents import LocalAgents
+
+    return LocalAgents(run, plan)
+
+
+def say(text: str) -> None:
+    print(time.strftime("%H:%M:%S"), text, flush=True)
+
+
+def _is_cancelled(attempt: AttemptPaths) -> bool:
+    note = read_note(attempt.abort)
+    return note is not None and note.word == AbortWord.CANCEL
+
+
+def main(run: RunPaths) -> None:
+    os.umask(0o077)
+    lock = os.open(run.supervisor_lock, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        sys.exit("another supervisor has this run")
     write_json(run.supervisor, processes.identify(os.getpid()))
-    plan = read_plan(run)
-    first_attempt = read_record(run).submissions[-1].first_attempt
-    attempt = run.attempts()[-1]
-    best_step, idle = newest_step(run), 0
-    while True:
-        _run_attempt(plan, run, attempt)
-        reached = newest_step(run)
-        idle = 0 if reached > best_step else idle + 1
-        best_step = max(best_step, reached)
-        history = History(attempt.number - first_attempt, plan.restarts, idle)
-        verdict = decide_next(judge(attempt_end(attempt, len(plan.nodes))), history)
-        print(f"attempt {attempt.number}: {verdict.state}: {verdict.reason}; restart: {verdict.restart}", flush=True)
-        write_json(attempt.verdict, verdict)
-        if not verdict.restart:
-            return
-        time.sleep(PAUSE_S)
-        attempt = claim_attempt(run)
-
-
-def _run_attempt(plan: LaunchPlan, run: RunPaths, attempt: AttemptPaths) -> None:
-    agents = start_agents(plan, run, attempt)
-    while any(agent.poll() is None for agent in agents):
-        time.sleep(POLL_S)
-    processes.sweep(processes.Tag(plan.run_id), spare=[os.getpid()])
+    Supervisor(run).work()
 
 
 if __name__ == "__main__":
-    os.umask(0o077)
-    supervise(RunPaths(Path(sys.argv[1])))
+    main(RunPaths(Path(sys.argv[1])))

@@ -8,11 +8,34 @@ import subprocess
 from fsdpctl.contract.paths import DIR_MODE, AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.launchers.environment import agent_environment
+from fsdpctl.node import processes
+from fsdpctl.runs.evidence import living_agents
 
 
-def start_agents(plan: LaunchPlan, run: RunPaths, attempt: AttemptPaths) -> list[subprocess.Popen[bytes]]:
-    """Start one agent per node, each in a session of its own: they outlive the terminal and whoever started them."""
-    return [_start_agent(plan, run, attempt, node.rank) for node in plan.nodes]
+class LocalAgents:
+    """The agents of one local run. Each is in a session of its own: it outlives the terminal and its starter."""
+
+    def __init__(self, run: RunPaths, plan: LaunchPlan) -> None:
+        self._run, self._plan = run, plan
+        self._children: list[subprocess.Popen[bytes]] = []
+
+    def missing(self) -> list[str]:
+        return []
+
+    def start(self, attempt: AttemptPaths) -> None:
+        self._children = [
+            _start_agent(self._plan, self._run, attempt, node.rank)
+            for node in self._plan.nodes
+            if not attempt.node(node.rank).agent.exists()
+        ]
+
+    def is_over(self, attempt: AttemptPaths) -> bool:
+        running = [child for child in self._children if child.poll() is None]  # and reap the others
+        return not running and not living_agents(attempt)
+
+    def end(self, attempt: AttemptPaths) -> list[str]:
+        left = processes.sweep(processes.Tag(self._run.root.name), spare=[os.getpid()])
+        return [f"still alive after KILL: {', '.join(map(str, left))}"] if left else []
 
 
 def _start_agent(plan: LaunchPlan, run: RunPaths, attempt: AttemptPaths, node_rank: int) -> subprocess.Popen[bytes]:

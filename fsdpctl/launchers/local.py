@@ -5,15 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from fsdpctl.contract import AbortWord, StopWord
+from fsdpctl.contract import AbortWord
 from fsdpctl.contract.notes import leave_note
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import FsdpctlError
+from fsdpctl.launchers import supervised
 from fsdpctl.launchers.base import View
-from fsdpctl.launchers.supervised import find_supervisor, kill_supervisor, start_supervisor
 from fsdpctl.node import processes
-from fsdpctl.runs.evidence import living_agents
 from fsdpctl.runs.store import claim_attempt
 
 CANCEL_WAIT_S = 8.0
@@ -23,42 +22,33 @@ CANCEL_WAIT_S = 8.0
 def start(run: RunPaths, plan: LaunchPlan) -> None:
     """Claim the next attempt and let the supervisor run it."""
     claim_attempt(run)
-    start_supervisor(run)
+    supervised.start_supervisor(run)
 
 
 def observe(runs: Sequence[RunPaths]) -> Mapping[str, View]:
-    """Whether the supervisor or an agent of the newest attempt is alive."""
-    return {run.root.name: View("running" if _is_running(run) else "none") for run in runs}
+    return supervised.observe(runs)
 
 
 def stop(run: RunPaths) -> bool:
-    if not _is_running(run):
-        return False
-    leave_note(run.attempts()[-1].stop, StopWord.USER, "fsdpctl stop")
-    return True
+    return supervised.stop(run)
 
 
 def cancel(run: RunPaths) -> bool:
     tag = processes.Tag(run.root.name)
-    if not _is_running(run) and not processes.find(tag):
+    if not supervised.is_running(run) and not processes.find(tag):
         return False
     _wait_until(lambda: _ask_to_end(run), CANCEL_WAIT_S)
-    kill_supervisor(run)
+    supervised.kill_supervisor(run)
     if left := processes.sweep(tag):
         raise FsdpctlError(f"still alive after KILL: {', '.join(map(str, left))}", hint="ps shows what they are")
     return True
-
-
-def _is_running(run: RunPaths) -> bool:
-    attempts = run.attempts()
-    return find_supervisor(run) is not None or (bool(attempts) and bool(living_agents(attempts[-1])))
 
 
 def _ask_to_end(run: RunPaths) -> bool:
     """Leave the note in the newest attempt, which may be a newer one each time; True once nothing runs."""
     if attempts := run.attempts():
         leave_note(attempts[-1].abort, AbortWord.CANCEL, "fsdpctl cancel")
-    return not _is_running(run)
+    return not supervised.is_running(run)
 
 
 def _wait_until(condition: Callable[[], bool], limit_s: float) -> None:

@@ -1,4 +1,4 @@
-"""Runs without a scheduler have a detached supervisor on the submitting host: start it, find it, end it."""
+"""Runs without a scheduler have a detached supervisor on the submitting host: start it, find it, ask through files."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 
-from fsdpctl.contract import Env
+from fsdpctl.contract import Env, StopWord
 from fsdpctl.contract.codec import CodecError, read_json
+from fsdpctl.contract.notes import leave_note
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.records import ProcessIdentity
 from fsdpctl.errors import FsdpctlError
+from fsdpctl.launchers.base import View
 from fsdpctl.node import processes
+from fsdpctl.runs.evidence import living_agents
 
 START_LIMIT_S = 30.0
 
@@ -52,3 +56,34 @@ def find_supervisor(run: RunPaths) -> ProcessIdentity | None:
 def kill_supervisor(run: RunPaths) -> None:
     if (identity := find_supervisor(run)) is not None:
         os.kill(identity.pid, signal.SIGKILL)
+
+
+def is_running(run: RunPaths) -> bool:
+    """Whether the supervisor or an agent of the newest attempt is alive."""
+    attempts = run.attempts()
+    return find_supervisor(run) is not None or (bool(attempts) and bool(living_agents(attempts[-1])))
+
+
+def observe(runs: Sequence[RunPaths]) -> Mapping[str, View]:
+    """What a run's supervisor does, or that none of its agents is alive."""
+    return {run.root.name: _view(run) for run in runs}
+
+
+def _view(run: RunPaths) -> View:
+    return View("running", read_waiting(run)) if is_running(run) else View("none")
+
+
+def read_waiting(run: RunPaths) -> str:
+    """What the supervisor waits for; empty when it waits for nothing."""
+    try:
+        return run.waiting.read_text(encoding="utf-8").strip() if find_supervisor(run) is not None else ""
+    except FileNotFoundError:
+        return ""
+
+
+def stop(run: RunPaths) -> bool:
+    """Ask the newest attempt to save and leave; False if nothing runs."""
+    if not is_running(run):
+        return False
+    leave_note(run.attempts()[-1].stop, StopWord.USER, "fsdpctl stop")
+    return True

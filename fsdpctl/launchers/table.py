@@ -11,6 +11,7 @@ from fsdpctl.launchers.base import Launcher
 _MODULES: dict[BackendName, str] = {
     "local": "fsdpctl.launchers.local",
     "slurm": "fsdpctl.launchers.slurm",
+    "ssh": "fsdpctl.launchers.ssh",
 }
 
 

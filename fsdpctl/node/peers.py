@@ -47,6 +47,7 @@ class PeerWatch:
         timeout_s: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.attempt = attempt
         self._nodes = {rank: attempt.node(rank) for rank in node_ranks}
         self._timeout_s, self._clock = timeout_s, clock
         self._seen: dict[int, tuple[int, float]] = {}
@@ -62,6 +63,10 @@ class PeerWatch:
             elif self._is_silent(rank, paths):
                 return f"node {rank}: lost, no sign of life for {self._timeout_s:.0f} s"
         return None
+
+    def find_living(self) -> list[int]:
+        """The peers that have neither ended nor fallen silent."""
+        return [r for r, paths in self._nodes.items() if read_end(paths) is None and not self._is_silent(r, paths)]
 
     def _is_silent(self, rank: int, paths: NodePaths) -> bool:
         try:

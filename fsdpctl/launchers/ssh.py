@@ -1,0 +1,74 @@
+"""The SSH launcher: agents on hosts without a scheduler, kept alive by a supervisor on the submitting host.
+
+The supervisor alone talks to the hosts; the commands talk to it through the run directory. So a laptop that sleeps or
+a command that is killed changes nothing, and what has begun is always finished by the same code.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from fsdpctl.contract import AbortWord
+from fsdpctl.contract.notes import leave_note
+from fsdpctl.contract.paths import AttemptPaths, RunPaths
+from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.errors import FsdpctlError, LaunchError
+from fsdpctl.launchers import supervised
+from fsdpctl.launchers.base import View
+from fsdpctl.runs.evidence import read_verdict
+from fsdpctl.runs.store import claim_attempt
+
+START_LIMIT_S = 150.0
+"""Connect, check and start, each with its own limit, one after the other."""
+CANCEL_WAIT_S = 12.0
+"""How long `cancel` waits for the proof from all hosts before it leaves that to the supervisor."""
+
+
+def start(run: RunPaths, plan: LaunchPlan) -> None:
+    """Claim the next attempt, let the supervisor start it, and wait until all agents stand."""
+    attempt = claim_attempt(run)
+    supervised.start_supervisor(run)
+    deadline = time.monotonic() + START_LIMIT_S
+    while not _stand(attempt, plan):
+        if (verdict := read_verdict(attempt)) is not None and not _stand(attempt, plan):
+            raise LaunchError(verdict.reason, hint=f"fsdpctl resume {run.root.name} tries again")
+        if supervised.find_supervisor(run) is None:
+            raise FsdpctlError(f"the supervisor ended; see {run.supervisor_log}")
+        if time.monotonic() > deadline:
+            raise LaunchError(f"not all hosts have started within {START_LIMIT_S:.0f} s; see {run.supervisor_log}")
+        time.sleep(0.05)
+
+
+def _stand(attempt: AttemptPaths, plan: LaunchPlan) -> bool:
+    return all(attempt.node(node.rank).agent.exists() for node in plan.nodes)
+
+
+def observe(runs: Sequence[RunPaths]) -> Mapping[str, View]:
+    return supervised.observe(runs)
+
+
+def stop(run: RunPaths) -> bool:
+    return supervised.stop(run)
+
+
+def cancel(run: RunPaths) -> bool:
+    """Have the run ended on every host; the supervisor goes on for hosts that do not answer now."""
+    if not supervised.is_running(run):
+        return False
+    _ask_to_end(run)
+    if supervised.find_supervisor(run) is None:
+        supervised.start_supervisor(run)
+    deadline = time.monotonic() + CANCEL_WAIT_S
+    while time.monotonic() < deadline:
+        if supervised.find_supervisor(run) is None:
+            return True
+        _ask_to_end(run)
+        time.sleep(0.1)
+    reason = supervised.read_waiting(run) or "the supervisor has not finished"
+    raise LaunchError(f"{run.root.name} is being cancelled, {reason}", hint="the supervisor goes on until all answer")
+
+
+def _ask_to_end(run: RunPaths) -> None:
+    """Leave the note in the newest attempt, which may be a newer one each time."""
+    leave_note(run.attempts()[-1].abort, AbortWord.CANCEL, "fsdpctl cancel")

@@ -1,0 +1,133 @@
+"""Node agents on other hosts: check all, start all or none, end all and prove it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from typing import TypeVar
+
+from fsdpctl.contract.codec import CodecError, decode
+from fsdpctl.contract.paths import AttemptPaths, RunPaths
+from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.errors import LaunchError
+from fsdpctl.launchers.agents import with_setup
+from fsdpctl.launchers.fanout import HostError, Result, fan_out
+from fsdpctl.launchers.ssh_config import Target
+from fsdpctl.launchers.ssh_io import Answer, Link
+from fsdpctl.node.peers import PeerWatch
+from fsdpctl.node.remote import Ended, NodeFacts, Started
+from fsdpctl.specs.load import parse_profile
+from fsdpctl.specs.model import SshBackend
+from fsdpctl.torchrun import code_env
+
+ANSWER_S = 60.0
+"""A cold Python on a cold file system, and nvidia-smi."""
+
+MAX_CLOCK_SKEW_S = 60.0
+
+T = TypeVar("T", NodeFacts, Started, Ended)
+
+
+class SshAgents:
+    """The agents of one run. Connections stay open between questions."""
+
+    def __init__(self, run: RunPaths, plan: LaunchPlan) -> None:
+        backend = parse_profile(run.profile.read_text(encoding="utf-8"), str(run.profile)).backend
+        assert isinstance(backend, SshBackend)
+        self._run, self._plan = run, plan
+        self._links = {
+            node.rank: Link(Target(node.id, node.address or "", node.ssh_port, backend.user, backend.connect_timeout))
+            for node in plan.nodes
+        }
+        self._watch: PeerWatch | None = None
+
+    def missing(self) -> list[str]:
+        """The hosts that cannot be used now, and why; one line each."""
+        return [str(result.error) for result in fan_out(list(self._links.values()), Link.open) if result.error]
+
+    def start(self, attempt: AttemptPaths) -> None:
+        """Check every host, then start the agents. Raises LaunchError when one cannot; those that could end again."""
+        if all(attempt.node(rank).agent.exists() for rank in self._links):
+            return
+        checks = self._ask_all(NodeFacts, "check", attempt)
+        if problems := [*_errors(checks), *self._objections(checks)]:
+            raise LaunchError("\n".join(problems))
+        starts = self._ask_all(Started, "start", attempt)
+        refused = [f"{self._target(r)}: {r.value.problem}" for r in starts if r.value and r.value.problem]
+        if problems := [*_errors(starts), *refused]:
+            self.end(attempt)
+            raise LaunchError("\n".join(problems))
+
+    def is_over(self, attempt: AttemptPaths) -> bool:
+        """Whether every agent has ended or fallen silent."""
+        if self._watch is None or self._watch.attempt != attempt:
+            self._watch = PeerWatch(attempt, list(self._links), self._plan.peer_timeout_s)
+        return not self._watch.find_living()
+
+    def end(self, attempt: AttemptPaths) -> list[str]:
+        """End what is left on every host; what could not be ended or asked, one line each."""
+        results = self._ask_all(Ended, "end", attempt)
+        stubborn = [
+            f"{self._target(result)}: still alive after KILL: {', '.join(map(str, result.value.left))}"
+            for result in results
+            if result.value and result.value.left
+        ]
+        return [*_errors(results), *stubborn]
+
+    def _ask_all(self, kind: type[T], verb: str, attempt: AttemptPaths) -> list[Result[int, T]]:
+        return fan_out(list(self._links), lambda rank: self._ask(kind, verb, attempt, rank))
+
+    def _ask(self, kind: type[T], verb: str, attempt: AttemptPaths, rank: int) -> T:
+        link = self._links[rank]
+        answer = link.run(remote_argv(self._plan, self._run, verb, attempt.number, rank), timeout_s=ANSWER_S)
+        try:
+            return decode(kind, json.loads(answer.stdout.splitlines()[-1]))
+        except (IndexError, ValueError, CodecError):
+            raise HostError(f"{link.target}: {explain(answer, self._plan)}") from None
+
+    def _objections(self, checks: Sequence[Result[int, NodeFacts]]) -> list[str]:
+        facts = {str(self._target(result)): result.value for result in checks if result.value}
+        own = [f"{name}: {fact.problem}" for name, fact in facts.items() if fact.problem]
+        return own or compare(facts, time.time())
+
+    def _target(self, result: Result[int, T]) -> Target:
+        return self._links[result.item].target
+
+
+def _errors(results: Sequence[Result[int, T]]) -> list[str]:
+    return [str(result.error) for result in results if result.error]
+
+
+def remote_argv(plan: LaunchPlan, run: RunPaths, verb: str, attempt: int, node_rank: int) -> list[str]:
+    """The command of one question, after the profile's setup lines."""
+    settings = [f"{name}={value}" for name, value in code_env(run).items()]
+    where = [f"--run-dir={run.root}", f"--attempt={attempt}", f"--node-rank={node_rank}"]
+    return with_setup(plan.setup, ["env", *settings, plan.python, "-m", "fsdpctl.node.remote", verb, *where])
+
+
+def explain(answer: Answer, plan: LaunchPlan) -> str:
+    """Why a host answered something else than JSON."""
+    said = answer.stderr.strip() or answer.stdout.strip()
+    if "No module named" in said and "fsdpctl" in said:
+        return f"{plan.run_dir} is not there: runs_root must be a directory that all hosts and this machine share"
+    if answer.code == 127:
+        return f"the profile's python does not exist there: {plan.python}"
+    return f"exit code {answer.code}: {said.splitlines()[-1] if said else 'it said nothing'}"
+
+
+def compare(facts: dict[str, NodeFacts], now: float) -> list[str]:
+    """The odd ones out: versions that differ from those of the most nodes, and clocks that are far off."""
+    problems = []
+    for what in ("python", "torch"):
+        seen = {name: getattr(fact, what) or "none" for name, fact in facts.items()}
+        values = list(seen.values())
+        usual = max(values, key=lambda value: (values.count(value), -values.index(value)))
+        problems += [
+            f"{name}: {what} {value}, the other nodes have {usual}" for name, value in seen.items() if value != usual
+        ]
+    for name, fact in facts.items():
+        if abs(skew := fact.time - now) > MAX_CLOCK_SKEW_S:
+            direction = "ahead of" if skew > 0 else "behind"
+            problems.append(f"{name}: its clock is {abs(skew):.0f} s {direction} this machine's")
+    return problems

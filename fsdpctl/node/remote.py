@@ -1,0 +1,145 @@
+"""What the submitting side asks of a node over SSH, one process per question, the answer as one line of JSON.
+
+    python -m fsdpctl.node.remote check|start|end --run-dir DIR --attempt N --node-rank R
+
+Every question may be asked again: a connection can break after the deed and before the answer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fsdpctl.contract.codec import CodecError, encode, read_json
+from fsdpctl.contract.paths import DIR_MODE, NodePaths, RunPaths
+from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.contract.records import ProcessIdentity
+from fsdpctl.node import processes
+from fsdpctl.node.check import NodeCheckError, check_node
+from fsdpctl.torchrun import code_env, tag_env
+
+START_LIMIT_S = 30.0
+
+
+@dataclass(frozen=True)
+class NodeFacts:
+    """What must agree between nodes, and what this node says against itself."""
+
+    hostname: str
+    python: str
+    torch: str
+    time: float  # seconds since the epoch, by the node's own clock
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Started:
+    """The agent stands, or has stood; or why not."""
+
+    agent: ProcessIdentity | None
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """Pids of this node's part of the run that even KILL did not end."""
+
+    left: tuple[int, ...]
+
+
+def check(run: RunPaths, attempt: int, node_rank: int) -> NodeFacts:
+    """Look whether ranks could start here."""
+    problem = ""
+    try:
+        check_node(read_json(LaunchPlan, run.plan), _node_dir(run, attempt, node_rank).root)
+    except NodeCheckError as error:
+        problem = str(error)
+    try:
+        torch = importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        torch = ""
+    return NodeFacts(platform.node(), ".".join(platform.python_version_tuple()[:2]), torch, time.time(), problem)
+
+
+def start(run: RunPaths, attempt: int, node_rank: int) -> Started:
+    """Start the agent, detached, and wait until it stands. One that has stood in this attempt never comes back."""
+    node = _node_dir(run, attempt, node_rank)
+    if (earlier := _identity(node)) is not None:
+        return Started(earlier)
+    descriptor = os.open(node.agent_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    agent = subprocess.Popen(
+        [sys.executable, "-m", "fsdpctl.node.agent", *_words(run, attempt, node_rank)],
+        env=agent_environment(os.environ, run, attempt, node_rank),
+        cwd=run.root,
+        stdin=subprocess.DEVNULL,
+        stdout=descriptor,
+        stderr=descriptor,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + START_LIMIT_S
+    while (identity := _identity(node)) is None or identity.pid != agent.pid:
+        if agent.poll() is not None:
+            return Started(None, f"the agent ended with {agent.returncode} at once: {_last_line(node.agent_log)}")
+        if time.monotonic() > deadline:
+            agent.kill()
+            return Started(None, f"the agent did not stand within {START_LIMIT_S:.0f} s")
+        time.sleep(0.01)
+    return Started(identity)
+
+
+def end(run: RunPaths, attempt: int, node_rank: int) -> Ended:
+    """End every process of this node's part of the run, whatever its attempt, and say what would not die."""
+    return Ended(tuple(processes.sweep(processes.Tag(run.root.name, node_rank))))
+
+
+def agent_environment(inherited: Mapping[str, str], run: RunPaths, attempt: int, node_rank: int) -> dict[str, str]:
+    """The login environment of this node with our tag: nothing of the submitting machine is true here."""
+    return {**inherited, **code_env(run), **tag_env(run.root.name, attempt, node_rank)}
+
+
+def _words(run: RunPaths, attempt: int, node_rank: int) -> list[str]:
+    return [f"--run-dir={run.root}", f"--attempt={attempt}", f"--node-rank={node_rank}"]
+
+
+def _node_dir(run: RunPaths, attempt: int, node_rank: int) -> NodePaths:
+    node = run.attempt(attempt).node(node_rank)
+    node.root.mkdir(mode=DIR_MODE, parents=True, exist_ok=True)
+    return node
+
+
+def _identity(node: NodePaths) -> ProcessIdentity | None:
+    try:
+        return read_json(ProcessIdentity, node.agent)
+    except (FileNotFoundError, CodecError):
+        return None
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(errors="replace").strip().splitlines()
+    return lines[-1] if lines else "it said nothing"
+
+
+def main(argv: list[str]) -> Any:
+    parser = argparse.ArgumentParser(prog="fsdpctl.node.remote")
+    parser.add_argument("verb", choices=["check", "start", "end"])
+    parser.add_argument("--run-dir", type=Path, required=True)
+    parser.add_argument("--attempt", type=int, required=True)
+    parser.add_argument("--node-rank", type=int, required=True)
+    words = parser.parse_args(argv)
+    os.umask(0o077)
+    verb = {"check": check, "start": start, "end": end}[words.verb]
+    return verb(RunPaths(words.run_dir), words.attempt, words.node_rank)
+
+
+if __name__ == "__main__":
+    print(json.dumps(encode(main(sys.argv[1:]))), flush=True)

@@ -1,0 +1,43 @@
+"""A job whose every step can be compared bit for bit, and the parts of a run that a test may kill."""
+
+from __future__ import annotations
+
+from tests.launchers.harness import Run, command_line
+
+STEPS = 60
+JOB = f"""
+name: exact
+nodes: 2
+grace: 20s
+restarts: 1
+trainer:
+  steps: {STEPS}
+  log_every: 10
+  model: {{vocab_size: 256, d_model: 64, layers: 2, heads: 2, kv_heads: 1, head_dim: 32, ffn: 128, seq_len: 128,
+          tie_embeddings: true, dropout: 0.1}}
+  batch: {{sequences: 32, micro_batch: 4}}
+  optim: {{lr: 3.0e-3, warmup_steps: 5}}
+  checkpoint: {{every_steps: 7, keep: 2}}
+  eval: {{sequences: 8}}
+"""
+
+
+def rank(run: Run) -> list[int]:
+    return [pid for pid in run.find(1, "fsdpctl.node.rank") if "torch.distributed.run" not in command_line(pid)][:1]
+
+
+def torchrun(run: Run) -> list[int]:
+    return run.find(1, "torch.distributed.run")
+
+
+def agent(run: Run) -> list[int]:
+    """The agent and its guard share a command line; the agent is the older one."""
+    return sorted(run.find(1, "fsdpctl.node.agent"))[:1]
+
+
+def node(run: Run) -> list[int]:
+    return run.pids(1)
+
+
+def head(run: Run) -> list[int]:
+    return run.pids(0)

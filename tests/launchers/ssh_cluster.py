@@ -1,0 +1,60 @@
+"""The CLI on `login` and a profile of the testbed's hosts, so that the launcher suites run on SSH unchanged."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.launchers import harness
+from tests.testbed.ssh_hosts import Host, Lan
+
+PROFILE = """
+name: ssh-test
+backend: {kind: ssh, connect_timeout: 3s}
+peer_timeout: 5s
+procs_per_node: 2
+"""
+
+
+@dataclass
+class Cluster:
+    """Hosts, and where their profile lies."""
+
+    lan: Lan
+    profile: Path
+
+    @property
+    def nodes(self) -> list[Host]:
+        return self.lan.nodes
+
+    def write_profile(self, extra: str = "", spares: int = 0) -> None:
+        def entry(host: Host) -> str:
+            return f"  - {{id: {host.name}, address: {host.address}}}\n"
+
+        hosts = [entry(host) for host in self.nodes]
+        count = len(hosts) - spares
+        lists = f"nodes:\n{''.join(hosts[:count])}" + (f"spares:\n{''.join(hosts[count:])}" if spares else "")
+        self.profile.write_text(f"{PROFILE}python: {sys.executable}\n{extra}{lists}")
+
+    def assert_clean(self) -> None:
+        """No host's own process list shows anything."""
+        left = {host.name: found for host in self.nodes if host.is_up and (found := host.processes())}
+        assert left == {}
+
+
+@pytest.fixture
+def cluster(lan: Lan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    command = tmp_path / "fsdpctl-on-login"
+    *enter, last = lan.login.command(str(harness.COMMAND), cwd="@")
+    words = shlex.join([*enter, last]).replace("--wdns=@", '--wdns="$PWD"')
+    command.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
+    command.chmod(0o755)
+    monkeypatch.setattr(harness, "COMMAND", command)
+    cluster = Cluster(lan, tmp_path / "ssh-test.yaml")
+    cluster.write_profile()
+    yield cluster
