@@ -25,7 +25,8 @@ def test_stopped_and_killed_runs_equal_the_straight_run(tmp_path: Path, straight
     env = {"FSDPCTL_STOP_FILE": str(stop), "FSDPCTL_OUTCOME_FILE": str(outcome)}
     slow: dict[str, Any] = {"procs_per_node": 2, "fault": faults.slow_steps, "fault_args": (0.1,)}
 
-    ranks = start(run, config, env=env, **slow)
+    evaluating = {**config, "eval": {"sequences": 9, "every_steps": 1}}  # the save then follows an evaluation
+    ranks = start(run, evaluating, env=env, **slow)
     ranks.wait_for_step(2)
     stop.write_text("user please\n")
     assert ranks.wait() == [0, 0], ranks.log()
@@ -51,6 +52,7 @@ def test_stopped_and_killed_runs_equal_the_straight_run(tmp_path: Path, straight
 
 
 def test_a_signal_to_one_rank_stops_all_after_the_same_step(tmp_path: Path, config: Config) -> None:
+    config.update(mesh={"strategy": "NO_SHARD"}, eval={"sequences": 9, "every_steps": 1})
     ranks = start(tmp_path, config, procs_per_node=2, fault=faults.slow_steps, fault_args=(0.1,))
     ranks.wait_for_step(1)
     ranks.signal(1, signal.SIGTERM)
@@ -79,3 +81,14 @@ def test_a_changed_model_or_data_is_refused_in_one_line(tmp_path: Path, straight
     last = ranks.log().splitlines()[-1]
     assert last.startswith("train: model.ffn is 96, but the checkpoint was made with 64")
     assert "Traceback" not in ranks.log()
+
+
+def test_a_killed_rank_takes_the_others_with_it(tmp_path: Path, config: Config) -> None:
+    env = {"FSDPCTL_NODE_DIR": str(tmp_path), "FSDPCTL_OUTCOME_FILE": str(tmp_path / "outcome.json")}
+    ranks = start(tmp_path, config, procs_per_node=2, env=env, fault=faults.slow_steps, fault_args=(0.1,))
+    ranks.wait_for_step(1)
+    ranks.signal(1, signal.SIGKILL)
+    assert ranks.wait(timeout=20) == [1, -signal.SIGKILL], ranks.log()
+    outcome = read_json(Outcome, tmp_path / "outcome.json")
+    assert (outcome.status, outcome.step) == ("failed", metrics(tmp_path)[-1]["step"])
+    assert (tmp_path / "error-0.json").exists()
