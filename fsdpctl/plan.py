@@ -66,6 +66,7 @@ def build_plan(profile: ClusterProfile, job: JobSpec, site: Site) -> LaunchPlan:
         grace_s=job.grace,
         restarts=job.restarts,
         slurm=_plan_slurm(profile),
+        debug=job.debug or profile.debug,
     )
 
 

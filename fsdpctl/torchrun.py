@@ -7,6 +7,7 @@ rule can know.
 
 from __future__ import annotations
 
+from fsdpctl import debug
 from fsdpctl.contract import Env
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan, NodeContext
@@ -59,6 +60,7 @@ def node_env(plan: LaunchPlan, context: NodeContext) -> dict[str, str]:
     """What fsdpctl adds to the environment of a node's ranks; secrets of `pass_env` aside."""
     paths = RunPaths.of(plan.run_dir)
     attempt = paths.attempt(context.attempt)
+    node = attempt.node(context.node_rank)
     interface = {}
     if context.interface is not None:
         interface = {
@@ -70,11 +72,13 @@ def node_env(plan: LaunchPlan, context: NodeContext) -> dict[str, str]:
     return {
         **interface,
         **({"OMP_NUM_THREADS": "1"} if plan.device == "cpu" else {}),
+        **debug.always(plan.device, node),
         **plan.env,
         **plan.nodes[context.node_rank].env,
+        **debug.on_demand(plan.debug, plan.device, node),
         **tag_env(plan.run_id, context.attempt, context.node_rank),
         Env.RUN_DIR: str(paths.root),
-        Env.NODE_DIR: str(attempt.node(context.node_rank).root),
+        Env.NODE_DIR: str(node.root),
         Env.CHECKPOINT_DIR: str(paths.checkpoints),
         Env.STOP_FILE: str(attempt.stop),
         Env.OUTCOME_FILE: str(attempt.outcome),

@@ -23,6 +23,7 @@ def submit(
     procs_per_node: Annotated[int | None, typer.Option("--procs-per-node", help="Ranks per node.")] = None,
     set_: Set = None,
     name: Annotated[str | None, typer.Option("--name", help="Name of the run, instead of the job's.")] = None,
+    debug: Annotated[str | None, typer.Option("--debug", help="off, info or trace; see docs/networks.md.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would run, create nothing.")] = False,
     smoke: Annotated[bool, typer.Option("--smoke", help="Same path, tiny model, few steps: a cheap proof.")] = False,
     follow: Follow = False,
@@ -34,7 +35,7 @@ def submit(
     from fsdpctl.verbs.submit import DRY_RUN_ID_SUFFIX, prepare
     from fsdpctl.verbs.submit import submit as submit_run
 
-    spec = load_job(job, [*_options(nodes, procs_per_node, name), *(set_ or [])])
+    spec = load_job(job, [*_options(nodes, procs_per_node, name, debug), *(set_ or [])])
     spec = shrink(spec) if smoke else spec
     request = prepare(load_profile(profile), spec, run_id=spec.name + DRY_RUN_ID_SUFFIX if dry_run else None)
     if dry_run:
@@ -52,9 +53,9 @@ def submit(
         say(f"hint: fsdpctl logs -f {run.root.name} | status {run.root.name} | stop {run.root.name}")
 
 
-def _options(nodes: int | None, procs_per_node: int | None, name: str | None) -> list[str]:
+def _options(nodes: int | None, procs_per_node: int | None, name: str | None, debug: str | None) -> list[str]:
     """Options are overrides with a shorter name: one validator for both."""
-    given = {"--nodes": nodes, "--procs-per-node": procs_per_node, "--name": name}
+    given = {"--nodes": nodes, "--procs-per-node": procs_per_node, "--name": name, "--debug": debug}
     return [f"{option}={value}" for option, value in given.items() if value is not None]
 
 

@@ -46,6 +46,16 @@ class NodePaths:
     def torchrun_log(self) -> Path:
         return self.root / "torchrun.log"
 
+    @property
+    def flight_records(self) -> Path:
+        """The flight recorder's dumps: torch adds the rank to this name."""
+        return self.root / "flight-rank-"
+
+    @property
+    def nccl_log(self) -> Path:
+        """NCCL's own log of each rank: NCCL fills in host and pid."""
+        return self.root / "nccl-%h-%p.log"
+
     def rank_log(self, rank: int) -> Path:
         """Both streams of one global rank, in the order they were written."""
         return self.root / f"rank-{rank}.log"

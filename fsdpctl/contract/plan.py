@@ -11,6 +11,7 @@ from typing import Literal
 
 BackendName = Literal["local", "ssh", "slurm"]
 Device = Literal["cpu", "cuda"]
+Debug = Literal["off", "info", "trace"]
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,7 @@ class LaunchPlan:
     grace_s: int
     restarts: int
     slurm: SlurmPlan | None = None
+    debug: Debug = "off"
 
     def place(self, nodes: Sequence[AllocatedNode]) -> LaunchPlan:
         """The plan on the nodes that a scheduler gave."""

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from fsdpctl.contract import BUNDLED_TRAINER
+from fsdpctl.contract.plan import Debug
 from fsdpctl.contract.trainer import TrainerConfig
 from fsdpctl.specs.types import (
     Count,
@@ -196,6 +197,8 @@ class ClusterProfile(Spec):
     """Interpreter on the nodes; unset: the one that runs fsdpctl (local), `python3` (elsewhere)."""
     venv: Word | None = None
     """Virtual environment on the nodes; its bin/python replaces `python`."""
+    debug: Debug = "off"
+    """off | info | trace: how much NCCL and torch tell into the run directory; a job's `debug` wins."""
     setup: tuple[Text, ...] = ()
     """Shell lines before the agent starts on a node, like `module load cuda/13`."""
     env: EnvMap = {}
@@ -256,6 +259,8 @@ class JobSpec(Spec):
     """From "save and leave" to the end by force."""
     restarts: Annotated[int, Field(ge=0, le=1000)] = 0
     """How often the run may come back by itself after a failure."""
+    debug: Debug | None = None
+    """off | info | trace; unset: what the profile says."""
     trainer: TrainerConfig | None = None
     """Configuration of the bundled trainer."""
 

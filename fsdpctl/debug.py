@@ -1,0 +1,45 @@
+"""The debug level -> environment of the ranks. Pure. `docs/networks.md` says what each level costs.
+
+torch >= 2.11 reads the TORCH_FR_* names first; the older TORCH_NCCL_TRACE_BUFFER_SIZE and
+TORCH_NCCL_DEBUG_INFO_TEMP_FILE are their former spelling.
+"""
+
+from __future__ import annotations
+
+from fsdpctl.contract.paths import NodePaths
+from fsdpctl.contract.plan import Debug, Device
+
+FLIGHT_RECORDS = 2000
+LONG_FLIGHT_RECORDS = 20_000
+
+
+def always(device: Device, node: NodePaths) -> dict[str, str]:
+    """What costs nothing and saves a night, at every level. Profile and job may say otherwise."""
+    crashes = {"PYTHONFAULTHANDLER": "1"}
+    if device == "cpu":
+        return crashes
+    return {
+        **crashes,
+        # torch would dump too, but into the home of the node, where the next run overwrites it.
+        "TORCH_FR_BUFFER_SIZE": str(FLIGHT_RECORDS),
+        "TORCH_FR_DUMP_TEMP_FILE": str(node.flight_records),
+        "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
+        # An asynchronous NCCL error ends the process without waiting for a communicator that may hang in its abort.
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING": "3",
+    }
+
+
+def on_demand(level: Debug, device: Device, node: NodePaths) -> dict[str, str]:
+    """What the level adds. It was asked for, so it wins over profile and job."""
+    if level == "off":
+        return {}
+    detail = {"TORCH_DISTRIBUTED_DEBUG": "DETAIL" if level == "trace" else "INFO"}
+    if level == "trace":
+        detail["TORCH_SHOW_CPP_STACKTRACES"] = "1"
+    if device == "cpu":
+        return detail
+    nccl = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_FILE": str(node.nccl_log)}
+    if level == "trace":
+        nccl["NCCL_DEBUG_SUBSYS"] = "INIT,BOOTSTRAP,ENV,NET,GRAPH,TUNING,COLL"
+        nccl["TORCH_FR_BUFFER_SIZE"] = str(LONG_FLIGHT_RECORDS)
+    return {**detail, **nccl}
