@@ -10,8 +10,9 @@ import pytest
 
 _IS_THERE = {
     "torch": lambda: importlib.util.find_spec("torch") is not None,
-    "slurm": lambda: shutil.which("slurmctld") is not None,
+    "slurm": lambda: shutil.which("slurmctld", path=f"{os.environ['PATH']}:/usr/sbin") is not None,
     "sshd": lambda: os.geteuid() == 0 and all(map(shutil.which, ("sshd", "ip", "nsenter"))),  # own namespaces
+    "mount": lambda: os.geteuid() == 0 and shutil.which("mount") is not None,
 }
 
 

@@ -13,7 +13,7 @@ from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import UsageError
 from fsdpctl.launchers.environment import read_secrets
 from fsdpctl.launchers.table import get_launcher, is_implemented
-from fsdpctl.node.check import visible_gpus
+from fsdpctl.node.smi import visible_gpus
 from fsdpctl.plan import Site, build_plan
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import claim_run_id, create, default_runs_root, locked

@@ -1,0 +1,113 @@
+"""Interfaces and InfiniBand ports of this node, as the kernel shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from fsdpctl.contract.check import Check, Finding, fail, ok, warn
+from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.node import network
+
+SYSFS = Path("/sys/class/infiniband")
+_NO_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
+_FIX_PORT = "look at the cable, `ibstat` and the subnet manager, or leave the adapter out of network.ib_hcas"
+
+
+def check_interface(interface: str) -> Finding:
+    """The interface that the profile names must have an address; `auto` is resolved when the head is known."""
+    found = network.interfaces()
+    known = ", ".join(found) or "none"
+    if interface == "auto":
+        return ok(Check.INTERFACE, f"auto: the one that routes to the head; found: {known}")
+    if interface not in found:
+        reason = f"interface {interface!r} does not exist here or has no IPv4 address; found: {known}"
+        return fail(Check.INTERFACE, reason, "correct network.interface in the profile, or give it an address")
+    return ok(Check.INTERFACE, f"{interface} has {found[interface]}")
+
+
+@dataclass(frozen=True)
+class IbPort:
+    """One port of one adapter."""
+
+    hca: str
+    port: str
+    state: str  # like ACTIVE, DOWN, INIT
+    rate: str  # like 400 Gb/sec (4X NDR)
+    gids: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return f"{self.hca}:{self.port}"
+
+
+def read_ports(sysfs: Path = SYSFS) -> list[IbPort]:
+    """All InfiniBand and RoCE ports of this node."""
+    return [
+        IbPort(
+            hca=port.parent.parent.name,
+            port=port.name,
+            state=_read(port / "state").partition(": ")[2],  # "4: ACTIVE"
+            rate=_read(port / "rate"),
+            gids=tuple(_read(gid) for gid in sorted(port.glob("gids/*"), key=lambda gid: int(gid.name))),
+        )
+        for port in sorted(sysfs.glob("*/ports/*"))
+    ]
+
+
+def has_infiniband(sysfs: Path = SYSFS) -> bool:
+    return any(port.state == "ACTIVE" for port in read_ports(sysfs))
+
+
+def check_infiniband(plan: LaunchPlan, env: Mapping[str, str], sysfs: Path = SYSFS) -> list[Finding]:
+    """The adapters that NCCL will use; nothing to say where a run never leaves a node or has no GPUs."""
+    wanted, gid_index = env.get("NCCL_IB_HCA", ""), env.get("NCCL_IB_GID_INDEX")
+    ports = read_ports(sysfs)
+    if plan.device == "cpu" or len(plan.nodes) == 1 or not (wanted or ports):
+        return []
+    return [judge_ports(select(ports, wanted), wanted, int(gid_index) if gid_index is not None else None)]
+
+
+def select(ports: list[IbPort], wanted: str) -> dict[str, list[IbPort]]:
+    """Each adapter of NCCL_IB_HCA with its ports: names or their beginnings, `=` for exact, `^` for all but these."""
+    is_excluding = wanted.startswith("^")
+    is_exact = wanted.lstrip("^").startswith("=")
+    names = [name for name in wanted.lstrip("^=").split(",") if name]
+
+    def fits(port: IbPort, name: str) -> bool:
+        hca, _, number = name.partition(":")
+        same = port.hca == hca if is_exact else port.hca.startswith(hca)
+        return same and (not number or port.port == number)
+
+    if is_excluding or not names:
+        rest = [port for port in ports if not any(fits(port, name) for name in names)]
+        return {port.name: [port] for port in rest}
+    return {name: [port for port in ports if fits(port, name)] for name in names}
+
+
+def judge_ports(chosen: Mapping[str, list[IbPort]], wanted: str, gid_index: int | None) -> Finding:
+    if missing := [name for name, ports in chosen.items() if not ports]:
+        fix = "correct network.ib_hcas; `ibstat -l` lists the adapters"
+        return fail(Check.INFINIBAND, f"no such adapter here: {', '.join(missing)}", fix)
+    ports = list({port.name: port for found in chosen.values() for port in found}.values())
+    if down := [f"{port.name} is {port.state or 'unreadable'}" for port in ports if port.state != "ACTIVE"]:
+        judge = fail if wanted or len(down) == len(ports) else warn
+        return judge(Check.INFINIBAND, ", ".join(down), _FIX_PORT)
+    if gid_index is not None:
+        without = [port.name for port in ports if port.gids[gid_index : gid_index + 1] in ((), (_NO_GID,))]
+        if without:
+            fix = "correct network.ib_gid_index; `show_gids` lists them, RoCE v2 is the right kind"
+            return fail(Check.INFINIBAND, f"GID {gid_index} is empty on {', '.join(without)}", fix)
+    rates = sorted({port.rate for port in ports})
+    if len(rates) > 1:
+        slow = ", ".join(f"{port.name} {port.rate}" for port in ports)
+        return warn(Check.INFINIBAND, f"ports of different rates: {slow}", _FIX_PORT)
+    return ok(Check.INFINIBAND, f"{len(ports)} active at {rates[0]}" if ports else "no adapter is left to use")
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""

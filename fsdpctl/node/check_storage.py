@@ -1,0 +1,56 @@
+"""The disk under the run directories: tried, not guessed from permission bits."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from pathlib import Path
+
+from fsdpctl.contract.check import Check, Finding, fail, ok, warn
+from fsdpctl.contract.paths import DIR_MODE
+
+MIN_FREE_BYTES = 64 * 2**20
+"""Logs and records of a run; below it nothing can even be explained."""
+
+LOW_FREE_BYTES = 10 * 2**30
+"""Less than one checkpoint of a model of a billion parameters with its optimizer state (16 bytes each)."""
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FIX_SPACE = "free some space or quota there, or set another `runs_root` in the profile"
+
+
+def check_storage(directory: Path) -> list[Finding]:
+    """Write, flush and rename a file for real, then look at what is left."""
+    try:
+        _write(directory)
+    except OSError as error:
+        if error.errno in _FULL:
+            return [fail(Check.DISK, f"{directory.parent} is full: {error.strerror}", _FIX_SPACE)]
+        reason = f"cannot write in the run directory: {error.strerror}: {directory.parent}"
+        return [fail(Check.RUN_ROOT, reason, "give this user the right to write there, or set another `runs_root`")]
+    return [ok(Check.RUN_ROOT, f"written, flushed and renamed in {directory.parent}"), _check_space(directory)]
+
+
+def _write(directory: Path) -> None:
+    directory.mkdir(mode=DIR_MODE, exist_ok=True)
+    probe, renamed = directory / ".probe", directory / ".probe.renamed"
+    try:
+        with open(probe, "wb") as file:
+            file.write(b"x" * 4096)
+            file.flush()
+            os.fsync(file.fileno())
+        probe.rename(renamed)
+    finally:
+        probe.unlink(missing_ok=True)
+        renamed.unlink(missing_ok=True)
+
+
+def _check_space(directory: Path) -> Finding:
+    free = shutil.disk_usage(directory).free
+    said = f"{free / 2**30:.1f} GiB are free in {directory.parent}"
+    if free < MIN_FREE_BYTES:
+        return fail(Check.DISK, f"only {free // 2**20} MiB are free in {directory.parent}", _FIX_SPACE)
+    if free < LOW_FREE_BYTES:
+        return warn(Check.DISK, f"{said}; checkpoints may not fit", _FIX_SPACE)
+    return ok(Check.DISK, said)
