@@ -1,5 +1,6 @@
 # make demo    trains a small model on two local "nodes", really
 # make test    runs every test that this machine can run
+# make testbed-slurm   starts a Slurm cluster of four nodes on this machine, until Ctrl-C
 # make check   lint, types, import rules
 #
 # PYTHON       the interpreter that makes .venv (3.11 or newer)
@@ -11,13 +12,16 @@ TORCH_INDEX ?=
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check format clean
+.PHONY: demo test testbed-slurm check format clean
 
 demo: .venv/.train
 	$(BIN)/fsdpctl submit llm-tiny --nodes 2 --follow
 
 test: .venv/.test
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+testbed-slurm: .venv/.test
+	$(BIN)/python -m tests.testbed.slurm
 
 check: .venv/.check
 	$(BIN)/ruff check .

@@ -1,0 +1,128 @@
+"""Whatever Slurm does to it, the run that comes back is the run that was never disturbed, bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.launchers import exact
+from tests.launchers.harness import Run, kill, wait_for
+from tests.launchers.slurm_bench import SlurmRun, submit_to, write_profile
+from tests.services import require
+from tests.testbed.slurm import SlurmCluster
+
+Curve = list[tuple[int, str, str]]
+# Slow enough that whatever happens to it happens while it trains.
+LONG = ("--set", "trainer.batch.micro_batch=1")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The prepared data, shared by the runs of this module."""
+    return tmp_path_factory.mktemp("data")
+
+
+@pytest.fixture
+def project(tmp_path: Path, home: Path, data: Path) -> Path:
+    require("torch")
+    (home / "fsdpctl").mkdir()
+    (home / "fsdpctl" / "data").symlink_to(data)
+    (tmp_path / "exact.yaml").write_text(exact.JOB)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def reference() -> dict[str, Curve]:
+    """The curve of the undisturbed run, computed once."""
+    return {}
+
+
+@pytest.fixture
+def undisturbed(project: Path, slurm: SlurmCluster, reference: dict[str, Curve]) -> Curve:
+    if not reference:
+        run = launch(slurm, project)
+        assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
+        run.assert_nothing_left()
+        reference["curve"] = run.curve()
+    assert [step for step, _, _ in reference["curve"]] == list(range(1, exact.STEPS + 1))
+    return reference["curve"]
+
+
+def launch(cluster: SlurmCluster, project: Path, *words: str, partition: str = "main") -> SlurmRun:
+    return submit_to(
+        cluster, "./exact.yaml", "--profile", write_profile(project, partition), *LONG, *words, cwd=project
+    )
+
+
+def assert_exact(run: SlurmRun, undisturbed: Curve) -> None:
+    status = run.wait_ended()
+    assert status["state"] == "SUCCEEDED", run.describe()
+    assert run.curve() == undisturbed
+    run.assert_nothing_left()
+    assert run.cluster.job(run.job_id)["JobState"] == "COMPLETED"
+
+
+def test_preempted_twice(slurm: SlurmCluster, project: Path, undisturbed: Curve) -> None:
+    run = launch(slurm, project)
+    for restarts in (1, 2):
+        run.wait_step(8 * restarts)
+        slurm.preempt(seconds=0)
+        slurm.release(run.job_id, restarts)
+    assert_exact(run, undisturbed)
+    assert [reason.split(";")[0] for reason in run.reasons()] == ["preempted, requeued"] * 2 + ["finished at step 60"]
+
+
+def test_preempted_without_a_warning(slurm: SlurmCluster, project: Path, undisturbed: Curve) -> None:
+    run = launch(slurm, project, partition="rude")
+    run.wait_step(9)
+    slurm.preempt(seconds=0)
+    slurm.release(run.job_id, restarts=1)
+    assert_exact(run, undisturbed)
+
+
+def test_requeued_by_hand(slurm: SlurmCluster, project: Path, undisturbed: Curve) -> None:
+    run = launch(slurm, project)
+    run.wait_step(9)
+    slurm.run("scontrol", "requeue", run.job_id)
+    slurm.release(run.job_id, restarts=1)
+    assert_exact(run, undisturbed)
+
+
+@pytest.mark.parametrize("victim", [exact.rank, exact.torchrun, exact.agent])
+def test_a_killed_part_comes_back_in_the_same_allocation(
+    victim: Callable[[Run], list[int]], slurm: SlurmCluster, project: Path, undisturbed: Curve
+) -> None:
+    run = launch(slurm, project)
+    run.wait_step(9)
+    kill(victim(run))
+    assert_exact(run, undisturbed)
+    assert run.status()["attempt"] == 2
+    assert slurm.job(run.job_id)["Restarts"] == "0"
+
+
+def test_a_dead_node_is_left_behind(slurm: SlurmCluster, project: Path, undisturbed: Curve) -> None:
+    run = launch(slurm, project)
+    run.wait_step(9)
+    victim = run.nodes(1)[1]
+    kill(run.pids(1))
+    slurm.kill(victim)
+    slurm.release(run.job_id, restarts=1)
+    wait_for(
+        lambda: len(run.paths.attempts()) >= 2 and run.paths.attempts()[-1].allocation.exists(), 60, run.describe()
+    )
+    assert victim not in run.nodes(run.paths.attempts()[-1].number)
+    assert_exact(run, undisturbed)
+
+
+def test_the_controller_may_be_away(slurm: SlurmCluster, project: Path, undisturbed: Curve) -> None:
+    run = launch(slurm, project)
+    run.wait_step(5)
+    slurm.wait_saved()
+    slurm.kill("slurmctld")
+    run.wait_step(12)
+    status = run.status()
+    assert (status["state"], status["attempt"]) == ("RUNNING", 1), status
+    slurm.start_controller()
+    assert_exact(run, undisturbed)

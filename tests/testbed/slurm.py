@@ -1,0 +1,244 @@
+"""A real Slurm cluster on one machine: a controller and four nodes, with munge, preemption and requeueing.
+
+    python -m tests.testbed.slurm      starts one, says how to reach it, and ends it on Ctrl-C
+
+The nodes share this machine's host name, addresses and process table; only `SLURMD_NODENAME` tells them apart.
+Everything is in the foreground and tied to its starter: the kernel ends it when pytest dies, however it dies.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from tests.services import require
+
+NODES = ("node1", "node2", "node3", "node4")
+T = TypeVar("T")
+_TIED = ["setpriv", "--pdeathsig", "KILL"]
+
+# `main` is preempted with 20 s of grace, `brief` with 1 s, `rude` without. cred_expire is the floor of every requeue,
+# SlurmdTimeout the time until a silent node is DOWN, KillWait that from TERM to KILL: all shorter than the defaults.
+CONFIG = """
+ClusterName=testbed
+SlurmctldHost=localhost
+SlurmctldPort={ports[0]}
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/munge
+AuthInfo=socket={dir}/munge.socket,cred_expire=20
+StateSaveLocation={dir}/state
+SlurmdSpoolDir={dir}/spool-%n
+SlurmctldPidFile={dir}/slurmctld.pid
+SlurmdPidFile={dir}/slurmd-%n.pid
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerType=sched/backfill
+SchedulerParameters=bf_interval=1,sched_interval=1
+SwitchType=switch/none
+MpiDefault=none
+ReturnToService=2
+JobRequeue=1
+KillWait=5
+MessageTimeout=5
+SlurmdTimeout=10
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+{extra}
+NodeName=node[1-4] NodeHostname=localhost NodeAddr=127.0.0.1 Port=[{ports[1]}-{ports[4]}] CPUs=2 RealMemory=2000
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE PriorityTier=1 PreemptMode=REQUEUE GraceTime=20
+PartitionName=brief Nodes=ALL MaxTime=INFINITE PriorityTier=1 PreemptMode=REQUEUE GraceTime=1
+PartitionName=rude Nodes=ALL MaxTime=INFINITE PriorityTier=1 PreemptMode=REQUEUE GraceTime=0
+PartitionName=short Nodes=ALL MaxTime=1 PriorityTier=1
+PartitionName=high Nodes=ALL MaxTime=INFINITE PriorityTier=10 PreemptMode=OFF
+"""
+
+
+class SlurmCluster:
+    """One cluster. `environment` leads every Slurm command to it."""
+
+    def __init__(self, root: Path, extra: str = "") -> None:
+        self.root = root
+        for part in ("state", "log", *(f"spool-{node}" for node in NODES)):
+            (root / part).mkdir(parents=True)
+        self.config = root / "slurm.conf"
+        self.config.write_text(
+            CONFIG.format(dir=root, ports=_free_ports(1 + len(NODES)), user=_user(), extra=extra).lstrip()
+        )
+        self.environment = {"SLURM_CONF": str(self.config)}
+        self._daemons: dict[str, subprocess.Popen[bytes]] = {}
+        self._start_munge()
+        self.start_controller()
+        for node in NODES:
+            self.start_node(node)
+        wait_until(lambda: self.idle_nodes() == set(NODES), f"four idle nodes; see {root}/log")
+
+    def stop(self) -> None:
+        """End every job, then every daemon."""
+        self.repair()
+        for name in [*NODES, "slurmctld", "munged"]:
+            self.kill(name, signal.SIGTERM)
+
+    def repair(self) -> None:
+        """Bring back what a test has killed, and end what it has left."""
+        if "slurmctld" not in self._daemons:
+            self.start_controller()
+        for node in NODES:
+            if node not in self._daemons:
+                self.start_node(node)
+        self.run("scancel", "--me")
+        if self.idle_nodes() != set(NODES):
+            self.run("scontrol", "update", f"NodeName={','.join(NODES)}", "State=RESUME")
+        wait_until(
+            lambda: not self.run("squeue", "--noheader") and self.idle_nodes() == set(NODES), "an idle cluster", 40
+        )
+
+    def start_controller(self) -> None:
+        self._start("slurmctld", "slurmctld", "-D", "-f", str(self.config))
+        wait_until(lambda: "is UP" in self.run("scontrol", "ping"), "the controller to answer")
+
+    def start_node(self, name: str) -> None:
+        self._start(name, "slurmd", "-D", "-N", name, "-f", str(self.config))
+
+    def kill(self, daemon: str, number: int = signal.SIGKILL) -> None:
+        """End `slurmctld` or the slurmd of a node."""
+        process = self._daemons.pop(daemon)
+        process.send_signal(number)
+        process.wait(timeout=20)
+
+    def run(self, *words: str) -> str:
+        """Run one Slurm command; whatever it says on both streams."""
+        done = subprocess.run(
+            words, env={**os.environ, **self.environment}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        return done.stdout.strip()
+
+    def idle_nodes(self) -> set[str]:
+        return set(
+            self.run("sinfo", "--noheader", "--partition=main", "--states=idle", "--Node", "--format=%N").split()
+        )
+
+    def job(self, job_id: str) -> dict[str, str]:
+        """`scontrol show job` as keys and values."""
+        words = self.run("scontrol", "--oneliner", "show", "job", job_id).split()
+        return dict(word.partition("=")[::2] for word in words)
+
+    def wait_saved(self) -> None:
+        """Until the controller has all that it knows now on disk: it forgets the last seconds when it is killed."""
+        now = time.time()
+        state = self.root / "state" / "job_state"
+        wait_until(lambda: state.exists() and state.stat().st_mtime > now, "the controller to save its state", 30)
+
+    def preempt(self, seconds: int = 3) -> None:
+        """Take all nodes for a more important job, and wait until that has run."""
+        self.run(
+            "sbatch",
+            "--wait",
+            "--partition=high",
+            "--nodes=4",
+            "--exclusive",
+            "--output=/dev/null",
+            f"--wrap=sleep {seconds}",
+        )
+
+    def release(self, job_id: str, restarts: int) -> None:
+        """Let a job run that waits out its requeue, once it was requeued for the `restarts`-th time."""
+
+        def is_waiting() -> bool:
+            job = self.job(job_id)
+            return job["JobState"] == "PENDING" and int(job["Restarts"]) == restarts
+
+        wait_until(is_waiting, f"job {job_id} to wait in the queue again: {self.job(job_id)}", 90)
+        self.run("scontrol", "update", f"JobId={job_id}", "StartTime=now")
+
+    def _start_munge(self) -> None:
+        key = self.root / "munge.key"
+        key.write_bytes(os.urandom(1024))
+        key.chmod(0o400)
+        words = ["--socket", self.root / "munge.socket", "--key-file", key, "--pid-file", self.root / "munge.pid"]
+        words += ["--log-file", self.root / "log" / "munged.log", "--seed-file", self.root / "munge.seed"]
+        self._start("munged", "munged", "--foreground", "--force", *map(str, words))
+        wait_until(lambda: (self.root / "munge.socket").exists(), "munge's socket")
+
+    def _start(self, name: str, *words: str) -> None:
+        path = f"{os.environ['PATH']}:/usr/sbin:/sbin"
+        with open(self.root / "log" / f"{name}.log", "ab") as log:
+            self._daemons[name] = subprocess.Popen(
+                [*_TIED, *words],
+                env={**os.environ, "PATH": path},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C is for pytest
+            )
+
+
+def wait_until(condition: Callable[[], T], what: str, limit_s: float = 20) -> T:
+    deadline = time.monotonic() + limit_s
+    while not (found := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {limit_s} s: {what}")
+        time.sleep(0.05)
+    return found
+
+
+def _free_ports(count: int) -> list[int]:
+    """Neighbouring ports that are free now, below the ephemeral range."""
+    for first in range(17_000 + os.getpid() % 1000 * 5, 24_000, count):
+        try:
+            for port in range(first, first + count):
+                with socket.create_server(("", port)):
+                    pass
+        except OSError:
+            continue
+        return list(range(first, first + count))
+    raise AssertionError("no free ports")
+
+
+def _user() -> str:
+    import getpass
+
+    return getpass.getuser()
+
+
+@pytest.fixture(scope="session")
+def slurm_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCluster]:
+    require("slurm")
+    cluster = SlurmCluster(tmp_path_factory.mktemp("slurm"))
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture
+def slurm(slurm_session: SlurmCluster, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SlurmCluster]:
+    """Four idle nodes and an empty queue, reached by every Slurm command of the test."""
+    for name, value in slurm_session.environment.items():
+        monkeypatch.setenv(name, value)
+    slurm_session.repair()
+    yield slurm_session
+    slurm_session.repair()
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="fsdpctl-slurm-") as root:
+        cluster = SlurmCluster(Path(root) / "cluster")
+        print(f"export SLURM_CONF={cluster.config}    # Ctrl-C here ends the cluster", flush=True)
+        try:
+            signal.pause()
+        except KeyboardInterrupt:
+            cluster.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""The testbed is what it claims to be: nodes of their own, preemption with a grace, requeueing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.testbed.slurm import NODES, SlurmCluster, wait_until
+
+
+def test_a_job_runs_on_nodes_of_their_own(slurm: SlurmCluster) -> None:
+    told = slurm.run("srun", "--nodes=4", "bash", "-c", "echo $SLURMD_NODENAME")
+    assert sorted(told.split()) == list(NODES)
+
+
+def test_a_more_important_job_preempts_and_the_loser_comes_back(slurm: SlurmCluster, tmp_path: Path) -> None:
+    script = tmp_path / "job.sh"
+    script.write_text("#!/bin/bash\nsrun bash -c 'trap exit TERM; while :; do sleep 0.1; done'\n")
+    words = ["--parsable", "--nodes=2", "--requeue", f"--output={tmp_path}/log", str(script)]
+    job_id = slurm.run("sbatch", "--partition=rude", *words)
+    wait_until(lambda: slurm.job(job_id)["JobState"] == "RUNNING", "the job to run")
+    slurm.preempt(seconds=0)
+    slurm.release(job_id, restarts=1)
+    wait_until(lambda: slurm.job(job_id)["JobState"] == "RUNNING", "the job to run again", 60)
+    slurm.run("scancel", job_id)
+
+
+def test_a_dead_controller_comes_back_and_remembers(slurm: SlurmCluster) -> None:
+    job_id = slurm.run("sbatch", "--parsable", "--hold", "--wrap=true", "--output=/dev/null")
+    slurm.wait_saved()
+    slurm.kill("slurmctld")
+    assert "Unable to contact slurm controller" in slurm.run("squeue")
+    slurm.start_controller()
+    assert slurm.job(job_id)["Reason"] == "JobHeldUser"
+    slurm.run("scancel", job_id)
