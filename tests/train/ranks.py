@@ -33,7 +33,7 @@ class Ranks:
     run_dir: Path
     processes: list[BaseProcess]
 
-    def wait(self, timeout: float = 60) -> list[int | None]:
+    def wait(self, timeout: float = 120) -> list[int | None]:
         """Exit codes by rank; a rank that does not end in time is killed and fails the test."""
         deadline = time.monotonic() + timeout
         for process in self.processes:
@@ -43,7 +43,7 @@ class Ranks:
         assert not late, f"ranks {late} did not end within {timeout} s: {self.log()}"
         return [process.exitcode for process in self.processes]
 
-    def wait_for_step(self, step: int, timeout: float = 60) -> None:
+    def wait_for_step(self, step: int, timeout: float = 120) -> None:
         deadline = time.monotonic() + timeout
         while not (done := metrics(self.run_dir)) or done[-1]["step"] < step:
             assert time.monotonic() < deadline and self.processes[0].is_alive(), self.log()
