@@ -16,7 +16,7 @@ from fsdpctl.launchers.fanout import HostError, Result, fan_out
 from fsdpctl.launchers.ssh_config import Target
 from fsdpctl.launchers.ssh_io import Answer, Link
 from fsdpctl.node.peers import PeerWatch
-from fsdpctl.node.remote import Ended, NodeFacts, Started
+from fsdpctl.node.remote import Ended, NodeFacts, Seen, Started
 from fsdpctl.specs.load import parse_profile
 from fsdpctl.specs.model import SshBackend
 from fsdpctl.torchrun import code_env
@@ -26,7 +26,7 @@ ANSWER_S = 60.0
 
 MAX_CLOCK_SKEW_S = 60.0
 
-T = TypeVar("T", NodeFacts, Started, Ended)
+T = TypeVar("T", NodeFacts, Started, Seen, Ended)
 
 
 class SshAgents:
@@ -60,10 +60,13 @@ class SshAgents:
             raise LaunchError("\n".join(problems))
 
     def is_over(self, attempt: AttemptPaths) -> bool:
-        """Whether every agent has ended or fallen silent."""
+        """Whether every agent has ended, or is silent and cannot be seen on its host either."""
         if self._watch is None or self._watch.attempt != attempt:
             self._watch = PeerWatch(attempt, list(self._links), self._plan.peer_timeout_s)
-        return not self._watch.find_living()
+        if self._watch.find_living():
+            return False
+        silent = [rank for rank in self._links if not attempt.node(rank).end.exists()]
+        return not any(seen.value and seen.value.alive for seen in self._ask_all(Seen, "look", attempt, silent))
 
     def end(self, attempt: AttemptPaths) -> list[str]:
         """End what is left on every host; what could not be ended or asked, one line each."""
@@ -75,8 +78,11 @@ class SshAgents:
         ]
         return [*_errors(results), *stubborn]
 
-    def _ask_all(self, kind: type[T], verb: str, attempt: AttemptPaths) -> list[Result[int, T]]:
-        return fan_out(list(self._links), lambda rank: self._ask(kind, verb, attempt, rank))
+    def _ask_all(
+        self, kind: type[T], verb: str, attempt: AttemptPaths, ranks: Sequence[int] | None = None
+    ) -> list[Result[int, T]]:
+        chosen = list(self._links) if ranks is None else ranks
+        return fan_out(chosen, lambda rank: self._ask(kind, verb, attempt, rank))
 
     def _ask(self, kind: type[T], verb: str, attempt: AttemptPaths, rank: int) -> T:
         link = self._links[rank]
@@ -103,7 +109,10 @@ def remote_argv(plan: LaunchPlan, run: RunPaths, verb: str, attempt: int, node_r
     """The command of one question, after the profile's setup lines."""
     settings = [f"{name}={value}" for name, value in code_env(run).items()]
     where = [f"--run-dir={run.root}", f"--attempt={attempt}", f"--node-rank={node_rank}"]
-    return with_setup(plan.setup, ["env", *settings, plan.python, "-m", "fsdpctl.node.remote", verb, *where])
+    # Not in the node's Python alone: what it compiles before its first line would be open to all.
+    return with_setup(
+        ("umask 077", *plan.setup), ["env", *settings, plan.python, "-m", "fsdpctl.node.remote", verb, *where]
+    )
 
 
 def explain(answer: Answer, plan: LaunchPlan) -> str:

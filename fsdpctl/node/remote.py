@@ -1,6 +1,6 @@
 """What the submitting side asks of a node over SSH, one process per question, the answer as one line of JSON.
 
-    python -m fsdpctl.node.remote check|start|end --run-dir DIR --attempt N --node-rank R
+    python -m fsdpctl.node.remote check|start|look|end --run-dir DIR --attempt N --node-rank R
 
 Every question may be asked again: a connection can break after the deed and before the answer.
 """
@@ -51,6 +51,13 @@ class Started:
 
 
 @dataclass(frozen=True)
+class Seen:
+    """Whether the agent of this attempt is alive, by pid, start time and boot."""
+
+    alive: bool
+
+
+@dataclass(frozen=True)
 class Ended:
     """Pids of this node's part of the run that even KILL did not end."""
 
@@ -97,6 +104,12 @@ def start(run: RunPaths, attempt: int, node_rank: int) -> Started:
     return Started(identity)
 
 
+def look(run: RunPaths, attempt: int, node_rank: int) -> Seen:
+    """Ask the process table, which no file system's cache and no busy disk can delay."""
+    agent = _identity(run.attempt(attempt).node(node_rank))
+    return Seen(agent is not None and processes.is_alive(agent))
+
+
 def end(run: RunPaths, attempt: int, node_rank: int) -> Ended:
     """End every process of this node's part of the run, whatever its attempt, and say what would not die."""
     return Ended(tuple(processes.sweep(processes.Tag(run.root.name, node_rank))))
@@ -131,13 +144,13 @@ def _last_line(log: Path) -> str:
 
 def main(argv: list[str]) -> Any:
     parser = argparse.ArgumentParser(prog="fsdpctl.node.remote")
-    parser.add_argument("verb", choices=["check", "start", "end"])
+    parser.add_argument("verb", choices=["check", "start", "look", "end"])
     parser.add_argument("--run-dir", type=Path, required=True)
     parser.add_argument("--attempt", type=int, required=True)
     parser.add_argument("--node-rank", type=int, required=True)
     words = parser.parse_args(argv)
     os.umask(0o077)
-    verb = {"check": check, "start": start, "end": end}[words.verb]
+    verb = {"check": check, "start": start, "look": look, "end": end}[words.verb]
     return verb(RunPaths(words.run_dir), words.attempt, words.node_rank)
 
 
