@@ -4,7 +4,8 @@
     python bench/data_prepare.py --mb 1000 --workers 2 --train-bpe 32768
 
 Makes JSON lines of the standard library's sources, over and over with another first line, prepares them in a process of
-their own, and adds up the resident memory of all processes ten times a second: pages that they share count twice.
+their own, and adds up ten times a second what all its processes have used: resident memory, where pages that they share
+count twice, and processor time, which says more than the clock where the machine has other work.
 """
 
 from __future__ import annotations
@@ -18,10 +19,9 @@ import sysconfig
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
-
-PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def main() -> None:
@@ -35,10 +35,10 @@ def main() -> None:
         write_input(source, words.mb * 10**6)
         bpe = ["--train-bpe", str(words.train_bpe)] if words.train_bpe else []
         command = ["data", "prepare", str(source), "--out", f"{folder}/out", "--workers", str(words.workers), *bpe]
-        seconds, peak = measure([sys.executable, "-m", "fsdpctl", *command])
-        rate = words.mb / seconds
+        seconds, cpu, peak = measure([sys.executable, "-m", "fsdpctl", *command])
         print(
-            f"{words.mb} MB in {seconds:.1f} s: {rate:.1f} MB/s, {rate / words.workers:.1f} MB/s a worker;"
+            f"{words.mb} MB in {seconds:.1f} s: {words.mb / seconds:.1f} MB/s;"
+            f" {cpu:.1f} s of processor time: {words.mb / cpu:.1f} MB/s a core;"
             f" at most {peak / 1e6:.0f} MB of memory in all processes"
         )
 
@@ -59,27 +59,34 @@ def documents() -> Iterator[str]:
         yield from texts
 
 
-def measure(command: list[str]) -> tuple[float, int]:
-    """Seconds, and the highest sum of resident memory in bytes."""
-    start, peak = time.monotonic(), 0
+def measure(command: list[str]) -> tuple[float, float, int]:
+    """Seconds by the clock, seconds of processor time, and the highest sum of resident memory in bytes."""
+    start, cpu, peak = time.monotonic(), 0.0, 0
     process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL)
     while process.poll() is None:
-        peak = max(peak, session_memory(process.pid))
+        used = [use for pid in session(process.pid) if (use := usage(pid)) is not None]
+        cpu = max(cpu, sum(seconds for seconds, _ in used))
+        peak = max(peak, sum(memory for _, memory in used))
         time.sleep(0.1)
     if process.returncode:
         sys.exit(process.returncode)
-    return time.monotonic() - start, peak
+    return time.monotonic() - start, cpu, peak
 
 
-def session_memory(session: int) -> int:
-    total = 0
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            if os.getsid(int(name)) == session:
-                total += int(Path("/proc", name, "statm").read_text().split()[1]) * PAGE
-        except (OSError, IndexError):
-            continue  # it has just ended
-    return total
+def session(leader: int) -> Iterator[int]:
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        with suppress(ProcessLookupError):
+            if os.getsid(pid) == leader:
+                yield pid
+
+
+def usage(pid: int) -> tuple[float, int] | None:
+    """Processor seconds, those of children that have ended included, and bytes of resident memory."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:  # it has just ended
+        return None
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK"), int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
 
 
 if __name__ == "__main__":

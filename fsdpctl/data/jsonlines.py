@@ -26,7 +26,7 @@ def read(span: Span, recipe: Recipe) -> Iterator[Document]:
 
 def _text(line: bytes, key: str, lines: LineReader) -> bytes:
     try:
-        record = json.loads(line.decode())
+        record = json.loads(line.decode().rstrip())
     except UnicodeDecodeError as error:
         lines.fail(f"byte {error.start + 1} of the line, 0x{line[error.start]:02x}, is not UTF-8")
     except json.JSONDecodeError as error:

@@ -1,0 +1,62 @@
+"""Finding files, and cutting them into pieces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fsdpctl.data import inputs
+from fsdpctl.data.inputs import cut, find_inputs
+from fsdpctl.data.recipe import InputFile, Recipe, differences
+from fsdpctl.errors import UsageError
+
+
+def test_directories_are_read_whole_and_in_order(tmp_path: Path) -> None:
+    for name in ("b.txt", "a/z.txt", "a/y.txt", ".hidden", ".git/x.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    found = find_inputs([tmp_path / "b.txt", tmp_path])
+    assert [Path(file.path).relative_to(tmp_path).as_posix() for file in found] == ["b.txt", "a/y.txt", "a/z.txt"]
+
+
+def test_what_is_no_input_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"missing: No such file"):
+        find_inputs([tmp_path / "missing"])
+    with pytest.raises(UsageError, match="/dev/null is no regular file"):
+        find_inputs([Path("/dev/null")])
+    (tmp_path / "empty").touch()
+    with pytest.raises(UsageError, match="1 files, all of them empty"):
+        find_inputs([tmp_path])
+
+
+def test_small_files_share_a_piece_and_large_ones_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inputs, "PIECE_BYTES", 100)
+    sizes = {"a.txt": 40, "b.txt": 50, "none.txt": 0, "c.txt": 30, "big.jsonl": 250, "packed.jsonl.gz": 250}
+    recipe = Recipe(inputs=tuple(InputFile(name, size, 0) for name, size in sizes.items()))
+    pieces = [[(span.path, span.start, span.stop) for span in piece.spans] for piece in cut(recipe)]
+    assert pieces == [
+        [("a.txt", 0, None), ("b.txt", 0, None), ("c.txt", 0, None)],
+        [("big.jsonl", 0, 100)],
+        [("big.jsonl", 100, 200)],
+        [("big.jsonl", 200, 300), ("packed.jsonl.gz", 0, None)],
+    ]
+    assert sum(piece.num_bytes for piece in cut(recipe)) == sum(sizes.values())
+
+
+def test_much_input_makes_large_pieces_not_many() -> None:
+    terabyte = Recipe(inputs=(InputFile("a.jsonl", 10**12, 0),))
+    assert len(cut(terabyte)) <= inputs.MAX_PIECES + 1
+
+
+def test_differences_are_said_in_words() -> None:
+    old = Recipe(inputs=(InputFile("a", 1, 1), InputFile("b", 1, 1)))
+    assert differences(old, old) == []
+    assert differences(old, Recipe(text_key="body", inputs=old.inputs)) == ["text_key was 'text', now 'body'"]
+    assert differences(old, Recipe(inputs=(InputFile("a", 1, 2), InputFile("c", 1, 1)))) == [
+        "input b is gone",
+        "input c is new",
+        "input a has changed",
+    ]
+    assert differences(old, Recipe(inputs=old.inputs[::-1])) == ["the inputs are in another order"]
+    assert differences(old, Recipe(inputs=tuple(InputFile(str(n), 1, 1) for n in range(9))))[-1] == "and 8 more"
