@@ -27,7 +27,7 @@ from fsdpctl.contract.plan import LaunchPlan, NodeContext
 from fsdpctl.contract.records import Allocation, NodeEnd
 from fsdpctl.node import processes, signals
 from fsdpctl.node.check import NodeCheckError, check_node
-from fsdpctl.node.ending import describe_end
+from fsdpctl.node.ending import FailureWatch, describe_end
 from fsdpctl.node.guard import Guard
 from fsdpctl.node.meeting import MeetingError, meet
 from fsdpctl.node.peers import Heartbeat, PeerWatch
@@ -97,6 +97,7 @@ class Agent:
     def _follow(self, torchrun: subprocess.Popen[bytes]) -> NodeEnd:
         """Wait for torchrun while obeying the files and watching the peers."""
         watch = PeerWatch(self.attempt, self._watched(), self.plan.peer_timeout_s)
+        failure = FailureWatch(self.paths.torchrun_log, TERM_S)
         grace = GraceTimer(self.plan.grace_s)
         next_look = 0.0
         while (code := torchrun.poll()) is None:
@@ -112,6 +113,8 @@ class Agent:
                 next_look = time.monotonic() + PEERS_EVERY_S
                 if (lost := watch.find_lost()) is not None:
                     leave_note(self.attempt.abort, AbortWord.FAULT, lost)
+                if failure.is_overdue():
+                    self._end_ranks(torchrun)
             time.sleep(POLL_S)
         return describe_end(code, self.attempt, self.paths)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import signal
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from fsdpctl.contract import NodeExit
@@ -29,6 +31,24 @@ def describe_end(code: int, attempt: AttemptPaths, paths: NodePaths) -> NodeEnd:
     if exit_code in (NodeExit.STOPPED, NodeExit.STOPPED_UNSAVED):
         return NodeEnd(exit_code, "stopped")
     return NodeEnd(1, f"rank {rank} ended with {describe_code(exit_code)}", failed_rank=rank)
+
+
+class FailureWatch:
+    """Sees in torchrun's log that a rank has failed.
+
+    torchrun ends only after it has waited for the peers, and before 2.13 that takes 30 s however it is asked: under
+    NCCL they sit in a collective that can never complete.
+    """
+
+    def __init__(self, log: Path, patience_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._log, self._patience_s, self._clock = log, patience_s, clock
+        self._since: float | None = None
+
+    def is_overdue(self) -> bool:
+        """Whether a rank failed so long ago that its peers need not be waited for any more."""
+        if self._since is None and first_failure(_read_tail(self._log)) is not None:
+            self._since = self._clock()
+        return self._since is not None and self._clock() - self._since > self._patience_s
 
 
 def _good_end(attempt: AttemptPaths) -> NodeEnd:

@@ -44,6 +44,14 @@ while True:
     time.sleep(0.05)
 """
 
+DEAF_PEERS = """
+import os, signal, time
+from pathlib import Path
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+Path(os.environ["FSDPCTL_RUN_DIR"], f"up-{os.environ['RANK']}").touch()
+time.sleep(1000)
+"""
+
 FORKS_AWAY = """
 import os, time
 from pathlib import Path
@@ -192,6 +200,16 @@ class LauncherContract:
         shown = fsdpctl("logs", run.run_id, cwd=project).stdout
         assert "rank 2" in shown.splitlines()[0], shown
         assert "ValueError: the data is \\x1b[31mbroken" in shown
+        run.assert_nothing_left()
+
+    def test_peers_that_cannot_go_on_are_not_waited_for(self, project: Path) -> None:
+        """As under NCCL: a rank dies, and its peers on the node neither fail nor hear TERM."""
+        run = self.submit_script(project, DEAF_PEERS)
+        self.wait_up(run)
+        victims = [pid for pid in run.find(1, "script.py") if "distributed.run" not in command_line(pid)]
+        kill(victims[:1])
+        status = run.wait_ended(limit_s=25)
+        assert "signal 9 (SIGKILL)" in status["reason"]
         run.assert_nothing_left()
 
     def test_a_failure_comes_back_only_while_it_may(self, project: Path) -> None:

@@ -8,7 +8,7 @@ from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.notes import leave_note
 from fsdpctl.contract.paths import AttemptPaths
 from fsdpctl.contract.records import NodeEnd, Outcome
-from fsdpctl.node.ending import describe_code, describe_end
+from fsdpctl.node.ending import FailureWatch, describe_code, describe_end
 
 # As torch 2.13 writes it, shortened.
 REPORT = """\
@@ -68,3 +68,16 @@ def test_without_a_report_the_log_is_named(attempt: AttemptPaths) -> None:
     )
     assert describe_code(3) == "exit code 3"
     assert describe_code(-250) == "signal 250"
+
+
+def test_a_failure_in_the_log_is_not_waited_for_long(tmp_path: Path) -> None:
+    now, log = [100.0], tmp_path / "torchrun.log"
+    watch = FailureWatch(log, patience_s=5, clock=lambda: now[0])
+    assert not watch.is_overdue(), "no log yet"
+    log.write_text("rendezvous took 1.2 s\n")
+    now[0] += 1000
+    assert not watch.is_overdue()
+    log.write_text(REPORT)
+    assert not watch.is_overdue()
+    now[0] += 6
+    assert watch.is_overdue()
