@@ -6,7 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from fsdpctl.cli.output import say
+from fsdpctl.cli.output import safe, say
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -46,7 +46,7 @@ class Bar:
         if phase != self._phase:
             for task in self._progress.task_ids:
                 self._progress.remove_task(task)
-            self._progress.add_task(phase, total=total, completed=done)
+            self._progress.add_task(safe(phase), total=total, completed=done)
             self._phase = phase
         self._progress.update(self._progress.task_ids[-1], completed=done)
 
@@ -63,7 +63,7 @@ def _make_progress() -> Progress:
     )
 
     return Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         DownloadColumn(),
         TransferSpeedColumn(),

@@ -1,0 +1,64 @@
+"""`trainer.data.source` at submit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fsdpctl.contract.codec import write_json
+from fsdpctl.contract.dataset import BYTES, FORMAT, Index, Shard
+from fsdpctl.errors import UsageError
+from fsdpctl.specs.load import load_job
+from fsdpctl.specs.model import JobSpec
+from fsdpctl.verbs.data_source import resolve_data
+
+
+def job(source: Path | str) -> JobSpec:
+    return load_job("llm-tiny", [f"trainer.data.source={source}"])
+
+
+def put_index(directory: Path, *, vocab_size: int = 256, train: int = 1000, val: int = 1000) -> None:
+    directory.mkdir()
+    shards = [(Shard(f"{split}-00000", tokens, 1, "", ""),) for split, tokens in (("train", train), ("val", val))]
+    write_json(
+        directory / "index.json", Index(FORMAT, "a test", BYTES, 0, "", "uint16", vocab_size, shards[0], shards[1], 0.0)
+    )
+
+
+def source_of(spec: JobSpec) -> str:
+    assert spec.trainer is not None
+    return spec.trainer.data.source
+
+
+def test_builtin_needs_no_directory(tmp_path: Path) -> None:
+    spec = load_job("llm-tiny")
+    assert resolve_data(spec, tmp_path, is_here=True) is spec
+
+
+def test_a_relative_path_means_the_submitting_directory(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_index(tmp_path / "data")
+    assert source_of(resolve_data(job("data"), tmp_path, is_here=True)) == str(tmp_path / "data")
+    assert source_of(resolve_data(job(tmp_path / "data"), Path("/"), is_here=True)) == str(tmp_path / "data")
+    put_index(home / "data")
+    assert source_of(resolve_data(job("~/data"), tmp_path, is_here=True)) == str(home / "data")
+
+
+def test_what_is_no_data_is_refused_where_it_can_be_seen(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"missing holds no prepared data: it has no index\.json"):
+        resolve_data(job("missing"), tmp_path, is_here=True)
+    assert source_of(resolve_data(job("/lustre/missing"), tmp_path, is_here=False)) == "/lustre/missing"
+    with pytest.raises(UsageError, match="holds no prepared data"):
+        resolve_data(job(tmp_path), tmp_path, is_here=False)
+
+
+def test_data_that_the_model_cannot_take_is_refused(tmp_path: Path) -> None:
+    put_index(tmp_path / "wide", vocab_size=300)
+    with pytest.raises(UsageError, match=r"vocab_size is 256, but .*wide has 300 token ids") as caught:
+        resolve_data(job("wide"), tmp_path, is_here=True)
+    assert caught.value.hint == "--set trainer.model.vocab_size=384"
+    put_index(tmp_path / "short", val=256)
+    with pytest.raises(UsageError, match=r"validation split has 256 tokens, but one sequence takes .* = 257"):
+        resolve_data(job("short"), tmp_path, is_here=True)
