@@ -87,8 +87,6 @@ def node_env(plan: LaunchPlan, context: NodeContext) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         # Of its own accord torchrun ends its workers on TERM; a scheduler sends that while they should save.
         "PET_SIGNALS_TO_HANDLE": "SIGINT",
-        # torchrun waits this long for the peers of a dead rank, which cannot go on; older versions wait 30 s.
-        "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "5",
     }
 
 

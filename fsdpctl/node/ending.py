@@ -16,6 +16,8 @@ from fsdpctl.contract.records import NodeEnd, Outcome
 
 # torch/distributed/elastic/multiprocessing/api.py: "failed (exitcode: -9) local_rank: 0 (pid: 7) of binary: ..."
 _REPORT = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")
+# It logs this before it waits: "Sending process 7 closing signal SIGTERM".
+_WAITS_FOR_PEERS = "closing signal"
 # Its summary names global ranks: "  rank      : 2 (local_rank: 0)".
 _GLOBAL_RANK = re.compile(r"rank\s+: (\d+) \(local_rank: (\d+)\)")
 
@@ -34,10 +36,10 @@ def describe_end(code: int, attempt: AttemptPaths, paths: NodePaths) -> NodeEnd:
 
 
 class FailureWatch:
-    """Sees in torchrun's log that a rank has failed.
+    """Sees in torchrun's log that it is waiting for the peers of a rank that failed.
 
-    torchrun ends only after it has waited for the peers, and before 2.13 that takes 30 s however it is asked: under
-    NCCL they sit in a collective that can never complete.
+    It waits 30 s, whatever its shutdown time-out says, and names the failure only then. Under NCCL the peers sit in a
+    collective that can never complete.
     """
 
     def __init__(self, log: Path, patience_s: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -45,8 +47,8 @@ class FailureWatch:
         self._since: float | None = None
 
     def is_overdue(self) -> bool:
-        """Whether a rank failed so long ago that its peers need not be waited for any more."""
-        if self._since is None and first_failure(_read_tail(self._log)) is not None:
+        """Whether it has waited long enough."""
+        if self._since is None and _WAITS_FOR_PEERS in _read_tail(self._log):
             self._since = self._clock()
         return self._since is not None and self._clock() - self._since > self._patience_s
 

@@ -108,7 +108,7 @@ class LauncherContract:
         return submit("./job.yaml", "--profile", self.profile, *words, cwd=project)
 
     def wait_up(self, run: Run, ranks: int = 4) -> None:
-        wait_for(lambda: len(list(run.paths.root.glob("up-*"))) == ranks, 60, f"all ranks up; {run.describe()}")
+        wait_for(lambda: len(list(run.paths.root.glob("up-*"))) == ranks, 60, lambda: f"all ranks up; {run.describe()}")
 
     def seen(self, run: Run) -> list[dict[str, object]]:
         return [json.loads((run.paths.root / f"seen-{rank}.json").read_text()) for rank in range(4)]
@@ -159,7 +159,7 @@ class LauncherContract:
         (project / "script.py").write_text("raise SystemExit(9)")
         fsdpctl("stop", run.run_id, cwd=project)
         fsdpctl("resume", run.run_id, cwd=project)
-        wait_for(lambda: run.find(1, "script.py"), 60, f"the second attempt; {run.describe()}")
+        wait_for(lambda: run.find(1, "script.py"), 60, lambda: f"the second attempt; {run.describe()}")
         fsdpctl("stop", run.run_id, cwd=project)
         assert run.status()["state"] == "STOPPED", run.describe()
 

@@ -31,14 +31,14 @@ def fsdpctl(*words: str, cwd: Path, expect: int | None = 0, timeout: float = 120
     return done
 
 
-def wait_for(condition: Callable[[], Any], limit_s: float, what: str) -> Any:
-    """Wait until `condition` gives something true and return it."""
+def wait_for(condition: Callable[[], Any], limit_s: float, what: str | Callable[[], str]) -> Any:
+    """Wait until `condition` gives something true and return it; `what` may be a description to make at the end."""
     deadline = time.monotonic() + limit_s
     while time.monotonic() < deadline:
         if found := condition():
             return found
         time.sleep(0.02)
-    raise AssertionError(f"not within {limit_s} s: {what}")
+    raise AssertionError(f"not within {limit_s} s: {what() if callable(what) else what}")
 
 
 @dataclass
@@ -62,10 +62,10 @@ class Run:
             status = self.status()
             return None if status["state"] in ALIVE else status
 
-        return dict(wait_for(ended, limit_s, f"{self.run_id} to end; {self.describe()}"))
+        return dict(wait_for(ended, limit_s, lambda: f"{self.run_id} to end; {self.describe()}"))
 
     def wait_step(self, step: int, limit_s: float = 60) -> None:
-        wait_for(lambda: len(self.metrics()) >= step, limit_s, f"step {step}; {self.describe()}")
+        wait_for(lambda: len(self.metrics()) >= step, limit_s, lambda: f"step {step}; {self.describe()}")
 
     def metrics(self) -> list[dict[str, Any]]:
         if not self.paths.metrics.exists():
@@ -79,12 +79,12 @@ class Run:
     def pids(self, node_rank: int | None = None) -> list[int]:
         return processes.find(processes.Tag(self.run_id, node_rank))
 
-    def find(self, node_rank: int, words: str) -> list[int]:
+    def find(self, node_rank: int | None, words: str) -> list[int]:
         """Processes of a node whose command line holds `words`."""
         return [pid for pid in self.pids(node_rank) if words in command_line(pid)]
 
     def assert_nothing_left(self, limit_s: float = 10) -> None:
-        wait_for(lambda: not self.pids(), limit_s, f"no process left, but {self.describe()}")
+        wait_for(lambda: not self.pids(), limit_s, lambda: f"no process left, but {self.describe()}")
 
     def describe(self) -> str:
         living = "\n".join(f"  {pid} {command_line(pid)}" for pid in self.pids())
