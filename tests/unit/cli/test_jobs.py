@@ -69,7 +69,7 @@ def test_check_goes_through_all_files() -> None:
 
 
 def test_check_accepts_all_that_is_shipped() -> None:
-    assert jobs("check", "llm-tiny", "llm90m", "llm300m").returncode == 0
+    assert jobs("check", "llm-tiny", "llm-tiny-gpu", "llm90m", "llm300m", "llm7b").returncode == 0
 
 
 def test_check_wants_a_name() -> None:
