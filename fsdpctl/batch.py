@@ -54,10 +54,11 @@ class Batch:
             write_json(attempt.allocation, Allocation(self.job_id, self.own_restarts, self.nodes))
             self._run_attempt(attempt)
             step = self._judge(attempt)
-            if step.next is Next.REQUEUE:
-                step = self._requeue(step)
-            print(f"attempt {attempt.number}: {step.verdict.state}: {step.verdict.reason}; {step.next}", flush=True)
-            write_json(attempt.verdict, step.verdict)
+            self._record(attempt, step)
+            if step.next is Next.REQUEUE and (refusal := self._requeue(step.exclude)):
+                reason = f"Slurm refused to requeue ({refusal}), `fsdpctl resume` continues it; {step.verdict.reason}"
+                step = Step(Next.LEAVE, replace(step.verdict, reason=reason, restart=False))
+                self._record(attempt, step)
             if step.next is not Next.AGAIN:
                 return 0 if step.verdict.restart or step.verdict.state in (State.SUCCEEDED, State.STOPPED) else 1
             time.sleep(PAUSE_S)
@@ -118,13 +119,19 @@ class Batch:
                 print(f"Slurm does not answer: {error}", flush=True)
                 time.sleep(PAUSE_S)
 
-    def _requeue(self, step: Step) -> Step:
+    def _record(self, attempt: AttemptPaths, step: Step) -> None:
+        print(f"attempt {attempt.number}: {step.verdict.state}: {step.verdict.reason}; {step.next}", flush=True)
+        write_json(attempt.verdict, step.verdict)
+
+    def _requeue(self, exclude: tuple[str, ...]) -> str:
+        """Ask for it; from then on Slurm ends this very script. Returns why it refused, "" when it did not."""
+        excluded = [*filter(None, [self._ask_job().excluded]), *exclude] if exclude else []
         try:
-            slurm.requeue(self.job_id, ",".join([*filter(None, [self._ask_job().excluded]), *step.exclude]))
+            slurm.requeue(self.job_id, ",".join(excluded))
         except slurm.SlurmError as error:
-            reason = f"Slurm refused to requeue ({error}), `fsdpctl resume` continues it; {step.verdict.reason}"
-            return Step(Next.LEAVE, replace(step.verdict, reason=reason, restart=False))
-        return step
+            if self._ask_job().restarts == self.own_restarts:
+                return str(error)
+        return ""
 
 
 def is_cancelled(job: Job, own_restarts: int) -> bool:

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 
 from fsdpctl.contract.plan import AllocatedNode
+from fsdpctl.node import signals
 from fsdpctl.node.slurm_text import Job, parse_job, parse_nodes
 
 TIMEOUT_S = 30.0
@@ -19,7 +20,14 @@ def ask(argv: Sequence[str], env: Mapping[str, str] | None = None) -> str:
     """Run one Slurm command and return what it prints. Raises SlurmError."""
     try:
         done = subprocess.run(
-            argv, capture_output=True, text=True, errors="replace", timeout=TIMEOUT_S, stdin=subprocess.DEVNULL, env=env
+            argv,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=TIMEOUT_S,
+            stdin=subprocess.DEVNULL,
+            env=env,
+            preexec_fn=signals.ignore,  # a requeue ends everything in the job, `scontrol requeue` itself included
         )
     except FileNotFoundError:
         raise SlurmError(f"{argv[0]} is not on the PATH of this machine") from None
