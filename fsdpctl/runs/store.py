@@ -84,14 +84,15 @@ def claim_attempt(run: RunPaths) -> AttemptPaths:
 
 def list_runs() -> list[Listed]:
     """All registered runs, the newest first; broken ones at the end."""
-    try:
-        names = os.listdir(home() / "registry")
-    except FileNotFoundError:
-        return []
-    found = [run for name in names if not name.startswith(".") and (run := _read(name)) is not None]
+    found = [run for name in _registered() if (run := _read(name)) is not None]
     return sorted(
         found, key=lambda run: (run.record is not None, run.record.created if run.record else 0), reverse=True
     )
+
+
+def run_ids() -> list[str]:
+    """The ids of the runs that are there; no record is read, so it stays quick with thousands."""
+    return [name for name in _registered() if (root := _target(name)) is not None and root.is_dir()]
 
 
 def read_record(paths: RunPaths) -> RunRecord:
@@ -127,9 +128,7 @@ def locked(paths: RunPaths) -> Iterator[None]:
 
 
 def _read(name: str) -> Listed | None:
-    try:
-        root = Path(_pointer(name).read_text().strip())
-    except OSError:
+    if (root := _target(name)) is None:
         return None
     paths = RunPaths(root)
     try:
@@ -139,6 +138,21 @@ def _read(name: str) -> Listed | None:
         return None if root.parent.is_dir() else Listed(name, paths, None, f"{root.parent} is not there")
     except (CodecError, OSError) as error:
         return Listed(name, paths, None, str(error))
+
+
+def _registered() -> list[str]:
+    try:
+        return [name for name in os.listdir(home() / "registry") if not name.startswith(".")]
+    except FileNotFoundError:
+        return []
+
+
+def _target(name: str) -> Path | None:
+    """Where a pointer points to, be it garbage; None when it has just been removed."""
+    try:
+        return Path(_pointer(name).read_text(encoding="utf-8", errors="surrogateescape").strip())
+    except OSError:
+        return None
 
 
 def _pointer(run_id: str) -> Path:

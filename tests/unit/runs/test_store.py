@@ -12,7 +12,7 @@ from fsdpctl.contract.paths import RunPaths
 from fsdpctl.errors import BusyError, FsdpctlError, UsageError
 from fsdpctl.runs.find import find_run
 from fsdpctl.runs.record import RunRecord
-from fsdpctl.runs.store import claim_run_id, create, default_runs_root, list_runs, locked
+from fsdpctl.runs.store import claim_run_id, create, default_runs_root, home, list_runs, locked, run_ids
 
 
 def make(run_id: str, job: str = "llm", created: float = 1.0, root: Path | None = None) -> RunPaths:
@@ -74,6 +74,15 @@ def test_an_unmounted_root_is_worth_a_word(tmp_path: Path) -> None:
         ("llm-bbbb", None),
         ("llm-aaaa", f"{tmp_path / 'mount'} is not there"),
     ]
+
+
+@pytest.mark.parametrize("garbage", [b"\xff\n", b"\0\n", b"", b"/dev/null\n"])
+def test_a_pointer_of_garbage_hides_no_run(garbage: bytes) -> None:
+    run = make("llm-aaaa")
+    (home() / "registry" / "llm-bbbb").write_bytes(garbage)
+    assert [found.run_id for found in list_runs() if found.broken is None] == ["llm-aaaa"]
+    assert "llm-aaaa" in run_ids()
+    assert find_run(None) == run
 
 
 def test_a_newer_record_is_not_touched() -> None:
