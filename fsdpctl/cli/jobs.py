@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from fsdpctl.cli.complete import complete_job
 from fsdpctl.cli.spec_files import check_all, plural, print_list, print_spec
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="List, show and check jobs.")
@@ -21,7 +22,7 @@ def ls(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(help="Name or file of a job.")],
+    name: Annotated[str, typer.Argument(help="Name or file of a job.", autocompletion=complete_job)],
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Print a job with all defaults filled in."""
@@ -31,7 +32,9 @@ def show(
 
 
 @app.command()
-def check(names: Annotated[list[str], typer.Argument(help="Names or files of jobs.")]) -> None:
+def check(
+    names: Annotated[list[str], typer.Argument(help="Names or files of jobs.", autocompletion=complete_job)],
+) -> None:
     """Check jobs and list every problem; exit 2 where there is one."""
     check_all(names, _summarize)
 

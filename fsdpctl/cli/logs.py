@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fsdpctl.cli.options import Run
 from fsdpctl.cli.output import emit, say
 from fsdpctl.errors import FsdpctlError, UsageError
 
@@ -25,9 +26,7 @@ _BATCH = 4096
 
 
 def logs(
-    run: Annotated[
-        str | None, typer.Argument(help="Run id, its start, or a job name; default: the newest run.")
-    ] = None,
+    run: Run = None,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the run ends.")] = False,
     rank: Annotated[list[int] | None, typer.Option(min=0, help="Only this global rank; may be repeated.")] = None,
     node: Annotated[list[int] | None, typer.Option(min=0, help="Only this node; may be repeated.")] = None,

@@ -6,9 +6,20 @@ from typing import Annotated
 
 import typer
 
-Run = Annotated[str | None, typer.Argument(help="Run id, its start, or a job's name; default: the newest run.")]
+from fsdpctl.cli.complete import complete_key, complete_run
+
+Run = Annotated[
+    str | None,
+    typer.Argument(help="Run id, its start, or a job's name; default: the newest run.", autocompletion=complete_run),
+]
 Json = Annotated[bool, typer.Option("--json", help="JSON to stdout.")]
 Set = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the job, like trainer.steps=50.")
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change a key of the job, like trainer.steps=50.",
+        autocompletion=complete_key,
+    ),
 ]
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Show progress until the run ends; Ctrl-C detaches.")]

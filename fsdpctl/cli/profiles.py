@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from fsdpctl.cli.complete import complete_profile
 from fsdpctl.cli.spec_files import check_all, plural, print_list, print_spec
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="List, show and check cluster profiles.")
@@ -21,7 +22,7 @@ def ls(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(help="Name or file of a profile.")],
+    name: Annotated[str, typer.Argument(help="Name or file of a profile.", autocompletion=complete_profile)],
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Print a profile with all defaults filled in."""
@@ -31,7 +32,9 @@ def show(
 
 
 @app.command()
-def check(names: Annotated[list[str], typer.Argument(help="Names or files of profiles.")]) -> None:
+def check(
+    names: Annotated[list[str], typer.Argument(help="Names or files of profiles.", autocompletion=complete_profile)],
+) -> None:
     """Check profiles and list every problem; exit 2 where there is one."""
     check_all(names, _summarize)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fsdpctl.cli.complete import complete_job, complete_profile
 from fsdpctl.cli.options import Follow, Json, Set
 from fsdpctl.cli.output import emit, emit_json, say
 
@@ -17,8 +18,11 @@ SLOW_ON_CPU_PARAMETERS = 20_000_000
 
 
 def submit(
-    job: Annotated[str, typer.Argument(help="A job's name or a path to its YAML file.")],
-    profile: Annotated[str, typer.Option("--profile", "-p", help="A cluster profile's name or path.")] = "local",
+    job: Annotated[str, typer.Argument(help="A job's name or a path to its YAML file.", autocompletion=complete_job)],
+    profile: Annotated[
+        str,
+        typer.Option("--profile", "-p", help="A cluster profile's name or path.", autocompletion=complete_profile),
+    ] = "local",
     nodes: Annotated[int | None, typer.Option("--nodes", "-n", help="Number of nodes.")] = None,
     procs_per_node: Annotated[int | None, typer.Option("--procs-per-node", help="Ranks per node.")] = None,
     set_: Set = None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 import typing
@@ -12,6 +11,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from fsdpctl.specs.keys import classes_in, hints_of
 from fsdpctl.specs.problems import MAX_SHOWN, KeyPath, Problem, SpecError, did_you_mean, show
 from fsdpctl.specs.yaml_tree import Document
 
@@ -91,27 +91,13 @@ def _keys_at(model: Any, loc: tuple[str | int, ...]) -> list[str]:
     hints: list[Any] = [model]
     for part in loc:
         hints = [hint for outer in hints for hint in _step(outer, part)]
-    return [key for hint in hints for cls in _classes(hint) for key in _fields(cls)]
+    return [key for hint in hints for cls in classes_in(hint) for key in hints_of(cls)]
 
 
 def _step(hint: Any, part: str | int) -> Iterator[Any]:
-    for cls in _classes(hint):
-        fields = _fields(cls)
+    for cls in classes_in(hint):
+        fields = hints_of(cls)
         if part in fields:
             yield fields[str(part)]
         elif isinstance(part, int) or part in typing.get_args(fields.get("kind")):
             yield cls  # an item of a list, or the tag that chose this member of a union
-
-
-def _classes(hint: Any) -> Iterator[type]:
-    """The models and dataclasses in a hint, whatever list, optional or annotation is around them."""
-    if isinstance(hint, type) and (issubclass(hint, BaseModel) or dataclasses.is_dataclass(hint)):
-        yield hint
-    for inner in typing.get_args(hint):
-        yield from _classes(inner)
-
-
-def _fields(cls: type) -> dict[str, Any]:
-    if issubclass(cls, BaseModel):
-        return {name: info.annotation for name, info in cls.model_fields.items()}
-    return typing.get_type_hints(cls)

@@ -1,0 +1,50 @@
+"""What the shell offers at TAB: runs, jobs, profiles and keys of `--set`.
+
+`fsdpctl --install-completion` sets it up for the shell at hand; Typer speaks with bash, zsh and fish.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+
+def _offer(words: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """Whatever goes wrong, nothing is offered: an unreadable folder must not write into somebody's prompt."""
+
+    def complete(incomplete: str) -> list[str]:
+        try:
+            return [word for word in words() if word.startswith(incomplete)]
+        except Exception:
+            return []
+
+    return complete
+
+
+@_offer
+def complete_run() -> Iterable[str]:
+    from fsdpctl.runs.store import run_ids
+
+    return run_ids()
+
+
+@_offer
+def complete_job() -> Iterable[str]:
+    from fsdpctl.specs.search import job_dirs, list_files
+
+    return list_files(job_dirs())
+
+
+@_offer
+def complete_profile() -> Iterable[str]:
+    from fsdpctl.specs.search import list_files, profile_dirs
+
+    return list_files(profile_dirs())
+
+
+@_offer
+def complete_key() -> Iterable[str]:
+    """`trainer.steps=`, and `env.` where the user names the rest."""
+    from fsdpctl.specs.keys import walk
+    from fsdpctl.specs.model import JobSpec
+
+    return [f"{key.dotted}{'.' if key.is_mapping else '='}" for key in walk(JobSpec) if not key.has_keys]

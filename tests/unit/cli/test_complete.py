@@ -1,0 +1,111 @@
+"""Completion, asked for the way bash, zsh and fish ask."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.runs.record import RunRecord
+from fsdpctl.runs.store import create, default_runs_root
+from tests.launchers.harness import COMMAND
+
+BASH = r"""
+eval "$(_FSDPCTL_COMPLETE=source_bash fsdpctl)"
+COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+_fsdpctl_completion fsdpctl
+printf '%s\n' "${COMPREPLY[@]}"
+"""
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{COMMAND.parent}:{os.environ['PATH']}")
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "mine.yaml").write_text("not even: [yaml")
+    return tmp_path
+
+
+def add_run(run_id: str) -> RunPaths:
+    record = RunRecord.new(run_id, run_id.split("-")[0], "local", "local", 1.0, 2)
+    return create(default_runs_root(), record, lambda run: None)
+
+
+def ask_bash(*words: str) -> list[str]:
+    done = subprocess.run(["bash", "--norc", "-c", BASH, "bash", "fsdpctl", *words], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.split()
+
+
+def ask(shell: str, line: str, **env: str) -> subprocess.CompletedProcess[str]:
+    variables = {"_FSDPCTL_COMPLETE": f"complete_{shell}", "_TYPER_COMPLETE_ARGS": line, **env}
+    return subprocess.run([COMMAND], env={**os.environ, **variables}, capture_output=True, text=True)
+
+
+def test_jobs_and_profiles() -> None:
+    assert ask_bash("submit", "mi") == ["mine"]
+    assert {"llm-tiny", "llm300m"} <= set(ask_bash("submit", "llm"))
+    assert ask_bash("submit", "mine", "--profile", "s") == ["slurm-h100", "ssh-h100"]
+    assert ask_bash("jobs", "show", "mi") == ask_bash("jobs", "check", "llm-tiny", "mi") == ["mine"]
+    assert ask_bash("profiles", "check", "lo") == ["local"]
+    assert ask_bash("submit", "./jobs/mi") == [], "then bash completes files by itself"
+
+
+@pytest.mark.parametrize("command", ["status", "logs", "stop", "resume", "cancel"])
+def test_runs(command: str) -> None:
+    for run_id in ("fast-aaaa", "fast-bbbb", "slow-cccc"):
+        add_run(run_id)
+    assert sorted(ask_bash(command, "fa")) == ["fast-aaaa", "fast-bbbb"]
+
+
+def test_a_run_whose_directory_is_gone_is_not_offered() -> None:
+    add_run("fast-aaaa").root.rename("elsewhere")
+    assert ask_bash("status", "") == []
+
+
+def test_keys_of_set() -> None:
+    assert ask_bash("submit", "x", "--set", "trainer.optim.l") == ["trainer.optim.lr="]
+    assert ask_bash("resume", "--set", "env") == ["env."]
+    assert ask_bash("submit", "x", "--set", "nodes=2", "--set", "trainer.s") == ["trainer.steps=", "trainer.seed="]
+    assert ask_bash("submit", "x", "--set", "trainer.mesh") == [
+        f"trainer.mesh.{key}=" for key in ("strategy", "replicate", "shard")
+    ], "no key that only holds others"
+
+
+def test_zsh_and_fish() -> None:
+    assert ask("zsh", "fsdpctl submit mi").stdout == "_arguments '*: :((\"mine\"))'\n"
+    assert ask("fish", "fsdpctl submit mi", _TYPER_COMPLETE_FISH_ACTION="get-args").stdout == "mine\n"
+    assert ask("fish", "fsdpctl submit mi", _TYPER_COMPLETE_FISH_ACTION="is-args").returncode == 0
+    assert ask("fish", "fsdpctl submit ./jo", _TYPER_COMPLETE_FISH_ACTION="is-args").returncode == 1
+
+
+def test_garbage_hides_no_run(home: Path) -> None:
+    add_run("fast-aaaa")
+    for name, garbage in (("odd-bbbb", b"\xff\n"), ("odd-cccc", b"\0"), ("odd-dddd", b"")):
+        (home / "fsdpctl" / "registry" / name).write_bytes(garbage)
+    assert ask_bash("status", "fa") == ["fast-aaaa"]
+
+
+def test_what_cannot_be_read_stays_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FSDPCTL_HOME", "/dev/null")
+    assert ask_bash("status", "") == []
+
+
+@pytest.mark.parametrize("line", ["fsdpctl status f", "fsdpctl submit ll", "fsdpctl submit x --set trainer.st"])
+def test_it_comes_before_one_waits(line: str) -> None:
+    """Processor time, the smallest of several: a busy machine must not decide."""
+    for number in range(300):
+        add_run(f"fast-{number}")
+    assert min(_cpu_seconds(line) for _ in range(5)) < 0.3
+
+
+def _cpu_seconds(line: str) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert ask("zsh", line).stdout.startswith("_arguments")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
