@@ -29,6 +29,9 @@ check: .venv/.check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+docs: .venv/.test
+	$(BIN)/python docs/generate.py
+
 format: .venv/.check
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .

@@ -22,19 +22,19 @@ class ModelConfig:
 
     __pydantic_config__ = _STRICT
 
-    vocab_size: int  # V, padded to a multiple of 128 by whoever writes the job
-    d_model: int  # D
-    layers: int  # L
-    heads: int
-    kv_heads: int
-    head_dim: int
+    vocab_size: int  # V, the tokenizer's; a multiple of 128 is faster on GPUs
+    d_model: int  # D, the width of the residual stream
+    layers: int  # L, the number of blocks
+    heads: int  # query heads of each block
+    kv_heads: int  # heads of keys and values; divides `heads`
+    head_dim: int  # width of one head; even
     ffn: int  # width of the SwiGLU
-    seq_len: int  # T
-    tie_embeddings: bool = False
-    rope_theta: float = 10_000.0
-    norm_eps: float = 1e-5
-    dropout: float = 0.0
-    init_std: float = 0.02
+    seq_len: int  # T, tokens of one sequence
+    tie_embeddings: bool = False  # one matrix for the embedding and the output
+    rope_theta: float = 10_000.0  # base of the rotary positions
+    norm_eps: float = 1e-5  # of RMSNorm
+    dropout: float = 0.0  # of the embedding and of what each block adds
+    init_std: float = 0.02  # of initial weights
 
     def __post_init__(self) -> None:
         for name in ("vocab_size", "d_model", "layers", "heads", "kv_heads", "head_dim", "ffn", "seq_len"):
@@ -66,7 +66,7 @@ class DataConfig:
 
     __pydantic_config__ = _STRICT
 
-    source: str = BUILTIN  # or a directory that `fsdpctl data prepare` made
+    source: str = BUILTIN  # the Python standard library's sources; or a directory that `fsdpctl data prepare` made
     val_fraction: float = 0.02  # of documents, chosen by hash
 
     def __post_init__(self) -> None:
@@ -80,7 +80,7 @@ class MeshConfig:
 
     __pydantic_config__ = _STRICT
 
-    strategy: Strategy = "HYBRID_SHARD"
+    strategy: Strategy = "HYBRID_SHARD"  # of the model over all ranks
     replicate: int | None = None  # None: from the strategy and the world
     shard: int | None = None
 
@@ -151,15 +151,15 @@ class OptimConfig:
 
     __pydantic_config__ = _STRICT
 
-    lr: float
-    beta1: float = 0.9
-    beta2: float = 0.95
-    eps: float = 1e-8
-    weight_decay: float = 0.1
-    clip_norm: float = 1.0
-    schedule: Schedule = "cosine"
-    warmup_steps: int = 0
-    min_lr_ratio: float = 0.1
+    lr: float  # the highest learning rate, reached after the warm-up
+    beta1: float = 0.9  # decay of the gradient's mean
+    beta2: float = 0.95  # decay of the gradient's square
+    eps: float = 1e-8  # keeps AdamW from dividing by zero
+    weight_decay: float = 0.1  # of matrices; norms have none
+    clip_norm: float = 1.0  # gradients of a larger norm are scaled down to it
+    schedule: Schedule = "cosine"  # of the learning rate, after the warm-up
+    warmup_steps: int = 0  # steps of linear warm-up
+    min_lr_ratio: float = 0.1  # where the schedule ends, as a part of `lr`
 
     def __post_init__(self) -> None:
         if self.lr <= 0 or self.clip_norm <= 0:
@@ -176,8 +176,8 @@ class CheckpointConfig:
 
     __pydantic_config__ = _STRICT
 
-    every_steps: int
-    keep: int = 3
+    every_steps: int  # steps between checkpoints
+    keep: int = 3  # newest checkpoints that stay
 
     def __post_init__(self) -> None:
         if self.every_steps < 1 or self.keep < 1:
@@ -190,8 +190,8 @@ class EvalConfig:
 
     __pydantic_config__ = _STRICT
 
-    sequences: int = 64
-    every_steps: int | None = None
+    sequences: int = 64  # held-out sequences of one evaluation
+    every_steps: int | None = None  # steps between evaluations; unset: only at the end
 
     def __post_init__(self) -> None:
         if self.sequences < 1 or (self.every_steps is not None and self.every_steps < 1):
@@ -208,13 +208,13 @@ class TrainerConfig:
     batch: BatchConfig
     optim: OptimConfig
     checkpoint: CheckpointConfig
-    steps: int
+    steps: int  # optimizer steps of the whole run
     data: DataConfig = field(default_factory=DataConfig)
     mesh: MeshConfig = field(default_factory=MeshConfig)
     eval: EvalConfig = field(default_factory=EvalConfig)
     precision: Precision = "auto"  # bf16 compute over fp32 weights on GPUs, fp32 on CPUs
-    compile: bool | None = None  # None: on GPUs
-    seed: int = 1234
+    compile: bool | None = None  # torch.compile; unset: on GPUs
+    seed: int = 1234  # of weights, data order and dropout
     log_every: int = 10  # steps between lines in the log; metrics.jsonl has every step
 
     def __post_init__(self) -> None:

@@ -78,8 +78,8 @@ class Network(Spec):
 class PortRange(Spec):
     """Ports that the head may open for the rendezvous; probed on the head itself."""
 
-    first: Port = 24_000
-    last: Port = 24_999
+    first: Port = 24_000  # at least 1024
+    last: Port = 24_999  # included
 
     @model_validator(mode="after")
     def _ordered(self) -> PortRange:
@@ -105,6 +105,7 @@ class SshBackend(Spec):
     shared_filesystem: bool = True
     """Whether `runs_root` is the same directory on every node."""
     connect_timeout: Duration = 10
+    """How long one connection may take."""
 
 
 _OUR_SBATCH_OPTIONS = (
@@ -131,19 +132,19 @@ class SlurmBackend(Spec):
     """A Slurm partition. Each key is the sbatch option of the same name; values are checked, then passed on."""
 
     kind: Literal["slurm"]
-    partition: Word | None = None
-    account: Word | None = None
-    qos: Word | None = None
-    constraint: Word | None = None
-    reservation: Word | None = None
-    exclude: Word | None = None
-    nodelist: Word | None = None
-    dependency: Word | None = None
+    partition: Word | None = None  # `--partition`; unset: Slurm's default
+    account: Word | None = None  # `--account`, where the cluster charges accounts
+    qos: Word | None = None  # `--qos`
+    constraint: Word | None = None  # `--constraint`: features that nodes must have
+    reservation: Word | None = None  # `--reservation`
+    exclude: Word | None = None  # `--exclude`: nodes to stay away from
+    nodelist: Word | None = None  # `--nodelist`: nodes that must be among those given
+    dependency: Word | None = None  # `--dependency`, like afterok:1234
     gres: Word | None = None
     """GPUs as a generic resource, like `gpu:h100:8`; unset: `--gpus-per-node` from `gpus_per_node`."""
-    mem: Word | None = None
-    cpus_per_task: Count | None = None
-    exclusive: bool = False
+    mem: Word | None = None  # `--mem` of each node, in quotes; "0" is all of it
+    cpus_per_task: Count | None = None  # `--cpus-per-task`: one task a node, so the node's share for all its ranks
+    exclusive: bool = False  # `--exclusive`: whole nodes, whatever of them is used
     time: Duration | None = None
     """Longest allocation that the partition gives; a longer run comes back by itself. Unset: the job's `time_limit`."""
     max_requeues: Annotated[int, Field(ge=0, le=10_000)] = 100
@@ -167,6 +168,7 @@ class ClusterProfile(Spec):
     """One cluster: its nodes, its network, and how to start something on it."""
 
     name: Name
+    """How messages call it; `--profile` takes the file's name."""
     backend: Backend = LocalBackend()
     """`local`, `ssh` or `slurm`, or a mapping with `kind` and the backend's own keys."""
     nodes: tuple[Node, ...] = ()
@@ -198,7 +200,7 @@ class ClusterProfile(Spec):
     venv: Word | None = None
     """Virtual environment on the nodes; its bin/python replaces `python`."""
     debug: Debug = "off"
-    """off | info | trace: how much NCCL and torch tell into the run directory; a job's `debug` wins."""
+    """How much NCCL and torch tell into the run directory; a job's `debug` wins."""
     setup: tuple[Text, ...] = ()
     """Shell lines before the agent starts on a node, like `module load cuda/13`."""
     env: EnvMap = {}
@@ -246,13 +248,17 @@ class JobSpec(Spec):
     """One training job, for any cluster."""
 
     name: Name
+    """Run ids begin with it."""
     entrypoint: Entrypoint = Entrypoint(module=BUNDLED_TRAINER)
+    """What each rank runs; unset: the bundled trainer."""
     nodes: Annotated[int, Field(ge=1, le=1024)] = 1
+    """Number of nodes; `--nodes` replaces it."""
     procs_per_node: Count | None = None
     """Ranks per node; unset: what the profile says."""
     args: tuple[Text, ...] = ()
     """Arguments of your own entrypoint, passed on byte for byte."""
     env: EnvMap = {}
+    """Environment of all ranks, over that of the profile."""
     time_limit: Duration | None = None
     """Wall time of one attempt; the run is asked to save and leave `grace` before it."""
     grace: Duration = 60
@@ -260,7 +266,7 @@ class JobSpec(Spec):
     restarts: Annotated[int, Field(ge=0, le=1000)] = 0
     """How often the run may come back by itself after a failure."""
     debug: Debug | None = None
-    """off | info | trace; unset: what the profile says."""
+    """How much NCCL and torch tell into the run directory; unset: what the profile says."""
     trainer: TrainerConfig | None = None
     """Configuration of the bundled trainer."""
 

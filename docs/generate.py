@@ -1,0 +1,218 @@
+"""Write docs/jobs.md and docs/profiles.md from the models: `make docs`. A test fails where they are stale.
+
+The sentence of a key is the docstring under its field, or the comment behind it.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import re
+import textwrap
+import types
+import typing
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+from annotated_types import Ge, Le
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from fsdpctl.specs import types as scalars
+from fsdpctl.specs.keys import Key, classes_in, walk
+from fsdpctl.specs.model import ClusterProfile, JobSpec, SbatchOption
+
+DOCS = Path(__file__).parent
+
+JOBS = """\
+# Jobs
+
+A job is one YAML file that says what is trained, for any cluster. `submit` takes a path to it, or its name: looked up
+in `./jobs`, then `~/.config/fsdpctl/jobs`, then among those that come with fsdpctl (`fsdpctl jobs ls`).
+
+```yaml
+name: mine
+nodes: 2
+entrypoint: {script: train.py}
+args: [--lr, "3e-4"]
+time_limit: 12h
+restarts: 3
+```
+
+`fsdpctl jobs check FILE` lists all problems with their lines; `jobs show NAME` prints a job with all defaults filled
+in. `--set KEY=VALUE` changes any key for one run, dots between levels: `--set trainer.optim.lr=1e-4`. A duration is
+written like `90s`, `30m`, `1h30m`, `2d` or `1:30:00`. What your own script is told: [own-scripts.md](own-scripts.md).
+"""
+
+PROFILES = """\
+# Cluster profiles
+
+A profile is one YAML file that describes a cluster. `--profile` takes a path to it, or its name: looked up in
+`./cluster_profiles`, then `~/.config/fsdpctl/cluster_profiles`, then among those that come with fsdpctl
+(`fsdpctl profiles ls`). Begin with a copy of [slurm-h100.yaml](../cluster_profiles/slurm-h100.yaml) or
+[ssh-h100.yaml](../cluster_profiles/ssh-h100.yaml).
+
+```yaml
+name: two-boxes
+backend: ssh
+nodes:
+  - {id: left, address: 10.0.0.1}
+  - {id: right, address: 10.0.0.2}
+gpus_per_node: 8
+runs_root: /shared/me/runs
+venv: /shared/me/venv
+```
+
+`fsdpctl profiles check FILE` lists all problems with their lines; `profiles show NAME` prints a profile with all
+defaults filled in; `fsdpctl submit JOB --profile NAME --dry-run` shows every command it leads to.
+"""
+
+FOOT = "<!-- Written by docs/generate.py from the models. Change those, then: make docs -->"
+
+WORDS: list[tuple[Any, str]] = [
+    (scalars.Name, "name"),
+    (scalars.Text, "text"),
+    (scalars.Word, "text"),
+    (scalars.Host, "host"),
+    (scalars.Module, "module"),
+    (scalars.EnvName, "variable"),
+    (scalars.EnvMap, "mapping of variables to text"),
+    (scalars.Duration, "duration"),
+    (scalars.Count, "whole number, at least 1"),
+    (scalars.Port, "port"),
+    (SbatchOption, "text"),
+    (str, "text"),
+    (int, "whole number"),
+    (float, "number"),
+    (bool, "true or false"),
+]
+
+
+def render(intro: str, model: type) -> str:
+    """The page of one model: its own keys, then a section for each mapping in it."""
+    sections: dict[type, list[Key]] = {}
+    places: dict[type, list[str]] = {}
+    for key in walk(model):
+        prefix = ".".join(key.path[:-1])
+        if prefix not in places.setdefault(key.owner, [prefix]):
+            places[key.owner].append(prefix)
+        if prefix == places[key.owner][0]:
+            keys = sections.setdefault(key.owner, [])
+            keys += [key] if key.path[-1] != "kind" else []  # the heading says it
+    parts = [intro, *("\n".join([title(owner, places[owner]), *table(keys)]) for owner, keys in sections.items()), FOOT]
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def title(owner: type, prefixes: list[str]) -> str:
+    name = ", ".join(f"`{prefix}`" for prefix in prefixes if prefix)
+    kind = typing.get_args(typing.get_type_hints(owner).get("kind"))
+    heading = f"## {name}{f', kind `{kind[0]}`' if kind else ''}" if name else "## Keys"
+    return f"{heading}\n\n{textwrap.fill(inspect.cleandoc(owner.__doc__ or ''), 120)}\n"
+
+
+def table(keys: list[Key]) -> Iterator[str]:
+    if not keys:
+        return
+    yield "| key | type | default | |"
+    yield "| --- | --- | --- | --- |"
+    for key in keys:
+        cells = (f"`{key.path[-1]}`", type_words(key.hint), default_words(key), sentence(key))
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def type_words(hint: Any) -> str:
+    """What may stand there, in the words of the messages."""
+    for known, word in WORDS:
+        if hint == known:
+            return word
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):
+        return type_words(next(arg for arg in args if arg is not type(None)))
+    if origin is typing.Literal:
+        return " or ".join(", ".join(f"`{arg}`" for arg in args).rsplit(", ", 1))
+    if origin is tuple:
+        return f"list of {type_words(args[0]).replace('mapping', 'mappings')}"
+    if origin is dict:
+        return "mapping of names to text"
+    if origin is typing.Annotated:
+        low, high = bounds(hint)
+        inner = type_words(args[0])
+        return f"{inner}, {low} to {high}" if low is not None else inner
+    assert list(classes_in(hint)), hint
+    return "mapping"
+
+
+def bounds(hint: Any) -> tuple[Any, Any]:
+    limits = [limit for info in hint.__metadata__ if isinstance(info, FieldInfo) for limit in info.metadata]
+    low = [limit.ge for limit in limits if isinstance(limit, Ge)]
+    high = [limit.le for limit in limits if isinstance(limit, Le)]
+    return (low[0], high[0]) if low and high else (None, None)
+
+
+def default_words(key: Key) -> str:
+    """The default as one would write it in the file."""
+    given = default_of(key)
+    if given is dataclasses.MISSING:
+        return "required"
+    if given is None:
+        return "unset"
+    if isinstance(given, BaseModel) or dataclasses.is_dataclass(given):
+        return ""
+    if scalars.Duration in (key.hint, *typing.get_args(key.hint)):
+        return f"`{scalars.format_duration(given)}`"
+    if isinstance(given, str):
+        return f"`{given}`"
+    value = list(given) if isinstance(given, tuple) else given
+    return f"`{yaml.safe_dump(value, default_flow_style=True).splitlines()[0]}`"
+
+
+def default_of(key: Key) -> Any:
+    name = key.path[-1]
+    if issubclass(key.owner, BaseModel):
+        field = key.owner.model_fields[name]
+        return dataclasses.MISSING if field.is_required() else field.get_default(call_default_factory=True)
+    (plain,) = [field for field in dataclasses.fields(typing.cast(Any, key.owner)) if field.name == name]
+    return plain.default if plain.default_factory is dataclasses.MISSING else plain.default_factory()
+
+
+@cache
+def sentences(cls: type) -> dict[str, str]:
+    """The sentence of each field, from the source."""
+    lines = inspect.getsource(cls).splitlines()
+    (tree,) = ast.parse("\n".join(lines)).body
+    assert isinstance(tree, ast.ClassDef)
+    found = {}
+    for field, after in zip(tree.body, [*tree.body[1:], None], strict=True):
+        if not (isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)):
+            continue
+        if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+            text = str(after.value.value)
+        else:
+            assert field.end_lineno is not None
+            text = lines[field.end_lineno - 1][field.end_col_offset :].strip().removeprefix("#")
+        found[field.target.id] = " ".join(text.split())
+    return found
+
+
+def sentence(key: Key) -> str:
+    """What the field says of itself, else the first sentence of the mapping that it is."""
+    text = sentences(key.owner)[key.path[-1]]
+    if not text and key.has_keys:
+        text = " ".join(inspect.cleandoc(next(classes_in(key.hint)).__doc__ or "").split()).partition(". ")[0]
+    first = text.partition(" ")[0].rstrip(":,;")
+    if re.fullmatch("[a-z-]+", first) and first not in typing.get_args(key.hint):
+        text = text[0].upper() + text[1:]
+    return text if not text or text.endswith(".") else f"{text}."
+
+
+def main() -> None:
+    (DOCS / "jobs.md").write_text(render(JOBS, JobSpec), encoding="utf-8")
+    (DOCS / "profiles.md").write_text(render(PROFILES, ClusterProfile), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
