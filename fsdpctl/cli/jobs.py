@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 
 from fsdpctl.cli.complete import complete_job
-from fsdpctl.cli.spec_files import check_all, plural, print_list, print_spec
+from fsdpctl.cli.output import say
+from fsdpctl.cli.spec_files import check_all, copy_spec, plural, print_list, print_spec
 
-app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="List, show and check jobs.")
+app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="List, show, check and make jobs.")
 
 
 @app.command()
@@ -37,6 +38,28 @@ def check(
 ) -> None:
     """Check jobs and list every problem; exit 2 where there is one."""
     check_all(names, _summarize)
+
+
+@app.command()
+def init(
+    name: Annotated[str, typer.Argument(help="Name of the new job.")],
+    base: Annotated[
+        str | None,
+        typer.Option(
+            "--from", help="The job to copy; unset: the one of that name, else llm-tiny.", autocompletion=complete_job
+        ),
+    ] = None,
+) -> None:
+    """Write a commented job into ./jobs, to edit."""
+    from pathlib import Path
+
+    from fsdpctl.specs.load import load_job
+    from fsdpctl.specs.search import find_job, job_dirs, list_files
+
+    base = base or (name if name in list_files(job_dirs()) else "llm-tiny")
+    load_job(base)
+    copy_spec(name, find_job(base), Path("jobs"))
+    say(f"hint: edit it, then: fsdpctl jobs check {name}")
 
 
 def _summarize(name: str) -> str:

@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 
 from fsdpctl.cli.complete import complete_profile
-from fsdpctl.cli.spec_files import check_all, plural, print_list, print_spec
+from fsdpctl.cli.output import say
+from fsdpctl.cli.spec_files import check_all, copy_spec, plural, print_list, print_spec
 
-app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="List, show and check cluster profiles.")
+app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="List, show, check and make cluster profiles.")
 
 
 @app.command()
@@ -37,6 +38,30 @@ def check(
 ) -> None:
     """Check profiles and list every problem; exit 2 where there is one."""
     check_all(names, _summarize)
+
+
+@app.command()
+def init(
+    name: Annotated[str, typer.Argument(help="Name of the new profile.")],
+    base: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            help="The profile to copy; unset: the one of that name, else local.",
+            autocompletion=complete_profile,
+        ),
+    ] = None,
+) -> None:
+    """Write a commented profile into ./cluster_profiles, to edit."""
+    from pathlib import Path
+
+    from fsdpctl.specs.load import load_profile
+    from fsdpctl.specs.search import find_profile, list_files, profile_dirs
+
+    base = base or (name if name in list_files(profile_dirs()) else "local")
+    load_profile(base)
+    copy_spec(name, find_profile(base), Path("cluster_profiles"))
+    say(f"hint: edit it, then: fsdpctl profiles check {name}")
 
 
 def _summarize(name: str) -> str:

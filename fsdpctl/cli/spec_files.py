@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,6 +50,27 @@ def check_all(names: Sequence[str], summarize: Callable[[str], str]) -> None:
     if errors:
         hints = [error.hint for error in errors if error.hint]
         raise UsageError("\n".join(error.message for error in errors), hint=hints[0] if hints else None)
+
+
+def copy_spec(name: str, source: Path, folder: Path) -> None:
+    """Write a copy of a spec's file under another name into `folder`, comments and all; never over another file."""
+    from fsdpctl.specs.types import NAME
+
+    if not NAME.fullmatch(name):
+        raise UsageError(f"{name!r} is no name: letters, digits, '.', '_' and '-', at most 64")
+    target = folder / f"{name}.yaml"
+    text, found = re.subn(r"(?m)^name: *[^ #\n]+", f"name: {name}", source.read_text(encoding="utf-8"), count=1)
+    if not found:
+        raise UsageError(f"{source} has no line `name: ...` to change; copy it by hand")
+    try:
+        folder.mkdir(exist_ok=True)
+        with target.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise UsageError(f"{target} exists", hint="edit it, or choose another name") from None
+    except OSError as error:
+        raise UsageError(f"cannot write {target}: {error.strerror}") from None
+    emit(str(target))
 
 
 def plural(count: int, noun: str) -> str:

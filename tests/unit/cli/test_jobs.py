@@ -75,3 +75,27 @@ def test_check_accepts_all_that_is_shipped() -> None:
 def test_check_wants_a_name() -> None:
     result = jobs("check")
     assert (result.returncode, result.stdout) == (2, "")
+
+
+def test_init_writes_a_copy_to_edit_and_never_over_a_file() -> None:
+    made = jobs("init", "first")
+    assert (made.returncode, made.stdout) == (0, "jobs/first.yaml\n")
+    first, base = load_job("first"), load_job("llm-tiny")
+    assert first == base.model_copy(update={"name": "first"})
+    assert "# shard within a node" in Path("jobs/first.yaml").read_text()
+    assert jobs("init", "llm90m").returncode == 0
+    assert load_job("jobs/llm90m.yaml").trainer != base.trainer
+    Path("jobs/first.yaml").write_text(GOOD)
+    again = jobs("init", "first", "--from", "llm300m")
+    assert again.returncode == 2
+    assert again.stderr == "error: jobs/first.yaml exists\nhint: edit it, or choose another name\n"
+    assert Path("jobs/first.yaml").read_text() == GOOD
+
+
+def test_init_refuses_what_is_no_name_or_no_job() -> None:
+    for words, problem in ((["../x"], "'../x' is no name"), (["x", "--from", "y"], "no job named y")):
+        result = jobs("init", *words)
+        assert result.returncode == 2 and problem in result.stderr
+    Path("here.yaml").write_text("entrypoint: {module: m}\n'name': quoted\n")
+    assert "has no line `name: ...` to change" in jobs("init", "x", "--from", "here.yaml").stderr
+    assert not list(Path("jobs").iterdir())

@@ -52,3 +52,13 @@ def test_check() -> None:
     assert result.stderr.splitlines()[1] == (
         'cluster_profiles/bad.yaml:2: backend: must be one of local, ssh, slurm, got "slrum"; did you mean slurm?'
     )
+
+
+def test_init_writes_a_copy_to_edit_and_never_over_a_file() -> None:
+    made = profiles("init", "local")
+    assert (made.returncode, made.stdout) == (0, "cluster_profiles/local.yaml\n")
+    assert "# all nodes are one machine" in Path("cluster_profiles/local.yaml").read_text()
+    assert profiles("init", "local").returncode == 2
+    assert profiles("init", "ours", "--from", "ssh-h100").returncode == 0
+    ours, base = load_profile("ours"), load_profile("ssh-h100")
+    assert ours == base.model_copy(update={"name": "ours"})
