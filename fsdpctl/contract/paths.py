@@ -64,6 +64,14 @@ class NodePaths:
         """RankError: the exception that ended the rank."""
         return self.root / f"error-{rank}.json"
 
+    def rank_stacks(self, rank: int) -> Path:
+        """Stacks of all threads of one global rank, dumped when it made no progress."""
+        return self.root / f"stacks-{rank}.txt"
+
+    def pulse(self, rank: int) -> Path:
+        """Pulse of one global rank, for the watchdog of its node."""
+        return self.root / f"pulse-{rank}"
+
     def rank_logs(self) -> dict[int, Path]:
         """Global rank -> log, for the ranks that have written."""
         found = {path.stem.removeprefix("rank-"): path for path in self.root.glob("rank-*.log")}

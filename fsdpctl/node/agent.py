@@ -31,6 +31,7 @@ from fsdpctl.node.ending import FailureWatch, describe_end
 from fsdpctl.node.guard import Guard
 from fsdpctl.node.meeting import MeetingError, meet
 from fsdpctl.node.peers import Heartbeat, PeerWatch
+from fsdpctl.node.watchdog import Watchdog
 from fsdpctl.torchrun import node_env, torchrun_argv
 
 POLL_S = 0.1
@@ -97,6 +98,8 @@ class Agent:
     def _follow(self, torchrun: subprocess.Popen[bytes]) -> NodeEnd:
         """Wait for torchrun while obeying the files and watching the peers."""
         watch = PeerWatch(self.attempt, self._watched(), self.plan.peer_timeout_s)
+        first_rank = self.node_rank * self.plan.procs_per_node
+        dog = Watchdog(self.tag, self.paths, range(first_rank, first_rank + self.plan.procs_per_node))
         failure = FailureWatch(self.paths.torchrun_log, TERM_S)
         grace = GraceTimer(self.plan.grace_s)
         next_look = 0.0
@@ -113,6 +116,8 @@ class Agent:
                 next_look = time.monotonic() + PEERS_EVERY_S
                 if (lost := watch.find_lost()) is not None:
                     leave_note(self.attempt.abort, AbortWord.FAULT, lost)
+                if (hanging := dog.check()) is not None:
+                    leave_note(self.attempt.abort, AbortWord.FAULT, f"node {self.node_rank}: {hanging}")
                 if failure.is_overdue():
                     self._end_ranks(torchrun)
             time.sleep(POLL_S)

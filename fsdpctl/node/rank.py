@@ -20,6 +20,7 @@ from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import NodePaths
 from fsdpctl.contract.records import RankError
 from fsdpctl.node import signals
+from fsdpctl.node.stacks import DUMP_SIGNAL
 
 
 def main(argv: list[str]) -> None:
@@ -28,6 +29,7 @@ def main(argv: list[str]) -> None:
     paths = NodePaths(Path(os.environ[Env.NODE_DIR]))
     _take_over_output(paths.rank_log(rank))
     faulthandler.enable()
+    _dump_stacks_on_demand(paths.rank_stacks(rank))
     signals.take()
     try:
         _run(argv)
@@ -45,6 +47,11 @@ def _take_over_output(log: Path) -> None:
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
     os.close(descriptor)
+
+
+def _dump_stacks_on_demand(path: Path) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    faulthandler.register(DUMP_SIGNAL, file=descriptor, all_threads=True)
 
 
 def _run(argv: list[str]) -> None:

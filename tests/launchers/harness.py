@@ -57,14 +57,14 @@ class Run:
     def status(self) -> dict[str, Any]:
         return dict(json.loads(fsdpctl("status", "--json", self.run_id, cwd=self.cwd).stdout))
 
-    def wait_ended(self, limit_s: float = 90) -> dict[str, Any]:
+    def wait_ended(self, limit_s: float = 240) -> dict[str, Any]:
         def ended() -> dict[str, Any] | None:
             status = self.status()
             return None if status["state"] in ALIVE else status
 
         return dict(wait_for(ended, limit_s, lambda: f"{self.run_id} to end; {self.describe()}"))
 
-    def wait_step(self, step: int, limit_s: float = 60) -> None:
+    def wait_step(self, step: int, limit_s: float = 180) -> None:
         wait_for(lambda: len(self.metrics()) >= step, limit_s, lambda: f"step {step}; {self.describe()}")
 
     def metrics(self) -> list[dict[str, Any]]:
@@ -102,6 +102,12 @@ def command_line(pid: int) -> str:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
     except OSError:
         return ""
+
+
+def read_variable(pid: int, name: str) -> str:
+    """One environment variable of another process."""
+    variables = Path(f"/proc/{pid}/environ").read_text().split("\0")
+    return dict(variable.split("=", 1) for variable in variables if "=" in variable)[name]
 
 
 def kill(pids: list[int], number: int = signal.SIGKILL) -> None:
