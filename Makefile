@@ -2,6 +2,7 @@
 # make test    runs every test that this machine can run
 # make testbed-slurm   starts a Slurm cluster of four nodes on this machine, until Ctrl-C
 # make check   lint, types, import rules
+# make docs    writes the pages that come from the models
 #
 # PYTHON       the interpreter that makes .venv (3.11 or newer)
 # TORCH_INDEX  URL of the package index to take torch from. On Linux the default wheel is the CUDA one, several
@@ -12,7 +13,7 @@ TORCH_INDEX ?=
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test testbed-slurm check format clean
+.PHONY: demo test testbed-slurm check docs format clean
 
 demo: .venv/.train
 	$(BIN)/fsdpctl submit llm-tiny --nodes 2 --follow
