@@ -15,8 +15,7 @@ from fsdpctl.data.formats import read_span
 from fsdpctl.data.inputs import Piece
 from fsdpctl.data.progress import Report
 from fsdpctl.data.recipe import Recipe
-from fsdpctl.data.tokenizer import dtype_of, open_tokenizer, train_bpe
-from fsdpctl.errors import FsdpctlError
+from fsdpctl.data.tokenizer import Ids, dtype_of, open_tokenizer, train_bpe
 
 BATCH_BYTES = 2**20
 REPORT_BYTES = 2**20
@@ -47,30 +46,23 @@ class PieceResult:
 
 
 def prepare_piece(task: PieceTask, report: Report) -> PieceResult:
-    """Write the shards of a piece. Raises UsageError for bad input, FsdpctlError for a full disk."""
+    """Write the shards of a piece. Raises UsageError for bad input, OSError for a disk that takes no more."""
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the processes are the parallelism
     tokenizer = open_tokenizer(task.tokenizer, task.recipe.end_token)
     dtype = np.dtype(dtype_of(tokenizer)).newbyteorder("<")
     counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
-    batches = _batches(read_piece(task.piece, task.recipe, report))
-    try:
-        writers = {split: ShardWriter(task.directory, f"{split}-{task.piece.number:05d}") for split in SPLITS}
-        for texts in batches:
-            documents = list(zip(texts, tokenizer.encode(texts), strict=True))
-            for split, writer in writers.items():
-                ids = [ids for text, ids in documents if split_of(text, task.recipe.val_fraction) == split]
-                if not ids:
-                    continue
-                tokens = np.concatenate(ids)
-                writer.add(tokens.astype(dtype).tobytes(), list(map(len, ids)))
+    writers = {split: ShardWriter(task.directory, f"{split}-{task.piece.number:05d}") for split in SPLITS}
+    for texts in _batches(read_piece(task.piece, task.recipe, report)):
+        encoded: dict[Split, list[Ids]] = {split: [] for split in SPLITS}
+        for text, ids in zip(texts, tokenizer.encode(texts), strict=True):
+            encoded[split_of(text, task.recipe.val_fraction)].append(ids)
+        for split, documents in encoded.items():
+            if documents:
+                tokens = np.concatenate(documents)
+                writers[split].add(tokens.astype(dtype).tobytes(), list(map(len, documents)))
                 if split == "train":
                     counts += np.bincount(tokens, minlength=tokenizer.vocab_size)
-        train, val = (writers[split].close() for split in SPLITS)
-    except OSError as error:  # readers have their own words for theirs
-        raise FsdpctlError(
-            f"cannot write into {task.directory}: {error.strerror}",
-            hint="free some space; the same command goes on where this one stopped",
-        ) from None
+    train, val = (writers[split].close() for split in SPLITS)
     return PieceResult(task.piece.number, train, val, counts)
 
 

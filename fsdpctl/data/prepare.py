@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -20,7 +21,7 @@ from fsdpctl.data.progress import Meter, Progress
 from fsdpctl.data.recipe import Recipe, differences
 from fsdpctl.data.tokenizer import dtype_of, import_tokenizers, open_tokenizer
 from fsdpctl.data.workers import run_all
-from fsdpctl.errors import UsageError
+from fsdpctl.errors import FsdpctlError, UsageError
 
 
 @dataclass(frozen=True)
@@ -40,11 +41,18 @@ def prepare(order: Order, progress: Progress) -> Index:
     partial = Partial(order.target.absolute())
     if partial.target.exists():
         return _reuse(partial.target, recipe)
-    with partial.begin(recipe):
-        if not partial.is_complete:
-            partial.complete(_make(order, recipe, partial, progress))
-        partial.publish()
-    return read_index(partial.target)
+    try:
+        with partial.begin(recipe):
+            if not partial.is_complete:
+                partial.complete(_make(order, recipe, partial, progress))
+            partial.publish()
+        return read_index(partial.target)
+    except OSError as error:  # readers of input have their own words for theirs
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        raise FsdpctlError(
+            f"cannot write {partial.root}: {error.strerror or error}",
+            hint="free some space; the same command goes on where this one stopped" if full else None,
+        ) from None
 
 
 def _complete(order: Order) -> Recipe:

@@ -60,7 +60,7 @@ def run_all(task: Callable[[T, Report], R], items: Sequence[T], workers: int, re
 def _receive(pipe: Connection, running: dict[Connection, BaseProcess]) -> object:
     try:
         return pipe.recv()
-    except EOFError:
+    except (EOFError, OSError):  # OSError: it died in the middle of a word
         process = running.pop(pipe)
         process.join()
         if process.exitcode:

@@ -20,7 +20,7 @@ from fsdpctl.data.partial import Partial
 from fsdpctl.data.prepare import Order, prepare
 from fsdpctl.data.recipe import Recipe
 from fsdpctl.data.stored import find_damage
-from fsdpctl.errors import BusyError, UsageError
+from fsdpctl.errors import BusyError, FsdpctlError, UsageError
 from tests.unit.data.small_pieces import PIECE_BYTES
 
 
@@ -123,10 +123,15 @@ def test_a_full_disk_is_said_and_nothing_loads(corpus: Path, tmp_path: Path) -> 
     target = tmp_path / "out"
     result = fsdpctl("file:60000", corpus, target)
     assert result.returncode == 1
-    assert f"error: cannot write into {target}.partial: File too large\nhint: free some space" in result.stderr
+    assert f"error: cannot write {target}.partial: File too large\nhint: free some space" in result.stderr
     assert not target.exists() and not (tmp_path / "out.partial/index.json").exists()
     assert fsdpctl("none", corpus, target).returncode == 0
     assert contents(target) == contents(make(corpus, tmp_path / "straight"))
+
+
+def test_a_place_that_cannot_be_written_is_named(corpus: Path) -> None:
+    with pytest.raises(FsdpctlError, match=r"cannot write /proc/data/set\.partial: No such file or directory"):
+        make(corpus, Path("/proc/data/set"))
 
 
 def test_a_second_call_finds_it_done_and_other_words_are_refused(corpus: Path, tmp_path: Path) -> None:
