@@ -13,6 +13,7 @@ import re
 import shutil
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -21,7 +22,7 @@ from torch import Tensor
 
 from fsdpctl.contract.paths import CHECKPOINT_PREFIX, RunPaths, checkpoint_name
 
-from .distributed import World
+from .distributed import Council
 from .errors import TrainError
 from .manifest import (
     FileDigest,
@@ -32,6 +33,7 @@ from .manifest import (
     verify_files,
     write_manifest,
 )
+from .staging import Piece
 from .storage import StorageError, read_tensors, write_tensors, written_by
 
 log = logging.getLogger(__name__)
@@ -46,61 +48,56 @@ class StaleAttemptError(TrainError):
 class Checkpoints:
     """The checkpoints of one run, as one attempt of it sees them."""
 
-    def __init__(self, paths: RunPaths, world: World, attempt: int, keep: int) -> None:
+    def __init__(self, paths: RunPaths, council: Council, attempt: int, keep: int) -> None:
         self.paths, self.root = paths, paths.checkpoints
-        self.world = world
+        self.council = council
         self.attempt = attempt
         self.keep = keep
         self.resumed_from: str | None = None
 
     def find_newest(self) -> Manifest | None:
         """The newest checkpoint that is intact. All ranks share the work of reading the digests."""
-        rank, world = self.world.place.rank, self.world.place.world
-        for name in self.world.on_main(self._committed)[::-1]:
+        rank, world = self.council.place.rank, self.council.place.world
+        for name in self.council.on_main(self._committed)[::-1]:
             directory = self.root / name
             try:
-                manifest = self.world.on_main(partial(read_manifest, directory))
+                manifest = self.council.on_main(partial(read_manifest, directory))
                 share = islice(sorted(manifest.files.items()), rank, None, world)
-                self.world.on_all(partial(verify_files, directory, share))
+                self.council.on_all(partial(verify_files, directory, share))
                 return manifest
             except InvalidCheckpointError as error:
-                if self.world.is_main:
+                if self.council.is_main:
                     log.warning("checkpoint %s is skipped: %s", name, error)
         return None
 
     def load(self, manifest: Manifest, tensors: dict[str, Tensor]) -> None:
         """Fill `tensors` from a checkpoint that `find_newest` returned."""
         self.resumed_from = checkpoint_name(manifest.step)
-        read_tensors(self.root / self.resumed_from, tensors, self.world.control)
+        read_tensors(self.root / self.resumed_from, tensors, self.council.control)
 
-    def save(
-        self,
-        step: int,
-        tensors: dict[str, Tensor],
-        describe: Callable[[Mapping[str, FileDigest]], Manifest],
-        beforehand: Callable[[], None],
-    ) -> str | None:
+    def save(self, manifest: Manifest, pieces: Mapping[str, Piece], beforehand: Callable[[], None]) -> str | None:
         """Save and return the checkpoint's name; None when it could not be written, which was then said loudly.
 
-        Rank 0 calls `beforehand` first: what it raises fails the save.
+        `manifest` lacks only the files. Rank 0 calls `beforehand` first: what it raises fails the save.
         """
-        aside = self.root / self.world.broadcast(f"{checkpoint_name(step)}.tmp-{self.attempt}-{uuid.uuid4().hex[:8]}")
+        name = checkpoint_name(manifest.step)
+        aside = self.root / self.council.broadcast(f"{name}.tmp-{self.attempt}-{uuid.uuid4().hex[:8]}")
         try:
-            self.world.on_main(beforehand)
-            self.world.on_main(partial(aside.mkdir, mode=0o700, parents=True))
-            write_tensors(aside, tensors, self.world.control)
-            files = merge(self.world.on_all(partial(digest_written, aside, self.world.place.rank)))
-            self.world.on_main(lambda: self._commit(aside, describe(files)))
+            self.council.on_main(beforehand)
+            self.council.on_main(partial(aside.mkdir, mode=0o700, parents=True))
+            write_tensors(aside, pieces, self.council.control)
+            files = merge(self.council.on_all(partial(digest_written, aside, self.council.place.rank)))
+            self.council.on_main(lambda: self._commit(aside, replace(manifest, files=files)))
         except (StorageError, OSError) as error:
-            if self.world.is_main:
-                log.error("CHECKPOINT OF STEP %d NOT SAVED: %s (training goes on)", step, error)
+            if self.council.is_main:
+                log.error("CHECKPOINT OF STEP %d NOT SAVED: %s (training goes on)", manifest.step, error)
             return None
         finally:
-            if self.world.is_main:
+            if self.council.is_main:
                 shutil.rmtree(aside, ignore_errors=True)  # after a commit it is no longer there
-        if self.world.is_main:
-            self._prune(step)
-        return checkpoint_name(step)
+        if self.council.is_main:
+            self._prune(name)
+        return name
 
     def remove_leftovers(self) -> None:
         """Remove what earlier attempts left half done. Rank 0, before the first save."""
@@ -127,10 +124,10 @@ class Checkpoints:
         aside.rename(final)
         fsync_directory(self.root)
 
-    def _prune(self, newest_step: int) -> None:
+    def _prune(self, newest: str) -> None:
         """Remove all but the newest `keep` and the one resumed from; what lies after this step is not ours to judge."""
         names = self._committed()
-        for name in names[: names.index(checkpoint_name(newest_step)) + 1][: -self.keep]:
+        for name in names[: names.index(newest) + 1][: -self.keep]:
             if name == self.resumed_from:
                 continue
             doomed = self.root / f"{name}.tmp-pruned"

@@ -25,20 +25,12 @@ T = TypeVar("T")
 CONTROL_TIMEOUT = timedelta(hours=2)  # rank 0 may take long to commit a large checkpoint
 
 
-class World:
-    """All ranks of the run: their device, and agreement among them."""
+class Council:
+    """Agreement among all ranks, over a gloo group that nobody else uses; one thread at a time."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, control: dist.ProcessGroup) -> None:
         self.place = place
-        self.device = _pick_device(place)
-        # On CPUs a run can be repeated to the bit. On GPUs that costs speed, and is not what people come for.
-        torch.use_deterministic_algorithms(self.device.type == "cpu")
-        self.backend = "cpu:gloo,cuda:nccl" if self.device.type == "cuda" else "gloo"
-        if "RANK" in os.environ:
-            dist.init_process_group(self.backend)
-        else:
-            dist.init_process_group(self.backend, store=HashStore(), rank=0, world_size=1)
-        self.control = dist.new_group(backend="gloo", timeout=CONTROL_TIMEOUT)
+        self.control = control
 
     @property
     def is_main(self) -> bool:
@@ -77,6 +69,25 @@ class World:
         dist.all_reduce(box, op=dist.ReduceOp.MAX, group=self.control)
         return int(box.item())
 
+
+class World(Council):
+    """All ranks of the run: their device, and agreement among them."""
+
+    def __init__(self, place: Place) -> None:
+        self.device = _pick_device(place)
+        # On CPUs a run can be repeated to the bit. On GPUs that costs speed, and is not what people come for.
+        torch.use_deterministic_algorithms(self.device.type == "cpu")
+        self.backend = "cpu:gloo,cuda:nccl" if self.device.type == "cuda" else "gloo"
+        if "RANK" in os.environ:
+            dist.init_process_group(self.backend)
+        else:
+            dist.init_process_group(self.backend, store=HashStore(), rank=0, world_size=1)
+        super().__init__(place, _new_control_group())
+
+    def new_council(self) -> Council:
+        """For a thread of each rank that works beside this one."""
+        return Council(self.place, _new_control_group())
+
     def add_up(self, tensor: Tensor) -> Tensor:
         """Sum a device tensor over the ranks, in place, without waiting for the device."""
         dist.all_reduce(tensor)
@@ -84,6 +95,11 @@ class World:
 
     def close(self) -> None:
         dist.destroy_process_group()
+
+
+def _new_control_group() -> dist.ProcessGroup:
+    group: dist.ProcessGroup = dist.new_group(backend="gloo", timeout=CONTROL_TIMEOUT)
+    return group
 
 
 def _try(work: Callable[[], T]) -> tuple[T | None, Exception | None]:

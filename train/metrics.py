@@ -6,6 +6,7 @@ import contextlib
 import json
 import logging
 import os
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -42,19 +43,21 @@ class MetricsFile:
         self.last_loss: float | None = kept[-1]["loss"] if kept else None
         self._file = path.open("ab", buffering=0)  # a line at a time, for those who follow
         self._unwritten = b""
+        self._lock = threading.Lock()  # `sync` is called by the thread that saves
 
     def write(self, metrics: StepMetrics) -> None:
         """Append a line. On a full disk it is kept, and training goes on: the next checkpoint has to face it."""
         if self.first_loss is None:
             self.first_loss = metrics.loss
         self.last_loss = metrics.loss
-        self._unwritten += json.dumps(asdict(metrics)).encode() + b"\n"
-        with contextlib.suppress(OSError):
+        with self._lock, contextlib.suppress(OSError):
+            self._unwritten += json.dumps(asdict(metrics)).encode() + b"\n"
             self._flush()
 
     def sync(self) -> None:
         """Bring all lines to the disk: a checkpoint must not know more steps than this file. Raises OSError."""
-        self._flush()
+        with self._lock:
+            self._flush()
         os.fsync(self._file.fileno())
 
     def _flush(self) -> None:

@@ -8,21 +8,24 @@ that such a state needs.
 from __future__ import annotations
 
 import pickle
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.default_planner import DefaultSavePlanner
 from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
 from torch.distributed.checkpoint.metadata import Metadata, StorageMeta
-from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
+from torch.distributed.checkpoint.planner import SavePlan, SavePlanner, WriteItem
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 from torch.distributed.checkpoint.storage import WriteResult
 from torch.futures import Future
 
 from .errors import TrainError
+from .staging import Piece
 
 _METADATA = "torch.distributed.checkpoint.metadata"
 ALLOWED = {
@@ -45,10 +48,15 @@ class StorageError(Exception):
     """Tensors could not be written or read; the text is the first cause."""
 
 
-def write_tensors(directory: Path, tensors: dict[str, Tensor], group: dist.ProcessGroup) -> None:
+def write_tensors(directory: Path, pieces: Mapping[str, Piece], group: dist.ProcessGroup) -> None:
     """Write this rank's part, flushed to disk. Collective: raises on every rank when it fails on one."""
     try:
-        save(tensors, storage_writer=_TensorWriter(directory), process_group=group)
+        save(
+            dict(pieces),
+            storage_writer=_TensorWriter(directory),
+            planner=_PiecePlanner(),
+            process_group=group,
+        )
     except CheckpointException as error:
         raise StorageError(_first_cause(error)) from None
 
@@ -66,8 +74,23 @@ def written_by(directory: Path, rank: int) -> list[Path]:
     return sorted([*directory.glob(f"__{rank}_*"), *(directory.glob(".metadata") if rank == 0 else ())])
 
 
+class _PiecePlanner(DefaultSavePlanner):
+    """Plans from pieces that know their place in the whole."""
+
+    def create_local_plan(self) -> SavePlan:
+        self.plan = SavePlan([piece.item for piece in self.state_dict.values()], planner_data=self.mappings)
+        return self.plan
+
+    def resolve_data(self, write_item: WriteItem) -> Tensor:
+        values: Tensor = self.state_dict[write_item.index.fqn].values
+        return values
+
+
 class _TensorWriter(FileSystemWriter):
     """Fails with the reason: torch's own error on a full disk is "unexpected pos 704 vs 598"."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory, per_thread_copy_ahead=0)  # nothing to copy: the pieces are on the host
 
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
         try:

@@ -38,8 +38,7 @@ class Telemetry:
         self.recorder = Recorder(world.device, layout.tokens_per_step, attempt, sinks)
 
     def sync(self) -> None:
-        """Have every step so far on disk. Raises OSError where it cannot."""
-        self.recorder.drain()
+        """Have every step that the recorder has delivered on disk, from any thread. Raises OSError where it cannot."""
         if self.file:
             self.file.sync()
 

@@ -12,6 +12,7 @@ from typing import Literal
 Strategy = Literal["HYBRID_SHARD", "FULL_SHARD", "NO_SHARD"]
 Precision = Literal["auto", "fp32", "bf16"]
 Schedule = Literal["cosine", "linear", "constant"]
+SaveMode = Literal["async", "sync"]
 
 _STRICT = {"extra": "forbid", "strict": True}  # read by pydantic when a job is loaded, by nobody else
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import signal
 import time
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 
 from train import checkpoint, loop, storage
 from train.checkpoint import Checkpoints
+from train.saver import Saver
+from train.staging import Staging
 
 
 def slow_steps(seconds: float) -> None:
@@ -55,6 +58,41 @@ def disk_full(steps: list[int]) -> None:
         return original(self, plan, planner)
 
     storage.FileSystemWriter.write_data = write_data  # type: ignore[method-assign]
+
+
+def slow_writes(seconds: float, step: int | None = None) -> None:
+    """Whatever is saved (at `step`) is read and written so much later than it was staged."""
+    original = storage.FileSystemWriter.write_data
+
+    def write_data(self: Any, plan: Any, planner: Any) -> Any:
+        if step is None or f"step-{step:08d}." in str(self.path):
+            time.sleep(seconds)
+        return original(self, plan, planner)
+
+    storage.FileSystemWriter.write_data = write_data  # type: ignore[method-assign]
+
+
+def bug_in_the_saving_thread() -> None:
+    """Rank 1 meets what nobody thought of, outside of anything that ranks agree on."""
+
+    def broken(self: Any) -> None:
+        if os.environ["RANK"] == "1":
+            raise ZeroDivisionError("a bug")
+
+    Staging.wait = broken  # type: ignore[method-assign]
+
+
+def note_memory(path: str) -> None:
+    """Leave the resident bytes of this process after each save."""
+    original = Saver._take_in
+
+    def take_in(self: Any, save: Any) -> None:
+        original(self, save)
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        with open(path, "a") as file:
+            file.write(f"{pages * resource.getpagesize()}\n")
+
+    Saver._take_in = take_in  # type: ignore[method-assign]
 
 
 def newer_attempt_appears(step: int, attempts: str) -> None:

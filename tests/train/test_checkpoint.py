@@ -147,18 +147,23 @@ def test_killed_in_a_save(tmp_path: Path, config: Config, fault: Callable[..., N
     assert checkpoints(tmp_path) == ["step-00000004", "step-00000008", "step-00000012"]  # 4: resumed from
 
 
-def test_a_full_disk_costs_checkpoints_and_the_run_only_after_three_in_a_row(tmp_path: Path, config: Config) -> None:
-    config["checkpoint"]["every_steps"] = 1
+@pytest.mark.parametrize(("mode", "last_step"), [("sync", 6), ("async", 7)])
+def test_a_full_disk_costs_checkpoints_and_the_run_only_after_three_in_a_row(
+    tmp_path: Path, config: Config, mode: str, last_step: int
+) -> None:
+    config["checkpoint"].update(every_steps=1, mode=mode)
     ranks = start(tmp_path, config, procs_per_node=2, fault=faults.disk_full, fault_args=([2, 4, 5, 6],))
     assert ranks.wait() == [1, 1]
     for step in (2, 4, 5, 6):
         assert f"CHECKPOINT OF STEP {step} NOT SAVED: rank 1: OSError: [Errno 28] No space left" in ranks.log()
     assert ranks.log().splitlines()[-1] == "train: 3 checkpoints in a row could not be saved"
-    assert column(tmp_path, "step") == [1, 2, 3, 4, 5, 6]
+    assert column(tmp_path, "step") == list(range(1, last_step + 1))  # async, it is told at the next step boundary
     assert checkpoints(tmp_path) == ["step-00000001", "step-00000003"]
 
 
-def test_a_stale_attempt_may_not_save(tmp_path: Path, config: Config) -> None:
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_a_stale_attempt_may_not_save(tmp_path: Path, config: Config, mode: str) -> None:
+    config["checkpoint"]["mode"] = mode
     (tmp_path / "attempts/1").mkdir(parents=True)
     fault_args = (8, str(tmp_path / "attempts"))
     env = {"FSDPCTL_ATTEMPT": "1"}

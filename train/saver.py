@@ -1,0 +1,129 @@
+"""Saving beside training: staged at a step boundary, written by a thread, and what came of it told at a later one.
+
+At most one save is in flight; a save that is due earlier waits for the one before it. All ranks take the end of a save
+in at the same step, so that they go on, or give up, alike.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor
+
+from .checkpoint import Checkpoints
+from .distributed import World
+from .errors import TrainError
+from .manifest import Manifest
+from .staging import Piece, Staging
+
+log = logging.getLogger(__name__)
+
+MAX_FAILED_SAVES = 3  # in a row; a run that cannot save is not worth its hours
+PATIENCE_S = 10.0  # for this rank's own word on a save that failed elsewhere
+
+_ENDED, _GOING_ON, _BROKEN = range(3)
+
+
+class Saver:
+    """The saves of one attempt, on one rank."""
+
+    def __init__(self, checkpoints: Checkpoints, staging: Staging, world: World, *, wait: bool) -> None:
+        self.checkpoints, self.staging, self.world = checkpoints, staging, world
+        self.wait_for_each = wait
+        self.saved_step: int | None = None
+        self.failed_saves = 0
+        self.in_flight: _Save | None = None
+
+    def save(self, manifest: Manifest, tensors: Mapping[str, Tensor], beforehand: Callable[[], None]) -> None:
+        """Save the tensors as they are now. `hold` must be called before they change."""
+        self._wait_for_the_last(manifest.step)
+        began = time.perf_counter()
+        pieces = self.staging.copy(tensors)
+        self.in_flight = _Save(manifest.step, began, lambda: self._write(manifest, pieces, beforehand))
+        if self.wait_for_each:
+            self.drain()
+
+    def hold(self) -> None:
+        """Call before the tensors change: they may still be on their way into the copy."""
+        if self.in_flight:
+            self.staging.hold()
+
+    def settle(self) -> None:
+        """At a step boundary, on all ranks: take in the end of a save that has ended everywhere.
+
+        Raises what makes the run end: a stale attempt, too many failures in a row, a bug.
+        """
+        save = self.in_flight
+        if save is None:
+            return
+        stage = self.world.maximum(save.stage)
+        if stage == _GOING_ON:
+            return
+        if stage == _BROKEN:
+            save.thread.join(PATIENCE_S)
+            raise save.error or TrainError(f"the save of step {save.step} broke on another rank")
+        self.in_flight = None
+        self._take_in(save)
+
+    def drain(self) -> None:
+        """Wait for the save in flight, if there is one."""
+        while self.in_flight:
+            self.in_flight.thread.join(1.0)
+            self.settle()
+
+    def _wait_for_the_last(self, step: int) -> None:
+        if self.in_flight:
+            last, began = self.in_flight.step, time.perf_counter()
+            self.drain()
+            waited = time.perf_counter() - began
+            if self.world.is_main:
+                log.warning("the save of step %d waited %.2f s for that of step %d", step, waited, last)
+
+    def _write(self, manifest: Manifest, pieces: Mapping[str, Piece], beforehand: Callable[[], None]) -> str | None:
+        if self.world.device.type == "cuda":
+            torch.cuda.set_device(self.world.device)  # a thread begins on GPU 0
+        self.staging.wait()
+        return self.checkpoints.save(manifest, pieces, beforehand)
+
+    def _take_in(self, save: _Save) -> None:
+        if save.name:
+            log.info("saved %s in %.2f s (staged in %.3f s)", save.name, save.seconds, save.staging_s)
+            self.saved_step, self.failed_saves = save.step, 0
+            return
+        self.failed_saves += 1
+        if self.failed_saves == MAX_FAILED_SAVES:
+            raise TrainError(f"{MAX_FAILED_SAVES} checkpoints in a row could not be saved")
+
+
+class _Save:
+    """One save in its thread. The thread is a daemon: a rank that ends with an error must not wait for a disk."""
+
+    def __init__(self, step: int, began: float, write: Callable[[], str | None]) -> None:
+        self.step = step
+        self.name: str | None = None
+        self.error: BaseException | None = None
+        self.began = self.ended = began
+        self.thread = threading.Thread(target=self._run, args=(write,), name=f"save-{step}", daemon=True)
+        self.thread.start()
+        self.staging_s = time.perf_counter() - began
+
+    @property
+    def stage(self) -> int:
+        if self.thread.is_alive():
+            return _GOING_ON
+        return _BROKEN if self.error else _ENDED
+
+    @property
+    def seconds(self) -> float:
+        return self.ended - self.began
+
+    def _run(self, write: Callable[[], str | None]) -> None:
+        try:
+            self.name = write()
+        except BaseException as error:  # told by `settle`, in the main thread
+            self.error = error
+        self.ended = time.perf_counter()

@@ -1,0 +1,100 @@
+"""Copies of what this rank saves, taken at a step boundary, so that training need not wait for the disk.
+
+torch has a stager of its own; in torch 2.11 a second save with the same one fails (pytorch #183413), and host memory
+grows with every new one (pytorch #170163). Here the buffers are made once and live as long as the run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.distributed.checkpoint.default_planner import create_default_local_save_plan
+from torch.distributed.checkpoint.planner import WriteItem
+from torch.distributed.tensor import DTensor
+
+from .place import Place
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What one rank writes of one tensor."""
+
+    item: WriteItem  # its place in the whole tensor
+    values: Tensor  # a copy on the host
+
+
+class Staging:
+    """Host buffers for one save at a time. On a GPU they are pinned, and filled beside the computation."""
+
+    def __init__(self, tensors: Mapping[str, Tensor], place: Place, device: torch.device) -> None:
+        self.device = device
+        on_gpu = device.type == "cuda"
+        self.stream = torch.cuda.Stream(device) if on_gpu else None  # type: ignore[no-untyped-call]
+        self.copied = torch.cuda.Event() if on_gpu else None  # type: ignore[no-untyped-call]
+        mine = choose_share(tensors, place)
+        items = create_default_local_save_plan(mine, is_coordinator=True).items
+        self.pieces = {item.index.fqn: Piece(item, self._buffer_for(mine[item.index.fqn])) for item in items}
+
+    def copy(self, tensors: Mapping[str, Tensor]) -> dict[str, Piece]:
+        """Begin to copy this rank's share; `wait` before reading it, and `hold` before the tensors change."""
+        if self.stream is None or self.copied is None:
+            self._fill(tensors)
+            return self.pieces
+        self.stream.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(self.stream):
+            self._fill(tensors)
+            self.copied.record(self.stream)
+        return self.pieces
+
+    def hold(self) -> None:
+        """Let what the device does next come after the copy. The host does not wait."""
+        if self.copied:
+            torch.cuda.current_stream(self.device).wait_event(self.copied)
+
+    def wait(self) -> None:
+        """Wait until the copy is there."""
+        if self.copied:
+            self.copied.synchronize()
+
+    def _fill(self, tensors: Mapping[str, Tensor]) -> None:
+        for name, piece in self.pieces.items():
+            piece.values.copy_(_local(tensors[name]), non_blocking=True)
+
+    def _buffer_for(self, tensor: Tensor) -> Tensor:
+        return torch.empty_like(_local(tensor), device="cpu", pin_memory=self.stream is not None)
+
+
+def choose_share(tensors: Mapping[str, Tensor], place: Place) -> dict[str, Tensor]:
+    """The tensors that this rank writes. What several ranks hold alike goes to the one of them with the least so far;
+    all ranks reckon alike, so nobody needs to ask."""
+    loads: dict[int, list[int]] = defaultdict(list)
+    chosen = {}
+    for name, tensor in tensors.items():
+        num_copies, mine = _copies(tensor, place)
+        load = loads[num_copies] = loads[num_copies] or [0] * num_copies
+        owner = load.index(min(load))
+        load[owner] += math.prod(tensor.shape)
+        if owner == mine:
+            chosen[name] = tensor
+    return chosen
+
+
+def _copies(tensor: Tensor, place: Place) -> tuple[int, int]:
+    """How many ranks hold the same part of this tensor, and which of them this one is."""
+    if not isinstance(tensor, DTensor):
+        return place.world, place.rank
+    num_copies, mine = 1, 0
+    for dim, placement in enumerate(tensor.placements):
+        if placement.is_replicate():
+            num_copies *= tensor.device_mesh.size(dim)
+            mine = mine * tensor.device_mesh.size(dim) + tensor.device_mesh.get_local_rank(dim)
+    return num_copies, mine
+
+
+def _local(tensor: Tensor) -> Tensor:
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
