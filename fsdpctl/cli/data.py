@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +15,8 @@ from fsdpctl.cli.spec_files import plural
 from fsdpctl.errors import RunFailed, UsageError
 
 if TYPE_CHECKING:
-    from fsdpctl.contract.dataset import Index
+    from fsdpctl.contract.dataset import Index, Shard
+    from fsdpctl.data.recipe import Recipe
     from fsdpctl.data.stored import Listed
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Prepare training data, list and check it.")
@@ -72,7 +74,7 @@ def _recipe(
     text_key: str,
     split_on: str | None,
     val_fraction: float,
-) -> Any:
+) -> Recipe:
     from fsdpctl.data.recipe import Recipe
     from fsdpctl.data.tokenizer import MIN_BPE
 
@@ -154,7 +156,7 @@ def _print(directory: Path, index: Index, as_json: bool) -> None:
     emit("\n".join(f"{key:<13}{value}" for key, value in rows))
 
 
-def _describe(shards: Any) -> str:
+def _describe(shards: Sequence[Shard]) -> str:
     tokens, documents = sum(shard.tokens for shard in shards), sum(shard.documents for shard in shards)
     return f"{plural(tokens, 'token')} of {plural(documents, 'document')} in {plural(len(shards), 'shard')}"
 
