@@ -48,6 +48,7 @@ class Supervisor:
         self.plan = read_plan(run)
         self.first_attempt = read_record(run).submissions[-1].first_attempt
         self.agents = open_agents(run, self.plan)
+        self.left: list[str] = []  # what the newest attempt may have left behind
 
     def work(self) -> None:
         """Run attempts until `decide_next` says stop, and leave only when no process of the run is left anywhere."""
@@ -60,7 +61,8 @@ class Supervisor:
             if not self._find_hosts(attempt):
                 break
             attempt = claim_attempt(self.run)
-        self._prove(attempt, END_PROOF_S)
+        if self.left:
+            self._prove(attempt, END_PROOF_S)
 
     def _run_attempt(self, attempt: AttemptPaths) -> Verdict:
         refusal = self._start(attempt)
@@ -75,11 +77,14 @@ class Supervisor:
 
     def _follow(self, attempt: AttemptPaths) -> None:
         while not self.agents.is_over(attempt):
+            if (lost := self.agents.find_lost(attempt)) is not None:
+                leave_note(attempt.abort, AbortWord.FAULT, lost)
             time.sleep(POLL_S)
         if _is_cancelled(attempt):
             self._prove(attempt, CANCEL_PROOF_S)
         else:
-            for line in self.agents.end(attempt):
+            self.left = self.agents.end(attempt)
+            for line in self.left:
                 say(line)
 
     def _start(self, attempt: AttemptPaths) -> str | None:
@@ -112,7 +117,7 @@ class Supervisor:
             if (stop := read_note(attempt.stop)) is not None:
                 self._record(attempt, Verdict(State.STOPPED, f"stopped ({stop.word}) between two attempts"))
                 return False
-            if not (missing := self.agents.missing()):
+            if not (missing := self.agents.prepare(attempt)):
                 self._wait_for("")
                 return True
             if time.monotonic() > deadline:

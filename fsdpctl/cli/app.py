@@ -19,6 +19,7 @@ from fsdpctl.cli.resume import resume
 from fsdpctl.cli.status import ls, status
 from fsdpctl.cli.stop import cancel, stop
 from fsdpctl.cli.submit import submit
+from fsdpctl.cli.supervise import supervise
 from fsdpctl.contract import CliExit
 from fsdpctl.errors import FsdpctlError
 
@@ -30,7 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (submit, status, ls, logs, stop, resume, cancel):
+for command in (submit, status, ls, logs, stop, resume, cancel, supervise):
     app.command()(command)
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(profiles.app, name="profiles")

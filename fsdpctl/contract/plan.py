@@ -124,6 +124,10 @@ class LaunchPlan:
         placed = [replace(node, id=on.name, address=on.address) for node, on in zip(self.nodes, nodes, strict=True)]
         return replace(self, nodes=tuple(placed))
 
+    def with_node(self, node: PlannedNode) -> LaunchPlan:
+        """The plan with another host in the place of one rank."""
+        return replace(self, nodes=tuple(node if old.rank == node.rank else old for old in self.nodes))
+
     @property
     def world_size(self) -> int:
         return len(self.nodes) * self.procs_per_node

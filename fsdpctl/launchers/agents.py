@@ -19,7 +19,7 @@ class LocalAgents:
         self._run, self._plan = run, plan
         self._children: list[subprocess.Popen[bytes]] = []
 
-    def missing(self) -> list[str]:
+    def prepare(self, attempt: AttemptPaths) -> list[str]:
         return []
 
     def start(self, attempt: AttemptPaths) -> None:
@@ -32,6 +32,9 @@ class LocalAgents:
     def is_over(self, attempt: AttemptPaths) -> bool:
         running = [child for child in self._children if child.poll() is None]  # and reap the others
         return not running and not living_agents(attempt)
+
+    def find_lost(self, attempt: AttemptPaths) -> str | None:
+        return None  # on one machine the agents find each other
 
     def end(self, attempt: AttemptPaths) -> list[str]:
         left = processes.sweep(processes.Tag(self._run.root.name), spare=[os.getpid()])

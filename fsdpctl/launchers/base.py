@@ -42,14 +42,17 @@ class Launcher(Protocol):
 class Agents(Protocol):
     """The node agents of one run, as its supervisor handles them. Everything may be called again at any time."""
 
-    def missing(self) -> list[str]:
-        """The nodes that cannot be used now, and why; one line each."""
+    def prepare(self, attempt: AttemptPaths) -> list[str]:
+        """After `attempt`, take spares for nodes that cannot go on; the nodes still missing and why, one line each."""
 
     def start(self, attempt: AttemptPaths) -> None:
         """Start every agent of the attempt that was not started yet. Raises LaunchError, with none left running."""
 
     def is_over(self, attempt: AttemptPaths) -> bool:
         """Whether no agent of the attempt is alive."""
+
+    def find_lost(self, attempt: AttemptPaths) -> str | None:
+        """The node that the agents wait for in vain, in words; None while all is well."""
 
     def end(self, attempt: AttemptPaths) -> list[str]:
         """End every process of the run on every node; what could not be proven gone, one line each."""

@@ -13,11 +13,13 @@ from fsdpctl.contract import AbortWord
 from fsdpctl.contract.notes import leave_note
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.errors import FsdpctlError, LaunchError
+from fsdpctl.errors import FsdpctlError, LaunchError, UsageError
 from fsdpctl.launchers import supervised
 from fsdpctl.launchers.base import View
 from fsdpctl.runs.evidence import read_verdict
 from fsdpctl.runs.store import claim_attempt
+from fsdpctl.specs.load import parse_profile
+from fsdpctl.specs.model import SshBackend
 
 START_LIMIT_S = 150.0
 """Connect, check and start, each with its own limit, one after the other."""
@@ -27,17 +29,28 @@ CANCEL_WAIT_S = 12.0
 
 def start(run: RunPaths, plan: LaunchPlan) -> None:
     """Claim the next attempt, let the supervisor start it, and wait until all agents stand."""
+    refuse_private_disks(run)
     attempt = claim_attempt(run)
     supervised.start_supervisor(run)
     deadline = time.monotonic() + START_LIMIT_S
     while not _stand(attempt, plan):
+        is_supervised = supervised.find_supervisor(run) is not None  # asked first: it judges before it leaves
         if (verdict := read_verdict(attempt)) is not None and not _stand(attempt, plan):
             raise LaunchError(verdict.reason, hint=f"fsdpctl resume {run.root.name} tries again")
-        if supervised.find_supervisor(run) is None:
+        if not is_supervised:
             raise FsdpctlError(f"the supervisor ended; see {run.supervisor_log}")
         if time.monotonic() > deadline:
             raise LaunchError(f"not all hosts have started within {START_LIMIT_S:.0f} s; see {run.supervisor_log}")
         time.sleep(0.05)
+
+
+def refuse_private_disks(run: RunPaths) -> None:
+    backend = parse_profile(run.profile.read_text(encoding="utf-8"), str(run.profile)).backend
+    if isinstance(backend, SshBackend) and not backend.shared_filesystem:
+        raise UsageError(
+            "shared_filesystem: false is not there yet: logs and checkpoints need one directory that all hosts see",
+            hint="set runs_root to such a directory, and shared_filesystem: true",
+        )
 
 
 def _stand(attempt: AttemptPaths, plan: LaunchPlan) -> bool:

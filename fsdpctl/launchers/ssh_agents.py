@@ -7,16 +7,19 @@ import time
 from collections.abc import Sequence
 from typing import TypeVar
 
-from fsdpctl.contract.codec import CodecError, decode
+from fsdpctl.contract import NodeExit
+from fsdpctl.contract.codec import CodecError, decode, write_json
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
-from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.contract.plan import LaunchPlan, PlannedNode
 from fsdpctl.errors import LaunchError
 from fsdpctl.launchers.agents import with_setup
 from fsdpctl.launchers.fanout import HostError, Result, fan_out
+from fsdpctl.launchers.ssh_bench import Bench
 from fsdpctl.launchers.ssh_config import Target
 from fsdpctl.launchers.ssh_io import Answer, Link
-from fsdpctl.node.peers import PeerWatch
-from fsdpctl.node.remote import Ended, NodeFacts, Seen, Started
+from fsdpctl.launchers.ssh_reach import Reach, Stall, find_lost
+from fsdpctl.node.peers import PeerWatch, read_end
+from fsdpctl.node.remote import NOT_SHARED, Ended, NodeFacts, Seen, Started
 from fsdpctl.specs.load import parse_profile
 from fsdpctl.specs.model import SshBackend
 from fsdpctl.torchrun import code_env
@@ -33,18 +36,50 @@ class SshAgents:
     """The agents of one run. Connections stay open between questions."""
 
     def __init__(self, run: RunPaths, plan: LaunchPlan) -> None:
-        backend = parse_profile(run.profile.read_text(encoding="utf-8"), str(run.profile)).backend
-        assert isinstance(backend, SshBackend)
-        self._run, self._plan = run, plan
-        self._links = {
-            node.rank: Link(Target(node.id, node.address or "", node.ssh_port, backend.user, backend.connect_timeout))
-            for node in plan.nodes
-        }
+        profile = parse_profile(run.profile.read_text(encoding="utf-8"), str(run.profile))
+        assert isinstance(profile.backend, SshBackend)
+        self._run, self._plan, self._backend = run, plan, profile.backend
+        self._bench = Bench(profile)
+        self._links = {node.rank: self._link(node) for node in plan.nodes}
+        self._dropped: list[tuple[int, Link]] = []
+        self._reach = Reach(self._links)
         self._watch: PeerWatch | None = None
+        self._stall = Stall(run, run.attempt(1))
 
-    def missing(self) -> list[str]:
-        """The hosts that cannot be used now, and why; one line each."""
-        return [str(result.error) for result in fan_out(list(self._links.values()), Link.open) if result.error]
+    def _link(self, node: PlannedNode) -> Link:
+        backend = self._backend
+        return Link(Target(node.id, node.address or "", node.ssh_port, backend.user, backend.connect_timeout))
+
+    def prepare(self, attempt: AttemptPaths) -> list[str]:
+        """Take spares for hosts that do not answer or were at fault; the hosts still missing, one line each."""
+        missing = {r.item: str(r.error) for r in fan_out(list(self._links), self._open) if r.error}
+        for rank, reason in {**_at_fault(attempt, list(self._links)), **missing}.items():
+            if self._replace(rank, reason):
+                missing.pop(rank, None)
+        return list(missing.values())
+
+    def _open(self, rank: int) -> None:
+        self._links[rank].open()
+
+    def _replace(self, rank: int, reason: str) -> bool:
+        """Put another host in the place of `rank`; False when there is none."""
+        old = self._plan.nodes[rank]
+        if rank == 0 and self._plan.head.address is not None:
+            return False  # the profile's master_address names this very host
+        for node in self._bench.candidates(self._plan, rank):
+            link = self._link(node)
+            try:
+                link.open()
+            except HostError:
+                continue
+            print(f"{node.id} takes the place of {old.id}: {reason}", flush=True)
+            self._bench.drop(old.id)
+            self._dropped.append((rank, self._links[rank]))
+            self._links[rank] = link
+            self._plan = self._plan.with_node(node)
+            write_json(self._run.plan, self._plan)
+            return True
+        return False
 
     def start(self, attempt: AttemptPaths) -> None:
         """Check every host, then start the agents. Raises LaunchError when one cannot; those that could end again."""
@@ -63,29 +98,38 @@ class SshAgents:
         """Whether every agent has ended, or is silent and cannot be seen on its host either."""
         if self._watch is None or self._watch.attempt != attempt:
             self._watch = PeerWatch(attempt, list(self._links), self._plan.peer_timeout_s)
+            self._stall = Stall(self._run, attempt)
         if self._watch.find_living():
             return False
         silent = [rank for rank in self._links if not attempt.node(rank).end.exists()]
         return not any(seen.value and seen.value.alive for seen in self._ask_all(Seen, "look", attempt, silent))
 
+    def find_lost(self, attempt: AttemptPaths) -> str | None:
+        """A host out of reach without which the run stands still; agents on a shared disk look alive even then."""
+        timeout_s = self._plan.peer_timeout_s
+        rank = find_lost(self._reach.silent_s(), self._stall.seconds(), timeout_s)
+        if rank is None or attempt.node(rank).end.exists():
+            return None
+        return f"node {rank}: {self._links[rank].target} is out of reach, and the run makes no progress"
+
     def end(self, attempt: AttemptPaths) -> list[str]:
-        """End what is left on every host; what could not be ended or asked, one line each."""
-        results = self._ask_all(Ended, "end", attempt)
+        """End what is left on every host, replaced ones too; what could not be ended or asked, one line each."""
+        places = [*self._links.items(), *self._dropped]
+        results = fan_out(places, lambda place: self._ask(Ended, "end", attempt, *place))
         stubborn = [
-            f"{self._target(result)}: still alive after KILL: {', '.join(map(str, result.value.left))}"
+            f"{result.item[1].target}: still alive after KILL: {', '.join(map(str, result.value.left))}"
             for result in results
             if result.value and result.value.left
         ]
-        return [*_errors(results), *stubborn]
+        return [*(str(result.error) for result in results if result.error), *stubborn]
 
     def _ask_all(
         self, kind: type[T], verb: str, attempt: AttemptPaths, ranks: Sequence[int] | None = None
     ) -> list[Result[int, T]]:
         chosen = list(self._links) if ranks is None else ranks
-        return fan_out(chosen, lambda rank: self._ask(kind, verb, attempt, rank))
+        return fan_out(chosen, lambda rank: self._ask(kind, verb, attempt, rank, self._links[rank]))
 
-    def _ask(self, kind: type[T], verb: str, attempt: AttemptPaths, rank: int) -> T:
-        link = self._links[rank]
+    def _ask(self, kind: type[T], verb: str, attempt: AttemptPaths, rank: int, link: Link) -> T:
         answer = link.run(remote_argv(self._plan, self._run, verb, attempt.number, rank), timeout_s=ANSWER_S)
         try:
             return decode(kind, json.loads(answer.stdout.splitlines()[-1]))
@@ -99,6 +143,11 @@ class SshAgents:
 
     def _target(self, result: Result[int, T]) -> Target:
         return self._links[result.item].target
+
+
+def _at_fault(attempt: AttemptPaths, ranks: Sequence[int]) -> dict[int, str]:
+    ends = {rank: read_end(attempt.node(rank)) for rank in ranks}
+    return {rank: end.reason for rank, end in ends.items() if end is not None and end.code == NodeExit.NODE_FAULT}
 
 
 def _errors(results: Sequence[Result[int, T]]) -> list[str]:
@@ -119,7 +168,7 @@ def explain(answer: Answer, plan: LaunchPlan) -> str:
     """Why a host answered something else than JSON."""
     said = answer.stderr.strip() or answer.stdout.strip()
     if "No module named" in said and "fsdpctl" in said:
-        return f"{plan.run_dir} is not there: runs_root must be a directory that all hosts and this machine share"
+        return f"{plan.run_dir} {NOT_SHARED}"
     if answer.code == 127:
         return f"the profile's python does not exist there: {plan.python}"
     return f"exit code {answer.code}: {said.splitlines()[-1] if said else 'it said nothing'}"
@@ -131,7 +180,7 @@ def compare(facts: dict[str, NodeFacts], now: float) -> list[str]:
     for what in ("python", "torch"):
         seen = {name: getattr(fact, what) or "none" for name, fact in facts.items()}
         values = list(seen.values())
-        usual = max(values, key=lambda value: (values.count(value), -values.index(value)))
+        usual = max(values, key=lambda value: (values.count(value), -values.index(value)), default="")
         problems += [
             f"{name}: {what} {value}, the other nodes have {usual}" for name, value in seen.items() if value != usual
         ]

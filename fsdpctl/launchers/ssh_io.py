@@ -12,6 +12,7 @@ import shlex
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -43,25 +44,27 @@ class Answer:
 
 
 class Link:
-    """A connection to one host, opened when first used and again when it broke. For one thread at a time."""
+    """A connection to one host, opened when first used and again when it broke. Threads wait for each other."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
+        self._lock = threading.RLock()
         self._connection: Connection | None = None
         self._proxy: subprocess.Popen[bytes] | None = None
 
     def open(self) -> Connection:
         """Connect unless connected. Raises HostError that says which of the many things it was."""
-        if self._connection is not None and self._connection.is_connected:
-            return self._connection
-        self.close()
-        route = find_route(self.target)
-        try:
-            self._connection = self._connect(route)
-        except HostError:
+        with self._lock:
+            if self._connection is not None and self._connection.is_connected:
+                return self._connection
             self.close()
-            raise
-        return self._connection
+            route = find_route(self.target)
+            try:
+                self._connection = self._connect(route)
+            except HostError:
+                self.close()
+                raise
+            return self._connection
 
     def run(self, argv: Sequence[str], stdin: bytes = b"", timeout_s: float = 30) -> Answer:
         """Run a command to its end. Raises HostError when the host or the connection fails, not the command."""

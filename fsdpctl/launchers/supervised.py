@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -24,7 +25,6 @@ START_LIMIT_S = 30.0
 
 def start_supervisor(run: RunPaths) -> None:
     """Start `fsdpctl.supervise` in a session of its own and wait until it stands."""
-    run.supervisor.unlink(missing_ok=True)
     descriptor = os.open(run.supervisor_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         process = subprocess.Popen(
@@ -38,7 +38,7 @@ def start_supervisor(run: RunPaths) -> None:
     finally:
         os.close(descriptor)
     deadline = time.monotonic() + START_LIMIT_S
-    while not run.supervisor.exists():
+    while (standing := _last_supervisor(run)) is None or standing.pid != process.pid:
         if process.poll() is not None or time.monotonic() > deadline:
             raise FsdpctlError(f"the supervisor did not start; see {run.supervisor_log}")
         time.sleep(0.01)
@@ -46,11 +46,15 @@ def start_supervisor(run: RunPaths) -> None:
 
 def find_supervisor(run: RunPaths) -> ProcessIdentity | None:
     """The living supervisor of this host, if there is one."""
+    identity = _last_supervisor(run)
+    return identity if identity is not None and processes.is_alive(identity) else None
+
+
+def _last_supervisor(run: RunPaths) -> ProcessIdentity | None:
     try:
-        identity = read_json(ProcessIdentity, run.supervisor)
+        return read_json(ProcessIdentity, run.supervisor)
     except (FileNotFoundError, CodecError):
         return None
-    return identity if processes.is_alive(identity) else None
 
 
 def kill_supervisor(run: RunPaths) -> None:
@@ -70,7 +74,12 @@ def observe(runs: Sequence[RunPaths]) -> Mapping[str, View]:
 
 
 def _view(run: RunPaths) -> View:
-    return View("running", read_waiting(run)) if is_running(run) else View("none")
+    if not is_running(run):
+        return View("none")
+    last = _last_supervisor(run)
+    if last is not None and last.host == socket.gethostname() and not processes.is_alive(last):
+        return View("running", f"nobody watches over it any more; fsdpctl supervise {run.root.name} changes that")
+    return View("running", read_waiting(run))
 
 
 def read_waiting(run: RunPaths) -> str:

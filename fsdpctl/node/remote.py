@@ -29,6 +29,7 @@ from fsdpctl.node.check import NodeCheckError, check_node
 from fsdpctl.torchrun import code_env, tag_env
 
 START_LIMIT_S = 30.0
+NOT_SHARED = "is not there: runs_root must be a directory that all hosts and the submitting machine share"
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,8 @@ def check(run: RunPaths, attempt: int, node_rank: int) -> NodeFacts:
     """Look whether ranks could start here."""
     problem = ""
     try:
+        if not run.plan.exists():
+            raise NodeCheckError(f"{run.root} {NOT_SHARED}")
         check_node(read_json(LaunchPlan, run.plan), _node_dir(run, attempt, node_rank).root)
     except NodeCheckError as error:
         problem = str(error)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.launchers.contract import LauncherContract
+from tests.launchers import harness
+from tests.launchers.contract import IGNORES_STOP, WAITS_FOR_STOP, LauncherContract
+from tests.launchers.harness import Run, command_line, fsdpctl, wait_for
 from tests.launchers.ssh_cluster import Cluster
 
 
@@ -14,7 +19,115 @@ class TestSsh(LauncherContract):
     @pytest.fixture
     def project(self, tmp_path: Path, cluster: Cluster) -> Path:
         self.profile = str(cluster.profile)
-        self.cluster = cluster
         directory = tmp_path / "my project"
         directory.mkdir()
         return directory
+
+    def refused(self, cluster: Cluster, project: Path) -> str:
+        """Submit to two hosts in vain; nothing may be left on any host. Return what was said."""
+        (project / "script.py").write_text(WAITS_FOR_STOP)
+        (project / "job.yaml").write_text("name: probe\nnodes: 2\nentrypoint: {script: script.py}\n")
+        said = fsdpctl("submit", "./job.yaml", "--profile", self.profile, cwd=project, expect=4).stderr
+        cluster.assert_clean()
+        assert "FAILED" in fsdpctl("ls", cwd=project).stdout
+        return said
+
+    def test_an_unknown_host_stops_the_start_on_all(self, cluster: Cluster, project: Path) -> None:
+        cluster.lan.know(cluster.nodes[0])
+        said = self.refused(cluster, project)
+        assert "node2 (10.77.0.2): the host key of 10.77.0.2 is unknown" in said
+        assert "node1" not in said
+
+    def test_hosts_out_of_reach_are_named_together_within_the_limit(self, cluster: Cluster, project: Path) -> None:
+        for host in cluster.nodes[:2]:
+            host.pull_cable()
+        started = time.monotonic()
+        said = self.refused(cluster, project)
+        assert time.monotonic() - started < 20
+        for host in cluster.nodes[:2]:
+            assert f"{host.name} ({host.address}): no answer within 3 s" in said or "No route to host" in said
+            host.plug_cable()
+
+    def test_a_runs_root_that_is_not_shared_is_named(self, cluster: Cluster, project: Path) -> None:
+        cluster.write_profile("runs_root: /var/tmp/runs\n")
+        (project / "script.py").write_text(WAITS_FOR_STOP)
+        (project / "job.yaml").write_text("name: probe\nnodes: 2\nentrypoint: {script: script.py}\n")
+        said = fsdpctl("submit", "./job.yaml", "--profile", self.profile, cwd=project, expect=4).stderr
+        assert "node1 (10.77.0.1): /var/tmp/runs/probe-" in said and "must be a directory that all hosts" in said
+        cluster.assert_clean()
+
+    def test_the_node_with_another_torch_is_named(self, cluster: Cluster, project: Path) -> None:
+        cluster.write_profile(python="/var/tmp/python")
+        for host in cluster.nodes:
+            other = 'export PYTHONPATH="/var/tmp/other:$PYTHONPATH"\n' if host.name == "node2" else ""
+            shim = host.dir / "var-tmp" / "python"
+            shim.write_text(f'#!/bin/sh\n{other}exec {sys.executable} "$@"\n')
+            shim.chmod(0o755)
+        metadata = cluster.nodes[1].dir / "var-tmp" / "other" / "torch-0.1.dist-info" / "METADATA"
+        metadata.parent.mkdir(parents=True)
+        metadata.write_text("Metadata-Version: 2.1\nName: torch\nVersion: 0.1\n")
+        assert "node2 (10.77.0.2): torch 0.1, the other nodes have " in self.refused(cluster, project)
+
+    def test_cancel_goes_on_until_a_host_answers_again(self, cluster: Cluster, project: Path) -> None:
+        run = self.submit_script(project, IGNORES_STOP)
+        self.wait_up(run)
+        cluster.nodes[1].pull_cable()
+        said = fsdpctl("cancel", run.run_id, cwd=project, expect=4).stderr
+        assert "not yet proven that nothing is left: node2 (10.77.0.2): " in said
+        status = run.status()
+        assert status["state"] == "RUNNING" and "node2 (10.77.0.2)" in status["reason"]
+        cluster.nodes[1].plug_cable()
+        assert run.wait_ended()["state"] == "CANCELLED", run.describe()
+        run.assert_nothing_left()
+        cluster.assert_clean()
+
+    def test_cancel_touches_only_what_is_its_own(self, cluster: Cluster, project: Path) -> None:
+        run = self.submit_script(project, IGNORES_STOP)
+        self.wait_up(run)
+        (rank,) = [pid for pid in run.find(1, "fsdpctl.node.rank script.py") if _is_rank(pid)][:1]
+        words = Path(f"/proc/{rank}/cmdline").read_text().split("\0")[:-1]
+        sleeper = ["-c", "import time; time.sleep(600)", *words[1:]]
+        others = [
+            subprocess.Popen(cluster.nodes[1].command(*who, sys.executable, *sleeper))
+            for who in ((), ("setpriv", "--reuid", "4242", "--clear-groups"))
+        ]
+        try:
+            wait_for(lambda: cluster.nodes[1].processes().count("time.sleep(600)") == 2, 10, "the others")
+            fsdpctl("cancel", run.run_id, cwd=project)
+            assert not run.pids(), run.describe()
+            left = cluster.nodes[1].processes().splitlines()
+            assert len(left) == 2 and all("time.sleep(600)" in line for line in left)
+        finally:
+            for process in others:
+                process.kill()
+                process.wait()
+
+    def test_a_killed_submit_is_finished_by_the_supervisor(self, cluster: Cluster, project: Path, home: Path) -> None:
+        (project / "script.py").write_text(WAITS_FOR_STOP)
+        (project / "job.yaml").write_text("name: probe\nnodes: 2\nentrypoint: {script: script.py}\n")
+        words = [str(harness.COMMAND), "submit", "./job.yaml", "--profile", self.profile]
+        submit = subprocess.Popen(words, cwd=project, start_new_session=True, stderr=subprocess.DEVNULL)
+        (supervisor,) = wait_for(lambda: list(home.glob("fsdpctl/runs/*/supervisor.json")), 60, "the supervisor")
+        cluster.lan.login.run("pkill", "-KILL", "-f", "submit ./job.yaml")
+        submit.wait()
+        run = Run.of({"run_id": supervisor.parent.name, "run_dir": str(supervisor.parent)}, project)
+        self.wait_up(run, ranks=2)
+        fsdpctl("stop", run.run_id, cwd=project)
+        assert run.status()["state"] == "STOPPED", run.describe()
+        cluster.assert_clean()
+
+    def test_a_run_does_not_need_the_machine_it_was_submitted_from(self, cluster: Cluster, project: Path) -> None:
+        run = self.submit_script(project, WAITS_FOR_STOP)
+        self.wait_up(run)
+        cluster.lan.login.pull_cable()
+        time.sleep(25)  # longer than a host may be silent and a run may stand still
+        cluster.lan.login.plug_cable()
+        assert (run.status()["state"], run.status()["attempt"]) == ("RUNNING", 1), run.describe()
+        fsdpctl("stop", run.run_id, cwd=project)
+        assert (run.status()["state"], run.status()["attempt"]) == ("STOPPED", 1), run.describe()
+        run.assert_nothing_left()
+        cluster.assert_clean()
+
+
+def _is_rank(pid: int) -> bool:
+    return "torch.distributed.run" not in command_line(pid)

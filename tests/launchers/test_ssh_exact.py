@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.launchers import exact
-from tests.launchers.harness import Run, kill, submit
+from tests.launchers.harness import Run, fsdpctl, kill, submit, wait_for
 from tests.launchers.ssh_cluster import Cluster
 from tests.services import require
 
@@ -56,4 +57,67 @@ def test_a_killed_part_comes_back_exactly(
     assert status["attempt"] == 2
     assert run.curve() == undisturbed
     run.assert_nothing_left()
+    cluster.assert_clean()
+
+
+def test_a_dead_host_is_waited_for_and_comes_back_exactly(cluster: Cluster, project: Path, undisturbed: Curve) -> None:
+    run = launch(cluster, project)
+    run.wait_step(9)
+    victim = cluster.nodes[1]
+    victim.die()
+    waiting = "waiting for node2 (10.77.0.2): "
+    wait_for(lambda: run.status()["reason"].startswith(waiting), 60, f"the host to be missed; {run.describe()}")
+    assert run.status()["state"] == "RESTARTING"
+    victim.boot()
+    status = run.wait_ended()
+    assert (status["state"], status["attempt"]) == ("SUCCEEDED", 2), run.describe()
+    assert run.curve() == undisturbed
+    run.assert_nothing_left()
+    cluster.assert_clean()
+
+
+@pytest.mark.parametrize("rank_dies", ["while nobody watches", "afterwards"])
+def test_a_supervisor_is_replaced(rank_dies: str, cluster: Cluster, project: Path, undisturbed: Curve) -> None:
+    run = launch(cluster, project)
+    run.wait_step(9)
+    kill(run.find(None, "fsdpctl.supervise"))
+    wait_for(lambda: "nobody watches" in run.status()["reason"], 20, run.describe())
+    if rank_dies == "while nobody watches":
+        kill(exact.rank(run))
+        run.assert_nothing_left()
+    fsdpctl("supervise", run.run_id, cwd=project)
+    assert "needs no new supervisor" in fsdpctl("supervise", run.run_id, cwd=project).stderr
+    if rank_dies == "afterwards":
+        assert len(run.paths.attempts()) == 1, "the living agents were taken over"
+        kill(exact.rank(run))
+    status = run.wait_ended()
+    assert (status["state"], status["attempt"]) == ("SUCCEEDED", 2), run.describe()
+    assert run.curve() == undisturbed
+    run.assert_nothing_left()
+    cluster.assert_clean()
+
+
+def test_a_host_cut_off_for_good_is_replaced_exactly(cluster: Cluster, project: Path, undisturbed: Curve) -> None:
+    cluster.write_profile(spares=2)
+    run = launch(cluster, project)
+    run.wait_step(9)
+    cluster.nodes[1].pull_cable()
+    status = run.wait_ended()
+    assert (status["state"], status["attempt"]) == ("SUCCEEDED", 2), run.describe()
+    assert "node3 takes the place of node2: node2 (10.77.0.2): " in run.paths.supervisor_log.read_text()
+    assert run.curve() == undisturbed
+    cluster.nodes[1].plug_cable()
+    run.assert_nothing_left()
+    cluster.assert_clean()
+
+
+def test_a_cable_pulled_for_a_while_costs_no_attempt(cluster: Cluster, project: Path, undisturbed: Curve) -> None:
+    run = launch(cluster, project)
+    run.wait_step(9)
+    cluster.nodes[1].pull_cable()
+    time.sleep(8)  # longer than a host may be silent
+    cluster.nodes[1].plug_cable()
+    status = run.wait_ended()
+    assert (status["state"], status["attempt"]) == ("SUCCEEDED", 1), run.describe()
+    assert run.curve() == undisturbed
     cluster.assert_clean()

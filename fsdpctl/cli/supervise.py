@@ -1,0 +1,20 @@
+"""`fsdpctl supervise`."""
+
+from __future__ import annotations
+
+from fsdpctl.cli.options import Run
+from fsdpctl.cli.output import say
+
+
+def supervise(run: Run = None) -> None:
+    """Give a local or SSH run its supervisor back, where that was killed or its host was restarted."""
+    from fsdpctl.runs.find import find_run
+    from fsdpctl.verbs.status import read_status
+    from fsdpctl.verbs.supervise import supervise as start_again
+
+    paths = find_run(run)
+    if start_again(paths):
+        say(f"{paths.root.name} has a supervisor again")
+    else:
+        status = read_status(paths)
+        say(f"{paths.root.name} needs no new supervisor: {status.state}, {status.reason}")

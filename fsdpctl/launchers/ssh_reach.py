@@ -1,0 +1,74 @@
+"""Which hosts answer, watched beside the run: a pulled cable closes no connection and ends no process.
+
+A host is lost only when it is silent while another one answers, and the run stands still. When nobody answers it is
+this machine that is cut off, and a run that goes on needs no help, however its host looks from here.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from fsdpctl.contract.paths import AttemptPaths, RunPaths
+from fsdpctl.launchers.ssh_io import Link
+
+EVERY_S = 2.0
+STALL_FACTOR = 4
+"""A run stands still when nothing was written for this many times the limit for a host's silence."""
+
+
+def find_lost(silent_s: Mapping[int, float], stalled_s: float, timeout_s: float) -> int | None:
+    """The rank of a host that the run has lost, if it has."""
+    lost = [rank for rank, seconds in silent_s.items() if seconds > timeout_s]
+    if not lost or len(lost) == len(silent_s) or stalled_s <= STALL_FACTOR * timeout_s:
+        return None
+    return lost[0]
+
+
+class Reach:
+    """Asks each host in a thread of its own, so that one that hangs delays no other."""
+
+    def __init__(self, links: Mapping[int, Link], clock: Callable[[], float] = time.monotonic) -> None:
+        self._links, self._clock = links, clock  # the caller may put other links in
+        self._answered = dict.fromkeys(links, clock())
+        for rank in links:
+            threading.Thread(target=self._watch, args=(rank,), name=f"reach-{rank}", daemon=True).start()
+
+    def silent_s(self) -> dict[int, float]:
+        """How long ago each host has answered."""
+        now = self._clock()
+        return {rank: now - answered for rank, answered in self._answered.items()}
+
+    def _watch(self, rank: int) -> None:
+        while True:
+            if self._links[rank].is_answering(EVERY_S):
+                self._answered[rank] = self._clock()
+            time.sleep(EVERY_S)
+
+
+class Stall:
+    """How long nothing was written: metrics and the ranks' logs, by the watcher's own clock."""
+
+    def __init__(self, run: RunPaths, attempt: AttemptPaths, clock: Callable[[], float] = time.monotonic) -> None:
+        self._run, self._attempt, self._clock = run, attempt, clock
+        self._newest, self._since = 0, clock()
+
+    def seconds(self) -> float:
+        newest = max((_stamp(path) for path in self._files()), default=0)
+        if newest != self._newest:
+            self._newest, self._since = newest, self._clock()
+        return self._clock() - self._since
+
+    def _files(self) -> Iterable[Path]:
+        yield self._run.metrics
+        for node in self._attempt.nodes():
+            yield from node.rank_logs().values()
+
+
+def _stamp(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0

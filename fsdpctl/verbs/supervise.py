@@ -1,0 +1,25 @@
+"""supervise: give a run its supervisor back, where that was killed or its host went down."""
+
+from __future__ import annotations
+
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.errors import UsageError
+from fsdpctl.launchers.supervised import find_supervisor, start_supervisor
+from fsdpctl.runs.evidence import read_verdict
+from fsdpctl.runs.store import locked, open_record
+
+
+def supervise(run: RunPaths) -> bool:
+    """Start the run's supervisor, which goes on where the last one stood; False when the run needs none."""
+    with locked(run):
+        if open_record(run).backend == "slurm":
+            raise UsageError(f"{run.root.name} runs under Slurm, which keeps it alive itself")
+        attempts = run.attempts()
+        if not attempts:
+            raise UsageError(f"{run.root.name} was never started", hint=f"fsdpctl resume {run.root.name}")
+        verdict = read_verdict(attempts[-1])
+        has_ended = verdict is not None and not verdict.restart
+        if has_ended or find_supervisor(run) is not None:
+            return False
+        start_supervisor(run)
+        return True

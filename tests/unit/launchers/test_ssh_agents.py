@@ -1,0 +1,57 @@
+"""What hosts say of themselves, compared; and the words of one question."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+
+import pytest
+
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.launchers.ssh_agents import compare, explain, remote_argv
+from fsdpctl.launchers.ssh_io import Answer
+from fsdpctl.node.remote import NodeFacts
+from fsdpctl.plan import Site, build_plan
+from fsdpctl.specs.load import parse_job, parse_profile
+
+FACTS = NodeFacts("h", "3.11", "2.13.0", time=1000.0)
+PLAN = build_plan(
+    parse_profile("name: p\nbackend: ssh\nnodes: [{id: a, address: 10.0.0.1}]\npython: /opt/py\n", "p"),
+    parse_job("name: j\nentrypoint: {script: s.py}\n", "j"),
+    Site("j-abcd", "/runs/j-abcd", "/here", "python3", ()),
+)
+
+
+def test_the_odd_one_out_is_named_not_the_many() -> None:
+    odd = replace(FACTS, torch="2.12.0")
+    assert compare({"a": FACTS, "b": odd, "c": FACTS}, 1000) == ["b: torch 2.12.0, the other nodes have 2.13.0"]
+    assert compare({"a": FACTS, "b": replace(FACTS, torch="")}, 1000) == ["b: torch none, the other nodes have 2.13.0"]
+    assert compare({"a": odd, "b": odd}, 1000) == []
+    assert compare({}, 1000) == []
+
+
+@pytest.mark.parametrize(("now", "said"), [(940, []), (939, ["ahead of"]), (1060, []), (1061, ["behind"])])
+def test_a_clock_may_be_a_minute_off(now: float, said: list[str]) -> None:
+    problems = compare({"a": FACTS}, now)
+    assert len(problems) == len(said) and all(word in problem for word, problem in zip(said, problems, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (Answer(1, "", "x\n/opt/py: No module named fsdpctl\n"), "/runs/j-abcd is not there"),
+        (Answer(1, "", "No module named 'fsdpctl.node'"), "/runs/j-abcd is not there"),
+        (Answer(127, "", "bash: /opt/py: No such file"), "python does not exist there: /opt/py"),
+        (Answer(3, "", "first\nlast"), "exit code 3: last"),
+        (Answer(1, "", ""), "exit code 1: it said nothing"),
+    ],
+)
+def test_an_answer_that_is_none_is_explained(answer: Answer, said: str) -> None:
+    assert said in explain(answer, PLAN)
+
+
+def test_setup_lines_come_first_and_the_umask_before_them() -> None:
+    plan = replace(PLAN, setup=("export X='a b'", "umask"), python="echo")
+    argv = remote_argv(plan, RunPaths.of("/runs/j-abcd"), "check", 2, 0)
+    said = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert said == ["0077", "-m fsdpctl.node.remote check --run-dir=/runs/j-abcd --attempt=2 --node-rank=0"]

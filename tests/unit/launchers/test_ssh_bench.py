@@ -1,0 +1,31 @@
+"""Spares come before unused nodes, and a host that failed stays away for a while."""
+
+from __future__ import annotations
+
+from fsdpctl.launchers.ssh_bench import BAD_FOR_S, Bench
+from fsdpctl.plan import Site, build_plan
+from fsdpctl.specs.load import parse_job, parse_profile
+
+PROFILE = """
+name: four
+backend: ssh
+nodes: [{id: a, address: 10.0.0.1}, {id: b, address: 10.0.0.2}, {id: c, address: 10.0.0.3}]
+spares: [{id: s, address: 10.0.0.4, port: 2222, env: {X: "1"}}]
+"""
+
+
+def test_candidates() -> None:
+    profile = parse_profile(PROFILE, "p")
+    job = parse_job("name: j\nnodes: 2\nentrypoint: {script: s.py}\n", "j")
+    plan = build_plan(profile, job, Site("j-abcd", "/runs/j-abcd", "/here", "python3", ()))
+    now = [100.0]
+    bench = Bench(profile, clock=lambda: now[0])
+    first, second = bench.candidates(plan, 1)
+    assert (first.rank, first.id, first.ssh_port, first.env) == (1, "s", 2222, {"X": "1"})
+    assert second.id == "c"
+    taken = plan.with_node(first)
+    assert [node.id for node in taken.nodes] == ["a", "s"]
+    bench.drop("b")
+    assert [node.id for node in bench.candidates(taken, 1)] == ["c"]
+    now[0] += BAD_FOR_S
+    assert [node.id for node in bench.candidates(taken, 1)] == ["b", "c"]

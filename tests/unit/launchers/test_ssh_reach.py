@@ -1,0 +1,41 @@
+"""Who is lost: the one that is silent while another answers and nothing moves."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.launchers.ssh_reach import STALL_FACTOR, Stall, find_lost
+
+LONG = STALL_FACTOR * 5 + 0.1
+
+
+@pytest.mark.parametrize(
+    ("silent_s", "stalled_s", "lost"),
+    [
+        ({0: 0.0, 1: 1.0}, LONG, None),
+        ({0: 0.0, 1: 5.1}, LONG, 1),
+        ({0: 9.0, 1: 0.0}, LONG, 0),
+        ({0: 0.0, 1: 99.0}, 1.0, None),  # ssh alone is broken: the run goes on
+        ({0: 99.0, 1: 99.0}, 99.0, None),  # we are cut off
+        ({0: 99.0}, 99.0, None),  # with one host nobody can tell
+    ],
+)
+def test_find_lost(silent_s: dict[int, float], stalled_s: float, lost: int | None) -> None:
+    assert find_lost(silent_s, stalled_s, 5.0) == lost
+
+
+def test_a_stall_is_the_time_since_anything_was_written(tmp_path: Path) -> None:
+    run, now = RunPaths(tmp_path), [0.0]
+    attempt = run.attempt(1)
+    attempt.node(1).root.mkdir(parents=True)
+    stall = Stall(run, attempt, clock=lambda: now[0])
+    for stamp, path in enumerate([run.metrics, attempt.node(1).rank_log(3)], start=1):
+        now[0] += 7
+        assert stall.seconds() == 7
+        path.touch()
+        os.utime(path, ns=(stamp, stamp))
+        assert stall.seconds() == 0
