@@ -63,7 +63,7 @@ def prepare(
         raise
     _print(out, index, as_json)
     if not as_json:
-        settings = f"--set trainer.data.source={out} --set trainer.model.vocab_size={index.vocab_size}"
+        settings = f"--set trainer.data.source={out} --set trainer.model.vocab_size={index.model_vocab_size}"
         say(f"hint: fsdpctl submit llm-tiny {settings}")
 
 

@@ -79,6 +79,11 @@ class Index:
     def val_tokens(self) -> int:
         return sum(shard.tokens for shard in self.val)
 
+    @property
+    def model_vocab_size(self) -> int:
+        """The least vocabulary of a model for this data: a multiple of 128, which GPUs multiply faster."""
+        return -self.vocab_size // 128 * -128
+
 
 def read_index(directory: Path) -> Index:
     """Raises FileNotFoundError where there is no prepared data, CodecError where it is of another format or broken."""

@@ -29,9 +29,13 @@ class Piece:
         return sum(span.num_bytes for span in self.spans)
 
 
-def find_inputs(words: Sequence[Path]) -> tuple[InputFile, ...]:
-    """The files that are named, and all files below the directories that are named; hidden ones aside."""
-    files = tuple(map(_stat, dict.fromkeys(path.absolute() for word in words for path in _files_of(word))))
+def find_inputs(words: Sequence[Path], but: Sequence[Path] = ()) -> tuple[InputFile, ...]:
+    """The files that are named, and all files below the directories that are named; hidden ones aside.
+
+    `but`: directories that are left out, for the output may lie below the input.
+    """
+    paths = dict.fromkeys(path.absolute() for word in words for path in _files_of(word))
+    files = tuple(_stat(path) for path in paths if not any(folder in path.parents for folder in but))
     if not any(file.size for file in files):
         raise UsageError(f"no text in {', '.join(map(str, words))}: {len(files)} files, all of them empty")
     return files

@@ -18,7 +18,7 @@ from fsdpctl.data.inputs import cut, find_inputs
 from fsdpctl.data.partial import Partial, read_recipe
 from fsdpctl.data.piece import BPE_SAMPLE_BYTES, BpeTask, PieceResult, PieceTask, prepare_piece, train_tokenizer
 from fsdpctl.data.progress import Meter, Progress
-from fsdpctl.data.recipe import Recipe, differences
+from fsdpctl.data.recipe import InputFile, Recipe, differences
 from fsdpctl.data.tokenizer import dtype_of, import_tokenizers, open_tokenizer
 from fsdpctl.data.workers import run_all
 from fsdpctl.errors import FsdpctlError, UsageError
@@ -37,8 +37,8 @@ class Order:
 
 def prepare(order: Order, progress: Progress) -> Index:
     """Make the data set, or finish it, or find it finished. Raises UsageError for bad input, FsdpctlError elsewise."""
-    recipe = _complete(order)
     partial = Partial(order.target.absolute())
+    recipe = _complete(order, find_inputs(order.inputs, but=(partial.target, partial.root)))
     if partial.target.exists():
         return _reuse(partial.target, recipe)
     try:
@@ -55,9 +55,9 @@ def prepare(order: Order, progress: Progress) -> Index:
         ) from None
 
 
-def _complete(order: Order) -> Recipe:
+def _complete(order: Order, inputs: tuple[InputFile, ...]) -> Recipe:
     """The whole recipe, and early refusals: whatever can be found wrong before the work begins."""
-    recipe = replace(order.recipe, inputs=find_inputs(order.inputs))
+    recipe = replace(order.recipe, inputs=inputs)
     if recipe.train_bpe is not None:
         import_tokenizers()
         return replace(recipe, tokenizer="trained")

@@ -32,7 +32,7 @@ def _check_fit(directory: Path, index: Index, model: ModelConfig) -> None:
     if index.vocab_size > model.vocab_size:
         raise UsageError(
             f"trainer.model.vocab_size is {model.vocab_size}, but {directory} has {index.vocab_size} token ids",
-            hint=f"--set trainer.model.vocab_size={-index.vocab_size // 128 * -128}",
+            hint=f"--set trainer.model.vocab_size={index.model_vocab_size}",
         )
     for split, num_tokens in (("training", index.train_tokens), ("validation", index.val_tokens)):
         if num_tokens <= model.seq_len:

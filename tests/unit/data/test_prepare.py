@@ -129,6 +129,14 @@ def test_a_full_disk_is_said_and_nothing_loads(corpus: Path, tmp_path: Path) -> 
     assert contents(target) == contents(make(corpus, tmp_path / "straight"))
 
 
+def test_the_output_may_lie_below_the_input(corpus: Path, tmp_path: Path) -> None:
+    (tmp_path / "corpus.jsonl").write_bytes(corpus.read_bytes())
+    target = tmp_path / "prepared/out"
+    assert fsdpctl("dies:14", tmp_path, target).returncode == -signal.SIGKILL
+    for _ in range(2):  # going on, and finding it done
+        assert len(read_index(make(tmp_path, target)).train) == 5
+
+
 def test_a_place_that_cannot_be_written_is_named(corpus: Path) -> None:
     with pytest.raises(FsdpctlError, match=r"cannot write /proc/data/set\.partial: No such file or directory"):
         make(corpus, Path("/proc/data/set"))
