@@ -36,10 +36,11 @@ def watched(run: Run) -> Watched:
     return Watched(run.run_id, run.paths, EXAMPLE)
 
 
+@pytest.mark.timeout(600)
 def test_stop_resume_and_a_kill_lose_and_repeat_nothing() -> None:
     undisturbed = submit(STEPS)
     run = submit(STEPS)
-    watched(run).wait_step(10)
+    watched(run).wait_step(10, limit_s=120)
     assert run.stop()
     status = run.wait()
     assert (status.state, status.reason) == ("STOPPED", "stopped (user)")
@@ -47,7 +48,7 @@ def test_stop_resume_and_a_kill_lose_and_repeat_nothing() -> None:
     assert 10 <= stopped_at < STEPS
 
     run.resume()
-    watched(run).wait_step(105, limit_s=90)
+    watched(run).wait_step(105, limit_s=120)
     kill(watched(run).find(1, "train.py")[-1:])
     status = run.wait()
     assert (status.state, status.attempt, status.step) == ("SUCCEEDED", 3, STEPS)

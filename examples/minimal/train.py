@@ -30,11 +30,11 @@ while step < last_step and not said[1]:
     (loss := (model(batch) - batch.square().mean(dim=1, keepdim=True)).square().mean()).backward()
     optimizer.step()
     optimizer.zero_grad()
-    dist.all_reduce(said := torch.tensor([loss.item() / world, stop_file.exists()]))  # one rank that sees it is enough
+    dist.all_reduce(said := torch.tensor([loss.item() / world, stop_file.exists()], device=mesh.device_type))
     if rank == 0:
         with metrics.open("a") as file:
             file.write(f'{{"step": {step}, "loss": {said[0].item()}}}\n')
-    if said[1] or step % 100 == 0 or step == last_step:
+    if said[1] or step % 100 == 0 or step == last_step:  # it is enough that one rank saw the stop file
         model_state, optimizer_state = get_state_dict(model, optimizer)
         dcp.save({"model": model_state, "optimizer": optimizer_state}, checkpoint_id=checkpoints / f"{step:08d}")
 dist.destroy_process_group()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -111,3 +112,18 @@ def test_importing_the_package_imports_nothing() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout == "fsdpctl.client\n"
     assert done.stderr.endswith("AttributeError: module 'fsdpctl' has no attribute 'nothing'\n")
+
+
+def test_a_users_type_checker_sees_the_types(tmp_path: Path) -> None:
+    """`py.typed` says that the package means its annotations, and the lazy import hides none of them."""
+    pytest.importorskip("mypy")
+    script = tmp_path / "uses.py"
+    script.write_text("from fsdpctl import Client\nreveal_type(Client().find().wait().state)\nClient().submit(3)\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", os.devnull, str(script)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert 'Revealed type is "fsdpctl.contract.State"' in done.stdout
+    assert 'Argument 1 to "submit" of "Client" has incompatible type "int"' in done.stdout
