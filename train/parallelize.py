@@ -7,18 +7,20 @@ before FSDP wraps it (FSDP's hooks stay outside of the graphs), shard, and only 
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import torch
 from torch import nn
-from torch.distributed._composable.replicate_with_fsdp import replicate
+from torch.distributed._composable import replicate_with_fsdp
+from torch.distributed._composable.replicate import DDP, replicate
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from fsdpctl.contract.trainer import Precision, TrainerConfig
+from fsdpctl.contract.trainer import MeshConfig, Precision, TrainerConfig
 
 from .distributed import World
-from .model import Decoder, initial_value
+from .model import Block, Decoder, initial_value
 
 log = logging.getLogger(__name__)
 
@@ -30,13 +32,16 @@ def build_model(config: TrainerConfig, world: World, shape: tuple[int, int]) -> 
     if config.compile or (config.compile is None and world.device.type == "cuda"):
         _compile(model)
     dtype = compute_dtype(config.precision, world.device)
-    if world.place.world == 1:
-        model.autocast_dtype = dtype if dtype != torch.float32 else None
-    else:
-        _spread(model, world.device.type, shape, dtype)
+    uses_fsdp = world.place.world > 1 and config.mesh.strategy != "DDP"
+    if uses_fsdp:
+        _spread(model, config.mesh, _build_mesh(world.device.type, *shape), dtype)
+    elif dtype != torch.float32:
+        model.autocast_dtype = dtype
     model.to_empty(device=world.device)
     model.fill_rotary_tables()
     _fill_parameters(model, config)
+    if world.place.world > 1 and not uses_fsdp:
+        replicate(model, device_id=world.device)
     return model
 
 
@@ -54,15 +59,38 @@ def _compile(model: Decoder) -> None:
         module.compile(dynamic=False)
 
 
-def _spread(model: Decoder, device_type: str, shape: tuple[int, int], dtype: torch.dtype) -> None:
-    """One unit a block, the rest in the root's. A mesh dimension of size 1 collapses to the plain form."""
-    policy = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32)
-    mesh = _build_mesh(device_type, *shape)
-    for module in (*model.blocks, model):
-        if mesh.mesh_dim_names == ("replicate",):
-            replicate(module, mesh=mesh, mp_policy=policy)
-        else:
-            fully_shard(module, mesh=mesh, mp_policy=policy)
+def _spread(model: Decoder, config: MeshConfig, mesh: DeviceMesh, dtype: torch.dtype) -> None:
+    """Wrap each unit; what no unit holds goes into the root's: embedding, last norm and head, so that a tied head
+    lies in one group with its embedding (torch 2.13 refuses it in two)."""
+    options: dict[str, Any] = {
+        "mesh": mesh,
+        "mp_policy": MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32),
+    }
+    if mesh.mesh_dim_names == ("replicate",):
+        wrap: Any = replicate_with_fsdp.replicate
+    else:
+        wrap = fully_shard
+        options["reshard_after_forward"] = None if config.reshards_after_forward else False  # None: all but the root
+    units = units_of(model, config.blocks_per_unit)
+    for module in (*units, model):
+        wrap(module, **options)
+    if config.prefetch:
+        _prefetch([unit[0] for unit in units], config.prefetch)
+
+
+def units_of(model: Decoder, blocks_per_unit: int) -> list[list[Block]]:
+    """The blocks that FSDP gathers together, in the order of the forward pass."""
+    if not blocks_per_unit:
+        return []
+    blocks = [block for block in model.blocks if isinstance(block, Block)]
+    return [blocks[i : i + blocks_per_unit] for i in range(0, len(blocks), blocks_per_unit)]
+
+
+def _prefetch(units: list[Any], depth: int) -> None:
+    """Gather up to `depth` units ahead of the one at work, in both directions."""
+    for i, unit in enumerate(units):
+        unit.set_modules_to_forward_prefetch(units[i + 1 : i + 1 + depth])
+        unit.set_modules_to_backward_prefetch(units[max(0, i - depth) : i][::-1])
 
 
 def _build_mesh(device_type: str, num_replicas: int, num_shards: int) -> DeviceMesh:
@@ -90,8 +118,9 @@ def _fill_parameters(model: Decoder, config: TrainerConfig) -> None:
 
 def set_gradient_sync(model: nn.Module, last_micro_step: bool) -> None:
     """Reduce gradients over the ranks in the last micro-step of a step only."""
-    if isinstance(model, FSDPModule):
+    if isinstance(model, FSDPModule | DDP):
         model.set_requires_gradient_sync(last_micro_step)
+    if isinstance(model, FSDPModule):
         model.set_is_last_backward(last_micro_step)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-Strategy = Literal["HYBRID_SHARD", "FULL_SHARD", "NO_SHARD"]
+Strategy = Literal["FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD", "_HYBRID_SHARD_ZERO2", "DDP"]
 Precision = Literal["auto", "fp32", "bf16"]
 Schedule = Literal["cosine", "linear", "constant"]
 SaveMode = Literal["async", "sync"]
@@ -77,18 +77,36 @@ class DataConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class MeshConfig:
-    """How parameters lie over ranks. HYBRID_SHARD shards within a node and replicates across nodes."""
+    """How parameters lie over ranks, by PyTorch's names. HYBRID_SHARD shards within a node, replicates across nodes.
+
+    SHARD_GRAD_OP and _HYBRID_SHARD_ZERO2 keep gathered parameters from forward to backward; the others that shard
+    gather them twice and need less memory. NO_SHARD is FSDP without shards, DDP is torch's own class, to compare with.
+    """
 
     __pydantic_config__ = _STRICT
 
     strategy: Strategy = "HYBRID_SHARD"  # of the model over all ranks
-    replicate: int | None = None  # None: from the strategy and the world
-    shard: int | None = None
+    replicate: int | None = None  # whole copies of the model; unset: from the strategy and the world
+    shard: int | None = None  # ranks that share a copy; unset: the rest of the world
+    blocks_per_unit: int = 1  # blocks that are gathered as one; 0: the whole model is one unit
+    prefetch: int | None = None  # units gathered ahead of the one at work; unset: FSDP's own choice
 
     def __post_init__(self) -> None:
-        for name in ("replicate", "shard"):
+        for name in ("replicate", "shard", "prefetch"):
             if (size := getattr(self, name)) is not None and size < 1:
                 raise ValueError(f"{name} must be at least 1, got {size}")
+        if self.blocks_per_unit < 0:
+            raise ValueError(f"blocks_per_unit must be at least 0, got {self.blocks_per_unit}")
+        if self.strategy == "DDP" and self.blocks_per_unit != 1:
+            raise ValueError("DDP has no units: it reduces gradients in buckets; leave blocks_per_unit away")
+        if self.prefetch is not None and self.strategy in ("NO_SHARD", "DDP"):
+            raise ValueError(f"{self.strategy} gathers nothing that could be prefetched; leave prefetch away")
+        if self.prefetch is not None and self.blocks_per_unit == 0:
+            raise ValueError("the whole model is one unit (blocks_per_unit: 0): there is no next one to prefetch")
+
+    @property
+    def reshards_after_forward(self) -> bool:
+        return self.strategy in ("FULL_SHARD", "HYBRID_SHARD")
 
 
 def resolve_mesh(mesh: MeshConfig, nodes: int, procs_per_node: int) -> tuple[int, int]:
@@ -100,8 +118,11 @@ def resolve_mesh(mesh: MeshConfig, nodes: int, procs_per_node: int) -> tuple[int
     world = nodes * procs_per_node
     default = {
         "HYBRID_SHARD": (nodes, procs_per_node),
+        "_HYBRID_SHARD_ZERO2": (nodes, procs_per_node),
         "FULL_SHARD": (1, world),
+        "SHARD_GRAD_OP": (1, world),
         "NO_SHARD": (world, 1),
+        "DDP": (world, 1),
     }[mesh.strategy]
     if mesh.replicate is None and mesh.shard is None:
         return default
@@ -112,10 +133,11 @@ def resolve_mesh(mesh: MeshConfig, nodes: int, procs_per_node: int) -> tuple[int
             f"replicate {replicate} x shard {shard} = {replicate * shard}, but the world has {world} ranks "
             f"({nodes} nodes x {procs_per_node})"
         )
-    if mesh.strategy == "FULL_SHARD" and replicate != 1:
-        raise ValueError(f"FULL_SHARD replicates nothing, but replicate is {replicate}; use HYBRID_SHARD")
-    if mesh.strategy == "NO_SHARD" and shard != 1:
-        raise ValueError(f"NO_SHARD shards nothing, but shard is {shard}; use HYBRID_SHARD")
+    if replicate != 1 and mesh.strategy in ("FULL_SHARD", "SHARD_GRAD_OP"):
+        hybrid = "HYBRID_SHARD" if mesh.strategy == "FULL_SHARD" else "_HYBRID_SHARD_ZERO2"
+        raise ValueError(f"{mesh.strategy} replicates nothing, but replicate is {replicate}; use {hybrid}")
+    if mesh.strategy in ("NO_SHARD", "DDP") and shard != 1:
+        raise ValueError(f"{mesh.strategy} shards nothing, but shard is {shard}; use HYBRID_SHARD")
     return replicate, shard
 
 
@@ -179,6 +201,7 @@ class CheckpointConfig:
 
     every_steps: int  # steps between checkpoints
     keep: int = 3  # newest checkpoints that stay
+    mode: SaveMode = "async"  # sync: training waits until the checkpoint is on disk
 
     def __post_init__(self) -> None:
         if self.every_steps < 1 or self.keep < 1:

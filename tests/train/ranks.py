@@ -20,8 +20,10 @@ from typing import Any
 
 import torch
 
+from tests.train import probe
+
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["train.loop", "torch.utils.tensorboard", "tests.train.faults"])
+_context.set_forkserver_preload(["train.loop", "torch.utils.tensorboard", "tests.train.faults", "tests.train.probe"])
 
 Config = dict[str, Any]
 
@@ -74,9 +76,7 @@ def start(
     fault_args: tuple[Any, ...] = (),
 ) -> Ranks:
     """Start the trainer on nodes x procs_per_node ranks. `fault` is called in each rank before it begins."""
-    run_dir.mkdir(parents=True, exist_ok=True)
-    config_path = run_dir / "trainer.json"
-    config_path.write_text(json.dumps(config))
+    config_path = _write_config(run_dir, config)
     world, port = nodes * procs_per_node, _free_port()
     processes = []
     for rank in range(world):
@@ -100,6 +100,16 @@ def train(run_dir: Path, config: Config, nodes: int = 1, procs_per_node: int = 1
     """Run the trainer to a good end."""
     ranks = start(run_dir, config, nodes, procs_per_node, **options)
     codes = ranks.wait()
+    assert codes == [0] * len(codes), ranks.log()
+    return ranks
+
+
+def step_in_turn(root: Path, configs: Mapping[str, Config], nodes: int = 1, procs_per_node: int = 1) -> Ranks:
+    """Take all steps of several configurations, each in `root/NAME`, in one set of processes, and save nothing."""
+    for name, config in configs.items():
+        _write_config(root / name, config)
+    ranks = start(root, {}, nodes, procs_per_node, fault=probe.step_each, fault_args=(root, tuple(configs)))
+    codes = ranks.wait(timeout=60 + 20 * len(configs))
     assert codes == [0] * len(codes), ranks.log()
     return ranks
 
@@ -139,6 +149,13 @@ def _run_rank(
     from train.__main__ import main
 
     sys.exit(main(["--config", str(config), "--run-dir", str(config.parent)]))
+
+
+def _write_config(run_dir: Path, config: Config) -> Path:
+    run_dir.mkdir(parents=True, exist_ok=True)
+    path = run_dir / "trainer.json"
+    path.write_text(json.dumps(config))
+    return path
 
 
 def _free_port() -> int:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from fsdpctl.contract.trainer import BatchConfig, MeshConfig, ModelConfig, Strategy, resolve_mesh, split_batch
@@ -41,6 +43,9 @@ def test_impossible_models_are_refused(change: dict[str, object]) -> None:
         ("HYBRID_SHARD", 4, 1, (4, 1)),
         ("FULL_SHARD", 2, 8, (1, 16)),
         ("NO_SHARD", 2, 8, (16, 1)),
+        ("SHARD_GRAD_OP", 2, 8, (1, 16)),
+        ("_HYBRID_SHARD_ZERO2", 2, 8, (2, 8)),
+        ("DDP", 2, 8, (16, 1)),
     ],
 )
 def test_the_mesh_follows_the_strategy(strategy: Strategy, nodes: int, procs: int, mesh: tuple[int, int]) -> None:
@@ -54,6 +59,22 @@ def test_a_given_mesh_must_fill_the_world() -> None:
         resolve_mesh(MeshConfig(replicate=3), 2, 8)
     with pytest.raises(ValueError, match="use HYBRID_SHARD"):
         resolve_mesh(MeshConfig(strategy="FULL_SHARD", replicate=2, shard=8), 2, 8)
+
+
+@pytest.mark.parametrize(
+    ("mesh", "reason"),
+    [
+        ({"strategy": "DDP", "blocks_per_unit": 2}, "DDP has no units"),
+        ({"strategy": "DDP", "prefetch": 1}, "gathers nothing"),
+        ({"strategy": "NO_SHARD", "prefetch": 1}, "gathers nothing"),
+        ({"blocks_per_unit": 0, "prefetch": 1}, "no next one"),
+        ({"blocks_per_unit": -1}, "at least 0"),
+        ({"prefetch": 0}, "at least 1"),
+    ],
+)
+def test_meshes_that_torch_cannot_do_are_refused(mesh: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        MeshConfig(**mesh)
 
 
 @pytest.mark.parametrize("world", [1, 2, 4, 8, 16, 32])

@@ -1,0 +1,68 @@
+"""Every strategy at every world and accumulation gives the losses of one rank: they change memory, not numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.train.ranks import Config, column, step_in_turn
+
+STEPS = 20
+BATCH = 16
+SHARED = ("FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "DDP")
+HYBRID = ("HYBRID_SHARD", "_HYBRID_SHARD_ZERO2")
+
+
+@pytest.fixture(scope="module")
+def base(data_dir: Path) -> Config:
+    from tests.train.conftest import tiny_config
+
+    config = tiny_config(data_dir)
+    config.update(steps=STEPS, log_every=STEPS)
+    config["model"].update(dropout=0.0, layers=3)  # its masks are per rank
+    config["batch"] = {"sequences": BATCH, "micro_batch": BATCH}
+    return config
+
+
+def variant(base: Config, world: int, accumulation: int, **mesh: Any) -> Config:
+    batch = {"sequences": BATCH, "micro_batch": BATCH // world // accumulation}
+    return {**base, "batch": batch, "mesh": mesh}
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory, base: Config) -> Path:
+    root = tmp_path_factory.mktemp("alone")
+    step_in_turn(root, {f"x{k}": variant(base, 1, k, strategy="FULL_SHARD") for k in (1, 4)})
+    return root / "x1"
+
+
+def assert_same_numbers(run: Path, alone: Path) -> None:
+    assert column(run, "step") == list(range(1, STEPS + 1))
+    assert column(run, "samples") == column(alone, "samples"), run.name
+    assert column(run, "loss") == pytest.approx(column(alone, "loss"), rel=1e-6), run.name
+    assert column(run, "grad_norm") == pytest.approx(column(alone, "grad_norm"), rel=1e-5), run.name
+
+
+def test_accumulation_on_one_rank(alone: Path) -> None:
+    assert_same_numbers(alone.parent / "x4", alone)
+
+
+def test_two_ranks(tmp_path: Path, base: Config, alone: Path) -> None:
+    configs = {f"{name} x{k}": variant(base, 2, k, strategy=name) for name in SHARED for k in (1, 4)}
+    configs["one unit"] = variant(base, 2, 4, strategy="FULL_SHARD", blocks_per_unit=0)
+    configs["two blocks a unit"] = variant(base, 2, 4, strategy="FULL_SHARD", blocks_per_unit=2)
+    configs["prefetch"] = variant(base, 2, 4, strategy="FULL_SHARD", prefetch=2)
+    step_in_turn(tmp_path, configs, procs_per_node=2)
+    for name in configs:
+        assert_same_numbers(tmp_path / name, alone)
+
+
+def test_four_ranks_of_two_nodes(tmp_path: Path, base: Config, alone: Path) -> None:
+    configs = {f"{name} x{k}": variant(base, 4, k, strategy=name) for name in (*HYBRID, *SHARED) for k in (1, 4)}
+    configs["4 x 1"] = variant(base, 4, 1, strategy="HYBRID_SHARD", replicate=4)  # a dimension of size 1 collapses
+    configs["1 x 4"] = variant(base, 4, 1, strategy="_HYBRID_SHARD_ZERO2", shard=4)
+    step_in_turn(tmp_path, configs, nodes=2, procs_per_node=2)
+    for name in configs:
+        assert_same_numbers(tmp_path / name, alone)
