@@ -12,6 +12,7 @@ import fcntl
 import os
 import sys
 import time
+import traceback
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,6 +39,9 @@ CANCEL_PROOF_S = 86_400.0
 """A cancelled run waits so long for hosts on which something may still run."""
 END_PROOF_S = 60.0
 """Any other run, which nothing of an older attempt can harm when it is resumed."""
+
+DISK_PAUSE_S = 10.0
+MAX_DISK_ERRORS = 100
 
 
 class Supervisor:
@@ -111,8 +115,9 @@ class Supervisor:
         """Wait until the next attempt can start everywhere; False when it never can, or nobody wants it any more."""
         deadline = time.monotonic() + WAIT_LIMIT_S
         while True:
-            if (note := read_note(attempt.abort)) is not None and note.word == AbortWord.CANCEL:
-                self._record(attempt, Verdict(State.CANCELLED, note.reason or "cancelled"))
+            if _is_cancelled(attempt):
+                self._prove(attempt, CANCEL_PROOF_S)
+                self._record(attempt, Verdict(State.CANCELLED, "fsdpctl cancel"))
                 return False
             if (stop := read_note(attempt.stop)) is not None:
                 self._record(attempt, Verdict(State.STOPPED, f"stopped ({stop.word}) between two attempts"))
@@ -174,7 +179,13 @@ def main(run: RunPaths) -> None:
     except OSError:
         sys.exit("another supervisor has this run")
     write_json(run.supervisor, processes.identify(os.getpid()))
-    Supervisor(run).work()
+    for _ in range(MAX_DISK_ERRORS):
+        try:
+            Supervisor(run).work()
+            return
+        except OSError:  # a full or absent disk: nothing is lost by beginning again from what is written there
+            traceback.print_exc()
+            time.sleep(DISK_PAUSE_S)
 
 
 if __name__ == "__main__":

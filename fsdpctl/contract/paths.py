@@ -198,6 +198,11 @@ class RunPaths:
         return self.root / "supervisor.lock"
 
     @property
+    def dropped(self) -> Path:
+        """tuple[DroppedHost, ...], the oldest first: hosts that the supervisor has replaced."""
+        return self.root / "dropped.json"
+
+    @property
     def waiting(self) -> Path:
         """What the supervisor waits for, in words; absent while it waits for nothing."""
         return self.root / "waiting"

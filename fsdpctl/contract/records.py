@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from fsdpctl.contract.plan import AllocatedNode
+from fsdpctl.contract.plan import AllocatedNode, PlannedNode
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,15 @@ class Allocation:
     job_id: str
     restarts: int  # how often Slurm has requeued the job
     nodes: tuple[AllocatedNode, ...]
+
+
+@dataclass(frozen=True)
+class DroppedHost:
+    """A host that another one has replaced, and why."""
+
+    node: PlannedNode
+    reason: str
+    time: float  # seconds since the epoch
 
 
 @dataclass(frozen=True)

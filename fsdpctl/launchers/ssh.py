@@ -67,7 +67,10 @@ def stop(run: RunPaths) -> bool:
 
 def cancel(run: RunPaths) -> bool:
     """Have the run ended on every host; the supervisor goes on for hosts that do not answer now."""
-    if not supervised.is_running(run):
+    attempts = run.attempts()
+    verdict = read_verdict(attempts[-1]) if attempts else None
+    has_ended = not attempts or (verdict is not None and not verdict.restart)
+    if has_ended and not supervised.is_running(run):
         return False
     _ask_to_end(run)
     if supervised.find_supervisor(run) is None:

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from fsdpctl.contract import NodeExit
-from fsdpctl.contract.codec import CodecError, decode, write_json
+from fsdpctl.contract.codec import CodecError, decode, read_json, write_json
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan, PlannedNode
+from fsdpctl.contract.records import DroppedHost
 from fsdpctl.errors import LaunchError
 from fsdpctl.launchers.agents import with_setup
 from fsdpctl.launchers.fanout import HostError, Result, fan_out
-from fsdpctl.launchers.ssh_bench import Bench
+from fsdpctl.launchers.ssh_bench import find_bad, find_candidates
 from fsdpctl.launchers.ssh_config import Target
 from fsdpctl.launchers.ssh_io import Answer, Link
 from fsdpctl.launchers.ssh_reach import Reach, Stall, find_lost
@@ -36,18 +37,18 @@ class SshAgents:
     """The agents of one run. Connections stay open between questions."""
 
     def __init__(self, run: RunPaths, plan: LaunchPlan) -> None:
-        profile = parse_profile(run.profile.read_text(encoding="utf-8"), str(run.profile))
-        assert isinstance(profile.backend, SshBackend)
-        self._run, self._plan, self._backend = run, plan, profile.backend
-        self._bench = Bench(profile)
+        self._profile = parse_profile(run.profile.read_text(encoding="utf-8"), str(run.profile))
+        self._run, self._plan = run, plan
         self._links = {node.rank: self._link(node) for node in plan.nodes}
-        self._dropped: list[tuple[int, Link]] = []
+        self._dropped = read_json(tuple[DroppedHost, ...], run.dropped) if run.dropped.exists() else ()
+        self._old_links = [(host.node.rank, self._link(host.node)) for host in self._dropped]
         self._reach = Reach(self._links)
         self._watch: PeerWatch | None = None
         self._stall = Stall(run, run.attempt(1))
 
     def _link(self, node: PlannedNode) -> Link:
-        backend = self._backend
+        backend = self._profile.backend
+        assert isinstance(backend, SshBackend)
         return Link(Target(node.id, node.address or "", node.ssh_port, backend.user, backend.connect_timeout))
 
     def prepare(self, attempt: AttemptPaths) -> list[str]:
@@ -66,25 +67,38 @@ class SshAgents:
         old = self._plan.nodes[rank]
         if rank == 0 and self._plan.head.address is not None:
             return False  # the profile's master_address names this very host
-        for node in self._bench.candidates(self._plan, rank):
+        for node in find_candidates(self._profile, self._plan, rank, self._dropped, time.time()):
             link = self._link(node)
             try:
                 link.open()
             except HostError:
                 continue
-            print(f"{node.id} takes the place of {old.id}: {reason}", flush=True)
-            self._bench.drop(old.id)
-            self._dropped.append((rank, self._links[rank]))
-            self._links[rank] = link
-            self._plan = self._plan.with_node(node)
-            write_json(self._run.plan, self._plan)
+            self._put(node, link, DroppedHost(old, reason, time.time()))
             return True
         return False
+
+    def _put(self, node: PlannedNode, link: Link, dropped: DroppedHost) -> None:
+        print(f"{node.id} takes the place of {dropped.node.id}: {dropped.reason}", flush=True)
+        self._dropped = (*self._dropped, dropped)
+        self._old_links.append((node.rank, self._links[node.rank]))
+        self._links[node.rank] = link
+        self._plan = self._plan.with_node(node)
+        write_json(self._run.dropped, self._dropped)
+        write_json(self._run.plan, self._plan)
+
+    def _avoid_bad(self) -> None:
+        """A resume begins with the profile's own nodes: put others in for those that have failed of late."""
+        bad = find_bad(self._dropped, time.time())
+        for node in self._plan.nodes:
+            if node.id in bad:
+                self._replace(node.rank, bad[node.id].reason)
 
     def start(self, attempt: AttemptPaths) -> None:
         """Check every host, then start the agents. Raises LaunchError when one cannot; those that could end again."""
         if all(attempt.node(rank).agent.exists() for rank in self._links):
             return
+        if not any(attempt.node(rank).agent.exists() for rank in self._links):
+            self._avoid_bad()
         checks = self._ask_all(NodeFacts, "check", attempt)
         if problems := [*_errors(checks), *self._objections(checks)]:
             raise LaunchError("\n".join(problems))
@@ -114,7 +128,7 @@ class SshAgents:
 
     def end(self, attempt: AttemptPaths) -> list[str]:
         """End what is left on every host, replaced ones too; what could not be ended or asked, one line each."""
-        places = [*self._links.items(), *self._dropped]
+        places = [*self._links.items(), *self._old_links]
         results = fan_out(places, lambda place: self._ask(Ended, "end", attempt, *place))
         stubborn = [
             f"{result.item[1].target}: still alive after KILL: {', '.join(map(str, result.value.left))}"

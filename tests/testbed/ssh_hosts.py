@@ -84,7 +84,7 @@ class Host:
             self._process.kill()  # and, through --kill-child, process 1 and all others
             self._process.wait()
             self._process = None
-            self.lan.run("sh", "-c", f"ip link delete to-{self.name} || ! ip link show to-{self.name}")
+            self.lan.run("sh", "-c", f"exec 2>&-; ip link delete to-{self.name} || ! ip link show to-{self.name}")
         self.log.unlink(missing_ok=True)
 
     @property

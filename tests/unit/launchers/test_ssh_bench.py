@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fsdpctl.launchers.ssh_bench import BAD_FOR_S, Bench
+from fsdpctl.contract.records import DroppedHost
+from fsdpctl.launchers.ssh_bench import BAD_FOR_S, find_bad, find_candidates
 from fsdpctl.plan import Site, build_plan
 from fsdpctl.specs.load import parse_job, parse_profile
 
@@ -18,14 +19,13 @@ def test_candidates() -> None:
     profile = parse_profile(PROFILE, "p")
     job = parse_job("name: j\nnodes: 2\nentrypoint: {script: s.py}\n", "j")
     plan = build_plan(profile, job, Site("j-abcd", "/runs/j-abcd", "/here", "python3", ()))
-    now = [100.0]
-    bench = Bench(profile, clock=lambda: now[0])
-    first, second = bench.candidates(plan, 1)
+    first, second = find_candidates(profile, plan, 1, (), 100)
     assert (first.rank, first.id, first.ssh_port, first.env) == (1, "s", 2222, {"X": "1"})
     assert second.id == "c"
     taken = plan.with_node(first)
     assert [node.id for node in taken.nodes] == ["a", "s"]
-    bench.drop("b")
-    assert [node.id for node in bench.candidates(taken, 1)] == ["c"]
-    now[0] += BAD_FOR_S
-    assert [node.id for node in bench.candidates(taken, 1)] == ["b", "c"]
+    dropped = (DroppedHost(plan.nodes[1], "no answer", time=100),)
+    assert [node.id for node in find_candidates(profile, taken, 1, dropped, 100)] == ["c"]
+    assert [node.id for node in find_candidates(profile, taken, 1, dropped, 100 + BAD_FOR_S)] == ["b", "c"]
+    assert list(find_bad(dropped, 99 + BAD_FOR_S)) == ["b"]
+    assert find_bad(dropped, 100 + BAD_FOR_S) == {}
