@@ -23,7 +23,7 @@ MAX_BYTES = 512 * 2**20
 def take_snapshot(plan: LaunchPlan, run: RunPaths) -> None:
     """Copy the node side and the trainer, or the user's project, into `run.code`."""
     package = Path(__file__).parent
-    _copy(package, _node_side(package), run.code / package.name)
+    _copy(package, node_side(package), run.code / package.name)
     if plan.entry.target == BUNDLED_TRAINER:
         trainer = bundled.train_dir()
         _copy(trainer, _python_files(trainer), run.code / BUNDLED_TRAINER)
@@ -31,7 +31,8 @@ def take_snapshot(plan: LaunchPlan, run: RunPaths) -> None:
         _copy_project(Path(plan.submit_dir), run.source)
 
 
-def _node_side(package: Path) -> list[str]:
+def node_side(package: Path) -> list[str]:
+    """The files of this package that a node needs, below `package`."""
     return [name for part in NODE_SIDE for name in _python_files(package, part)]
 
 

@@ -13,6 +13,7 @@ import typer
 
 from fsdpctl import __version__
 from fsdpctl.cli import data, jobs, profiles
+from fsdpctl.cli.doctor import doctor
 from fsdpctl.cli.logs import logs
 from fsdpctl.cli.output import say
 from fsdpctl.cli.resume import resume
@@ -31,7 +32,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (submit, status, ls, logs, stop, resume, cancel, supervise):
+for command in (submit, status, ls, logs, stop, resume, cancel, doctor, supervise):
     app.command()(command)
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(profiles.app, name="profiles")

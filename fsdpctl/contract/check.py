@@ -13,6 +13,9 @@ from typing import Literal
 
 from fsdpctl.contract.plan import LaunchPlan
 
+MAX_CLOCK_SKEW_S = 60.0
+"""Clocks that differ by more are wrong: nothing that nodes say about time can be put in order."""
+
 
 class Check(StrEnum):
     """Every check by its id, in the order in which they are shown."""

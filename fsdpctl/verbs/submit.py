@@ -35,18 +35,27 @@ class Request:
 
 def prepare(profile: ClusterProfile, job: JobSpec, *, run_id: str | None = None, name: str | None = None) -> Request:
     """Build the plan of a new run. Creates nothing. `run_id` None: a new one is drawn; `name` replaces the job's."""
-    runs_root = Path(profile.runs_root).expanduser() if profile.runs_root else default_runs_root()
+    runs_root = runs_root_of(profile)
     run_id = run_id or claim_run_id(name or job.name, runs_root)
-    site = Site(
+    site = site_of(profile, runs_root, run_id)
+    check_entrypoint(job, Path(site.submit_dir))
+    job = resolve_data(job, Path(site.submit_dir), is_here=profile.backend.kind == "local")
+    return Request(profile, job, build_plan(profile, job, site))
+
+
+def runs_root_of(profile: ClusterProfile) -> Path:
+    return Path(profile.runs_root).expanduser() if profile.runs_root else default_runs_root()
+
+
+def site_of(profile: ClusterProfile, runs_root: Path, run_id: str) -> Site:
+    """What this machine contributes to a plan."""
+    return Site(
         run_id=run_id,
         run_dir=str(runs_root / run_id),
         submit_dir=str(Path.cwd()),
         python=sys.executable,
         gpus=tuple(visible_gpus()) if profile.backend.kind == "local" else (),
     )
-    check_entrypoint(job, Path(site.submit_dir))
-    job = resolve_data(job, Path(site.submit_dir), is_here=profile.backend.kind == "local")
-    return Request(profile, job, build_plan(profile, job, site))
 
 
 def submit(request: Request) -> RunPaths:

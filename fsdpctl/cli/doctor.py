@@ -1,0 +1,71 @@
+"""`fsdpctl doctor`: is every node of a profile fit for a run?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fsdpctl.cli.options import Json
+from fsdpctl.cli.output import emit_json, emit_table, say
+from fsdpctl.contract import CliExit
+
+if TYPE_CHECKING:
+    from fsdpctl.contract.check import Finding
+    from fsdpctl.doctor.examine import Examined
+
+
+def doctor(
+    profile: Annotated[str, typer.Argument(help="A cluster profile's name or path.")] = "local",
+    as_json: Json = False,
+) -> None:
+    """Check all nodes of a cluster: versions, GPUs, network, clocks, limits, disk. Exit 1 when anything failed."""
+    from fsdpctl.specs.load import load_profile
+    from fsdpctl.verbs.doctor import examine_cluster
+
+    spec = load_profile(profile)
+    examined = examine_cluster(spec)
+    if as_json:
+        emit_json(as_record(spec.name, examined))
+    else:
+        emit_table(("CHECK", "RESULT", "NODES", "REASON"), rows(examined))
+    failed = [node.node for node in examined if node.has_failed]
+    if failed:
+        say(f"not fit for a run: {', '.join(failed)}")
+        raise typer.Exit(CliExit.FAILED)
+
+
+def as_record(profile: str, examined: Sequence[Examined]) -> dict[str, Any]:
+    """What `--json` gives."""
+    from fsdpctl.contract.codec import encode
+
+    return {
+        "profile": profile,
+        "ok": not any(node.has_failed for node in examined),
+        "nodes": [encode(node) for node in examined],
+    }
+
+
+def rows(examined: Sequence[Examined]) -> list[tuple[str, str, str, str]]:
+    """One row for what is the same on several nodes."""
+    from fsdpctl.contract.check import Check
+
+    grouped: dict[Finding, list[str]] = {}
+    for check in Check:
+        for node in examined:
+            for finding in node.findings:
+                if finding.check is check:
+                    grouped.setdefault(finding, []).append(node.node)
+    return [
+        (finding.check, finding.result, _names(nodes, len(examined)), _words(finding))
+        for finding, nodes in grouped.items()
+    ]
+
+
+def _names(nodes: Sequence[str], num_nodes: int) -> str:
+    return "all" if len(nodes) == num_nodes > 1 else ",".join(nodes)
+
+
+def _words(finding: Finding) -> str:
+    return f"{finding.reason}. Fix: {finding.fix}" if finding.fix else finding.reason

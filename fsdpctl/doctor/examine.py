@@ -1,0 +1,83 @@
+"""The visit to all nodes: look at each, let them meet, clean up; then compare."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from fsdpctl.contract.check import Finding, Look, Meet, ProbeRequest, Result, Versions
+from fsdpctl.contract.codec import CodecError, decode, encode
+from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.doctor.compare import Visit, judge
+from fsdpctl.doctor.reach import Reach
+from fsdpctl.doctor.request import clean_request, look_request, meet_request
+from fsdpctl.launchers.fanout import HostError, fan_out
+
+LOOK_S, MEET_S, CLEAN_S = 120.0, 60.0, 30.0
+
+T = TypeVar("T", Look, Meet)
+
+
+@dataclass(frozen=True)
+class Examined:
+    """One node, with one finding for each check that has a meaning there."""
+
+    node: str
+    address: str | None
+    versions: Versions | None
+    findings: tuple[Finding, ...]
+
+    @property
+    def has_failed(self) -> bool:
+        return any(finding.result is Result.FAIL for finding in self.findings)
+
+
+def examine(plan: LaunchPlan, reach: Reach) -> list[Examined]:
+    """Visit all nodes of the plan at once. A node that cannot be reached is a finding, not the end."""
+    visits = _look(plan, reach)
+    reached = [rank for rank, visit in visits.items() if visit.look is not None]
+    try:
+        visits |= _meet(plan, reach, visits, reached)
+    finally:
+        fan_out(reached, lambda rank: _ask(plan, reach, clean_request(plan, rank), CLEAN_S), len(reached))
+    found = judge(plan, visits)
+    looks = {node.rank: visits[node.rank].look for node in plan.nodes}
+    versions = {rank: look.versions for rank, look in looks.items() if look is not None}
+    return [Examined(n.id, n.address, versions.get(n.rank), tuple(found[n.rank])) for n in plan.nodes]
+
+
+def _look(plan: LaunchPlan, reach: Reach) -> dict[int, Visit]:
+    def visit(rank: int) -> Visit:
+        look = _read(Look, _ask(plan, reach, look_request(plan, rank), LOOK_S))
+        return Visit(look, received=time.time())
+
+    results = fan_out([node.rank for node in plan.nodes], visit, len(plan.nodes))
+    return {result.item: result.value or Visit(error=str(result.error)) for result in results}
+
+
+def _meet(plan: LaunchPlan, reach: Reach, visits: dict[int, Visit], reached: Sequence[int]) -> dict[int, Visit]:
+    """All at the same time: the head answers while the others connect."""
+    head = visits[0].look
+
+    def visit(rank: int) -> Meet:
+        return _read(Meet, _ask(plan, reach, meet_request(plan, rank, head, reached), MEET_S))
+
+    results = fan_out(reached, visit, len(reached))
+    return {
+        result.item: replace(visits[result.item], meet=result.value, meet_error=str(result.error or ""))
+        for result in results
+    }
+
+
+def _ask(plan: LaunchPlan, reach: Reach, request: ProbeRequest, limit_s: float) -> str:
+    return reach(plan.nodes[request.node_rank], json.dumps(encode(request)), limit_s)
+
+
+def _read(kind: type[T], answer: str) -> T:
+    try:
+        return decode(kind, json.loads(answer))
+    except (ValueError, CodecError) as error:
+        raise HostError(f"the probe's answer cannot be read: {error}") from None

@@ -1,0 +1,28 @@
+"""Nodes behind SSH: one connection each, kept over all questions."""
+
+from __future__ import annotations
+
+from fsdpctl.contract.plan import LaunchPlan, PlannedNode
+from fsdpctl.doctor.reach import last_line, parcel, probe_argv
+from fsdpctl.launchers.ssh_config import Target
+from fsdpctl.launchers.ssh_io import Link
+from fsdpctl.specs.model import SshBackend
+
+
+class SshReach:
+    """The `Reach` of an ssh profile."""
+
+    def __init__(self, plan: LaunchPlan, backend: SshBackend) -> None:
+        self._plan = plan
+        self._links = {
+            node.rank: Link(Target(node.id, node.address or "", node.ssh_port, backend.user, backend.connect_timeout))
+            for node in plan.nodes
+        }
+
+    def ask(self, node: PlannedNode, request: str, limit_s: float) -> str:
+        done = self._links[node.rank].run(probe_argv(self._plan), parcel(request), limit_s)
+        return last_line(self._plan, done.code, done.stdout, done.stderr)
+
+    def close(self) -> None:
+        for link in self._links.values():
+            link.close()
