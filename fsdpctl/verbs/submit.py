@@ -44,7 +44,8 @@ def prepare(profile: ClusterProfile, job: JobSpec, *, run_id: str | None = None,
 
 
 def runs_root_of(profile: ClusterProfile) -> Path:
-    return Path(profile.runs_root).expanduser() if profile.runs_root else default_runs_root()
+    """Absolute, because runs are found from anywhere and their processes start elsewhere."""
+    return Path(profile.runs_root).expanduser().absolute() if profile.runs_root else default_runs_root()
 
 
 def site_of(profile: ClusterProfile, runs_root: Path, run_id: str) -> Site:
