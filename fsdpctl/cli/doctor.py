@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fsdpctl.cli.complete import complete_profile
 from fsdpctl.cli.options import Json
 from fsdpctl.cli.output import emit_json, emit_table, say
 from fsdpctl.contract import CliExit
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
 
 
 def doctor(
-    profile: Annotated[str, typer.Argument(help="A cluster profile's name or path.")] = "local",
+    profile: Annotated[
+        str, typer.Argument(help="A cluster profile's name or path.", autocompletion=complete_profile)
+    ] = "local",
     as_json: Json = False,
 ) -> None:
     """Check all nodes of a cluster: versions, GPUs, network, clocks, limits, disk. Exit 1 when anything failed."""

@@ -52,11 +52,11 @@ def test_jobs_and_profiles() -> None:
     assert {"llm-tiny", "llm300m"} <= set(ask_bash("submit", "llm"))
     assert ask_bash("submit", "mine", "--profile", "s") == ["slurm-h100", "ssh-h100"]
     assert ask_bash("jobs", "show", "mi") == ask_bash("jobs", "check", "llm-tiny", "mi") == ["mine"]
-    assert ask_bash("profiles", "check", "lo") == ["local"]
+    assert ask_bash("profiles", "check", "lo") == ask_bash("doctor", "lo") == ["local"]
     assert ask_bash("submit", "./jobs/mi") == [], "then bash completes files by itself"
 
 
-@pytest.mark.parametrize("command", ["status", "logs", "stop", "resume", "cancel"])
+@pytest.mark.parametrize("command", ["status", "logs", "stop", "resume", "cancel", "supervise"])
 def test_runs(command: str) -> None:
     for run_id in ("fast-aaaa", "fast-bbbb", "slow-cccc"):
         add_run(run_id)
