@@ -113,7 +113,7 @@ class ShardWriter:
         self._tokens, self._ends = _DigestedFile(directory / f"{name}.bin"), _DigestedFile(directory / f"{name}.ends")
         self._num_tokens = self._num_documents = 0
 
-    def add(self, tokens: bytes, lengths: Sequence[int]) -> None:
+    def add(self, tokens: bytes | memoryview, lengths: Sequence[int]) -> None:
         """Append whole documents: their ids as the index's `dtype` has them, and how many each document has."""
         ends = list(accumulate(lengths, initial=self._num_tokens))[1:]
         self._tokens.write(tokens)
@@ -138,7 +138,7 @@ class _DigestedFile:
         self._file = path.open("xb")
         self._digest = hashlib.sha256()
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         self._file.write(data)
         self._digest.update(data)
 

@@ -19,6 +19,7 @@ from fsdpctl.data.tokenizer import Ids, dtype_of, open_tokenizer, train_bpe
 
 BATCH_BYTES = 2**20
 REPORT_BYTES = 2**20
+COUNT_BLOCK = 2**22
 SPLITS: tuple[Split, ...] = ("train", "val")
 
 BPE_SAMPLE_BYTES = 128 * 2**20
@@ -58,12 +59,17 @@ def prepare_piece(task: PieceTask, report: Report) -> PieceResult:
             encoded[split_of(text, task.recipe.val_fraction)].append(ids)
         for split, documents in encoded.items():
             if documents:
-                tokens = np.concatenate(documents)
-                writers[split].add(tokens.astype(dtype).tobytes(), list(map(len, documents)))
+                tokens = np.concatenate(documents, dtype=dtype, casting="unsafe")
+                writers[split].add(tokens.data.cast("B"), list(map(len, documents)))
                 if split == "train":
-                    counts += np.bincount(tokens, minlength=tokenizer.vocab_size)
+                    _count(tokens, counts)
     train, val = (writers[split].close() for split in SPLITS)
     return PieceResult(task.piece.number, train, val, counts)
+
+
+def _count(tokens: Ids, counts: NDArray[np.int64]) -> None:
+    for start in range(0, len(tokens), COUNT_BLOCK):  # numpy counts with eight bytes a token
+        counts += np.bincount(tokens[start : start + COUNT_BLOCK], minlength=len(counts))
 
 
 def read_piece(piece: Piece, recipe: Recipe, report: Report) -> Iterator[bytes]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from fsdpctl.data.recipe import InputFile
 
-MAX_DOCUMENT = 64 * 2**20
+MAX_DOCUMENT = 32 * 2**20
 """Bytes. A document is held in memory, so it has a limit."""
 
 

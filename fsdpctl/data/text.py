@@ -40,13 +40,16 @@ def read(span: Span, recipe: Recipe) -> Iterator[Document]:
                     lines.fail(f"{TOO_LONG} ends here or later; {HINT}")
             continue
         if parts:
-            yield Document(_join(parts, lines, lines.number - 1), lines.position)
-            parts, num_bytes = [], 0
+            text = _join(parts, lines, lines.number - 1)
+            parts, num_bytes = [], 0  # before the yield: lines take more memory than the text
+            yield Document(text, lines.position)
         if span.stop is not None and begin >= span.stop:
             return
         inside = True
     if parts:
-        yield Document(_join(parts, lines, lines.number), span.num_bytes)
+        text = _join(parts, lines, lines.number)
+        del parts
+        yield Document(text, span.num_bytes)
 
 
 def _join(parts: list[bytes], lines: LineReader, last_line: int) -> bytes:

@@ -70,9 +70,9 @@ def test_text_that_is_not_utf8_is_named_by_its_line(tmp_path: Path) -> None:
 def test_a_document_that_memory_cannot_hold_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text, "MAX_DOCUMENT", 30)
     (tmp_path / "a.txt").write_text(POEM)
-    assert "is one document of 0 MiB: a document longer than 64 MiB" in fault(tmp_path / "a.txt")
+    assert "is one document of 0 MiB: a document longer than 32 MiB" in fault(tmp_path / "a.txt")
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress(POEM.encode()))
-    assert "a.txt.gz:3: a document longer than 64 MiB" in fault(tmp_path / "a.txt.gz")
+    assert "a.txt.gz:3: a document longer than 32 MiB" in fault(tmp_path / "a.txt.gz")
     assert len(documents(tmp_path / "a.txt", Recipe(split_on=""))) == 3
 
 
