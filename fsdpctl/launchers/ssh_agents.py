@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from fsdpctl.contract import NodeExit
+from fsdpctl.contract.check import MAX_CLOCK_SKEW_S
 from fsdpctl.contract.codec import CodecError, decode, read_json, write_json
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan, PlannedNode
@@ -27,8 +28,6 @@ from fsdpctl.torchrun import code_env
 
 ANSWER_S = 60.0
 """A cold Python on a cold file system, and nvidia-smi."""
-
-MAX_CLOCK_SKEW_S = 60.0
 
 T = TypeVar("T", NodeFacts, Started, Seen, Ended)
 

@@ -68,7 +68,8 @@ class Agent:
 
     def _run_ranks(self) -> NodeEnd:
         processes.sweep(self.tag, spare=[os.getpid(), self.guard.pid])  # ranks of an older attempt
-        check_node(self.plan, self.paths.root)
+        for doubt in check_node(self.plan, self.paths.root):
+            print(f"node check: {doubt.check} {doubt.result}: {doubt.reason}. {doubt.fix}", flush=True)
         context, lease = meet(self.plan, self.attempt, self.node_rank, self.heartbeat.beat)
         try:
             with open(self.paths.torchrun_log, "ab") as log:

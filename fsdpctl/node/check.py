@@ -20,12 +20,13 @@ class NodeCheckError(Exception):
     """This node cannot take part, and why."""
 
 
-def check_node(plan: LaunchPlan, node_dir: Path) -> None:
-    """Raise NodeCheckError with everything that would end or hang the ranks here."""
+def check_node(plan: LaunchPlan, node_dir: Path) -> list[Finding]:
+    """Raise NodeCheckError with everything that would end or hang the ranks here; return what is merely doubtful."""
     findings = inspect(plan, NodePaths(node_dir).node_rank, node_dir)
     failures = [finding for finding in findings if finding.result is Result.FAIL]
     if failures:
         raise NodeCheckError("; ".join(f"{failure.reason} ({failure.fix})" for failure in failures))
+    return [finding for finding in findings if finding.result is not Result.OK]
 
 
 def inspect(plan: LaunchPlan, node_rank: int, directory: Path) -> list[Finding]:

@@ -13,8 +13,9 @@ from fsdpctl.node.check_network import has_infiniband
 MIN_MEMLOCK = 64 * 2**20
 MIN_NOFILE = 1024
 GOOD_NOFILE = 4096
-SHM_PER_RANK = 64 * 2**20
+SHM_PER_GPU_RANK = 64 * 2**20
 """What NCCL's segments and a data loader's queues take; a container's /dev/shm has 64 MiB in all unless told."""
+SHM_PER_CPU_RANK = 16 * 2**20
 
 _FIX_SHM = "a larger /dev/shm: `docker run --shm-size=...` or `--ipc=host`, or a larger tmpfs; remove old nccl-* files"
 
@@ -54,7 +55,7 @@ def judge_nofile(limit: int, many: bool) -> Finding:
 
 def judge_shm(free: int, procs: int, has_gpus: bool) -> Finding:
     said = f"{free // 2**20:,} MiB are free in /dev/shm"
-    wanted = procs * SHM_PER_RANK
+    wanted = procs * (SHM_PER_GPU_RANK if has_gpus else SHM_PER_CPU_RANK)
     if free >= wanted:
         return ok(Check.SHM, said)
     judge = fail if has_gpus and free < wanted // 4 else warn
