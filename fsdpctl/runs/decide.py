@@ -40,7 +40,7 @@ def judge(attempt: AttemptEnd) -> Verdict:
         return Verdict(State.SUCCEEDED, f"finished at step {outcome.step}")
     if attempt.abort is not None and attempt.abort.word == AbortWord.CANCEL:
         return Verdict(State.CANCELLED, attempt.abort.reason or "cancelled")
-    if outcome is not None and outcome.status == "stopped" and outcome.checkpoint is not None:
+    if outcome is not None and outcome.status == "stopped" and outcome.checkpoint and not _was_broken_off(attempt):
         return Verdict(State.STOPPED, f"{_stop_cause(attempt)}; saved at step {outcome.step}")
     bad = {rank: end for rank, end in attempt.ends.items() if end.code not in GOOD_ENDS}
     if bad:
@@ -65,6 +65,11 @@ def root_cause(bad: Mapping[int, NodeEnd]) -> str:
 
     rank, end = min(bad.items(), key=order)
     return f"node {rank}: {end.reason}"
+
+
+def _was_broken_off(attempt: AttemptEnd) -> bool:
+    """Nobody asked for a stop: the trainer took for one the TERM that ended its ranks after a fault."""
+    return attempt.stop is None and attempt.abort is not None and attempt.abort.word == AbortWord.FAULT
 
 
 def _stop_cause(attempt: AttemptEnd) -> str:

@@ -17,6 +17,7 @@ KILLED = NodeEnd(1, "rank 2 ended with signal 9 (SIGKILL)", 2, time=10.2)
 VICTIM = NodeEnd(1, "rank 0 ended with exit code 1", 0, time=10.1)
 ABORTED = NodeEnd(1, "fault: node 1: lost", time=9.0)
 USER, TIME, CANCEL = Note("user", ""), Note("time", ""), Note("cancel", "fsdpctl cancel")
+FAULT = Note("fault", "node 1: lost")
 
 
 @pytest.mark.parametrize(
@@ -38,6 +39,8 @@ USER, TIME, CANCEL = Note("user", ""), Note("time", ""), Note("cancel", "fsdpctl
             State.STOPPED,
             "stopped (user); not saved, resumes from an older checkpoint",
         ),
+        ({0: ABORTED, 1: ABORTED}, SAVED, None, FAULT, State.FAILED, "node 0: fault: node 1: lost"),
+        ({0: ABORTED, 1: ABORTED}, SAVED, USER, FAULT, State.STOPPED, "stopped (user); saved at step 7"),
         ({0: ABORTED, 1: ABORTED}, None, None, CANCEL, State.CANCELLED, "fsdpctl cancel"),
         ({0: VICTIM, 1: KILLED}, None, None, None, State.FAILED, "node 1: rank 2 ended with signal 9 (SIGKILL)"),
         ({0: VICTIM, 1: ABORTED}, None, None, None, State.FAILED, "node 0: rank 0 ended with exit code 1"),
