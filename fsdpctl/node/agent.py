@@ -119,8 +119,13 @@ class Agent:
                     leave_note(self.attempt.abort, AbortWord.FAULT, lost)
                 if (hanging := dog.check()) is not None:
                     leave_note(self.attempt.abort, AbortWord.FAULT, f"node {self.node_rank}: {hanging}")
-                if failure.is_overdue():
-                    self._end_ranks(torchrun)
+                if failure.is_overdue():  # torchrun itself stays: it has yet to say which rank was the first
+                    processes.sweep(
+                        self.tag,
+                        spare=[os.getpid(), self.guard.pid, torchrun.pid],
+                        term_s=TERM_S,
+                        meanwhile=self.heartbeat.beat,
+                    )
             time.sleep(POLL_S)
         return describe_end(code, self.attempt, self.paths)
 
@@ -139,7 +144,7 @@ class Agent:
         return NodeEnd(1, f"{note.word}: {note.reason}".rstrip(": "))
 
     def _end_ranks(self, torchrun: subprocess.Popen[bytes]) -> None:
-        processes.sweep(self.tag, spare=[os.getpid(), self.guard.pid], term_s=TERM_S)
+        processes.sweep(self.tag, spare=[os.getpid(), self.guard.pid], term_s=TERM_S, meanwhile=self.heartbeat.beat)
         torchrun.wait()
 
 

@@ -76,7 +76,14 @@ def find(tag: Tag) -> list[int]:
     return found
 
 
-def sweep(tag: Tag, *, spare: Iterable[int] = (), term_s: float = 0.0, kill_s: float = 5.0) -> list[int]:
+def sweep(
+    tag: Tag,
+    *,
+    spare: Iterable[int] = (),
+    term_s: float = 0.0,
+    kill_s: float = 5.0,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> list[int]:
     """End every process that carries the tag but those in `spare`; return the pids that are still there.
 
     TERM first when `term_s` is positive, then KILL, looking again each time: a process may fork while we look.
@@ -84,6 +91,7 @@ def sweep(tag: Tag, *, spare: Iterable[int] = (), term_s: float = 0.0, kill_s: f
     spared = set(spare)
 
     def remaining() -> list[int]:
+        meanwhile()
         return [pid for pid in find(tag) if pid not in spared]
 
     if term_s > 0:
