@@ -139,10 +139,11 @@ def is_cancelled(job: Job, own_restarts: int) -> bool:
 
 
 def suspects(end: AttemptEnd) -> list[int]:
-    """Ranks of nodes that were at fault, or that vanished while others could still say so."""
+    """Ranks of nodes that were at fault, or vanished. What befalls all of several nodes is no node's fault."""
     at_fault = [rank for rank, node in end.ends.items() if node.code == NodeExit.NODE_FAULT]
-    vanished = [rank for rank in range(end.num_nodes) if rank not in end.ends] if end.ends else []
-    return at_fault or vanished
+    vanished = [rank for rank in range(end.num_nodes) if rank not in end.ends]
+    found = at_fault or vanished
+    return [] if len(found) == end.num_nodes > 1 else found
 
 
 def close_open_attempts(run: RunPaths, num_nodes: int) -> None:

@@ -28,6 +28,10 @@ class LaunchError(FsdpctlError):
     exit_code = CliExit.UNREACHABLE
 
 
+class RefusedError(LaunchError):
+    """Refused before anything began: `submit` leaves no run behind."""
+
+
 class BusyError(FsdpctlError):
     """The run is alive or locked by another command."""
 

@@ -13,10 +13,10 @@ from fsdpctl.contract import AbortWord, State, StopWord
 from fsdpctl.contract.notes import leave_note
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.errors import FsdpctlError, LaunchError
+from fsdpctl.errors import FsdpctlError, LaunchError, RefusedError
 from fsdpctl.launchers.base import View
 from fsdpctl.launchers.slurm_env import tool_environment
-from fsdpctl.launchers.slurm_queue import Queue, QueuedJob, view_job
+from fsdpctl.launchers.slurm_queue import Queue, QueuedJob, explain, view_job
 from fsdpctl.launchers.slurm_ref import SlurmRef, append_ref, read_ref, update_ref
 from fsdpctl.launchers.slurm_submit import UncertainError, sbatch
 from fsdpctl.node.slurm import SlurmError, ask
@@ -50,6 +50,18 @@ def start(run: RunPaths, plan: LaunchPlan) -> None:
     except UncertainError as error:
         job_id = _find_late(run, error)
     update_ref(run, job_id=job_id)
+    _refuse_hopeless(run)
+
+
+def _refuse_hopeless(run: RunPaths) -> None:
+    """Most sites queue even what can never start."""
+    try:
+        job = _living_job(run)
+    except LaunchError:  # the job is submitted, and whatever Slurm thinks of it, `status` will tell
+        return
+    if job is not None and job.never_starts:
+        _scancel([job.job_id])
+        raise RefusedError(f"Slurm would never start the job: {explain(job.reason)}")
 
 
 def observe(runs: Sequence[RunPaths]) -> Mapping[str, View]:

@@ -24,15 +24,20 @@ _FINAL = (
     *("REVOKED", "TIMEOUT"),
 )
 
+_NEVER = (
+    *("BadConstraints", "DependencyNeverSatisfied", "InvalidAccount", "InvalidQOS", "PartitionConfig"),
+    *("PartitionNodeLimit", "PartitionTimeLimit"),
+)
+"""Reasons that go away only when the job or the cluster is changed."""
+
 _MEANINGS = {
     "BeginTime": "Slurm holds a requeued job back for about two minutes",
     "Dependency": "waits for another job",
-    "DependencyNeverSatisfied": "its dependency can never be satisfied: cancel it",
     "JobHeldAdmin": "held by an administrator",
     "JobHeldUser": "held; `scontrol release` lets it go",
-    "PartitionConfig": "the partition never gives this: cancel it",
-    "PartitionNodeLimit": "the partition never gives so many nodes: cancel it",
-    "PartitionTimeLimit": "the partition never gives so much time: cancel it and set `backend.time`",
+    "PartitionConfig": "the partition has no such nodes, or not so many",
+    "PartitionNodeLimit": "the partition gives no job so many nodes",
+    "PartitionTimeLimit": "the partition gives no job so much time; `backend.time` says how much it gives",
     "Priority": "other jobs come first",
     "ReqNodeNotAvail": "a node that it asks for is not available",
     "Resources": "the nodes are in use",
@@ -53,6 +58,10 @@ class QueuedJob:
     @property
     def is_waiting(self) -> bool:
         return self.state in _WAITING
+
+    @property
+    def never_starts(self) -> bool:
+        return self.is_waiting and self.reason in _NEVER
 
     @property
     def is_over(self) -> bool:
@@ -77,7 +86,7 @@ def view_job(job: QueuedJob) -> View:
         return View("queued", f"job {job.job_id}: {explain(job.reason)}{_expected(job.start)}")
     if job.is_over:
         final = {"CANCELLED": State.CANCELLED, "COMPLETED": State.LOST}.get(job.state, State.FAILED)
-        return View("none", f"job {job.job_id} is {job.state} in Slurm", final)
+        return View("none", f"job {job.job_id} is {job.state} in Slurm; see batch.log", final)
     return View("running", f"job {job.job_id}")
 
 

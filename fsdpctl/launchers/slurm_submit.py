@@ -9,7 +9,7 @@ import re
 import shutil
 
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.errors import LaunchError
+from fsdpctl.errors import LaunchError, RefusedError
 from fsdpctl.launchers.slurm_env import job_environment, swapped
 
 # The controller may have taken the job before the answer was lost.
@@ -21,9 +21,9 @@ class UncertainError(LaunchError):
 
 
 def sbatch(run: RunPaths, script: str) -> str:
-    """Submit `script` and return the job's id. Raises LaunchError with Slurm's own line."""
+    """Submit `script` and return the job's id. Raises RefusedError or UncertainError with Slurm's own line."""
     if shutil.which("sbatch") is None or shutil.which("srun") is None:  # submitit wants srun here, too
-        raise LaunchError(
+        raise RefusedError(
             "sbatch is not on the PATH: this machine is no login node of a Slurm cluster",
             hint="submit there, or look at the plan with --dry-run",
         )
@@ -43,11 +43,11 @@ def sbatch(run: RunPaths, script: str) -> str:
             said = slurms_line(str(error))
         except submitit.core.utils.FailedSubmissionError as error:  # sbatch succeeded, its answer makes no sense
             raise UncertainError(str(error)) from error
-    raise (UncertainError if _UNCERTAIN.search(said) else LaunchError)(f"Slurm does not take the job: {said}")
+    raise (UncertainError if _UNCERTAIN.search(said) else RefusedError)(f"Slurm does not take the job: {said}")
 
 
 def slurms_line(stderr: str) -> str:
-    """The line that says why: the last error, without the word."""
+    """All errors in one line: the first is often the telling one, the last one always there."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()] or ["sbatch failed without a word"]
-    errors = [line for line in lines if "error:" in line]
-    return (errors or lines)[-1].removeprefix("sbatch: error: ")
+    errors = [line.removeprefix("sbatch: error: ") for line in lines if "error:" in line]
+    return "; ".join(errors or lines[-1:])

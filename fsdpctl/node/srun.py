@@ -6,11 +6,14 @@ within a second and leave in order, with the first cause on disk. `--wait` is th
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
-from fsdpctl.contract import Env
+from fsdpctl.contract import Env, NodeExit
+from fsdpctl.contract.codec import encode
 from fsdpctl.contract.paths import AttemptPaths
 from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.contract.records import NodeEnd
 
 OTHER_TASKS_S = 60
 """How long the other tasks may live on after the first one has ended."""
@@ -19,14 +22,19 @@ OTHER_TASKS_S = 60
 _NOT_FOR_SRUN = ("SLURM_CPUS_PER_TASK", "SLURM_DISTRIBUTION", "SLURM_NTASKS", "SLURM_NPROCS", "SLURM_KILL_BAD_EXIT")
 
 # $0 is the attempt's directory, "$@" the agent. Its output goes straight to a file on the node, not through srun.
+# Where `setup` fails there is no agent to say so: the shell leaves the node's end itself.
 _TASK = """\
 export {node_rank}="$SLURM_NODEID"
-mkdir -p -m 700 "$0/node-$SLURM_NODEID"
-exec >>"$0/node-$SLURM_NODEID/agent.log" 2>&1 </dev/null
+node="$0/node-$SLURM_NODEID"
+mkdir -p -m 700 "$node"
+exec >>"$node/agent.log" 2>&1 </dev/null
+trap 'echo {setup_failed} >"$node/end.json"' EXIT
 set -e
 {setup}
+trap - EXIT
 exec "$@" --node-rank="$SLURM_NODEID"
 """
+_SETUP_FAILED = NodeEnd(NodeExit.NODE_FAULT, "a line of `setup` failed; see agent.log")
 
 
 def srun_argv(plan: LaunchPlan, attempt: AttemptPaths) -> list[str]:
@@ -44,7 +52,7 @@ def srun_argv(plan: LaunchPlan, attempt: AttemptPaths) -> list[str]:
         "--cpu-bind=none",  # a task's ranks share its cores; Slurm would bind all of them to one
         "bash",
         "-c",
-        _TASK.format(node_rank=Env.NODE_RANK, setup="\n".join(plan.setup)),
+        _task(plan.setup),
         str(attempt.root),
         plan.python,
         "-m",
@@ -52,6 +60,11 @@ def srun_argv(plan: LaunchPlan, attempt: AttemptPaths) -> list[str]:
         f"--run-dir={plan.run_dir}",
         f"--attempt={attempt.number}",
     ]
+
+
+def _task(setup: tuple[str, ...]) -> str:
+    failed = json.dumps(encode(_SETUP_FAILED)).replace("`", "\\`").replace('"', '\\"')
+    return _TASK.format(node_rank=Env.NODE_RANK, setup="\n".join(setup), setup_failed=f'"{failed}"')
 
 
 def srun_env(batch: Mapping[str, str], attempt: AttemptPaths) -> dict[str, str]:

@@ -74,6 +74,14 @@ def create(runs_root: Path, record: RunRecord, fill: Callable[[RunPaths], None])
     return RunPaths(runs_root / record.run_id)
 
 
+def discard(run: RunPaths) -> None:
+    """Take back a run of which nothing ever began."""
+    aside = run.root.with_name(f".new-{run.root.name}-{os.getpid()}")
+    run.root.rename(aside)
+    _pointer(run.root.name).unlink(missing_ok=True)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
 def claim_attempt(run: RunPaths) -> AttemptPaths:
     """Make the next attempt's directory. Its number fences every older attempt."""
     attempts = run.attempts()

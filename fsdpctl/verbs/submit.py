@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from dataclasses import dataclass
@@ -10,14 +11,14 @@ from pathlib import Path
 from fsdpctl.contract.codec import write_json, write_text
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.errors import UsageError
+from fsdpctl.errors import RefusedError, UsageError
 from fsdpctl.launchers.environment import read_secrets
 from fsdpctl.launchers.table import get_launcher, is_implemented
 from fsdpctl.node.smi import visible_gpus
 from fsdpctl.plan import Site, build_plan
 from fsdpctl.runs.record import RunRecord
-from fsdpctl.runs.store import claim_run_id, create, default_runs_root, locked
-from fsdpctl.snapshot import take_snapshot
+from fsdpctl.runs.store import claim_run_id, create, default_runs_root, discard, locked
+from fsdpctl.snapshot import list_project, take_snapshot
 from fsdpctl.specs.model import ClusterProfile, JobSpec
 from fsdpctl.verbs.data_source import resolve_data
 
@@ -33,12 +34,16 @@ class Request:
     plan: LaunchPlan
 
 
-def prepare(profile: ClusterProfile, job: JobSpec, *, run_id: str | None = None, name: str | None = None) -> Request:
-    """Build the plan of a new run. Creates nothing. `run_id` None: a new one is drawn; `name` replaces the job's."""
+def prepare(profile: ClusterProfile, job: JobSpec, *, run_id: str | None = None) -> Request:
+    """Build the plan of a new run from the current directory. Creates nothing. `run_id` None: a new one is drawn."""
     runs_root = runs_root_of(profile)
-    run_id = run_id or claim_run_id(name or job.name, runs_root)
-    site = site_of(profile, runs_root, run_id)
-    check_entrypoint(job, Path(site.submit_dir))
+    here = Path.cwd()
+    check_entrypoint(job, here)
+    return plan_request(profile, job, site_of(profile, runs_root, run_id or claim_run_id(job.name, runs_root), here))
+
+
+def plan_request(profile: ClusterProfile, job: JobSpec, site: Site) -> Request:
+    """Check the job's data, then plan."""
     job = resolve_data(job, Path(site.submit_dir), is_here=profile.backend.kind == "local")
     return Request(profile, job, build_plan(profile, job, site))
 
@@ -48,12 +53,12 @@ def runs_root_of(profile: ClusterProfile) -> Path:
     return Path(profile.runs_root).expanduser().absolute() if profile.runs_root else default_runs_root()
 
 
-def site_of(profile: ClusterProfile, runs_root: Path, run_id: str) -> Site:
+def site_of(profile: ClusterProfile, runs_root: Path, run_id: str, submit_dir: Path) -> Site:
     """What this machine contributes to a plan."""
     return Site(
         run_id=run_id,
         run_dir=str(runs_root / run_id),
-        submit_dir=str(Path.cwd()),
+        submit_dir=str(submit_dir),
         python=sys.executable,
         gpus=tuple(visible_gpus()) if profile.backend.kind == "local" else (),
     )
@@ -80,8 +85,12 @@ def submit(request: Request) -> RunPaths:
         take_snapshot(plan, run)
 
     run = create(Path(plan.run_dir).parent, record, fill)
-    with locked(run):
-        get_launcher(plan.backend).start(run, plan)
+    try:
+        with locked(run):
+            get_launcher(plan.backend).start(run, plan)
+    except RefusedError:
+        discard(run)
+        raise
     return run
 
 
@@ -104,6 +113,11 @@ def check_entrypoint(job: JobSpec, submit_dir: Path) -> None:
     path = submit_dir / script
     if not path.is_file():
         raise UsageError(f"job {job.name}: entrypoint.script {script!r} is no file in {submit_dir}")
+    if os.path.normpath(script) not in list_project(submit_dir):
+        raise UsageError(
+            f"job {job.name}: entrypoint.script {script!r} is not part of the project in {submit_dir}",
+            hint="ranks run a copy of the project: what git tracks or would track below this directory",
+        )
     try:
         compile(path.read_bytes(), str(path), "exec")
     except (SyntaxError, ValueError) as error:

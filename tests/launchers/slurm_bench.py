@@ -19,7 +19,7 @@ backend: {{kind: slurm, partition: {partition}{more}}}
 allow_loopback: true       # the nodes of the testbed share this machine's addresses
 master_address: 127.0.0.1
 network: {{interface: lo}}
-peer_timeout: 5s
+peer_timeout: 10s
 python: {python}
 """
 

@@ -119,7 +119,7 @@ def test_a_dead_node_is_left_behind(slurm: SlurmCluster, project: Path, undistur
 def test_the_controller_may_be_away(slurm: SlurmCluster, project: Path, undisturbed: Curve) -> None:
     run = launch(slurm, project)
     run.wait_step(5)
-    slurm.wait_saved()
+    slurm.wait_saved(run.job_id)
     slurm.kill("slurmctld")
     run.wait_step(12)
     status = run.status()

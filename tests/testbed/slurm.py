@@ -134,11 +134,13 @@ class SlurmCluster:
         words = self.run("scontrol", "--oneliner", "show", "job", job_id).split()
         return dict(word.partition("=")[::2] for word in words)
 
-    def wait_saved(self) -> None:
-        """Until the controller has all that it knows now on disk: it forgets the last seconds when it is killed."""
-        now = time.time()
+    def wait_saved(self, job_id: str) -> None:
+        """Until the controller has a job, as it is now, on disk: it forgets the last seconds when it is killed."""
+        job = self.job(job_id)
+        times = [job[key] for key in ("SubmitTime", "StartTime") if job[key] != "Unknown"]
+        changed = max(time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S")) for text in times)
         state = self.root / "state" / "job_state"
-        wait_until(lambda: state.exists() and state.stat().st_mtime > now, "the controller to save its state", 30)
+        wait_until(lambda: state.exists() and state.stat().st_mtime > changed + 1, "the controller to save its state")
 
     def preempt(self, seconds: int = 3) -> None:
         """Take all nodes for a more important job, and wait until that has run."""

@@ -26,7 +26,7 @@ def test_a_more_important_job_preempts_and_the_loser_comes_back(slurm: SlurmClus
 
 def test_a_dead_controller_comes_back_and_remembers(slurm: SlurmCluster) -> None:
     job_id = slurm.run("sbatch", "--parsable", "--hold", "--wrap=true", "--output=/dev/null")
-    slurm.wait_saved()
+    slurm.wait_saved(job_id)
     slurm.kill("slurmctld")
     assert "Unable to contact slurm controller" in slurm.run("squeue")
     slurm.start_controller()

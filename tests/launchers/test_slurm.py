@@ -1,0 +1,156 @@
+"""The Slurm launcher on a real cluster: the common behaviour, and what only Slurm can show."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.launchers.contract import FORKS_AWAY, RECORDER, WAITS_FOR_STOP, LauncherContract
+from tests.launchers.harness import COMMAND, Run, fsdpctl, wait_for
+from tests.launchers.slurm_bench import SlurmRun, write_profile
+from tests.testbed.slurm import SlurmCluster
+
+
+class TestSlurm(LauncherContract):
+    @pytest.fixture(autouse=True)
+    def cluster(self, slurm: SlurmCluster, tmp_path: Path) -> SlurmCluster:
+        self.slurm = slurm
+        self.profile = write_profile(tmp_path)
+        return slurm
+
+    def submit_script(self, project: Path, text: str, *words: str, nodes: int = 2, extra: str = "") -> SlurmRun:
+        run = super().submit_script(project, text, *words, nodes=nodes, extra=extra)
+        return SlurmRun(run.run_id, run.paths, run.cwd, self.slurm)
+
+    def test_the_dry_run_is_the_script_that_slurm_got(self, project: Path) -> None:
+        (project / "script.py").write_text(WAITS_FOR_STOP)
+        (project / "job.yaml").write_text("name: probe\nnodes: 2\ntime_limit: 1h\nentrypoint: {script: script.py}\n")
+        words = ("submit", "./job.yaml", "--profile", self.profile)
+        planned = json.loads(fsdpctl(*words, "--dry-run", "--json", cwd=project).stdout)
+        row = json.loads(fsdpctl(*words, "--json", cwd=project).stdout)
+        run = SlurmRun(row["run_id"], Run.of(row, project).paths, project, self.slurm)
+        told = self.slurm.run("scontrol", "write", "batch_script", run.job_id, "-")
+        assert told.replace(run.run_id, planned["plan"]["run_id"]) + "\n" == planned["batch_script"]
+        assert "WCKey" not in self.slurm.job(run.job_id) or self.slurm.job(run.job_id)["WCKey"] in ("*", "(null)")
+        fsdpctl("cancel", run.run_id, cwd=project)
+
+    def test_a_waiting_run_says_why_and_can_be_stopped_or_cancelled(self, project: Path) -> None:
+        blocker = self.slurm.run(
+            "sbatch", "--parsable", "--nodes=4", "--exclusive", "--output=/dev/null", "--wrap=sleep 600"
+        )
+        wait_for(lambda: self.slurm.job(blocker)["JobState"] == "RUNNING", 20, "the blocker to run")
+        first, second = self.submit_script(project, RECORDER), self.submit_script(project, RECORDER)
+        wait_for(lambda: "the nodes are in use" in first.status()["reason"], 30, first.status)
+        assert first.status()["state"] == second.status()["state"] == "QUEUED"
+        assert f"job {first.job_id}" in first.status()["reason"]
+        fsdpctl("resume", first.run_id, cwd=project, expect=5)
+        fsdpctl("stop", first.run_id, cwd=project)
+        assert first.status()["state"] == "STOPPED"
+        fsdpctl("cancel", second.run_id, cwd=project)
+        assert second.status()["state"] == "CANCELLED"
+        assert self.slurm.run("squeue", "--noheader", "--format=%i") == blocker
+        self.slurm.run("scancel", blocker)
+        fsdpctl("resume", first.run_id, cwd=project)
+        assert first.wait_ended()["state"] == "SUCCEEDED", first.describe()
+
+    def test_scancel_leaves_nothing_and_stays(self, project: Path) -> None:
+        run = self.submit_script(project, FORKS_AWAY)
+        self.wait_up(run)
+        self.slurm.run("scancel", run.job_id)
+        run.assert_nothing_left()
+        assert run.wait_ended()["state"] == "CANCELLED", run.describe()
+        wait_for(lambda: self.slurm.job(run.job_id)["JobState"] == "CANCELLED", 20, run.describe)
+
+    @pytest.mark.parametrize(
+        ("more", "said"),
+        [
+            (", constraint: none-such", "Invalid feature specification"),
+            (", cpus_per_task: 64", "never start the job: PartitionConfig (the partition has no such nodes"),
+            (", nodelist: node77", "Invalid node name specified"),
+            (", reservation: none-such", "Requested reservation is invalid"),
+        ],
+    )
+    def test_slurm_refuses_in_its_own_words(self, more: str, said: str, project: Path, tmp_path: Path) -> None:
+        self.refused(write_profile(tmp_path, more=more), project, said)
+
+    def test_an_unknown_partition(self, project: Path, tmp_path: Path) -> None:
+        self.refused(write_profile(tmp_path, "none-such"), project, "Invalid partition name specified")
+
+    def test_too_many_nodes(self, project: Path) -> None:
+        self.refused(
+            self.profile,
+            project,
+            "never start the job: PartitionConfig (the partition has no such nodes, or not so many",
+            "--nodes=9",
+        )
+
+    def test_a_controller_that_is_down(self, project: Path) -> None:
+        self.slurm.kill("slurmctld")
+        self.refused(self.profile, project, "Unable to contact slurm controller")
+
+    def refused(self, profile: str, project: Path, said: str, *words: str) -> None:
+        (project / "script.py").write_text(RECORDER)
+        (project / "job.yaml").write_text("name: probe\nnodes: 2\nentrypoint: {script: script.py}\n")
+        done = fsdpctl("submit", "./job.yaml", "--profile", profile, *words, cwd=project, expect=4)
+        assert said.lower() in done.stderr.lower()
+        assert len([line for line in done.stderr.splitlines() if "error" in line]) == 1
+        assert json.loads(fsdpctl("ls", "--json", cwd=project).stdout) == []
+        assert self.slurm.run("squeue", "--noheader") in ("",) or "Unable to contact" in said
+
+    def test_a_job_of_another_shells_world_inherits_nothing(
+        self, project: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name, value in {
+            "SLURM_CPU_BIND": "x",
+            "SBATCH_PARTITION": "none-such",
+            "RANK": "7",
+            "MASTER_ADDR": "x",
+        }.items():
+            monkeypatch.setenv(name, value)
+        run = self.submit_script(project, RECORDER)
+        assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
+        env = self.seen(run)[0]["env"]
+        assert isinstance(env, dict)
+        assert env["RANK"] == "0" and env["MASTER_ADDR"] == "127.0.0.1"
+        assert "SLURM_CPU_BIND" not in env or env["SLURM_CPU_BIND"] != "x"
+
+    def test_a_killed_submit_never_gives_two_jobs_or_a_lost_one(self, project: Path, home: Path) -> None:
+        (project / "script.py").write_text(RECORDER)
+        (project / "job.yaml").write_text("name: probe\nentrypoint: {script: script.py}\n")
+        seen = set()
+        for delay in (0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.1, 1.4):
+            shutil.rmtree(home / "fsdpctl", ignore_errors=True)
+            words = [COMMAND, "submit", "./job.yaml", "--profile", self.profile, "--json"]
+            process = subprocess.Popen(words, cwd=project, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(delay)
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            rows = json.loads(fsdpctl("ls", "--json", cwd=project).stdout)
+            assert len(rows) <= 1
+            seen.add(rows[0]["state"] if rows else None)
+            if not rows:
+                continue
+            run = Run.of(rows[0], project)
+            if run.status()["state"] == "PLANNED":
+                fsdpctl("resume", run.run_id, cwd=project)
+            assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
+            jobs = self.slurm.run("squeue", "--states=all", "--noheader", "--format=%k").split()
+            assert jobs.count(f"fsdpctl:{run.run_id}") == 1
+        assert None in seen and len(seen) > 1, "the delays must straddle the submit"
+
+    def test_a_node_at_fault_is_left_out(self, project: Path) -> None:
+        bad = project / "bad-node.yaml"
+        bad.write_text(Path(self.profile).read_text() + "setup: ['test \"$SLURMD_NODENAME\" != node2']\n")
+        self.profile = str(bad)
+        run = self.submit_script(project, RECORDER, extra="restarts: 2\n")
+        wait_for(lambda: self.slurm.job(run.job_id)["ExcNodeList"] == "node2", 120, run.describe)
+        self.slurm.release(run.job_id, restarts=1)
+        assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
+        assert "node2" in run.nodes(1) and "node2" not in run.nodes(2)
+        assert run.reasons()[0] == "without node2, requeued; node 1: a line of `setup` failed; see agent.log"
