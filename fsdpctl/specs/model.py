@@ -30,7 +30,8 @@ from fsdpctl.specs.types import (
 class Spec(BaseModel):
     """Base of everything that is read from a user's file."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    # defer_build: the shell's completion reads the keys and never checks a value.
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
 # --- cluster profiles ------------------------------------------------------------------------------------------------
