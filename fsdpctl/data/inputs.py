@@ -41,6 +41,11 @@ def find_inputs(words: Sequence[Path], but: Sequence[Path] = ()) -> tuple[InputF
     return files
 
 
+def look_again(files: Sequence[InputFile]) -> tuple[InputFile, ...]:
+    """The same files as they are now."""
+    return tuple(_stat(Path(file.path)) for file in files)
+
+
 def _files_of(word: Path) -> Iterator[Path]:
     if not word.is_dir():
         yield word

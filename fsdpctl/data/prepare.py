@@ -14,7 +14,7 @@ import numpy as np
 
 from fsdpctl.contract.codec import encode, write_text
 from fsdpctl.contract.dataset import BYTES, FORMAT, Index, Shard, read_index
-from fsdpctl.data.inputs import cut, find_inputs
+from fsdpctl.data.inputs import cut, find_inputs, look_again
 from fsdpctl.data.partial import Partial, read_recipe
 from fsdpctl.data.piece import BPE_SAMPLE_BYTES, BpeTask, PieceResult, PieceTask, prepare_piece, train_tokenizer
 from fsdpctl.data.progress import Meter, Progress
@@ -86,6 +86,11 @@ def _make(order: Order, recipe: Recipe, partial: Partial, progress: Progress) ->
     tokenizer = None if recipe.tokenizer == BYTES else partial.tokenizer
     tasks = [PieceTask(piece, lean, partial.root, tokenizer) for piece in pieces]
     results = _run(partial, tasks, order.workers, progress)
+    if changes := differences(recipe, replace(recipe, inputs=look_again(recipe.inputs))):
+        raise UsageError(
+            f"the input has changed while it was read: {'; '.join(changes)}",
+            hint=f"delete {partial.root} and begin anew",
+        )
     return _index(partial, recipe, results, tokenizer)
 
 

@@ -138,6 +138,15 @@ def test_the_output_may_lie_below_the_input(corpus: Path, tmp_path: Path) -> Non
         assert len(read_index(make(tmp_path, target)).train) == 5
 
 
+def test_input_that_changes_meanwhile_is_refused(corpus: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "corpus.jsonl"
+    mine.write_bytes(corpus.read_bytes())
+    order = Order([mine], tmp_path / "out", None, Recipe(), 2)
+    with pytest.raises(UsageError, match=r"has changed while it was read: input .*corpus\.jsonl has changed"):
+        prepare(order, lambda what, done, total: os.utime(mine))
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_place_that_cannot_be_written_is_named(corpus: Path) -> None:
     with pytest.raises(FsdpctlError, match=r"cannot write /proc/data/set\.partial: No such file or directory"):
         make(corpus, Path("/proc/data/set"))
