@@ -45,7 +45,7 @@ def test_a_job_of_any_text_loads_back(args: list[str], value: str, grace: int, m
 
 
 @settings(deadline=None)  # machines that test are busy
-@given(st.floats(allow_nan=False, allow_infinity=False), st.none() | st.booleans())
+@given(st.floats(min_value=0, exclude_min=True, allow_infinity=False), st.none() | st.booleans())
 def test_a_trainer_loads_back(number: float, compiled: bool | None) -> None:
     model = {
         "vocab_size": 8,

@@ -93,7 +93,7 @@ JOBS: dict[str, tuple[bytes, int, str]] = {
     "trainer text": (b"name: x\ntrainer: yes\n", 2, 'trainer: must be a mapping of keys to values, got "yes"'),
     "trainer key": (b"name: x\n" + _TRAINER + b"  stps: 5\n", 5, "trainer.stps: unknown key; did you mean steps?"),
     "model missing": (b"name: x\n" + _TRAINER, 4, "trainer.model.d_model: missing; this key is required"),
-    "literal": (b"name: x\n" + _TRAINER + b"  mesh: {strategy: hybrid}\n", 5, "must be one of HYBRID_SHARD, "),
+    "literal": (b"name: x\n" + _TRAINER + b"  mesh: {strategy: hybrid}\n", 5, "did you mean HYBRID_SHARD?"),
     "precision": (b"name: x\n" + _TRAINER + b"  precision: bf61\n", 5, 'got "bf61"; did you mean bf16?'),
     "learning rate": (b"name: x\n" + _TRAINER + b"  optim: {lr: fast}\n", 5, "trainer.optim.lr: must be a number"),
 }  # fmt: skip

@@ -52,7 +52,7 @@ BAD = {
     "__class__=1": "--set __class__=1: __class__: unknown key; known keys: name, ",
     "trainer.__class__.x=1": "--set trainer.__class__.x=1: trainer.__class__: unknown key; known keys: model, ",
     "trainer.steps=1.5": "--set trainer.steps=1.5: trainer.steps: must be a whole number, got 1.5",
-    "trainer.mesh={strategy: FUL_SHARD}": "trainer.mesh.strategy: must be one of HYBRID_SHARD, FULL_SHARD, NO_SHARD",
+    "trainer.mesh={strategy: FUL_SHARD}": "trainer.mesh.strategy: must be one of FULL_SHARD, ",
     "env.A=8": '--set env.A=8: env.A: must be text, got 8; write "8" in quotes to make it text',
     "nodes.x=1": "--set nodes.x=1: nodes is no mapping, but 1",
     "env={A: x, A: y}": "--set env={A: x, A: y}: env.A: given twice; keep one of them",
