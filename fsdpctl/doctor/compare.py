@@ -119,7 +119,7 @@ def compare_clocks(skews: Mapping[int, float]) -> dict[int, list[Finding]]:
 
 def _judge_clock(skew: float) -> Finding:
     if abs(skew) < NOTED_CLOCK_SKEW_S:
-        return ok(Check.CLOCK, f"within {NOTED_CLOCK_SKEW_S:.0f} s of the others")
+        return ok(Check.CLOCK, f"within {NOTED_CLOCK_SKEW_S:.0f} s of the other clocks")
     direction = "ahead of" if skew > 0 else "behind"
     judge = fail if abs(skew) > MAX_CLOCK_SKEW_S else warn
     fix = "start chrony or ntpd there: logs of several nodes are ordered by their clocks"
