@@ -64,6 +64,11 @@ def test_links_lead_somewhere(paper: Path) -> None:
         assert not anchor or anchor in slugs(page), f"{paper.name} links to {target}#{anchor}"
 
 
+def test_every_page_can_be_reached() -> None:
+    linked = {target for paper in PAPERS for target in re.findall(r"\]\((?:docs/)?([\w-]+\.md)", paper.read_text())}
+    assert not {paper.name for paper in PAPERS} - linked - {"README.md"}
+
+
 def test_files_that_are_named_exist() -> None:
     code = [path for folder in ("fsdpctl", "train", "examples") for path in ROOT.glob(f"{folder}/**/*.py")]
     named = {(path, name) for path in code for name in re.findall(r"docs/[\w-]+\.md", path.read_text(errors="replace"))}
@@ -78,11 +83,10 @@ def test_files_that_are_named_exist() -> None:
 
 
 def commands() -> Iterator[tuple[str, list[str]]]:
+    """In console blocks behind a prompt, in indented blocks bare."""
     for paper in PAPERS:
-        for block in blocks(paper, "console"):
-            for line in block.splitlines():
-                if line.startswith("$ fsdpctl"):
-                    yield paper.name, shlex.split(line.removeprefix("$ fsdpctl"), comments=True)
+        for line in re.findall(r"^(?:\$ |    )fsdpctl (.*)$", paper.read_text(encoding="utf-8"), re.MULTILINE):
+            yield paper.name, shlex.split(line, comments=True)
 
 
 def test_there_are_commands_to_test() -> None:
