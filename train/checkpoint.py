@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -54,6 +54,7 @@ class Checkpoints:
         self.attempt = attempt
         self.keep = keep
         self.resumed_from: str | None = None
+        self.invalid: set[str] = set()
 
     def find_newest(self) -> Manifest | None:
         """The newest checkpoint that is intact. All ranks share the work of reading the digests."""
@@ -66,6 +67,7 @@ class Checkpoints:
                 self.council.on_all(partial(verify_files, directory, share))
                 return manifest
             except InvalidCheckpointError as error:
+                self.invalid.add(name)
                 if self.council.is_main:
                     log.warning("checkpoint %s is skipped: %s", name, error)
         return None
@@ -125,17 +127,23 @@ class Checkpoints:
         fsync_directory(self.root)
 
     def _prune(self, newest: str) -> None:
-        """Remove all but the newest `keep` and the one resumed from; what lies after this step is not ours to judge."""
+        """Remove what `choose_doomed` says; what lies after this step is not ours to judge."""
+        self.invalid.discard(newest)
         names = self._committed()
-        for name in names[: names.index(newest) + 1][: -self.keep]:
-            if name == self.resumed_from:
-                continue
+        for name in choose_doomed(names[: names.index(newest) + 1], self.keep, self.resumed_from, self.invalid):
             doomed = self.root / f"{name}.tmp-pruned"
             try:
                 (self.root / name).rename(doomed)  # half removed, it must not look like a checkpoint
                 shutil.rmtree(doomed)
             except OSError as error:
                 log.warning("checkpoint %s cannot be removed: %s", name, error)
+
+
+def choose_doomed(names: Sequence[str], keep: int, resumed_from: str | None, invalid: Collection[str]) -> list[str]:
+    """Of the checkpoints up to the newest, the oldest first, those to remove: all but the newest `keep` valid ones
+    and the one that was resumed from."""
+    valid = [name for name in names if name not in invalid]
+    return [name for name in names if name not in valid[-keep:] and name != resumed_from]
 
 
 def digest_written(directory: Path, rank: int) -> dict[str, FileDigest]:
