@@ -7,30 +7,15 @@ import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
 from fsdpctl.contract.paths import RunPaths
 from tests.train import faults
+from tests.train.alone import Alone
 from tests.train.ranks import Config, checkpoints, column, start, train
 from train.checkpoint import Checkpoints
-from train.place import Place
-
-T = TypeVar("T")
-
-
-class Alone:
-    """A world of one, without a process group."""
-
-    place = Place()
-    is_main = True
-
-    def on_main(self, work: Callable[[], T]) -> T:
-        return work()
-
-    def on_all(self, work: Callable[[], T]) -> list[T]:
-        return [work()]
 
 
 def flip_a_bit(checkpoint: Path) -> None:

@@ -1,0 +1,24 @@
+"""One rank, for tests of what ranks do together, without a process group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from train.distributed import Council
+from train.place import Place
+
+T = TypeVar("T")
+
+
+class Alone(Council):
+    """A world of one, without a process group."""
+
+    def __init__(self) -> None:
+        self.place = Place()
+
+    def on_main(self, work: Callable[[], T]) -> T:
+        return work()
+
+    def on_all(self, work: Callable[[], T]) -> list[T]:
+        return [work()]

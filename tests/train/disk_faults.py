@@ -1,0 +1,50 @@
+"""Things that happen to the disk while a run saves. Each is called in the rank's process, before the trainer begins."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from train.checkpoint import Checkpoints
+
+
+def disk_full_from_to(disk: str, first: int, end: int) -> None:
+    """The disk is full when step `first` is saved, and has room again for step `end`."""
+    ballast = Path(disk, "ballast")
+
+    def act(step: int) -> None:
+        if step == first and os.environ["RANK"] == "0":
+            with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
+                while file.write(b"x" * 4096):
+                    pass
+        if step == end:
+            ballast.unlink(missing_ok=True)
+
+    _before_save(act)
+
+
+def read_only_from(disk: str, step: int) -> None:
+    """The disk turns read-only before step `step` is saved."""
+    remount = ["mount", "-o", "remount,ro", disk]
+    _before_save(lambda at: subprocess.run(remount, check=True) if at == step else None)
+
+
+def checkpoints_removed_at(directory: str, step: int) -> None:
+    """Somebody removes the directory before step `step` is saved."""
+    _before_save(lambda at: shutil.rmtree(directory) if at == step else None)
+
+
+def _before_save(act: Callable[[int], Any]) -> None:
+    original = Checkpoints.save
+
+    def save(self: Any, manifest: Any, pieces: Any, beforehand: Any) -> Any:
+        act(manifest.step)
+        self.council.gather(0)  # on all ranks before any goes on
+        return original(self, manifest, pieces, beforehand)
+
+    Checkpoints.save = save  # type: ignore[method-assign]

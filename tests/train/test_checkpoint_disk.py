@@ -1,0 +1,85 @@
+"""Disks that fill, turn read-only or go away: training goes on, says why, and keeps the last good checkpoint."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from fsdpctl.contract.paths import RunPaths
+from tests.testbed.disks import Mount
+from tests.train import disk_faults
+from tests.train.alone import Alone
+from tests.train.ranks import Config, checkpoints, column, start, train
+from train.checkpoint import Checkpoints
+
+
+def newest_step(run: Path) -> int | None:
+    found = Checkpoints(RunPaths(run), Alone(), 0, 2).find_newest()
+    return found and found.step
+
+
+def on_disk(tmp_path: Path, disk: Mount) -> Path:
+    """A run whose checkpoints lie on a disk of their own."""
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "checkpoints").symlink_to(disk.path)
+    return run
+
+
+def test_a_disk_that_fills_and_is_emptied(tmp_path: Path, small_disk: Mount, straight: Path, config: Config) -> None:
+    run = on_disk(tmp_path, small_disk)
+    config["checkpoint"] = {"every_steps": 2, "keep": 2}
+    fault = {"fault": disk_faults.disk_full_from_to, "fault_args": (str(small_disk.path), 6, 10)}
+    ranks = train(run, config, procs_per_node=2, **fault)
+    for step in (6, 8):
+        assert f"CHECKPOINT OF STEP {step} NOT SAVED" in ranks.log()
+    assert ranks.log().count("No space left on device") == 2
+    assert checkpoints(run) == ["step-00000010", "step-00000012"]
+    assert newest_step(run) == 12
+    assert column(run, "loss_hex") == column(straight, "loss_hex")
+
+
+def test_a_disk_that_turns_read_only(tmp_path: Path, small_disk: Mount, config: Config) -> None:
+    run = on_disk(tmp_path, small_disk)
+    config["checkpoint"] = {"every_steps": 2, "keep": 2}
+    ranks = start(run, config, fault=disk_faults.read_only_from, fault_args=(str(small_disk.path), 6))
+    assert ranks.wait() == [1]
+    assert ranks.log().count("Read-only file system") == 3
+    assert ranks.log().splitlines()[-1] == "train: 3 checkpoints in a row could not be saved"
+    assert checkpoints(run) == ["step-00000002", "step-00000004"]
+    assert newest_step(run) == 4
+    assert len(column(run, "step")) >= 10
+
+
+def test_a_directory_that_is_removed_is_made_again(tmp_path: Path, config: Config) -> None:
+    ranks = train(
+        tmp_path, config, fault=disk_faults.checkpoints_removed_at, fault_args=(str(tmp_path / "checkpoints"), 8)
+    )
+    assert "NOT SAVED" not in ranks.log()
+    assert checkpoints(tmp_path) == ["step-00000008", "step-00000012"]
+
+
+def test_a_mount_that_goes_away(tmp_path: Path, config: Config) -> None:
+    disk, run = tmp_path / "disk", tmp_path / "run"
+    (disk / "mine").mkdir(parents=True)
+    run.mkdir()
+    (run / "checkpoints").symlink_to(disk / "mine")
+    config["checkpoint"]["every_steps"] = 1
+    ranks = start(run, config, fault=disk_faults.checkpoints_removed_at, fault_args=(str(disk), 4))
+    assert ranks.wait() == [1]
+    assert ranks.log().count("NOT SAVED: [Errno") == 3, ranks.log()
+    assert len(column(run, "step")) >= 6
+
+
+def test_a_damaged_checkpoint_does_not_count_as_kept(tmp_path: Path, config: Config) -> None:
+    """Else `keep: 1` could keep the one that nobody can load."""
+    config["checkpoint"] = {"every_steps": 4, "keep": 1}
+    config["steps"] = 8
+    train(tmp_path, config)
+    shutil.copytree(tmp_path / "checkpoints/step-00000008", tmp_path / "checkpoints/step-00000004")
+    shutil.copytree(tmp_path / "checkpoints/step-00000008", tmp_path / "checkpoints/step-00000010")  # of step 8
+    config.update(steps=11, checkpoint={"every_steps": 11, "keep": 2})
+    ranks = train(tmp_path, config)
+    assert "checkpoint step-00000010 is skipped: the manifest is of step 8" in ranks.log()
+    assert "resuming at step 8 from step-00000008" in ranks.log()
+    assert checkpoints(tmp_path) == ["step-00000008", "step-00000011"]
