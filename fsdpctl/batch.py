@@ -42,12 +42,16 @@ class Batch:
     def __init__(self, run: RunPaths, job_id: str, own_restarts: int, host_list: str) -> None:
         self.run, self.job_id, self.own_restarts = run, job_id, own_restarts
         self.plan: LaunchPlan = read_plan(run)
-        self.first_attempt = read_record(run).submissions[-1].first_attempt
+        submissions = read_record(run).submissions
+        self.submission, self.first_attempt = len(submissions), submissions[-1].first_attempt
         self.nodes = slurm.allocated_nodes(host_list)
         self.signals: list[int] = []
 
     def supervise(self) -> int:
         """Run attempts until this allocation has no further use; return the exit code of the job."""
+        if (owner := self._claim()) != self.job_id:
+            print(f"job {owner} runs this submission already: a killed submit was repeated", flush=True)
+            return 0
         close_open_attempts(self.run, len(self.plan.nodes))
         while True:
             attempt = claim_attempt(self.run)
@@ -62,6 +66,14 @@ class Batch:
             if step.next is not Next.AGAIN:
                 return 0 if step.verdict.restart or step.verdict.state in (State.SUCCEEDED, State.STOPPED) else 1
             time.sleep(PAUSE_S)
+
+    def _claim(self) -> str:
+        """The job that owns this submission, now and after every requeue: whichever came first."""
+        path = self.run.job_claim(self.submission)
+        leave_note(path, self.job_id)
+        note = read_note(path)
+        assert note is not None
+        return note.word
 
     def _run_attempt(self, attempt: AttemptPaths) -> None:
         srun = subprocess.Popen(

@@ -39,6 +39,11 @@ class NodePaths:
         return self.root / "end.json"
 
     @property
+    def reserve(self) -> Path:
+        """Room for `end` on a disk that is full by then."""
+        return self.root / ".reserve"
+
+    @property
     def agent_log(self) -> Path:
         return self.root / "agent.log"
 
@@ -186,6 +191,10 @@ class RunPaths:
     def slurm(self) -> Path:
         """SlurmRefs: the run's jobs, for runs under Slurm."""
         return self.root / "slurm.json"
+
+    def job_claim(self, submission: int) -> Path:
+        """Note of the one Slurm job that may run a submission: its id."""
+        return self.root / f"job-of-submission-{submission}"
 
     @property
     def batch_log(self) -> Path:

@@ -144,6 +144,16 @@ class TestSlurm(LauncherContract):
             assert jobs.count(f"fsdpctl:{run.run_id}") == 1
         assert None in seen and len(seen) > 1, "the delays must straddle the submit"
 
+    def test_a_second_job_of_the_same_submission_steps_back(self, project: Path) -> None:
+        run = self.submit_script(project, WAITS_FOR_STOP)
+        self.wait_up(run)
+        (script,) = run.paths.root.glob("*_submission.sh")
+        second = self.slurm.run("sbatch", "--parsable", str(script))
+        wait_for(lambda: self.slurm.job(second)["JobState"] == "COMPLETED", 60, run.describe)
+        assert len(run.paths.attempts()) == 1
+        assert run.status()["state"] == "RUNNING"
+        fsdpctl("stop", run.run_id, cwd=project)
+
     def test_a_node_at_fault_is_left_out(self, project: Path) -> None:
         bad = project / "bad-node.yaml"
         bad.write_text(Path(self.profile).read_text() + "setup: ['test \"$SLURMD_NODENAME\" != node2']\n")

@@ -8,12 +8,23 @@ from pathlib import Path
 import pytest
 
 from tests.launchers import exact
-from tests.launchers.harness import Run, kill, wait_for
+from tests.launchers.harness import Run, fsdpctl, kill, wait_for
 from tests.launchers.slurm_bench import SlurmRun, submit_to, write_profile
 from tests.services import require
 from tests.testbed.slurm import SlurmCluster
 
 Curve = list[tuple[int, str, str]]
+SLOW = """
+import os, sys, threading, time
+def patch():
+    while not hasattr(sys.modules.get("train.loop"), "Trainer"):
+        time.sleep(0.01)
+    trainer = sys.modules["train.loop"].Trainer
+    step = trainer._train_step
+    trainer._train_step = lambda self: (time.sleep({pause_s}), step(self))[1]
+if "RANK" in os.environ:
+    threading.Thread(target=patch, daemon=True).start()
+"""
 # Slow enough that whatever happens to it happens while it trains.
 LONG = ("--set", "trainer.batch.micro_batch=1")
 
@@ -50,10 +61,16 @@ def undisturbed(project: Path, slurm: SlurmCluster, reference: dict[str, Curve])
     return reference["curve"]
 
 
-def launch(cluster: SlurmCluster, project: Path, *words: str, partition: str = "main") -> SlurmRun:
-    return submit_to(
-        cluster, "./exact.yaml", "--profile", write_profile(project, partition), *LONG, *words, cwd=project
-    )
+def launch(cluster: SlurmCluster, project: Path, *words: str, partition: str = "main", more: str = "") -> SlurmRun:
+    profile = write_profile(project, partition, more)
+    return submit_to(cluster, "./exact.yaml", "--profile", profile, *LONG, *words, cwd=project)
+
+
+def slow_down(monkeypatch: pytest.MonkeyPatch, project: Path, pause_s: float) -> None:
+    """Let every step take longer, from outside of the trainer: by what Python runs first."""
+    (project / "slow").mkdir()
+    (project / "slow" / "sitecustomize.py").write_text(SLOW.format(pause_s=pause_s))
+    monkeypatch.setenv("PYTHONPATH", str(project / "slow"))
 
 
 def assert_exact(run: SlurmRun, undisturbed: Curve) -> None:
@@ -126,3 +143,28 @@ def test_the_controller_may_be_away(slurm: SlurmCluster, project: Path, undistur
     assert (status["state"], status["attempt"]) == ("RUNNING", 1), status
     slurm.start_controller()
     assert_exact(run, undisturbed)
+
+
+@pytest.mark.timeout(900)
+def test_the_time_limit_is_hit_twice(
+    slurm: SlurmCluster, project: Path, undisturbed: Curve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One submit of a training that takes longer than the partition ever gives: two minutes, Slurm counts in those."""
+    slow_down(monkeypatch, project, pause_s=3)
+    run = launch(slurm, project, "--set", "time_limit=72h", "--set", "grace=5s", partition="short", more=", time: 2m")
+    for restarts in (1, 2):
+        slurm.release(run.job_id, restarts, limit_s=200)
+    assert_exact(run, undisturbed)
+    assert [reason.split(";")[0] for reason in run.reasons()[:2]] == ["time limit, requeued"] * 2
+
+
+def test_a_grace_that_is_too_short_loses_one_interval_and_says_so(
+    slurm: SlurmCluster, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow_down(monkeypatch, project, pause_s=8)  # the stop is heard after the step: 8 s, and Slurm gives 1 + 5
+    run = launch(slurm, project, "--set", "trainer.checkpoint.every_steps=1", partition="brief")
+    run.wait_step(2)
+    slurm.preempt(seconds=0)
+    slurm.release(run.job_id, restarts=1)
+    fsdpctl("cancel", run.run_id, cwd=project)
+    assert "ended by Slurm and requeued" in run.reasons()[0]
