@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fsdpctl.contract import State
@@ -100,16 +100,26 @@ def _expected(start: str) -> str:
     return "" if start in ("N/A", "") else f", expected to start {start.replace('T', ' ')}"
 
 
+def ask_queue() -> list[QueuedJob]:
+    argv = ["squeue", "--me", "--states=all", "--noheader", f"--format={FORMAT}"]
+    return parse_queue(ask(argv, tool_environment()))
+
+
 class Queue:
     """Asks squeue at most every two seconds, and less often while it does not answer."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        ask: Callable[[], Sequence[QueuedJob]] = ask_queue,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._ask, self._clock = ask, clock
         self._pause_s, self._next = POLL_S, 0.0
         self._jobs: Sequence[QueuedJob] | SlurmError = ()
 
     def jobs(self) -> Sequence[QueuedJob]:
         """All of this user's jobs that Slurm remembers. Raises SlurmError."""
-        if time.monotonic() >= self._next:
+        if self._clock() >= self._next:
             self.refresh()
         if isinstance(self._jobs, SlurmError):
             raise self._jobs
@@ -117,14 +127,9 @@ class Queue:
 
     def refresh(self) -> None:
         try:
-            self._jobs = ask_queue()
+            self._jobs = self._ask()
             self._pause_s = POLL_S
         except SlurmError as error:
             self._jobs = error
             self._pause_s = min(2 * self._pause_s, MAX_POLL_S)
-        self._next = time.monotonic() + self._pause_s
-
-
-def ask_queue() -> list[QueuedJob]:
-    argv = ["squeue", "--me", "--states=all", "--noheader", f"--format={FORMAT}"]
-    return parse_queue(ask(argv, tool_environment()))
+        self._next = self._clock() + self._pause_s

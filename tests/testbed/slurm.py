@@ -60,7 +60,7 @@ NodeName=node[1-4] NodeHostname=localhost NodeAddr=127.0.0.1 Port=[{ports[1]}-{p
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE PriorityTier=1 PreemptMode=REQUEUE GraceTime=20
 PartitionName=brief Nodes=ALL MaxTime=INFINITE PriorityTier=1 PreemptMode=REQUEUE GraceTime=1
 PartitionName=rude Nodes=ALL MaxTime=INFINITE PriorityTier=1 PreemptMode=REQUEUE GraceTime=0
-PartitionName=short Nodes=ALL MaxTime=1 PriorityTier=1
+PartitionName=short Nodes=ALL MaxTime=2 PriorityTier=1
 PartitionName=high Nodes=ALL MaxTime=INFINITE PriorityTier=10 PreemptMode=OFF
 """
 
@@ -154,7 +154,7 @@ class SlurmCluster:
             f"--wrap=sleep {seconds}",
         )
 
-    def release(self, job_id: str, restarts: int) -> None:
+    def release(self, job_id: str, restarts: int, limit_s: float = 90) -> None:
         """See a job run again that was requeued for the `restarts`-th time, without waiting as long as Slurm would."""
 
         def is_back() -> bool:
@@ -165,7 +165,7 @@ class SlurmCluster:
                 self.run("scontrol", "update", f"JobId={job_id}", "StartTime=now")
             return job["JobState"] == "RUNNING"
 
-        wait_until(is_back, f"job {job_id} to run again", 90)
+        wait_until(is_back, f"job {job_id} to run again", limit_s)
 
     def _start_munge(self) -> None:
         key = self.root / "munge.key"
@@ -239,10 +239,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="fsdpctl-slurm-") as root:
         cluster = SlurmCluster(Path(root) / "cluster")
         print(f"export SLURM_CONF={cluster.config}    # Ctrl-C here ends the cluster", flush=True)
-        try:
-            signal.pause()
-        except KeyboardInterrupt:
-            cluster.stop()
+        ends = {signal.SIGINT, signal.SIGTERM}
+        signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # not before the daemons have started: they would inherit it
+        signal.sigwait(ends)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ends)
+        cluster.stop()
 
 
 if __name__ == "__main__":
