@@ -1,5 +1,19 @@
-"""`python -m fsdpctl`."""
+"""The command `fsdpctl`, also as `python -m fsdpctl`."""
 
-from fsdpctl.cli.app import main
+from __future__ import annotations
 
-main()
+import sys
+
+
+def main() -> None:
+    """Run the CLI; Ctrl-C ends it without a traceback from the first moment on."""
+    try:
+        from fsdpctl.cli.app import main as run
+
+        run()
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -47,8 +47,9 @@ def _copy(root: Path, names: Iterable[str], target: Path) -> None:
     for name in names:
         copy = target / name
         copy.parent.mkdir(mode=DIR_MODE, parents=True, exist_ok=True)
-        shutil.copyfile(root / name, copy)
-        copy.chmod((root / name).stat().st_mode & 0o700)
+        shutil.copyfile(root / name, copy, follow_symlinks=False)
+        if not copy.is_symlink():
+            copy.chmod((root / name).stat().st_mode & 0o700)
 
 
 def _copy_project(root: Path, target: Path) -> None:
@@ -64,12 +65,32 @@ def _copy_project(root: Path, target: Path) -> None:
 
 
 def list_project(root: Path) -> list[str]:
-    """Regular files below `root`: what git tracks or would track; without git, everything but hidden files."""
+    """Files and links below `root`: what git tracks or would track; without git, everything but hidden files.
+
+    Raises UsageError for links that leave the project: they would mean something else on a node, or nothing.
+    """
+    names = sorted(_list_names(root))
+    if outside := [name for name in names if (root / name).is_symlink() and not _stays_inside(root, name)]:
+        raise UsageError(
+            f"links that leave {root} or lead nowhere cannot be copied into a run: {', '.join(outside[:5])}",
+            hint="replace them by copies, or let git ignore them",
+        )
+    return [name for name in names if (root / name).is_symlink() or (root / name).is_file()]
+
+
+def _list_names(root: Path) -> set[str]:
     git = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
         listing = subprocess.run(git, capture_output=True, check=True, timeout=60).stdout
-        names = {name for name in listing.decode("utf-8", errors="surrogateescape").split("\0") if name}
+        return {name for name in listing.decode("utf-8", errors="surrogateescape").split("\0") if name}
     except (OSError, subprocess.SubprocessError):
         found = (path.relative_to(root) for path in root.rglob("*"))
-        names = {str(path) for path in found if not any(part.startswith(".") for part in path.parts)}
-    return sorted(name for name in names if (root / name).is_file() and not (root / name).is_symlink())
+        return {str(path) for path in found if not any(part.startswith(".") for part in path.parts)}
+
+
+def _stays_inside(root: Path, name: str) -> bool:
+    link = root / name
+    try:
+        return not link.readlink().is_absolute() and link.resolve(strict=True).is_relative_to(root.resolve())
+    except (OSError, RuntimeError):  # dangling, or a circle
+        return False

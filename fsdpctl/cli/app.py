@@ -5,9 +5,10 @@ Command modules import only the standard library and Typer at module level: `fsd
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -23,6 +24,9 @@ from fsdpctl.cli.submit import submit
 from fsdpctl.cli.supervise import supervise
 from fsdpctl.contract import CliExit
 from fsdpctl.errors import FsdpctlError
+
+_SITE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.ENAMETOOLONG)
+"""What a disk or a directory says, not what a bug does."""
 
 app = typer.Typer(
     name="fsdpctl",
@@ -64,11 +68,19 @@ def main() -> None:
         if error.hint:
             say(f"hint: {error.hint}")
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        sys.exit(CliExit.INTERRUPTED)
+    except OSError as error:
+        if error.errno not in _SITE_ERRORS:
+            _report_bug(error)
+        say(f"error: {error.strerror}: {error.filename or 'the file is not named'}")
+        say("hint: runs live in the profile's runs_root, or in $FSDPCTL_HOME (default ~/.local/state/fsdpctl)")
+        sys.exit(CliExit.FAILED)
     except Exception as error:
-        from fsdpctl.cli.crash import write_report
+        _report_bug(error)
 
-        say(f"error: a bug in fsdpctl: {type(error).__name__}: {error}")
-        say(f"hint: the traceback is in {write_report()}; please report it")
-        sys.exit(CliExit.BUG)
+
+def _report_bug(error: Exception) -> NoReturn:
+    from fsdpctl.cli.crash import write_report
+
+    say(f"error: a bug in fsdpctl: {type(error).__name__}: {error}")
+    say(f"hint: the traceback is in {write_report()}; please report it")
+    sys.exit(CliExit.BUG)

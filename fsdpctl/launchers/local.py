@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 from fsdpctl.contract import AbortWord
 from fsdpctl.contract.notes import leave_note
@@ -47,7 +48,8 @@ def cancel(run: RunPaths) -> bool:
 def _ask_to_end(run: RunPaths) -> bool:
     """Leave the note in the newest attempt, which may be a newer one each time; True once nothing runs."""
     if attempts := run.attempts():
-        leave_note(attempts[-1].abort, AbortWord.CANCEL, "fsdpctl cancel")
+        with suppress(OSError):  # a full disk is a reason to cancel, not an excuse: the sweep needs no file
+            leave_note(attempts[-1].abort, AbortWord.CANCEL, "fsdpctl cancel")
     return not supervised.is_running(run)
 
 

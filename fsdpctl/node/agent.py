@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 
 from fsdpctl.contract import BUNDLED_TRAINER, GOOD_ENDS, AbortWord, Env, NodeExit, StopWord
-from fsdpctl.contract.codec import read_json, write_json
+from fsdpctl.contract.codec import read_json, write_json, write_text
 from fsdpctl.contract.notes import Note, leave_note, read_note
 from fsdpctl.contract.paths import DIR_MODE, AttemptPaths, NodePaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan, NodeContext
@@ -36,6 +36,8 @@ from fsdpctl.torchrun import node_env, torchrun_argv
 
 POLL_S = 0.1
 PEERS_EVERY_S = 0.5
+RESERVE_BYTES = 16_384
+"""Kept free for the agent's last word: a disk that fills up must not make a run that ended well look lost."""
 TERM_S = 5.0
 """From TERM to KILL, once ranks must end."""
 
@@ -52,6 +54,7 @@ class Agent:
 
     def run(self) -> NodeEnd:
         """Check, meet, run the ranks to their end, sweep. Never raises for anything a user can cause."""
+        processes.adopt_orphans()
         write_json(self.paths.agent, processes.identify(os.getpid()))
         self.guard = Guard(self.tag, self.paths)
         try:
@@ -61,13 +64,13 @@ class Agent:
         except MeetingError as error:
             end = NodeEnd(error.code, str(error))
         finally:
-            left = processes.sweep(self.tag, spare=[os.getpid(), self.guard.pid])
+            left = self._sweep()
         if left:
             end = NodeEnd(end.code or 1, f"{end.reason}; processes that would not die: {left}", end.failed_rank)
         return end
 
     def _run_ranks(self) -> NodeEnd:
-        processes.sweep(self.tag, spare=[os.getpid(), self.guard.pid])  # ranks of an older attempt
+        self._sweep()  # ranks of an older attempt
         for doubt in check_node(self.plan, self.paths.root):
             print(f"node check: {doubt.check} {doubt.result}: {doubt.reason}. {doubt.fix}", flush=True)
         context, lease = meet(self.plan, self.attempt, self.node_rank, self.heartbeat.beat)
@@ -120,12 +123,7 @@ class Agent:
                 if (hanging := dog.check()) is not None:
                     leave_note(self.attempt.abort, AbortWord.FAULT, f"node {self.node_rank}: {hanging}")
                 if failure.is_overdue():  # torchrun itself stays: it has yet to say which rank was the first
-                    processes.sweep(
-                        self.tag,
-                        spare=[os.getpid(), self.guard.pid, torchrun.pid],
-                        term_s=TERM_S,
-                        meanwhile=self.heartbeat.beat,
-                    )
+                    self._sweep(torchrun.pid, term_s=TERM_S)
             time.sleep(POLL_S)
         return describe_end(code, self.attempt, self.paths)
 
@@ -144,8 +142,14 @@ class Agent:
         return NodeEnd(1, f"{note.word}: {note.reason}".rstrip(": "))
 
     def _end_ranks(self, torchrun: subprocess.Popen[bytes]) -> None:
-        processes.sweep(self.tag, spare=[os.getpid(), self.guard.pid], term_s=TERM_S, meanwhile=self.heartbeat.beat)
+        self._sweep(term_s=TERM_S)
         torchrun.wait()
+
+    def _sweep(self, *spare: int, term_s: float = 0.0) -> list[int]:
+        """End this node's processes, whatever became of their parents or of their environment."""
+        me = os.getpid()
+        spared = [me, self.guard.pid, *spare]
+        return processes.sweep(self.tag, below=me, spare=spared, term_s=term_s, meanwhile=self.heartbeat.beat)
 
 
 class GraceTimer:
@@ -205,10 +209,12 @@ def main(argv: list[str]) -> int:
         signal.signal(number, on_signal)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
+    write_text(paths.reserve, " " * RESERVE_BYTES)
     agent = Agent(read_plan(run, attempt), attempt, words.node_rank)
     end = agent.run()
     if end.code not in GOOD_ENDS:
         leave_note(attempt.abort, AbortWord.FAULT, f"node {words.node_rank}: {end.reason}")
+    paths.reserve.unlink(missing_ok=True)
     write_json(paths.end, NodeEnd(end.code, end.reason, end.failed_rank, time.time()))
     agent.guard.dismiss()
     print("end:", end.code, end.reason, flush=True)

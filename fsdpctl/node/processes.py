@@ -6,6 +6,7 @@ worker in a session of its own, so a group never holds a whole run.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import socket
@@ -18,6 +19,7 @@ from fsdpctl.contract import Env
 from fsdpctl.contract.records import ProcessIdentity
 
 PROC = Path("/proc")
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 def boot_id() -> str:
@@ -26,12 +28,18 @@ def boot_id() -> str:
 
 def start_ticks(pid: int) -> int | None:
     """Start time of a process in clock ticks after boot; None if it is gone or a zombie."""
+    fields = _stat_fields(pid)
+    return int(fields[19]) if fields else None
+
+
+def _stat_fields(pid: int) -> list[bytes]:
+    """/proc/PID/stat from the state on; empty if the process is gone or a zombie."""
     try:
         stat = (PROC / str(pid) / "stat").read_bytes()
     except OSError:
-        return None
+        return []
     fields = stat[stat.rindex(b")") + 2 :].split()  # the command in front may hold blanks and parentheses
-    return None if fields[0] in (b"Z", b"X") else int(fields[19])
+    return [] if fields[0] in (b"Z", b"X") else fields
 
 
 def identify(pid: int) -> ProcessIdentity:
@@ -64,27 +72,43 @@ class Tag:
 def find(tag: Tag) -> list[int]:
     """Pids of living processes that carry the tag; those of other users cannot be read and never match."""
     found = []
-    for name in os.listdir(PROC):
-        if not name.isdigit():
-            continue
+    for pid in _all_pids():
         try:
-            environ = (PROC / name / "environ").read_bytes()
+            environ = (PROC / str(pid) / "environ").read_bytes()
         except OSError:
             continue
-        if tag.matches(environ) and start_ticks(int(name)) is not None:
-            found.append(int(name))
+        if tag.matches(environ) and start_ticks(pid) is not None:
+            found.append(pid)
+    return found
+
+
+def adopt_orphans() -> None:
+    """From now on, descendants of this process whose parents die become its children, not init's (prctl(2)).
+
+    So those that threw away their environment, and the tag with it, can still be found.
+    """
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def descendants(root: int) -> set[int]:
+    """Pids of all living processes below `root`."""
+    parents = {pid: parent for pid in _all_pids() if (parent := _parent(pid)) is not None}
+    found: set[int] = set()
+    while more := {pid for pid, parent in parents.items() if parent in found | {root}} - found:
+        found |= more
     return found
 
 
 def sweep(
     tag: Tag,
     *,
+    below: int | None = None,
     spare: Iterable[int] = (),
     term_s: float = 0.0,
     kill_s: float = 5.0,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> list[int]:
-    """End every process that carries the tag but those in `spare`; return the pids that are still there.
+    """End every process that carries the tag or descends from `below`, but those in `spare`; return who is left.
 
     TERM first when `term_s` is positive, then KILL, looking again each time: a process may fork while we look.
     """
@@ -92,7 +116,8 @@ def sweep(
 
     def remaining() -> list[int]:
         meanwhile()
-        return [pid for pid in find(tag) if pid not in spared]
+        family = descendants(below) if below is not None else set()
+        return [pid for pid in {*find(tag), *family} if pid not in spared]
 
     if term_s > 0:
         _signal(remaining(), signal.SIGTERM)
@@ -102,6 +127,16 @@ def sweep(
         _signal(left, signal.SIGKILL)
         time.sleep(0.02)
     return remaining()
+
+
+def _all_pids() -> list[int]:
+    return [int(name) for name in os.listdir(PROC) if name.isdigit()]
+
+
+def _parent(pid: int) -> int | None:
+    """Parent of a living process; None if it is gone or a zombie."""
+    fields = _stat_fields(pid)
+    return int(fields[1]) if fields else None
 
 
 def _signal(pids: Iterable[int], number: signal.Signals) -> None:

@@ -34,7 +34,7 @@ def main(argv: list[str]) -> None:
     try:
         _run(argv)
     except SystemExit as leave:
-        if leave.code not in (None, *GOOD_ENDS):
+        if leave.code not in (None, *GOOD_ENDS) and not paths.rank_error(rank).exists():  # the trainer's own says more
             _report(leave, rank, paths)
         raise
     except BaseException as error:

@@ -12,6 +12,8 @@ def find_run(word: str | None) -> RunPaths:
     runs = [run for run in list_runs() if run.record is not None or run.run_id == word]
     if not runs:
         raise UsageError("there are no runs yet", hint="fsdpctl submit llm-tiny --nodes 2 --follow")
+    if word is not None and not word:
+        raise UsageError("an empty word names no run", hint="leave it out to mean the newest run")
     if word is None:
         return runs[0].paths
     for run in runs:

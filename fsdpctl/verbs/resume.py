@@ -6,40 +6,69 @@ import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
-from fsdpctl.contract.codec import write_json
+from fsdpctl.contract.codec import encode, read_json, write_json
 from fsdpctl.contract.paths import CHECKPOINT_PREFIX, RunPaths, checkpoint_name
+from fsdpctl.contract.resumable import compare
+from fsdpctl.contract.trainer import TrainerConfig
 from fsdpctl.errors import BusyError, UsageError
 from fsdpctl.launchers.environment import read_secrets
 from fsdpctl.launchers.table import get_launcher
+from fsdpctl.runs.evidence import read_plan
 from fsdpctl.runs.record import Submission
 from fsdpctl.runs.store import locked, open_record
 from fsdpctl.snapshot import take_snapshot
 from fsdpctl.specs.load import parse_job, parse_profile
 from fsdpctl.verbs.status import read_status
-from fsdpctl.verbs.submit import Request, prepare, refuse_unsupported, write_specs
+from fsdpctl.verbs.submit import (
+    Request,
+    check_entrypoint,
+    plan_request,
+    refuse_unsupported,
+    site_of,
+    write_specs,
+)
 
 
 def resume(run: RunPaths, overrides: Sequence[str] = (), *, step: int | None = None, update_code: bool = False) -> None:
     """Start the run again. Raises BusyError while it is alive, UsageError when the changed job does not fit."""
     with locked(run):
+        _mend_code(run)
         if (status := read_status(run)).state.is_alive:
             raise BusyError(
                 f"run {run.root.name} is {status.state}: {status.reason}", hint=f"fsdpctl stop {run.root.name}"
             )
-        request = _prepare(run, overrides)
+        request = _prepare(run, overrides, Path.cwd() if update_code else Path(read_plan(run).submit_dir))
         refuse_unsupported(request.plan)
+        if update_code:
+            check_entrypoint(request.job, Path.cwd())
+        _refuse_another_run(run, request, has_steps=bool(status.step))
         if step is not None:
             set_newer_aside(run, step)
         _store(run, request, update_code)
         get_launcher(request.plan.backend).start(run, request.plan)
 
 
-def _prepare(run: RunPaths, overrides: Sequence[str]) -> Request:
+def _prepare(run: RunPaths, overrides: Sequence[str], submit_dir: Path) -> Request:
+    """Plan from what the run has stored: a resume needs nothing of the directory where it is typed."""
     profile = parse_profile(run.profile.read_text(encoding="utf-8"), str(run.profile))
     profile = profile.model_copy(update={"runs_root": str(run.root.parent)})
     job = parse_job(run.job.read_text(encoding="utf-8"), str(run.job), overrides)
-    return prepare(profile, job, run_id=run.root.name)
+    return plan_request(profile, job, site_of(profile, run.root.parent, run.root.name, submit_dir))
+
+
+def _refuse_another_run(run: RunPaths, request: Request, *, has_steps: bool) -> None:
+    """What the trainer would refuse is told now, and the stored configuration stays as it is."""
+    if request.job.trainer is None or not has_steps:
+        return
+    stored = encode(read_json(TrainerConfig, run.trainer_config))
+    _, forbidden = compare(stored, encode(request.job.trainer))
+    if forbidden:
+        raise UsageError(
+            f"run {run.root.name} has trained with another configuration:\n" + "\n".join(f"  {c}" for c in forbidden),
+            hint="submit it as a run of its own",
+        )
 
 
 def _store(run: RunPaths, request: Request, update_code: bool) -> None:
@@ -57,17 +86,26 @@ def _store(run: RunPaths, request: Request, update_code: bool) -> None:
 
 
 def _replace_code(run: RunPaths, request: Request) -> None:
-    """Build the new snapshot aside and swap: a killed resume leaves the old one or the new one."""
+    """Build the new snapshot aside and swap; a resume that is killed in between is mended by the next."""
     aside = RunPaths(run.root / ".new-code")
     shutil.rmtree(aside.root, ignore_errors=True)
     aside.root.mkdir(mode=0o700)
     take_snapshot(request.plan, aside)
-    old = run.root / ".old-code"
-    shutil.rmtree(old, ignore_errors=True)
-    run.code.rename(old)
+    run.code.rename(_old_code(run))
     aside.code.rename(run.code)
-    shutil.rmtree(old)
+    shutil.rmtree(_old_code(run))
     shutil.rmtree(aside.root)
+
+
+def _old_code(run: RunPaths) -> Path:
+    return run.root / ".old-code"
+
+
+def _mend_code(run: RunPaths) -> None:
+    """Finish what a killed `--update-code` left between its two renames."""
+    if not run.code.exists() and _old_code(run).exists():
+        _old_code(run).rename(run.code)
+    shutil.rmtree(_old_code(run), ignore_errors=True)
 
 
 def set_newer_aside(run: RunPaths, step: int) -> None:

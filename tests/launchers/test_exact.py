@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.launchers import exact
-from tests.launchers.harness import Run, fsdpctl, kill, submit
+from tests.launchers.harness import Run, fsdpctl, kill, read_variable, submit, wait_for
 from tests.services import require
 
 
@@ -69,4 +71,21 @@ def test_stop_and_resume_lose_and_repeat_nothing(project: Path, undisturbed: lis
     assert status["step"] == stopped_at < exact.STEPS
     fsdpctl("resume", run.run_id, "--follow", cwd=project)
     assert run.curve() == undisturbed
+    run.assert_nothing_left()
+
+
+def test_a_rank_that_hangs_is_found_named_and_replaced(project: Path, undisturbed: list[tuple[int, str, str]]) -> None:
+    """SIGSTOP: no error, no end, and TERM does not reach it. Its peers wait for half an hour by themselves."""
+    run = submit("exact.yaml", cwd=project)
+    run.wait_step(9)
+    (victim,) = exact.rank(run)
+    rank = read_variable(victim, "RANK")
+    kill([victim], signal.SIGSTOP)
+    wait_for(lambda: len(run.paths.attempts()) == 2, 180, lambda: f"the second attempt; {run.describe()}")
+    verdict = json.loads(run.paths.attempt(1).verdict.read_text())
+    assert f"node 1: rank {rank} hangs: its process is stopped" in verdict["reason"]
+    assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
+    assert run.curve() == undisturbed
+    stacks = run.paths.attempt(1).node(0).rank_stacks(0).read_text()
+    assert "train/loop.py" in stacks
     run.assert_nothing_left()

@@ -79,7 +79,7 @@ def test_a_changed_model_or_data_is_refused_in_one_line(tmp_path: Path, straight
     ranks = start(straight, config)
     assert ranks.wait() == [2]
     last = ranks.log().splitlines()[-1]
-    assert last.startswith("train: model.ffn is 96, but the checkpoint was made with 64")
+    assert last.startswith("train: model.ffn: 64 -> 96 since the checkpoint")
     assert "Traceback" not in ranks.log()
 
 

@@ -45,7 +45,6 @@ def test_git_says_what_belongs_to_a_project(run: RunPaths, tmp_path: Path) -> No
         (project / name).write_text("ignored.bin\n" if name == ".gitignore" else "x = 1\n")
     (project / "tool.sh").write_text("#!/bin/sh\n")
     (project / "tool.sh").chmod(0o755)
-    (project / "outside").symlink_to("/etc/passwd")
     subprocess.run(["git", "init", "-q", str(project)], check=True)
     take(project, run, OWN)
     copied = {str(p.relative_to(run.source)) for p in run.source.rglob("*") if p.is_file()}
@@ -67,3 +66,19 @@ def test_too_much_is_refused(run: RunPaths, tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "main.py").write_text("x = 1\n")
     with pytest.raises(UsageError, match="too much to copy into each run"):
         take(tmp_path, run, OWN)
+
+
+def test_links_inside_the_project_come_along_and_others_are_refused(run: RunPaths, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    (project / "real").mkdir(parents=True)
+    (project / "main.py").write_text("x = 1\n")
+    (project / "real" / "mod.py").write_text("y = 2\n")
+    (project / "alias").symlink_to("real")
+    (project / "one.py").symlink_to("real/mod.py")
+    take(project, run, OWN)
+    assert (run.source / "alias" / "mod.py").read_text() == "y = 2\n"
+    assert (run.source / "one.py").is_symlink()
+    for name, target in (("passwd", "/etc/passwd"), ("up", "../run"), ("nowhere", "gone"), ("circle", "circle")):
+        (project / name).symlink_to(target)
+    with pytest.raises(UsageError, match="circle, nowhere, passwd, up"):
+        snapshot.list_project(project)

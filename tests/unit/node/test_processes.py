@@ -14,6 +14,7 @@ import pytest
 from fsdpctl.node import processes
 from fsdpctl.node.processes import Tag
 from fsdpctl.torchrun import tag_env
+from tests.launchers.harness import wait_for
 
 SLEEP = "import time; time.sleep(600)"
 DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"
@@ -77,7 +78,7 @@ def test_a_sweep_ends_the_deaf_and_the_forked_away_and_nobody_else(start) -> Non
     forker = start(FORKS_AWAY, "run-a")
     for child in (deaf, forker):
         child.stdout.readline()
-    assert len(processes.find(Tag("run-a"))) == 2
+    wait_for(lambda: len(processes.find(Tag("run-a"))) == 2, 10, "the one in between to leave")
     started = time.monotonic()
     assert processes.sweep(Tag("run-a"), term_s=0.3) == []
     assert time.monotonic() - started >= 0.3, "the deaf one got its time after TERM"
@@ -90,3 +91,27 @@ def test_a_sweep_spares_whom_it_is_told_to(start) -> None:  # type: ignore[no-un
     assert processes.sweep(Tag("run-a"), spare=[keep.pid]) == []
     assert end.wait() == -9
     assert keep.poll() is None
+
+
+ADOPTS = """
+import os, subprocess, sys, time
+from fsdpctl.node import processes
+processes.adopt_orphans()
+forgets = "import os, sys\\nif os.fork() == 0:\\n    os.setsid(); os.execve('/bin/sleep', ['sleep', '600'], {})"
+subprocess.run([sys.executable, "-c", forgets], check=True)
+deadline = time.monotonic() + 10
+while not processes.descendants(os.getpid()) and time.monotonic() < deadline:
+    time.sleep(0.01)
+print(len(processes.descendants(os.getpid())), flush=True)
+sys.stdin.read()
+print(processes.sweep(processes.Tag("run-a"), below=os.getpid(), spare=[os.getpid()]), flush=True)
+print(len(processes.descendants(os.getpid())), flush=True)
+"""
+
+
+def test_an_orphan_that_forgot_its_environment_is_swept_too() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", ADOPTS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as adopter:
+        out, _ = adopter.communicate("", timeout=30)
+    assert out.split("\n")[:3] == ["1", "[]", "0"]
