@@ -23,7 +23,8 @@ def check_gpus(plan: LaunchPlan, env: Mapping[str, str]) -> list[Finding]:
     if listing is None:
         return without_tool(smi.count_devices(), plan.procs_per_node)
     gpus = listing.visible(env)
-    return [judge_count(len(gpus), plan.procs_per_node), judge_health(gpus), judge_clocks(gpus), judge_processes(gpus)]
+    count = judge_count(len(gpus) or smi.count_slices(env), plan.procs_per_node)
+    return [count, judge_health(gpus), judge_clocks(gpus), judge_processes(gpus)] if gpus else [count]
 
 
 def without_tool(devices: int, procs: int) -> list[Finding]:

@@ -61,6 +61,11 @@ class Listing:
         )
 
 
+def count_slices(env: Mapping[str, str]) -> int:
+    """MIG slices that a process with this environment may use; the listing does not say on which GPU they are."""
+    return len([word for word in env.get("CUDA_VISIBLE_DEVICES", "").split(",") if word.strip().startswith("MIG-")])
+
+
 def query(env: Mapping[str, str]) -> Listing | None:
     """Ask nvidia-smi once; None where there is no such program. Raises NoAnswer when it fails or hangs."""
     try:

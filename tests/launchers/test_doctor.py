@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.launchers.harness import fsdpctl
+from tests.launchers.harness import fsdpctl, submit
 from tests.services import require
 from tests.testbed.disks import Mount
 
@@ -32,17 +32,20 @@ class Cluster:
 
     def examine(self, expect: int) -> dict[str, dict[str, dict[str, str]]]:
         """Node -> check -> finding, from a doctor that ended with `expect`."""
+        self.write()
+        done = fsdpctl("doctor", "./two.yaml", "--json", cwd=self.directory, expect=expect)
+        return {
+            node["node"]: {finding["check"]: finding for finding in node["findings"]}
+            for node in json.loads(done.stdout)["nodes"]
+        }
+
+    def write(self) -> None:
         nodes = [
             {"id": "one", "address": "127.0.0.1"},
             {"id": "two", "address": "127.0.0.1", "port": 23, "env": self.env},
         ]
         base = {"name": "two", "backend": "local", "allow_loopback": True, "master_address": "127.0.0.1"}
         self.profile.write_text(json.dumps({**base, "network": {"interface": "lo"}, "nodes": nodes, **self.keys}))
-        done = fsdpctl("doctor", "./two.yaml", "--json", cwd=self.directory, expect=expect)
-        return {
-            node["node"]: {finding["check"]: finding for finding in node["findings"]}
-            for node in json.loads(done.stdout)["nodes"]
-        }
 
     def give_second_node_a_python(self, command: str) -> None:
         """Both nodes run the python3 on their PATH; the second's is a shell script."""
@@ -176,6 +179,29 @@ def test_a_node_that_cannot_answer_is_one_line(two: Cluster) -> None:
     assert accused(found) == {"two": {"reach"}}
     assert found["two"]["reach"]["reason"] == "the profile's python does not exist here: python3"
     assert "connect" in found["one"]
+
+
+def test_the_setup_lines_of_the_profile_hold_for_the_probe(two: Cluster) -> None:
+    two.keys["setup"] = ["ulimit -n 200"]
+    found = two.examine(expect=1)
+    assert accused(found) == {"one": {"nofile"}, "two": {"nofile"}}
+    two.keys["setup"] = ["module load cuda/99"]
+    assert accused(two.examine(expect=1)) == {"one": {"reach"}, "two": {"reach"}}
+
+
+def test_an_attempt_ends_with_all_that_is_wrong_with_a_node(two: Cluster) -> None:
+    """The same checks at the start of a run: no rank is started, no rendezvous waits."""
+    two.keys |= {"network": {"interface": "ib77"}, "setup": ["ulimit -n 200"]}
+    two.write()
+    (two.directory / "job.yaml").write_text("name: probe\nnodes: 2\nentrypoint: {script: x.py}\n")
+    (two.directory / "x.py").write_text("raise SystemExit('never reached')\n")
+    run = submit("./job.yaml", "--profile", "./two.yaml", cwd=two.directory)
+    status = run.wait_ended()
+    assert status["state"] == "FAILED"
+    assert "interface 'ib77' does not exist here" in status["reason"]
+    assert "only 200 open files" in status["reason"]
+    assert not list(run.paths.root.glob("attempts/*/*/torchrun.log"))
+    run.assert_nothing_left()
 
 
 def test_loopback_is_refused_unless_the_profile_allows_it(two: Cluster) -> None:

@@ -107,6 +107,13 @@ def test_a_missing_gpu(nvidia_smi: Path) -> None:
     assert look(nvidia_smi, gpu(0), gpu(1), visible="1,5")[Check.GPUS].result is Result.FAIL
 
 
+def test_slices_are_counted_and_nothing_more_is_claimed(nvidia_smi: Path) -> None:
+    found = look(nvidia_smi, gpu(0), visible="MIG-1f,MIG-2f")
+    assert {check: finding.result for check, finding in found.items()} == {Check.GPUS: Result.OK}
+    assert look(nvidia_smi, gpu(0), visible="MIG-1f")[Check.GPUS].result is Result.FAIL
+    assert set(look(nvidia_smi, gpu(0), visible="")) == {Check.GPUS}
+
+
 def test_a_driver_that_is_ill(nvidia_smi: Path) -> None:
     nvidia_smi.write_text("#!/bin/sh\necho 'Unable to determine the device handle for GPU0000:3B:00.0'\nexit 255\n")
     (failure,) = check_gpus(plan(), {"PATH": f"{nvidia_smi.parent}:{os.environ['PATH']}"})
