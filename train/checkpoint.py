@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import shutil
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -20,25 +19,25 @@ from pathlib import Path
 
 from torch import Tensor
 
-from fsdpctl.contract.paths import CHECKPOINT_PREFIX, RunPaths, checkpoint_name
-
-from .distributed import Council
-from .errors import TrainError
-from .manifest import (
+from fsdpctl.contract.checkpoint import (
+    COMMITTED,
     FileDigest,
     InvalidCheckpointError,
     Manifest,
+    committed,
     digest_file,
     read_manifest,
     verify_files,
     write_manifest,
 )
+from fsdpctl.contract.paths import RunPaths, checkpoint_name
+
+from .distributed import Council
+from .errors import TrainError
 from .staging import Piece
 from .storage import StorageError, read_tensors, write_tensors, written_by
 
 log = logging.getLogger(__name__)
-
-COMMITTED = re.compile(rf"{CHECKPOINT_PREFIX}\d{{8,}}")
 
 
 class StaleAttemptError(TrainError):
@@ -59,7 +58,7 @@ class Checkpoints:
     def find_newest(self) -> Manifest | None:
         """The newest checkpoint that is intact. All ranks share the work of reading the digests."""
         rank, world = self.council.place.rank, self.council.place.world
-        for name in self.council.on_main(self._committed)[::-1]:
+        for name in self.council.on_main(partial(committed, self.root))[::-1]:
             directory = self.root / name
             try:
                 manifest = self.council.on_main(partial(read_manifest, directory))
@@ -108,12 +107,6 @@ class Checkpoints:
                 if COMMITTED.fullmatch(path.name.split(".")[0]) and ".tmp-" in path.name:
                     shutil.rmtree(path, ignore_errors=True)
 
-    def _committed(self) -> list[str]:
-        """Names of what claims to be a checkpoint, the oldest first."""
-        if not self.root.is_dir():
-            return []
-        return sorted((n for n in os.listdir(self.root) if COMMITTED.fullmatch(n)), key=lambda n: (len(n), n))
-
     def _commit(self, aside: Path, manifest: Manifest) -> None:
         newest = max((attempt.number for attempt in self.paths.attempts()), default=0)
         if 0 < self.attempt < newest:
@@ -129,7 +122,7 @@ class Checkpoints:
     def _prune(self, newest: str) -> None:
         """Remove what `choose_doomed` says; what lies after this step is not ours to judge."""
         self.invalid.discard(newest)
-        names = self._committed()
+        names = committed(self.root)
         for name in choose_doomed(names[: names.index(newest) + 1], self.keep, self.resumed_from, self.invalid):
             doomed = self.root / f"{name}.tmp-pruned"
             try:

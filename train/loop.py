@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from fsdpctl.contract import StopWord
+from fsdpctl.contract.checkpoint import MANIFEST_FORMAT, Manifest
 from fsdpctl.contract.codec import encode
 from fsdpctl.contract.paths import NodePaths, RunPaths, checkpoint_name
 from fsdpctl.contract.pulse import PulseWriter, Section
 from fsdpctl.contract.records import Outcome
 from fsdpctl.contract.trainer import TrainerConfig
 
-from . import manifest
 from .checkpoint import Checkpoints
 from .data import SampleIds, SampleOrder, hash_samples, rank_share
 from .distributed import World
@@ -24,7 +24,6 @@ from .errors import ConfigError, TrainError
 from .evaluate import held_out_loss
 from .launch import Launch
 from .layout import Layout
-from .manifest import Manifest
 from .optim import build_optimizer, clip_gradients, learning_rate, set_learning_rate
 from .parallelize import build_model, set_gradient_sync
 from .preempt import Stopper
@@ -169,7 +168,7 @@ class Trainer:
 
     def _describe(self) -> Manifest:
         return Manifest(
-            format=manifest.FORMAT,
+            format=MANIFEST_FORMAT,
             step=self.step,
             attempt=self.launch.attempt,
             world=self.world.place.world,

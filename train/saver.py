@@ -14,10 +14,11 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
+from fsdpctl.contract.checkpoint import Manifest
+
 from .checkpoint import Checkpoints
 from .distributed import World
 from .errors import TrainError
-from .manifest import Manifest
 from .staging import Piece, Staging
 
 log = logging.getLogger(__name__)

@@ -1,13 +1,11 @@
 """Tensors in a directory, through torch's distributed checkpoint (DCP), without the pickles of a stranger.
 
-DCP keeps its table of contents in `.metadata`, a pickle, and would load entries of kind "bytes" as pickles too. Both
-run code of whoever wrote the files. Here a state holds tensors only, and `.metadata` may name just the plain classes
-that such a state needs.
+DCP would unpickle its table of contents, and entries of kind "bytes", whatever is in them. Here a state holds tensors
+only, and the table is read by `fsdpctl.contract.checkpoint_table`.
 """
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,24 +22,10 @@ from torch.distributed.checkpoint.state_dict_saver import save
 from torch.distributed.checkpoint.storage import WriteResult
 from torch.futures import Future
 
+from fsdpctl.contract.checkpoint_table import read_table
+
 from .errors import TrainError
 from .staging import Piece
-
-_METADATA = "torch.distributed.checkpoint.metadata"
-ALLOWED = {
-    (_METADATA, "ChunkStorageMetadata"),
-    (_METADATA, "Metadata"),
-    (_METADATA, "MetadataIndex"),
-    (_METADATA, "StorageMeta"),
-    (_METADATA, "TensorProperties"),
-    (_METADATA, "TensorStorageMetadata"),
-    (_METADATA, "_MEM_FORMAT_ENCODING"),
-    ("torch.distributed.checkpoint.filesystem", "_StorageInfo"),
-    ("torch.serialization", "_get_layout"),
-    ("torch", "Size"),
-    ("torch", "float32"),
-    ("pathlib", "PosixPath"),
-}
 
 
 class StorageError(Exception):
@@ -104,20 +88,10 @@ class _TensorWriter(FileSystemWriter):
 
 class _TensorReader(FileSystemReader):
     def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
-        with (Path(self.path) / ".metadata").open("rb") as file:
-            metadata = _MetadataUnpickler(file).load()
-        if not isinstance(metadata, Metadata):
-            raise pickle.UnpicklingError(f".metadata holds {type(metadata).__name__}")
+        metadata: Metadata = read_table(Path(self.path))
         metadata.storage_meta = metadata.storage_meta or StorageMeta()
         metadata.storage_meta.load_id = self.load_id
         return metadata
-
-
-class _MetadataUnpickler(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in ALLOWED:
-            raise pickle.UnpicklingError(f".metadata asks for {module}.{name}, which no tensor needs")
-        return super().find_class(module, name)
 
 
 def _first_cause(error: CheckpointException) -> str:

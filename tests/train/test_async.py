@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from fsdpctl.contract import NodeExit
+from fsdpctl.contract.checkpoint import digest_file
 from tests.train import faults
 from tests.train.ranks import Config, checkpoints, column, metrics, start, train
-from train.manifest import digest_file
 from train.place import Place
 from train.staging import choose_share
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import torch
 
+from fsdpctl.contract.checkpoint import digest_file, read_manifest, write_manifest
 from fsdpctl.contract.paths import checkpoint_name
 from tests.train.ranks import Config, start
-from train.manifest import digest_file, read_manifest, write_manifest
 
 NEWEST = f"checkpoints/{checkpoint_name(12)}"
 

@@ -1,18 +1,26 @@
-"""The manifest of a checkpoint: what it is of, and the digest of every file. Without it there is no checkpoint."""
+"""A checkpoint on disk: `checkpoints/step-N/` with files of tensors and a manifest, which is written last.
+
+The manifest says what the checkpoint is of and has the digest of every file. Without it there is no checkpoint.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fsdpctl.contract.codec import CodecError, decode, encode, write_text
-from fsdpctl.contract.paths import CHECKPOINT_MANIFEST, checkpoint_name
+from fsdpctl.contract.paths import CHECKPOINT_MANIFEST, CHECKPOINT_PREFIX, checkpoint_name
 
-FORMAT = 1
+MANIFEST_FORMAT = 1
+
+COMMITTED = re.compile(rf"{CHECKPOINT_PREFIX}\d{{8,}}")
+"""Names of what claims to be a checkpoint. Half done ones have a longer name."""
 
 
 class InvalidCheckpointError(Exception):
@@ -45,6 +53,13 @@ class Manifest:
         return sum(entry.size for entry in self.files.values())
 
 
+def committed(root: Path) -> list[str]:
+    """Names of what claims to be a checkpoint, the oldest first."""
+    if not root.is_dir():
+        return []
+    return sorted((name for name in os.listdir(root) if COMMITTED.fullmatch(name)), key=lambda n: (len(n), n))
+
+
 def digest_file(path: Path) -> FileDigest:
     with path.open("rb") as file:
         return FileDigest(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
@@ -70,8 +85,10 @@ def read_manifest(directory: Path) -> Manifest:
         raise InvalidCheckpointError("it has no manifest") from None
     except (OSError, CodecError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise InvalidCheckpointError(f"unreadable manifest: {error!r}") from None
-    if manifest.format > FORMAT:
-        raise InvalidCheckpointError(f"manifest format {manifest.format} is newer than this trainer's {FORMAT}")
+    if manifest.format > MANIFEST_FORMAT:
+        raise InvalidCheckpointError(
+            f"manifest format {manifest.format} is newer than this version's {MANIFEST_FORMAT}"
+        )
     if checkpoint_name(manifest.step) != directory.name:
         raise InvalidCheckpointError(f"the manifest is of step {manifest.step}")
     return manifest
