@@ -3,7 +3,7 @@
     python -m tests.testbed.slurm      starts one, says how to reach it, and ends it on Ctrl-C
 
 The nodes share this machine's host name, addresses and process table; only `SLURMD_NODENAME` tells them apart.
-Everything is in the foreground and tied to its starter: the kernel ends it when pytest dies, however it dies.
+The daemons are in the foreground and tied to their starter: the kernel ends them when pytest dies, however it dies.
 """
 
 from __future__ import annotations
