@@ -29,7 +29,7 @@ if rank == "0":
 while not Path(os.environ["FSDPCTL_STOP_FILE"]).exists():
     time.sleep(0.05)
 """
-JOB = "name: probe\nnodes: 1\nprocs_per_node: 2\ngrace: 5s\nentrypoint: {script: script.py}\n"
+JOB = "name: probe\nnodes: 1\nprocs_per_node: 2\ngrace: 60s\nentrypoint: {script: script.py}\n"
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def wait_up(run: Run, attempt: int, ranks: int) -> None:
     wait_for(lambda: len(list(run.directory.glob(f"up-{attempt}-*"))) == ranks, 60, f"{ranks} ranks of {run}")
 
 
-def test_a_run_through_its_life(project: Path) -> None:
+def test_a_run_through_its_life(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
     require("torch")  # torchrun is part of it
     client = Client()
     run = client.submit(Path("job.yaml"), nodes=2, overrides=["name=life"])
@@ -79,6 +79,7 @@ def test_a_run_through_its_life(project: Path) -> None:
 
     assert client.find("life") == client.find(run.run_id) == client.find() == run
     assert client.runs() == [run]
+    assert capfd.readouterr() == ("", ""), "nothing is printed"
     shown = json.loads(fsdpctl("status", "--json", run.run_id, cwd=project).stdout)
     status = run.status()
     assert (shown["state"], shown["reason"], shown["step"]) == (status.state, status.reason, status.step)
