@@ -52,7 +52,7 @@ class Batch:
         if (owner := self._claim()) != self.job_id:
             print(f"job {owner} runs this submission already: a killed submit was repeated", flush=True)
             return 0
-        close_open_attempts(self.run, len(self.plan.nodes))
+        close_open_attempts(self.run, len(self.plan.nodes), self.first_attempt)
         while True:
             attempt = claim_attempt(self.run)
             write_json(attempt.allocation, Allocation(self.job_id, self.own_restarts, self.nodes))
@@ -158,12 +158,12 @@ def suspects(end: AttemptEnd) -> list[int]:
     return [] if len(found) == end.num_nodes > 1 else found
 
 
-def close_open_attempts(run: RunPaths, num_nodes: int) -> None:
+def close_open_attempts(run: RunPaths, num_nodes: int, first_attempt: int) -> None:
     """Judge the attempts that ended with their whole allocation, before anybody here could."""
     for attempt in run.attempts():
         if read_verdict(attempt) is None and attempt.allocation.exists():
             verdict = judge(attempt_end(attempt, num_nodes))
-            if verdict.state not in (State.SUCCEEDED, State.CANCELLED):
+            if attempt.number >= first_attempt and verdict.state not in (State.SUCCEEDED, State.CANCELLED):
                 reason = f"ended by Slurm and requeued; {verdict.reason}"
                 verdict = Verdict(State.STOPPED, reason, restart=True)
             write_json(attempt.verdict, replace(verdict, step=newest_step(run)))

@@ -36,7 +36,7 @@ def submit(
     """Start a job on a cluster."""
     from fsdpctl.smoke import shrink
     from fsdpctl.specs.load import load_job, load_profile
-    from fsdpctl.verbs.submit import DRY_RUN_ID_SUFFIX, prepare
+    from fsdpctl.verbs.submit import DRY_RUN_ID_SUFFIX, foresee, prepare
     from fsdpctl.verbs.submit import submit as submit_run
 
     spec = load_job(job, [*_options(nodes, procs_per_node, name, debug), *(set_ or [])])
@@ -46,6 +46,8 @@ def submit(
         _print_plan(request, as_json)
         return
     _warn_if_slow(request)
+    for warning in foresee(request.plan):
+        say(f"warning: {warning}")
     run = submit_run(request)
     say(f"started {run.root.name} in {run.root}")
     if as_json:

@@ -94,6 +94,16 @@ def submit(request: Request) -> RunPaths:
     return run
 
 
+def foresee(plan: LaunchPlan) -> list[str]:
+    """What the scheduler will do to this run that its owner may not expect."""
+    if plan.backend != "slurm":
+        return []
+    from fsdpctl.launchers import slurm_site
+
+    site = slurm_site.read_site(plan)
+    return slurm_site.warnings(site, plan) if site is not None else []
+
+
 def write_specs(run: RunPaths, request: Request) -> None:
     """Write the plan and the specs as resolved."""
     from fsdpctl.specs.dump import dump_yaml

@@ -1,0 +1,93 @@
+"""What this Slurm will do to a run: read from `scontrol show config` and `show partition`, said before it happens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.launchers.slurm_env import tool_environment
+from fsdpctl.node.slurm import SlurmError, ask
+from fsdpctl.specs.types import format_duration
+
+_TIME = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
+
+
+@dataclass(frozen=True)
+class Site:
+    """One partition, and what of the whole cluster concerns it."""
+
+    partition: str
+    max_time_s: int | None
+    grace_s: int  # of a preemption
+    preempt_mode: str  # "OFF" where no job of the partition is ever preempted
+
+
+def read_site(plan: LaunchPlan) -> Site | None:
+    """Ask the controller; None when it does not answer or does not know the partition, which sbatch will tell."""
+    try:
+        config = ask(["scontrol", "show", "config"], tool_environment())
+        partitions = ask(["scontrol", "--oneliner", "show", "partition"], tool_environment())
+    except SlurmError:
+        return None
+    return parse_site(config, partitions, chosen_partition(plan))
+
+
+def chosen_partition(plan: LaunchPlan) -> str | None:
+    """The partition of the profile; None means Slurm's default."""
+    assert plan.slurm is not None
+    named = [option.partition("=")[2] for option in plan.slurm.options if option.startswith("--partition=")]
+    return named[-1] if named else None
+
+
+def parse_site(config: str, partitions: str, wanted: str | None) -> Site | None:
+    """Put both texts together. Pure."""
+    settings = dict(re.findall(r"^(\w+)\s*= (.*?)\s*$", config, re.MULTILINE))
+    for line in partitions.splitlines():
+        keys = dict(re.findall(r"(\w+)=(\S*)", line))
+        if keys.get("PartitionName") == wanted or (wanted is None and keys.get("Default") == "YES"):
+            return _site(keys, settings)
+    return None
+
+
+def _site(keys: Mapping[str, str], settings: Mapping[str, str]) -> Site:
+    return Site(
+        partition=keys["PartitionName"],
+        max_time_s=parse_time(keys.get("MaxTime", "")),
+        grace_s=int(keys.get("GraceTime", "0")),
+        preempt_mode="OFF" if settings.get("PreemptType") == "preempt/none" else keys.get("PreemptMode", "OFF"),
+    )
+
+
+def parse_time(text: str) -> int | None:
+    """Slurm's D-HH:MM:SS, HH:MM:SS or MM:SS in seconds; None for UNLIMITED, NONE and the like."""
+    found = _TIME.fullmatch(text)
+    if found is None:
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def warnings(site: Site, plan: LaunchPlan) -> list[str]:
+    """What a user of this partition should know before a run is lost to it. Pure."""
+    found = []
+    if plan.time_limit_s is None and site.max_time_s is not None:
+        longest = format_duration(site.max_time_s)
+        found.append(
+            f"no time limit is asked for, and partition {site.partition} gives at most {longest}:"
+            f" set backend.time to {longest}, so that the run saves and comes back by itself"
+        )
+    if site.preempt_mode == "OFF":
+        return found
+    if site.grace_s < plan.grace_s:
+        found.append(
+            f"jobs of partition {site.partition} can be preempted with {site.grace_s} s to save, less than the"
+            f" {format_duration(plan.grace_s)} that this job takes for it: then the last checkpoint counts"
+        )
+    if "CANCEL" in site.preempt_mode and site.grace_s == 0:
+        found.append(
+            f"partition {site.partition} cancels preempted jobs without a warning: nothing brings such a run back but"
+            " `fsdpctl resume`"
+        )
+    return found

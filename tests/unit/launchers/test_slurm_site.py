@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.launchers.slurm_site import Site, chosen_partition, parse_site, parse_time, warnings
+from fsdpctl.plan import Site as Here
+from fsdpctl.plan import build_plan
+from fsdpctl.specs.load import load_job, load_profile
+
+# 22.05.8, from the testbed of this project, shortened.
+CONFIG = """\
+Configuration data as of 2026-11-28T00:50:05
+JobRequeue              = 1
+PreemptMode             = REQUEUE
+PreemptType             = preempt/partition_prio
+SlurmctldParameters     = (null)
+"""
+PARTITIONS = """\
+PartitionName=main AllowGroups=ALL Default=YES DefaultTime=NONE GraceTime=20 MaxTime=UNLIMITED PreemptMode=REQUEUE
+PartitionName=short AllowGroups=ALL Default=NO DefaultTime=NONE GraceTime=0 MaxTime=1-04:00:00 PreemptMode=OFF
+"""
+MAIN = Site("main", None, grace_s=20, preempt_mode="REQUEUE")
+
+
+def test_the_partition_is_the_one_that_the_job_gets() -> None:
+    assert parse_site(CONFIG, PARTITIONS, None) == MAIN
+    assert parse_site(CONFIG, PARTITIONS, "short") == Site("short", 100_800, 0, "OFF")
+    assert parse_site(CONFIG, PARTITIONS, "none-such") is None
+    assert parse_site("", "", None) is None
+
+
+def test_nobody_is_preempted_where_preemption_is_off() -> None:
+    site = parse_site(CONFIG.replace("partition_prio", "none"), PARTITIONS, "main")
+    assert site is not None and site.preempt_mode == "OFF"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("1-04:00:00", 100_800), ("04:00:00", 14_400), ("30:00", 1800), ("UNLIMITED", None), ("NONE", None), ("", None)],
+)
+def test_times(text: str, seconds: int | None) -> None:
+    assert parse_time(text) == seconds
+
+
+def plan(*overrides: str) -> LaunchPlan:
+    here = Here("r-aaaa", "/runs/r-aaaa", "/", "python3", ())
+    return build_plan(load_profile("slurm-h100"), load_job("llm300m", list(overrides)), here)
+
+
+def test_a_short_grace_is_said_before_it_matters() -> None:
+    assert chosen_partition(plan()) == "gpu"
+    (said,) = warnings(MAIN, plan("grace=2m"))
+    assert "preempted with 20 s to save, less than the 2m" in said
+    assert warnings(MAIN, plan("grace=20s")) == []
+    assert warnings(replace(MAIN, preempt_mode="OFF"), plan("grace=2m")) == []
+
+
+def test_a_site_that_cancels_is_named() -> None:
+    said = warnings(replace(MAIN, preempt_mode="CANCEL", grace_s=0), plan("grace=1s"))
+    assert "cancels preempted jobs" in said[-1]
+
+
+def test_a_partition_with_a_limit_wants_to_be_told() -> None:
+    limited = replace(MAIN, max_time_s=14_400)
+    assert any("set backend.time to 4h" in said for said in warnings(limited, replace(plan(), time_limit_s=None)))
+    assert warnings(limited, plan("grace=20s")) == []
