@@ -22,8 +22,8 @@ import torch
 
 from tests.train import probe
 
-_context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["train.loop", "torch.utils.tensorboard", "tests.train.faults", "tests.train.probe"])
+context = multiprocessing.get_context("forkserver")
+context.set_forkserver_preload(["train.loop", "torch.utils.tensorboard", "tests.train.faults", "tests.train.probe"])
 
 Config = dict[str, Any]
 
@@ -90,7 +90,7 @@ def start(
         }
         environment = {**os.environ, **{k: str(v) for k, v in place.items()}, **(env or {})}
         arguments = (config_path, run_dir / f"log-{rank}.txt", environment, fault, fault_args)
-        process = _context.Process(target=_run_rank, args=arguments)
+        process = context.Process(target=_run_rank, args=arguments)
         process.start()
         processes.append(process)
     return Ranks(run_dir, processes)

@@ -1,0 +1,106 @@
+"""SIGKILL at every system call by which a save touches files: what is found afterwards is whole, and the right one."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed.checkpoint as dcp
+
+from fsdpctl.contract.paths import RunPaths, checkpoint_name
+from tests.services import require
+from tests.train.alone import Alone
+from tests.train.ranks import context
+from train.checkpoint import Checkpoints
+
+CALLS = "openat,write,writev,pwrite64,fsync,rename,renameat,renameat2,mkdir,mkdirat,unlink,unlinkat,rmdir"
+
+
+def state(step: int) -> dict[str, torch.Tensor]:
+    return {f"model.w{i}": torch.full((1000 + i,), float(step)) for i in range(3)}
+
+
+def save_twice(run: str, control: Connection) -> None:
+    """In a process of its own, with `keep: 1`: save step 4; say "ready", wait for a word, and save step 8."""
+    from fsdpctl.contract.checkpoint import MANIFEST_FORMAT, Manifest
+    from train.distributed import World
+    from train.place import Place
+    from train.staging import Staging
+
+    torch.set_num_threads(1)
+    world = World(Place())
+    checkpoints = Checkpoints(RunPaths.of(run), world.new_council(), attempt=0, keep=1)
+    for step in (4, 8):
+        tensors = state(step)
+        pieces = Staging(tensors, world.place, world.device).copy(tensors)
+        manifest = Manifest(MANIFEST_FORMAT, step, 0, 1, (1, 1), {}, "none", torch.__version__, 0.0, {})
+        if step == 8:
+            control.send("ready")
+            control.recv()
+        checkpoints.save(manifest, pieces, beforehand=lambda: None)
+
+
+def save_under_strace(run: Path, *options: str) -> tuple[int | None, str]:
+    """Save, the second time while strace watches; the exit code, and what strace saw."""
+    ours, theirs = context.Pipe()
+    process = context.Process(target=save_twice, args=(str(run), theirs))
+    process.start()
+    ours.recv()
+    log = run.with_suffix(".strace")
+    command = ["strace", "-f", "-y", "-o", str(log), "-e", f"trace={CALLS}", *options, "-p", str(process.pid)]
+    strace = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert strace.stderr is not None
+    attached = strace.stderr.readline()
+    assert "attached" in attached, attached
+    ours.send("go")
+    process.join(60)
+    strace.communicate()
+    return process.exitcode, log.read_text()
+
+
+def kill_points(seen: str) -> Iterator[tuple[str, int]]:
+    """Each call that touched the run's directory, with its number among the process's calls of that name."""
+    numbers: Counter[str] = Counter()
+    for call, arguments in re.findall(r"^\d+ +(\w+)\((.*)", seen, re.MULTILINE):
+        numbers[call] += 1
+        if "/checkpoints" in arguments:
+            yield call, numbers[call]
+
+
+def resume(run: Path) -> tuple[int, set[float]]:
+    """What a new attempt makes of the directory: the step, and the values that it loads."""
+    checkpoints = Checkpoints(RunPaths(run), Alone(), 0, 1)
+    checkpoints.remove_leftovers()
+    found = checkpoints.find_newest()
+    assert found is not None
+    tensors = state(0)
+    dcp.load(tensors, checkpoint_id=run / "checkpoints" / checkpoint_name(found.step), no_dist=True)
+    return found.step, {float(value) for tensor in tensors.values() for value in tensor}
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
+def test_a_save_killed_at_any_file_operation_costs_at_most_that_save(tmp_path: Path) -> None:
+    require("strace")
+    code, seen = save_under_strace(tmp_path / "whole")
+    assert code == 0
+    points = list(kill_points(seen))
+    assert {"openat", "write", "fsync", "rename", "mkdir"} <= {call for call, _ in points}
+    outcomes: Counter[int] = Counter()
+    for call, number in points:
+        run = tmp_path / f"{call}-{number}"
+        code, _ = save_under_strace(run, "-e", f"inject={call}:signal=KILL:when={number}")
+        assert code == -signal.SIGKILL, f"{call} {number}"
+        step, values = resume(run)
+        assert step in (4, 8) and values == {float(step)}, f"killed at {call} {number}: found {step}, {values}"
+        outcomes[step] += 1
+        left = sorted(path.name for path in (run / "checkpoints").iterdir())
+        assert all(".tmp-" not in name for name in left), left
+    assert outcomes[4] > 10 and outcomes[8] > 0  # before the rename, and after it
