@@ -56,6 +56,7 @@ class Supervisor:
 
     def work(self) -> None:
         """Run attempts until `decide_next` says stop, and leave only when no process of the run is left anywhere."""
+        self._wait_for("")
         attempt = self.run.attempts()[-1]
         while True:
             verdict = read_verdict(attempt) or self._run_attempt(attempt)

@@ -23,8 +23,8 @@ from fsdpctl.specs.model import SshBackend
 
 START_LIMIT_S = 150.0
 """Connect, check and start, each with its own limit, one after the other."""
-CANCEL_WAIT_S = 12.0
-"""How long `cancel` waits for the proof from all hosts before it leaves that to the supervisor."""
+CANCEL_LIMIT_S = 30.0
+"""How long `cancel` waits for a word of the supervisor: that nothing is left, or which host does not answer."""
 
 
 def start(run: RunPaths, plan: LaunchPlan) -> None:
@@ -67,22 +67,22 @@ def stop(run: RunPaths) -> bool:
 
 def cancel(run: RunPaths) -> bool:
     """Have the run ended on every host; the supervisor goes on for hosts that do not answer now."""
-    attempts = run.attempts()
-    verdict = read_verdict(attempts[-1]) if attempts else None
-    has_ended = not attempts or (verdict is not None and not verdict.restart)
-    if has_ended and not supervised.is_running(run):
+    if not run.attempts() or supervised.has_ended(run):
         return False
+    before = supervised.read_waiting(run)
     _ask_to_end(run)
     if supervised.find_supervisor(run) is None:
         supervised.start_supervisor(run)
-    deadline = time.monotonic() + CANCEL_WAIT_S
-    while time.monotonic() < deadline:
-        if supervised.find_supervisor(run) is None:
+    deadline = time.monotonic() + CANCEL_LIMIT_S
+    while (waits := supervised.read_waiting(run)) in ("", before) and time.monotonic() < deadline:
+        if supervised.has_ended(run) and supervised.find_supervisor(run) is None:
             return True
         _ask_to_end(run)
         time.sleep(0.1)
-    reason = supervised.read_waiting(run) or "the supervisor has not finished"
-    raise LaunchError(f"{run.root.name} is being cancelled, {reason}", hint="the supervisor goes on until all answer")
+    raise LaunchError(
+        f"{run.root.name} is being cancelled; {waits or 'the supervisor has not finished'}",
+        hint="the supervisor goes on until all hosts have answered; fsdpctl status shows when",
+    )
 
 
 def _ask_to_end(run: RunPaths) -> None:

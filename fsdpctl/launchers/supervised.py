@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from fsdpctl.contract import Env, StopWord
 from fsdpctl.contract.codec import CodecError, read_json
@@ -18,13 +19,14 @@ from fsdpctl.contract.records import ProcessIdentity
 from fsdpctl.errors import FsdpctlError
 from fsdpctl.launchers.base import View
 from fsdpctl.node import processes
-from fsdpctl.runs.evidence import living_agents
+from fsdpctl.runs.evidence import living_agents, read_verdict
 
 START_LIMIT_S = 30.0
 
 
 def start_supervisor(run: RunPaths) -> None:
     """Start `fsdpctl.supervise` in a session of its own and wait until it stands."""
+    kill_supervisor(run)  # one that only waits for lost hosts, which the new one does as well
     descriptor = os.open(run.supervisor_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         process = subprocess.Popen(
@@ -58,14 +60,26 @@ def _last_supervisor(run: RunPaths) -> ProcessIdentity | None:
 
 
 def kill_supervisor(run: RunPaths) -> None:
-    if (identity := find_supervisor(run)) is not None:
-        os.kill(identity.pid, signal.SIGKILL)
+    """End it, and wait for that."""
+    while (identity := find_supervisor(run)) is not None:
+        with suppress(ProcessLookupError):
+            os.kill(identity.pid, signal.SIGKILL)
+        time.sleep(0.01)
+
+
+def has_ended(run: RunPaths) -> bool:
+    """Whether the newest attempt is judged, and none will follow by itself."""
+    attempts = run.attempts()
+    verdict = read_verdict(attempts[-1]) if attempts else None
+    return verdict is not None and not verdict.restart
 
 
 def is_running(run: RunPaths) -> bool:
-    """Whether the supervisor or an agent of the newest attempt is alive."""
+    """Whether the newest attempt goes on, or another one will follow it. A supervisor may outlive both for a while."""
     attempts = run.attempts()
-    return find_supervisor(run) is not None or (bool(attempts) and bool(living_agents(attempts[-1])))
+    if not attempts or has_ended(run):
+        return False
+    return find_supervisor(run) is not None or bool(living_agents(attempts[-1]))
 
 
 def observe(runs: Sequence[RunPaths]) -> Mapping[str, View]:

@@ -25,7 +25,9 @@ _TAIL_BYTES = 16_384
 
 
 def living_agents(attempt: AttemptPaths) -> list[NodePaths]:
-    """The nodes of an attempt whose agent is alive, as far as this host can tell."""
+    """The nodes of an attempt whose agent is alive, as far as this host can tell; none once the attempt is judged."""
+    if attempt.verdict.exists():
+        return []
     return [node for node in attempt.nodes() if _agent_lives(node)]
 
 

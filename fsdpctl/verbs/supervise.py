@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.errors import UsageError
-from fsdpctl.launchers.supervised import find_supervisor, start_supervisor
-from fsdpctl.runs.evidence import read_verdict
+from fsdpctl.launchers.supervised import find_supervisor, has_ended, start_supervisor
 from fsdpctl.runs.store import locked, open_record
 
 
@@ -14,12 +13,9 @@ def supervise(run: RunPaths) -> bool:
     with locked(run):
         if open_record(run).backend == "slurm":
             raise UsageError(f"{run.root.name} runs under Slurm, which keeps it alive itself")
-        attempts = run.attempts()
-        if not attempts:
+        if not run.attempts():
             raise UsageError(f"{run.root.name} was never started", hint=f"fsdpctl resume {run.root.name}")
-        verdict = read_verdict(attempts[-1])
-        has_ended = verdict is not None and not verdict.restart
-        if has_ended or find_supervisor(run) is not None:
+        if has_ended(run) or find_supervisor(run) is not None:
             return False
         start_supervisor(run)
         return True

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from fsdpctl.contract.codec import read_json
+from fsdpctl.contract.records import DroppedHost, ProcessIdentity
 from tests.launchers import exact
 from tests.launchers.harness import Run, fsdpctl, kill, submit, wait_for
 from tests.launchers.ssh_cluster import Cluster
@@ -51,13 +53,21 @@ def test_a_killed_part_comes_back_exactly(
 ) -> None:
     run = launch(cluster, project)
     run.wait_step(9)
+    killed = time.time()
     kill(victim(run))
     status = run.wait_ended()
     assert status["state"] == "SUCCEEDED", run.describe()
     assert status["attempt"] == 2
     assert run.curve() == undisturbed
+    print(f"{victim.__name__} killed: {first_step_after(run, killed) - killed:.1f} s to the first new step")
     run.assert_nothing_left()
     cluster.assert_clean()
+
+
+def first_step_after(run: Run, killed: float) -> float:
+    """When the second attempt made its first step."""
+    began = max(killed, *(read_json(ProcessIdentity, node.agent).started for node in run.paths.attempt(2).nodes()))
+    return min(float(line["time"]) for line in run.metrics() if line["time"] > began)
 
 
 def test_a_dead_host_is_waited_for_and_comes_back_exactly(cluster: Cluster, project: Path, undisturbed: Curve) -> None:
@@ -105,19 +115,24 @@ def test_a_host_cut_off_for_good_is_replaced_exactly(cluster: Cluster, project: 
     status = run.wait_ended()
     assert (status["state"], status["attempt"]) == ("SUCCEEDED", 2), run.describe()
     assert "node3 takes the place of node2: node2 (10.77.0.2): " in run.paths.supervisor_log.read_text()
+    (dropped,) = read_json(tuple[DroppedHost, ...], run.paths.dropped)
+    assert dropped.node.id == "node2"
     assert run.curve() == undisturbed
     cluster.nodes[1].plug_cable()
     run.assert_nothing_left()
     cluster.assert_clean()
 
 
-def test_a_cable_pulled_for_a_while_costs_no_attempt(cluster: Cluster, project: Path, undisturbed: Curve) -> None:
+def test_a_cable_pulled_for_a_while_costs_no_host(cluster: Cluster, project: Path, undisturbed: Curve) -> None:
+    """TCP may carry the run over it, or the ranks' silence may count as a hang; the host is kept either way."""
+    cluster.write_profile(spares=2)
     run = launch(cluster, project)
     run.wait_step(9)
     cluster.nodes[1].pull_cable()
-    time.sleep(8)  # longer than a host may be silent
+    time.sleep(8)
     cluster.nodes[1].plug_cable()
     status = run.wait_ended()
-    assert (status["state"], status["attempt"]) == ("SUCCEEDED", 1), run.describe()
+    assert status["state"] == "SUCCEEDED", run.describe()
+    assert not run.paths.dropped.exists()
     assert run.curve() == undisturbed
     cluster.assert_clean()
