@@ -83,10 +83,10 @@ def test_files_that_are_named_exist() -> None:
 
 
 def commands() -> Iterator[tuple[str, list[str]]]:
-    """In console blocks behind a prompt, in indented blocks bare."""
+    """In console blocks behind a prompt, in indented blocks bare; `status | stop` are two of them."""
     for paper in PAPERS:
         for line in re.findall(r"^(?:\$ |    )fsdpctl (.*)$", paper.read_text(encoding="utf-8"), re.MULTILINE):
-            yield paper.name, shlex.split(line, comments=True)
+            yield from ((paper.name, shlex.split(part, comments=True)) for part in line.split(" | "))
 
 
 def test_there_are_commands_to_test() -> None:
