@@ -105,10 +105,12 @@ class BpeTask:
     pieces: tuple[Piece, ...]
     recipe: Recipe
     vocab_size: int
+    threads: int
 
 
 def train_tokenizer(task: BpeTask, report: Report) -> str:
     """Return a tokenizer.json, learned from the training split alone."""
+    os.environ |= {"TOKENIZERS_PARALLELISM": "true", "RAYON_NUM_THREADS": str(task.threads)}
     return train_bpe(_sample(task, report), task.vocab_size)
 
 

@@ -80,7 +80,7 @@ def _make(order: Order, recipe: Recipe, partial: Partial, progress: Progress) ->
     pieces = cut(recipe)
     lean = replace(recipe, inputs=())
     if recipe.train_bpe is not None and not partial.tokenizer.exists():
-        _train(partial, BpeTask(tuple(pieces), lean, recipe.train_bpe), progress)
+        _train(partial, BpeTask(tuple(pieces), lean, recipe.train_bpe, order.workers), progress)
     elif order.tokenizer is not None:
         write_text(partial.tokenizer, order.tokenizer.read_text(encoding="utf-8"))
     tokenizer = None if recipe.tokenizer == BYTES else partial.tokenizer

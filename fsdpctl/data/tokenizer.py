@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -96,7 +95,6 @@ def cut_text(text: str) -> list[str]:
 def train_bpe(texts: Iterable[bytes], vocab_size: int) -> str:
     """Train a byte-level BPE and return its tokenizer.json. The same texts give the same tokenizer."""
     library = import_tokenizers()
-    os.environ["TOKENIZERS_PARALLELISM"] = "true"
     tokenizer = library.Tokenizer(library.models.BPE())
     tokenizer.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = library.decoders.ByteLevel()
