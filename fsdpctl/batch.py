@@ -28,7 +28,7 @@ from fsdpctl.node.slurm_text import Job
 from fsdpctl.node.srun import srun_argv, srun_env
 from fsdpctl.runs.decide import AttemptEnd, History, Verdict, decide_next, judge
 from fsdpctl.runs.evidence import attempt_end, newest_step, read_plan, read_verdict
-from fsdpctl.runs.requeue import Next, Situation, Step, decide_step, history_of
+from fsdpctl.runs.requeue import Next, Situation, Step, decide_step, history_of, is_final
 from fsdpctl.runs.store import claim_attempt, read_record
 
 POLL_S = 0.1
@@ -103,6 +103,8 @@ class Batch:
         verdict = replace(judge(end), step=newest_step(self.run))
         if not attempt.nodes():
             verdict = replace(verdict, reason=f"srun started no agent; see {self.run.batch_log.name}")
+        if is_final(verdict):
+            return Step(Next.LEAVE, verdict)
         verdict = decide_next(verdict, self._history(verdict))
         assert self.plan.slurm is not None
         return decide_step(

@@ -37,13 +37,11 @@ T = TypeVar("T")
 
 
 def start(run: RunPaths, plan: LaunchPlan) -> None:
-    """Submit the newest submission, once: a job of it that exists is taken for it."""
-    first_attempt = read_record(run).submissions[-1].first_attempt
-    before = read_ref(run)
-    if before is None or before.first_attempt != first_attempt:
-        append_ref(run, SlurmRef(first_attempt, time.time()))
-    elif (existing := _living_job(run)) is not None:
-        update_ref(run, job_id=existing.job_id)
+    """Submit the newest submission, once: a job that an earlier, killed submit left is taken for it."""
+    submission = len(read_record(run).submissions)
+    existing = _living_job(run) if read_ref(run) is not None else None
+    append_ref(run, SlurmRef(submission, time.time(), existing.job_id if existing else None))
+    if existing is not None:
         return
     try:
         job_id = sbatch(run, batch_script(plan))

@@ -17,7 +17,7 @@ from fsdpctl.contract.paths import RunPaths
 class SlurmRef:
     """One sbatch of a run."""
 
-    first_attempt: int  # of the submission
+    submission: int  # the run's first is 1
     intended: float  # seconds since the epoch, before sbatch
     job_id: str | None = None
     final: State | None = None  # what the CLI did to it, once nothing else can say

@@ -15,11 +15,21 @@ from fsdpctl.contract.paths import AttemptPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.records import NodeEnd
 
-OTHER_TASKS_S = 60
-"""How long the other tasks may live on after the first one has ended."""
+OTHER_TASKS_S = 600
+"""How long the other tasks may live on after the first one has ended: longer than any end of a healthy run takes."""
 
 # Of the batch script's own step, or an option of srun that we give: `srun` would take it as a wish of the user.
-_NOT_FOR_SRUN = ("SLURM_CPUS_PER_TASK", "SLURM_DISTRIBUTION", "SLURM_NTASKS", "SLURM_NPROCS", "SLURM_KILL_BAD_EXIT")
+_NOT_FOR_SRUN = (
+    *(
+        "SLURM_CPUS_PER_TASK",
+        "SLURM_DISTRIBUTION",
+        "SLURM_EXACT",
+        "SLURM_KILL_BAD_EXIT",
+        "SLURM_NPROCS",
+        "SLURM_NTASKS",
+    ),
+    *("SLURM_TRES_PER_TASK", "SLURM_WAIT", "SRUN_CPUS_PER_TASK"),
+)
 
 # $0 is the attempt's directory, "$@" the agent. Its output goes straight to a file on the node, not through srun.
 # Where `setup` fails there is no agent to say so: the shell leaves the node's end itself.

@@ -45,7 +45,7 @@ class Situation:
 def decide_step(seen: Situation) -> Step:
     """Preemption and the time limit come back; a cancel, a user's stop and a finished run never do."""
     verdict, job = seen.verdict, seen.job
-    if verdict.state in (State.SUCCEEDED, State.CANCELLED):
+    if is_final(verdict):
         return Step(Next.LEAVE, verdict)
     if job.is_ending and job.restarts > seen.own_restarts:
         return Step(Next.LEAVE, _coming_back(verdict, "Slurm requeued the job"))
@@ -64,6 +64,11 @@ def decide_step(seen: Situation) -> Step:
     if seen.suspects and count_hosts(job.excluded) + len(seen.suspects) <= MAX_EXCLUDED:
         return _requeue(seen, f"without {', '.join(seen.suspects)}", seen.suspects)
     return Step(Next.AGAIN, verdict)
+
+
+def is_final(verdict: Verdict) -> bool:
+    """Whether nothing that Slurm says can change it."""
+    return verdict.state in (State.SUCCEEDED, State.CANCELLED)
 
 
 def _requeue(seen: Situation, why: str, exclude: tuple[str, ...] = ()) -> Step:

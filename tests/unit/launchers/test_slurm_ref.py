@@ -12,6 +12,6 @@ def test_the_newest_reference_counts_and_older_ones_stay(tmp_path: Path) -> None
     assert read_ref(run) is None
     append_ref(run, SlurmRef(1, 100.0))
     update_ref(run, job_id="7", final=State.CANCELLED, reason="cancelled")
-    append_ref(run, SlurmRef(3, 200.0))
-    assert read_ref(run) == SlurmRef(3, 200.0)
+    append_ref(run, SlurmRef(2, 200.0))
+    assert read_ref(run) == SlurmRef(2, 200.0)
     assert '"job_id": "7"' in run.slurm.read_text()
