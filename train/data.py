@@ -12,7 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
+from .model import IGNORED
 from .permute import permute
 
 SampleIds = NDArray[np.int64]
@@ -40,6 +42,14 @@ class SampleOrder:
 def rank_share(ids: SampleIds, rank: int, world: int, micro_batch: int) -> SampleIds:
     """One rank's part of a step: (accumulation steps, micro_batch)."""
     return ids.reshape(-1, world, micro_batch)[:, rank]
+
+
+def split_targets(sequences_BS: Tensor, ignore_token: int | None) -> tuple[Tensor, Tensor]:
+    """Sequences of T + 1 tokens as inputs and targets, each (B, T); targets that do not count are IGNORED."""
+    inputs_BT, targets_BT = sequences_BS[:, :-1], sequences_BS[:, 1:]
+    if ignore_token is not None:
+        targets_BT = targets_BT.masked_fill(targets_BT == ignore_token, IGNORED)
+    return inputs_BT, targets_BT
 
 
 def hash_samples(ids: SampleIds) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from .data import rank_share
+from fsdpctl.contract.trainer import TrainerConfig
+
+from .data import rank_share, split_targets
 from .distributed import World
 from .model import IGNORED, Decoder
 from .parallelize import release_gathered
@@ -13,9 +15,9 @@ from .tokens import Tokens
 
 
 @torch.no_grad()
-def held_out_loss(model: Decoder, tokens: Tokens, num_sequences: int, micro_batch: int, world: World) -> float:
-    """Mean loss, in nats a token, over `num_sequences` spread evenly over the split: the same ones in every world."""
-    num_sequences = min(num_sequences, tokens.num_sequences)
+def held_out_loss(config: TrainerConfig, model: Decoder, tokens: Tokens, micro_batch: int, world: World) -> float:
+    """Mean loss, in nats a token, over sequences spread evenly over the split: the same ones in every world."""
+    num_sequences = min(config.eval.sequences, tokens.num_sequences)
     ids = np.arange(num_sequences) * tokens.num_sequences // num_sequences
     missing = -num_sequences % (world.place.world * micro_batch)
     ids = np.pad(ids, (0, missing), constant_values=-1)  # sharded ranks must all make the same number of calls
@@ -24,9 +26,10 @@ def held_out_loss(model: Decoder, tokens: Tokens, num_sequences: int, micro_batc
     for share in rank_share(ids, world.place.rank, world.place.world, micro_batch):
         batch = tokens.sequences(share.clip(min=0))
         batch[torch.from_numpy(share < 0), 1:] = IGNORED
-        inputs, targets = batch[:, :-1].clamp(min=0).to(world.device), batch[:, 1:].to(world.device)
+        inputs, targets = split_targets(batch.to(world.device), config.data.ignore_token)
+        inputs = inputs.clamp(min=0)
         totals += torch.stack((model(inputs, targets).double(), (targets != IGNORED).sum().double()))
     model.train()
     release_gathered(model)
     loss, count = world.add_up(totals).tolist()
-    return float(loss / count)
+    return float(loss / max(count, 1))

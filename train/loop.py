@@ -17,17 +17,22 @@ from fsdpctl.contract.pulse import PulseWriter, Section
 from fsdpctl.contract.records import Outcome
 from fsdpctl.contract.trainer import TrainerConfig
 
+from . import footprint
 from .checkpoint import Checkpoints
-from .data import SampleIds, SampleOrder, hash_samples, rank_share
+from .data import SampleIds, SampleOrder, hash_samples, rank_share, split_targets
 from .distributed import World
 from .errors import ConfigError, TrainError
 from .evaluate import held_out_loss
+from .guard import Guard
 from .launch import Launch
 from .layout import Layout
-from .optim import build_optimizer, clip_gradients, learning_rate, set_learning_rate
-from .parallelize import build_model, set_gradient_sync
+from .model import IGNORED
+from .optim import build_optimizer, clip_gradients, learning_rate, take_step
+from .parallelize import build_model, compute_dtype, set_gradient_sync
 from .preempt import Stopper
+from .profiling import Profiler, memory_advice
 from .progress import announce
+from .recorder import StepTensors
 from .saver import Saver
 from .source import open_source
 from .staging import Staging
@@ -59,18 +64,28 @@ class Trainer:
         self.order = SampleOrder(self.data.train.num_sequences, config.batch.sequences, config.seed)
         self.model = build_model(config, world, layout.mesh)
         self.optimizer = build_optimizer(self.model, config.optim)
+        self.guard = Guard(world, compute_dtype(config.precision, world.device), config.max_skipped_steps)
         self.checkpoints = Checkpoints(paths, world.new_council(), launch.attempt, config.checkpoint.keep)
-        tensors = state_tensors(self.model, self.optimizer)
+        tensors = state_tensors(self.model, self.optimizer, self.guard)
         self.saver = Saver(
             self.checkpoints, Staging(tensors, world.place, world.device), world, wait=config.checkpoint.mode == "sync"
         )
         announce(config, layout, world, self.data)
+        for line in footprint.describe(config, self.model, self.optimizer):
+            log.info("%s", line)
+        self.profiler = Profiler(config.profile, paths.profiles, world)
         self.step = 0
         self._resume()
-        self.telemetry = Telemetry(config, layout, paths, world, launch.attempt, self.step)
+        self.telemetry = Telemetry(config, layout, paths, world, launch.attempt, self.step, self.guard)
 
     def run(self) -> Outcome:
         """Train until the last step or until asked to stop."""
+        try:
+            return self._run()
+        except torch.OutOfMemoryError as error:
+            raise TrainError(memory_advice(error, self.profiler.out_of_memory())) from error
+
+    def _run(self) -> Outcome:
         gc.collect()
         gc.freeze()
         gc.disable()  # a collection on one rank at a time would make all ranks wait, one after the other
@@ -79,31 +94,41 @@ class Trainer:
             self.pulse.mark(Section.STEP, self.step)
             if word := self.stopper.agree(self.world):
                 return self._stop(word)
+            self.profiler.before_step(self.step + 1)
             self._train_step()
+            self.profiler.after_step(self.step)
             self._between_steps()
         return self._finish()
 
     def close(self) -> None:
         self.pulse.mark(Section.END, self.step)
+        self.profiler.close(self.step)
         self.telemetry.close()
 
     def _train_step(self) -> None:
         self.pulse.step_begins()
         ids = self.order.step_ids(self.step)
-        loss = self._backward(ids) / self.layout.tokens_per_step
-        grad_norm = clip_gradients(self.model, self.config.optim.clip_norm)
+        own_loss, loss_sum, valid_tokens = self._backward(ids)
+        divisor = valid_tokens.clamp(min=1)
+        loss, scale = loss_sum / divisor, self.guard.scale.clone()
+        factor = (self.layout.tokens_per_step / divisor).float() / scale
+        grad_norm = clip_gradients(self.model, self.config.optim.clip_norm, factor)
+        skip = self.guard.judge(loss, grad_norm)
         rate = learning_rate(self.config.optim, self.step, self.config.steps)
-        set_learning_rate(self.optimizer, rate)
         self.saver.hold()
-        self.optimizer.step()
-        self.optimizer.zero_grad()
+        take_step(self.optimizer, rate, skip)
         self.step += 1
-        self.telemetry.recorder.record(self.step, loss, grad_norm, rate, hash_samples(ids))
+        guard = self.guard
+        tensors = StepTensors(loss, grad_norm, own_loss, valid_tokens, guard.skipped, guard.in_a_row, scale)
+        self.telemetry.recorder.record(self.step, tensors, rate, hash_samples(ids))
 
-    def _backward(self, ids: SampleIds) -> Tensor:
-        """Leave the gradient of the mean token loss of the step; return the sum of its token losses."""
+    def _backward(self, ids: SampleIds) -> tuple[Tensor, Tensor, Tensor]:
+        """Leave the gradient of the step's token losses, summed, times the loss scale, over its number of tokens.
+
+        Returns this rank's sum of token losses, that of all ranks, and how many tokens counted in it.
+        """
         place, device = self.world.place, self.world.device
-        loss_sum = torch.zeros((), dtype=torch.float64, device=device)
+        sums = torch.zeros(2, dtype=torch.float64, device=device)
         for micro_step, chosen in enumerate(rank_share(ids, place.rank, place.world, self.layout.micro_batch)):
             seed_dropout(self.config.seed, self.step, micro_step, place.rank)
             set_gradient_sync(self.model, micro_step == self.layout.accumulation - 1)
@@ -112,11 +137,13 @@ class Trainer:
             self.pulse.mark(Section.STEP, self.step)
             if device.type == "cuda":
                 batch = batch.pin_memory().to(device, non_blocking=True)
-            loss = self.model(batch[:, :-1], batch[:, 1:])
+            inputs, targets = split_targets(batch, self.config.data.ignore_token)
+            loss = self.model(inputs, targets)
             # FSDP takes the mean over ranks; times the world that is the sum, divided by the step's own tokens.
-            (loss * (place.world / self.layout.tokens_per_step)).backward()
-            loss_sum += loss.detach()
-        return self.world.add_up(loss_sum)
+            (loss * (place.world / self.layout.tokens_per_step) * self.guard.scale).backward()
+            sums += torch.stack((loss.detach().double(), (targets != IGNORED).sum().double()))
+        loss_sum, valid_tokens = self.world.add_up(sums.clone())
+        return sums[0], loss_sum, valid_tokens
 
     def _between_steps(self) -> None:
         evaluation, checkpoint = self.config.eval, self.config.checkpoint
@@ -131,7 +158,7 @@ class Trainer:
     def _evaluate(self) -> float:
         self.pulse.mark(Section.EVALUATE, self.step)
         self.telemetry.recorder.drain()
-        loss = held_out_loss(self.model, self.data.val, self.config.eval.sequences, self.layout.micro_batch, self.world)
+        loss = held_out_loss(self.config, self.model, self.data.val, self.layout.micro_batch, self.world)
         self.telemetry.held_out(self.step, loss, self.data.index.unigram_entropy)
         self.telemetry.recorder.restart_clock()
         return loss
@@ -140,15 +167,20 @@ class Trainer:
         log.info("asked to stop (%s) after step %d", word.value, self.step)
         saved = checkpoint_name(self.step) if self._save_now() else None
         self.telemetry.recorder.drain()
-        return Outcome("stopped", self.step, saved, word.value, self.telemetry.summary())
+        return Outcome("stopped", self.step, saved, word.value, self._summary())
 
     def _finish(self) -> Outcome:
         if not self._save_now():
             raise TrainError(f"all {self.step} steps are done, but the last checkpoint could not be saved")
         held_out = self._evaluate()
         numbers = {"held_out_loss": held_out, "unigram_entropy": self.data.index.unigram_entropy}
-        summary = {**self.telemetry.summary(), **numbers}
+        summary = {**self._summary(), **numbers}
         return Outcome("finished", self.step, checkpoint_name(self.step), "", summary)
+
+    def _summary(self) -> dict[str, float]:
+        peak = round(footprint.peak_memory_gib(self.world), 3)
+        log.info("peak memory %.2f GiB", peak)
+        return {**self.telemetry.summary(), "peak_memory_gib": peak}
 
     def _save_now(self) -> bool:
         """Have a checkpoint of this step before going on; False when that failed."""
@@ -162,7 +194,8 @@ class Trainer:
     def _save(self) -> None:
         self.pulse.mark(Section.SAVE, self.step)
         self.telemetry.recorder.drain()  # a checkpoint must not know more steps than the metrics
-        tensors = state_tensors(self.model, self.optimizer)
+        tensors = state_tensors(self.model, self.optimizer, self.guard)
+        self.guard.require_finite(tensors, self.step)
         self.saver.save(self._describe(), tensors, beforehand=self.telemetry.sync)
         self.telemetry.recorder.restart_clock()
 
@@ -195,7 +228,7 @@ class Trainer:
                 f"the data has fingerprint {self.data.index.fingerprint}, but {checkpoint_name(found.step)} "
                 f"was trained on {found.data_fingerprint}: that would be another run"
             )
-        self.checkpoints.load(found, state_tensors(self.model, self.optimizer))
+        self.checkpoints.load(found, state_tensors(self.model, self.optimizer, self.guard))
         self.step = self.saver.saved_step = found.step
         files = f"{len(found.files)} files, {found.num_bytes / 1e6:.1f} MB, written by {found.world} ranks"
         log.info("resuming at step %d from %s (%s, verified)", self.step, checkpoint_name(found.step), files)

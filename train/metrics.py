@@ -22,15 +22,18 @@ class StepMetrics:
     """One line of metrics.jsonl."""
 
     step: int  # optimizer steps done, this one included
-    loss: float  # nats a token, over the global batch
-    loss_hex: str  # the same to the bit
+    loss: float | None  # nats a token, over the valid tokens of the global batch; null: not finite
+    loss_hex: str  # the same to the bit, or nan, inf
     samples: str  # digest of the sequences of this step
     lr: float
-    grad_norm: float  # before clipping
+    grad_norm: float | None  # before clipping; null: not finite
     tokens_per_s: float
     tokens: int  # seen so far
     time: float  # seconds since the epoch
     attempt: int
+    valid_tokens: int  # targets of this step that counted
+    skipped: int  # steps so far that changed nothing, because loss or gradient were not finite
+    loss_scale: float  # 1 unless the precision is fp16
 
 
 class MetricsFile:
@@ -39,8 +42,9 @@ class MetricsFile:
     def __init__(self, path: Path, start_step: int) -> None:
         kept = [record for record in read_metrics(path) if record["step"] <= start_step]
         write_text(path, "".join(json.dumps(record) + "\n" for record in kept))
-        self.first_loss: float | None = kept[0]["loss"] if kept else None
-        self.last_loss: float | None = kept[-1]["loss"] if kept else None
+        losses = [record["loss"] for record in kept if record["loss"] is not None]
+        self.first_loss: float | None = losses[0] if losses else None
+        self.last_loss: float | None = losses[-1] if losses else None
         self._file = path.open("ab", buffering=0)  # a line at a time, for those who follow
         self._unwritten = b""
         self._lock = threading.Lock()  # `sync` is called by the thread that saves
@@ -49,7 +53,8 @@ class MetricsFile:
         """Append a line. On a full disk it is kept, and training goes on: the next checkpoint has to face it."""
         if self.first_loss is None:
             self.first_loss = metrics.loss
-        self.last_loss = metrics.loss
+        if metrics.loss is not None:
+            self.last_loss = metrics.loss
         with self._lock, contextlib.suppress(OSError):
             self._unwritten += json.dumps(asdict(metrics)).encode() + b"\n"
             self._flush()
@@ -82,8 +87,9 @@ class Board:
         self._guarded(lambda: setattr(self, "_writer", SummaryWriter(str(directory), purge_step=start_step + 1)))
 
     def write(self, metrics: StepMetrics) -> None:
-        for name in ("loss", "lr", "grad_norm", "tokens_per_s"):
-            self.scalar(f"train/{name}", getattr(metrics, name), metrics.step)
+        for name in ("loss", "lr", "grad_norm", "tokens_per_s", "skipped", "loss_scale"):
+            if (value := getattr(metrics, name)) is not None:
+                self.scalar(f"train/{name}", value, metrics.step)
 
     def scalar(self, name: str, value: float, step: int) -> None:
         if self._writer:

@@ -17,7 +17,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fsdpctl.contract.trainer import ModelConfig
+from fsdpctl.contract.trainer import ModelConfig, Recompute
+
+from . import recompute
 
 IGNORED = -100  # a target that does not count
 
@@ -71,8 +73,12 @@ class Block(nn.Module):
         self.mlp_norm = Norm(config.d_model, config.norm_eps)
         self.mlp = SwiGLU(config)
         self.dropout = nn.Dropout(config.dropout)
+        self.recompute: Recompute = "none"
 
     def forward(self, x_BTD: Tensor, cos_TE: Tensor, sin_TE: Tensor) -> Tensor:
+        return recompute.call(self._forward, self.recompute, x_BTD, cos_TE, sin_TE)
+
+    def _forward(self, x_BTD: Tensor, cos_TE: Tensor, sin_TE: Tensor) -> Tensor:
         x_BTD = x_BTD + self.dropout(self.attention(self.attention_norm(x_BTD), cos_TE, sin_TE))
         y_BTD: Tensor = self.dropout(self.mlp(self.mlp_norm(x_BTD)))
         return x_BTD + y_BTD
@@ -122,13 +128,12 @@ class Decoder(nn.Module):
         return F.linear(self.norm(x_BTD), weight_VD)
 
     @torch.no_grad()
-    def fill_rotary_tables(self) -> None:
-        """Compute the rotary tables on the CPU, so that every device gets the same bits."""
+    def fill_rotary_tables(self, device: torch.device | str = "cpu") -> None:
+        """Compute the rotary tables on the CPU, so that every device gets the same bits, and bring them there."""
         half = torch.arange(0, self.config.head_dim, 2, dtype=torch.float64) / self.config.head_dim
         positions = torch.arange(self.config.seq_len, dtype=torch.float64)
         angles_TE = torch.outer(positions, self.config.rope_theta**-half).repeat(1, 2)
-        self.cos_TE.copy_(angles_TE.cos())
-        self.sin_TE.copy_(angles_TE.sin())
+        self.cos_TE, self.sin_TE = (table.float().to(device) for table in (angles_TE.cos(), angles_TE.sin()))
 
 
 def rotate(x_BNTE: Tensor, cos_TE: Tensor, sin_TE: Tensor) -> Tensor:

@@ -13,8 +13,9 @@ from fsdpctl.contract.trainer import OptimConfig
 
 def build_optimizer(model: nn.Module, config: OptimConfig) -> torch.optim.AdamW:
     """AdamW that decays matrices only. Its state exists from the start, so that a checkpoint can be loaded into it."""
-    matrices = [p for p in model.parameters() if p.ndim >= 2]
-    vectors = [p for p in model.parameters() if p.ndim < 2]
+    trained = [p for p in model.parameters() if p.requires_grad]
+    matrices = [p for p in trained if p.ndim >= 2]
+    vectors = [p for p in trained if p.ndim < 2]
     optimizer = torch.optim.AdamW(
         [{"params": matrices, "weight_decay": config.weight_decay}, {"params": vectors, "weight_decay": 0.0}],
         lr=config.lr,
@@ -22,7 +23,7 @@ def build_optimizer(model: nn.Module, config: OptimConfig) -> torch.optim.AdamW:
         eps=config.eps,
         fused=True,
     )
-    for parameter in (*matrices, *vectors):
+    for parameter in trained:
         optimizer.state[parameter] = {
             "step": torch.zeros((), dtype=torch.float32, device=parameter.device),
             "exp_avg": torch.zeros_like(parameter, requires_grad=False),
@@ -39,21 +40,29 @@ def learning_rate(config: OptimConfig, step: int, steps: int) -> float:
     shape = {
         "cosine": 0.5 * (1 + math.cos(math.pi * progress)),
         "linear": 1 - progress,
+        "wsd": min(1.0, (1 - step / steps) / config.decay_ratio),
         "constant": 1.0,
     }[config.schedule]
     return config.lr * (config.min_lr_ratio + (1 - config.min_lr_ratio) * shape)
 
 
-def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    for group in optimizer.param_groups:
-        group["lr"] = rate
-
-
-def clip_gradients(model: nn.Module, max_norm: float) -> Tensor:
-    """Scale all gradients so that their norm over all ranks is at most `max_norm`; return the norm before."""
+def clip_gradients(model: nn.Module, max_norm: float, factor: Tensor) -> Tensor:
+    """Multiply all gradients by `factor`, and by less where their norm over all ranks would then exceed `max_norm`;
+    return the norm before that."""
     gradients = [p.grad for p in model.parameters() if p.grad is not None]
     norm = torch.nn.utils.get_total_norm(gradients)
     if isinstance(norm, DTensor):
         norm = norm.full_tensor()  # of a sharded model each rank knows only its part (pytorch #170862)
-    torch.nn.utils.clip_grads_with_norm_(model.parameters(), max_norm, norm)
+    norm = norm.to(factor.device) * factor
+    coefficient = factor * (max_norm / (norm + 1e-6)).clamp(max=1.0)
+    torch._foreach_mul_(gradients, coefficient.to(gradients[0].device))
     return norm
+
+
+def take_step(optimizer: torch.optim.Optimizer, rate: float, skip: Tensor) -> None:
+    """Update the weights at this learning rate; where `skip` is 1 the kernel leaves weights and state as they are."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+    optimizer.found_inf = skip  # type: ignore[attr-defined]
+    optimizer.step()
+    optimizer.zero_grad()

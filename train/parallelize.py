@@ -7,19 +7,22 @@ before FSDP wraps it (FSDP's hooks stay outside of the graphs), shard, and only 
 from __future__ import annotations
 
 import logging
-from typing import Any
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import Any, cast
 
 import torch
 from torch import nn
 from torch.distributed._composable import replicate_with_fsdp
 from torch.distributed._composable.replicate import DDP, replicate
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from fsdpctl.contract.trainer import MeshConfig, Precision, TrainerConfig
+from fsdpctl.contract.trainer import Precision, TrainerConfig
 
 from .distributed import World
+from .errors import ConfigError
 from .model import Block, Decoder, initial_value
 
 log = logging.getLogger(__name__)
@@ -29,16 +32,19 @@ def build_model(config: TrainerConfig, world: World, shape: tuple[int, int]) -> 
     """Return the decoder on its device, spread over a mesh of `shape` (replicate, shard), with its first values."""
     with torch.device("meta"):
         model = Decoder(config.model)
+    _freeze(model, config.optim.frozen)
+    for block in blocks_of(model)[:: config.memory.recompute_every]:
+        block.recompute = config.memory.recompute
     if config.compile or (config.compile is None and world.device.type == "cuda"):
         _compile(model)
     dtype = compute_dtype(config.precision, world.device)
-    uses_fsdp = world.place.world > 1 and config.mesh.strategy != "DDP"
+    uses_fsdp = config.mesh.strategy != "DDP" and (world.place.world > 1 or config.memory.cpu_offload)
     if uses_fsdp:
-        _spread(model, config.mesh, _build_mesh(world.device.type, *shape), dtype)
+        _spread(model, config, _build_mesh(world.device.type, *shape), dtype)
     elif dtype != torch.float32:
         model.autocast_dtype = dtype
-    model.to_empty(device=world.device)
-    model.fill_rotary_tables()
+    model.to_empty(device="cpu" if config.memory.cpu_offload else world.device)
+    model.fill_rotary_tables(world.device)
     _fill_parameters(model, config)
     if world.place.world > 1 and not uses_fsdp:
         replicate(model, device_id=world.device)
@@ -49,7 +55,7 @@ def compute_dtype(precision: Precision, device: torch.device) -> torch.dtype:
     """bf16 over fp32 weights on GPUs and fp32 on CPUs, unless the configuration says which."""
     if precision == "auto":
         return torch.bfloat16 if device.type == "cuda" else torch.float32
-    return torch.bfloat16 if precision == "bf16" else torch.float32
+    return {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}[precision]
 
 
 def _compile(model: Decoder) -> None:
@@ -59,30 +65,50 @@ def _compile(model: Decoder) -> None:
         module.compile(dynamic=False)
 
 
-def _spread(model: Decoder, config: MeshConfig, mesh: DeviceMesh, dtype: torch.dtype) -> None:
+def _freeze(model: Decoder, patterns: Sequence[str]) -> None:
+    for pattern in patterns:
+        matching = [p for name, p in model.named_parameters() if fnmatchcase(name, pattern)]
+        if not matching:
+            names = ", ".join(name for name, _ in model.named_parameters() if not name.startswith("blocks."))
+            raise ConfigError(f"optim.frozen: no parameter matches {pattern!r}; there are blocks.N.* and {names}")
+        for parameter in matching:
+            parameter.requires_grad_(False)
+    if not any(p.requires_grad for p in model.parameters()):
+        raise ConfigError("optim.frozen: nothing is left to train")
+
+
+def _spread(model: Decoder, config: TrainerConfig, mesh: DeviceMesh, dtype: torch.dtype) -> None:
     """Wrap each unit; what no unit holds goes into the root's: embedding, last norm and head, so that a tied head
     lies in one group with its embedding (torch 2.13 refuses it in two)."""
-    options: dict[str, Any] = {
-        "mesh": mesh,
-        "mp_policy": MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32),
-    }
+    reduce_dtype = torch.bfloat16 if config.reduce_dtype == "bf16" else torch.float32
+    # Inputs stay as they are: the blocks' own are in `dtype` already, and the rotary tables need their precision.
+    policy = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=reduce_dtype, cast_forward_inputs=False)
+    options: dict[str, Any] = {"mesh": mesh, "mp_policy": policy}
+    if config.memory.cpu_offload:
+        options["offload_policy"] = CPUOffloadPolicy(pin_memory=mesh.device_type == "cuda")
     if mesh.mesh_dim_names == ("replicate",):
         wrap: Any = replicate_with_fsdp.replicate
     else:
         wrap = fully_shard
-        options["reshard_after_forward"] = None if config.reshards_after_forward else False  # None: all but the root
-    units = units_of(model, config.blocks_per_unit)
+        options["reshard_after_forward"] = (
+            None if config.mesh.reshards_after_forward else False
+        )  # None: all but the root
+    units = units_of(model, config.mesh.blocks_per_unit)
     for module in (*units, model):
         wrap(module, **options)
-    if config.prefetch:
-        _prefetch([unit[0] for unit in units], config.prefetch)
+    if config.mesh.prefetch:
+        _prefetch([unit[0] for unit in units], config.mesh.prefetch)
+
+
+def blocks_of(model: Decoder) -> list[Block]:
+    return cast(list[Block], list(model.blocks))
 
 
 def units_of(model: Decoder, blocks_per_unit: int) -> list[list[Block]]:
     """The blocks that FSDP gathers together, in the order of the forward pass."""
     if not blocks_per_unit:
         return []
-    blocks = [block for block in model.blocks if isinstance(block, Block)]
+    blocks = blocks_of(model)
     return [blocks[i : i + blocks_per_unit] for i in range(0, len(blocks), blocks_per_unit)]
 
 

@@ -35,6 +35,8 @@ class ProgressLog:
             self.timed_steps += 1
         if metrics.step % self.log_every and metrics.step not in (self.first_shown, self.steps):
             return
+        if metrics.loss is None or metrics.grad_norm is None:
+            return  # the guard has said so
         log.info(
             "step %d/%d  loss %.4f  lr %.2e  grad norm %.3f  %s tokens/s  ETA %s",
             *(metrics.step, self.steps, metrics.loss, metrics.lr, metrics.grad_norm),

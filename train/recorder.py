@@ -6,14 +6,16 @@ behind the step and read `LAG` steps later, when they have long arrived. On a CP
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
 
+from .guard import Finding
 from .metrics import StepMetrics
 
 LAG = {"cuda": 2}
@@ -39,9 +41,25 @@ class Mark:
 
 
 @dataclass(frozen=True)
+class StepTensors:
+    """What one step leaves on the device: all of them scalars."""
+
+    loss: Tensor
+    grad_norm: Tensor
+    own_loss: Tensor  # the sum over this rank's tokens
+    valid_tokens: Tensor
+    skipped: Tensor
+    in_a_row: Tensor
+    loss_scale: Tensor
+
+    def stack(self) -> Tensor:
+        return torch.stack([getattr(self, field.name).double() for field in fields(self)])
+
+
+@dataclass(frozen=True)
 class _Pending:
     step: int
-    values: Tensor  # loss, gradient norm; on the host once `end` has passed
+    values: Tensor  # StepTensors, on the host once `end` has passed
     lr: float
     samples: str
     time: float
@@ -58,11 +76,13 @@ class Recorder:
         tokens_per_step: int,
         attempt: int,
         sinks: Sequence[Callable[[StepMetrics], None]],
+        watch: Callable[[Finding], None],
     ) -> None:
         self.device = device
         self.tokens_per_step = tokens_per_step
         self.attempt = attempt
         self.sinks = sinks
+        self.watch = watch
         self.lag = LAG.get(device.type, 0)
         self.pending: deque[_Pending] = deque()
         self.restart_clock()
@@ -71,8 +91,8 @@ class Recorder:
         """The next step begins now: what came before (a save, an evaluation) is not part of its time."""
         self.begin = Mark(self.device)
 
-    def record(self, step: int, loss: Tensor, grad_norm: Tensor, lr: float, samples: str) -> None:
-        values = torch.stack((loss.double(), grad_norm.double())).to("cpu", non_blocking=True)
+    def record(self, step: int, tensors: StepTensors, lr: float, samples: str) -> None:
+        values = tensors.stack().to("cpu", non_blocking=True)
         end = Mark(self.device)
         self.pending.append(_Pending(step, values, lr, samples, time.time(), self.begin, end))
         self.begin = end
@@ -86,18 +106,26 @@ class Recorder:
 
     def _deliver(self, pending: _Pending) -> None:
         pending.end.wait()
-        loss, grad_norm = pending.values.tolist()
+        loss, grad_norm, own_loss, valid_tokens, skipped, in_a_row, loss_scale = pending.values.tolist()
         metrics = StepMetrics(
             step=pending.step,
-            loss=loss,
+            loss=_finite(loss),
             loss_hex=loss.hex(),
             samples=pending.samples,
             lr=pending.lr,
-            grad_norm=grad_norm,
+            grad_norm=_finite(grad_norm),
             tokens_per_s=round(self.tokens_per_step / max(pending.end.seconds_since(pending.begin), 1e-9), 1),
             tokens=pending.step * self.tokens_per_step,
             time=round(pending.time, 3),
             attempt=self.attempt,
+            valid_tokens=int(valid_tokens),
+            skipped=int(skipped),
+            loss_scale=loss_scale,
         )
         for sink in self.sinks:
             sink(metrics)
+        self.watch(Finding(pending.step, pending.samples, loss, grad_norm, own_loss, int(skipped), int(in_a_row)))
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -12,18 +12,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from fsdpctl.contract.resumable import compare
+
 from .errors import ConfigError
-
-# These decide the shapes, or which samples the steps so far have seen.
-FIXED = ("model", "batch.sequences", "seed")
+from .guard import Guard
 
 
-def state_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+def state_tensors(model: nn.Module, optimizer: torch.optim.Optimizer, guard: Guard) -> dict[str, Tensor]:
     """Name every tensor to be saved. They share memory with the originals, so that loading fills those."""
-    tensors = {}
+    tensors = guard.tensors()
     for name, parameter in model.named_parameters():
         tensors[f"model.{name}"] = parameter.detach()
-        for key, value in optimizer.state[parameter].items():
+        for key, value in optimizer.state.get(parameter, {}).items():
             tensors[f"optimizer.{name}.{key}"] = value
     return tensors
 
@@ -37,19 +37,7 @@ def seed_dropout(seed: int, step: int, micro_step: int, rank: int) -> None:
 
 def check_resumable(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Compare two encoded configurations: returns what changed, refuses a change that would not be the same run."""
-    old, new = _flatten(saved), _flatten(now)
-    changed = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
-    for key in changed:
-        if any(key == fixed or key.startswith(f"{fixed}.") for fixed in FIXED) and key != "model.dropout":
-            raise ConfigError(
-                f"{key} is {new.get(key)!r}, but the checkpoint was made with {old.get(key)!r}: "
-                f"that would be another run; start it in a new run directory"
-            )
-    return [f"{key}: {old.get(key)!r} -> {new.get(key)!r}" for key in changed]
-
-
-def _flatten(value: Any, path: str = "") -> dict[str, Any]:
-    if not isinstance(value, Mapping):
-        return {path: value}
-    parts = (_flatten(item, f"{path}.{key}" if path else key) for key, item in value.items())
-    return {key: item for part in parts for key, item in part.items()}
+    changed, forbidden = compare(saved, now)
+    if forbidden:
+        raise ConfigError(f"{forbidden[0]} since the checkpoint: that would be another run; submit it as one")
+    return changed

@@ -8,6 +8,7 @@ from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.trainer import TrainerConfig
 
 from .distributed import World
+from .guard import Guard
 from .layout import Layout
 from .metrics import Board, MetricsFile
 from .progress import ProgressLog
@@ -27,6 +28,7 @@ class Telemetry:
         world: World,
         attempt: int,
         start_step: int,
+        guard: Guard,
     ) -> None:
         self.file = self.board = self.progress = None
         sinks = []
@@ -35,7 +37,7 @@ class Telemetry:
             self.board = Board(paths.tensorboard, start_step)
             self.progress = ProgressLog(start_step, config.steps, config.log_every, layout.tokens_per_step)
             sinks = [self.file.write, self.board.write, self.progress.show]
-        self.recorder = Recorder(world.device, layout.tokens_per_step, attempt, sinks)
+        self.recorder = Recorder(world.device, layout.tokens_per_step, attempt, sinks, guard.watch)
 
     def sync(self) -> None:
         """Have every step that the recorder has delivered on disk, from any thread. Raises OSError where it cannot."""

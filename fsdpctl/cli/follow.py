@@ -76,8 +76,9 @@ def format_clock(seconds: float) -> str:
 def read_losses(metrics: Path) -> tuple[float, float] | None:
     """First and last loss of a run."""
     try:
-        lines = metrics.read_text(encoding="utf-8").splitlines()
-        return json.loads(lines[0])["loss"], json.loads(lines[-1])["loss"]
+        losses = [json.loads(line)["loss"] for line in metrics.read_text(encoding="utf-8").splitlines()]
+        finite = [loss for loss in losses if loss is not None]
+        return finite[0], finite[-1]
     except (OSError, ValueError, IndexError, KeyError):
         return None
 

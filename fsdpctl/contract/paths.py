@@ -221,6 +221,11 @@ class RunPaths:
         return self.root / "metrics.jsonl"
 
     @property
+    def profiles(self) -> Path:
+        """Traces of chosen steps and snapshots of GPU memory, a file a rank."""
+        return self.root / "profiles"
+
+    @property
     def tensorboard(self) -> Path:
         return self.root / "tensorboard"
 

@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Strategy = Literal["FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD", "_HYBRID_SHARD_ZERO2", "DDP"]
-Precision = Literal["auto", "fp32", "bf16"]
-Schedule = Literal["cosine", "linear", "constant"]
+Precision = Literal["auto", "fp32", "bf16", "fp16"]
+ReduceDtype = Literal["fp32", "bf16"]
+Recompute = Literal["none", "selective", "full"]
+Schedule = Literal["cosine", "linear", "constant", "wsd"]
 SaveMode = Literal["async", "sync"]
 
 _STRICT = {"extra": "forbid", "strict": True}  # read by pydantic when a job is loaded, by nobody else
@@ -69,6 +71,7 @@ class DataConfig:
 
     source: str = BUILTIN  # the Python standard library's sources; or a directory that `fsdpctl data prepare` made
     val_fraction: float = 0.02  # of documents, chosen by hash
+    ignore_token: int | None = None  # a token id that never counts as a target, such as padding
 
     def __post_init__(self) -> None:
         if not 0 < self.val_fraction < 1:
@@ -142,17 +145,45 @@ def resolve_mesh(mesh: MeshConfig, nodes: int, procs_per_node: int) -> tuple[int
 
 
 @dataclass(frozen=True, kw_only=True)
+class MemoryConfig:
+    """What may cost time to need less memory. None of it changes the numbers."""
+
+    __pydantic_config__ = _STRICT
+
+    recompute: Recompute = "none"  # what of a block is computed again in the backward pass; selective: what is cheap
+    recompute_every: int = 1  # 2: only in every second block, and so on
+    cpu_offload: bool = False  # parameters, gradients and optimizer stay in the host's memory
+
+    def __post_init__(self) -> None:
+        if self.recompute_every < 1:
+            raise ValueError(f"recompute_every must be at least 1, got {self.recompute_every}")
+        if self.recompute_every > 1 and self.recompute == "none":
+            raise ValueError("recompute_every without recompute does nothing; set recompute to selective or full")
+
+
+@dataclass(frozen=True, kw_only=True)
 class BatchConfig:
     """The global batch is constant, whatever the number of ranks: it decides the result, they the speed."""
 
     __pydantic_config__ = _STRICT
 
-    sequences: int  # global batch of one optimizer step
     micro_batch: int  # sequences that one rank takes at a time; at most
+    sequences: int = 0  # global batch of one optimizer step; this or tokens
+    tokens: int = 0  # the global batch in tokens, instead of sequences
 
     def __post_init__(self) -> None:
-        if self.sequences < 1 or self.micro_batch < 1:
-            raise ValueError("sequences and micro_batch must be at least 1")
+        if self.micro_batch < 1:
+            raise ValueError(f"micro_batch must be at least 1, got {self.micro_batch}")
+        if min(self.sequences, self.tokens) < 0 or bool(self.sequences) == bool(self.tokens):
+            raise ValueError("give the global batch as sequences or as tokens, one of them, at least 1")
+
+    def in_sequences(self, seq_len: int) -> BatchConfig:
+        """The same batch, counted in sequences. Raises ValueError where tokens do not divide into them."""
+        if not self.tokens:
+            return self
+        if self.tokens % seq_len:
+            raise ValueError(f"batch: {self.tokens} tokens do not divide into sequences of {seq_len}")
+        return BatchConfig(micro_batch=self.micro_batch, sequences=self.tokens // seq_len)
 
 
 def split_batch(batch: BatchConfig, world: int) -> tuple[int, int]:
@@ -180,15 +211,19 @@ class OptimConfig:
     eps: float = 1e-8  # keeps AdamW from dividing by zero
     weight_decay: float = 0.1  # of matrices; norms have none
     clip_norm: float = 1.0  # gradients of a larger norm are scaled down to it
-    schedule: Schedule = "cosine"  # of the learning rate, after the warm-up
+    schedule: Schedule = "cosine"  # of the learning rate, after the warm-up; wsd stays, then decays
+    decay_ratio: float = 0.2  # of the steps, the last part, in which wsd lets the rate fall
     warmup_steps: int = 0  # steps of linear warm-up
     min_lr_ratio: float = 0.1  # where the schedule ends, as a part of `lr`
+    frozen: tuple[str, ...] = ()  # patterns of parameter names that are not trained, such as "blocks.0.*"
 
     def __post_init__(self) -> None:
         if self.lr <= 0 or self.clip_norm <= 0:
             raise ValueError("lr and clip_norm must be greater than 0")
         if self.warmup_steps < 0:
             raise ValueError(f"warmup_steps must be at least 0, got {self.warmup_steps}")
+        if not 0 < self.decay_ratio <= 1:
+            raise ValueError(f"decay_ratio must be greater than 0 and at most 1, got {self.decay_ratio}")
         if not 0 <= self.min_lr_ratio <= 1:
             raise ValueError(f"min_lr_ratio must lie in [0, 1], got {self.min_lr_ratio}")
 
@@ -223,6 +258,21 @@ class EvalConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ProfileConfig:
+    """Traces of chosen steps of every rank, below `profiles/` of the run directory."""
+
+    __pydantic_config__ = _STRICT
+
+    first_step: int | None = None  # the first one traced; unset: none
+    steps: int = 3  # how many are traced
+    memory: bool = False  # remember allocations, and write them down when a GPU's memory runs out
+
+    def __post_init__(self) -> None:
+        if self.steps < 1 or (self.first_step is not None and self.first_step < 1):
+            raise ValueError("first_step and steps must be at least 1")
+
+
+@dataclass(frozen=True, kw_only=True)
 class TrainerConfig:
     """Everything that decides what is trained."""
 
@@ -235,14 +285,25 @@ class TrainerConfig:
     steps: int  # optimizer steps of the whole run
     data: DataConfig = field(default_factory=DataConfig)
     mesh: MeshConfig = field(default_factory=MeshConfig)
+    memory: MemoryConfig = field(default_factory=MemoryConfig)
     eval: EvalConfig = field(default_factory=EvalConfig)
-    precision: Precision = "auto"  # bf16 compute over fp32 weights on GPUs, fp32 on CPUs
+    profile: ProfileConfig = field(default_factory=ProfileConfig)
+    precision: Precision = "auto"  # of compute, over fp32 weights; auto: bf16 on GPUs, fp32 on CPUs
+    reduce_dtype: ReduceDtype = "fp32"  # in which gradients are added up over the ranks
     compile: bool | None = None  # torch.compile; unset: on GPUs
     seed: int = 1234  # of weights, data order and dropout
+    max_skipped_steps: int = 10  # steps in a row without a finite loss and gradient before the run gives up
     log_every: int = 10  # steps between lines in the log; metrics.jsonl has every step
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "batch", self.batch.in_sequences(self.model.seq_len))
+        if self.mesh.strategy == "DDP":
+            if self.memory.cpu_offload:
+                raise ValueError("DDP keeps whole copies on the GPUs: cpu_offload needs a strategy of FSDP")
+            if self.reduce_dtype != "fp32":
+                raise ValueError("DDP adds gradients up as they are, in fp32: reduce_dtype needs a strategy of FSDP")
         if self.steps < 1:
             raise ValueError(f"steps must be at least 1, got {self.steps}")
-        if self.log_every < 1:
-            raise ValueError(f"log_every must be at least 1, got {self.log_every}")
+        for name in ("log_every", "max_skipped_steps"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")

@@ -10,7 +10,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from train import checkpoint, loop, storage
+import torch
+
+from train import checkpoint, guard, loop, storage
 from train.checkpoint import Checkpoints
 from train.saver import Saver
 from train.staging import Staging
@@ -109,3 +111,53 @@ def _before_commit(step: int, act: Any) -> None:
         original(self, aside, manifest)
 
     Checkpoints._commit = commit  # type: ignore[method-assign]
+
+
+def loss_is_nan(rank: int, steps: list[int]) -> None:
+    """The loss of one rank is not a number in these steps, counted from 1."""
+    original = loop.Trainer._backward
+
+    def backward(self: Any, ids: Any) -> Any:
+        if self.world.place.rank == rank and self.step + 1 in steps:
+            handle = self.model.register_forward_hook(lambda module, args, loss: loss * float("nan"))
+            try:
+                return original(self, ids)
+            finally:
+                handle.remove()
+        return original(self, ids)
+
+    loop.Trainer._backward = backward  # type: ignore[method-assign]
+
+
+def weights_become_infinite(rank: int, step: int) -> None:
+    """One weight in one rank's part is infinite after a step."""
+    original = loop.Trainer._train_step
+
+    def train_step(self: Any) -> None:
+        original(self)
+        if self.world.place.rank == rank and self.step == step:
+            weight = self.model.blocks[0].mlp.down.weight.detach()
+            getattr(weight, "_local_tensor", weight)[0, 0] = float("inf")
+
+    loop.Trainer._train_step = train_step  # type: ignore[method-assign]
+
+
+def first_loss_scale(scale: float) -> None:
+    guard.FIRST_SCALE = scale
+
+
+def slow_scaled_steps(scale: float, seconds: float) -> None:
+    first_loss_scale(scale)
+    slow_steps(seconds)
+
+
+def out_of_memory(step: int) -> None:
+    """The GPU's memory runs out in a step."""
+    original = loop.Trainer._train_step
+
+    def train_step(self: Any) -> None:
+        if self.step + 1 == step:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB\nsee the manual")
+        original(self)
+
+    loop.Trainer._train_step = train_step  # type: ignore[method-assign]

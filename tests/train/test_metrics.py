@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from train.metrics import MetricsFile, StepMetrics, read_metrics
-from train.recorder import Recorder
+from train.recorder import Recorder, StepTensors
 
 
 def step_metrics(step: int, loss: float = 1.0) -> StepMetrics:
-    return StepMetrics(step, loss, loss.hex(), "00" * 8, 1e-3, 0.5, 100.0, step * 256, 0.0, 1)
+    return StepMetrics(step, loss, loss.hex(), "00" * 8, 1e-3, 0.5, 100.0, step * 256, 0.0, 1, 256, 0, 1.0)
 
 
 def test_a_resume_cuts_what_lies_beyond_the_checkpoint(tmp_path: Path) -> None:
@@ -66,11 +66,11 @@ def test_a_full_disk_fails_the_save_but_not_the_step(tmp_path: Path, monkeypatch
 
 def test_the_recorder_keeps_the_loss_to_the_bit_and_the_order() -> None:
     seen: list[StepMetrics] = []
-    recorder = Recorder(torch.device("cpu"), tokens_per_step=256, attempt=2, sinks=[seen.append])
+    recorder = Recorder(torch.device("cpu"), tokens_per_step=256, attempt=2, sinks=[seen.append], watch=lambda _: None)
     recorder.lag = 2  # as on a GPU
     for step in (1, 2, 3):
-        loss = torch.tensor(1 / (step + 2), dtype=torch.float64)
-        recorder.record(step, loss, torch.tensor(0.5), lr=0.1, samples="ab")
+        loss, one = torch.tensor(1 / (step + 2), dtype=torch.float64), torch.tensor(1.0)
+        recorder.record(step, StepTensors(loss, one, loss, one, one, one, one), lr=0.1, samples="ab")
     assert [m.step for m in seen] == [1]
     recorder.drain()
     assert [m.step for m in seen] == [1, 2, 3]

@@ -100,6 +100,8 @@ def test_the_learning_rate_is_a_closed_form_of_the_step() -> None:
     linear = OptimConfig(lr=1.0, schedule="linear", min_lr_ratio=0.0)
     assert [learning_rate(linear, step, 4) for step in range(5)] == [1.0, 0.75, 0.5, 0.25, 0.0]
     assert learning_rate(OptimConfig(lr=1.0, schedule="constant"), 17, 20) == 1.0
+    wsd = OptimConfig(lr=1.0, schedule="wsd", warmup_steps=2, decay_ratio=0.5, min_lr_ratio=0.0)
+    assert [learning_rate(wsd, step, 8) for step in range(9)] == [0.5, 1, 1, 1, 1, 0.75, 0.5, 0.25, 0]
 
 
 def test_only_matrices_decay_and_the_state_is_there_from_the_start() -> None:
@@ -119,7 +121,7 @@ def test_clipping_scales_to_the_norm_and_reports_the_one_before() -> None:
     model = small_model()
     for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)
-    expected = math.sqrt(model.config.num_parameters)
-    assert clip_gradients(model, 1.0) == pytest.approx(expected, rel=1e-5)
+    expected = 2 * math.sqrt(model.config.num_parameters)
+    assert clip_gradients(model, 1.0, torch.tensor(2.0)) == pytest.approx(expected, rel=1e-5)
     total = math.sqrt(sum(float(p.grad.square().sum()) for p in model.parameters()))
     assert total == pytest.approx(1.0, rel=1e-4)
