@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.launchers.harness import Run, command_line, fsdpctl, kill, submit, wait_for
+from tests.launchers.harness import Run, command_line, find_variable, fsdpctl, kill, submit, wait_for
 from tests.services import require
 
 RECORDER = """
@@ -58,6 +58,8 @@ from pathlib import Path
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
+        os.execve("/bin/sleep", ["sleep", "1000"], {"FORGOT": os.environ["FSDPCTL_RUN_ID"]})
+    if os.fork() == 0:
         Path(os.environ["FSDPCTL_RUN_DIR"], f"up-{os.environ['RANK']}").touch()
         time.sleep(1000)
     os._exit(0)
@@ -86,6 +88,11 @@ AWKWARD = [
     "*?~!",
     "\u00e9",
 ]
+
+
+def forgetful(run: Run) -> list[int]:
+    """Processes of the FORKS_AWAY script that have nothing of their run but a variable of its own."""
+    return find_variable("FORGOT", run.run_id)
 
 
 class LauncherContract:
@@ -163,6 +170,17 @@ class LauncherContract:
         fsdpctl("stop", run.run_id, cwd=project)
         assert run.status()["state"] == "STOPPED", run.describe()
 
+    def test_resume_needs_nothing_of_where_it_is_typed(self, project: Path, tmp_path: Path) -> None:
+        run = self.submit_script(project, WAITS_FOR_STOP)
+        self.wait_up(run)
+        fsdpctl("stop", run.run_id, cwd=project)
+        for path in project.iterdir():
+            path.unlink()
+        fsdpctl("resume", run.run_id, cwd=tmp_path)
+        wait_for(lambda: run.find(1, "script.py"), 60, lambda: f"the second attempt; {run.describe()}")
+        fsdpctl("stop", run.run_id, cwd=tmp_path)
+        assert run.status()["state"] == "STOPPED", run.describe()
+
     def test_stop_lets_a_script_leave(self, project: Path) -> None:
         run = self.submit_script(project, WAITS_FOR_STOP)
         self.wait_up(run)
@@ -187,6 +205,8 @@ class LauncherContract:
         self.wait_up(other)
         fsdpctl("cancel", run.run_id, cwd=project)
         assert not run.pids(), run.describe()
+        assert not forgetful(run), "those that threw away their environment are gone as well"
+        assert forgetful(other)
         assert run.status()["state"] == "CANCELLED"
         assert len([p for p in other.pids() if "script.py" in command_line(p)]) >= 4, "the other run of the same script"
         fsdpctl("cancel", other.run_id, cwd=project)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,17 @@ def read_variable(pid: int, name: str) -> str:
     """One environment variable of another process."""
     variables = Path(f"/proc/{pid}/environ").read_text().split("\0")
     return dict(variable.split("=", 1) for variable in variables if "=" in variable)[name]
+
+
+def find_variable(name: str, value: str) -> list[int]:
+    """Processes that have exactly this variable in their environment."""
+    wanted = f"{name}={value}".encode()
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if wanted in path.read_bytes().split(b"\0"):
+                found.append(int(path.parent.name))
+    return found
 
 
 def kill(pids: list[int], number: int = signal.SIGKILL) -> None:

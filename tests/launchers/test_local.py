@@ -2,18 +2,66 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import shutil
 import signal
 import socket
 import subprocess
-import time
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.launchers.contract import RECORDER, WAITS_FOR_STOP, LauncherContract
 from tests.launchers.harness import COMMAND, Run, fsdpctl, submit, wait_for
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 80 MiB: what the node check wants free, and a little more."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting needs root")
+    mount = tmp_path / "small disk"
+    mount.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=80m,mode=700", "tmpfs", str(mount)], check=True)
+    yield mount
+    subprocess.run(["umount", "-l", str(mount)], check=True)
+
+
+KILLED_SUBMIT = """
+import os, signal, sys
+steps, at = 0, int(sys.argv[1])
+def watch(event, arguments):
+    global steps
+    if event in ("os.rename", "os.mkdir", "os.link", "subprocess.Popen"):
+        steps += 1
+        if steps == at:
+            os.kill(os.getpid(), signal.SIGKILL)
+from fsdpctl.cli import app
+sys.addaudithook(watch)
+sys.argv = ["fsdpctl", "submit", "./job.yaml"]
+try:
+    app.main()
+except SystemExit:
+    print(steps)
+"""
+
+
+def killed_submit(project: Path, at: int) -> int:
+    """Submit, and die before the step with this number that changes something; 0: live, and count the steps."""
+    words = [sys.executable, "-P", "-c", KILLED_SUBMIT, str(at)]
+    done = subprocess.run(words, cwd=project, capture_output=True, text=True, timeout=60)
+    assert done.returncode == (-signal.SIGKILL if at else 0), done.stderr
+    return int(done.stdout.split()[-1]) if not at else 0
+
+
+def fill_up(disk: Path) -> None:
+    with contextlib.suppress(OSError), open(disk / "ballast", "wb", buffering=0) as file:
+        while True:
+            file.write(b"x" * 4096)
 
 
 class TestLocal(LauncherContract):
@@ -82,34 +130,49 @@ class TestLocal(LauncherContract):
         run = submit("llm-tiny", "--smoke", "--set", "trainer.steps=2", cwd=project)
         assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
 
-    def test_a_killed_submit_leaves_nothing_or_a_visible_run(self, project: Path, home: Path) -> None:
-        (project / "script.py").write_text(RECORDER)
+    def test_a_submit_killed_at_any_step_leaves_nothing_or_a_visible_run(self, project: Path, home: Path) -> None:
+        (project / "script.py").write_text("print('done')")
         (project / "job.yaml").write_text("name: probe\nentrypoint: {script: script.py}\n")
-        seen_none = seen_run = 0
-        for delay in (0.15, 0.22, 0.26, 0.30, 0.34, 0.38, 0.45, 0.60):
+        total = killed_submit(project, at=0)
+        states = []
+        for point in range(1, total + 1):
             shutil.rmtree(home / "fsdpctl", ignore_errors=True)
-            process = subprocess.Popen(
-                [COMMAND, "submit", "./job.yaml", "--json"],
-                cwd=project,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-            )
-            time.sleep(delay)
-            process.send_signal(signal.SIGKILL)
-            process.communicate()
+            killed_submit(project, at=point)
             listed = json.loads(fsdpctl("ls", "--json", cwd=project).stdout)
             directories = list((home / "fsdpctl" / "runs").glob("[!.]*"))
-            assert len(listed) == len(directories) <= 1
-            if not listed:
-                seen_none += 1
-                continue
-            seen_run += 1
-            run = Run.of(listed[0], project)
-            if run.status()["state"] == "PLANNED":
-                fsdpctl("resume", run.run_id, cwd=project)
-            assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
-            run.assert_nothing_left()
-        assert seen_none and seen_run, "the delays must straddle the submit"
+            assert len(listed) == len(directories) <= 1, f"killed at step {point} of {total}"
+            states += [row["state"] for row in listed]
+            for row in listed[:1]:
+                run = Run.of(row, project)
+                if row["state"] == "PLANNED" and states.count("PLANNED") == 1:
+                    fsdpctl("resume", run.run_id, cwd=project)
+                    assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
+                fsdpctl("cancel", run.run_id, cwd=project)
+                run.assert_nothing_left()
+        assert 0 < len(states) < total, "some kills came before the run existed, some after"
+        assert "PLANNED" in states
+
+    def test_a_full_disk_neither_saves_a_run_from_cancel_nor_loses_a_good_end(
+        self, project: Path, tmp_path: Path, small_disk: Path
+    ) -> None:
+        profile = tmp_path / "small.yaml"
+        text = fsdpctl("profiles", "show", "local", cwd=project).stdout
+        profile.write_text(f"{text}\nruns_root: {small_disk}\n")
+        (project / "script.py").write_text(WAITS_FOR_STOP)
+        (project / "job.yaml").write_text("name: probe\nnodes: 2\nentrypoint: {script: script.py}\n")
+        leaves = submit("./job.yaml", "--profile", str(profile), cwd=project)
+        self.wait_up(leaves)
+        leaves.paths.attempt(1).stop.touch()  # all goes well, but the disk is full when the agents say so
+        fill_up(small_disk)
+        assert leaves.wait_ended()["state"] == "STOPPED", leaves.describe()
+        (small_disk / "ballast").unlink()
+        stays = submit("./job.yaml", "--profile", str(profile), cwd=project)
+        self.wait_up(stays)
+        fill_up(small_disk)
+        refused = fsdpctl("stop", stays.run_id, cwd=project, expect=1)
+        assert "No space left on device" in refused.stderr
+        fsdpctl("cancel", stays.run_id, cwd=project)
+        assert not stays.pids(), stays.describe()
 
     def test_broken_records_do_not_hide_the_others(self, project: Path) -> None:
         good = self.submit_script(project, RECORDER)
