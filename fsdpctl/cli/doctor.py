@@ -21,6 +21,9 @@ def doctor(
     profile: Annotated[
         str, typer.Argument(help="A cluster profile's name or path.", autocompletion=complete_profile)
     ] = "local",
+    nodes: Annotated[
+        int | None, typer.Option("--nodes", "-n", min=1, max=1024, help="Number of nodes; default: all; 2 under Slurm.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Check all nodes of a cluster: versions, GPUs, network, clocks, limits, disk. Exit 1 when anything failed."""
@@ -28,7 +31,7 @@ def doctor(
     from fsdpctl.verbs.doctor import examine_cluster
 
     spec = load_profile(profile)
-    examined = examine_cluster(spec)
+    examined = examine_cluster(spec, nodes)
     if as_json:
         emit_json(as_record(spec.name, examined))
     else:

@@ -11,15 +11,19 @@ from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.plan import Site, build_plan
 from fsdpctl.specs.model import ClusterProfile, Entrypoint, JobSpec
 
+SLURM_NODES = 2
+"""The fewest that show the network between nodes."""
+
 MAX_PORTS_TRIED = 16
 """A firewall rule covers a range or it does not: both ends and some between show it."""
 
 
-def plan_all_nodes(profile: ClusterProfile, site: Site) -> LaunchPlan:
+def plan_nodes(profile: ClusterProfile, site: Site, num_nodes: int | None = None) -> LaunchPlan:
     """The plan of a job that takes every node of the profile, spares too: what is checked is what would run."""
     nodes = (*profile.nodes, *profile.spares)
     whole = profile.model_copy(update={"nodes": nodes, "spares": ()})
-    job = JobSpec(name="doctor", nodes=max(1, len(nodes)), entrypoint=Entrypoint(script="doctor"))
+    everyone = len(nodes) or (SLURM_NODES if profile.backend.kind == "slurm" else 1)
+    job = JobSpec(name="doctor", nodes=num_nodes or everyone, entrypoint=Entrypoint(script="doctor"))
     return build_plan(whole, job, site)
 
 

@@ -221,6 +221,9 @@ def test_a_table_says_all_once(two: Cluster) -> None:
     assert done.stderr == "not fit for a run: one, two\n"
 
 
-def test_slurm_is_refused_with_the_reason(tmp_path: Path) -> None:
-    done = fsdpctl("doctor", "slurm-h100", cwd=tmp_path, expect=2)
-    assert "doctor cannot reach the nodes of a slurm profile" in done.stderr
+def test_only_as_many_nodes_as_are_asked_for(two: Cluster) -> None:
+    two.write()
+    done = fsdpctl("doctor", "./two.yaml", "--nodes", "1", "--json", cwd=two.directory)
+    assert [node["node"] for node in json.loads(done.stdout)["nodes"]] == ["one"]
+    done = fsdpctl("doctor", "./two.yaml", "--nodes", "3", cwd=two.directory, expect=2)
+    assert "nodes: 3 wanted, but the profile lists 2" in done.stderr

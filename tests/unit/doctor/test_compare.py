@@ -10,7 +10,7 @@ import pytest
 from fsdpctl.contract.check import Check, Finding, Look, Meet, Result, Versions, fail, ok
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.doctor.compare import Visit, compare_clocks, compare_versions, judge, worst_of_each
-from fsdpctl.doctor.request import plan_all_nodes
+from fsdpctl.doctor.request import plan_nodes
 from fsdpctl.plan import Site
 from fsdpctl.specs.load import load_profile
 
@@ -20,7 +20,7 @@ SAME = Versions("3.11.7", "2.13.0+cu130", "13.0", "2.29.3", "580.1")
 
 
 def plan(**change: Any) -> LaunchPlan:
-    made = plan_all_nodes(load_profile("ssh-h100"), Site("d", "/shared/runs/d", "/", "python3", ()))
+    made = plan_nodes(load_profile("ssh-h100"), Site("d", "/shared/runs/d", "/", "python3", ()))
     return replace(made, **change)
 
 

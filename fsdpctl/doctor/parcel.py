@@ -1,0 +1,53 @@
+"""What travels to a node and comes back. The node side travels too: a doctor cannot rely on a shared disk."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+
+from fsdpctl import snapshot
+from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.launchers.agents import with_setup
+from fsdpctl.launchers.fanout import HostError
+
+# Read by whatever python the profile names, so that an old one can say that it is old.
+_BOOT = """
+import sys
+if sys.version_info < (3, 11):
+    sys.exit("python 3.11 or newer is needed, this is %d.%d" % sys.version_info[:2])
+import tempfile
+given = sys.stdin.buffer
+with tempfile.NamedTemporaryFile(suffix=".zip") as package:
+    package.write(given.read(int(given.readline())))
+    package.flush()
+    sys.path.insert(0, package.name)
+    from fsdpctl.node.probe import answer
+    print(answer(given.read().decode()))
+"""
+
+
+def probe_argv(plan: LaunchPlan) -> list[str]:
+    return with_setup(plan.setup, [plan.python, "-c", _BOOT])
+
+
+def parcel(request: str) -> bytes:
+    """What the probe reads: the length of the node side, the node side, the request."""
+    package = Path(snapshot.__file__).parent
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in snapshot.node_side(package):
+            archive.write(package / name, f"{package.name}/{name}")
+    code = packed.getvalue()
+    return b"%d\n%b%b" % (len(code), code, request.encode())
+
+
+def last_line(plan: LaunchPlan, code: int, stdout: str, stderr: str) -> str:
+    """The answer. Raises HostError with the last words of a probe that gave none."""
+    lines = stdout.strip().splitlines()
+    if code == 0 and lines:
+        return lines[-1]
+    if code == 127:
+        raise HostError(f"the profile's python does not exist there: {plan.python}")
+    said = (stderr.strip() or stdout.strip()).splitlines()
+    raise HostError(f"exit code {code}: {said[-1] if said else 'it said nothing'}")
