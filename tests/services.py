@@ -11,6 +11,7 @@ import pytest
 _IS_THERE = {
     "torch": lambda: importlib.util.find_spec("torch") is not None,
     "cuda": lambda: shutil.which("nvidia-smi") is not None,
+    "transformers": lambda: importlib.util.find_spec("transformers") is not None,
     "strace": lambda: shutil.which("strace") is not None,
     "slurm": lambda: shutil.which("slurmctld", path=f"{os.environ['PATH']}:/usr/sbin") is not None,
     "sshd": lambda: os.geteuid() == 0 and all(map(shutil.which, ("sshd", "ip", "nsenter"))),  # own namespaces

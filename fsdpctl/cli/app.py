@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from fsdpctl import __version__
-from fsdpctl.cli import data, jobs, profiles
+from fsdpctl.cli import checkpoints, data, jobs, profiles
 from fsdpctl.cli.doctor import doctor
 from fsdpctl.cli.logs import logs
 from fsdpctl.cli.output import say
@@ -41,6 +41,7 @@ for command in (submit, status, ls, logs, stop, resume, cancel, doctor, supervis
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(profiles.app, name="profiles")
 app.add_typer(data.app, name="data")
+app.add_typer(checkpoints.app, name="checkpoints")
 
 
 def _print_version(wanted: bool) -> None:

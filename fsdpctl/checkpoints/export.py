@@ -1,0 +1,95 @@
+"""A checkpoint's model for other programs: one file of PyTorch's, or a directory that `transformers` loads."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import mmap
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fsdpctl.checkpoints.safetensors import write_safetensors
+from fsdpctl.checkpoints.stored import Stored
+from fsdpctl.checkpoints.tensors import ShardReader
+from fsdpctl.contract.codec import CodecError, decode
+from fsdpctl.contract.llama import llama_config, llama_names
+from fsdpctl.contract.trainer import ModelConfig
+from fsdpctl.errors import FsdpctlError, UsageError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def export_torch(stored: Stored, out: Path) -> None:
+    """Write the model's state dict as `torch.save` does; loads with `torch.load(path, weights_only=True)`."""
+    import torch
+
+    reader = ShardReader(stored.path)
+    with _aside(out) as aside:
+        # The file is laid out first, with nothing in it, and then filled through a map of it.
+        with torch.serialization.skip_data():
+            torch.save({name: torch.empty(shape) for name, shape in reader.shapes.items()}, aside)
+        with torch.serialization.set_default_mmap_options(mmap.MAP_SHARED):
+            state = torch.load(aside, mmap=True, weights_only=True)
+        for name, tensor in state.items():
+            tensor.copy_(reader.read(name))
+        del state
+
+
+def export_hugging_face(stored: Stored, out: Path) -> None:
+    """Write `model.safetensors` and `config.json` with the names of Hugging Face's Llama."""
+    model = model_of(stored)
+    reader = ShardReader(stored.path)
+    shapes, sources = {}, {}
+    for name, shape in sorted(reader.shapes.items()):
+        for rows in llama_names(name, model):
+            height = (shape[0] if rows.end is None else rows.end) - rows.begin
+            shapes[rows.name] = (height, *shape[1:])
+            sources[rows.name] = (name, rows)
+    with _aside(out) as aside:
+        aside.mkdir(mode=0o700)
+        write_safetensors(aside / "model.safetensors", shapes, _cut(reader, sources))
+        (aside / "config.json").write_text(json.dumps(llama_config(model), indent=2) + "\n")
+
+
+def model_of(stored: Stored) -> ModelConfig:
+    assert stored.manifest is not None
+    try:
+        return decode(ModelConfig, stored.manifest.config["model"])
+    except (CodecError, KeyError) as error:
+        raise FsdpctlError(f"{stored.path}: its model's configuration cannot be read: {error}") from None
+
+
+def _cut(reader: ShardReader, sources: Mapping[str, tuple[str, Any]]) -> Callable[[str], Tensor]:
+    """Rows of tensors; a fused one is read once for all that is cut from it."""
+    held: dict[str, Tensor] = {}
+
+    def cut(wanted: str) -> Tensor:
+        name, rows = sources[wanted]
+        if name not in held:
+            held.clear()
+            held[name] = reader.read(name)
+        return held[name][rows.begin : rows.end]
+
+    return cut
+
+
+@contextlib.contextmanager
+def _aside(out: Path) -> Iterator[Path]:
+    """Write aside and rename, so that nobody takes a half written one; what exists is not written over."""
+    if out.exists():
+        raise UsageError(f"{out} exists already", hint="choose another name with --out")
+    aside = out.with_name(f".{out.name}.{os.getpid()}")
+    try:
+        yield aside
+        aside.rename(out)
+    except OSError as error:
+        raise FsdpctlError(f"{out}: {error.strerror}") from None
+    finally:
+        if aside.is_dir():
+            shutil.rmtree(aside, ignore_errors=True)
+        else:
+            aside.unlink(missing_ok=True)

@@ -1,0 +1,67 @@
+"""Whole tensors out of the shards of a checkpoint, one at a time."""
+
+from __future__ import annotations
+
+import io
+import math
+import pickle
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fsdpctl.contract.checkpoint_table import read_table
+from fsdpctl.errors import FsdpctlError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+MODEL = "model."
+"""What the names of the model's tensors begin with; the optimizer's begin otherwise."""
+
+
+class ShardReader:
+    """The model's tensors of one checkpoint, by the names that they have in the model."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        try:
+            table = read_table(directory)
+        except (OSError, pickle.UnpicklingError, AttributeError, ImportError, EOFError) as error:
+            raise FsdpctlError(f"{directory}: {error}") from None
+        self._entries = {
+            name.removeprefix(MODEL): entry
+            for name, entry in table.state_dict_metadata.items()
+            if name.startswith(MODEL)
+        }
+        self._parts: dict[str, list[tuple[Any, Any]]] = defaultdict(list)
+        for index, info in table.storage_data.items():
+            self._parts[index.fqn.removeprefix(MODEL)].append((index.offset, info))
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return {name: tuple(entry.size) for name, entry in self._entries.items()}
+
+    def read(self, name: str) -> Tensor:
+        """Put one tensor together from its parts."""
+        import torch
+
+        entry = self._entries[name]
+        whole = torch.empty(entry.size, dtype=entry.properties.dtype)
+        filled = 0
+        for offset, info in self._parts[name]:
+            part = self._read_part(info)
+            place = tuple(slice(start, start + length) for start, length in zip(offset or (), part.shape, strict=False))
+            whole[place] = part
+            filled += part.numel()
+        if filled != math.prod(entry.size):
+            raise FsdpctlError(f"{self.directory}: {name} has {filled} of {math.prod(entry.size)} numbers")
+        return whole
+
+    def _read_part(self, info: Any) -> Tensor:
+        import torch
+
+        path = self.directory / Path(info.relative_path).name
+        with path.open("rb") as file:
+            file.seek(info.offset)
+            part: Tensor = torch.load(io.BytesIO(file.read(info.length)), weights_only=True)
+        return part

@@ -1,0 +1,146 @@
+"""`fsdpctl checkpoints`: what a run has saved, whether it is whole, and the way out of it."""
+
+from __future__ import annotations
+
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fsdpctl.cli.options import Json, Run
+from fsdpctl.cli.output import emit, emit_json, emit_table, say
+from fsdpctl.errors import BusyError, RunFailed
+
+if TYPE_CHECKING:
+    from fsdpctl.checkpoints.stored import Stored
+
+app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="List, verify, prune and export checkpoints.")
+
+Step = Annotated[int | None, typer.Option("--step", help="Of this step; unset: the newest.", show_default=False)]
+
+
+class Format(StrEnum):
+    """What `export` writes."""
+
+    TORCH = "torch"
+    HUGGING_FACE = "hf"
+
+
+@app.command()
+def ls(run: Run = None, as_json: Json = False) -> None:
+    """List a run's checkpoints, the newest first. Reads their manifests only; `verify` reads all."""
+    from fsdpctl.checkpoints.stored import list_checkpoints
+    from fsdpctl.runs.find import find_run
+
+    rows = [_record(stored) for stored in list_checkpoints(find_run(run))]
+    if as_json:
+        emit_json(rows)
+        return
+    emit_table(("STEP", "SIZE", "SAVED", "RANKS", "MESH", "STATE"), [_row(row) for row in rows])
+
+
+def _record(stored: Stored) -> dict[str, Any]:
+    manifest = stored.manifest
+    return {
+        "name": stored.path.name,
+        "path": str(stored.path),
+        "step": manifest.step if manifest else None,
+        "bytes": manifest.num_bytes if manifest else None,
+        "time": manifest.time if manifest else None,
+        "world": manifest.world if manifest else None,
+        "mesh": list(manifest.mesh) if manifest else None,
+        "broken": stored.broken,
+    }
+
+
+def _row(record: dict[str, Any]) -> list[str]:
+    if record["broken"]:
+        return [record["name"], "-", "-", "-", "-", f"broken: {record['broken']}"]
+    saved = time.strftime("%Y-%m-%d %H:%M", time.localtime(record["time"]))
+    mesh = " x ".join(map(str, record["mesh"]))
+    return [str(record["step"]), _size(record["bytes"]), saved, str(record["world"]), mesh, "complete"]
+
+
+def _size(num_bytes: int) -> str:
+    return f"{num_bytes / 1e9:.2f} GB" if num_bytes >= 1e8 else f"{num_bytes / 1e6:.2f} MB"
+
+
+@app.command()
+def verify(run: Run = None, step: Step = None) -> None:
+    """Read every byte and compare it with its digest; exit 1 where one differs."""
+    from fsdpctl.checkpoints.stored import choose_listed, find_damage
+    from fsdpctl.runs.find import find_run
+
+    problems = []
+    for stored in choose_listed(find_run(run), step):
+        if problem := find_damage(stored):
+            problems.append(f"{stored.path.name}: {problem}")
+        else:
+            emit(f"{stored.path.name}: ok")
+    if problems:
+        raise RunFailed("\n".join(problems), hint="a run resumes from the newest checkpoint that is ok")
+
+
+@app.command()
+def prune(
+    run: Run = None,
+    keep: Annotated[int, typer.Option("--keep", min=1, help="Whole checkpoints to keep, the newest ones.")] = 1,
+) -> None:
+    """Remove all but the newest checkpoints. Damaged ones do not count, so a whole one always stays."""
+    from fsdpctl.checkpoints.stored import choose_doomed, list_checkpoints, remove
+    from fsdpctl.runs.find import find_run
+    from fsdpctl.runs.store import locked
+    from fsdpctl.verbs.status import read_status
+
+    paths = find_run(run)
+    with locked(paths):
+        if (status := read_status(paths)).state.is_alive:
+            hint = f"fsdpctl stop {paths.root.name}; a run keeps checkpoint.keep by itself"
+            raise BusyError(f"run {paths.root.name} is {status.state}: it may need any of them", hint=hint)
+        doomed, damaged = choose_doomed(list_checkpoints(paths), keep)
+        for stored in doomed:
+            remove(stored)
+            emit(f"{stored.path.name}: removed")
+    for stored in damaged:
+        say(f"{stored.path.name} is damaged and was left: fsdpctl checkpoints verify {paths.root.name}")
+
+
+@app.command()
+def export(
+    run: Run = None,
+    step: Step = None,
+    to: Annotated[
+        Format, typer.Option("--to", help="torch: one .pth; hf: a directory for transformers.")
+    ] = Format.HUGGING_FACE,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="File or directory to make; unset: by the step, here.")
+    ] = None,
+) -> None:
+    """Write the model of a checkpoint for other programs. Verifies it first; needs torch, but no GPU."""
+    _require_torch()
+    from fsdpctl.checkpoints.export import export_hugging_face, export_torch
+    from fsdpctl.checkpoints.stored import choose_whole
+    from fsdpctl.runs.find import find_run
+
+    paths = find_run(run)
+    stored = choose_whole(paths, step)
+    assert stored.manifest is not None
+    number = stored.manifest.step
+    if to is Format.TORCH:
+        path = out or Path(f"fsdp_cpt{number}.pth")
+        export_torch(stored, path)
+    else:
+        path = out or Path(f"{paths.root.name}-step{number}")
+        export_hugging_face(stored, path)
+    emit(str(path))
+
+
+def _require_torch() -> None:
+    from importlib.util import find_spec
+
+    from fsdpctl.errors import UsageError
+
+    if find_spec("torch") is None:
+        raise UsageError("exporting needs torch", hint="pip install 'fsdpctl[train]'")

@@ -1,0 +1,80 @@
+"""A checkpoint exported for other programs is the same model there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from fsdpctl.checkpoints.export import export_hugging_face, export_torch
+from fsdpctl.checkpoints.stored import choose_whole
+from fsdpctl.contract.codec import decode
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.contract.trainer import ModelConfig
+from fsdpctl.errors import RunFailed, UsageError
+from tests.services import require
+from tests.train.ranks import Config, train
+from train.model import Decoder
+
+
+@pytest.fixture(scope="session")
+def tied_run(tmp_path_factory: pytest.TempPathFactory, data_dir: Path) -> Path:
+    from tests.train.conftest import tiny_config
+
+    run, config = tmp_path_factory.mktemp("tied"), tiny_config(data_dir)
+    config["model"].update(tie_embeddings=True, rope_theta=500_000.0, kv_heads=2)
+    train(run, {**config, "steps": 4}, 2, 2)
+    return run
+
+
+@pytest.fixture(params=["straight_run", "tied_run"])
+def run(request: pytest.FixtureRequest) -> Path:
+    """A run on two ranks with its own head, or one on a mesh of 2 x 2 that ties it. For reading only."""
+    found: Path = request.getfixturevalue(request.param)
+    return found
+
+
+def decoder_of(run: Path, state: dict[str, Any]) -> Decoder:
+    config: Config = json.loads((run / "trainer.json").read_text())
+    model = Decoder(decode(ModelConfig, config["model"]))
+    model.load_state_dict(state)
+    model.fill_rotary_tables()
+    return model.eval()
+
+
+def test_transformers_gives_the_same_logits(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    require("transformers")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    from transformers import AutoModelForCausalLM
+
+    stored = choose_whole(RunPaths(run), None)
+    export_torch(stored, tmp_path / "model.pth")
+    export_hugging_face(stored, tmp_path / "hf")
+    ours = decoder_of(run, torch.load(tmp_path / "model.pth", weights_only=True))
+    theirs, report = AutoModelForCausalLM.from_pretrained(tmp_path / "hf", output_loading_info=True)
+    assert not any(report.values()), report
+    tokens = torch.randint(0, 128, (3, 32), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        expected, got = ours.logits(tokens), theirs(tokens).logits
+    assert expected.std() > 0.1
+    torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_file_that_exists_is_not_written_over(straight: Path, tmp_path: Path) -> None:
+    (tmp_path / "model.pth").write_text("mine")
+    with pytest.raises(UsageError, match="exists already"):
+        export_torch(choose_whole(RunPaths(straight), 8), tmp_path / "model.pth")
+    assert (tmp_path / "model.pth").read_text() == "mine"
+
+
+def test_a_damaged_checkpoint_is_not_exported(straight: Path) -> None:
+    shard = straight / "checkpoints/step-00000012/__0_0.distcp"
+    shard.write_bytes(shard.read_bytes()[:-1])
+    assert choose_whole(RunPaths(straight), None).path.name == "step-00000008"
+    with pytest.raises(RunFailed, match=r"step-00000012: __0_0\.distcp has"):
+        choose_whole(RunPaths(straight), 12)
+    with pytest.raises(UsageError, match="no checkpoint of step 9"):
+        choose_whole(RunPaths(straight), 9)

@@ -1,0 +1,96 @@
+"""`fsdpctl checkpoints` on directories as the trainer leaves them, whole and damaged."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from fsdpctl.checkpoints.stored import choose_doomed, list_checkpoints
+from fsdpctl.contract.checkpoint import MANIFEST_FORMAT, Manifest, digest_file, write_manifest
+from fsdpctl.contract.paths import RunPaths, checkpoint_name
+from fsdpctl.runs.record import RunRecord
+from fsdpctl.runs.store import create, default_runs_root
+from tests.launchers.harness import COMMAND
+
+
+@pytest.fixture
+def run() -> RunPaths:
+    """A run that has ended, with checkpoints of steps 4, 8, 12 and 16."""
+    record = RunRecord.new("llm-aaaa", "llm", "local", "local", 1.0, 1)
+    run = create(default_runs_root(), record, lambda run: None)
+    for step in (4, 8, 12, 16):
+        save(run, step)
+    (run.checkpoints / "step-00000020.tmp-1-abcd").mkdir()
+    return run
+
+
+def save(run: RunPaths, step: int) -> None:
+    directory = run.checkpoints / checkpoint_name(step)
+    directory.mkdir(parents=True)
+    (directory / "__0_0.distcp").write_bytes(bytes([step]) * 1000)
+    files = {path.name: digest_file(path) for path in directory.iterdir()}
+    write_manifest(directory, Manifest(MANIFEST_FORMAT, step, 1, 8, (2, 4), {}, "none", "2.13", 1e9, files))
+
+
+def damage(run: RunPaths, step: int) -> None:
+    (run.checkpoints / checkpoint_name(step) / "__0_0.distcp").write_bytes(b"x" * 1000)
+
+
+def checkpoints(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [COMMAND, "checkpoints", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, env={**os.environ, "TZ": "UTC"})
+
+
+def names(run: RunPaths) -> list[str]:
+    return sorted(path.name for path in run.checkpoints.iterdir() if ".tmp-" not in path.name)
+
+
+def test_ls_shows_the_newest_first_and_the_broken_ones_too(run: RunPaths) -> None:
+    (run.checkpoints / checkpoint_name(12) / "manifest.json").unlink()
+    header, newest, broken, *rest = checkpoints("ls").stdout.splitlines()
+    assert header.split() == ["STEP", "SIZE", "SAVED", "RANKS", "MESH", "STATE"]
+    assert newest.split() == ["16", "0.00", "MB", "2001-09-09", "01:46", "8", "2", "x", "4", "complete"]
+    assert broken.split(maxsplit=5)[0::5] == ["step-00000012", "broken: it has no manifest"]
+    assert len(rest) == 2
+    listed = json.loads(checkpoints("ls", "llm-a", "--json").stdout)
+    assert [item["step"] for item in listed] == [16, None, 8, 4]
+    assert listed[0]["bytes"] == 1000 and listed[0]["mesh"] == [2, 4]
+
+
+def test_verify_reads_every_byte(run: RunPaths) -> None:
+    assert checkpoints("verify").returncode == 0
+    damage(run, 8)
+    done = checkpoints("verify", "llm-aaaa")
+    assert done.returncode == 1
+    assert done.stdout.splitlines() == [f"step-{step:08d}: ok" for step in (16, 12, 4)]
+    assert "error: step-00000008: __0_0.distcp does not have the digest in the manifest" in done.stderr
+    assert checkpoints("verify", "--step", "16").stdout == "step-00000016: ok\n"
+    assert checkpoints("verify", "--step", "9").returncode == 2
+
+
+def test_prune_keeps_the_newest_whole_ones(run: RunPaths) -> None:
+    damage(run, 16)
+    done = checkpoints("prune", "--keep", "2")
+    assert done.returncode == 0
+    assert done.stdout == "step-00000004: removed\n"
+    assert "step-00000016 is damaged and was left" in done.stderr
+    assert names(run) == ["step-00000008", "step-00000012", "step-00000016"]
+
+
+def test_prune_of_nothing_but_damaged_ones_removes_nothing(run: RunPaths) -> None:
+    for step in (4, 8, 12, 16):
+        damage(run, step)
+    doomed, damaged = choose_doomed(list_checkpoints(run), 1)
+    assert (doomed, len(damaged)) == ([], 4)
+
+
+def test_export_without_a_whole_checkpoint_says_what_is_wrong(run: RunPaths, tmp_path: Path) -> None:
+    damage(run, 16)
+    done = checkpoints("export", "--step", "16", "--out", str(tmp_path / "out"))
+    assert done.returncode == 1
+    assert "step-00000016: __0_0.distcp does not have the digest" in done.stderr
+    assert not (tmp_path / "out").exists()
