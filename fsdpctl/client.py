@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from fsdpctl.contract.paths import RunPaths
+from fsdpctl.doctor.examine import Examined
 from fsdpctl.logs.model import Line
 from fsdpctl.logs.reader import AttemptReader
 from fsdpctl.logs.sources import Choice
@@ -26,6 +27,7 @@ from fsdpctl.runs.evidence import read_metrics
 from fsdpctl.runs.find import find_attempt, find_run
 from fsdpctl.runs.store import list_runs
 from fsdpctl.specs.load import load_job, load_profile
+from fsdpctl.verbs.doctor import examine_cluster
 from fsdpctl.verbs.resume import resume
 from fsdpctl.verbs.status import RunStatus, read_status
 from fsdpctl.verbs.stop import cancel, stop
@@ -143,6 +145,14 @@ class Client:
         Raises UsageError when there is none, or several; FsdpctlError when it cannot be read.
         """
         return Run(find_run(word))
+
+    def doctor(self, profile: str | Path = "local", *, nodes: int | None = None) -> list[Examined]:
+        """Examine all nodes of a profile, or `nodes` of them; one record a node, with a finding for each check.
+
+        A host that cannot be reached is a finding. Raises UsageError when the profile is wrong, LaunchError when
+        Slurm gives no nodes now.
+        """
+        return examine_cluster(load_profile(str(profile)), nodes)
 
 
 def _overrides(nodes: int | None, overrides: Sequence[str]) -> list[str]:

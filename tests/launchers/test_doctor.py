@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from fsdpctl import Client
+from fsdpctl.contract.check import Check, Result
 from tests.launchers.harness import fsdpctl, submit
 from tests.services import require
 from tests.testbed.disks import Mount
@@ -209,6 +211,14 @@ def test_loopback_is_refused_unless_the_profile_allows_it(two: Cluster) -> None:
     found = two.examine(expect=1)
     assert accused(found) == {"one": {"head"}}
     assert "127.0.0.1 (127.0.0.1) is loopback" in found["one"]["head"]["reason"]
+
+
+def test_the_python_api_gives_the_same(two: Cluster) -> None:
+    two.keys["network"] = {"interface": "ib77"}
+    two.write()
+    (one,) = Client().doctor(two.profile, nodes=1)
+    assert (one.node, one.has_failed) == ("one", True)
+    assert [finding.check for finding in one.findings if finding.result is Result.FAIL] == [Check.INTERFACE]
 
 
 def test_a_table_says_all_once(two: Cluster) -> None:
