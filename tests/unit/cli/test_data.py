@@ -80,7 +80,8 @@ def test_check_names_the_damage_and_fails() -> None:
 def test_wrong_words_are_refused_and_leave_nothing(words: list[str], problem: str) -> None:
     result = data("prepare", "text.txt", "--out", "out", *words)
     assert result.returncode == 2
-    assert result.stderr.startswith("error: ") and problem in result.stderr
+    [error] = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+    assert problem in error
     assert os.listdir() == ["text.txt"]
 
 
