@@ -9,9 +9,7 @@ from fsdpctl.contract.pulse import Pulse, PulseWriter, Section, read_pulse
 from fsdpctl.node.processes import Tag
 from fsdpctl.node.watchdog import Stall, Watchdog, blame, describe_waiting, limit_s
 
-WAITING = (
-    'Thread 0x1:\n  File "x.py"\nCurrent thread 0x2:\n  File ".../torch/distributed/c10d.py", line 1 in wait'
-)
+WAITING = 'Thread 0x1:\n  File "x.py"\nCurrent thread 0x2:\n  File ".../torch/distributed/c10d.py", line 1 in wait'
 BACKWARD = 'Current thread 0x2:\n  File ".../torch/autograd/graph.py", line 1 in _engine_run_backward'
 BUSY = 'Thread 0x1:\n  File ".../torch/distributed/x.py"\nCurrent thread 0x2:\n  File "user.py", line 7 in tokenize'
 
