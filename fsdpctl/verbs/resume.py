@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from fsdpctl.contract import State
 from fsdpctl.contract.codec import encode, read_json, write_json
 from fsdpctl.contract.paths import CHECKPOINT_PREFIX, RunPaths, checkpoint_name
 from fsdpctl.contract.resumable import compare
@@ -44,6 +45,11 @@ def resume(run: RunPaths, overrides: Sequence[str] = (), *, step: int | None = N
         if update_code:
             check_entrypoint(request.job, Path.cwd())
         _refuse_another_run(run, request, has_steps=bool(status.step))
+        if status.state is State.SUCCEEDED and status.step == status.total_steps == _steps(request):
+            raise UsageError(
+                f"run {run.root.name} has finished all {status.step} steps",
+                hint=f"fsdpctl resume {run.root.name} --set trainer.steps={2 * (status.step or 0)}",
+            )
         if step is not None:
             set_newer_aside(run, step)
         _store(run, request, update_code)
@@ -56,6 +62,10 @@ def _prepare(run: RunPaths, overrides: Sequence[str], submit_dir: Path) -> Reque
     profile = profile.model_copy(update={"runs_root": str(run.root.parent)})
     job = parse_job(run.job.read_text(encoding="utf-8"), str(run.job), overrides)
     return plan_request(profile, job, site_of(profile, run.root.parent, run.root.name, submit_dir))
+
+
+def _steps(request: Request) -> int | None:
+    return request.job.trainer.steps if request.job.trainer is not None else None
 
 
 def _refuse_another_run(run: RunPaths, request: Request, *, has_steps: bool) -> None:

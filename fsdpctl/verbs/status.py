@@ -89,7 +89,7 @@ def _status(run: RunPaths, record: RunRecord, view: View) -> RunStatus:
         state=state,
         reason=reason,
         attempt=attempt.number if attempt else 0,
-        step=outcome.step if outcome else newest.get("step"),
+        step=outcome.step if outcome is not None and outcome.status != "failed" else newest.get("step"),
         total_steps=total,
         loss=newest.get("loss"),
         speed=measure_speed(recent, total),

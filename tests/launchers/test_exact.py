@@ -69,8 +69,12 @@ def test_stop_and_resume_lose_and_repeat_nothing(project: Path, undisturbed: lis
     run.assert_nothing_left()
     stopped_at = len(run.curve())
     assert status["step"] == stopped_at < exact.STEPS
+    other = fsdpctl("resume", run.run_id, "--set", "trainer.model.layers=3", cwd=project, expect=2)
+    assert "model.layers: 2 -> 3" in other.stderr
     fsdpctl("resume", run.run_id, "--follow", cwd=project)
     assert run.curve() == undisturbed
+    done = fsdpctl("resume", run.run_id, cwd=project, expect=2)
+    assert f"has finished all {exact.STEPS} steps" in done.stderr
     run.assert_nothing_left()
 
 
