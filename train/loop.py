@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import time
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -30,6 +31,7 @@ from .model import IGNORED
 from .optim import build_optimizer, clip_gradients, learning_rate, take_step
 from .parallelize import build_model, compute_dtype, set_gradient_sync
 from .preempt import Stopper
+from .pretrained import load_pretrained
 from .profiling import Profiler, memory_advice
 from .progress import announce
 from .recorder import StepTensors
@@ -113,9 +115,9 @@ class Trainer:
         loss, scale = loss_sum / divisor, self.guard.scale.clone()
         factor = (self.layout.tokens_per_step / divisor).float() / scale
         grad_norm = clip_gradients(self.model, self.config.optim.clip_norm, factor)
-        skip = self.guard.judge(loss, grad_norm)
         rate = learning_rate(self.config.optim, self.step, self.config.steps)
         self.saver.hold()
+        skip = self.guard.judge(loss, grad_norm)
         take_step(self.optimizer, rate, skip)
         self.step += 1
         guard = self.guard
@@ -220,6 +222,9 @@ class Trainer:
         found = self.checkpoints.find_newest()
         if found is None:
             log.info("no checkpoint: starting at step 0")
+            if self.config.init_from:
+                load_pretrained(self.model, Path(self.config.init_from))
+                log.info("weights of %s", self.config.init_from)
             return
         for change in check_resumable(found.config, encode(self.config)):
             log.info("changed since the checkpoint: %s", change)

@@ -63,6 +63,7 @@ def take_step(optimizer: torch.optim.Optimizer, rate: float, skip: Tensor) -> No
     """Update the weights at this learning rate; where `skip` is 1 the kernel leaves weights and state as they are."""
     for group in optimizer.param_groups:
         group["lr"] = rate
-    optimizer.found_inf = skip  # type: ignore[attr-defined]
+    # With offload the weights are on the CPU, and torch itself would bring `skip` there without waiting for it.
+    optimizer.found_inf = skip.to(optimizer.param_groups[0]["params"][0].device)  # type: ignore[attr-defined]
     optimizer.step()
     optimizer.zero_grad()
