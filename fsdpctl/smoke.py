@@ -37,6 +37,7 @@ def _shrink_trainer(config: TrainerConfig) -> TrainerConfig:
         config,
         model=small,
         steps=STEPS,
+        init_from=None,
         log_every=1,
         optim=replace(config.optim, warmup_steps=min(config.optim.warmup_steps, STEPS // 4)),
         checkpoint=replace(config.checkpoint, every_steps=STEPS // 2),

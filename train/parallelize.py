@@ -132,14 +132,17 @@ def _build_mesh(device_type: str, num_replicas: int, num_shards: int) -> DeviceM
 def _fill_parameters(model: Decoder, config: TrainerConfig) -> None:
     """Draw each parameter whole on the CPU and keep this rank's part: no communication, no trace of the world."""
     for name, parameter in model.named_parameters():
-        full = initial_value(name, parameter.shape, config.model, config.seed)
-        if isinstance(parameter, DTensor):
-            local = distribute_tensor(
-                full.to(parameter.device), parameter.device_mesh, parameter.placements, src_data_rank=None
-            )
-            parameter.copy_(local)
-        else:
-            parameter.copy_(full)
+        fill(parameter, initial_value(name, parameter.shape, config.model, config.seed))
+
+
+@torch.no_grad()
+def fill(parameter: nn.Parameter, full: torch.Tensor) -> None:
+    """Give a parameter its whole value, of which this rank keeps its part."""
+    if isinstance(parameter, DTensor):
+        mesh, placements = parameter.device_mesh, parameter.placements
+        parameter.copy_(distribute_tensor(full.to(parameter.device), mesh, placements, src_data_rank=None))
+    else:
+        parameter.copy_(full)
 
 
 def set_gradient_sync(model: nn.Module, last_micro_step: bool) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from fsdpctl.contract.trainer import ModelConfig
 
@@ -79,3 +81,39 @@ def llama_config(model: ModelConfig) -> dict[str, object]:
         "eos_token_id": None,
         "dtype": "float32",
     }
+
+
+def sizes_there(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of our ModelConfig that a `config.json` decides. ValueError for what the bundled decoder cannot be."""
+    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    if config.get("model_type") != "llama":
+        raise ValueError(f"they are of a model of type {config.get('model_type')!r}, not 'llama'")
+    if rope.get("rope_type", rope.get("type", "default")) != "default":
+        raise ValueError(f"their rotary positions are scaled ({rope})")
+    if config.get("attention_bias") or config.get("mlp_bias") or config.get("hidden_act", "silu") != "silu":
+        raise ValueError("they have biases, or another activation than silu")
+    heads = config["num_attention_heads"]
+    return {
+        "vocab_size": config["vocab_size"],
+        "d_model": config["hidden_size"],
+        "layers": config["num_hidden_layers"],
+        "heads": heads,
+        "kv_heads": config.get("num_key_value_heads") or heads,
+        "head_dim": config.get("head_dim") or config["hidden_size"] // heads,
+        "ffn": config["intermediate_size"],
+        "tie_embeddings": config.get("tie_word_embeddings", False),
+        "norm_eps": config.get("rms_norm_eps", 1e-6),
+        "rope_theta": rope.get("rope_theta") or config.get("rope_theta") or 10_000.0,
+    }
+
+
+def check_fit(config: Mapping[str, Any], model: ModelConfig) -> None:
+    """Raise ValueError, saying what to set, unless weights of this `config.json` are weights of this model."""
+    try:
+        there = sizes_there(config)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"their config.json lacks or garbles {error}") from None
+    wrong = {key: value for key, value in there.items() if getattr(model, key) != value}
+    if wrong:
+        sets = " ".join(f"--set trainer.model.{key}={json.dumps(value)}" for key, value in wrong.items())
+        raise ValueError(f"they have other sizes than trainer.model; to take theirs: {sets}")

@@ -291,6 +291,7 @@ class TrainerConfig:
     precision: Precision = "auto"  # of compute, over fp32 weights; auto: bf16 on GPUs, fp32 on CPUs
     reduce_dtype: ReduceDtype = "fp32"  # in which gradients are added up over the ranks
     compile: bool | None = None  # torch.compile; unset: on GPUs
+    init_from: str | None = None  # directory with a Llama of Hugging Face's, to start from; unset: random weights
     seed: int = 1234  # of weights, data order and dropout
     max_skipped_steps: int = 10  # steps in a row without a finite loss and gradient before the run gives up
     log_every: int = 10  # steps between lines in the log; metrics.jsonl has every step

@@ -21,6 +21,7 @@ from fsdpctl.runs.store import claim_run_id, create, default_runs_root, discard,
 from fsdpctl.snapshot import list_project, take_snapshot
 from fsdpctl.specs.model import ClusterProfile, JobSpec
 from fsdpctl.verbs.data_source import resolve_data
+from fsdpctl.verbs.pretrained import resolve_weights
 
 DRY_RUN_ID_SUFFIX = "-dryrun"
 
@@ -44,7 +45,9 @@ def prepare(profile: ClusterProfile, job: JobSpec, *, run_id: str | None = None)
 
 def plan_request(profile: ClusterProfile, job: JobSpec, site: Site) -> Request:
     """Check the job's data, then plan."""
-    job = resolve_data(job, Path(site.submit_dir), is_here=profile.backend.kind == "local")
+    is_here = profile.backend.kind == "local"
+    job = resolve_data(job, Path(site.submit_dir), is_here=is_here)
+    job = resolve_weights(job, Path(site.submit_dir), is_here=is_here)
     return Request(profile, job, build_plan(profile, job, site))
 
 

@@ -1,0 +1,35 @@
+"""`trainer.init_from` of a job, seen from where it is submitted: weights that do not fit are found now."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from fsdpctl.contract.llama import check_fit
+from fsdpctl.contract.trainer import ModelConfig
+from fsdpctl.errors import UsageError
+from fsdpctl.specs.model import JobSpec
+
+
+def resolve_weights(job: JobSpec, submit_dir: Path, *, is_here: bool) -> JobSpec:
+    """Make the directory absolute, and check it where it can be seen. `is_here`: ranks run on this machine."""
+    trainer = job.trainer
+    if trainer is None or trainer.init_from is None:
+        return job
+    directory = submit_dir / os.path.expanduser(trainer.init_from)  # noqa: PTH111 - Path's raises without a home
+    if is_here or directory.is_dir():
+        _check(directory, trainer.model)
+    return job.model_copy(update={"trainer": replace(trainer, init_from=str(directory))})
+
+
+def _check(directory: Path, model: ModelConfig) -> None:
+    path = directory / "config.json"
+    try:
+        check_fit(json.loads(path.read_text(encoding="utf-8")), model)
+    except OSError as error:
+        hint = "once there is a checkpoint it is not needed: --set trainer.init_from=null"
+        raise UsageError(f"trainer.init_from: {path}: {error.strerror}", hint=hint) from None
+    except ValueError as error:
+        raise UsageError(f"trainer.init_from: the weights in {directory} do not fit: {error}") from None

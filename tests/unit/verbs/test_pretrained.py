@@ -1,0 +1,55 @@
+"""`trainer.init_from` at submit."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fsdpctl.contract.llama import llama_config
+from fsdpctl.errors import UsageError
+from fsdpctl.specs.load import load_job
+from fsdpctl.specs.model import JobSpec
+from fsdpctl.verbs.pretrained import resolve_weights
+
+
+def job_from(directory: str | None) -> JobSpec:
+    job = load_job("llm-tiny")
+    assert job.trainer is not None
+    return job.model_copy(update={"trainer": replace(job.trainer, init_from=directory)})
+
+
+@pytest.fixture
+def weights(tmp_path: Path) -> Path:
+    job = load_job("llm-tiny")
+    assert job.trainer is not None
+    (tmp_path / "weights").mkdir()
+    (tmp_path / "weights/config.json").write_text(json.dumps(llama_config(job.trainer.model)))
+    return tmp_path / "weights"
+
+
+def test_a_directory_that_fits_becomes_absolute(weights: Path) -> None:
+    job = resolve_weights(job_from("weights"), weights.parent, is_here=True)
+    assert job.trainer is not None and job.trainer.init_from == str(weights)
+
+
+def test_other_sizes_are_refused_with_what_to_set(weights: Path) -> None:
+    path = weights / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "vocab_size": 32000}))
+    with pytest.raises(UsageError, match=r"--set trainer\.model\.vocab_size=32000"):
+        resolve_weights(job_from(str(weights)), Path("/"), is_here=False)
+
+
+def test_a_directory_that_only_the_nodes_have_is_left_to_them(tmp_path: Path) -> None:
+    job = job_from("/only/there")
+    assert resolve_weights(job, tmp_path, is_here=False) == job
+    with pytest.raises(UsageError, match="No such file") as error:
+        resolve_weights(job, tmp_path, is_here=True)
+    assert error.value.hint is not None and "init_from=null" in error.value.hint
+
+
+def test_none_is_none(tmp_path: Path) -> None:
+    job = job_from(None)
+    assert resolve_weights(job, tmp_path, is_here=True) is job
