@@ -32,7 +32,6 @@ from .optim import build_optimizer, clip_gradients, learning_rate, take_step
 from .parallelize import build_model, compute_dtype, set_gradient_sync
 from .preempt import Stopper
 from .pretrained import load_pretrained
-from .pretrained import load_pretrained
 from .profiling import Profiler, memory_advice
 from .progress import announce
 from .recorder import StepTensors
