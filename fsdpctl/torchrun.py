@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from fsdpctl import debug
 from fsdpctl.contract import Env
-from fsdpctl.contract.paths import RunPaths
+from fsdpctl.contract.paths import NodePaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan, NodeContext
 
 
@@ -23,10 +23,15 @@ def torchrun_argv(plan: LaunchPlan, context: NodeContext) -> list[str]:
         f"--nproc-per-node={plan.procs_per_node}",
         *_rendezvous_options(plan, context),
         "--max-restarts=0",
+        f"--log-dir={_node_paths(plan, context).torchrun_dir}",  # else in /tmp, where a killed torchrun leaves it
         "-m",
         "fsdpctl.node.rank",
         *_entry_words(plan),
     ]
+
+
+def _node_paths(plan: LaunchPlan, context: NodeContext) -> NodePaths:
+    return RunPaths.of(plan.run_dir).attempt(context.attempt).node(context.node_rank)
 
 
 def _rendezvous_options(plan: LaunchPlan, context: NodeContext) -> list[str]:

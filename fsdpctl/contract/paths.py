@@ -61,6 +61,11 @@ class NodePaths:
         """NCCL's own log of each rank: NCCL fills in host and pid."""
         return self.root / "nccl-%h-%p.log"
 
+    @property
+    def torchrun_dir(self) -> Path:
+        """torchrun's own files, of no interest but to itself."""
+        return self.root / "torchrun"
+
     def rank_log(self, rank: int) -> Path:
         """Both streams of one global rank, in the order they were written."""
         return self.root / f"rank-{rank}.log"

@@ -95,6 +95,7 @@ def test_the_command_of_a_node() -> None:
         "--rdzv-id=llm-k3f9.3",
         "--rdzv-conf=timeout=180",
         "--max-restarts=0",
+        "--log-dir=/runs/llm-k3f9/attempts/3/node-1/torchrun",
         "-m",
         "fsdpctl.node.rank",
         "train.py",
