@@ -150,7 +150,7 @@ class MemoryConfig:
 
     __pydantic_config__ = _STRICT
 
-    recompute: Recompute = "none"  # what of a block is computed again in the backward pass; selective: what is cheap
+    recompute: Recompute = "none"  # activation checkpointing: of whole blocks, or selective: of what is cheap
     recompute_every: int = 1  # 2: only in every second block, and so on
     cpu_offload: bool = False  # parameters, gradients and optimizer stay in the host's memory
 
