@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
-from fsdpctl.contract import AbortWord
-from fsdpctl.contract.notes import leave_note
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import FsdpctlError
@@ -47,9 +45,8 @@ def cancel(run: RunPaths) -> bool:
 
 def _ask_to_end(run: RunPaths) -> bool:
     """Leave the note in the newest attempt, which may be a newer one each time; True once nothing runs."""
-    if attempts := run.attempts():
-        with suppress(OSError):  # a full disk is a reason to cancel, not an excuse: the sweep needs no file
-            leave_note(attempts[-1].abort, AbortWord.CANCEL, "fsdpctl cancel")
+    with suppress(OSError):  # a full disk is a reason to cancel, not an excuse: the sweep needs no file
+        supervised.ask_to_end(run)
     return not supervised.is_running(run)
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from fsdpctl.contract import AbortWord
-from fsdpctl.contract.notes import leave_note
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import FsdpctlError, LaunchError, UsageError
@@ -70,21 +68,16 @@ def cancel(run: RunPaths) -> bool:
     if not run.attempts() or supervised.has_ended(run):
         return False
     before = supervised.read_waiting(run)
-    _ask_to_end(run)
+    supervised.ask_to_end(run)
     if supervised.find_supervisor(run) is None:
         supervised.start_supervisor(run)
     deadline = time.monotonic() + CANCEL_LIMIT_S
     while (waits := supervised.read_waiting(run)) in ("", before) and time.monotonic() < deadline:
         if supervised.has_ended(run) and supervised.find_supervisor(run) is None:
             return True
-        _ask_to_end(run)
+        supervised.ask_to_end(run)
         time.sleep(0.1)
     raise LaunchError(
         f"{run.root.name} is being cancelled; {waits or 'the supervisor has not finished'}",
         hint="the supervisor goes on until all hosts have answered; fsdpctl status shows when",
     )
-
-
-def _ask_to_end(run: RunPaths) -> None:
-    """Leave the note in the newest attempt, which may be a newer one each time."""
-    leave_note(run.attempts()[-1].abort, AbortWord.CANCEL, "fsdpctl cancel")

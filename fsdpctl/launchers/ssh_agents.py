@@ -59,7 +59,10 @@ class SshAgents:
         return list(missing.values())
 
     def _open(self, rank: int) -> None:
-        self._links[rank].open()
+        """Raise HostError unless the host answers now: a connection to a dead host looks open for minutes."""
+        link = self._links[rank]
+        if not link.is_answering(link.target.connect_timeout_s):
+            link.open()
 
     def _replace(self, rank: int, reason: str) -> bool:
         """Put another host in the place of `rank`; False when there is none."""

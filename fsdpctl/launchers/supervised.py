@@ -11,9 +11,9 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from fsdpctl.contract import Env, StopWord
-from fsdpctl.contract.codec import CodecError, read_json
-from fsdpctl.contract.notes import leave_note
+from fsdpctl.contract import AbortWord, Env, StopWord
+from fsdpctl.contract.codec import CodecError, read_json, write_text
+from fsdpctl.contract.notes import leave_note, read_note
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.records import ProcessIdentity
 from fsdpctl.errors import FsdpctlError
@@ -22,6 +22,7 @@ from fsdpctl.node import processes
 from fsdpctl.runs.evidence import living_agents, read_verdict
 
 START_LIMIT_S = 30.0
+CANCELLED_BY = "fsdpctl cancel"
 
 
 def start_supervisor(run: RunPaths) -> None:
@@ -110,3 +111,14 @@ def stop(run: RunPaths) -> bool:
         return False
     leave_note(run.attempts()[-1].stop, StopWord.USER, "fsdpctl stop")
     return True
+
+
+def ask_to_end(run: RunPaths) -> None:
+    """Leave the word in the newest attempt, which may be a newer one each time. It outranks a fault's."""
+    if not (attempts := run.attempts()):
+        return
+    abort = attempts[-1].abort
+    if leave_note(abort, AbortWord.CANCEL, CANCELLED_BY):
+        return
+    if (note := read_note(abort)) is None or note.word != AbortWord.CANCEL:
+        write_text(abort, f"{AbortWord.CANCEL} {CANCELLED_BY}\n")

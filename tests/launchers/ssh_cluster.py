@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.launchers import harness
-from tests.testbed.ssh_hosts import Host, Lan
+from tests.testbed.ssh_hosts import NUM_HOSTS, Host, Lan
 
 PROFILE = """
 name: ssh-test
@@ -32,13 +32,17 @@ class Cluster:
     def nodes(self) -> list[Host]:
         return self.lan.nodes
 
-    def write_profile(self, extra: str = "", spares: int = 0, python: str = sys.executable) -> None:
+    def write_profile(
+        self, extra: str = "", spares: int = 0, python: str = sys.executable, hosts: int = NUM_HOSTS
+    ) -> None:
+        """A profile of the first `hosts`, the last `spares` of them as spares."""
+
         def entry(host: Host) -> str:
             return f"  - {{id: {host.name}, address: {host.address}}}\n"
 
-        hosts = [entry(host) for host in self.nodes]
-        count = len(hosts) - spares
-        lists = f"nodes:\n{''.join(hosts[:count])}" + (f"spares:\n{''.join(hosts[count:])}" if spares else "")
+        entries = [entry(host) for host in self.nodes[:hosts]]
+        count = hosts - spares
+        lists = f"nodes:\n{''.join(entries[:count])}" + (f"spares:\n{''.join(entries[count:])}" if spares else "")
         self.profile.write_text(f"{PROFILE}python: {python}\n{extra}{lists}")
 
     def assert_clean(self, limit_s: float = 10) -> None:

@@ -81,6 +81,19 @@ class TestSsh(LauncherContract):
         run.assert_nothing_left()
         cluster.assert_clean()
 
+    def test_a_run_that_waits_for_a_dead_host_can_be_cancelled(self, cluster: Cluster, project: Path) -> None:
+        cluster.write_profile(hosts=2)
+        run = self.submit_script(project, IGNORES_STOP, extra="restarts: 1\n")
+        self.wait_up(run)
+        cluster.nodes[1].die()
+        wait_for(lambda: run.status()["state"] == "RESTARTING", 60, run.describe)
+        fsdpctl("cancel", run.run_id, cwd=project, expect=4)
+        cluster.nodes[1].boot()
+        assert run.wait_ended()["state"] == "CANCELLED", run.describe()
+        assert len(run.paths.attempts()) == 1
+        run.assert_nothing_left()
+        cluster.assert_clean()
+
     def test_cancel_touches_only_what_is_its_own(self, cluster: Cluster, project: Path) -> None:
         run = self.submit_script(project, IGNORES_STOP)
         self.wait_up(run)

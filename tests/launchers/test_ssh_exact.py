@@ -71,6 +71,7 @@ def first_step_after(run: Run, killed: float) -> float:
 
 
 def test_a_dead_host_is_waited_for_and_comes_back_exactly(cluster: Cluster, project: Path, undisturbed: Curve) -> None:
+    cluster.write_profile(hosts=2)
     run = launch(cluster, project)
     run.wait_step(9)
     victim = cluster.nodes[1]
