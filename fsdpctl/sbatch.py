@@ -20,7 +20,7 @@ SIGNAL_MARGIN_S = 30
 """From the end by force of ranks that did not save within the grace, to the end of the allocation."""
 
 _MAX_SIGNAL_S = 65_535  # sbatch(1): --signal's time is a 16-bit number of seconds
-_PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]")
+_PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./\[\]-]*")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -75,8 +75,14 @@ def format_time(seconds: int) -> str:
 
 
 def quote_option(option: str) -> str:
-    """One option for a `#SBATCH` line, where sbatch itself takes off quotes and backslashes and ends at a bare `#`."""
-    return "".join(c if _PLAIN.match(c) else f"\\{c}" for c in option)
+    """One option for a `#SBATCH` line. sbatch splits it at blanks, whatever stands before them, and ends it at a bare
+    `#`; it takes off double quotes, and within them a backslash before a backslash or a quote.
+    """
+    name, equals, value = option.partition("=")
+    if _PLAIN.fullmatch(value):
+        return option
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'{name}{equals}"{escaped}"'
 
 
 def _escape_pattern(path: str) -> str:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from fsdpctl.sbatch import quote_option
 from tests.testbed.slurm import NODES, SlurmCluster, wait_until
 
 
@@ -32,3 +35,18 @@ def test_a_dead_controller_comes_back_and_remembers(slurm: SlurmCluster) -> None
     slurm.start_controller()
     assert slurm.job(job_id)["Reason"] == "JobHeldUser"
     slurm.run("scancel", job_id)
+
+
+AWKWARD = ["a b", "a'b", 'a"b', "a\\b", "a#b", "$(x)`b`;&|*?~!", "\u00e9", "\\\\", "end\\", "x\"y'z w#", " x ", "[1]"]
+
+
+@pytest.mark.parametrize("value", AWKWARD)
+def test_sbatch_reads_an_option_as_we_wrote_it(slurm: SlurmCluster, value: str) -> None:
+    """The quoting of `#SBATCH` lines is sbatch's own; no manual describes it."""
+    lines = ["#!/bin/bash", "#SBATCH --hold", f"#SBATCH {quote_option(f'--comment={value}')}", "true", ""]
+    script = slurm.root / "script.sh"
+    script.write_text("\n".join(lines))
+    job_id = slurm.run("sbatch", "--parsable", "--output=/dev/null", str(script))
+    told = slurm.run("squeue", "--noheader", f"--jobs={job_id}", "--format=<%k>")
+    slurm.run("scancel", job_id)
+    assert told == f"<{value}>"
