@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import signal
 import subprocess
 import time
@@ -128,29 +127,41 @@ class TestSlurm(LauncherContract):
         assert env["RANK"] == "0" and env["MASTER_ADDR"] == "127.0.0.1"
         assert "SLURM_CPU_BIND" not in env or env["SLURM_CPU_BIND"] != "x"
 
-    def test_a_killed_submit_never_gives_two_jobs_or_a_lost_one(self, project: Path, home: Path) -> None:
+    @pytest.mark.parametrize("moment", ["run.json", "slurm.json", ".submission_file_*", "the job", "*_submission.sh"])
+    def test_a_killed_submit_trains_once_or_not_at_all(self, moment: str, project: Path, home: Path) -> None:
         (project / "script.py").write_text(RECORDER)
-        (project / "job.yaml").write_text("name: probe\nentrypoint: {script: script.py}\n")
-        seen = set()
-        for delay in (0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.1, 1.4):
-            shutil.rmtree(home / "fsdpctl", ignore_errors=True)
-            words = [COMMAND, "submit", "./job.yaml", "--profile", self.profile, "--json"]
-            process = subprocess.Popen(words, cwd=project, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            time.sleep(delay)
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            rows = json.loads(fsdpctl("ls", "--json", cwd=project).stdout)
-            assert len(rows) <= 1
-            seen.add(rows[0]["state"] if rows else None)
-            if not rows:
-                continue
-            run = Run.of(rows[0], project)
-            if run.status()["state"] == "PLANNED":
-                fsdpctl("resume", run.run_id, cwd=project)
-            assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
-            jobs = self.slurm.run("squeue", "--states=all", "--noheader", "--format=%k").split()
-            assert jobs.count(f"fsdpctl:{run.run_id}") == 1
-        assert None in seen and len(seen) > 1, "the delays must straddle the submit"
+        (project / "job.yaml").write_text("name: probe\nnodes: 2\nprocs_per_node: 2\nentrypoint: {script: script.py}\n")
+        runs = home / "fsdpctl" / "runs"
+
+        def has_come() -> bool:
+            if moment == "the job":
+                return bool(self.slurm.run("squeue", "--noheader"))
+            return bool(list(runs.glob(f"probe-*/{moment}")))
+
+        words = [COMMAND, "submit", "./job.yaml", "--profile", self.profile, "--json"]
+        process = subprocess.Popen(words, cwd=project, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while not has_come():
+            time.sleep(0.001)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        (row,) = json.loads(fsdpctl("ls", "--json", cwd=project).stdout)
+        run = Run.of(row, project)
+        if run.status()["state"] == "PLANNED":
+            fsdpctl("resume", run.run_id, cwd=project)
+        assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
+        assert [attempt.number for attempt in run.paths.attempts()] == [1]
+        wait_for(lambda: not self.slurm.run("squeue", "--noheader"), 60, "no job left")
+
+    def test_a_hostile_runs_root_is_only_a_path(self, project: Path, tmp_path: Path) -> None:
+        root = tmp_path / "a b'c\"d#e$(touch pwned)%j;&f"
+        profile = Path(write_profile(tmp_path))
+        profile.write_text(f"{profile.read_text()}runs_root: {json.dumps(str(root))}\n")
+        self.profile = str(profile)
+        run = self.submit_script(project, RECORDER)
+        assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
+        assert run.paths.root.parent == root
+        assert "SUCCEEDED" in run.paths.batch_log.read_text()
+        assert not list(tmp_path.rglob("pwned*"))
 
     def test_a_second_job_of_the_same_submission_steps_back(self, project: Path) -> None:
         run = self.submit_script(project, WAITS_FOR_STOP)

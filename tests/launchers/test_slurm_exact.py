@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.launchers import exact
-from tests.launchers.harness import Run, fsdpctl, kill, wait_for
+from tests.launchers.harness import Run, kill, wait_for
 from tests.launchers.slurm_bench import SlurmRun, submit_to, write_profile
 from tests.services import require
 from tests.testbed.slurm import SlurmCluster
@@ -17,14 +17,16 @@ Curve = list[tuple[int, str, str]]
 SLOW = """
 import os, sys, threading, time
 def patch():
-    while not hasattr(sys.modules.get("train.loop"), "Trainer"):
+    while not hasattr(sys.modules.get("train.{module}"), "{owner}"):
         time.sleep(0.01)
-    trainer = sys.modules["train.loop"].Trainer
-    step = trainer._train_step
-    trainer._train_step = lambda self: (time.sleep({pause_s}), step(self))[1]
+    owner = sys.modules["train.{module}"].{owner}
+    original = owner.{method}
+    owner.{method} = lambda *words: (time.sleep({pause_s}), original(*words))[1]
 if "RANK" in os.environ:
     threading.Thread(target=patch, daemon=True).start()
 """
+SLOW_STEP = {"module": "loop", "owner": "Trainer", "method": "_train_step"}
+SLOW_SAVE = {"module": "storage", "owner": "FileSystemWriter", "method": "write_data"}
 # Slow enough that whatever happens to it happens while it trains.
 LONG = ("--set", "trainer.batch.micro_batch=1")
 
@@ -66,10 +68,10 @@ def launch(cluster: SlurmCluster, project: Path, *words: str, partition: str = "
     return submit_to(cluster, "./exact.yaml", "--profile", profile, *LONG, *words, cwd=project)
 
 
-def slow_down(monkeypatch: pytest.MonkeyPatch, project: Path, pause_s: float) -> None:
-    """Let every step take longer, from outside of the trainer: by what Python runs first."""
+def slow_down(monkeypatch: pytest.MonkeyPatch, project: Path, what: dict[str, str], pause_s: float) -> None:
+    """Let something take longer, from outside of the trainer: by what Python runs first."""
     (project / "slow").mkdir()
-    (project / "slow" / "sitecustomize.py").write_text(SLOW.format(pause_s=pause_s))
+    (project / "slow" / "sitecustomize.py").write_text(SLOW.format(**what, pause_s=pause_s))
     monkeypatch.setenv("PYTHONPATH", str(project / "slow"))
 
 
@@ -145,26 +147,29 @@ def test_the_controller_may_be_away(slurm: SlurmCluster, project: Path, undistur
     assert_exact(run, undisturbed)
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_the_time_limit_is_hit_twice(
     slurm: SlurmCluster, project: Path, undisturbed: Curve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One submit of a training that takes longer than the partition ever gives: two minutes, Slurm counts in those."""
-    slow_down(monkeypatch, project, pause_s=3)
+    slow_down(monkeypatch, project, SLOW_STEP, pause_s=3)
     run = launch(slurm, project, "--set", "time_limit=72h", "--set", "grace=5s", partition="short", more=", time: 2m")
-    assert_exact(run, undisturbed, limit_s=800)
+    assert_exact(run, undisturbed, limit_s=1700)
     *hits, last = [reason.split(";")[0] for reason in run.reasons()]
     assert last == "finished at step 60"
     assert len(hits) >= 2 and set(hits) == {"time limit, requeued"}
 
 
+@pytest.mark.timeout(600)
 def test_a_grace_that_is_too_short_loses_one_interval_and_says_so(
-    slurm: SlurmCluster, project: Path, monkeypatch: pytest.MonkeyPatch
+    slurm: SlurmCluster, project: Path, undisturbed: Curve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow_down(monkeypatch, project, pause_s=8)  # the stop is heard after the step: 8 s, and Slurm gives 1 + 5
-    run = launch(slurm, project, "--set", "trainer.checkpoint.every_steps=1", partition="brief")
-    run.wait_step(2)
+    slow_down(monkeypatch, project, SLOW_SAVE, pause_s=8)  # Slurm gives 1 s of grace and 5 from TERM to KILL
+    run = launch(slurm, project, "--set", "trainer.checkpoint.every_steps=20", partition="brief")
+    saved = run.paths.checkpoints / "step-00000020"
+    wait_for(saved.exists, 200, run.describe)
     slurm.preempt(seconds=0)
     slurm.release(run.job_id, restarts=1)
-    fsdpctl("cancel", run.run_id, cwd=project)
-    assert "ended by Slurm and requeued" in run.reasons()[0]
+    assert [path.name for path in run.paths.checkpoints.glob("step-*[0-9]")] == [saved.name]
+    assert_exact(run, undisturbed, limit_s=300)
+    assert "lurm" in run.reasons()[0] and "saved at step" not in run.reasons()[0]

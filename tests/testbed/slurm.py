@@ -157,15 +157,14 @@ class SlurmCluster:
     def release(self, job_id: str, restarts: int, limit_s: float = 90) -> None:
         """See a job run again that was requeued for the `restarts`-th time, without waiting as long as Slurm would."""
 
-        def is_back() -> bool:
+        def left_the_nodes() -> bool:
             job = self.job(job_id)
-            if int(job["Restarts"]) < restarts or job["JobState"] == "COMPLETING":
-                return False
-            if job["JobState"] == "PENDING":
-                self.run("scontrol", "update", f"JobId={job_id}", "StartTime=now")
-            return job["JobState"] == "RUNNING"
+            return int(job["Restarts"]) >= restarts and job["JobState"] != "COMPLETING"
 
-        wait_until(is_back, f"job {job_id} to run again", limit_s)
+        wait_until(left_the_nodes, f"job {job_id} to be requeued", limit_s)
+        if self.job(job_id)["JobState"] == "PENDING":
+            self.run("scontrol", "update", f"JobId={job_id}", "StartTime=now")
+        wait_until(lambda: self.job(job_id)["JobState"] == "RUNNING", f"job {job_id} to run again", limit_s)
 
     def _start_munge(self) -> None:
         key = self.root / "munge.key"
