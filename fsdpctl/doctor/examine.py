@@ -54,7 +54,7 @@ def _look(plan: LaunchPlan, reach: Reach) -> dict[int, Visit]:
         look = _read(Look, _ask(plan, reach, look_request(plan, rank), LOOK_S))
         return Visit(look, received=time.time())
 
-    results = fan_out([node.rank for node in plan.nodes], visit, len(plan.nodes))
+    results = fan_out([node.rank for node in plan.nodes], visit)
     return {result.item: result.value or Visit(error=str(result.error)) for result in results}
 
 
