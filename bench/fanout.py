@@ -26,7 +26,7 @@ from tests.testbed.ssh_hosts import Lan
 FIRST = 101
 WINDOW = 64
 TOOLS = {
-    "clush": ["clush", "-q", "-S", "-f", str(WINDOW), "-w"],
+    "clush": ["clush", "-S", "-f", str(WINDOW), "-w"],
     "pdsh": ["pdsh", "-S", "-R", "ssh", "-f", str(WINDOW), "-w"],
 }
 
