@@ -1,7 +1,8 @@
 """From a configuration to a model that lies across the ranks.
 
-The order is the point: build on the meta device (no rank ever holds what it does not own), compile each block
-before FSDP wraps it (FSDP's hooks stay outside of the graphs), shard, and only then give memory and values.
+The order is the point: build on the meta device (no rank ever holds what it does not own), compile what lies inside
+of FSDP's units before FSDP wraps them (its hooks stay outside of the graphs), shard, and only then give memory and
+values.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ def build_model(config: TrainerConfig, world: World, shape: tuple[int, int]) -> 
     _freeze(model, config.optim.frozen)
     for block in blocks_of(model)[:: config.memory.recompute_every]:
         block.recompute = config.memory.recompute
-    if config.compile or (config.compile is None and world.device.type == "cuda"):
-        _compile(model)
     dtype = compute_dtype(config.precision, world.device)
     uses_fsdp = config.mesh.strategy != "DDP" and (world.place.world > 1 or config.memory.cpu_offload)
+    if config.compile or (config.compile is None and world.device.type == "cuda"):
+        _compile(model, as_one=not uses_fsdp or config.mesh.blocks_per_unit == 0)
     if uses_fsdp:
         _spread(model, config, _build_mesh(world.device.type, *shape), dtype)
     elif dtype != torch.float32:
@@ -58,9 +59,14 @@ def compute_dtype(precision: Precision, device: torch.device) -> torch.dtype:
     return {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}[precision]
 
 
-def _compile(model: Decoder) -> None:
-    # A block that the compiler cannot take runs eagerly; a slow run is better than none.
+def _compile(model: Decoder, as_one: bool) -> None:
+    """Compile everything from embedding to loss into one graph, the fastest form; or, where FSDP's hooks stand
+    between the blocks, each block and the loss on its own."""
+    # What the compiler cannot take runs eagerly; a slow run is better than none.
     torch._dynamo.config.suppress_errors = True
+    if as_one:
+        model.body = torch.compile(model.body, dynamic=False)
+        return
     for module in (*model.blocks, model.loss):
         module.compile(dynamic=False)
 

@@ -6,6 +6,8 @@ import os
 import sys
 from pathlib import Path
 
+from torch._dynamo.utils import counters
+
 from fsdpctl.contract.paths import RunPaths
 from train.config import load_config
 from train.distributed import World
@@ -23,8 +25,12 @@ def step_each(root: Path, names: tuple[str, ...]) -> None:
     for name in names:
         config = load_config(root / name / "trainer.json")
         trainer = Trainer(config, plan_layout(config, place), RunPaths(root / name), launch, world, stopper)
+        counters.clear()
         while trainer.step < config.steps:
             trainer._train_step()
         trainer.close()
+        if config.compile:
+            graphs, breaks = counters["stats"]["unique_graphs"], sum(counters["graph_break"].values())
+            print(f"{name}: {graphs} graphs, {breaks} breaks", file=sys.stderr)
     world.close()
     sys.exit(0)

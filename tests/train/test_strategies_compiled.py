@@ -1,0 +1,32 @@
+"""Compiled runs give the numbers of eager ones, from as few graphs as the strategy allows, and compile them once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.train.ranks import Config, column, step_in_turn
+
+
+@pytest.mark.timeout(900)
+def test_compiled_equals_eager(tmp_path: Path, config: Config) -> None:
+    config["steps"] = 4
+    config["model"]["dropout"] = 0.0
+    compiled = {**config, "compile": True}
+    step_in_turn(tmp_path / "eager", {"plain": config})
+    alone = step_in_turn(tmp_path / "1", {"alone": compiled}, timeout_each=180)
+    spread = {
+        "one unit": {**compiled, "mesh": {"strategy": "FULL_SHARD", "blocks_per_unit": 0}},
+        "DDP": {**compiled, "mesh": {"strategy": "DDP"}},
+        "a unit a block": {**compiled, "mesh": {"strategy": "FULL_SHARD"}},
+        "recomputing": {**compiled, "mesh": {"strategy": "FULL_SHARD"}, "memory": {"recompute": "selective"}},
+    }
+    ranks = step_in_turn(tmp_path / "2", spread, procs_per_node=2, timeout_each=180)
+    for run in (tmp_path / "1/alone", *(tmp_path / "2" / name for name in spread)):
+        assert column(run, "loss") == pytest.approx(column(tmp_path / "eager/plain", "loss"), rel=1e-5), run.name
+    assert "alone: 1 graphs, 0 breaks" in alone.log()
+    for name in ("one unit", "DDP"):
+        assert f"{name}: 1 graphs, 0 breaks" in ranks.log(), name
+    assert "a unit a block: 2 graphs, 0 breaks" in ranks.log()  # one for all blocks, one for the loss
+    assert "recomputing: 1 graphs, 0 breaks" in ranks.log()  # the loss is compiled already
