@@ -61,7 +61,12 @@ class ShardReader:
         import torch
 
         path = self.directory / Path(info.relative_path).name
-        with path.open("rb") as file:
-            file.seek(info.offset)
-            part: Tensor = torch.load(io.BytesIO(file.read(info.length)), weights_only=True)
+        try:
+            with path.open("rb") as file:
+                file.seek(info.offset)
+                part = torch.load(io.BytesIO(file.read(info.length)), weights_only=True)
+        except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
+            raise FsdpctlError(f"{path}: {str(error).partition(chr(10))[0]}") from None
+        if not isinstance(part, torch.Tensor):
+            raise FsdpctlError(f"{path}: {type(part).__name__} where a tensor should be")
         return part

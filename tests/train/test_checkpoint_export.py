@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ from fsdpctl.checkpoints.stored import choose_whole
 from fsdpctl.contract.codec import decode
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.trainer import ModelConfig
-from fsdpctl.errors import RunFailed, UsageError
+from fsdpctl.errors import FsdpctlError, RunFailed, UsageError
 from tests.services import require
 from tests.train.ranks import Config, train
+from tests.train.test_storage import evil_bytes_entry, evil_table, evil_tensor, put_in_order
 from train.model import Decoder
 
 
@@ -68,6 +70,19 @@ def test_a_file_that_exists_is_not_written_over(straight: Path, tmp_path: Path) 
     with pytest.raises(UsageError, match="exists already"):
         export_torch(choose_whole(RunPaths(straight), 8), tmp_path / "model.pth")
     assert (tmp_path / "model.pth").read_text() == "mine"
+
+
+@pytest.mark.parametrize("attack", [evil_table, evil_bytes_entry, evil_tensor])
+def test_a_hostile_checkpoint_runs_nothing(
+    straight: Path, tmp_path: Path, attack: Callable[[Path, Path], None]
+) -> None:
+    checkpoint, trace = straight / "checkpoints/step-00000012", tmp_path / "trace"
+    attack(checkpoint, trace)
+    put_in_order(checkpoint)
+    with pytest.raises(FsdpctlError):
+        export_torch(choose_whole(RunPaths(straight), 12), tmp_path / "model.pth")
+    assert not trace.exists()
+    assert [path.name for path in tmp_path.glob("*model*")] == []
 
 
 def test_a_damaged_checkpoint_is_not_exported(straight: Path) -> None:

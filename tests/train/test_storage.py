@@ -63,16 +63,20 @@ def _point_to_evil_file(checkpoint: Path, metadata: Any, key: str, trace: Path) 
     (checkpoint / ".metadata").write_bytes(pickle.dumps(metadata))
 
 
+def put_in_order(checkpoint: Path) -> None:
+    """Let the manifest vouch for all that is there."""
+    manifest = read_manifest(checkpoint)
+    files = {p.name: digest_file(p) for p in checkpoint.iterdir() if p.name != "manifest.json"}
+    write_manifest(checkpoint, replace(manifest, files=files))
+
+
 @pytest.mark.parametrize("attack", [evil_table, evil_bytes_entry, evil_tensor])
 def test_a_hostile_checkpoint_runs_nothing(
     straight: Path, tmp_path: Path, config: Config, attack: Callable[[Path, Path], None]
 ) -> None:
     checkpoint, trace = straight / NEWEST, tmp_path / "trace"
     attack(checkpoint, trace)
-    manifest = read_manifest(checkpoint)
-    files = {p.name: digest_file(p) for p in checkpoint.iterdir() if p.name != "manifest.json"}
-    write_manifest(checkpoint, replace(manifest, files=files))
-
+    put_in_order(checkpoint)
     ranks = start(straight, {**config, "steps": 20})
     assert ranks.wait() == [1]
     last = ranks.log().splitlines()[-1]

@@ -11,7 +11,9 @@ import pytest
 
 from fsdpctl.checkpoints.stored import choose_doomed, list_checkpoints
 from fsdpctl.contract.checkpoint import MANIFEST_FORMAT, Manifest, digest_file, write_manifest
+from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import RunPaths, checkpoint_name
+from fsdpctl.node import processes
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import create, default_runs_root
 from tests.launchers.harness import COMMAND
@@ -94,3 +96,13 @@ def test_export_without_a_whole_checkpoint_says_what_is_wrong(run: RunPaths, tmp
     assert done.returncode == 1
     assert "step-00000016: __0_0.distcp does not have the digest" in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_prune_leaves_a_run_alone_that_is_alive(run: RunPaths) -> None:
+    node = run.attempt(1).node(0)
+    node.root.mkdir(parents=True)
+    write_json(node.agent, processes.identify(os.getpid()))
+    done = checkpoints("prune")
+    assert done.returncode == 5, done.stderr
+    assert "it may need any of them" in done.stderr
+    assert len(names(run)) == 4
