@@ -164,7 +164,7 @@ def test_the_time_limit_is_hit_twice(
 def test_a_grace_that_is_too_short_loses_one_interval_and_says_so(
     slurm: SlurmCluster, project: Path, undisturbed: Curve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow_down(monkeypatch, project, SLOW_SAVE, pause_s=8)  # Slurm gives 1 s of grace and 5 from TERM to KILL
+    slow_down(monkeypatch, project, SLOW_SAVE, pause_s=25)  # Slurm gives 1 s, 5 more until KILL, and is slow itself
     run = launch(slurm, project, "--set", "trainer.checkpoint.every_steps=20", partition="brief")
     saved = run.paths.checkpoints / "step-00000020"
     wait_for(saved.exists, 200, run.describe)
