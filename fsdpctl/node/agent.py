@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
@@ -111,7 +112,7 @@ class Agent:
             self.heartbeat.beat()
             self.guard.check()
             if (note := read_note(self.attempt.abort)) is not None:
-                return self._end_now(torchrun, note)
+                return self._end_now(torchrun, note, failure)
             self._watch_time_limit()
             if grace.is_over(read_note(self.attempt.stop)):
                 self._end_ranks(torchrun)
@@ -137,9 +138,18 @@ class Agent:
         if time.monotonic() - self.started > limit - self.plan.grace_s and not self.attempt.stop.exists():
             leave_note(self.attempt.stop, StopWord.TIME, f"the time limit of {limit} s is near")
 
-    def _end_now(self, torchrun: subprocess.Popen[bytes], note: Note) -> NodeEnd:
+    def _end_now(self, torchrun: subprocess.Popen[bytes], note: Note, failure: FailureWatch) -> NodeEnd:
+        own = self._own_failure(torchrun) if note.word == AbortWord.FAULT and failure.has_begun() else None
         self._end_ranks(torchrun)
-        return NodeEnd(1, f"{note.word}: {note.reason}".rstrip(": "))
+        return own or NodeEnd(1, f"{note.word}: {note.reason}".rstrip(": "))
+
+    def _own_failure(self, torchrun: subprocess.Popen[bytes]) -> NodeEnd | None:
+        """What failed here before the others took offence: their words must not hide the rank that began it."""
+        self._sweep(torchrun.pid, term_s=TERM_S)
+        with suppress(subprocess.TimeoutExpired):
+            end = describe_end(torchrun.wait(TERM_S), self.attempt, self.paths)
+            return end if end.failed_rank is not None else None
+        return None
 
     def _end_ranks(self, torchrun: subprocess.Popen[bytes]) -> None:
         self._sweep(term_s=TERM_S)

@@ -46,11 +46,15 @@ class FailureWatch:
         self._log, self._patience_s, self._clock = log, patience_s, clock
         self._since: float | None = None
 
-    def is_overdue(self) -> bool:
-        """Whether it has waited long enough."""
+    def has_begun(self) -> bool:
+        """Whether a rank of this node has failed."""
         if self._since is None and _WAITS_FOR_PEERS in _read_tail(self._log):
             self._since = self._clock()
-        return self._since is not None and self._clock() - self._since > self._patience_s
+        return self._since is not None
+
+    def is_overdue(self) -> bool:
+        """Whether torchrun has waited long enough."""
+        return self.has_begun() and self._clock() - (self._since or 0.0) > self._patience_s
 
 
 def _good_end(attempt: AttemptPaths) -> NodeEnd:

@@ -43,9 +43,10 @@ def judge(attempt: AttemptEnd) -> Verdict:
     if outcome is not None and outcome.status == "stopped" and outcome.checkpoint and not _was_broken_off(attempt):
         return Verdict(State.STOPPED, f"{_stop_cause(attempt)}; saved at step {outcome.step}")
     bad = {rank: end for rank, end in attempt.ends.items() if end.code not in GOOD_ENDS}
-    if bad:
+    missing = [rank for rank in range(attempt.num_nodes) if rank not in attempt.ends]
+    if bad and not (missing and all(is_victim(end) for end in bad.values())):
         return Verdict(State.FAILED, root_cause(bad))
-    if missing := [rank for rank in range(attempt.num_nodes) if rank not in attempt.ends]:
+    if missing:
         return Verdict(State.LOST, f"the agent of node {missing[0]} vanished without a word")
     if all(end.code == NodeExit.FINISHED for end in attempt.ends.values()):
         return Verdict(State.SUCCEEDED, "finished")
@@ -60,11 +61,19 @@ def root_cause(bad: Mapping[int, NodeEnd]) -> str:
 
     def order(item: tuple[int, NodeEnd]) -> tuple[bool, bool, float]:
         end = item[1]
-        is_victim = end.reason.startswith(f"{AbortWord.FAULT}:")
-        return is_victim, "signal" not in end.reason and "killed" not in end.reason, end.time
+        return _obeyed(end), is_victim(end), end.time
 
     rank, end = min(bad.items(), key=order)
     return f"node {rank}: {end.reason}"
+
+
+def is_victim(end: NodeEnd) -> bool:
+    """Whether this node may have failed only because another did: its ranks lost a peer, or were told to end."""
+    return _obeyed(end) or (end.failed_rank is not None and "signal" not in end.reason)
+
+
+def _obeyed(end: NodeEnd) -> bool:
+    return end.reason.startswith(f"{AbortWord.FAULT}:")
 
 
 def _was_broken_off(attempt: AttemptEnd) -> bool:

@@ -107,10 +107,12 @@ class LauncherContract:
         directory.mkdir()
         return directory
 
-    def submit_script(self, project: Path, text: str, *words: str, nodes: int = 2, extra: str = "") -> Run:
+    def submit_script(
+        self, project: Path, text: str, *words: str, nodes: int = 2, grace: str = "30s", extra: str = ""
+    ) -> Run:
         (project / "script.py").write_text(text)
         (project / "job.yaml").write_text(
-            f"name: probe\nnodes: {nodes}\nprocs_per_node: 2\ngrace: 2s\nentrypoint: {{script: script.py}}\n{extra}"
+            f"name: probe\nnodes: {nodes}\nprocs_per_node: 2\ngrace: {grace}\nentrypoint: {{script: script.py}}\n{extra}"
         )
         return submit("./job.yaml", "--profile", self.profile, *words, cwd=project)
 
@@ -191,7 +193,7 @@ class LauncherContract:
         run.assert_nothing_left()
 
     def test_a_script_that_ignores_the_stop_gets_term_then_kill(self, project: Path) -> None:
-        run = self.submit_script(project, IGNORES_STOP)
+        run = self.submit_script(project, IGNORES_STOP, grace="2s")
         self.wait_up(run)
         fsdpctl("stop", run.run_id, cwd=project)
         assert run.status()["state"] == "STOPPED", run.describe()

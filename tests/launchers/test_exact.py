@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -46,6 +47,15 @@ def undisturbed(project: Path, reference: dict[str, list[tuple[int, str, str]]])
     return reference["curve"]
 
 
+CAUSES = {
+    "rank": r"node 1: rank [23] ended with signal 9",
+    "torchrun": "node 1: torchrun ended with signal 9",
+    "agent": "node 1: the node agent was killed",
+    "node": "the agent of node 1 vanished without a word",
+    "head": "the agent of node 0 vanished without a word",
+}
+
+
 @pytest.mark.parametrize("victim", [exact.rank, exact.torchrun, exact.agent, exact.node, exact.head])
 def test_a_killed_part_comes_back_exactly(
     victim: Callable[[Run], list[int]], project: Path, undisturbed: list[tuple[int, str, str]]
@@ -56,6 +66,8 @@ def test_a_killed_part_comes_back_exactly(
     status = run.wait_ended()
     assert status["state"] == "SUCCEEDED", run.describe()
     assert status["attempt"] == 2
+    reason = json.loads(run.paths.attempt(1).verdict.read_text())["reason"]
+    assert re.match(CAUSES[victim.__name__], reason), reason
     assert run.curve() == undisturbed
     run.assert_nothing_left()
 

@@ -117,7 +117,7 @@ class TestLocal(LauncherContract):
         assert "master_address of profile strict" in status["reason"]
 
     def test_the_time_limit_ends_in_a_stop(self, project: Path) -> None:
-        run = self.submit_script(project, WAITS_FOR_STOP, extra="time_limit: 8s\n")
+        run = self.submit_script(project, WAITS_FOR_STOP, grace="2s", extra="time_limit: 12s\n")
         status = run.wait_ended()
         assert (status["state"], status["reason"]) == ("STOPPED", "stopped (time)"), run.describe()
 

@@ -15,6 +15,7 @@ UNSAVED = Outcome("stopped", 7, None)
 OK, STOPPED, STOPPED_UNSAVED = NodeEnd(0, "finished"), NodeEnd(75, "stopped"), NodeEnd(76, "stopped")
 KILLED = NodeEnd(1, "rank 2 ended with signal 9 (SIGKILL)", 2, time=10.2)
 VICTIM = NodeEnd(1, "rank 0 ended with exit code 1", 0, time=10.1)
+NO_GPU = NodeEnd(77, "no GPU", time=9.5)
 ABORTED = NodeEnd(1, "fault: node 1: lost", time=9.0)
 USER, TIME, CANCEL = Note("user", ""), Note("time", ""), Note("cancel", "fsdpctl cancel")
 FAULT = Note("fault", "node 1: lost")
@@ -44,7 +45,10 @@ FAULT = Note("fault", "node 1: lost")
         ({0: ABORTED, 1: ABORTED}, None, None, CANCEL, State.CANCELLED, "fsdpctl cancel"),
         ({0: VICTIM, 1: KILLED}, None, None, None, State.FAILED, "node 1: rank 2 ended with signal 9 (SIGKILL)"),
         ({0: VICTIM, 1: ABORTED}, None, None, None, State.FAILED, "node 0: rank 0 ended with exit code 1"),
-        ({0: VICTIM}, None, None, None, State.FAILED, "node 0: rank 0 ended with exit code 1"),
+        ({0: VICTIM}, None, None, None, State.LOST, "the agent of node 1 vanished without a word"),
+        ({0: ABORTED}, None, None, None, State.LOST, "the agent of node 1 vanished without a word"),
+        ({0: KILLED}, None, None, None, State.FAILED, "node 0: rank 2 ended with signal 9 (SIGKILL)"),
+        ({0: NO_GPU}, None, None, None, State.FAILED, "node 0: no GPU"),
         ({0: OK}, None, None, None, State.LOST, "the agent of node 1 vanished without a word"),
         ({}, None, None, None, State.LOST, "the agent of node 0 vanished without a word"),
     ],
