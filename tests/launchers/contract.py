@@ -112,7 +112,8 @@ class LauncherContract:
     ) -> Run:
         (project / "script.py").write_text(text)
         (project / "job.yaml").write_text(
-            f"name: probe\nnodes: {nodes}\nprocs_per_node: 2\ngrace: {grace}\nentrypoint: {{script: script.py}}\n{extra}"
+            f"name: probe\nnodes: {nodes}\nprocs_per_node: 2\ngrace: {grace}\n"
+            f"entrypoint: {{script: script.py}}\n{extra}"
         )
         return submit("./job.yaml", "--profile", self.profile, *words, cwd=project)
 
