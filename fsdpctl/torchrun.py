@@ -30,6 +30,11 @@ def torchrun_argv(plan: LaunchPlan, context: NodeContext) -> list[str]:
     ]
 
 
+def agent_argv(python: str, run_dir: str, attempt: int) -> list[str]:
+    """The command of a node agent but for its last word, `--node-rank=R`, which under Slurm only the node knows."""
+    return [python, "-m", "fsdpctl.node.agent", f"--run-dir={run_dir}", f"--attempt={attempt}"]
+
+
 def _node_paths(plan: LaunchPlan, context: NodeContext) -> NodePaths:
     return RunPaths.of(plan.run_dir).attempt(context.attempt).node(context.node_rank)
 

@@ -55,10 +55,10 @@ def progress_line(status: RunStatus) -> str:
 
 def progress(status: RunStatus) -> str:
     """step, loss, tokens/s and ETA; nothing before the first step."""
-    if status.step is None or status.loss is None:
+    if status.step is None or (status.loss is None and status.speed is None):
         return ""
     total = f"/{status.total_steps}" if status.total_steps else ""
-    parts = [f"step {status.step}{total}", f"loss {status.loss:.4f}"]
+    parts = [f"step {status.step}{total}", f"loss {status.loss:.4f}" if status.loss is not None else "loss not finite"]
     if status.speed is not None:
         parts.append(f"{status.speed.tokens_per_s:,.0f} tokens/s")
         if status.speed.eta_s is not None and status.state.is_alive:

@@ -10,6 +10,7 @@ from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.launchers.environment import agent_environment
 from fsdpctl.node import processes
 from fsdpctl.runs.evidence import living_agents
+from fsdpctl.torchrun import agent_argv
 
 
 class LocalAgents:
@@ -47,7 +48,9 @@ def _start_agent(plan: LaunchPlan, run: RunPaths, attempt: AttemptPaths, node_ra
     descriptor = os.open(node.agent_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         return subprocess.Popen(
-            with_setup(plan.setup, agent_argv(plan, attempt.number, node_rank)),
+            with_setup(
+                plan.setup, [*agent_argv(plan.python, plan.run_dir, attempt.number), f"--node-rank={node_rank}"]
+            ),
             env=agent_environment(os.environ, run, attempt.number, node_rank),
             cwd=run.root,
             stdin=subprocess.DEVNULL,
@@ -57,17 +60,6 @@ def _start_agent(plan: LaunchPlan, run: RunPaths, attempt: AttemptPaths, node_ra
         )
     finally:
         os.close(descriptor)
-
-
-def agent_argv(plan: LaunchPlan, attempt: int, node_rank: int) -> list[str]:
-    return [
-        plan.python,
-        "-m",
-        "fsdpctl.node.agent",
-        f"--run-dir={plan.run_dir}",
-        f"--attempt={attempt}",
-        f"--node-rank={node_rank}",
-    ]
 
 
 def with_setup(setup: tuple[str, ...], argv: list[str]) -> list[str]:

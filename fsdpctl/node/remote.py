@@ -26,7 +26,7 @@ from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.records import ProcessIdentity
 from fsdpctl.node import processes
 from fsdpctl.node.check import NodeCheckError, check_node
-from fsdpctl.torchrun import code_env, tag_env
+from fsdpctl.torchrun import agent_argv, code_env, tag_env
 
 START_LIMIT_S = 30.0
 NOT_SHARED = "is not there: runs_root must be a directory that all hosts and the submitting machine share"
@@ -88,7 +88,7 @@ def start(run: RunPaths, attempt: int, node_rank: int) -> Started:
         return Started(earlier)
     descriptor = os.open(node.agent_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     agent = subprocess.Popen(
-        [sys.executable, "-m", "fsdpctl.node.agent", *_words(run, attempt, node_rank)],
+        [*agent_argv(sys.executable, str(run.root), attempt), f"--node-rank={node_rank}"],
         env=agent_environment(os.environ, run, attempt, node_rank),
         cwd=run.root,
         stdin=subprocess.DEVNULL,
@@ -121,10 +121,6 @@ def end(run: RunPaths, attempt: int, node_rank: int) -> Ended:
 def agent_environment(inherited: Mapping[str, str], run: RunPaths, attempt: int, node_rank: int) -> dict[str, str]:
     """The login environment of this node with our tag: nothing of the submitting machine is true here."""
     return {**inherited, **code_env(run), **tag_env(run.root.name, attempt, node_rank)}
-
-
-def _words(run: RunPaths, attempt: int, node_rank: int) -> list[str]:
-    return [f"--run-dir={run.root}", f"--attempt={attempt}", f"--node-rank={node_rank}"]
 
 
 def _node_dir(run: RunPaths, attempt: int, node_rank: int) -> NodePaths:

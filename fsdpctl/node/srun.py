@@ -14,6 +14,7 @@ from fsdpctl.contract.codec import encode
 from fsdpctl.contract.paths import AttemptPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.records import NodeEnd
+from fsdpctl.torchrun import agent_argv
 
 OTHER_TASKS_S = 600
 """How long the other tasks may live on after the first one has ended: longer than any end of a healthy run takes."""
@@ -64,11 +65,7 @@ def srun_argv(plan: LaunchPlan, attempt: AttemptPaths) -> list[str]:
         "-c",
         _task(plan.setup),
         str(attempt.root),
-        plan.python,
-        "-m",
-        "fsdpctl.node.agent",
-        f"--run-dir={plan.run_dir}",
-        f"--attempt={attempt.number}",
+        *agent_argv(plan.python, plan.run_dir, attempt.number),
     ]
 
 
