@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +21,8 @@ import pytest
 from tests.services import require
 
 HOST_SCRIPT = Path(__file__).with_name("ssh_host.sh")
+SOFTWARE = (str(Path(__file__).parents[2]), sys.prefix)
+"""What every host has: the checkout, and the environment that runs the tests."""
 NUM_HOSTS = 4
 T = TypeVar("T")
 # The kernel ends the child when pytest dies, however it dies.
@@ -66,6 +69,7 @@ class Host:
                     *_TIED,
                     *("unshare", "--net", "--pid", "--uts", "--mount", "--fork", "--mount-proc", "--kill-child"),
                     *(str(HOST_SCRIPT), self.name, self.address, str(self.dir), str(self.lan.shared)),
+                    *SOFTWARE,
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
