@@ -23,8 +23,10 @@ class TestSlurm(LauncherContract):
         self.profile = write_profile(tmp_path)
         return slurm
 
-    def submit_script(self, project: Path, text: str, *words: str, nodes: int = 2, extra: str = "") -> SlurmRun:
-        run = super().submit_script(project, text, *words, nodes=nodes, extra=extra)
+    def submit_script(
+        self, project: Path, text: str, *words: str, nodes: int = 2, grace: str = "30s", extra: str = ""
+    ) -> SlurmRun:
+        run = super().submit_script(project, text, *words, nodes=nodes, grace=grace, extra=extra)
         return SlurmRun(run.run_id, run.paths, run.cwd, self.slurm)
 
     def test_the_dry_run_is_the_script_that_slurm_got(self, project: Path) -> None:
