@@ -170,6 +170,6 @@ def test_a_grace_that_is_too_short_loses_one_interval_and_says_so(
     wait_for(saved.exists, 200, run.describe)
     slurm.preempt(seconds=0)
     slurm.release(run.job_id, restarts=1)
-    assert [path.name for path in run.paths.checkpoints.glob("step-*[0-9]")] == [saved.name]
+    assert list(run.paths.checkpoints.glob("step-????????")) == [saved]  # whole ones: a cut one has more in its name
     assert_exact(run, undisturbed, limit_s=300)
     assert "lurm" in run.reasons()[0] and "saved at step" not in run.reasons()[0]

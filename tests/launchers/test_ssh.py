@@ -99,21 +99,21 @@ class TestSsh(LauncherContract):
         self.wait_up(run)
         (rank,) = [pid for pid in run.find(1, "fsdpctl.node.rank script.py") if _is_rank(pid)][:1]
         words = Path(f"/proc/{rank}/cmdline").read_text().split("\0")[:-1]
-        sleeper = ["-c", "import time; time.sleep(600)", *words[1:]]
+        sleeper = ["sh", "-c", "read forever", *words]  # another user may not be able to reach our interpreter
         others = [
-            subprocess.Popen(cluster.nodes[1].command(*who, sys.executable, *sleeper))
+            subprocess.Popen(cluster.nodes[1].command(*who, *sleeper), stdin=subprocess.PIPE)
             for who in ((), ("setpriv", "--reuid", "4242", "--clear-groups"))
         ]
         try:
-            wait_for(lambda: cluster.nodes[1].processes().count("time.sleep(600)") == 2, 10, "the others")
+            wait_for(lambda: cluster.nodes[1].processes().count("read forever") == 2, 10, "the others")
             fsdpctl("cancel", run.run_id, cwd=project)
             assert not run.pids(), run.describe()
             left = cluster.nodes[1].processes().splitlines()
-            assert len(left) == 2 and all("time.sleep(600)" in line for line in left)
+            assert len(left) == 2 and all("read forever" in line for line in left)
         finally:
             for process in others:
                 process.kill()
-                process.wait()
+                process.communicate()
 
     def test_a_killed_submit_is_finished_by_the_supervisor(self, cluster: Cluster, project: Path, home: Path) -> None:
         (project / "script.py").write_text(WAITS_FOR_STOP)
