@@ -19,8 +19,8 @@ import time
 from pathlib import Path
 
 from fsdpctl.launchers.fanout import fan_out
-from fsdpctl.launchers.ssh_config import Target
-from fsdpctl.launchers.ssh_io import Link
+from fsdpctl.launchers.ssh.config import Target
+from fsdpctl.launchers.ssh.io import Link
 from tests.testbed.ssh_hosts import Lan
 
 FIRST = 101

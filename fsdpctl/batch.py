@@ -23,9 +23,9 @@ from fsdpctl.contract.notes import leave_note, read_note
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.records import Allocation
-from fsdpctl.node import slurm
-from fsdpctl.node.slurm_text import Job
-from fsdpctl.node.srun import srun_argv, srun_env
+from fsdpctl.node.slurm import commands as slurm
+from fsdpctl.node.slurm.srun import srun_argv, srun_env
+from fsdpctl.node.slurm.text import Job
 from fsdpctl.runs.decide import AttemptEnd, History, Verdict, decide_next, judge
 from fsdpctl.runs.evidence import attempt_end, newest_step, read_plan, read_verdict
 from fsdpctl.runs.requeue import Next, Situation, Step, decide_step, history_of, is_final

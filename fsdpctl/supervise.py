@@ -155,7 +155,7 @@ class Supervisor:
 def open_agents(run: RunPaths, plan: LaunchPlan) -> Agents:
     """The agents of this run's backend."""
     if plan.backend == "ssh":
-        from fsdpctl.launchers.ssh_agents import SshAgents
+        from fsdpctl.launchers.ssh.agents import SshAgents
 
         return SshAgents(run, plan)
     from fsdpctl.launchers.agents import LocalAgents

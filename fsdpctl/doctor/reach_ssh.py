@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fsdpctl.contract.plan import LaunchPlan, PlannedNode
 from fsdpctl.doctor.parcel import last_line, parcel, probe_argv
-from fsdpctl.launchers.ssh_config import Target
-from fsdpctl.launchers.ssh_io import Link
+from fsdpctl.launchers.ssh.config import Target
+from fsdpctl.launchers.ssh.io import Link
 from fsdpctl.specs.model import SshBackend
 
 

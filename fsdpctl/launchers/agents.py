@@ -7,7 +7,7 @@ import subprocess
 
 from fsdpctl.contract.paths import DIR_MODE, AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.launchers.environment import agent_environment
+from fsdpctl.launchers.environment import local_agent_environment
 from fsdpctl.node import processes
 from fsdpctl.runs.evidence import living_agents
 from fsdpctl.torchrun import agent_argv
@@ -51,7 +51,7 @@ def _start_agent(plan: LaunchPlan, run: RunPaths, attempt: AttemptPaths, node_ra
             with_setup(
                 plan.setup, [*agent_argv(plan.python, plan.run_dir, attempt.number), f"--node-rank={node_rank}"]
             ),
-            env=agent_environment(os.environ, run, attempt.number, node_rank),
+            env=local_agent_environment(os.environ, run, attempt.number, node_rank),
             cwd=run.root,
             stdin=subprocess.DEVNULL,
             stdout=descriptor,

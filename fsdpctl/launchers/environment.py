@@ -17,7 +17,9 @@ _FOREIGN = re.compile(
 )
 
 
-def agent_environment(inherited: Mapping[str, str], run: RunPaths, attempt: int, node_rank: int) -> dict[str, str]:
+def local_agent_environment(
+    inherited: Mapping[str, str], run: RunPaths, attempt: int, node_rank: int
+) -> dict[str, str]:
     """The environment of one local agent: the shell's own, with our tag and snapshot."""
     return {**own_environment(inherited), **code_env(run), **tag_env(run.root.name, attempt, node_rank)}
 

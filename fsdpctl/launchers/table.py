@@ -10,13 +10,9 @@ from fsdpctl.launchers.base import Launcher
 
 _MODULES: dict[BackendName, str] = {
     "local": "fsdpctl.launchers.local",
-    "slurm": "fsdpctl.launchers.slurm",
-    "ssh": "fsdpctl.launchers.ssh",
+    "slurm": "fsdpctl.launchers.slurm.launcher",
+    "ssh": "fsdpctl.launchers.ssh.launcher",
 }
-
-
-def is_implemented(backend: BackendName) -> bool:
-    return backend in _MODULES
 
 
 def get_launcher(backend: BackendName) -> Launcher:

@@ -10,10 +10,10 @@ from pathlib import Path
 from fsdpctl.contract.check import Check, Finding, Result, fail, ok
 from fsdpctl.contract.paths import NodePaths
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.node.check_gpus import check_gpus
-from fsdpctl.node.check_limits import check_limits
-from fsdpctl.node.check_network import check_infiniband, check_interface
-from fsdpctl.node.check_storage import check_storage
+from fsdpctl.node.checks.gpus import check_gpus
+from fsdpctl.node.checks.limits import check_limits
+from fsdpctl.node.checks.network import check_infiniband, check_interface
+from fsdpctl.node.checks.storage import check_storage
 
 
 class NodeCheckError(Exception):

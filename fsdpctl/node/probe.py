@@ -19,10 +19,10 @@ from fsdpctl.contract.codec import decode, encode
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.node import network
 from fsdpctl.node.check import inspect, rank_env
+from fsdpctl.node.checks.ports import Server, reach_ports
+from fsdpctl.node.checks.versions import read_versions
 from fsdpctl.node.listeners import find_listener
 from fsdpctl.node.meeting import MeetingError, resolve_head
-from fsdpctl.node.probe_ports import Server, reach_ports
-from fsdpctl.node.probe_versions import read_versions
 
 TOKENS_S = 5.0
 """How long a file that another node wrote may take to be seen: NFS caches directories for some seconds."""

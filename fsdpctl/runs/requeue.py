@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from fsdpctl.contract import State, StopWord
 from fsdpctl.contract.notes import Note
-from fsdpctl.node.slurm_text import Job
+from fsdpctl.node.slurm.text import Job
 from fsdpctl.runs.decide import History, Verdict, count_idle
 
 MAX_EXCLUDED = 3

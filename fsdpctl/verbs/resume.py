@@ -26,7 +26,6 @@ from fsdpctl.verbs.submit import (
     Request,
     check_entrypoint,
     plan_request,
-    refuse_unsupported,
     site_of,
     write_specs,
 )
@@ -41,7 +40,6 @@ def resume(run: RunPaths, overrides: Sequence[str] = (), *, step: int | None = N
                 f"run {run.root.name} is {status.state}: {status.reason}", hint=f"fsdpctl stop {run.root.name}"
             )
         request = _prepare(run, overrides, Path.cwd() if update_code else Path(read_plan(run).submit_dir))
-        refuse_unsupported(request.plan)
         if update_code:
             check_entrypoint(request.job, Path.cwd())
         _refuse_another_run(run, request, has_steps=bool(status.step))

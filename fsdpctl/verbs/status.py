@@ -13,7 +13,7 @@ from fsdpctl.contract.notes import read_note
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.records import Outcome
 from fsdpctl.launchers.base import View
-from fsdpctl.launchers.table import get_launcher, is_implemented
+from fsdpctl.launchers.table import get_launcher
 from fsdpctl.node.ending import read_outcome
 from fsdpctl.node.peers import read_end
 from fsdpctl.runs.decide import Verdict, judge
@@ -55,7 +55,7 @@ class RunStatus:
 def read_status(run: RunPaths) -> RunStatus:
     """Look at one run. Raises FsdpctlError when its record cannot be read."""
     record = open_record(run)
-    views = get_launcher(record.backend).observe([run]) if is_implemented(record.backend) else {}
+    views = get_launcher(record.backend).observe([run])
     return _status(run, record, views.get(record.run_id, View("unknown")))
 
 
@@ -66,7 +66,7 @@ def read_statuses(runs: Sequence[Listed]) -> dict[str, RunStatus | str]:
     readable.sort(key=lambda pair: pair[1].backend)
     for backend, group in groupby(readable, key=lambda pair: pair[1].backend):
         members = list(group)
-        views = get_launcher(backend).observe([run.paths for run, _ in members]) if is_implemented(backend) else {}
+        views = get_launcher(backend).observe([run.paths for run, _ in members])
         for run, record in members:
             try:
                 found[run.run_id] = _status(run.paths, record, views.get(run.run_id, View("unknown")))

@@ -13,8 +13,8 @@ from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import RefusedError, UsageError
 from fsdpctl.launchers.environment import read_secrets
-from fsdpctl.launchers.table import get_launcher, is_implemented
-from fsdpctl.node.smi import visible_gpus
+from fsdpctl.launchers.table import get_launcher
+from fsdpctl.node.checks.smi import visible_gpus
 from fsdpctl.plan import Site, build_plan
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import claim_run_id, create, default_runs_root, discard, locked
@@ -70,7 +70,6 @@ def site_of(profile: ClusterProfile, runs_root: Path, run_id: str, submit_dir: P
 def submit(request: Request) -> RunPaths:
     """Create the run and start it. A crash in between leaves a visible PLANNED run, never an unknown one."""
     plan = request.plan
-    refuse_unsupported(plan)
     secrets, missing = read_secrets(plan.pass_env)
     if missing:
         raise UsageError(
@@ -101,7 +100,7 @@ def foresee(plan: LaunchPlan) -> list[str]:
     """What the scheduler will do to this run that its owner may not expect."""
     if plan.backend != "slurm":
         return []
-    from fsdpctl.launchers import slurm_site
+    from fsdpctl.launchers.slurm import site as slurm_site
 
     site = slurm_site.read_site(plan)
     return slurm_site.warnings(site, plan) if site is not None else []
@@ -135,11 +134,3 @@ def check_entrypoint(job: JobSpec, submit_dir: Path) -> None:
         compile(path.read_bytes(), str(path), "exec")
     except (SyntaxError, ValueError) as error:
         raise UsageError(f"job {job.name}: {script} does not compile: {error}") from error
-
-
-def refuse_unsupported(plan: LaunchPlan) -> None:
-    if not is_implemented(plan.backend):
-        raise UsageError(
-            f"running on {plan.backend} is not there yet; --dry-run shows what would run",
-            hint="--profile local runs here",
-        )

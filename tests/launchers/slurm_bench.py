@@ -9,7 +9,7 @@ from typing import Any
 
 from fsdpctl.contract.codec import read_json
 from fsdpctl.contract.records import Allocation
-from fsdpctl.launchers.slurm_ref import read_ref
+from fsdpctl.launchers.slurm.ref import read_ref
 from tests.launchers.harness import Run, submit
 from tests.testbed.slurm import SlurmCluster
 

@@ -1,4 +1,4 @@
-"""Run on `login`: one command on many hosts through `ssh_io`; what came of each, as JSON.
+"""Run on `login`: one command on many hosts through `launchers/ssh/io.py`; what came of each, as JSON.
 
 python -m tests.launchers.ssh_probe TIMEOUT_S '[["name", "address", port], ...]' WORD...
 """
@@ -10,8 +10,8 @@ import sys
 import time
 
 from fsdpctl.launchers.fanout import fan_out
-from fsdpctl.launchers.ssh_config import Target
-from fsdpctl.launchers.ssh_io import Link
+from fsdpctl.launchers.ssh.config import Target
+from fsdpctl.launchers.ssh.io import Link
 
 
 def main(timeout_s: int, hosts: list[tuple[str, str, int]], argv: list[str]) -> None:

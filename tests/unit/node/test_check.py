@@ -12,8 +12,8 @@ import pytest
 from fsdpctl.contract.check import Check, Result
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.node.check import NodeCheckError, check_node, inspect
-from fsdpctl.node.check_limits import judge_memlock, judge_nofile, judge_shm
-from fsdpctl.node.check_storage import check_storage
+from fsdpctl.node.checks.limits import judge_memlock, judge_nofile, judge_shm
+from fsdpctl.node.checks.storage import check_storage
 from fsdpctl.plan import Site, build_plan
 from fsdpctl.specs.load import load_job, parse_profile
 from tests.testbed.disks import Mount

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.contract.check import Check, Result
-from fsdpctl.node import probe_ports
+from fsdpctl.node.checks import ports as probe_ports
+from fsdpctl.node.checks.ports import Server, reach_ports
+from fsdpctl.node.checks.versions import read_driver, read_versions
 from fsdpctl.node.listeners import find_listener
 from fsdpctl.node.network import is_free
 from fsdpctl.node.probe import probe_place, read_tokens
-from fsdpctl.node.probe_ports import Server, reach_ports
-from fsdpctl.node.probe_versions import read_driver, read_versions
 
 PORTS = (23_881, 23_882)
 

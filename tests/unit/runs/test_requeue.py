@@ -8,7 +8,7 @@ import pytest
 
 from fsdpctl.contract import State, StopWord
 from fsdpctl.contract.notes import Note
-from fsdpctl.node.slurm_text import Job
+from fsdpctl.node.slurm.text import Job
 from fsdpctl.runs.decide import Verdict
 from fsdpctl.runs.requeue import MAX_EXCLUDED, Next, Situation, decide_step, history_of
 

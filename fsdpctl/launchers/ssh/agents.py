@@ -16,10 +16,10 @@ from fsdpctl.contract.records import DroppedHost
 from fsdpctl.errors import LaunchError
 from fsdpctl.launchers.agents import with_setup
 from fsdpctl.launchers.fanout import HostError, Result, fan_out
-from fsdpctl.launchers.ssh_bench import find_bad, find_candidates
-from fsdpctl.launchers.ssh_config import Target
-from fsdpctl.launchers.ssh_io import Answer, Link
-from fsdpctl.launchers.ssh_reach import Reach, Stall, find_lost
+from fsdpctl.launchers.ssh.bench import find_bad, find_candidates
+from fsdpctl.launchers.ssh.config import Target
+from fsdpctl.launchers.ssh.io import Answer, Link
+from fsdpctl.launchers.ssh.reach import Reach, Stall, find_lost
 from fsdpctl.node.peers import PeerWatch, read_end
 from fsdpctl.node.remote import NOT_SHARED, Ended, NodeFacts, Seen, Started
 from fsdpctl.specs.load import parse_profile

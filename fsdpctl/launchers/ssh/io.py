@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fsdpctl.launchers.fanout import HostError
-from fsdpctl.launchers.ssh_config import Route, Target, find_route
-from fsdpctl.launchers.ssh_keys import KnownKey, read_known, refusal
+from fsdpctl.launchers.ssh.config import Route, Target, find_route
+from fsdpctl.launchers.ssh.keys import KnownKey, read_known, refusal
 
 if TYPE_CHECKING:
     from fabric import Connection

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
-from fsdpctl.launchers.ssh_io import Link
+from fsdpctl.launchers.ssh.io import Link
 
 EVERY_S = 2.0
 STALL_FACTOR = 4

@@ -9,8 +9,8 @@ import pytest
 
 from fsdpctl.contract.check import Check, Finding, Result
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.node import smi
-from fsdpctl.node.check_gpus import check_gpus, without_tool
+from fsdpctl.node.checks import smi
+from fsdpctl.node.checks.gpus import check_gpus, without_tool
 from fsdpctl.plan import Site, build_plan
 from fsdpctl.specs.load import parse_job, parse_profile
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from fsdpctl.contract.check import Check, Finding, fail, ok, unknown, warn
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.node import smi
-from fsdpctl.node.smi import Gpu
+from fsdpctl.node.checks import smi
+from fsdpctl.node.checks.smi import Gpu
 
 _FIX_TOOL = "install the driver's nvidia-smi, or put it on the PATH of the profile"
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.launchers.slurm_site import Site, chosen_partition, parse_site, parse_time, warnings
+from fsdpctl.launchers.slurm.site import Site, chosen_partition, parse_site, parse_time, warnings
 from fsdpctl.plan import Site as Here
 from fsdpctl.plan import build_plan
 from fsdpctl.specs.load import load_job, load_profile

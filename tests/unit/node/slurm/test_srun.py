@@ -11,7 +11,7 @@ from fsdpctl.contract import NodeExit
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.node.peers import read_end
-from fsdpctl.node.srun import srun_argv, srun_env
+from fsdpctl.node.slurm.srun import srun_argv, srun_env
 from fsdpctl.plan import Site, build_plan
 from fsdpctl.specs.load import load_job, load_profile
 

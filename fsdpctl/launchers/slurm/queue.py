@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from fsdpctl.contract import State
 from fsdpctl.launchers.base import View
-from fsdpctl.launchers.slurm_env import tool_environment
-from fsdpctl.node.slurm import SlurmError, ask
+from fsdpctl.launchers.slurm.env import tool_environment
+from fsdpctl.node.slurm.commands import SlurmError, ask
 from fsdpctl.sbatch import COMMENT_PREFIX
 
 POLL_S = 2.0

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from fsdpctl.contract.plan import AllocatedNode
 from fsdpctl.node import signals
-from fsdpctl.node.slurm_text import Job, parse_job, parse_nodes
+from fsdpctl.node.slurm.text import Job, parse_job, parse_nodes
 
 TIMEOUT_S = 30.0
 

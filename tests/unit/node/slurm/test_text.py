@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fsdpctl.contract.plan import AllocatedNode
-from fsdpctl.node.slurm_text import Job, parse_job, parse_nodes
+from fsdpctl.node.slurm.text import Job, parse_job, parse_nodes
 
 # 22.05.8, from the testbed of this project: running, being preempted, requeued, cancelled.
 DEBIAN_12 = """\

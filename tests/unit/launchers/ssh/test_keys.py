@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fsdpctl.launchers.ssh_config import parse_route
-from fsdpctl.launchers.ssh_keys import find_known, refusal
+from fsdpctl.launchers.ssh.config import parse_route
+from fsdpctl.launchers.ssh.keys import find_known, refusal
 
 BLOB = base64.b64encode(b"a key").decode()
 

@@ -15,11 +15,11 @@ from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import FsdpctlError, LaunchError, RefusedError
 from fsdpctl.launchers.base import View
-from fsdpctl.launchers.slurm_env import tool_environment
-from fsdpctl.launchers.slurm_queue import Queue, QueuedJob, explain, view_job
-from fsdpctl.launchers.slurm_ref import SlurmRef, append_ref, read_ref, update_ref
-from fsdpctl.launchers.slurm_submit import UncertainError, sbatch
-from fsdpctl.node.slurm import SlurmError, ask
+from fsdpctl.launchers.slurm.env import tool_environment
+from fsdpctl.launchers.slurm.queue import Queue, QueuedJob, explain, view_job
+from fsdpctl.launchers.slurm.ref import SlurmRef, append_ref, read_ref, update_ref
+from fsdpctl.launchers.slurm.submit import UncertainError, sbatch
+from fsdpctl.node.slurm.commands import SlurmError, ask
 from fsdpctl.runs.evidence import read_verdict
 from fsdpctl.runs.store import read_record
 from fsdpctl.sbatch import batch_script

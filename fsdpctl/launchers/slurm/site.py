@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.launchers.slurm_env import tool_environment
-from fsdpctl.node.slurm import SlurmError, ask
+from fsdpctl.launchers.slurm.env import tool_environment
+from fsdpctl.node.slurm.commands import SlurmError, ask
 from fsdpctl.specs.types import format_duration
 
 _TIME = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")

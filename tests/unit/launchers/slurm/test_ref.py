@@ -4,7 +4,7 @@ from pathlib import Path
 
 from fsdpctl.contract import State
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.launchers.slurm_ref import SlurmRef, append_ref, read_ref, update_ref
+from fsdpctl.launchers.slurm.ref import SlurmRef, append_ref, read_ref, update_ref
 
 
 def test_the_newest_reference_counts_and_older_ones_stay(tmp_path: Path) -> None:

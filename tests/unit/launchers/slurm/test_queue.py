@@ -4,9 +4,9 @@ import pytest
 
 from fsdpctl.contract import State
 from fsdpctl.launchers.base import View
-from fsdpctl.launchers.slurm_queue import Queue, QueuedJob, parse_queue, view_job
-from fsdpctl.launchers.slurm_submit import slurms_line
-from fsdpctl.node.slurm import SlurmError
+from fsdpctl.launchers.slurm.queue import Queue, QueuedJob, parse_queue, view_job
+from fsdpctl.launchers.slurm.submit import slurms_line
+from fsdpctl.node.slurm.commands import SlurmError
 
 TEXT = """\
 12|PENDING|Resources|2026-11-28T10:00:00|2026-11-28T01:00:00|fsdpctl:llm-aaaa

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.launchers.ssh_agents import compare, explain, remote_argv
-from fsdpctl.launchers.ssh_io import Answer
+from fsdpctl.launchers.ssh.agents import compare, explain, remote_argv
+from fsdpctl.launchers.ssh.io import Answer
 from fsdpctl.node.remote import NodeFacts
 from fsdpctl.plan import Site, build_plan
 from fsdpctl.specs.load import parse_job, parse_profile

@@ -8,7 +8,7 @@ import pytest
 
 from fsdpctl.contract.check import Finding, Result
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.node.check_network import check_infiniband, check_interface, has_infiniband, read_ports, select
+from fsdpctl.node.checks.network import check_infiniband, check_interface, has_infiniband, read_ports, select
 from fsdpctl.plan import Site, build_plan
 from fsdpctl.specs.load import load_profile, parse_job
 

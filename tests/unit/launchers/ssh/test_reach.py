@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.launchers.ssh_reach import STALL_FACTOR, Stall, find_lost
+from fsdpctl.launchers.ssh.reach import STALL_FACTOR, Stall, find_lost
 
 LONG = STALL_FACTOR * 5 + 0.1
 

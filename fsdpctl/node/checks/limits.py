@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fsdpctl.contract.check import Check, Finding, fail, ok, warn
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.node.check_network import has_infiniband
+from fsdpctl.node.checks.network import has_infiniband
 
 MIN_MEMLOCK = 64 * 2**20
 MIN_NOFILE = 1024

@@ -1,0 +1,1 @@
+"""Bare SSH: hosts, keys, connections, and the agents started over them."""

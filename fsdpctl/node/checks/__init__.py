@@ -1,0 +1,1 @@
+"""One thing about a node each: what is wrong with it, what is doubtful."""
