@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fsdpctl.contract.layout import resolve_mesh, split_batch
 from fsdpctl.contract.plan import Device, Entry, Head, LaunchPlan, Mesh, PlannedNode, Ports, SlurmPlan
-from fsdpctl.contract.trainer import resolve_mesh, split_batch
 from fsdpctl.errors import UsageError
 from fsdpctl.specs.model import ClusterProfile, JobSpec, LocalBackend, Network, SlurmBackend
 from fsdpctl.specs.types import format_duration

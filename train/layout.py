@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fsdpctl.contract.trainer import TrainerConfig, resolve_mesh, split_batch
+from fsdpctl.contract.layout import resolve_mesh, split_batch
+from fsdpctl.contract.trainer import TrainerConfig
 
 from .errors import ConfigError
 from .place import Place

@@ -112,38 +112,6 @@ class MeshConfig:
         return self.strategy in ("FULL_SHARD", "HYBRID_SHARD")
 
 
-def resolve_mesh(mesh: MeshConfig, nodes: int, procs_per_node: int) -> tuple[int, int]:
-    """Return (replicate, shard) for a world of nodes x procs_per_node ranks.
-
-    HYBRID_SHARD means what PyTorch means by it: shard within a node, over the fast links, and replicate
-    across nodes. Raises ValueError when the sizes do not multiply to the world size.
-    """
-    world = nodes * procs_per_node
-    default = {
-        "HYBRID_SHARD": (nodes, procs_per_node),
-        "_HYBRID_SHARD_ZERO2": (nodes, procs_per_node),
-        "FULL_SHARD": (1, world),
-        "SHARD_GRAD_OP": (1, world),
-        "NO_SHARD": (world, 1),
-        "DDP": (world, 1),
-    }[mesh.strategy]
-    if mesh.replicate is None and mesh.shard is None:
-        return default
-    replicate = mesh.replicate if mesh.replicate is not None else world // (mesh.shard or 1)
-    shard = mesh.shard if mesh.shard is not None else world // replicate
-    if replicate * shard != world:
-        raise ValueError(
-            f"replicate {replicate} x shard {shard} = {replicate * shard}, but the world has {world} ranks "
-            f"({nodes} nodes x {procs_per_node})"
-        )
-    if replicate != 1 and mesh.strategy in ("FULL_SHARD", "SHARD_GRAD_OP"):
-        hybrid = "HYBRID_SHARD" if mesh.strategy == "FULL_SHARD" else "_HYBRID_SHARD_ZERO2"
-        raise ValueError(f"{mesh.strategy} replicates nothing, but replicate is {replicate}; use {hybrid}")
-    if mesh.strategy in ("NO_SHARD", "DDP") and shard != 1:
-        raise ValueError(f"{mesh.strategy} shards nothing, but shard is {shard}; use HYBRID_SHARD")
-    return replicate, shard
-
-
 @dataclass(frozen=True, kw_only=True)
 class MemoryConfig:
     """What may cost time to need less memory. None of it changes the numbers."""
@@ -184,19 +152,6 @@ class BatchConfig:
         if self.tokens % seq_len:
             raise ValueError(f"batch: {self.tokens} tokens do not divide into sequences of {seq_len}")
         return BatchConfig(micro_batch=self.micro_batch, sequences=self.tokens // seq_len)
-
-
-def split_batch(batch: BatchConfig, world: int) -> tuple[int, int]:
-    """Return (micro_batch, accumulation steps): sequences = world * micro_batch * accumulation.
-
-    The micro-batch is the largest divisor of a rank's share that does not exceed `batch.micro_batch`.
-    Raises ValueError when the global batch does not divide over the world.
-    """
-    if batch.sequences % world:
-        raise ValueError(f"a global batch of {batch.sequences} sequences does not divide over {world} ranks")
-    share = batch.sequences // world
-    micro = next(m for m in range(min(batch.micro_batch, share), 0, -1) if share % m == 0)
-    return micro, share // micro
 
 
 @dataclass(frozen=True, kw_only=True)

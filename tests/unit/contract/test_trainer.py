@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from fsdpctl.contract.trainer import BatchConfig, MeshConfig, ModelConfig, Strategy, resolve_mesh, split_batch
+from fsdpctl.contract.layout import resolve_mesh, split_batch
+from fsdpctl.contract.trainer import BatchConfig, MeshConfig, ModelConfig, Strategy
 
 
 def model(**changes: object) -> ModelConfig:
