@@ -24,13 +24,19 @@ def doctor(
     nodes: Annotated[
         int | None, typer.Option("--nodes", "-n", min=1, max=1024, help="Number of nodes; default: all; 2 under Slurm.")
     ] = None,
+    trust_hosts: Annotated[
+        bool, typer.Option("--trust-hosts", help="First store host keys that known_hosts does not know, and show them.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Check all nodes of a cluster: versions, GPUs, network, clocks, limits, disk. Exit 1 when anything failed."""
     from fsdpctl.specs.load import load_profile
     from fsdpctl.verbs.doctor import examine_cluster
+    from fsdpctl.verbs.trust import trust_hosts as store_host_keys
 
     spec = load_profile(profile)
+    if trust_hosts:
+        store_host_keys(spec, say)
     examined = examine_cluster(spec, nodes)
     if as_json:
         emit_json(as_record(spec.name, examined))

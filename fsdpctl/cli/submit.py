@@ -29,6 +29,9 @@ def submit(
     name: Annotated[str | None, typer.Option("--name", help="Name of the run, instead of the job's.")] = None,
     debug: Annotated[str | None, typer.Option("--debug", help="off, info or trace; see docs/networks.md.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would run, create nothing.")] = False,
+    accept_new: Annotated[
+        bool, typer.Option("--accept-new", help="Store host keys that known_hosts does not know yet, and show them.")
+    ] = False,
     smoke: Annotated[bool, typer.Option("--smoke", help="Same path, tiny model, few steps: a cheap proof.")] = False,
     follow: Follow = False,
     as_json: Json = False,
@@ -38,6 +41,7 @@ def submit(
     from fsdpctl.specs.load import load_job, load_profile
     from fsdpctl.verbs.submit import DRY_RUN_ID_SUFFIX, foresee, prepare
     from fsdpctl.verbs.submit import submit as submit_run
+    from fsdpctl.verbs.trust import trust_hosts
 
     spec = load_job(job, [*_options(nodes, procs_per_node, name, debug), *(set_ or [])])
     spec = shrink(spec) if smoke else spec
@@ -48,6 +52,8 @@ def submit(
     _warn_if_slow(request)
     for warning in foresee(request.plan):
         say(f"warning: {warning}")
+    if accept_new:
+        trust_hosts(request.profile, say)
     run = submit_run(request)
     say(f"started {run.root.name} in {run.root}")
     if as_json:

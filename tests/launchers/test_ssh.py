@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -37,6 +38,13 @@ class TestSsh(LauncherContract):
         said = self.refused(cluster, project)
         assert "node2 (10.77.0.2): the host key of 10.77.0.2 is unknown" in said
         assert "node1" not in said
+        words = ("submit", "./job.yaml", "--profile", self.profile, "--accept-new")
+        done = fsdpctl(*words, "--json", cwd=project)
+        told = [line.partition(" (")[0] for line in done.stderr.splitlines() if "new host key ssh-ed25519 SHA" in line]
+        assert told == ["node2", "node3", "node4"]
+        run = Run.of(json.loads(done.stdout), project)
+        fsdpctl("cancel", run.run_id, cwd=project)
+        cluster.assert_clean()
 
     def test_hosts_out_of_reach_are_named_together_within_the_limit(self, cluster: Cluster, project: Path) -> None:
         for host in cluster.nodes[:2]:

@@ -11,12 +11,15 @@ import pwd
 import shlex
 import subprocess
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from fsdpctl.launchers.fanout import HostError
 
 DEFAULT_PORT = 22
+NO_PROMPT = {"SSH_ASKPASS_REQUIRE": "never"}
+"""For every ssh that is started: BatchMode does not reach the jumps, and a window on a desktop waits for ever."""
 _LIMIT_S = 10
 
 
@@ -44,17 +47,16 @@ class Route:
     user: str
     key_name: str  # the name under which known_hosts lists the host
     known_hosts: tuple[Path, ...]
+    own_known_hosts: Path | None  # the one of them that new keys go into
     identities: tuple[Path, ...]
     use_agent: bool
+    jumps: tuple[str, ...]  # what ProxyJump names, the nearest first, as ssh:// URLs
     proxy: tuple[str, ...]  # command whose standard input and output are the connection; empty: connect directly
 
 
 def find_route(target: Target) -> Route:
     """Ask ssh. Raises HostError when the user's configuration is broken."""
-    # The profile's port and user win; its defaults leave the choice to the user's configuration.
-    port = ["-p", str(target.port)] if target.port != DEFAULT_PORT else []
-    user = ["-l", target.user] if target.user else []
-    argv = ["ssh", "-G", *port, *user, "--", target.address]
+    argv = ["ssh", "-G", *destination(target)]
     try:
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_LIMIT_S)
     except FileNotFoundError:
@@ -64,6 +66,13 @@ def find_route(target: Target) -> Route:
     if done.returncode != 0:
         raise HostError(f"ssh refuses its configuration: {done.stderr.strip()}")
     return parse_route(done.stdout, target.connect_timeout_s)
+
+
+def destination(target: Target) -> list[str]:
+    """Ssh's words for the host: the profile's port and user win, its defaults leave the choice to ssh_config."""
+    port = ["-p", str(target.port)] if target.port != DEFAULT_PORT else []
+    user = ["-l", target.user] if target.user else []
+    return [*port, *user, "--", target.address]
 
 
 def parse_route(text: str, connect_timeout_s: int) -> Route:
@@ -78,17 +87,30 @@ def parse_route(text: str, connect_timeout_s: int) -> Route:
 
     host, port, user = one("hostname"), int(one("port")), one("user")
     name = one("hostkeyalias") or (host if port == DEFAULT_PORT else f"[{host}]:{port}")
-    files = [*shlex.split(one("userknownhostsfile")), *shlex.split(one("globalknownhostsfile"))]
+    own = _files(one("userknownhostsfile"))
+    jumps = _urls(one("proxyjump"))
     return Route(
         host=host,
         port=port,
         user=user,
         key_name=name,
-        known_hosts=tuple(_expand(file) for file in files if file != "none"),
+        known_hosts=(*own, *_files(one("globalknownhostsfile"))),
+        own_known_hosts=own[0] if own else None,
         identities=tuple(_expand(file) for file in found["identityfile"] if file != "none"),
         use_agent=one("identityagent") != "none" and one("identitiesonly") != "yes",
-        proxy=_proxy(one("proxycommand"), one("proxyjump"), host, port, user, connect_timeout_s),
+        jumps=jumps,
+        proxy=_proxy(one("proxycommand"), jumps, host, port, user, connect_timeout_s),
     )
+
+
+def _files(words: str) -> tuple[Path, ...]:
+    return tuple(_expand(file) for file in shlex.split(words) if file != "none")
+
+
+def _urls(jumps: str) -> tuple[str, ...]:
+    """A port and a user have their place in a URL; `-J` and a bare host differ in how they take them."""
+    hops = jumps.split(",") if jumps not in ("", "none") else []
+    return tuple(hop if hop.startswith("ssh://") else f"ssh://{hop}" for hop in hops)
 
 
 def _expand(file: str) -> Path:
@@ -98,17 +120,21 @@ def _expand(file: str) -> Path:
     return Path(pwd.getpwuid(os.getuid()).pw_dir) / file[2:]
 
 
-def _proxy(command: str, jump: str, host: str, port: int, user: str, connect_timeout_s: int) -> tuple[str, ...]:
+def _proxy(
+    command: str, jumps: tuple[str, ...], host: str, port: int, user: str, connect_timeout_s: int
+) -> tuple[str, ...]:
     """Jumps are left to OpenSSH, which verifies each hop by the user's own configuration."""
-    if jump and jump != "none":
-        *chain, last = jump.split(",")
-        via = ["-J", ",".join(chain)] if chain else []
-        last = last if last.startswith("ssh://") else f"ssh://{last}"
+    if jumps:
+        *chain, last = jumps
         options = ["-oBatchMode=yes", f"-oConnectTimeout={connect_timeout_s}", "-oForwardAgent=no"]
-        return ("ssh", *options, *via, "-W", f"[{host}]:{port}", last)
+        return ("ssh", *options, *jump_words(chain), "-W", f"[{host}]:{port}", last)
     if command and command != "none":
         filled = command
         for token, value in (("%h", host), ("%p", str(port)), ("%r", user), ("%%", "%")):
             filled = filled.replace(token, value)
         return ("sh", "-c", f"exec {filled}")
     return ()
+
+
+def jump_words(chain: Sequence[str]) -> list[str]:
+    return ["-J", ",".join(chain)] if chain else []

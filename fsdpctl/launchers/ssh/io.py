@@ -8,6 +8,7 @@ has a limit, nothing prompts, no agent is forwarded, and a command is a list tha
 from __future__ import annotations
 
 import logging
+import os
 import shlex
 import socket
 import subprocess
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fsdpctl.launchers.fanout import HostError
-from fsdpctl.launchers.ssh.config import Route, Target, find_route
+from fsdpctl.launchers.ssh.config import NO_PROMPT, Route, Target, find_route
 from fsdpctl.launchers.ssh.keys import KnownKey, read_known, refusal
 
 if TYPE_CHECKING:
@@ -163,7 +164,12 @@ class Link:
         ours, theirs = socket.socketpair()
         errors = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the proxy
         self._proxy = subprocess.Popen(
-            route.proxy, stdin=theirs.fileno(), stdout=theirs.fileno(), stderr=errors, start_new_session=True
+            route.proxy,
+            env={**os.environ, **NO_PROMPT},
+            stdin=theirs.fileno(),
+            stdout=theirs.fileno(),
+            stderr=errors,
+            start_new_session=True,
         )
         theirs.close()
 

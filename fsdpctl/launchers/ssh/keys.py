@@ -99,4 +99,7 @@ def refusal(name: str, kind: str, blob: bytes, known: Iterable[KnownKey], files:
             f" {wanted.place} says {wanted.kind} {fingerprint(wanted.blob)}"
         )
     places = ", ".join(str(file) for file in files) or "any known_hosts file"
-    return f"the host key of {name} is unknown: it shows {shown}, and none is in {places}"
+    return (
+        f"the host key of {name} is unknown: it shows {shown}, and none is in {places};"
+        " if that is the right one, `fsdpctl doctor PROFILE --trust-hosts` stores it"
+    )

@@ -61,7 +61,7 @@ def test_a_jump_is_left_to_ssh_and_never_prompts() -> None:
     proxy = route_of("proxyjump a@x:2,y").proxy
     assert proxy[-1] == "ssh://y" and proxy[-3:-1] == ("-W", "[h]:22")
     assert "-oBatchMode=yes" in proxy and "-oConnectTimeout=7" in proxy
-    assert proxy[proxy.index("-J") + 1] == "a@x:2"
+    assert proxy[proxy.index("-J") + 1] == "ssh://a@x:2"
     assert route_of("proxyjump none").proxy == ()
     assert route_of("proxycommand none").proxy == ()
 
