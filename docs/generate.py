@@ -24,7 +24,8 @@ from pydantic.fields import FieldInfo
 
 from fsdpctl.specs import types as scalars
 from fsdpctl.specs.keys import Key, classes_in, walk
-from fsdpctl.specs.model import ClusterProfile, JobSpec, SbatchOption
+from fsdpctl.specs.model import ClusterProfile, JobSpec
+from fsdpctl.specs.slurm import ContainerOption, Mount, SbatchOption
 
 DOCS = Path(__file__).parent
 
@@ -85,6 +86,8 @@ WORDS: list[tuple[Any, str]] = [
     (scalars.Count, "whole number, at least 1"),
     (scalars.Port, "port"),
     (SbatchOption, "text"),
+    (ContainerOption, "text"),
+    (Mount, "text"),
     (str, "text"),
     (int, "whole number"),
     (float, "number"),

@@ -24,12 +24,12 @@ from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.records import Allocation
 from fsdpctl.node.slurm import commands as slurm
-from fsdpctl.node.slurm.srun import srun_argv, srun_env
 from fsdpctl.node.slurm.text import Job
 from fsdpctl.runs.decide import AttemptEnd, History, Verdict, decide_next, judge
 from fsdpctl.runs.evidence import attempt_end, newest_step, read_plan, read_verdict
 from fsdpctl.runs.requeue import Next, Situation, Step, decide_step, history_of, is_final
 from fsdpctl.runs.store import claim_attempt, read_record
+from fsdpctl.srun import srun_argv, srun_env
 
 POLL_S = 0.1
 PAUSE_S = 1.0

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from fsdpctl.contract.layout import resolve_mesh, split_batch
-from fsdpctl.contract.plan import Device, Entry, Head, LaunchPlan, Mesh, PlannedNode, Ports, SlurmPlan
+from fsdpctl.contract.plan import Container, Device, Entry, Head, LaunchPlan, Mesh, PlannedNode, Ports, SlurmPlan
 from fsdpctl.errors import UsageError
-from fsdpctl.specs.model import ClusterProfile, JobSpec, LocalBackend, Network, SlurmBackend
+from fsdpctl.specs.model import ClusterProfile, JobSpec, LocalBackend, Network
+from fsdpctl.specs.slurm import SlurmBackend
 from fsdpctl.specs.types import format_duration
 
 CPU_PROCS_PER_NODE = 2
@@ -35,6 +38,7 @@ def build_plan(profile: ClusterProfile, job: JobSpec, site: Site) -> LaunchPlan:
     procs = _procs_per_node(profile, job, site, problems)
     mesh = _plan_mesh(job, procs, problems)
     time_limit = _plan_time_limit(profile, job, problems)
+    slurm = _plan_slurm(profile, site, problems)
     if problems:
         raise UsageError(
             f"job {job.name} does not fit profile {profile.name}:\n" + "\n".join(f"  {problem}" for problem in problems)
@@ -54,8 +58,8 @@ def build_plan(profile: ClusterProfile, job: JobSpec, site: Site) -> LaunchPlan:
         allow_loopback=profile.allow_loopback,
         join_timeout_s=profile.join_timeout,
         peer_timeout_s=profile.peer_timeout,
-        python=_python(profile, site),
-        setup=profile.setup,
+        python=_python(profile, site, inside=True),
+        setup=_plan_setup(profile),
         entry=_plan_entry(job, site),
         env={**network_env(profile.network), **profile.env, **job.env},
         pass_env=profile.pass_env,
@@ -65,7 +69,7 @@ def build_plan(profile: ClusterProfile, job: JobSpec, site: Site) -> LaunchPlan:
         time_limit_s=time_limit,
         grace_s=job.grace,
         restarts=job.restarts,
-        slurm=_plan_slurm(profile),
+        slurm=slurm,
         debug=job.debug or profile.debug,
     )
 
@@ -183,7 +187,12 @@ def _plan_time_limit(profile: ClusterProfile, job: JobSpec, problems: list[str])
     return min((limit for limit in (job.time_limit, longest) if limit is not None), default=None)
 
 
-def _plan_slurm(profile: ClusterProfile) -> SlurmPlan | None:
+def _plan_setup(profile: ClusterProfile) -> tuple[str, ...]:
+    """Shell lines: those of the profile may be what makes `module` known."""
+    return (*profile.setup, *([f"module load {shlex.join(profile.modules)}"] if profile.modules else []))
+
+
+def _plan_slurm(profile: ClusterProfile, site: Site, problems: list[str]) -> SlurmPlan | None:
     """The backend's keys as sbatch spells them; GPUs as `gres` where the cluster wants them so."""
     backend = profile.backend
     if not isinstance(backend, SlurmBackend):
@@ -204,10 +213,29 @@ def _plan_slurm(profile: ClusterProfile) -> SlurmPlan | None:
         "mem": backend.mem,
     }
     options = [f"--{key}={value}" for key, value in values.items() if value is not None]
-    return SlurmPlan((*options, *(["--exclusive"] if backend.exclusive else []), *backend.extra), backend.max_requeues)
+    return SlurmPlan(
+        options=(*options, *(["--exclusive"] if backend.exclusive else []), *backend.extra),
+        max_requeues=backend.max_requeues,
+        python=_python(profile, site, inside=False),
+        comment=backend.comment or "",
+        container=_plan_container(backend, site, problems),
+    )
 
 
-def _python(profile: ClusterProfile, site: Site) -> str:
+def _plan_container(backend: SlurmBackend, site: Site, problems: list[str]) -> Container | None:
+    given = backend.container
+    if given is None:
+        return None
+    runs_root = str(PurePath(site.run_dir).parent)
+    if set(runs_root) & set(":,"):
+        problems.append(f"runs_root: {runs_root} cannot be mounted into a container: it has a ':' or ','")
+    return Container(given.runtime, given.image, (runs_root, *given.mounts), given.options)
+
+
+def _python(profile: ClusterProfile, site: Site, *, inside: bool) -> str:
+    """The interpreter inside the container, where there is one, or outside of it."""
+    if inside and isinstance(profile.backend, SlurmBackend) and profile.backend.container is not None:
+        return profile.backend.container.python
     if profile.venv is not None:
         return f"{profile.venv}/bin/python"
     if profile.python is not None:

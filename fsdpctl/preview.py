@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from fsdpctl.contract.codec import encode
+from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan, NodeContext
 from fsdpctl.sbatch import batch_script
 from fsdpctl.specs.types import format_duration
+from fsdpctl.srun import srun_argv
 from fsdpctl.torchrun import node_env, torchrun_argv
 
 OPEN_HEAD, OPEN_PORT = "<head>", "<port>"
@@ -37,15 +39,16 @@ def preview_nodes(plan: LaunchPlan) -> list[NodePreview]:
 
 def preview_json(plan: LaunchPlan) -> dict[str, Any]:
     """The whole plan and its commands, for machines."""
-    script = {"batch_script": batch_script(plan)} if plan.slurm is not None else {}
-    return {"plan": encode(plan), "nodes": [encode(node) for node in preview_nodes(plan)], **script}
+    slurm = {"batch_script": batch_script(plan), "srun": _srun(plan)} if plan.slurm is not None else {}
+    return {"plan": encode(plan), "nodes": [encode(node) for node in preview_nodes(plan)], **slurm}
 
 
 def preview_text(plan: LaunchPlan) -> str:
     """The whole plan and its commands, for people. What is the same on every node is shown once."""
     blocks = [_summary(plan)]
     if plan.slurm is not None:
-        blocks.append("batch script\n" + "".join(f"  {line}\n" for line in batch_script(plan).splitlines()).rstrip())
+        blocks.append("batch script\n" + _indented(batch_script(plan)))
+        blocks.append("the step that it starts for the first attempt\n" + _indented(f"$ {shlex.join(_srun(plan))}"))
     previews = preview_nodes(plan)
     common = set.intersection(*(set(node.env.items()) for node in previews))
     if len(previews) > 1:
@@ -54,6 +57,14 @@ def preview_text(plan: LaunchPlan) -> str:
         own = sorted(node.env.items() if len(previews) == 1 else node.env.items() - common)
         blocks.append(f"node {rank} ({node.node})\n{_env_lines(own)}\n  $ {shlex.join(node.argv)}")
     return "\n\n".join(blocks)
+
+
+def _srun(plan: LaunchPlan) -> list[str]:
+    return srun_argv(plan, RunPaths.of(plan.run_dir).attempt(1))
+
+
+def _indented(text: str) -> str:
+    return "".join(f"  {line}\n" for line in text.splitlines()).rstrip()
 
 
 def _summary(plan: LaunchPlan) -> str:

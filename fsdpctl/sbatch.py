@@ -26,6 +26,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 def batch_script(plan: LaunchPlan) -> str:
     """The text of the batch script: it starts, on the first node, the supervisor of the run's attempts."""
+    assert plan.slurm is not None
     run = RunPaths.of(plan.run_dir)
     env = {Env.RUN_ID: plan.run_id, **code_env(run)}
     lines = [
@@ -36,7 +37,7 @@ def batch_script(plan: LaunchPlan) -> str:
         "umask 077",
         *plan.setup,
         *[f"export {name}={shlex.quote(value)}" for name, value in env.items()],
-        shlex.join(["exec", plan.python, "-m", "fsdpctl.batch", plan.run_dir]),
+        shlex.join(["exec", plan.slurm.python, "-m", "fsdpctl.batch", plan.run_dir]),
     ]
     if found := next((line for line in lines if _CONTROL.search(line)), None):
         raise UsageError(f"a control character would reach the batch script: {found!r}")
@@ -51,7 +52,7 @@ def sbatch_options(plan: LaunchPlan) -> list[str]:
     warning_s = min(plan.grace_s + SIGNAL_MARGIN_S, _MAX_SIGNAL_S)
     return [
         f"--job-name={plan.job_name}",
-        f"--comment={job_comment(plan.run_id)}",
+        f"--comment={job_comment(plan.run_id, plan.slurm.comment)}",
         f"--nodes={len(plan.nodes)}",
         "--ntasks-per-node=1",
         *time_limit,
@@ -64,9 +65,14 @@ def sbatch_options(plan: LaunchPlan) -> list[str]:
     ]
 
 
-def job_comment(run_id: str) -> str:
+def job_comment(run_id: str, text: str = "") -> str:
     """By this a job is known to belong to a run: job ids are used again after the controller lost its state."""
-    return COMMENT_PREFIX + run_id
+    return f"{COMMENT_PREFIX}{run_id} {text}".rstrip()
+
+
+def run_of(comment: str) -> str:
+    """The run id in a job's comment, "" where the job is none of ours."""
+    return comment.removeprefix(COMMENT_PREFIX).partition(" ")[0] if comment.startswith(COMMENT_PREFIX) else ""
 
 
 def format_time(seconds: int) -> str:

@@ -13,7 +13,10 @@ from fsdpctl.contract.paths import DIR_MODE, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import UsageError
 
-NODE_SIDE = ("__init__.py", "batch.py", "contract", "debug.py", "errors.py", "node", "runs", "torchrun.py")
+NODE_SIDE = (
+    *("__init__.py", "batch.py", "container.py", "contract", "debug.py", "errors.py", "node", "runs", "srun.py"),
+    "torchrun.py",
+)
 """What of this package runs on nodes; `tests/unit/test_snapshot.py` proves that it needs nothing else."""
 
 MAX_FILES = 20_000

@@ -11,7 +11,7 @@ from fsdpctl.cli.output import emit, emit_json, emit_table
 from fsdpctl.errors import UsageError
 
 if TYPE_CHECKING:
-    from fsdpctl.specs.model import Spec
+    from fsdpctl.specs.base import Spec
 
 
 def print_list(files: Mapping[str, Path], summarize: Callable[[str], str], *, json: bool) -> None:

@@ -80,11 +80,24 @@ class Entry:
 
 
 @dataclass(frozen=True)
+class Container:
+    """What the agents of a Slurm run live in."""
+
+    runtime: Literal["pyxis", "apptainer"]
+    image: str
+    mounts: tuple[str, ...]  # SRC, SRC:DST or SRC:DST:FLAGS
+    options: tuple[str, ...]  # of srun, or of `apptainer exec`
+
+
+@dataclass(frozen=True)
 class SlurmPlan:
     """What a run asks of Slurm."""
 
     options: tuple[str, ...]  # sbatch's, from the profile: `--key` or `--key=value`, not yet quoted
     max_requeues: int
+    python: str  # of the batch script, which lives in no container
+    comment: str = ""
+    container: Container | None = None
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from fsdpctl import snapshot
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.launchers.agents import with_setup
 from fsdpctl.launchers.fanout import HostError
 
 # Read by whatever python the profile names, so that an old one can say that it is old.
@@ -28,7 +27,8 @@ with tempfile.NamedTemporaryFile(suffix=".zip") as package:
 
 
 def probe_argv(plan: LaunchPlan) -> list[str]:
-    return with_setup(plan.setup, [plan.python, "-c", _BOOT])
+    """What reads the parcel on a node, once the profile's `setup` has run."""
+    return [plan.python, "-c", _BOOT]
 
 
 def parcel(request: str) -> bytes:

@@ -12,9 +12,11 @@ from contextlib import closing, contextmanager
 
 from fsdpctl.contract.plan import LaunchPlan, PlannedNode
 from fsdpctl.doctor.parcel import last_line, parcel, probe_argv
+from fsdpctl.launchers.agents import with_setup
 from fsdpctl.launchers.environment import own_environment
 from fsdpctl.launchers.fanout import HostError
-from fsdpctl.specs.model import ClusterProfile, LocalBackend, SlurmBackend, SshBackend
+from fsdpctl.specs.model import ClusterProfile, LocalBackend, SshBackend
+from fsdpctl.specs.slurm import SlurmBackend
 
 Reach = Callable[[PlannedNode, str, float], str]
 """node, request, time limit in seconds -> answer"""
@@ -41,7 +43,7 @@ def open_reach(profile: ClusterProfile, plan: LaunchPlan) -> Iterator[tuple[Laun
 def ask_local(plan: LaunchPlan, node: PlannedNode, request: str, limit_s: float) -> str:
     """A node of this machine is a process with that node's environment."""
     env = {**own_environment(os.environ), **plan.env, **node.env}
-    argv = probe_argv(plan)
+    argv = with_setup(plan.setup, probe_argv(plan))
     try:
         done = subprocess.run(argv, input=parcel(request), env=env, cwd="/", capture_output=True, timeout=limit_s)
     except FileNotFoundError:

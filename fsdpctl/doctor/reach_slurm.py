@@ -6,9 +6,11 @@ import os
 import re
 import subprocess
 
+from fsdpctl.container import enter, step_options, task_setup
 from fsdpctl.contract.plan import LaunchPlan, PlannedNode
 from fsdpctl.doctor.parcel import last_line, parcel, probe_argv
 from fsdpctl.errors import LaunchError
+from fsdpctl.launchers.agents import with_setup
 from fsdpctl.launchers.fanout import HostError
 from fsdpctl.launchers.slurm.env import job_environment
 from fsdpctl.launchers.slurm.submit import slurms_line
@@ -37,7 +39,8 @@ class SlurmReach:
 
     def ask(self, node: PlannedNode, request: str, limit_s: float) -> str:
         where = [f"--jobid={self._job_id}", f"--nodelist={node.id}", "--nodes=1", "--ntasks=1", "--overlap"]
-        argv = ["srun", *where, "--mpi=none", "--cpu-bind=none", "--chdir=/", *probe_argv(self.plan)]
+        argv = ["srun", *where, "--mpi=none", "--cpu-bind=none", "--chdir=/", *step_options(self.plan)]
+        argv += with_setup(task_setup(self.plan), [*enter(self.plan), *probe_argv(self.plan)])
         try:
             done = subprocess.run(
                 argv, input=parcel(request), env=self._env, capture_output=True, timeout=limit_s, check=False
@@ -58,8 +61,12 @@ class SlurmReach:
 def _allocate(plan: LaunchPlan, env: dict[str, str]) -> str:
     """Ask for the nodes as a run of this profile would. Raises LaunchError when there are none now."""
     assert plan.slurm is not None
-    ours = ["--no-shell", f"--immediate={PATIENCE_S}", f"--time={ALLOCATION_MINUTES}", "--job-name=fsdpctl-doctor"]
-    size = [f"--nodes={len(plan.nodes)}", "--ntasks-per-node=1"]
+    size = [f"--nodes={len(plan.nodes)}", "--ntasks-per-node=1", f"--time={ALLOCATION_MINUTES}"]
+    try:  # salloc would wait in vain for what can never be had
+        ask(["srun", "--test-only", *size, *plan.slurm.options, "true"], env)
+    except SlurmError as error:
+        raise _no_nodes(plan, str(error).removeprefix("srun: ")) from error
+    ours = ["--no-shell", f"--immediate={PATIENCE_S}", "--job-name=fsdpctl-doctor"]
     argv = ["salloc", *ours, *size, *plan.slurm.options]
     limit_s = PATIENCE_S + TIMEOUT_S
     try:
@@ -72,8 +79,11 @@ def _allocate(plan: LaunchPlan, env: dict[str, str]) -> str:
         raise LaunchError(f"salloc gave no answer within {limit_s:.0f} s") from None
     if (granted := _GRANTED.search(done.stderr)) is not None:
         return granted[1]
-    said = slurms_line(done.stderr).replace("salloc: error: ", "")
+    raise _no_nodes(plan, slurms_line(done.stderr).replace("salloc: error: ", ""))
+
+
+def _no_nodes(plan: LaunchPlan, said: str) -> LaunchError:
     nodes = f"{len(plan.nodes)} node{'s' if len(plan.nodes) > 1 else ''}"
-    raise LaunchError(
+    return LaunchError(
         f"Slurm does not give {nodes} now: {said}", hint="`sinfo` shows what is free; --nodes N asks for N"
     )

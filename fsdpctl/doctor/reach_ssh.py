@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fsdpctl.contract.plan import LaunchPlan, PlannedNode
 from fsdpctl.doctor.parcel import last_line, parcel, probe_argv
+from fsdpctl.launchers.agents import with_setup
 from fsdpctl.launchers.ssh.config import Target
 from fsdpctl.launchers.ssh.io import Link
 from fsdpctl.specs.model import SshBackend
@@ -20,7 +21,8 @@ class SshReach:
         }
 
     def ask(self, node: PlannedNode, request: str, limit_s: float) -> str:
-        done = self._links[node.rank].run(probe_argv(self._plan), parcel(request), limit_s)
+        argv = with_setup(self._plan.setup, probe_argv(self._plan))
+        done = self._links[node.rank].run(argv, parcel(request), limit_s)
         return last_line(self._plan, done.code, done.stdout, done.stderr)
 
     def close(self) -> None:

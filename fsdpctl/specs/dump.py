@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from fsdpctl.specs.model import Spec
+from fsdpctl.specs.base import Spec
 from fsdpctl.specs.yaml_tree import read_scalar
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from fsdpctl.contract import BUNDLED_TRAINER
 from fsdpctl.contract.plan import Debug
 from fsdpctl.contract.trainer import TrainerConfig
+from fsdpctl.specs.base import Spec
+from fsdpctl.specs.slurm import SlurmBackend
 from fsdpctl.specs.types import (
     Count,
     Duration,
@@ -22,17 +23,8 @@ from fsdpctl.specs.types import (
     Port,
     Text,
     Word,
-    check_text,
     format_duration,
 )
-
-
-class Spec(BaseModel):
-    """Base of everything that is read from a user's file."""
-
-    # defer_build: the shell's completion reads the keys and never checks a value.
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
-
 
 # --- cluster profiles ------------------------------------------------------------------------------------------------
 
@@ -109,52 +101,6 @@ class SshBackend(Spec):
     """How long one connection may take."""
 
 
-_OUR_SBATCH_OPTIONS = (
-    *("array", "batch", "chdir", "comment", "error", "export", "export-file", "help", "input", "job-name", "nodes"),
-    *("no-requeue", "ntasks", "ntasks-per-node", "open-mode", "output", "parsable", "requeue", "signal", "test-only"),
-    *("time", "usage", "version", "wait", "wrap"),
-)
-
-
-def _check_sbatch_option(value: str) -> str:
-    if not re.match(r"--[a-z][a-z0-9-]*(=|$)", check_text(value)):
-        raise ValueError("an extra sbatch option is one text like --mail-type=END: two dashes, its long name, = value")
-    name = value[2:].partition("=")[0]
-    # sbatch takes any unambiguous beginning of an option's name.
-    if meant := [ours for ours in _OUR_SBATCH_OPTIONS if ours.startswith(name)]:
-        raise ValueError(f"--{meant[0]} is set by fsdpctl and cannot be given under `extra`")
-    return value
-
-
-SbatchOption = Annotated[str, AfterValidator(_check_sbatch_option)]
-
-
-class SlurmBackend(Spec):
-    """A Slurm partition. Each key is the sbatch option of the same name; values are checked, then passed on."""
-
-    kind: Literal["slurm"]
-    partition: Word | None = None  # `--partition`; unset: Slurm's default
-    account: Word | None = None  # `--account`, where the cluster charges accounts
-    qos: Word | None = None  # `--qos`
-    constraint: Word | None = None  # `--constraint`: features that nodes must have
-    reservation: Word | None = None  # `--reservation`
-    exclude: Word | None = None  # `--exclude`: nodes to stay away from
-    nodelist: Word | None = None  # `--nodelist`: nodes that must be among those given
-    dependency: Word | None = None  # `--dependency`, like afterok:1234
-    gres: Word | None = None
-    """GPUs as a generic resource, like `gpu:h100:8`; unset: `--gpus-per-node` from `gpus_per_node`."""
-    mem: Word | None = None  # `--mem` of each node, in quotes; "0" is all of it
-    cpus_per_task: Count | None = None  # `--cpus-per-task`: one task a node, so the node's share for all its ranks
-    exclusive: bool = False  # `--exclusive`: whole nodes, whatever of them is used
-    time: Duration | None = None
-    """Longest allocation that the partition gives; a longer run comes back by itself. Unset: the job's `time_limit`."""
-    max_requeues: Annotated[int, Field(ge=0, le=10_000)] = 100
-    """How often one submit may come back after preemption or the time limit."""
-    # Not strict about list and tuple: behind `_expand_kind` pydantic sees Python values, no longer JSON.
-    extra: Annotated[tuple[SbatchOption, ...], Field(strict=False)] = ()
-    """Further sbatch options, one string each, like `--mail-type=END`."""
-
-
 def _expand_kind(value: Any) -> Any:
     return {"kind": value} if isinstance(value, str) else value
 
@@ -203,7 +149,9 @@ class ClusterProfile(Spec):
     debug: Debug = "off"
     """How much NCCL and torch tell into the run directory; a job's `debug` wins."""
     setup: tuple[Text, ...] = ()
-    """Shell lines before the agent starts on a node, like `module load cuda/13`."""
+    """Shell lines before the agent starts on a node, like `ulimit -n 65536`."""
+    modules: tuple[Word, ...] = ()
+    """Environment modules, like `cuda/13`: `module load` after the lines of `setup`."""
     env: EnvMap = {}
     """Environment of all ranks."""
     pass_env: tuple[EnvName, ...] = ()

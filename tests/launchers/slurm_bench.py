@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from fsdpctl.contract.codec import read_json
 from fsdpctl.contract.records import Allocation
@@ -27,6 +31,21 @@ python: {python}
 def write_profile(directory: Path, partition: str = "main", more: str = "") -> str:
     path = directory / f"slurm-{partition}.yaml"
     path.write_text(PROFILE.format(name=path.stem, partition=partition, python=sys.executable, more=more))
+    return str(path)
+
+
+def write_contained_profile(directory: Path, *, runs_root: Path, comment: str = "") -> str:
+    """A profile with a module and a container, whose commands are shell scripts that say so in the environment."""
+    apptainer = directory / "bin" / "apptainer"
+    apptainer.parent.mkdir()
+    apptainer.write_text('#!/bin/bash\nINSIDE="$2 $3" exec "${@:4}"\n')
+    apptainer.chmod(0o755)
+    container = {"runtime": "apptainer", "image": "/image.sif", "python": sys.executable}
+    backend = {"kind": "slurm", "partition": "main", "comment": comment or None, "container": container}
+    setup = [f"PATH={shlex.quote(str(apptainer.parent))}:$PATH", 'module() { export LOADED="$2"; }']
+    profile = {"backend": backend, "runs_root": str(runs_root), "setup": setup, "modules": ["fake/1"]}
+    path = Path(write_profile(directory))
+    path.write_text(json.dumps({**yaml.safe_load(path.read_text()), **profile}))
     return str(path)
 
 

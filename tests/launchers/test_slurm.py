@@ -12,7 +12,7 @@ import pytest
 
 from tests.launchers.contract import FORKS_AWAY, RECORDER, WAITS_FOR_STOP, LauncherContract
 from tests.launchers.harness import COMMAND, Run, fsdpctl, wait_for
-from tests.launchers.slurm_bench import SlurmRun, write_profile
+from tests.launchers.slurm_bench import SlurmRun, write_contained_profile, write_profile
 from tests.testbed.slurm import SlurmCluster
 
 
@@ -154,15 +154,19 @@ class TestSlurm(LauncherContract):
         assert [attempt.number for attempt in run.paths.attempts()] == [1]
         wait_for(lambda: not self.slurm.run("squeue", "--noheader"), 60, "no job left")
 
-    def test_a_hostile_runs_root_is_only_a_path(self, project: Path, tmp_path: Path) -> None:
+    def test_a_hostile_runs_root_is_only_a_path_in_a_container_too(self, project: Path, tmp_path: Path) -> None:
         root = tmp_path / "a b'c\"d#e$(touch pwned)%j;&f"
-        profile = Path(write_profile(tmp_path))
-        profile.write_text(f"{profile.read_text()}runs_root: {json.dumps(str(root))}\n")
-        self.profile = str(profile)
+        self.profile = write_contained_profile(tmp_path, runs_root=root, comment='it\'s "mine" | #1')
         run = self.submit_script(project, RECORDER)
+        comment = f'Comment=fsdpctl:{run.run_id} it\'s "mine" | #1'
+        assert comment in self.slurm.run("scontrol", "show", "job", run.job_id)
         assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
+        for seen in self.seen(run):
+            env = seen["env"]
+            assert isinstance(env, dict)
+            assert (env["LOADED"], env["INSIDE"]) == ("fake/1", f"--bind={root} /image.sif")
         assert run.paths.root.parent == root
-        assert "SUCCEEDED" in run.paths.batch_log.read_text()
+        assert run.paths.batch_log.is_file()
         assert not list(tmp_path.rglob("pwned*"))
 
     def test_a_second_job_of_the_same_submission_steps_back(self, project: Path) -> None:

@@ -16,8 +16,9 @@ from fsdpctl.contract.codec import decode, encode
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import UsageError
 from fsdpctl.plan import Site, build_plan
-from fsdpctl.sbatch import batch_script, quote_option
+from fsdpctl.sbatch import batch_script, job_comment, quote_option, run_of
 from fsdpctl.specs.load import load_job, load_profile, parse_profile
+from fsdpctl.specs.slurm import SlurmBackend
 
 SITE = Site("llm300m-k3f9", "/runs/llm300m-k3f9", "/home/me", "/usr/bin/python3", ())
 
@@ -76,6 +77,7 @@ exec python3 -m fsdpctl.batch /runs/llm300m-k3f9
         ({"gres": "gpu:h100:8"}, "--gres=gpu:h100:8"),
         ({"cpus_per_task": 96}, "--cpus-per-task=96"),
         ({"mem": "0"}, "--mem=0"),
+        ({"comment": "for the paper"}, '--comment="fsdpctl:llm300m-k3f9 for the paper"'),
         ({"exclusive": True}, "--exclusive"),
         ({"max_requeues": 0}, "--no-requeue"),
         ({"extra": ["--mail-type=END", "--licenses=a#b"]}, '--licenses="a#b"'),
@@ -119,6 +121,22 @@ def test_an_extra_option_is_one_option(extra: str) -> None:
         plan(extra=[extra])
 
 
+TEXT_KEYS = [name for name, field in SlurmBackend.model_fields.items() if "Annotated[str" in str(field.annotation)]
+
+
+@pytest.mark.parametrize("value", ["a\nb", "a\rb", "a\0b", "a\x1bb", "a\u2028b"])
+def test_no_key_of_the_profile_brings_a_second_line(value: str) -> None:
+    container = {"runtime": "pyxis", "image": "x"}
+    given: list[dict[str, Any]] = [{key: value} for key in TEXT_KEYS if key != "extra"]
+    given += [{"extra": [f"--mail-user={value}"]}, {"container": {**container, "image": value}}]
+    given += [{"container": {**container, "mounts": [f"/{value}"]}}, {"container": {**container, "python": value}}]
+    given += [{"container": {**container, "options": [f"--a={value}"]}}]
+    assert len(given) >= 14
+    for backend in given:
+        with pytest.raises(UsageError, match="control character"):
+            plan(**backend)
+
+
 @pytest.mark.parametrize("value", ["a\nb", "a\rb", "a\0b", "a\x1bb"])
 @pytest.mark.parametrize("field", ["run_dir", "python", "setup", "options"])
 def test_no_control_character_reaches_the_script(field: str, value: str) -> None:
@@ -127,7 +145,7 @@ def test_no_control_character_reaches_the_script(field: str, value: str) -> None
     assert good.slurm is not None
     bad = {
         "run_dir": replace(good, run_dir=value),
-        "python": replace(good, python=value),
+        "python": replace(good, slurm=replace(good.slurm, python=value)),
         "setup": replace(good, setup=(value,)),
         "options": replace(good, slurm=replace(good.slurm, options=(value,))),
     }[field]
@@ -143,7 +161,9 @@ def test_a_hostile_run_directory_stays_one_word(tmp_path: Path) -> None:
         f"#!{sys.executable}\nimport json, os, sys\nprint(json.dumps([sys.argv[1:], os.environ['PYTHONPATH']]))"
     )
     recorder.chmod(0o700)
-    script = batch_script(replace(plan(), run_dir=hostile, python=str(recorder)))
+    good = plan()
+    assert good.slurm is not None
+    script = batch_script(replace(good, run_dir=hostile, slurm=replace(good.slurm, python=str(recorder))))
     done = subprocess.run(["bash"], input=script, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == [["-m", "fsdpctl.batch", hostile], f"{hostile}/code"]
     assert not (tmp_path / "canary").exists()
@@ -160,6 +180,39 @@ def test_quoting_leaves_one_shell_like_word() -> None:
     assert shlex.split(quote_option(text)) == [text]
 
 
+def test_a_comment_tells_its_run_whatever_else_it_says() -> None:
+    for text in ("", "mine", "fsdpctl:other-run", "a | b"):
+        assert run_of(job_comment("llm-aaaa", text)) == "llm-aaaa"
+    assert run_of("my fsdpctl:llm-aaaa") == run_of("") == ""
+
+
 def test_the_plan_survives_its_file() -> None:
-    given = plan(extra=["--mail-type=END"])
+    given = plan(extra=["--mail-type=END"], container={"runtime": "apptainer", "image": "x.sif"})
     assert decode(LaunchPlan, json.loads(json.dumps(encode(given)))) == given
+
+
+def test_modules_are_loaded_behind_setup_which_may_make_them_known() -> None:
+    profile = load_profile("slurm-h100").model_copy(update={"setup": ("source /x",), "modules": ("cuda/13", "a;b")})
+    planned = build_plan(profile, load_job("llm300m", ["nodes=2"]), SITE)
+    assert "umask 077\nsource /x\nmodule load cuda/13 'a;b'\nexport " in batch_script(planned)
+
+
+def test_the_batch_script_stays_outside_of_the_container() -> None:
+    planned = plan(container={"runtime": "pyxis", "image": "nvcr.io#nvidia/pytorch:26.01-py3", "python": "/opt/python"})
+    assert "exec python3 -m fsdpctl.batch" in batch_script(planned)
+    assert planned.python == "/opt/python"
+
+
+@pytest.mark.parametrize("mount", ["data", "/a,/b", "/a:b", "/a:/b:ro:x", "--x", ""])
+def test_a_mount_is_one_path_or_two(mount: str) -> None:
+    with pytest.raises(UsageError, match="a mount is written"):
+        plan(container={"runtime": "pyxis", "image": "x", "mounts": [mount]})
+
+
+def test_a_runs_root_that_cannot_be_mounted_is_refused() -> None:
+    profile = load_profile("slurm-h100").model_dump(mode="json")
+    profile["backend"]["container"] = {"runtime": "pyxis", "image": "x"}
+    with pytest.raises(UsageError, match="cannot be mounted"):
+        build_plan(
+            parse_profile(json.dumps(profile), "p.yaml"), load_job("llm300m"), replace(SITE, run_dir="/runs:1/llm")
+        )

@@ -10,7 +10,7 @@ from fsdpctl.contract import State
 from fsdpctl.launchers.base import View
 from fsdpctl.launchers.slurm.env import tool_environment
 from fsdpctl.node.slurm.commands import SlurmError, ask
-from fsdpctl.sbatch import COMMENT_PREFIX
+from fsdpctl.sbatch import run_of
 
 POLL_S = 2.0
 MAX_POLL_S = 60.0
@@ -75,8 +75,7 @@ def parse_queue(text: str) -> list[QueuedJob]:
         fields = line.strip().split("|", FORMAT.count("|"))
         if len(fields) == FORMAT.count("|") + 1:
             job_id, state, reason, start, submitted, comment = fields
-            run_id = comment.removeprefix(COMMENT_PREFIX) if comment.startswith(COMMENT_PREFIX) else ""
-            jobs.append(QueuedJob(job_id, state, reason, start, submitted, run_id))
+            jobs.append(QueuedJob(job_id, state, reason, start, submitted, run_of(comment)))
     return jobs
 
 

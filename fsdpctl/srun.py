@@ -7,14 +7,16 @@ within a second and leave in order, with the first cause on disk. `--wait` is th
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 
+from fsdpctl.container import enter, step_options, task_setup
 from fsdpctl.contract import Env, NodeExit
 from fsdpctl.contract.codec import encode
-from fsdpctl.contract.paths import AttemptPaths
+from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.records import NodeEnd
-from fsdpctl.torchrun import agent_argv
+from fsdpctl.torchrun import agent_argv, code_env
 
 OTHER_TASKS_S = 600
 """How long the other tasks may live on after the first one has ended: longer than any end of a healthy run takes."""
@@ -43,6 +45,7 @@ trap 'echo {setup_failed} >"$node/end.json"' EXIT
 set -e
 {setup}
 trap - EXIT
+{code}
 exec "$@" --node-rank="$SLURM_NODEID"
 """
 _SETUP_FAILED = NodeEnd(NodeExit.NODE_FAULT, "a line of `setup` failed; see agent.log")
@@ -61,17 +64,25 @@ def srun_argv(plan: LaunchPlan, attempt: AttemptPaths) -> list[str]:
         f"--wait={OTHER_TASKS_S}",
         "--mpi=none",
         "--cpu-bind=none",  # a task's ranks share its cores; Slurm would bind all of them to one
+        *step_options(plan),
         "bash",
         "-c",
-        _task(plan.setup),
+        _task(plan),
         str(attempt.root),
+        *enter(plan),
         *agent_argv(plan.python, plan.run_dir, attempt.number),
     ]
 
 
-def _task(setup: tuple[str, ...]) -> str:
+def _task(plan: LaunchPlan) -> str:
     failed = json.dumps(encode(_SETUP_FAILED)).replace("`", "\\`").replace('"', '\\"')
-    return _TASK.format(node_rank=Env.NODE_RANK, setup="\n".join(setup), setup_failed=f'"{failed}"')
+    code = shlex.join(f"{name}={value}" for name, value in code_env(RunPaths.of(plan.run_dir)).items())
+    return _TASK.format(
+        node_rank=Env.NODE_RANK,
+        setup="\n".join(task_setup(plan)),
+        setup_failed=f'"{failed}"',
+        code=f"export {code}",  # again: a module or a container's image may have a PYTHONPATH of its own
+    )
 
 
 def srun_env(batch: Mapping[str, str], attempt: AttemptPaths) -> dict[str, str]:
