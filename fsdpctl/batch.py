@@ -26,6 +26,7 @@ from fsdpctl.contract.records import Allocation
 from fsdpctl.node.slurm import commands as slurm
 from fsdpctl.node.slurm.text import Job
 from fsdpctl.runs.decide import AttemptEnd, History, Verdict, decide_next, judge
+from fsdpctl.runs.events import add_event, record_start, record_verdict
 from fsdpctl.runs.evidence import attempt_end, newest_step, read_plan, read_verdict
 from fsdpctl.runs.requeue import Next, Situation, Step, decide_step, history_of, is_final
 from fsdpctl.runs.store import claim_attempt, read_record
@@ -58,11 +59,11 @@ class Batch:
             write_json(attempt.allocation, Allocation(self.job_id, self.own_restarts, self.nodes))
             self._run_attempt(attempt)
             step = self._judge(attempt)
-            self._record(attempt, step)
-            if step.next is Next.REQUEUE and (refusal := self._requeue(step.exclude)):
+            record_verdict(attempt, step.verdict)
+            if step.next is Next.REQUEUE and (refusal := self._requeue(attempt, step.exclude)):
                 reason = f"Slurm refused to requeue ({refusal}), `fsdpctl resume` continues it; {step.verdict.reason}"
                 step = Step(Next.LEAVE, replace(step.verdict, reason=reason, restart=False))
-                self._record(attempt, step)
+                record_verdict(attempt, step.verdict)
             if step.next is not Next.AGAIN:
                 return 0 if step.verdict.restart or step.verdict.state in (State.SUCCEEDED, State.STOPPED) else 1
             time.sleep(PAUSE_S)
@@ -79,6 +80,7 @@ class Batch:
         srun = subprocess.Popen(
             srun_argv(self.plan, attempt), env=srun_env(os.environ, attempt), stdin=subprocess.DEVNULL
         )
+        record_start(attempt, len(self.nodes))
         while srun.poll() is None:
             while self.signals:
                 self._hear(self.signals.pop(), attempt)
@@ -89,14 +91,16 @@ class Batch:
         try:
             job = slurm.show_job(self.job_id)
         except (slurm.SlurmError, ValueError) as error:
-            print(f"signal {number}, but Slurm does not say why: {error}", flush=True)
+            add_event(attempt, f"signal {number}, but Slurm does not say why: {error}")
             job = None
         if number == signal.SIGTERM and job is not None and job.is_ending and is_cancelled(job, self.own_restarts):
-            leave_note(attempt.abort, AbortWord.CANCEL, "cancelled through Slurm (scancel)")
+            path, word, reason = attempt.abort, str(AbortWord.CANCEL), "cancelled through Slurm (scancel)"
         elif number == signal.SIGUSR2 and not (job is not None and job.is_preempted):
-            leave_note(attempt.stop, StopWord.TIME, "the time limit of the allocation is near")
+            path, word, reason = attempt.stop, str(StopWord.TIME), "the time limit of the allocation is near"
         else:
-            leave_note(attempt.stop, StopWord.PREEMPT, "Slurm takes the nodes back")
+            path, word, reason = attempt.stop, str(StopWord.PREEMPT), "Slurm takes the nodes back"
+        if leave_note(path, word, reason):
+            add_event(attempt, f"{signal.Signals(number).name} came: {reason}")
 
     def _judge(self, attempt: AttemptPaths) -> Step:
         end = attempt_end(attempt, len(self.plan.nodes))
@@ -111,7 +115,7 @@ class Batch:
             Situation(
                 verdict=verdict,
                 stop=read_note(attempt.stop),
-                job=self._ask_job(),
+                job=self._ask_job(attempt),
                 own_restarts=self.own_restarts,
                 max_requeues=self.plan.slurm.max_requeues,
                 suspects=tuple(self.nodes[rank].name for rank in suspects(end)),
@@ -124,26 +128,25 @@ class Batch:
         before = max((v.step for number, v in known if number < self.first_attempt), default=0)
         return history_of(earlier, verdict, before, self.plan.restarts)
 
-    def _ask_job(self) -> Job:
+    def _ask_job(self, attempt: AttemptPaths) -> Job:
         """What Slurm wants of this job; while the controller is down there is nothing to do but to ask again."""
+        is_told = False
         while True:
             try:
                 return slurm.show_job(self.job_id)
             except (slurm.SlurmError, ValueError) as error:
-                print(f"Slurm does not answer: {error}", flush=True)
+                if not is_told:
+                    add_event(attempt, f"asks again until Slurm answers: {error}")
+                is_told = True
                 time.sleep(PAUSE_S)
 
-    def _record(self, attempt: AttemptPaths, step: Step) -> None:
-        print(f"attempt {attempt.number}: {step.verdict.state}: {step.verdict.reason}; {step.next}", flush=True)
-        write_json(attempt.verdict, step.verdict)
-
-    def _requeue(self, exclude: tuple[str, ...]) -> str:
+    def _requeue(self, attempt: AttemptPaths, exclude: tuple[str, ...]) -> str:
         """Ask for it; from then on Slurm ends this very script. Returns why it refused, "" when it did not."""
-        excluded = [*filter(None, [self._ask_job().excluded]), *exclude] if exclude else []
+        excluded = [*filter(None, [self._ask_job(attempt).excluded]), *exclude] if exclude else []
         try:
             slurm.requeue(self.job_id, ",".join(excluded))
         except slurm.SlurmError as error:
-            if self._ask_job().restarts == self.own_restarts:
+            if self._ask_job(attempt).restarts == self.own_restarts:
                 return str(error)
         return ""
 
@@ -168,7 +171,7 @@ def close_open_attempts(run: RunPaths, num_nodes: int, first_attempt: int) -> No
             if attempt.number >= first_attempt and verdict.state not in (State.SUCCEEDED, State.CANCELLED):
                 reason = f"ended by Slurm and requeued; {verdict.reason}"
                 verdict = Verdict(State.STOPPED, reason, restart=True)
-            write_json(attempt.verdict, replace(verdict, step=newest_step(run)))
+            record_verdict(attempt, replace(verdict, step=newest_step(run)))
 
 
 def main(run_dir: str) -> int:

@@ -25,6 +25,7 @@ from fsdpctl.errors import FsdpctlError
 from fsdpctl.launchers.base import Agents
 from fsdpctl.node import processes
 from fsdpctl.runs.decide import History, Verdict, count_idle, decide_next, judge
+from fsdpctl.runs.events import add_event, record_start, record_verdict
 from fsdpctl.runs.evidence import attempt_end, newest_step, read_plan, read_verdict
 from fsdpctl.runs.store import claim_attempt, read_record
 
@@ -53,10 +54,11 @@ class Supervisor:
         self.first_attempt = read_record(run).submissions[-1].first_attempt
         self.agents = open_agents(run, self.plan)
         self.left: list[str] = []  # what the newest attempt may have left behind
+        self.told: set[str] = set()  # of the present wait
 
     def work(self) -> None:
         """Run attempts until `decide_next` says stop, and leave only when no process of the run is left anywhere."""
-        self._wait_for("")
+        self._wait_no_more()
         attempt = self.run.attempts()[-1]
         while True:
             verdict = read_verdict(attempt) or self._run_attempt(attempt)
@@ -82,25 +84,31 @@ class Supervisor:
 
     def _follow(self, attempt: AttemptPaths) -> None:
         while not self.agents.is_over(attempt):
-            if (lost := self.agents.find_lost(attempt)) is not None:
-                leave_note(attempt.abort, AbortWord.FAULT, lost)
+            lost = self.agents.find_lost(attempt)
+            if lost is not None and leave_note(attempt.abort, AbortWord.FAULT, lost):
+                add_event(attempt, f"ends the attempt: {lost}")
             time.sleep(POLL_S)
         if _is_cancelled(attempt):
             self._prove(attempt, CANCEL_PROOF_S)
         else:
             self.left = self.agents.end(attempt)
             for line in self.left:
-                say(line)
+                add_event(attempt, f"may have left something behind: {line}")
 
     def _start(self, attempt: AttemptPaths) -> str | None:
         """Start the agents; return why that was impossible."""
         if _is_cancelled(attempt):
             return None
+        is_taken_over = any(node.agent.exists() for node in attempt.nodes())
         try:
             self.agents.start(attempt)
         except FsdpctlError as error:
             leave_note(attempt.abort, AbortWord.FAULT, error.message.splitlines()[0])
             return error.message
+        if is_taken_over:
+            add_event(attempt, "a new supervisor goes on with it")
+        else:
+            record_start(attempt, len(self.plan.nodes))
         return None
 
     def _decide(self, attempt: AttemptPaths, end: Verdict, *, refused: bool) -> Verdict:
@@ -124,32 +132,36 @@ class Supervisor:
                 self._record(attempt, Verdict(State.STOPPED, f"stopped ({stop.word}) between two attempts"))
                 return False
             if not (missing := self.agents.prepare(attempt)):
-                self._wait_for("")
+                self._wait_no_more()
                 return True
             if time.monotonic() > deadline:
                 self._record(attempt, Verdict(State.FAILED, f"did not come back: {'; '.join(missing)}"))
                 return False
-            self._wait_for(f"waiting for {'; '.join(missing)}")
+            self._wait_for(attempt, f"waiting for {'; '.join(missing)}")
             time.sleep(RETRY_S)
 
     def _prove(self, attempt: AttemptPaths, limit_s: float) -> None:
         """End what is left on every node, and come back until each has answered."""
         deadline = time.monotonic() + limit_s
         while (left := self.agents.end(attempt)) and time.monotonic() < deadline:
-            self._wait_for(f"not yet proven that nothing is left: {'; '.join(left)}")
+            self._wait_for(attempt, f"not yet proven that nothing is left: {'; '.join(left)}")
             time.sleep(RETRY_S)
-        self._wait_for("")
+        if self.told and not left:
+            add_event(attempt, "proven on every node that nothing is left")
+        self._wait_no_more()
 
-    def _wait_for(self, what: str) -> None:
-        if what:
-            say(what)
-            write_text(self.run.waiting, f"{what}\n")
-        else:
-            self.run.waiting.unlink(missing_ok=True)
+    def _wait_for(self, attempt: AttemptPaths, what: str) -> None:
+        if what not in self.told:  # a host may be tried for a day
+            self.told.add(what)
+            add_event(attempt, what)
+        write_text(self.run.waiting, f"{what}\n")
+
+    def _wait_no_more(self) -> None:
+        self.told.clear()
+        self.run.waiting.unlink(missing_ok=True)
 
     def _record(self, attempt: AttemptPaths, verdict: Verdict) -> None:
-        say(f"attempt {attempt.number}: {verdict.state}: {verdict.reason}; restart: {verdict.restart}")
-        write_json(attempt.verdict, replace(verdict, step=newest_step(self.run)))
+        record_verdict(attempt, replace(verdict, step=newest_step(self.run)))
 
 
 def open_agents(run: RunPaths, plan: LaunchPlan) -> Agents:
@@ -161,10 +173,6 @@ def open_agents(run: RunPaths, plan: LaunchPlan) -> Agents:
     from fsdpctl.launchers.agents import LocalAgents
 
     return LocalAgents(run, plan)
-
-
-def say(text: str) -> None:
-    print(time.strftime("%H:%M:%S"), text, flush=True)
 
 
 def _is_cancelled(attempt: AttemptPaths) -> bool:

@@ -36,7 +36,7 @@ def logs(
     raw: Annotated[bool, typer.Option("--raw", help="Lines as they were written; not to a terminal.")] = False,
     errors: Annotated[bool, typer.Option("--errors", help="Only which rank failed first, and why.")] = False,
 ) -> None:
-    """Show what all ranks say, in one order of time; after a failure, the first error comes first."""
+    """Show what all ranks say and the supervisor does, in one order of time; after a failure, the first error first."""
     from fsdpctl.logs.sources import Choice
     from fsdpctl.runs.find import find_attempt, find_run
 
@@ -49,7 +49,7 @@ def logs(
         if not _print_root_cause(chosen):
             say(f"no rank of attempt {chosen.number} left an error")
         return
-    choice = Choice(frozenset(rank or ()), frozenset(node or ()), agent)
+    choice = Choice(frozenset(rank or ()), frozenset(node or ()), agent, supervisor=not (rank or node))
     if follow:
         _follow(paths, chosen, choice, count, raw=raw, stay=attempt is not None)
     else:

@@ -9,19 +9,26 @@ from fsdpctl.cli.options import Json, Run
 from fsdpctl.cli.output import emit, emit_json, emit_table
 
 if TYPE_CHECKING:
+    from fsdpctl.runs.events import Event
     from fsdpctl.runs.store import Listed
     from fsdpctl.verbs.status import RunStatus
+
+SHOWN_EVENTS = 4
 
 
 def status(run: Run = None, as_json: Json = False) -> None:
     """Show the state of one run."""
     from fsdpctl.cli.follow import progress
+    from fsdpctl.contract.codec import encode
+    from fsdpctl.runs.events import newest_events
     from fsdpctl.runs.find import find_run
     from fsdpctl.verbs.status import read_status
 
-    found = read_status(find_run(run))
+    paths = find_run(run)
+    found = read_status(paths)
+    events = newest_events(paths, SHOWN_EVENTS)
     if as_json:
-        emit_json(as_record(found))
+        emit_json({**as_record(found), "events": encode(events)})
         return
     rows = [
         ("run", f"{found.run_id} (job {found.job})"),
@@ -31,6 +38,7 @@ def status(run: Run = None, as_json: Json = False) -> None:
         ("nodes", str(found.nodes)),
         ("created", _date(found.created)),
         ("directory", found.run_dir),
+        *(("events" if row == 0 else "", _event(event)) for row, event in enumerate(events)),
     ]
     emit("\n".join(f"{key:<11}{value}" for key, value in rows))
 
@@ -86,6 +94,11 @@ def _cell(row: dict[str, Any], column: str) -> str:
     if column == "step" and row.get("total_steps"):
         return f"{value}/{row['total_steps']}"
     return str(value)
+
+
+def _event(event: Event) -> str:
+    clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(event.time))
+    return f"{clock} attempt {event.attempt}: {event.text}"
 
 
 def _date(seconds: float) -> str:

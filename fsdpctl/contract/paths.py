@@ -123,6 +123,11 @@ class AttemptPaths:
         """Verdict: what the supervisor made of the attempt's end."""
         return self.root / "verdict.json"
 
+    @property
+    def events(self) -> Path:
+        """What the supervisor did, one line each."""
+        return self.root / "events.log"
+
     def node(self, node_rank: int) -> NodePaths:
         return NodePaths(self.root / f"node-{node_rank}")
 

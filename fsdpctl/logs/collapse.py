@@ -13,7 +13,7 @@ def collapse(lines: Iterable[Line]) -> list[list[Line]]:
 
     What one rank says twice stays two lines: its second meets the second of the others.
     """
-    times_said: dict[tuple[int, Source, int | None, str], int] = {}
+    times_said: dict[tuple[int | None, Source, int | None, str], int] = {}
     groups: dict[tuple[Source, str, int], list[Line]] = {}
     for line in lines:
         text = body(line.text)

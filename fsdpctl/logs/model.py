@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-Source = Literal["agent", "torchrun", "rank"]
+Source = Literal["supervisor", "agent", "torchrun", "rank"]
 
 
 @dataclass(frozen=True)
 class LogFile:
     """One log file and who writes it; `rank` is the global rank, None unless the source is a rank."""
 
-    node_rank: int
+    node_rank: int | None  # None for the supervisor, which is on no node of its own
     source: Source
     rank: int | None
     path: Path
@@ -22,7 +22,7 @@ class LogFile:
 class Line(NamedTuple):
     """One line of a log. A tuple, because a whole run has millions of them."""
 
-    node_rank: int
+    node_rank: int | None
     source: Source
     rank: int | None
     stamp: float | None  # seconds since the epoch: its own, or that of the line before; None before the first stamp

@@ -34,13 +34,16 @@ def prefixed(group: Sequence[Line], columns: Widths) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _prefix(nodes: frozenset[int], source: Source, ranks: frozenset[int | None], columns: Widths) -> str:
+def _prefix(nodes: frozenset[int | None], source: Source, ranks: frozenset[int | None], columns: Widths) -> str:
     return f"{_label('node', nodes):<{columns.node}} {_writer(source, ranks):<{columns.writer}} | "
 
 
 def _writer(source: Source, ranks: frozenset[int | None]) -> str:
-    return _label("rank", frozenset(rank for rank in ranks if rank is not None)) if source == "rank" else source
+    return _label("rank", ranks) if source == "rank" else source
 
 
-def _label(kind: str, numbers: frozenset[int]) -> str:
-    return f"{kind}{fold(numbers)}" if len(numbers) < 2 else f"{kind}[{fold(numbers)}]"
+def _label(kind: str, numbers: frozenset[int | None]) -> str:
+    known = [number for number in numbers if number is not None]
+    if len(known) < 2:
+        return f"{kind}{known[0]}" if known else ""
+    return f"{kind}[{fold(known)}]"

@@ -15,16 +15,19 @@ from fsdpctl.node.peers import read_end
 
 @dataclass(frozen=True)
 class Choice:
-    """Which logs are wanted. An empty set means all; `agent` adds those of the agents and of torchrun."""
+    """Which logs are wanted. An empty set means all ranks and all nodes; the others are added."""
 
     ranks: frozenset[int] = frozenset()
     nodes: frozenset[int] = frozenset()
-    agent: bool = False
+    agent: bool = False  # those of the agents and of torchrun
+    supervisor: bool = False
 
 
 def find_logs(attempt: AttemptPaths, choice: Choice) -> list[LogFile]:
-    """Return the chosen log files that exist, by node, each node's agent first and then its ranks in order."""
-    return [
+    """Return the chosen log files that exist: the supervisor's, then by node, each node's agent before its ranks."""
+    is_wanted = choice.supervisor and attempt.events.exists()
+    supervisor = [LogFile(None, "supervisor", None, attempt.events)] if is_wanted else []
+    return supervisor + [
         file
         for node in attempt.nodes()
         if not choice.nodes or node.node_rank in choice.nodes

@@ -240,6 +240,11 @@ class LauncherContract:
         status = run.wait_ended()
         assert (status["state"], status["attempt"]) == ("FAILED", 2)
         assert "all 1 restarts are used up" in status["reason"]
+        acts = [(event["attempt"], event["text"].partition(":")[0]) for event in status["events"]]
+        assert acts == [(1, "started on 2 nodes"), (1, "FAILED"), (2, "started on 2 nodes"), (2, "FAILED")]
+        assert status["events"][1]["text"].endswith("exit code 3; comes back")
+        shown = fsdpctl("logs", run.run_id, "--attempt", "1", cwd=project).stdout
+        assert "supervisor | " in shown and status["events"][1]["text"] in shown
 
     def test_a_living_run_cannot_be_resumed(self, project: Path) -> None:
         run = self.submit_script(project, WAITS_FOR_STOP)

@@ -85,7 +85,11 @@ class TestSsh(LauncherContract):
         status = run.status()
         assert status["state"] == "RUNNING" and "node2 (10.77.0.2)" in status["reason"]
         cluster.nodes[1].plug_cable()
-        assert run.wait_ended()["state"] == "CANCELLED", run.describe()
+        ended = run.wait_ended()
+        assert ended["state"] == "CANCELLED", run.describe()
+        _, tried, proven, _ = [event["text"] for event in ended["events"]]
+        assert tried.startswith("not yet proven that nothing is left: node2 (10.77.0.2): ")
+        assert proven == "proven on every node that nothing is left"
         run.assert_nothing_left()
         cluster.assert_clean()
 

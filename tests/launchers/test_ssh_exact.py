@@ -115,7 +115,8 @@ def test_a_host_cut_off_for_good_is_replaced_exactly(cluster: Cluster, project: 
     cluster.nodes[1].pull_cable()
     status = run.wait_ended()
     assert (status["state"], status["attempt"]) == ("SUCCEEDED", 2), run.describe()
-    assert "node3 takes the place of node2: node2 (10.77.0.2): " in run.paths.supervisor_log.read_text()
+    (act,) = [event["text"] for event in status["events"] if "takes the place" in event["text"]]
+    assert act.startswith("node3 takes the place of node2, which is not used until 2") and "node2 (10.77.0.2): " in act
     (dropped,) = read_json(tuple[DroppedHost, ...], run.paths.dropped)
     assert dropped.node.id == "node2"
     assert run.curve() == undisturbed

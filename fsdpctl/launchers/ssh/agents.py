@@ -16,12 +16,13 @@ from fsdpctl.contract.records import DroppedHost
 from fsdpctl.errors import LaunchError
 from fsdpctl.launchers.agents import with_setup
 from fsdpctl.launchers.fanout import HostError, Result, fan_out
-from fsdpctl.launchers.ssh.bench import find_bad, find_candidates
+from fsdpctl.launchers.ssh.bench import BAD_FOR_S, find_bad, find_candidates
 from fsdpctl.launchers.ssh.config import Target
 from fsdpctl.launchers.ssh.io import Answer, Link
 from fsdpctl.launchers.ssh.reach import Reach, Stall, find_lost
 from fsdpctl.node.peers import PeerWatch, read_end
 from fsdpctl.node.remote import NOT_SHARED, Ended, NodeFacts, Seen, Started
+from fsdpctl.runs.events import add_event
 from fsdpctl.specs.load import parse_profile
 from fsdpctl.specs.model import SshBackend
 from fsdpctl.torchrun import code_env
@@ -54,7 +55,7 @@ class SshAgents:
         """Take spares for hosts that do not answer or were at fault; the hosts still missing, one line each."""
         missing = {r.item: str(r.error) for r in fan_out(list(self._links), self._open) if r.error}
         for rank, reason in {**_at_fault(attempt, list(self._links)), **missing}.items():
-            if self._replace(rank, reason):
+            if self._replace(attempt, rank, reason):
                 missing.pop(rank, None)
         return list(missing.values())
 
@@ -64,7 +65,7 @@ class SshAgents:
         if not link.is_answering(link.target.connect_timeout_s):
             link.open()
 
-    def _replace(self, rank: int, reason: str) -> bool:
+    def _replace(self, attempt: AttemptPaths, rank: int, reason: str) -> bool:
         """Put another host in the place of `rank`; False when there is none."""
         old = self._plan.nodes[rank]
         if rank == 0 and self._plan.head.address is not None:
@@ -75,12 +76,14 @@ class SshAgents:
                 link.open()
             except HostError:
                 continue
-            self._put(node, link, DroppedHost(old, reason, time.time()))
+            dropped = DroppedHost(old, reason, time.time())
+            self._put(node, link, dropped)
+            until = time.strftime("%Y-%m-%d %H:%M", time.localtime(dropped.time + BAD_FOR_S))
+            add_event(attempt, f"{node.id} takes the place of {old.id}, which is not used until {until}: {reason}")
             return True
         return False
 
     def _put(self, node: PlannedNode, link: Link, dropped: DroppedHost) -> None:
-        print(f"{node.id} takes the place of {dropped.node.id}: {dropped.reason}", flush=True)
         self._dropped = (*self._dropped, dropped)
         self._old_links.append((node.rank, self._links[node.rank]))
         self._links[node.rank] = link
@@ -88,19 +91,19 @@ class SshAgents:
         write_json(self._run.dropped, self._dropped)
         write_json(self._run.plan, self._plan)
 
-    def _avoid_bad(self) -> None:
+    def _avoid_bad(self, attempt: AttemptPaths) -> None:
         """A resume begins with the profile's own nodes: put others in for those that have failed of late."""
         bad = find_bad(self._dropped, time.time())
         for node in self._plan.nodes:
             if node.id in bad:
-                self._replace(node.rank, bad[node.id].reason)
+                self._replace(attempt, node.rank, bad[node.id].reason)
 
     def start(self, attempt: AttemptPaths) -> None:
         """Check every host, then start the agents. Raises LaunchError when one cannot; those that could end again."""
         if all(attempt.node(rank).agent.exists() for rank in self._links):
             return
         if not any(attempt.node(rank).agent.exists() for rank in self._links):
-            self._avoid_bad()
+            self._avoid_bad(attempt)
         checks = self._ask_all(NodeFacts, "check", attempt)
         if problems := [*_errors(checks), *self._objections(checks)]:
             raise LaunchError("\n".join(problems))

@@ -102,6 +102,17 @@ def test_filters_by_global_rank_node_and_attempt(scene: Scene) -> None:
     assert [line.split("| ")[1] for line in call("--node", "0").stdout.splitlines()] == ["second r0", "second r1"]
 
 
+def test_the_supervisor_speaks_between_the_ranks_unless_some_of_them_are_chosen(scene: Scene) -> None:
+    for rank in (0, 3):
+        scene.write(rank, f"2026-11-27 23:05:4{2 * rank},000 step\n")
+    scene.run.attempt(1).events.write_text("2026-11-27 23:05:43.000 started on 2 nodes\n")
+    assert call().stdout == (
+        "node[0,1] rank[0,3]  | 2026-11-27 23:05:40,000 step\n"
+        "          supervisor | 2026-11-27 23:05:43.000 started on 2 nodes\n"
+    )
+    assert "supervisor" not in call("--node", "0").stdout + call("--rank", "3").stdout
+
+
 def test_a_failure_comes_first_and_errors_shows_nothing_else(scene: Scene) -> None:
     for rank in range(3):
         scene.write(rank, "x\n")

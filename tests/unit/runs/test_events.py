@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from fsdpctl.contract import State
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.logs.stamp import parse_stamp
+from fsdpctl.runs.decide import Verdict
+from fsdpctl.runs.events import add_event, newest_events, record_verdict
+from fsdpctl.runs.evidence import read_verdict
+
+
+def make_run(root: Path, attempts: int) -> RunPaths:
+    run = RunPaths(root)
+    for number in range(1, attempts + 1):
+        run.attempt(number).root.mkdir(parents=True)
+    return run
+
+
+def test_the_newest_acts_of_all_attempts_in_order(tmp_path: Path) -> None:
+    run = make_run(tmp_path, attempts=3)
+    before = time.time()
+    for number, text in ((1, "one"), (1, "two\nand three"), (2, "four")):
+        add_event(run.attempt(number), text)
+    events = newest_events(run, 2)
+    assert [(event.attempt, event.text) for event in events] == [(1, "two; and three"), (2, "four")]
+    assert all(before - 0.001 <= event.time <= time.time() for event in events)
+    assert len(newest_events(run, 9)) == 3
+    assert run.attempt(1).events.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_log_reader_finds_the_time_of_an_act(tmp_path: Path) -> None:
+    run = make_run(tmp_path, attempts=1)
+    add_event(run.attempt(1), "one")
+    (event,) = newest_events(run, 1)
+    assert parse_stamp(run.attempt(1).events.read_text(), near=0) == event.time
+
+
+def test_a_full_disk_stops_no_act_and_a_cut_line_is_passed_over(tmp_path: Path) -> None:
+    run = make_run(tmp_path, attempts=2)
+    run.attempt(2).events.symlink_to("/dev/full")
+    add_event(run.attempt(2), "lost")
+    run.attempt(2).events.unlink()  # reading /dev/full never ends
+    run.attempt(1).events.write_text("2026-11-")
+    assert newest_events(run, 9) == []
+
+
+def test_a_verdict_is_an_act(tmp_path: Path) -> None:
+    run = make_run(tmp_path, attempts=1)
+    verdict = Verdict(State.FAILED, "node 1: rank 2 ended with signal 9", restart=True, step=4)
+    record_verdict(run.attempt(1), verdict)
+    assert read_verdict(run.attempt(1)) == verdict
+    (event,) = newest_events(run, 9)
+    assert event.text == "FAILED: node 1: rank 2 ended with signal 9; comes back"
