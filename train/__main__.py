@@ -1,18 +1,23 @@
 """`python -m train --config FILE`, alone or under torchrun.
 
-Torch takes seconds to import. So signals are handled, and a wrong configuration is told, before that.
+Torch takes seconds to import. So signals are handled, and a wrong configuration is told, before that. No garbage is
+looked for among the objects of those imports, 280,000, and in the end the interpreter is not taken apart: together that
+is a fifth of what a short run costs on each rank.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import logging
 import os
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
+from fsdpctl.contract import GOOD_ENDS
 from fsdpctl.contract.paths import DIR_MODE, RunPaths
 
 from .config import load_config
@@ -26,6 +31,7 @@ from .preempt import Stopper
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one rank to its end and return its exit code."""
     arguments = _parse(argv)
+    gc.disable()  # `Trainer` decides when to collect
     place, launch = Place.from_env(os.environ), Launch.from_env(os.environ)
     stopper = Stopper(launch.stop_file if place.local_rank == 0 else None)
     _set_up_logging(place)
@@ -39,6 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         from .loop import Trainer
 
         world = World(place)
+        gc.freeze()  # all that was imported; what comes now is little, and quickly searched
         trainer = Trainer(config, layout, paths, launch, world, stopper)
         outcome = trainer.run()
         trainer.close()
@@ -79,5 +86,14 @@ def _set_up_logging(place: Place) -> None:
     )
 
 
+def leave(code: int) -> NoReturn:
+    """End the process; after a good end at once, for all is written and closed then."""
+    if code not in GOOD_ENDS:
+        sys.exit(code)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

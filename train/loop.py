@@ -132,7 +132,7 @@ class Trainer:
         place, device = self.world.place, self.world.device
         sums = torch.zeros(2, dtype=torch.float64, device=device)
         for micro_step, chosen in enumerate(rank_share(ids, place.rank, place.world, self.layout.micro_batch)):
-            seed_dropout(self.config.seed, self.step, micro_step, place.rank)
+            seed_dropout(device, self.config.seed, self.step, micro_step, place.rank)
             set_gradient_sync(self.model, micro_step == self.layout.accumulation - 1)
             self.pulse.mark(Section.DATA, self.step)
             batch = self.data.train.sequences(chosen)

@@ -28,11 +28,13 @@ def state_tensors(model: nn.Module, optimizer: torch.optim.Optimizer, guard: Gua
     return tensors
 
 
-def seed_dropout(seed: int, step: int, micro_step: int, rank: int) -> None:
-    """Seed torch for one micro-step of one rank. A resumed run draws what a straight run draws, and no generator is
-    saved; another number of ranks sees the same data under other dropout masks."""
+def seed_dropout(device: torch.device, seed: int, step: int, micro_step: int, rank: int) -> None:
+    """Seed the device's generator for one micro-step of one rank. A resumed run draws what a straight run draws, and
+    no generator is saved; another number of ranks sees the same data under other dropout masks."""
     digest = hashlib.blake2b(f"{seed}/{step}/{micro_step}/{rank}".encode(), digest_size=8).digest()
-    torch.manual_seed(int.from_bytes(digest, "little") >> 1)
+    # `torch.manual_seed` seeds every kind of device, and for each that is not in use formats its stack: 0.2 ms.
+    seed_device = torch.cuda.manual_seed if device.type == "cuda" else torch.default_generator.manual_seed
+    seed_device(int.from_bytes(digest, "little") >> 1)
 
 
 def check_resumable(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
