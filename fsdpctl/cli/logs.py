@@ -38,7 +38,7 @@ def logs(
 ) -> None:
     """Show what all ranks say and the supervisor does, in one order of time; after a failure, the first error first."""
     from fsdpctl.logs.sources import Choice
-    from fsdpctl.runs.find import find_attempt, find_run
+    from fsdpctl.runs.find import check_ranks, find_attempt, find_run
 
     count = _parse_count(lines)
     if raw and sys.stdout.isatty():
@@ -50,6 +50,7 @@ def logs(
             say(f"no rank of attempt {chosen.number} left an error")
         return
     choice = Choice(frozenset(rank or ()), frozenset(node or ()), agent, supervisor=not (rank or node))
+    check_ranks(paths, chosen, choice.ranks, choice.nodes)
     if follow:
         _follow(paths, chosen, choice, count, raw=raw, stay=attempt is not None)
     else:

@@ -74,6 +74,10 @@ class NodePaths:
         """RankError: the exception that ended the rank."""
         return self.root / f"error-{rank}.json"
 
+    def rank_end(self, rank: int) -> Path:
+        """RankEnd: the rank has left its script in good order."""
+        return self.root / f"ended-{rank}.json"
+
     def rank_stacks(self, rank: int) -> Path:
         """Stacks of all threads of one global rank, dumped when it made no progress."""
         return self.root / f"stacks-{rank}.txt"
@@ -81,6 +85,10 @@ class NodePaths:
     def pulse(self, rank: int) -> Path:
         """Pulse of one global rank, for the watchdog of its node."""
         return self.root / f"pulse-{rank}"
+
+    def rank_ends(self) -> list[Path]:
+        """Of the ranks that have left, in no order."""
+        return list(self.root.glob("ended-*.json"))
 
     def rank_logs(self) -> dict[int, Path]:
         """Global rank -> log, for the ranks that have written."""

@@ -70,6 +70,14 @@ class RankError:
 
 
 @dataclass(frozen=True)
+class RankEnd:
+    """A rank has left its script in good order; others may hang in theirs."""
+
+    rank: int
+    time: float
+
+
+@dataclass(frozen=True)
 class Outcome:
     """What rank 0 says at the end of an attempt."""
 

@@ -13,12 +13,13 @@ import runpy
 import sys
 import time
 import traceback
+from contextlib import suppress
 from pathlib import Path
 
 from fsdpctl.contract import BUNDLED_TRAINER, GOOD_ENDS, Env
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import NodePaths
-from fsdpctl.contract.records import RankError
+from fsdpctl.contract.records import RankEnd, RankError
 from fsdpctl.node import signals
 from fsdpctl.node.stacks import DUMP_SIGNAL
 
@@ -34,12 +35,15 @@ def main(argv: list[str]) -> None:
     try:
         _run(argv)
     except SystemExit as leave:
-        if leave.code not in (None, *GOOD_ENDS) and not paths.rank_error(rank).exists():  # the trainer's own says more
+        if leave.code in (None, *GOOD_ENDS):
+            _say_goodbye(rank, paths)
+        elif not paths.rank_error(rank).exists():  # the trainer's own says more
             _report(leave, rank, paths)
         raise
     except BaseException as error:
         _report(error, rank, paths)
         raise
+    _say_goodbye(rank, paths)
 
 
 def _take_over_output(log: Path) -> None:
@@ -65,6 +69,11 @@ def _run(argv: list[str]) -> None:
         sys.argv = list(argv)
         sys.path.insert(0, str(script.parent))
         runpy.run_path(str(script), run_name="__main__")
+
+
+def _say_goodbye(rank: int, paths: NodePaths) -> None:
+    with suppress(OSError):  # a full disk must not make a good end a bad one
+        write_json(paths.rank_end(rank), RankEnd(rank, time.time()))
 
 
 def _report(error: BaseException, rank: int, paths: NodePaths) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from fsdpctl.contract.codec import CodecError, read_json
 from fsdpctl.contract.notes import read_note
 from fsdpctl.contract.paths import AttemptPaths, NodePaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.contract.records import ProcessIdentity
+from fsdpctl.contract.records import ProcessIdentity, RankEnd
 from fsdpctl.node.ending import read_outcome
 from fsdpctl.node.peers import read_end
 from fsdpctl.node.processes import boot_id, is_alive
@@ -50,6 +51,16 @@ def attempt_end(attempt: AttemptPaths, num_nodes: int) -> AttemptEnd:
     """Collect what an attempt left behind."""
     ends = {rank: end for rank in range(num_nodes) if (end := read_end(attempt.node(rank))) is not None}
     return AttemptEnd(num_nodes, ends, read_outcome(attempt), read_note(attempt.stop), read_note(attempt.abort))
+
+
+def ended_ranks(attempt: AttemptPaths) -> dict[int, float]:
+    """When each rank left that has done so in good order: global rank -> seconds since the epoch."""
+    ends: dict[int, float] = {}
+    for path in (path for node in attempt.nodes() for path in node.rank_ends()):
+        with suppress(OSError, CodecError):
+            end = read_json(RankEnd, path)
+            ends[end.rank] = end.time
+    return ends
 
 
 def read_verdict(attempt: AttemptPaths) -> Verdict | None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from fsdpctl.contract.codec import CodecError
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.errors import FsdpctlError, UsageError
+from fsdpctl.runs.evidence import read_plan
 from fsdpctl.runs.store import list_runs
 
 
@@ -41,3 +45,18 @@ def find_attempt(run: RunPaths, number: int | None) -> AttemptPaths:
         known = ", ".join(str(attempt.number) for attempt in attempts) or "none yet"
         raise UsageError(f"{run.root.name} has no attempt {number}; there are: {known}")
     return run.attempt(number)
+
+
+def check_ranks(run: RunPaths, attempt: AttemptPaths, ranks: Iterable[int], nodes: Iterable[int]) -> None:
+    """Raises UsageError when the attempt has no such global rank, or no such node."""
+    try:
+        plan = read_plan(run)
+    except (OSError, CodecError):
+        return  # of a broken run there may be logs all the same
+    seen = attempt.nodes()  # an older attempt may have had more
+    all_nodes = {*(node.rank for node in plan.nodes), *(node.node_rank for node in seen)}
+    all_ranks = {*range(plan.world_size), *(rank for node in seen for rank in node.rank_logs())}
+    for kind, wanted, known in (("rank", ranks, all_ranks), ("node", nodes, all_nodes)):
+        if unknown := set(wanted) - known:
+            words = f"its {kind}s are 0-{max(known)}" if len(known) > 1 else f"its only {kind} is 0"
+            raise UsageError(f"{run.root.name} has no {kind} {min(unknown)}; {words}")

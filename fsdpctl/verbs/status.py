@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -14,10 +15,11 @@ from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.records import Outcome
 from fsdpctl.launchers.base import View
 from fsdpctl.launchers.table import get_launcher
+from fsdpctl.logs.ranges import fold
 from fsdpctl.node.ending import read_outcome
 from fsdpctl.node.peers import read_end
 from fsdpctl.runs.decide import Verdict, judge
-from fsdpctl.runs.evidence import attempt_end, living_agents, read_verdict, recent_metrics, total_steps
+from fsdpctl.runs.evidence import attempt_end, ended_ranks, living_agents, read_verdict, recent_metrics, total_steps
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import Listed, open_record
 
@@ -172,4 +174,14 @@ def _running_reason(attempt: AttemptPaths) -> str:
         return f"stopping ({note.word or 'stop file'}): saving, then leaving"
     if any((end := read_end(node)) and end.code != NodeExit.FINISHED for node in attempt.nodes()):
         return "ending"
+    if ends := ended_ranks(attempt):
+        return _describe_stragglers(attempt, ends)
     return "training" if attempt.number == 1 else f"training, attempt {attempt.number}"
+
+
+def _describe_stragglers(attempt: AttemptPaths, ends: Mapping[int, float]) -> str:
+    """Some ranks have left their script: all is well if the others follow, and a hang if they do not."""
+    staying = {rank for node in attempt.nodes() for rank in node.rank_logs()} - ends.keys()
+    clock = time.strftime("%H:%M:%S", time.localtime(max(ends.values())))
+    left = f"rank {fold(ends)} ended at {clock}" if len(ends) == 1 else f"ranks {fold(ends)} ended, the last at {clock}"
+    return f"{left}; still running: {fold(staying)}" if staying else "ending"

@@ -58,6 +58,10 @@ def killed_submit(project: Path, at: int) -> int:
     return int(done.stdout.split()[-1]) if not at else 0
 
 
+def indented(script: str) -> str:
+    return script.replace("\n", "\n    ")
+
+
 def fill_up(disk: Path) -> None:
     with contextlib.suppress(OSError), open(disk / "ballast", "wb", buffering=0) as file:
         while True:
@@ -115,6 +119,16 @@ class TestLocal(LauncherContract):
         assert status["state"] == "FAILED"
         assert "localhost (127.0.0.1) is loopback" in status["reason"]
         assert "master_address of profile strict" in status["reason"]
+
+    def test_a_rank_that_has_left_the_others_alone_is_named(self, project: Path) -> None:
+        run = self.submit_script(project, f"import os\nif os.environ['RANK'] != '1':{indented(WAITS_FOR_STOP)}")
+        wait_for(lambda: run.status()["reason"].endswith("; still running: 0,2,3"), 60, run.describe)
+        assert run.status()["reason"].startswith("rank 1 ended at ")
+        refused = fsdpctl("logs", run.run_id, "--rank", "99", cwd=project, expect=2)
+        assert f"{run.run_id} has no rank 99; its ranks are 0-3" in refused.stderr
+        assert "no node 2; its nodes are 0-1" in fsdpctl("logs", "--node", "2", cwd=project, expect=2).stderr
+        fsdpctl("stop", run.run_id, cwd=project)
+        assert run.status()["state"] == "STOPPED", run.describe()
 
     def test_the_time_limit_ends_in_a_stop(self, project: Path) -> None:
         run = self.submit_script(project, WAITS_FOR_STOP, grace="2s", extra="time_limit: 12s\n")
