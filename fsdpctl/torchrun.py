@@ -91,6 +91,7 @@ def node_env(plan: LaunchPlan, context: NodeContext) -> dict[str, str]:
         Env.NODE_DIR: str(node.root),
         Env.CHECKPOINT_DIR: str(paths.checkpoints),
         Env.STOP_FILE: str(attempt.stop),
+        Env.GRACE: str(plan.grace_s),
         Env.OUTCOME_FILE: str(attempt.outcome),
         Env.SUBMIT_DIR: plan.submit_dir,
         **code_env(paths),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import time
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -82,13 +83,15 @@ class Checkpoints:
         `manifest` lacks only the files. Rank 0 calls `beforehand` first: what it raises fails the save.
         """
         name = checkpoint_name(manifest.step)
+        began = time.monotonic()
         aside = self.root / self.council.broadcast(f"{name}.tmp-{self.attempt}-{uuid.uuid4().hex[:8]}")
         try:
             self.council.on_main(beforehand)
             self.council.on_main(partial(aside.mkdir, mode=0o700, parents=True))
             write_tensors(aside, pieces, self.council.control)
             files = merge(self.council.on_all(partial(digest_written, aside, self.council.place.rank)))
-            self.council.on_main(lambda: self._commit(aside, replace(manifest, files=files)))
+            save_s = round(time.monotonic() - began, 3)
+            self.council.on_main(lambda: self._commit(aside, replace(manifest, files=files, save_s=save_s)))
         except (StorageError, OSError) as error:
             if self.council.is_main:
                 log.error("CHECKPOINT OF STEP %d NOT SAVED: %s (training goes on)", manifest.step, error)

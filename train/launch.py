@@ -25,6 +25,7 @@ class Launch:
     run_dir: Path | None
     node_dir: Path | None
     stop_file: Path | None
+    grace_s: float | None  # from a stop to the end by force
     outcome_file: Path | None
 
     @classmethod
@@ -38,6 +39,7 @@ class Launch:
             run_dir=path(Env.RUN_DIR),
             node_dir=path(Env.NODE_DIR),
             stop_file=path(Env.STOP_FILE),
+            grace_s=float(env[Env.GRACE]) if env.get(Env.GRACE) else None,
             outcome_file=path(Env.OUTCOME_FILE),
         )
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from fsdpctl.contract import StopWord
 from fsdpctl.contract.checkpoint import MANIFEST_FORMAT, Manifest
 from fsdpctl.contract.codec import encode
 from fsdpctl.contract.paths import NodePaths, RunPaths, checkpoint_name
@@ -30,7 +29,7 @@ from .layout import Layout
 from .model import IGNORED
 from .optim import build_optimizer, clip_gradients, learning_rate, take_step
 from .parallelize import build_model, compute_dtype, set_gradient_sync
-from .preempt import Stopper
+from .preempt import Stop, Stopper
 from .pretrained import load_pretrained
 from .profiling import Profiler, memory_advice
 from .progress import announce
@@ -94,8 +93,8 @@ class Trainer:
         self.telemetry.recorder.restart_clock()
         while self.step < self.config.steps:
             self.pulse.mark(Section.STEP, self.step)
-            if word := self.stopper.agree(self.world):
-                return self._stop(word)
+            if stop := self.stopper.agree(self.world):
+                return self._stop(stop)
             self.profiler.before_step(self.step + 1)
             self._train_step()
             self.profiler.after_step(self.step)
@@ -165,11 +164,24 @@ class Trainer:
         self.telemetry.recorder.restart_clock()
         return loss
 
-    def _stop(self, word: StopWord) -> Outcome:
-        log.info("asked to stop (%s) after step %d", word.value, self.step)
-        saved = checkpoint_name(self.step) if self._save_now() else None
+    def _stop(self, stop: Stop) -> Outcome:
+        log.info("asked to stop (%s) after step %d", stop.word.value, self.step)
+        self.pulse.mark(Section.SAVE, self.step)
+        self.saver.drain()  # what is in flight is waited for, and only then it is known what time is left
+        problem = self._lack_of_time(stop) or ("" if self._save_now() else "the save failed")
         self.telemetry.recorder.drain()
-        return Outcome("stopped", self.step, saved, word.value, self._summary())
+        if not problem:
+            return Outcome("stopped", self.step, checkpoint_name(self.step), stop.word.value, self._summary())
+        reason = f"not saved: {problem}; a resume {self.saver.describe_newest(self.step)}"
+        log.warning("step %d %s", self.step, reason)
+        return Outcome("stopped", self.step, None, reason, self._summary())
+
+    def _lack_of_time(self, stop: Stop) -> str:
+        """Why a save is not begun; nothing where there is time for it, or nothing to save."""
+        save_s = self.saver.save_s
+        if self.saver.saved_step == self.step or not self.world.maximum(not stop.has_time_for(save_s)):
+            return ""
+        return f"a save took {save_s:.1f} s, and {stop.left_s():.1f} s were left of the grace of {stop.grace_s:g} s"
 
     def _finish(self) -> Outcome:
         if not self._save_now():
@@ -235,6 +247,7 @@ class Trainer:
             )
         self.checkpoints.load(found, state_tensors(self.model, self.optimizer, self.guard))
         self.step = self.saver.saved_step = found.step
+        self.saver.save_s = found.save_s
         files = f"{len(found.files)} files, {found.num_bytes / 1e6:.1f} MB, written by {found.world} ranks"
         log.info("resuming at step %d from %s (%s, verified)", self.step, checkpoint_name(found.step), files)
         if self.step >= self.config.steps:

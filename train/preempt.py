@@ -1,17 +1,22 @@
 """Stopping: a signal or the stop file asks for it, all ranks agree, and all leave after the same step.
 
-A handler only sets a flag; saving inside of one would meet half-done collectives. One rank of each node looks at the
-stop file. The question is put to all ranks at every step boundary, and one yes is enough.
+A handler only notes the time; saving inside of one would meet half-done collectives. One rank of each node looks at the
+stop file. The question is put to all ranks at every step boundary, and one yes is enough. From the moment of the first
+one the grace runs, at the end of which the launcher ends all ranks by force.
 """
 
 from __future__ import annotations
 
+import math
 import signal
+import time
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
 from fsdpctl.contract import StopWord
+from fsdpctl.contract.checkpoint import save_fits
 
 if TYPE_CHECKING:
     from .distributed import World  # imports torch, and the handlers must stand before that
@@ -20,28 +25,57 @@ SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 WORDS = tuple(StopWord)  # the later word wins where ranks were told different ones
 
 
-class Stopper:
-    """Knows whether this run was asked to stop."""
+@dataclass(frozen=True)
+class Stop:
+    """A stop that all ranks have agreed on."""
 
-    def __init__(self, stop_file: Path | None) -> None:
+    word: StopWord
+    asked: float  # when, by this rank's monotonic clock
+    grace_s: float  # endless where no launcher waits
+
+    def left_s(self) -> float:
+        return max(0.0, self.asked + self.grace_s - time.monotonic())
+
+    def has_time_for(self, save_s: float) -> bool:
+        return save_fits(save_s, self.left_s())
+
+
+class Stopper:
+    """Knows whether this run was asked to stop, and when."""
+
+    def __init__(self, stop_file: Path | None, grace_s: float | None = None) -> None:
         self.stop_file = stop_file
-        self.signalled = False
+        self.grace_s = math.inf if grace_s is None else grace_s
+        self.signalled: float | None = None  # when
+        self.last_look = time.monotonic()
         for number in SIGNALS:
             signal.signal(number, self._on_signal)
 
-    def agree(self, world: World) -> StopWord | None:
+    def agree(self, world: World) -> Stop | None:
         """Ask all ranks; every rank gets the same answer."""
-        word = self._heard()
+        word, waited_s = self._heard()
         answer = world.maximum(WORDS.index(word) + 1 if word else 0)
-        return WORDS[answer - 1] if answer else None
+        if not answer:
+            return None
+        waited_s = world.maximum(int(waited_s * 1000)) / 1000
+        return Stop(WORDS[answer - 1], time.monotonic() - waited_s, self.grace_s)
 
-    def _heard(self) -> StopWord | None:
+    def _heard(self) -> tuple[StopWord | None, float]:
+        """The word, and how long ago it was said."""
+        now = time.monotonic()
+        since_last, self.last_look = now - self.last_look, now
+        signalled_s = now - self.signalled if self.signalled else 0.0
         if self.stop_file is not None and (word := read_stop_word(self.stop_file)):
-            return word
-        return StopWord.PREEMPT if self.signalled else None
+            # It was not there at the last look: so much is sure, whatever the file server's clock says.
+            return word, max(signalled_s, min(since_last, _age_s(self.stop_file)))
+        return (StopWord.PREEMPT if self.signalled else None), signalled_s
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        self.signalled = True
+        self.signalled = self.signalled or time.monotonic()
+
+
+def _age_s(path: Path) -> float:
+    return max(0.0, time.time() - path.stat().st_mtime)
 
 
 def read_stop_word(path: Path) -> StopWord | None:

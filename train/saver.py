@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from fsdpctl.contract.checkpoint import Manifest
+from fsdpctl.contract.paths import checkpoint_name
 
 from .checkpoint import Checkpoints
 from .distributed import World
@@ -36,6 +37,7 @@ class Saver:
         self.checkpoints, self.staging, self.world = checkpoints, staging, world
         self.wait_for_each = wait
         self.saved_step: int | None = None
+        self.save_s = 0.0  # what the last one took, from staging to disk; 0: not known
         self.failed_saves = 0
         self.in_flight: _Save | None = None
 
@@ -76,6 +78,13 @@ class Saver:
             self.in_flight.thread.join(1.0)
             self.settle()
 
+    def describe_newest(self, step: int) -> str:
+        """Where a run goes on that ends after `step` without another save."""
+        if self.saved_step is None:
+            return "begins at step 0"
+        lost = step - self.saved_step
+        return f"goes on from {checkpoint_name(self.saved_step)}, {lost} step{'s' if lost > 1 else ''} back"
+
     def _wait_for_the_last(self, step: int) -> None:
         if self.in_flight:
             last, began = self.in_flight.step, time.perf_counter()
@@ -93,7 +102,7 @@ class Saver:
     def _take_in(self, save: _Save) -> None:
         if save.name:
             log.info("saved %s in %.2f s (staged in %.3f s)", save.name, save.seconds, save.staging_s)
-            self.saved_step, self.failed_saves = save.step, 0
+            self.saved_step, self.save_s, self.failed_saves = save.step, save.seconds, 0
             return
         self.failed_saves += 1
         if self.failed_saves == MAX_FAILED_SAVES:

@@ -21,10 +21,13 @@ def resume(
     """Continue a run from its newest checkpoint."""
     from fsdpctl.runs.find import find_run
     from fsdpctl.verbs.resume import resume as resume_run
+    from fsdpctl.verbs.resume import warn_of_short_grace
 
     paths = find_run(run)
     overrides = [*([f"--nodes={nodes}"] if nodes is not None else []), *(set_ or [])]
     resume_run(paths, overrides, step=step, update_code=update_code)
+    if warning := warn_of_short_grace(paths):
+        say(f"warning: {warning}")
     say(f"resumed {paths.root.name}")
     if follow:
         from fsdpctl.cli.follow import follow_run

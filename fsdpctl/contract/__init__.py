@@ -78,6 +78,7 @@ class Env:
     NODE_DIR = "FSDPCTL_NODE_DIR"  # attempts/<n>/node-<r>, where this node's ranks leave logs and errors
     CHECKPOINT_DIR = "FSDPCTL_CHECKPOINT_DIR"
     STOP_FILE = "FSDPCTL_STOP_FILE"
+    GRACE = "FSDPCTL_GRACE_S"  # seconds from the stop to the end by force
     OUTCOME_FILE = "FSDPCTL_OUTCOME_FILE"
     IFNAME = "FSDPCTL_IFNAME"  # the network interface chosen on this node
     SUBMIT_DIR = "FSDPCTL_SUBMIT_DIR"  # where `fsdpctl submit` was typed

@@ -47,10 +47,19 @@ class Manifest:
     torch_version: str
     time: float
     files: Mapping[str, FileDigest]
+    save_s: float = 0.0  # what writing took, up to this manifest; 0: not known
 
     @property
     def num_bytes(self) -> int:
         return sum(entry.size for entry in self.files.values())
+
+
+SAVE_MARGIN, LEAVING_S = 1.2, 1.0
+
+
+def save_fits(save_s: float, left_s: float) -> bool:
+    """Whether a save that took `save_s` the last time (0: not known), and the rest of leaving, fit into `left_s`."""
+    return save_s == 0 or save_s * SAVE_MARGIN + LEAVING_S <= left_s
 
 
 def committed(root: Path) -> list[str]:

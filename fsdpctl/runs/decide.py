@@ -50,10 +50,10 @@ def judge(attempt: AttemptEnd) -> Verdict:
         return Verdict(State.LOST, f"the agent of node {missing[0]} vanished without a word")
     if all(end.code == NodeExit.FINISHED for end in attempt.ends.values()):
         return Verdict(State.SUCCEEDED, "finished")
-    saved = all(end.code != NodeExit.STOPPED_UNSAVED for end in attempt.ends.values())
-    return Verdict(
-        State.STOPPED, _stop_cause(attempt) + ("" if saved else "; not saved, resumes from an older checkpoint")
-    )
+    if all(end.code != NodeExit.STOPPED_UNSAVED for end in attempt.ends.values()):
+        return Verdict(State.STOPPED, _stop_cause(attempt))
+    why = outcome.reason if outcome is not None and outcome.status == "stopped" else ""
+    return Verdict(State.STOPPED, f"{_stop_cause(attempt)}; {why or 'not saved, resumes from an older checkpoint'}")
 
 
 def root_cause(bad: Mapping[int, NodeEnd]) -> str:

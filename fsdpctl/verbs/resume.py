@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from fsdpctl.checkpoints.stored import list_checkpoints
 from fsdpctl.contract import State
+from fsdpctl.contract.checkpoint import save_fits
 from fsdpctl.contract.codec import encode, read_json, write_json
 from fsdpctl.contract.paths import CHECKPOINT_PREFIX, RunPaths, checkpoint_name
 from fsdpctl.contract.resumable import compare
@@ -21,6 +23,7 @@ from fsdpctl.runs.record import Submission
 from fsdpctl.runs.store import locked, open_record
 from fsdpctl.snapshot import take_snapshot
 from fsdpctl.specs.load import parse_job, parse_profile
+from fsdpctl.specs.types import format_duration
 from fsdpctl.verbs.status import read_status
 from fsdpctl.verbs.submit import (
     Request,
@@ -114,6 +117,16 @@ def _mend_code(run: RunPaths) -> None:
     if not run.code.exists() and _old_code(run).exists():
         _old_code(run).rename(run.code)
     shutil.rmtree(_old_code(run), ignore_errors=True)
+
+
+def warn_of_short_grace(run: RunPaths) -> str | None:
+    """Say that a stop of this run would not be saved, going by what its newest checkpoint took."""
+    manifest = next((stored.manifest for stored in list_checkpoints(run) if stored.manifest), None)
+    grace_s = read_plan(run).grace_s
+    if manifest is None or save_fits(manifest.save_s, grace_s):
+        return None
+    took = f"{checkpoint_name(manifest.step)} took {manifest.save_s:.0f} s to save"
+    return f"{took}: a grace of {format_duration(grace_s)} is too short for a stop to be saved; --set grace=DURATION"
 
 
 def set_newer_aside(run: RunPaths, step: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -172,4 +173,5 @@ def test_a_grace_that_is_too_short_loses_one_interval_and_says_so(
     slurm.release(run.job_id, restarts=1)
     assert list(run.paths.checkpoints.glob("step-????????")) == [saved]  # whole ones: a cut one has more in its name
     assert_exact(run, undisturbed, limit_s=300)
-    assert "lurm" in run.reasons()[0] and "saved at step" not in run.reasons()[0]
+    # Slurm's own KILL, where a save was in flight; else the trainer itself saw that there is no time for one.
+    assert re.search("ended by Slurm|not saved: a save took", run.reasons()[0]), run.reasons()

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from fsdpctl.contract import StopWord
-from train.preempt import SIGNALS, Stopper, read_stop_word
+from fsdpctl.contract.checkpoint import save_fits
+from train.preempt import SIGNALS, Stop, Stopper, read_stop_word
 
 
 class Alone:
@@ -36,17 +38,22 @@ def _handlers_restored() -> Iterator[None]:
         signal.signal(number, handler)
 
 
+def word_of(stop: Stop | None) -> StopWord:
+    assert stop is not None
+    return stop.word
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2])
 def test_a_signal_asks_for_a_stop(number: int) -> None:
     stopper = Stopper(None)
     assert stopper.agree(Alone()) is None
     os.kill(os.getpid(), number)
-    assert stopper.agree(Alone()) is StopWord.PREEMPT
+    assert word_of(stopper.agree(Alone())) is StopWord.PREEMPT
 
 
 @pytest.mark.parametrize("word", list(StopWord))
 def test_every_rank_gets_the_word_of_the_one_that_heard_it(word: StopWord) -> None:
-    assert Stopper(None).agree(AnotherSays(word)) is word
+    assert word_of(Stopper(None).agree(AnotherSays(word))) is word
 
 
 @pytest.mark.parametrize(
@@ -64,4 +71,52 @@ def test_stop_file(tmp_path: Path, text: str, word: StopWord) -> None:
     assert read_stop_word(path) is None
     path.write_bytes(text.encode("latin-1"))
     assert read_stop_word(path) is word
-    assert Stopper(path).agree(Alone()) is word
+    assert word_of(Stopper(path).agree(Alone())) is word
+
+
+def test_the_grace_runs_from_the_signal_on() -> None:
+    stopper = Stopper(None, grace_s=100.0)
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert stopper.signalled is not None
+    stopper.signalled -= 30.0
+    os.kill(os.getpid(), signal.SIGTERM)  # a second one gives no more time
+    stop = stopper.agree(Alone())
+    assert stop is not None and 60 < stop.left_s() <= 70
+    assert stop.has_time_for(10.0) and not stop.has_time_for(60.0)
+
+
+def test_the_grace_runs_from_the_stop_file_on_but_not_from_before_the_last_look(tmp_path: Path) -> None:
+    path = tmp_path / "stop"
+    path.write_text("preempt")
+    os.utime(path, (0, 0))  # another host's clock
+    stopper = Stopper(path, grace_s=1000.0)
+    stopper.last_look -= 400.0
+    stop = stopper.agree(Alone())
+    assert stop is not None and 500 < stop.left_s() <= 600
+    later = time.time() - 50
+    os.utime(path, (later, later))
+    stopper.last_look -= 400.0
+    stop = stopper.agree(Alone())
+    assert stop is not None and 850 < stop.left_s() <= 950
+
+
+def test_without_a_launcher_there_is_time() -> None:
+    stopper = Stopper(None)
+    os.kill(os.getpid(), signal.SIGTERM)
+    stop = stopper.agree(Alone())
+    assert stop is not None and stop.has_time_for(1e9)
+
+
+@pytest.mark.parametrize(
+    ("save_s", "left_s", "fits"),
+    [
+        (0.0, 0.0, True),
+        (0.1, 5.0, True),
+        (0.1, 1.0, False),
+        (50.0, 61.0, True),
+        (50.0, 60.0, False),
+        (90.0, 60.0, False),
+    ],
+)
+def test_a_save_needs_what_it_took_and_a_little_more(save_s: float, left_s: float, fits: bool) -> None:
+    assert save_fits(save_s, left_s) is fits

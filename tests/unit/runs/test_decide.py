@@ -12,6 +12,7 @@ from fsdpctl.runs.decide import AttemptEnd, History, Verdict, decide_next, judge
 FINISHED = Outcome("finished", 20, "step-00000020")
 SAVED = Outcome("stopped", 7, "step-00000007", "stop file")
 UNSAVED = Outcome("stopped", 7, None)
+NO_TIME = Outcome("stopped", 7, None, "not saved: a save took 90.0 s")
 OK, STOPPED, STOPPED_UNSAVED = NodeEnd(0, "finished"), NodeEnd(75, "stopped"), NodeEnd(76, "stopped")
 KILLED = NodeEnd(1, "rank 2 ended with signal 9 (SIGKILL)", 2, time=10.2)
 VICTIM = NodeEnd(1, "rank 0 ended with exit code 1", 0, time=10.1)
@@ -39,6 +40,14 @@ FAULT = Note("fault", "node 1: lost")
             None,
             State.STOPPED,
             "stopped (user); not saved, resumes from an older checkpoint",
+        ),
+        (
+            {0: STOPPED_UNSAVED, 1: STOPPED_UNSAVED},
+            NO_TIME,
+            USER,
+            None,
+            State.STOPPED,
+            "stopped (user); not saved: a save took 90.0 s",
         ),
         ({0: ABORTED, 1: ABORTED}, SAVED, None, FAULT, State.FAILED, "node 0: fault: node 1: lost"),
         ({0: ABORTED, 1: ABORTED}, SAVED, USER, FAULT, State.STOPPED, "stopped (user); saved at step 7"),
