@@ -8,6 +8,7 @@ The daemons are in the foreground and tied to their starter: the kernel ends the
 
 from __future__ import annotations
 
+import getpass
 import os
 import signal
 import socket
@@ -68,14 +69,13 @@ PartitionName=high Nodes=ALL MaxTime=INFINITE PriorityTier=10 PreemptMode=OFF
 class SlurmCluster:
     """One cluster. `environment` leads every Slurm command to it."""
 
-    def __init__(self, root: Path, extra: str = "") -> None:
+    def __init__(self, root: Path) -> None:
         self.root = root
         for part in ("state", "log", *(f"spool-{node}" for node in NODES)):
             (root / part).mkdir(parents=True)
-        self.config = root / "slurm.conf"
-        self.config.write_text(
-            CONFIG.format(dir=root, ports=_free_ports(1 + len(NODES)), user=_user(), extra=extra).lstrip()
-        )
+        self.config, self.user = root / "slurm.conf", getpass.getuser()
+        self._ports, self._extra = free_ports(1 + len(NODES)), ""
+        self.configure()
         self.environment = {"SLURM_CONF": str(self.config)}
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
         self._start_munge()
@@ -87,11 +87,13 @@ class SlurmCluster:
     def stop(self) -> None:
         """End every job, then every daemon."""
         self.repair()
-        for name in [*NODES, "slurmctld", "munged"]:
+        for name in reversed([*self._daemons]):
             self.kill(name, signal.SIGTERM)
 
     def repair(self) -> None:
-        """Bring back what a test has killed, and end what it has left."""
+        """Bring back what a test has killed or changed, and end what it has left."""
+        if self._extra:
+            self.reconfigure()
         if "slurmctld" not in self._daemons:
             self.start_controller()
         for node in NODES:
@@ -104,18 +106,37 @@ class SlurmCluster:
             lambda: not self.run("squeue", "--noheader") and self.idle_nodes() == set(NODES), "an idle cluster", 40
         )
 
+    def configure(self, extra: str = "") -> None:
+        """Write slurm.conf, with lines of a test's own."""
+        text = CONFIG.format(dir=self.root, ports=self._ports, user=self.user, extra=extra)
+        self.config.write_text(text.lstrip())
+        self._extra = extra
+
+    def reconfigure(self, extra: str = "", *, forget: bool = False) -> None:
+        """Restart the controller under another slurm.conf. Jobs live through it, unless it shall `forget` them all."""
+        self.configure(extra)
+        if "slurmctld" in self._daemons:
+            self.kill("slurmctld", signal.SIGTERM)
+        for path in self.root.glob("state/job_state*") if forget else []:
+            path.unlink()
+        self.start_controller()
+
     def start_controller(self) -> None:
-        self._start("slurmctld", "slurmctld", "-D", "-f", str(self.config))
+        self.start("slurmctld", "slurmctld", "-D", "-f", str(self.config))
         wait_until(lambda: "is UP" in self.run("scontrol", "ping"), "the controller to answer")
 
     def start_node(self, name: str) -> None:
-        self._start(name, "slurmd", "-D", "-N", name, "-f", str(self.config))
+        self.start(name, "slurmd", "-D", "-N", name, "-f", str(self.config))
+
+    @property
+    def daemon_environment(self) -> dict[str, str]:
+        return {**os.environ, **self.environment, "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"}
 
     def kill(self, daemon: str, number: int = signal.SIGKILL) -> None:
-        """End `slurmctld` or the slurmd of a node."""
+        """End `slurmctld`, the slurmd of a node, or what `start` has started."""
         process = self._daemons.pop(daemon)
         process.send_signal(number)
-        process.wait(timeout=20)
+        process.wait(timeout=60)
 
     def run(self, *words: str) -> str:
         """Run one Slurm command; whatever it says on both streams."""
@@ -172,15 +193,15 @@ class SlurmCluster:
         key.chmod(0o400)
         words = ["--socket", self.root / "munge.socket", "--key-file", key, "--pid-file", self.root / "munge.pid"]
         words += ["--log-file", self.root / "log" / "munged.log", "--seed-file", self.root / "munge.seed"]
-        self._start("munged", "munged", "--foreground", "--force", *map(str, words))
+        self.start("munged", "munged", "--foreground", "--force", *map(str, words))
         wait_until(lambda: (self.root / "munge.socket").exists(), "munge's socket")
 
-    def _start(self, name: str, *words: str) -> None:
-        path = f"{os.environ['PATH']}:/usr/sbin:/sbin"
+    def start(self, name: str, *words: str, **more: str) -> None:
+        """Start a daemon that lasts until `kill`, or until pytest ends."""
         with open(self.root / "log" / f"{name}.log", "ab") as log:
             self._daemons[name] = subprocess.Popen(
                 [*_TIED, *words],
-                env={**os.environ, "PATH": path},
+                env={**self.daemon_environment, **more},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -197,7 +218,7 @@ def wait_until(condition: Callable[[], T], what: str, limit_s: float = 20) -> T:
     return found
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Neighbouring ports that are free now, below the ephemeral range."""
     for first in range(17_000 + os.getpid() % 1000 * 5, 24_000, count):
         try:
@@ -208,12 +229,6 @@ def _free_ports(count: int) -> list[int]:
             continue
         return list(range(first, first + count))
     raise AssertionError("no free ports")
-
-
-def _user() -> str:
-    import getpass
-
-    return getpass.getuser()
 
 
 @pytest.fixture(scope="session")

@@ -15,8 +15,9 @@ from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import FsdpctlError, LaunchError, RefusedError
 from fsdpctl.launchers.base import View
+from fsdpctl.launchers.slurm.accounting import Accounts
 from fsdpctl.launchers.slurm.env import tool_environment
-from fsdpctl.launchers.slurm.queue import Queue, QueuedJob, explain, view_job
+from fsdpctl.launchers.slurm.queue import POLL_S, Queue, QueuedJob, explain, view_job
 from fsdpctl.launchers.slurm.ref import SlurmRef, append_ref, read_ref, update_ref
 from fsdpctl.launchers.slurm.submit import UncertainError, sbatch
 from fsdpctl.node.slurm.commands import SlurmError, ask
@@ -31,7 +32,7 @@ CANCEL_LIMIT_S = 90.0
 ATTEMPT_LIMIT_S = 30.0
 """From a job's start to its attempt's directory."""
 
-_queue = Queue()
+_queue, _accounts = Queue(), Accounts()
 
 T = TypeVar("T")
 
@@ -67,7 +68,26 @@ def observe(runs: Sequence[RunPaths]) -> Mapping[str, View]:
         jobs = _queue.jobs()
     except SlurmError as error:
         return {run.root.name: View("unknown", f"Slurm does not answer: {error}") for run in runs}
-    return {run.root.name: _view(run, _newest_job(run, jobs)) for run in runs}
+    found = {run: _newest_job(run, jobs) for run in runs}
+    found |= _remembered([run for run, job in found.items() if job is None])
+    return {run.root.name: _view(run, job) for run, job in found.items()}
+
+
+def _remembered(runs: Sequence[RunPaths]) -> dict[RunPaths, QueuedJob]:
+    """From the accounts, the ends of jobs that the controller has forgotten and the run directory does not tell."""
+    refs = {run: ref for run in runs if (ref := read_ref(run)) is not None and ref.job_id and not _has_last_word(run)}
+    past = _accounts.jobs([ref.job_id for ref in refs.values() if ref.job_id is not None])
+    newest = {run: _newest_job(run, past) for run in refs}
+    return {run: job for run, job in newest.items() if job is not None and job.is_over}
+
+
+def _has_last_word(run: RunPaths) -> bool:
+    """Whether the newest submission was judged, for good."""
+    attempts = run.attempts()
+    if not attempts or attempts[-1].number < read_record(run).submissions[-1].first_attempt:
+        return False
+    verdict = read_verdict(attempts[-1])
+    return verdict is not None and not verdict.restart and verdict.state is not State.LOST
 
 
 def _view(run: RunPaths, job: QueuedJob | None) -> View:
@@ -157,5 +177,5 @@ def _wait_for(condition: Callable[[], T], limit_s: float) -> T:
     """Ask until the answer is true or time is up; return the last answer."""
     deadline = time.monotonic() + limit_s
     while not (found := condition()) and time.monotonic() < deadline:
-        time.sleep(1.0)
+        time.sleep(POLL_S)
     return found

@@ -105,15 +105,16 @@ def ask_queue() -> list[QueuedJob]:
 
 
 class Queue:
-    """Asks squeue at most every two seconds, and less often while it does not answer."""
+    """Asks squeue at most every two seconds, and by itself less often while it does not answer."""
 
     def __init__(
         self,
         ask: Callable[[], Sequence[QueuedJob]] = ask_queue,
         clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._ask, self._clock = ask, clock
-        self._pause_s, self._next = POLL_S, 0.0
+        self._ask, self._clock, self._sleep = ask, clock, sleep
+        self._pause_s, self._next, self._answered = POLL_S, 0.0, -POLL_S
         self._jobs: Sequence[QueuedJob] | SlurmError = ()
 
     def jobs(self) -> Sequence[QueuedJob]:
@@ -125,10 +126,13 @@ class Queue:
         return self._jobs
 
     def refresh(self) -> None:
+        """Ask now, or as soon as two seconds have passed since the last answer."""
+        self._sleep(max(0.0, self._answered + POLL_S - self._clock()))
         try:
             self._jobs = self._ask()
             self._pause_s = POLL_S
         except SlurmError as error:
             self._jobs = error
             self._pause_s = min(2 * self._pause_s, MAX_POLL_S)
-        self._next = self._clock() + self._pause_s
+        self._answered = self._clock()
+        self._next = self._answered + self._pause_s

@@ -84,3 +84,19 @@ def test_what_slurm_says_is_one_line() -> None:
     )
     assert slurms_line("odd\n") == "odd"
     assert slurms_line("") == "sbatch failed without a word"
+
+
+def test_a_fresh_answer_is_waited_for_where_one_was_just_given() -> None:
+    clock, slept = [100.0], []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        clock[0] += seconds
+
+    queue = Queue(lambda: [], clock=lambda: clock[0], sleep=sleep)
+    for _ in range(2):
+        queue.refresh()
+        clock[0] += 0.5
+    clock[0] += 60
+    queue.refresh()
+    assert slept == [0.0, 1.5, 0.0]
