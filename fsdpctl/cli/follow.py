@@ -134,6 +134,11 @@ class LiveLine:
         elif text != self._last:
             say(text)
 
+    def erase(self) -> None:
+        """Leave nothing of a live line behind."""
+        if self._is_terminal and self._last:
+            self._write("")
+
     def _write(self, text: str) -> None:
         import shutil
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -37,6 +38,8 @@ def submit(
     as_json: Json = False,
 ) -> None:
     """Start a job on a cluster."""
+    from fsdpctl.cli.starting import show_start
+    from fsdpctl.contract.paths import RunPaths
     from fsdpctl.smoke import shrink
     from fsdpctl.specs.load import load_job, load_profile
     from fsdpctl.verbs.submit import DRY_RUN_ID_SUFFIX, foresee, prepare
@@ -54,7 +57,8 @@ def submit(
         say(f"warning: {warning}")
     if accept_new:
         trust_hosts(request.profile, say)
-    run = submit_run(request)
+    with nullcontext() if as_json else show_start(RunPaths.of(request.plan.run_dir)):
+        run = submit_run(request)
     say(f"started {run.root.name} in {run.root}")
     if as_json:
         emit_json({"run_id": run.root.name, "run_dir": str(run.root)})

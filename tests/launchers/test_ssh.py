@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
 import time
@@ -52,9 +54,26 @@ class TestSsh(LauncherContract):
         started = time.monotonic()
         said = self.refused(cluster, project)
         assert time.monotonic() - started < 20
+        assert "nodes started" not in said, "a pipe is spared the live line"
         for host in cluster.nodes[:2]:
             assert f"{host.name} ({host.address}): no answer within 3 s" in said or "No route to host" in said
             host.plug_cable()
+
+    def test_a_terminal_shows_which_hosts_a_start_waits_for(self, cluster: Cluster, project: Path) -> None:
+        (project / "script.py").write_text(WAITS_FOR_STOP)
+        (project / "job.yaml").write_text("name: probe\nnodes: 2\nentrypoint: {script: script.py}\n")
+        cluster.nodes[1].pull_cable()
+        screen, terminal = os.openpty()
+        words = [harness.COMMAND, "submit", "./job.yaml", "--profile", self.profile]
+        done = subprocess.run(words, cwd=project, stdout=subprocess.DEVNULL, stderr=terminal, timeout=60)
+        said = os.read(screen, 65_536).decode()
+        os.close(screen)
+        os.close(terminal)
+        assert done.returncode == 4
+        assert re.search(r"\r\x1b\[2K0 of 2 nodes started; .*no answer yet: (node1, )?node2", said)
+        assert "\r\x1b[2Kerror: " in said, "the live line is gone before anything else is said"
+        cluster.nodes[1].plug_cable()
+        cluster.assert_clean()
 
     def test_a_runs_root_that_is_not_shared_is_named(self, cluster: Cluster, project: Path) -> None:
         cluster.write_profile("runs_root: /var/tmp/runs\n")
