@@ -93,6 +93,7 @@ def node_env(plan: LaunchPlan, context: NodeContext) -> dict[str, str]:
         Env.STOP_FILE: str(attempt.stop),
         Env.GRACE: str(plan.grace_s),
         Env.OUTCOME_FILE: str(attempt.outcome),
+        Env.SHARED_DISK: str(int(plan.shared_disk)),
         Env.SUBMIT_DIR: plan.submit_dir,
         **code_env(paths),
         "PYTHONUNBUFFERED": "1",

@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         from .distributed import World
         from .loop import Trainer
 
-        world = World(place)
+        world = World(place, launch.shared_disk)
         gc.freeze()  # all that was imported; what comes now is little, and quickly searched
         trainer = Trainer(config, layout, paths, launch, world, stopper)
         outcome = trainer.run()

@@ -91,7 +91,7 @@ class Checkpoints:
             write_tensors(aside, pieces, self.council.control)
             files = merge(self.council.on_all(partial(digest_written, aside, self.council.place.rank)))
             save_s = round(time.monotonic() - began, 3)
-            self.council.on_main(lambda: self._commit(aside, replace(manifest, files=files, save_s=save_s)))
+            self.council.on_main(lambda: self.commit(aside, replace(manifest, files=files, save_s=save_s)))
         except (StorageError, OSError) as error:
             if self.council.is_main:
                 log.error("CHECKPOINT OF STEP %d NOT SAVED: %s (training goes on)", manifest.step, error)
@@ -110,7 +110,8 @@ class Checkpoints:
                 if COMMITTED.fullmatch(path.name.split(".")[0]) and ".tmp-" in path.name:
                     shutil.rmtree(path, ignore_errors=True)
 
-    def _commit(self, aside: Path, manifest: Manifest) -> None:
+    def commit(self, aside: Path, manifest: Manifest) -> None:
+        """Make a checkpoint of a directory that has all its files. Refused to an attempt that is not the newest."""
         newest = max((attempt.number for attempt in self.paths.attempts()), default=0)
         if 0 < self.attempt < newest:
             raise StaleAttemptError(f"attempt {self.attempt} may not save any more: attempt {newest} has started")

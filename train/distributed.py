@@ -26,10 +26,11 @@ CONTROL_TIMEOUT = timedelta(hours=2)  # rank 0 may take long to commit a large c
 
 
 class Council:
-    """Agreement among all ranks, over a gloo group that nobody else uses; one thread at a time."""
+    """Agreement among its members, over a gloo group that nobody else uses; one thread at a time."""
 
-    def __init__(self, place: Place, control: dist.ProcessGroup) -> None:
-        self.place = place
+    def __init__(self, place: Place, members: range, control: dist.ProcessGroup) -> None:
+        self.place = place  # among the members
+        self.members = members  # their ranks in the world
         self.control = control
 
     @property
@@ -39,7 +40,7 @@ class Council:
     def broadcast(self, value: T) -> T:
         """Return rank 0's value on every rank."""
         box = [value]
-        dist.broadcast_object_list(box, src=0, group=self.control)
+        dist.broadcast_object_list(box, src=self.members[0], group=self.control)
         return box[0]
 
     def gather(self, value: T) -> list[T]:
@@ -73,7 +74,8 @@ class Council:
 class World(Council):
     """All ranks of the run: their device, and agreement among them."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, shared_disk: bool = True) -> None:
+        self.shared_disk = shared_disk
         self.device = _pick_device(place)
         # On CPUs a run can be repeated to the bit. On GPUs that costs speed, and is not what people come for.
         torch.use_deterministic_algorithms(self.device.type == "cpu")
@@ -82,11 +84,20 @@ class World(Council):
             dist.init_process_group(self.backend)
         else:
             dist.init_process_group(self.backend, store=HashStore(), rank=0, world_size=1)
-        super().__init__(place, _new_control_group())
+        super().__init__(place, range(place.world), _new_control_group())
+
+    @property
+    def is_scribe(self) -> bool:
+        """Whether this rank writes what a disk has once: rank 0, or the first rank of each node on its own disk."""
+        return self.is_main if self.shared_disk else self.place.local_rank == 0
 
     def new_council(self) -> Council:
-        """For a thread of each rank that works beside this one."""
-        return Council(self.place, _new_control_group())
+        """Of the ranks that have one disk, for a thread of each that works beside this one."""
+        if self.shared_disk:
+            return Council(self.place, self.members, _new_control_group())
+        groups = [_new_control_group(self.place.ranks_of(node)) for node in range(self.place.nodes)]
+        local = self.place.local_rank, self.place.local_world
+        return Council(Place(*local, *local), self.place.ranks_of(self.place.node), groups[self.place.node])
 
     def add_up(self, tensor: Tensor) -> Tensor:
         """Sum a device tensor over the ranks, in place, without waiting for the device."""
@@ -97,8 +108,9 @@ class World(Council):
         dist.destroy_process_group()
 
 
-def _new_control_group() -> dist.ProcessGroup:
-    group: dist.ProcessGroup = dist.new_group(backend="gloo", timeout=CONTROL_TIMEOUT)
+def _new_control_group(ranks: range | None = None) -> dist.ProcessGroup:
+    """A group of these ranks, or of all; every rank makes every group."""
+    group: dist.ProcessGroup = dist.new_group(ranks and list(ranks), backend="gloo", timeout=CONTROL_TIMEOUT)
     return group
 
 

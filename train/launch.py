@@ -27,6 +27,7 @@ class Launch:
     stop_file: Path | None
     grace_s: float | None  # from a stop to the end by force
     outcome_file: Path | None
+    shared_disk: bool  # all nodes have one run directory
 
     @classmethod
     def from_env(cls, env: Mapping[str, str]) -> Launch:
@@ -41,6 +42,7 @@ class Launch:
             stop_file=path(Env.STOP_FILE),
             grace_s=float(env[Env.GRACE]) if env.get(Env.GRACE) else None,
             outcome_file=path(Env.OUTCOME_FILE),
+            shared_disk=env.get(Env.SHARED_DISK) != "0",
         )
 
     def report_failure(self, rank: int, error: Exception, step: int) -> None:

@@ -17,7 +17,7 @@ from fsdpctl.contract.pulse import PulseWriter, Section
 from fsdpctl.contract.records import Outcome
 from fsdpctl.contract.trainer import TrainerConfig
 
-from . import footprint
+from . import copies, footprint
 from .checkpoint import Checkpoints
 from .data import SampleIds, SampleOrder, hash_samples, rank_share, split_targets
 from .distributed import World
@@ -69,7 +69,10 @@ class Trainer:
         self.checkpoints = Checkpoints(paths, world.new_council(), launch.attempt, config.checkpoint.keep)
         tensors = state_tensors(self.model, self.optimizer, self.guard)
         self.saver = Saver(
-            self.checkpoints, Staging(tensors, world.place, world.device), world, wait=config.checkpoint.mode == "sync"
+            self.checkpoints,
+            Staging(tensors, world.place.rank, self.checkpoints.council.members, world.device),
+            world,
+            wait=config.checkpoint.mode == "sync",
         )
         announce(config, layout, world, self.data)
         for line in footprint.describe(config, self.model, self.optimizer):
@@ -229,9 +232,11 @@ class Trainer:
 
     def _resume(self) -> None:
         """Continue from the newest intact checkpoint, if there is one."""
-        if self.world.is_main:
+        if self.world.is_scribe:
             self.checkpoints.remove_leftovers()
         found = self.checkpoints.find_newest()
+        if not self.world.shared_disk:
+            found = copies.share_newest(self.checkpoints, found, self.world)
         if found is None:
             log.info("no checkpoint: starting at step 0")
             if self.config.init_from:

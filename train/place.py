@@ -20,6 +20,13 @@ class Place:
         return self.world // self.local_world
 
     @property
+    def node(self) -> int:
+        return self.rank // self.local_world
+
+    def ranks_of(self, node: int) -> range:
+        return range(node * self.local_world, (node + 1) * self.local_world)
+
+    @property
     def is_main(self) -> bool:
         return self.rank == 0
 

@@ -100,8 +100,9 @@ class Saver:
         return self.checkpoints.save(manifest, pieces, beforehand)
 
     def _take_in(self, save: _Save) -> None:
-        if save.name:
-            log.info("saved %s in %.2f s (staged in %.3f s)", save.name, save.seconds, save.staging_s)
+        # Where nodes have disks of their own, one whole copy is enough: the others can get it from there.
+        if self.world.maximum(save.name is not None):
+            log.info("saved %s in %.2f s (staged in %.3f s)", checkpoint_name(save.step), save.seconds, save.staging_s)
             self.saved_step, self.save_s, self.failed_saves = save.step, save.seconds, 0
             return
         self.failed_saves += 1

@@ -17,8 +17,6 @@ from torch.distributed.checkpoint.default_planner import create_default_local_sa
 from torch.distributed.checkpoint.planner import WriteItem
 from torch.distributed.tensor import DTensor
 
-from .place import Place
-
 
 @dataclass(frozen=True)
 class Piece:
@@ -31,12 +29,12 @@ class Piece:
 class Staging:
     """Host buffers for one save at a time. On a GPU they are pinned, and filled beside the computation."""
 
-    def __init__(self, tensors: Mapping[str, Tensor], place: Place, device: torch.device) -> None:
+    def __init__(self, tensors: Mapping[str, Tensor], rank: int, members: range, device: torch.device) -> None:
         self.device = device
         on_gpu = device.type == "cuda"
         self.stream = torch.cuda.Stream(device) if on_gpu else None  # type: ignore[no-untyped-call]
         self.copied = torch.cuda.Event() if on_gpu else None  # type: ignore[no-untyped-call]
-        mine = choose_share(tensors, place)
+        mine = choose_share(tensors, rank, members)
         items = create_default_local_save_plan(mine, is_coordinator=True).items
         self.pieces = {item.index.fqn: Piece(item, self._buffer_for(mine[item.index.fqn])) for item in items}
 
@@ -69,14 +67,15 @@ class Staging:
         return torch.empty_like(_local(tensor), device="cpu", pin_memory=self.stream is not None)
 
 
-def choose_share(tensors: Mapping[str, Tensor], place: Place) -> dict[str, Tensor]:
-    """The tensors that this rank writes. What several ranks hold alike goes to the one of them with the least so far;
-    all ranks reckon alike, so nobody needs to ask."""
+def choose_share(tensors: Mapping[str, Tensor], rank: int, members: range) -> dict[str, Tensor]:
+    """The tensors that this rank writes, of a state that the members save together. What several of them hold alike
+    goes to the one with the least so far; all ranks reckon alike, so nobody needs to ask."""
     loads: dict[int, list[int]] = defaultdict(list)
     chosen = {}
     for name, tensor in tensors.items():
-        num_copies, mine = _copies(tensor, place)
-        load = loads[num_copies] = loads[num_copies] or [0] * num_copies
+        holders = _holders(tensor, members)
+        mine = holders.index(rank)
+        load = loads[len(holders)] = loads[len(holders)] or [0] * len(holders)
         owner = load.index(min(load))
         load[owner] += math.prod(tensor.shape)
         if owner == mine:
@@ -84,16 +83,14 @@ def choose_share(tensors: Mapping[str, Tensor], place: Place) -> dict[str, Tenso
     return chosen
 
 
-def _copies(tensor: Tensor, place: Place) -> tuple[int, int]:
-    """How many ranks hold the same part of this tensor, and which of them this one is."""
+def _holders(tensor: Tensor, members: range) -> list[int]:
+    """The members that hold the same part of this tensor."""
     if not isinstance(tensor, DTensor):
-        return place.world, place.rank
-    num_copies, mine = 1, 0
-    for dim, placement in enumerate(tensor.placements):
-        if placement.is_replicate():
-            num_copies *= tensor.device_mesh.size(dim)
-            mine = mine * tensor.device_mesh.size(dim) + tensor.device_mesh.get_local_rank(dim)
-    return num_copies, mine
+        return list(members)
+    coordinate = tensor.device_mesh.get_coordinate()
+    assert coordinate is not None
+    alike = [slice(None) if p.is_replicate() else at for p, at in zip(tensor.placements, coordinate, strict=True)]
+    return [rank for rank in tensor.device_mesh.mesh[tuple(alike)].flatten().tolist() if rank in members]
 
 
 def _local(tensor: Tensor) -> Tensor:

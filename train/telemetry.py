@@ -32,11 +32,13 @@ class Telemetry:
     ) -> None:
         self.file = self.board = self.progress = None
         sinks = []
-        if world.is_main:
+        if world.is_scribe:
             self.file = MetricsFile(paths.metrics, start_step)
+            sinks.append(self.file.write)
+        if world.is_main:
             self.board = Board(paths.tensorboard, start_step)
             self.progress = ProgressLog(start_step, config.steps, config.log_every, layout.tokens_per_step)
-            sinks = [self.file.write, self.board.write, self.progress.show]
+            sinks += [self.board.write, self.progress.show]
         self.recorder = Recorder(world.device, layout.tokens_per_step, attempt, sinks, guard.watch)
 
     def sync(self) -> None:

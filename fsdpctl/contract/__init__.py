@@ -81,6 +81,7 @@ class Env:
     GRACE = "FSDPCTL_GRACE_S"  # seconds from the stop to the end by force
     OUTCOME_FILE = "FSDPCTL_OUTCOME_FILE"
     IFNAME = "FSDPCTL_IFNAME"  # the network interface chosen on this node
+    SHARED_DISK = "FSDPCTL_SHARED_DISK"  # 0 where each node has a run directory of its own
     SUBMIT_DIR = "FSDPCTL_SUBMIT_DIR"  # where `fsdpctl submit` was typed
 
     USER_PYTHONPATH = "FSDPCTL_USER_PYTHONPATH"  # PYTHONPATH of the submitting shell, for own entrypoints

@@ -131,6 +131,7 @@ class LaunchPlan:
     restarts: int
     slurm: SlurmPlan | None = None
     debug: Debug = "off"
+    shared_disk: bool = True  # False: each node has a directory of its own at `run_dir`
 
     def place(self, nodes: Sequence[AllocatedNode]) -> LaunchPlan:
         """The plan on the nodes that a scheduler gave."""

@@ -103,14 +103,14 @@ def newer_attempt_appears(step: int, attempts: str) -> None:
 
 
 def _before_commit(step: int, act: Any) -> None:
-    original = Checkpoints._commit
+    original = Checkpoints.commit
 
     def commit(self: Any, aside: Path, manifest: Any) -> None:
         if manifest.step == step:
             act()
         original(self, aside, manifest)
 
-    Checkpoints._commit = commit  # type: ignore[method-assign]
+    Checkpoints.commit = commit  # type: ignore[method-assign]
 
 
 def loss_is_nan(rank: int, steps: list[int]) -> None:

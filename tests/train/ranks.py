@@ -32,7 +32,8 @@ Config = dict[str, Any]
 class Ranks:
     """Trainer processes of one world."""
 
-    run_dir: Path
+    run_dir: Path  # that of rank 0
+    logs: Path
     processes: list[BaseProcess]
 
     def wait(self, timeout: float = 120) -> list[int | None]:
@@ -63,7 +64,7 @@ class Ranks:
             process.join()
 
     def log(self) -> str:
-        return "".join(path.read_text() for path in sorted(self.run_dir.glob("log-*.txt")))
+        return "".join(path.read_text() for path in sorted(self.logs.glob("log-*.txt")))
 
 
 def start(
@@ -74,9 +75,14 @@ def start(
     env: Mapping[str, str] | None = None,
     fault: Callable[..., None] | None = None,
     fault_args: tuple[Any, ...] = (),
+    own_disks: bool = False,
 ) -> Ranks:
-    """Start the trainer on nodes x procs_per_node ranks. `fault` is called in each rank before it begins."""
-    config_path = _write_config(run_dir, config)
+    """Start the trainer on nodes x procs_per_node ranks. `fault` is called in each rank before it begins.
+
+    `own_disks`: the run directory of node N is `disk-N` below `run_dir`.
+    """
+    disks = [run_dir / f"disk-{node}" if own_disks else run_dir for node in range(nodes)]
+    config_paths = [_write_config(disk, config) for disk in disks]
     world, port = nodes * procs_per_node, _free_port()
     processes = []
     for rank in range(world):
@@ -87,13 +93,14 @@ def start(
             "LOCAL_WORLD_SIZE": procs_per_node,
             "MASTER_ADDR": "127.0.0.1",
             "MASTER_PORT": port,
+            "FSDPCTL_SHARED_DISK": int(not own_disks),
         }
         environment = {**os.environ, **{k: str(v) for k, v in place.items()}, **(env or {})}
-        arguments = (config_path, run_dir / f"log-{rank}.txt", environment, fault, fault_args)
+        arguments = (config_paths[rank // procs_per_node], run_dir / f"log-{rank}.txt", environment, fault, fault_args)
         process = context.Process(target=_run_rank, args=arguments)
         process.start()
         processes.append(process)
-    return Ranks(run_dir, processes)
+    return Ranks(disks[0], run_dir, processes)
 
 
 def train(run_dir: Path, config: Config, nodes: int = 1, procs_per_node: int = 1, **options: Any) -> Ranks:

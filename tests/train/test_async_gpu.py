@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from tests.services import require
-from train.place import Place
 from train.staging import Staging
 
 SPIN = 500_000_000  # clock cycles, some 0.3 s
@@ -20,7 +19,7 @@ def weights() -> dict[str, torch.Tensor]:
 
 def stage_late(weights: dict[str, torch.Tensor], *, hold: bool) -> list[float]:
     """Stage with a copy that comes late, change the weights at once, and return what was staged."""
-    staging = Staging(weights, Place(), torch.device("cuda", 0))
+    staging = Staging(weights, 0, range(1), torch.device("cuda", 0))
     assert staging.stream is not None
     with torch.cuda.stream(staging.stream):
         torch.cuda._sleep(SPIN)

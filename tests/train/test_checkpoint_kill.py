@@ -39,7 +39,7 @@ def save_twice(run: str, control: Connection) -> None:
     checkpoints = Checkpoints(RunPaths.of(run), world.new_council(), attempt=0, keep=1)
     for step in (4, 8):
         tensors = state(step)
-        pieces = Staging(tensors, world.place, world.device).copy(tensors)
+        pieces = Staging(tensors, world.place.rank, world.members, world.device).copy(tensors)
         manifest = Manifest(MANIFEST_FORMAT, step, 0, 1, (1, 1), {}, "none", torch.__version__, 0.0, {})
         if step == 8:
             control.send("ready")
