@@ -28,6 +28,7 @@ from .launch import Launch
 from .layout import Layout
 from .model import IGNORED
 from .optim import build_optimizer, clip_gradients, learning_rate, take_step
+from .pace import Pace
 from .parallelize import build_model, compute_dtype, set_gradient_sync
 from .preempt import Stop, Stopper
 from .pretrained import load_pretrained
@@ -63,7 +64,8 @@ class Trainer:
         self.pulse.mark(Section.START, 0)
         self.data = open_source(config, world)
         self.order = SampleOrder(self.data.train.num_sequences, config.batch.sequences, config.seed)
-        self.model = build_model(config, world, layout.mesh)
+        pace = Pace(world, config.log_every)
+        self.model = build_model(config, world, layout.mesh, pace.own_work)
         self.optimizer = build_optimizer(self.model, config.optim)
         self.guard = Guard(world, compute_dtype(config.precision, world.device), config.max_skipped_steps)
         self.checkpoints = Checkpoints(paths, world.new_council(), launch.attempt, config.checkpoint.keep)
@@ -80,7 +82,7 @@ class Trainer:
         self.profiler = Profiler(config.profile, paths.profiles, world)
         self.step = 0
         self._resume()
-        self.telemetry = Telemetry(config, layout, paths, world, launch.attempt, self.step, self.guard)
+        self.telemetry = Telemetry(config, layout, paths, world, launch.attempt, self.step, self.guard, pace)
 
     def run(self) -> Outcome:
         """Train until the last step or until asked to stop."""

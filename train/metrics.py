@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ class StepMetrics:
     valid_tokens: int  # targets of this step that counted
     skipped: int  # steps so far that changed nothing, because loss or gradient were not finite
     loss_scale: float  # 1 unless the precision is fp16
+    slow_ranks: Mapping[str, str]  # rank -> host of those whose own work takes longer than the others'
 
 
 class MetricsFile:

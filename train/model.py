@@ -110,6 +110,7 @@ class Decoder(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
         self.loss = TokenLoss()
         self.body = self.summed_loss  # compiled as one, or with compiled parts
+        self.tail = self.head_loss  # where no unit of FSDP begins or ends
         for name in ("cos_TE", "sin_TE"):
             self.register_buffer(name, torch.empty(config.seq_len, config.head_dim), persistent=False)
 
@@ -119,15 +120,25 @@ class Decoder(nn.Module):
             return self.body(tokens_BT, targets_BT)
 
     def summed_loss(self, tokens_BT: Tensor, targets_BT: Tensor) -> Tensor:
-        loss: Tensor = self.loss(self.logits(tokens_BT), targets_BT)
+        loss: Tensor = self.tail(self.hidden(tokens_BT), targets_BT)
+        return loss
+
+    def head_loss(self, x_BTD: Tensor, targets_BT: Tensor) -> Tensor:
+        loss: Tensor = self.loss(self.head_logits(x_BTD), targets_BT)
         return loss
 
     def logits(self, tokens_BT: Tensor) -> Tensor:
+        return self.head_logits(self.hidden(tokens_BT))
+
+    def hidden(self, tokens_BT: Tensor) -> Tensor:
         T = tokens_BT.shape[1]
-        x_BTD = self.dropout(self.embed(tokens_BT))
+        x_BTD: Tensor = self.dropout(self.embed(tokens_BT))
         x_BTD = x_BTD.to(self.autocast_dtype or x_BTD.dtype)
         for block in self.blocks:
             x_BTD = block(x_BTD, self.cos_TE[:T], self.sin_TE[:T])
+        return x_BTD
+
+    def head_logits(self, x_BTD: Tensor) -> Tensor:
         weight_VD = self.embed.weight if self.head is None else self.head.weight
         return F.linear(self.norm(x_BTD), weight_VD)
 

@@ -25,11 +25,12 @@ from fsdpctl.contract.trainer import Precision, TrainerConfig
 from .distributed import World
 from .errors import ConfigError
 from .model import Block, Decoder, initial_value
+from .pace import OwnWork
 
 log = logging.getLogger(__name__)
 
 
-def build_model(config: TrainerConfig, world: World, shape: tuple[int, int]) -> Decoder:
+def build_model(config: TrainerConfig, world: World, shape: tuple[int, int], own_work: OwnWork) -> Decoder:
     """Return the decoder on its device, spread over a mesh of `shape` (replicate, shard), with its first values."""
     with torch.device("meta"):
         model = Decoder(config.model)
@@ -38,8 +39,13 @@ def build_model(config: TrainerConfig, world: World, shape: tuple[int, int]) -> 
         block.recompute = config.memory.recompute
     dtype = compute_dtype(config.precision, world.device)
     uses_fsdp = config.mesh.strategy != "DDP" and (world.place.world > 1 or config.memory.cpu_offload)
+    is_one = not uses_fsdp or config.mesh.blocks_per_unit == 0
     if config.compile or (config.compile is None and world.device.type == "cuda"):
-        _compile(model, as_one=not uses_fsdp or config.mesh.blocks_per_unit == 0)
+        _compile(model, is_one)
+    if is_one:
+        model.body = own_work.timed(model.body)
+    else:
+        model.tail = own_work.timed(model.tail)
     if uses_fsdp:
         _spread(model, config, _build_mesh(world.device.type, *shape), dtype)
     elif dtype != torch.float32:

@@ -16,28 +16,11 @@ import torch
 from torch import Tensor
 
 from .guard import Finding
+from .mark import Mark
 from .metrics import StepMetrics
+from .pace import Pace, Span
 
 LAG = {"cuda": 2}
-
-
-class Mark:
-    """A moment in the device's own time."""
-
-    def __init__(self, device: torch.device) -> None:
-        self.host_s = time.perf_counter()
-        self.event = torch.cuda.Event(enable_timing=True) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
-        if self.event:
-            self.event.record()
-
-    def wait(self) -> None:
-        if self.event:
-            self.event.synchronize()
-
-    def seconds_since(self, earlier: Mark) -> float:
-        if self.event and earlier.event:
-            return float(earlier.event.elapsed_time(self.event)) / 1000
-        return self.host_s - earlier.host_s
 
 
 @dataclass(frozen=True)
@@ -65,6 +48,7 @@ class _Pending:
     time: float
     begin: Mark
     end: Mark
+    own: list[Span]
 
 
 class Recorder:
@@ -77,12 +61,14 @@ class Recorder:
         attempt: int,
         sinks: Sequence[Callable[[StepMetrics], None]],
         watch: Callable[[Finding], None],
+        pace: Pace,
     ) -> None:
         self.device = device
         self.tokens_per_step = tokens_per_step
         self.attempt = attempt
         self.sinks = sinks
         self.watch = watch
+        self.pace = pace
         self.lag = LAG.get(device.type, 0)
         self.pending: deque[_Pending] = deque()
         self.restart_clock()
@@ -94,7 +80,8 @@ class Recorder:
     def record(self, step: int, tensors: StepTensors, lr: float, samples: str) -> None:
         values = tensors.stack().to("cpu", non_blocking=True)
         end = Mark(self.device)
-        self.pending.append(_Pending(step, values, lr, samples, time.time(), self.begin, end))
+        own = self.pace.own_work.take()
+        self.pending.append(_Pending(step, values, lr, samples, time.time(), self.begin, end, own))
         self.begin = end
         while len(self.pending) > self.lag:
             self._deliver(self.pending.popleft())
@@ -106,6 +93,7 @@ class Recorder:
 
     def _deliver(self, pending: _Pending) -> None:
         pending.end.wait()
+        self.pace.watch(pending.step, pending.own)
         loss, grad_norm, own_loss, valid_tokens, skipped, in_a_row, loss_scale = pending.values.tolist()
         metrics = StepMetrics(
             step=pending.step,
@@ -121,6 +109,7 @@ class Recorder:
             valid_tokens=int(valid_tokens),
             skipped=int(skipped),
             loss_scale=loss_scale,
+            slow_ranks={str(rank): host for rank, host in self.pace.slow.items()},
         )
         for sink in self.sinks:
             sink(metrics)

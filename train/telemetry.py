@@ -11,6 +11,7 @@ from .distributed import World
 from .guard import Guard
 from .layout import Layout
 from .metrics import Board, MetricsFile
+from .pace import Pace
 from .progress import ProgressLog
 from .recorder import Recorder
 
@@ -29,6 +30,7 @@ class Telemetry:
         attempt: int,
         start_step: int,
         guard: Guard,
+        pace: Pace,
     ) -> None:
         self.file = self.board = self.progress = None
         sinks = []
@@ -39,7 +41,7 @@ class Telemetry:
             self.board = Board(paths.tensorboard, start_step)
             self.progress = ProgressLog(start_step, config.steps, config.log_every, layout.tokens_per_step)
             sinks += [self.board.write, self.progress.show]
-        self.recorder = Recorder(world.device, layout.tokens_per_step, attempt, sinks, guard.watch)
+        self.recorder = Recorder(world.device, layout.tokens_per_step, attempt, sinks, guard.watch, pace)
 
     def sync(self) -> None:
         """Have every step that the recorder has delivered on disk, from any thread. Raises OSError where it cannot."""

@@ -84,6 +84,8 @@ def _status(run: RunPaths, record: RunRecord, view: View) -> RunStatus:
     recent = recent_metrics(run.metrics)
     newest = recent[-1] if recent else {}
     total = total_steps(run)
+    if state is State.RUNNING and attempt is not None and newest.get("attempt") == attempt.number:
+        reason += describe_slow(newest)
     outcome = read_outcome(attempt) if attempt else None
     return RunStatus(
         run_id=record.run_id,
@@ -104,6 +106,14 @@ def _status(run: RunPaths, record: RunRecord, view: View) -> RunStatus:
 
 def measure_speed(lines: Sequence[dict[str, Any]], total: int | None) -> Speed | None:
     """Tokens per second and time left, over the last lines of one attempt; None before its second step."""
+def describe_slow(line: dict[str, Any]) -> str:
+    """Which ranks the others wait for at each step, as the newest line of metrics.jsonl has it."""
+    slow = line.get("slow_ranks")
+    if not slow or not isinstance(slow, dict):
+        return ""
+    return f"; slow: {', '.join(f'rank {rank} on {host}' for rank, host in slow.items())}"
+
+
     last = lines[-1] if lines else {}
     window = [line for line in lines[-SPEED_STEPS:] if line.get("attempt") == last.get("attempt")]
     if len(window) < 2:

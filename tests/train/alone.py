@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from train.distributed import Council
+import torch
+
+from train.distributed import World
 from train.place import Place
 
 T = TypeVar("T")
 
 
-class Alone(Council):
+class Alone(World):
     """A world of one, without a process group."""
 
     def __init__(self) -> None:
         self.place = Place()
+        self.device = torch.device("cpu")
 
     def on_main(self, work: Callable[[], T]) -> T:
         return work()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import re
 import signal
 import socket
 import sys
@@ -51,6 +52,12 @@ class Ranks:
         while not (done := metrics(self.run_dir)) or done[-1]["step"] < step:
             assert time.monotonic() < deadline and self.processes[0].is_alive(), self.log()
             time.sleep(0.01)
+
+    def wait_for_log(self, pattern: str, timeout: float = 120) -> None:
+        deadline = time.monotonic() + timeout
+        while not re.search(pattern, self.log()):
+            assert time.monotonic() < deadline and self.processes[0].is_alive(), self.log()
+            time.sleep(0.1)
 
     def signal(self, rank: int, number: int) -> None:
         pid = self.processes[rank].pid

@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.train.alone import Alone
 from train.metrics import MetricsFile, StepMetrics, read_metrics
+from train.pace import Pace
 from train.recorder import Recorder, StepTensors
 
 
 def step_metrics(step: int, loss: float = 1.0) -> StepMetrics:
-    return StepMetrics(step, loss, loss.hex(), "00" * 8, 1e-3, 0.5, 100.0, step * 256, 0.0, 1, 256, 0, 1.0)
+    return StepMetrics(step, loss, loss.hex(), "00" * 8, 1e-3, 0.5, 100.0, step * 256, 0.0, 1, 256, 0, 1.0, {})
 
 
 def test_a_resume_cuts_what_lies_beyond_the_checkpoint(tmp_path: Path) -> None:
@@ -66,7 +68,8 @@ def test_a_full_disk_fails_the_save_but_not_the_step(tmp_path: Path, monkeypatch
 
 def test_the_recorder_keeps_the_loss_to_the_bit_and_the_order() -> None:
     seen: list[StepMetrics] = []
-    recorder = Recorder(torch.device("cpu"), tokens_per_step=256, attempt=2, sinks=[seen.append], watch=lambda _: None)
+    pace = Pace(Alone(), every=10)
+    recorder = Recorder(pace.world.device, 256, attempt=2, sinks=[seen.append], watch=lambda _: None, pace=pace)
     recorder.lag = 2  # as on a GPU
     for step in (1, 2, 3):
         loss, one = torch.tensor(1 / (step + 2), dtype=torch.float64), torch.tensor(1.0)

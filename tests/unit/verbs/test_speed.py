@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fsdpctl.cli.follow import format_clock
-from fsdpctl.verbs.status import Speed, measure_speed
+from fsdpctl.verbs.status import Speed, describe_slow, measure_speed
 
 
 def lines(count: int, seconds_per_step: float = 0.5, attempt: int = 1, first: int = 1) -> list[dict[str, Any]]:
@@ -30,3 +30,9 @@ def test_without_two_steps_nothing_is_claimed(known: list[dict[str, Any]]) -> No
 
 def test_clock() -> None:
     assert [format_clock(s) for s in (0, 59.6, 3723)] == ["00:00", "01:00", "1:02:03"]
+
+
+def test_slow_ranks_are_named() -> None:
+    assert describe_slow({"slow_ranks": {"1": "n1", "9": "n5"}}) == "; slow: rank 1 on n1, rank 9 on n5"
+    assert [describe_slow({"slow_ranks": value}) for value in ({}, None, [1], "x")] == [""] * 4
+    assert describe_slow({"step": 3}) == ""

@@ -1,0 +1,27 @@
+"""A moment in the device's own time, noted without waiting for the device."""
+
+from __future__ import annotations
+
+import time
+
+import torch
+
+
+class Mark:
+    """Now, on this device: behind all that was given to it before."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.host_s = time.perf_counter()
+        self.event = torch.cuda.Event(enable_timing=True) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
+        if self.event:
+            self.event.record()
+
+    def wait(self) -> None:
+        if self.event:
+            self.event.synchronize()
+
+    def seconds_since(self, earlier: Mark) -> float:
+        """Both must have passed."""
+        if self.event and earlier.event:
+            return float(earlier.event.elapsed_time(self.event)) / 1000
+        return self.host_s - earlier.host_s
