@@ -13,10 +13,13 @@ import types
 import typing
 from collections.abc import Mapping
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+_SCALARS = {str: "text", int: "a whole number", float: "a number", bool: "true or false", type(None): "null"}
 
 
 class CodecError(ValueError):
@@ -71,6 +74,8 @@ def read_json(cls: type[T], path: Path) -> T:
 
 
 def _decode(hint: Any, value: Any, path: str) -> Any:
+    if hint in _SCALARS:  # first, for most values are: `ls` reads thousands of records
+        return _decode_scalar(hint, value, path)
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any:
         return value
@@ -94,33 +99,38 @@ def _decode(hint: Any, value: Any, path: str) -> Any:
         except ValueError:
             allowed = ", ".join(str(member.value) for member in hint)
             raise CodecError(f"{path}: {value!r} is none of {allowed}") from None
-    return _decode_scalar(hint, value, path)
+    raise TypeError(f"{path}: the codec does not know {hint}")
 
 
-def _decode_scalar(hint: Any, value: Any, path: str) -> Any:
+def _decode_scalar(hint: type, value: Any, path: str) -> Any:
     if hint is float and type(value) is int:
         return float(value)
-    names = {str: "text", int: "a whole number", float: "a number", bool: "true or false", type(None): "null"}
-    _expect(type(value) is hint, names.get(hint, str(hint)), value, path)
+    _expect(type(value) is hint, _SCALARS[hint], value, path)
     return value
 
 
 def _decode_dataclass(cls: type, value: Any, path: str) -> Any:
     _expect(isinstance(value, dict), "a mapping", value, path)
-    hints = typing.get_type_hints(cls)
-    known = {f.name: f for f in dataclasses.fields(cls)}
+    known, required = _fields(cls)
     given = {key: item for key, item in value.items() if not (key == "kind" and "kind" not in known)}
     if unknown := sorted(set(given) - set(known)):
         raise CodecError(f"{_join(path, unknown[0])}: unknown key; known are {', '.join(known)}")
-    required = [n for n, f in known.items() if f.default is f.default_factory is dataclasses.MISSING]
     if missing := [name for name in required if name not in given]:
         raise CodecError(f"{_join(path, missing[0])}: missing")
     try:
-        return cls(**{key: _decode(hints[key], item, _join(path, key)) for key, item in given.items()})
+        return cls(**{key: _decode(known[key], item, _join(path, key)) for key, item in given.items()})
     except CodecError:
         raise
     except ValueError as error:
         raise CodecError(f"{path}: {error}" if path else str(error)) from None
+
+
+@cache
+def _fields(cls: type) -> tuple[dict[str, Any], list[str]]:
+    """The fields of a dataclass with their types, and those that must be given. Evaluating types takes its time."""
+    hints, fields = typing.get_type_hints(cls), dataclasses.fields(cls)
+    required = [f.name for f in fields if f.default is f.default_factory is dataclasses.MISSING]
+    return {f.name: hints[f.name] for f in fields}, required
 
 
 def _decode_union(options: tuple[Any, ...], value: Any, path: str) -> Any:

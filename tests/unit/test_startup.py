@@ -44,6 +44,11 @@ def test_a_dry_run_needs_no_torch_and_no_servers() -> None:
     )
 
 
+def test_a_listing_reads_no_specs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("FSDPCTL_HOME", str(tmp_path))
+    assert imported("ls") & (HEAVY - {"pydantic"}) == set()
+
+
 @pytest.mark.parametrize(
     ("words", "limit_s"), [(("--help",), 0.15), (("submit", "llm300m", "--nodes", "2", "--dry-run"), 0.40)]
 )
