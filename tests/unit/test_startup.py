@@ -1,4 +1,4 @@
-"""CLI start-up is a feature: what `--help` may import, and how long the first words take."""
+"""CLI start-up is a feature: what a command may import, and how long its first words take."""
 
 from __future__ import annotations
 
@@ -50,16 +50,27 @@ def test_a_listing_reads_no_specs(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("words", "limit_s"), [(("--help",), 0.15), (("submit", "llm300m", "--nodes", "2", "--dry-run"), 0.40)]
+    ("words", "libraries", "limit"),
+    [
+        (("--help",), "import typer", 2.2),
+        (
+            ("submit", "llm300m", "--nodes", "2", "--dry-run"),
+            "import typer, yaml; from pydantic import BaseModel, Field, TypeAdapter",
+            3.0,
+        ),
+    ],
 )
-def test_the_first_words_come_soon(words: tuple[str, ...], limit_s: float, tmp_path: Path) -> None:
-    """Processor time, the smallest of several: a busy machine must not decide."""
-    best = min(_cpu_seconds([str(COMMAND), *words], tmp_path) for _ in range(5))
-    assert best < limit_s
+def test_the_first_words_come_soon(words: tuple[str, ...], libraries: str, limit: float, tmp_path: Path) -> None:
+    """Processor time over that of the libraries alone, each the smallest of several: no machine decides."""
+    env = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path)}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
+    ours, theirs = [sys.executable, str(COMMAND), *words], [sys.executable, "-c", libraries]
+    pairs = [(_cpu_seconds(ours, env), _cpu_seconds(theirs, env)) for _ in range(6)][1:]  # the first one compiles
+    assert min(ours for ours, _ in pairs) < limit * min(theirs for _, theirs in pairs)
 
 
-def _cpu_seconds(argv: list[str], cwd: Path) -> float:
+def _cpu_seconds(argv: list[str], env: dict[str, str]) -> float:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(argv, cwd=cwd, stdout=subprocess.DEVNULL, check=True, env=dict(os.environ))
+    subprocess.run(argv, stdout=subprocess.DEVNULL, check=True, env=env)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
