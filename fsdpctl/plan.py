@@ -9,7 +9,7 @@ from pathlib import PurePath
 from fsdpctl.contract.layout import resolve_mesh, split_batch
 from fsdpctl.contract.plan import Container, Device, Entry, Head, LaunchPlan, Mesh, PlannedNode, Ports, SlurmPlan
 from fsdpctl.errors import UsageError
-from fsdpctl.specs.model import ClusterProfile, JobSpec, LocalBackend, Network
+from fsdpctl.specs.model import ClusterProfile, JobSpec, LocalBackend, Network, SshBackend
 from fsdpctl.specs.slurm import SlurmBackend
 from fsdpctl.specs.types import format_duration
 
@@ -37,6 +37,8 @@ def build_plan(profile: ClusterProfile, job: JobSpec, site: Site) -> LaunchPlan:
     nodes = _plan_nodes(profile, job, site, problems)
     procs = _procs_per_node(profile, job, site, problems)
     mesh = _plan_mesh(job, procs, problems)
+    if mesh is not None and not _shares_disk(profile):
+        _keep_copies_whole(mesh, job.nodes, procs, problems)
     time_limit = _plan_time_limit(profile, job, problems)
     slurm = _plan_slurm(profile, site, problems)
     if problems:
@@ -71,6 +73,7 @@ def build_plan(profile: ClusterProfile, job: JobSpec, site: Site) -> LaunchPlan:
         restarts=job.restarts,
         slurm=slurm,
         debug=job.debug or profile.debug,
+        shared_disk=_shares_disk(profile),
     )
 
 
@@ -163,6 +166,20 @@ def _plan_mesh(job: JobSpec, procs: int, problems: list[str]) -> Mesh | None:
     except ValueError as error:
         problems.append(f"trainer.batch: {error}")
     return Mesh(job.trainer.mesh.strategy, replicate, shard)
+
+
+def _shares_disk(profile: ClusterProfile) -> bool:
+    return not isinstance(profile.backend, SshBackend) or profile.backend.shared_filesystem
+
+
+def _keep_copies_whole(mesh: Mesh, nodes: int, procs: int, problems: list[str]) -> None:
+    """Where nodes share no disk each one saves by itself, so it must hold the whole model."""
+    if procs % mesh.shard:
+        problems.append(
+            f"trainer.mesh: {mesh.strategy} spreads one copy of the model over {mesh.shard} ranks, a node has {procs};"
+            f" without a shared disk (backend.shared_filesystem: false) each of the {nodes} nodes keeps a whole one:"
+            " use HYBRID_SHARD, NO_SHARD or DDP"
+        )
 
 
 def _plan_head(profile: ClusterProfile) -> Head:

@@ -10,6 +10,7 @@ from pathlib import Path
 from fsdpctl.contract.checkpoint import InvalidCheckpointError, Manifest, committed, read_manifest, verify_files
 from fsdpctl.contract.paths import RunPaths, checkpoint_name
 from fsdpctl.errors import RunFailed, UsageError
+from fsdpctl.runs.evidence import read_plan
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,17 @@ class Stored:
 def list_checkpoints(run: RunPaths) -> list[Stored]:
     """All checkpoints of a run, the newest first; of the files only the manifests are read."""
     return [_look(run.checkpoints / name) for name in committed(run.checkpoints)[::-1]]
+
+
+def require_files(run: RunPaths) -> None:
+    """Raise UsageError where the checkpoints lie on the nodes, and only their manifests here."""
+    plan = read_plan(run)
+    if not plan.shared_disk:
+        node = plan.nodes[0]
+        raise UsageError(
+            f"the nodes of run {run.root.name} share no disk: each keeps the checkpoints on its own",
+            hint=f"scp -r {node.address}:{run.checkpoints} . brings those of {node.id}",
+        )
 
 
 def choose_listed(run: RunPaths, step: int | None) -> list[Stored]:

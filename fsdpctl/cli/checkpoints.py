@@ -70,11 +70,13 @@ def _size(num_bytes: int) -> str:
 @app.command()
 def verify(run: Run = None, step: Step = None) -> None:
     """Read every byte and compare it with its digest; exit 1 where one differs."""
-    from fsdpctl.checkpoints.stored import choose_listed, find_damage
+    from fsdpctl.checkpoints.stored import choose_listed, find_damage, require_files
     from fsdpctl.runs.find import find_run
 
+    paths = find_run(run)
+    require_files(paths)
     problems = []
-    for stored in choose_listed(find_run(run), step):
+    for stored in choose_listed(paths, step):
         if problem := find_damage(stored):
             problems.append(f"{stored.path.name}: {problem}")
         else:
@@ -89,12 +91,13 @@ def prune(
     keep: Annotated[int, typer.Option("--keep", min=1, help="Whole checkpoints to keep, the newest ones.")] = 1,
 ) -> None:
     """Remove all but the newest checkpoints. Damaged ones do not count, so a whole one always stays."""
-    from fsdpctl.checkpoints.stored import choose_doomed, list_checkpoints, remove
+    from fsdpctl.checkpoints.stored import choose_doomed, list_checkpoints, remove, require_files
     from fsdpctl.runs.find import find_run
     from fsdpctl.runs.store import locked
     from fsdpctl.verbs.status import read_status
 
     paths = find_run(run)
+    require_files(paths)
     with locked(paths):
         if (status := read_status(paths)).state.is_alive:
             hint = f"fsdpctl stop {paths.root.name}; a run keeps checkpoint.keep by itself"
@@ -121,10 +124,11 @@ def export(
     """Write the model of a checkpoint for other programs. Verifies it first; needs torch, but no GPU."""
     _require_torch()
     from fsdpctl.checkpoints.export import export_hugging_face, export_torch
-    from fsdpctl.checkpoints.stored import choose_whole
+    from fsdpctl.checkpoints.stored import choose_whole, require_files
     from fsdpctl.runs.find import find_run
 
     paths = find_run(run)
+    require_files(paths)
     stored = choose_whole(paths, step)
     assert stored.manifest is not None
     number = stored.manifest.step

@@ -64,9 +64,11 @@ def save_fits(save_s: float, left_s: float) -> bool:
 
 def committed(root: Path) -> list[str]:
     """Names of what claims to be a checkpoint, the oldest first."""
-    if not root.is_dir():
-        return []
-    return sorted((name for name in os.listdir(root) if COMMITTED.fullmatch(name)), key=lambda n: (len(n), n))
+    return choose_committed(os.listdir(root)) if root.is_dir() else []
+
+
+def choose_committed(names: Iterable[str]) -> list[str]:
+    return sorted((name for name in names if COMMITTED.fullmatch(name)), key=lambda name: (len(name), name))
 
 
 def digest_file(path: Path) -> FileDigest:

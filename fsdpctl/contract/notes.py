@@ -31,7 +31,11 @@ def leave_note(path: Path, word: str, reason: str = "") -> bool:
 def read_note(path: Path) -> Note | None:
     """Read a note; None when there is none. An empty file, as `touch` leaves it, is a note without a word."""
     try:
-        word, _, reason = path.read_text(encoding="utf-8", errors="replace").strip().partition(" ")
+        return parse_note(path.read_bytes())
     except FileNotFoundError:
         return None
+
+
+def parse_note(data: bytes) -> Note:
+    word, _, reason = data.decode("utf-8", errors="replace").strip().partition(" ")
     return Note(word, reason)

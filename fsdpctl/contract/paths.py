@@ -86,6 +86,9 @@ class NodePaths:
         """Pulse of one global rank, for the watchdog of its node."""
         return self.root / f"pulse-{rank}"
 
+    def pulses(self) -> list[Path]:
+        return list(self.root.glob("pulse-*"))
+
     def rank_ends(self) -> list[Path]:
         """Of the ranks that have left, in no order."""
         return list(self.root.glob("ended-*.json"))
@@ -274,3 +277,8 @@ CHECKPOINT_MANIFEST = "manifest.json"
 def checkpoint_name(step: int) -> str:
     """Directory name of the checkpoint taken after `step` optimizer steps."""
     return f"{CHECKPOINT_PREFIX}{step:08d}"
+
+
+def step_of(name: str) -> int:
+    """The step in the name of a checkpoint's directory."""
+    return int(name.removeprefix(CHECKPOINT_PREFIX))

@@ -171,7 +171,7 @@ def _judge_connection(address: str, plan: LaunchPlan, tried: int, failed: Mappin
 
 def judge_sharing(plan: LaunchPlan, looks: Mapping[int, Look], meets: Mapping[int, Meet]) -> dict[int, list[Finding]]:
     """Every node must read what the head wrote, and the head what they wrote."""
-    if len(plan.nodes) == 1:
+    if len(plan.nodes) == 1 or not plan.shared_disk:
         return {}
     writers = {rank for rank, look in looks.items() if not has_failed(look, Check.RUN_ROOT, Check.DISK)}
     head = meets.get(0)

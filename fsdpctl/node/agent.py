@@ -129,6 +129,8 @@ class Agent:
         return describe_end(code, self.attempt, self.paths)
 
     def _watched(self) -> list[int]:
+        if not self.plan.shared_disk:  # peers cannot be seen from here: the supervisor watches, and carries the notes
+            return []
         return [0] if self.node_rank else list(range(1, len(self.plan.nodes)))
 
     def _watch_time_limit(self) -> None:

@@ -20,8 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fsdpctl.contract.checkpoint import committed
 from fsdpctl.contract.codec import CodecError, encode, read_json
-from fsdpctl.contract.paths import DIR_MODE, NodePaths, RunPaths
+from fsdpctl.contract.paths import DIR_MODE, NodePaths, RunPaths, step_of
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.records import ProcessIdentity
 from fsdpctl.node import processes
@@ -29,6 +30,7 @@ from fsdpctl.node.check import NodeCheckError, check_node
 from fsdpctl.torchrun import agent_argv, code_env, tag_env
 
 START_LIMIT_S = 30.0
+NOT_PRIVATE = "with shared_filesystem: false, runs_root must be a directory that each host has for itself"
 NOT_SHARED = "is not there: runs_root must be a directory that all hosts and the submitting machine share"
 
 
@@ -41,6 +43,7 @@ class NodeFacts:
     torch: str
     time: float  # seconds since the epoch, by the node's own clock
     problem: str = ""
+    saved: int = 0  # step of the newest checkpoint that lies here
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,8 @@ def check(run: RunPaths, attempt: int, node_rank: int) -> NodeFacts:
         torch = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:
         torch = ""
-    return NodeFacts(platform.node(), ".".join(platform.python_version_tuple()[:2]), torch, time.time(), problem)
+    saved = max((step_of(name) for name in committed(run.checkpoints)), default=0)
+    return NodeFacts(platform.node(), ".".join(platform.python_version_tuple()[:2]), torch, time.time(), problem, saved)
 
 
 def start(run: RunPaths, attempt: int, node_rank: int) -> Started:
@@ -86,6 +90,8 @@ def start(run: RunPaths, attempt: int, node_rank: int) -> Started:
     node = _node_dir(run, attempt, node_rank)
     if (earlier := _identity(node)) is not None:
         return Started(earlier)
+    if (other := _find_neighbour(run, attempt, node_rank)) is not None:
+        return Started(None, f"{run.root} is on one disk with that of node {other}: {NOT_PRIVATE}")
     descriptor = os.open(node.agent_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     agent = subprocess.Popen(
         [*agent_argv(sys.executable, str(run.root), attempt), f"--node-rank={node_rank}"],
@@ -127,6 +133,16 @@ def _node_dir(run: RunPaths, attempt: int, node_rank: int) -> NodePaths:
     node = run.attempt(attempt).node(node_rank)
     node.root.mkdir(mode=DIR_MODE, parents=True, exist_ok=True)
     return node
+
+
+def _find_neighbour(run: RunPaths, attempt: int, node_rank: int) -> int | None:
+    """Another node that writes into this directory and must not; of one on another disk only its `ready` comes here."""
+    if read_json(LaunchPlan, run.plan).shared_disk:
+        return None
+    for node in run.attempt(attempt).nodes():
+        if node.node_rank != node_rank and (node.agent.exists() or not node.ready.exists()):
+            return node.node_rank
+    return None
 
 
 def _identity(node: NodePaths) -> ProcessIdentity | None:

@@ -96,7 +96,7 @@ class SshBackend(Spec):
     user: Word | None = None
     """Login name; unset: what ssh would use."""
     shared_filesystem: bool = True
-    """Whether `runs_root` is the same directory on every node."""
+    """Whether `runs_root` is one directory for all nodes and this machine; false: each has its own under that path."""
     connect_timeout: Duration = 10
     """How long one connection may take."""
 

@@ -52,6 +52,8 @@ def resume(run: RunPaths, overrides: Sequence[str] = (), *, step: int | None = N
                 hint=f"fsdpctl resume {run.root.name} --set trainer.steps={2 * (status.step or 0)}",
             )
         if step is not None:
+            if not request.plan.shared_disk:
+                raise UsageError("--step needs a shared disk: here each node keeps the checkpoints on its own")
             set_newer_aside(run, step)
         _store(run, request, update_code)
         get_launcher(request.plan.backend).start(run, request.plan)

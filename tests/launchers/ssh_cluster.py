@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from fsdpctl.contract.paths import RunPaths
 from tests.launchers import harness
+from tests.launchers.harness import Run
 from tests.testbed.ssh_hosts import NUM_HOSTS, Host, Lan
 
 PROFILE = """
@@ -21,12 +23,17 @@ procs_per_node: 1
 """
 
 
+PRIVATE_RUNS = "/var/tmp/runs"
+"""The same path on every host of the testbed, and on each one a directory of its own."""
+
+
 @dataclass
 class Cluster:
     """Hosts, and where their profile lies."""
 
     lan: Lan
     profile: Path
+    private: bool = False  # hosts have nothing but their own disks, and `login` its own, too
 
     @property
     def nodes(self) -> list[Host]:
@@ -43,7 +50,18 @@ class Cluster:
         entries = [entry(host) for host in self.nodes[:hosts]]
         count = hosts - spares
         lists = f"nodes:\n{''.join(entries[:count])}" + (f"spares:\n{''.join(entries[count:])}" if spares else "")
-        self.profile.write_text(f"{PROFILE}python: {python}\n{extra}{lists}")
+        common = PROFILE.replace("kind: ssh", "kind: ssh, shared_filesystem: false") if self.private else PROFILE
+        root = f"runs_root: {PRIVATE_RUNS}\n" if self.private else ""
+        self.profile.write_text(f"{common}{root}python: {python}\n{extra}{lists}")
+
+    def host_disk(self, host: Host) -> Path:
+        """Where the private runs of a host lie, seen from outside of it."""
+        return host.dir / "var-tmp" / "runs"
+
+    def submit_private(self, *words: str, cwd: Path) -> Run:
+        """Submit to hosts without a shared disk; the run directory is that of `login`."""
+        run = harness.submit(*words, "--profile", str(self.profile), cwd=cwd)
+        return Run(run.run_id, RunPaths(self.host_disk(self.lan.login) / run.run_id), cwd)
 
     def assert_clean(self, limit_s: float = 10) -> None:
         """No host's own process list shows anything, soon."""

@@ -138,3 +138,24 @@ def test_a_cable_pulled_for_a_while_costs_no_host(cluster: Cluster, project: Pat
     assert not run.paths.dropped.exists()
     assert run.curve() == undisturbed
     cluster.assert_clean()
+
+
+def test_without_a_shared_disk_a_dead_head_is_replaced_exactly(
+    cluster: Cluster, project: Path, undisturbed: Curve
+) -> None:
+    """The spare has nothing; the other host's copy brings the run back."""
+    cluster.private = True
+    cluster.write_profile(spares=2)
+    run = cluster.submit_private("./exact.yaml", cwd=project)
+    run.wait_step(9)
+    killed = time.time()
+    cluster.nodes[0].die()
+    status = run.wait_ended()
+    assert (status["state"], status["attempt"]) == ("SUCCEEDED", 2), run.describe()
+    assert "node 0 got step-" in run.paths.attempt(2).node(0).rank_log(0).read_text()
+    assert run.curve() == undisturbed
+    print(f"head lost with its disk: {first_step_after(run, killed) - killed:.1f} s to the first new step")
+    assert fsdpctl("checkpoints", "ls", run.run_id, cwd=project).stdout.count("complete") == 3
+    cluster.nodes[0].boot()  # the supervisor leaves when it has answered
+    run.assert_nothing_left(30)
+    cluster.assert_clean()

@@ -80,6 +80,31 @@ def test_all_problems_come_at_once() -> None:
         assert part in str(caught.value)
 
 
+PRIVATE = "name: p\nbackend: {kind: ssh, shared_filesystem: false}\nprocs_per_node: 2\nnodes:\n" + "".join(
+    f"  - {{id: n{n}, address: 10.0.0.{n}}}\n" for n in (1, 2)
+)
+
+
+@pytest.mark.parametrize(
+    ("mesh", "fits"),
+    [
+        ("{strategy: HYBRID_SHARD}", True),
+        ("{strategy: _HYBRID_SHARD_ZERO2}", True),
+        ("{strategy: NO_SHARD}", True),
+        ("{strategy: DDP}", True),
+        ("{strategy: FULL_SHARD}", False),
+        ("{strategy: HYBRID_SHARD, shard: 4}", False),
+    ],
+)
+def test_without_a_shared_disk_each_node_must_hold_a_whole_copy(mesh: str, fits: bool) -> None:
+    profile, job = parse_profile(PRIVATE, "p.yaml"), load_job("llm-tiny", [f"trainer.mesh={mesh}", "nodes=2"])
+    if fits:
+        assert not build_plan(profile, job, SITE).shared_disk
+    else:
+        with pytest.raises(UsageError, match="over 4 ranks, a node has 2; without a shared disk"):
+            build_plan(profile, job, SITE)
+
+
 def test_the_command_of_a_node() -> None:
     made = local("allow_loopback: true\nmaster_address: 127.0.0.1")
     context = NodeContext(node_rank=1, attempt=3, head_address="127.0.0.1", port=24_001, interface="lo")

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from typing import TypeVar
 
 from fsdpctl.contract import NodeExit
 from fsdpctl.contract.check import MAX_CLOCK_SKEW_S
-from fsdpctl.contract.codec import CodecError, decode, read_json, write_json
+from fsdpctl.contract.codec import read_json, write_json
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan, PlannedNode
 from fsdpctl.contract.records import DroppedHost
 from fsdpctl.errors import LaunchError
 from fsdpctl.launchers.agents import with_setup
 from fsdpctl.launchers.fanout import HostError, Result, fan_out
+from fsdpctl.launchers.ssh.answer import read_answer
 from fsdpctl.launchers.ssh.bench import BAD_FOR_S, find_bad, find_candidates
 from fsdpctl.launchers.ssh.config import Target
-from fsdpctl.launchers.ssh.io import Answer, Link
+from fsdpctl.launchers.ssh.disks import Disks
+from fsdpctl.launchers.ssh.io import Link
+from fsdpctl.launchers.ssh.push import push
 from fsdpctl.launchers.ssh.reach import Reach, Stall, find_lost
 from fsdpctl.node.peers import PeerWatch, read_end
-from fsdpctl.node.remote import NOT_SHARED, Ended, NodeFacts, Seen, Started
+from fsdpctl.node.remote import Ended, NodeFacts, Seen, Started
 from fsdpctl.runs.events import add_event
 from fsdpctl.specs.load import parse_profile
 from fsdpctl.specs.model import SshBackend
@@ -45,6 +47,8 @@ class SshAgents:
         self._reach = Reach(self._links)
         self._watch: PeerWatch | None = None
         self._stall = Stall(run, run.attempt(1))
+        self._disks = None if plan.shared_disk else Disks(run)
+        self._holders = {node.id for node in plan.nodes}  # hosts that have the run's checkpoints
 
     def _link(self, node: PlannedNode) -> Link:
         backend = self._profile.backend
@@ -70,6 +74,8 @@ class SshAgents:
         old = self._plan.nodes[rank]
         if rank == 0 and self._plan.head.address is not None:
             return False  # the profile's master_address names this very host
+        if self._disks is not None and self._disks.has_checkpoints() and not self._holders & self._others(rank):
+            return False  # with it the last copy of the checkpoints would leave
         for node in find_candidates(self._profile, self._plan, rank, self._dropped, time.time()):
             link = self._link(node)
             try:
@@ -82,6 +88,9 @@ class SshAgents:
             add_event(attempt, f"{node.id} takes the place of {old.id}, which is not used until {until}: {reason}")
             return True
         return False
+
+    def _others(self, rank: int) -> set[str]:
+        return {node.id for node in self._plan.nodes if node.rank != rank}
 
     def _put(self, node: PlannedNode, link: Link, dropped: DroppedHost) -> None:
         self._dropped = (*self._dropped, dropped)
@@ -101,31 +110,48 @@ class SshAgents:
     def start(self, attempt: AttemptPaths) -> None:
         """Check every host, then start the agents. Raises LaunchError when one cannot; those that could end again."""
         if all(attempt.node(rank).agent.exists() for rank in self._links):
+            self._follow(attempt)
             return
         if not any(attempt.node(rank).agent.exists() for rank in self._links):
             self._avoid_bad(attempt)
+        if self._disks is not None and (problems := self._disks.push(self._links, self._plan)):
+            raise LaunchError("\n".join(problems))
         checks = self._ask_all(NodeFacts, "check", attempt)
         if problems := [*_errors(checks), *self._objections(checks)]:
             raise LaunchError("\n".join(problems))
         starts = self._ask_all(Started, "start", attempt)
         refused = [f"{self._target(r)}: {r.value.problem}" for r in starts if r.value and r.value.problem]
+        self._follow(attempt)
         if problems := [*_errors(starts), *refused]:
             self.end(attempt)
             raise LaunchError("\n".join(problems))
+        self._holders = {node.id for node in self._plan.nodes}
+
+    def _follow(self, attempt: AttemptPaths) -> None:
+        if self._disks is not None:
+            self._disks.follow(attempt, self._links)
 
     def is_over(self, attempt: AttemptPaths) -> bool:
         """Whether every agent has ended, or is silent and cannot be seen on its host either."""
+        self._follow(attempt)
         if self._watch is None or self._watch.attempt != attempt:
             self._watch = PeerWatch(attempt, list(self._links), self._plan.peer_timeout_s)
             self._stall = Stall(self._run, attempt)
         if self._watch.find_living():
             return False
         silent = [rank for rank in self._links if not attempt.node(rank).end.exists()]
-        return not any(seen.value and seen.value.alive for seen in self._ask_all(Seen, "look", attempt, silent))
+        seen = self._ask_all(Seen, "look", attempt, silent)
+        if any(result.value and result.value.alive for result in seen):
+            return False
+        # Where disks are private, a host that cannot be asked may be at work until something has ended the attempt.
+        unknown = self._disks is not None and any(result.error and result.error.passing for result in seen)
+        return not unknown or attempt.abort.exists()
 
     def find_lost(self, attempt: AttemptPaths) -> str | None:
         """A host out of reach without which the run stands still; agents on a shared disk look alive even then."""
         timeout_s = self._plan.peer_timeout_s
+        if self._disks is not None and (rank := self._disks.find_silent(timeout_s)) is not None:
+            return f"node {rank}: no sign of life for {timeout_s} s"
         rank = find_lost(self._reach.silent_s(), self._stall.seconds(), timeout_s)
         if rank is None or attempt.node(rank).end.exists():
             return None
@@ -134,13 +160,24 @@ class SshAgents:
     def end(self, attempt: AttemptPaths) -> list[str]:
         """End what is left on every host, replaced ones too; what could not be ended or asked, one line each."""
         places = [*self._links.items(), *self._old_links]
-        results = fan_out(places, lambda place: self._ask(Ended, "end", attempt, *place))
+        results = fan_out(places, lambda place: self._end_one(attempt, *place))
+        if self._disks is not None:
+            self._disks.leave()
         stubborn = [
             f"{result.item[1].target}: still alive after KILL: {', '.join(map(str, result.value.left))}"
             for result in results
             if result.value and result.value.left
         ]
         return [*(str(result.error) for result in results if result.error), *stubborn]
+
+    def _end_one(self, attempt: AttemptPaths, rank: int, link: Link) -> Ended:
+        try:
+            return self._ask(Ended, "end", attempt, rank, link)
+        except HostError as error:
+            if self._disks is None or error.passing:
+                raise
+        push(link, self._plan, self._run)  # who sweeps is not there: the start did not come so far
+        return self._ask(Ended, "end", attempt, rank, link)
 
     def _ask_all(
         self, kind: type[T], verb: str, attempt: AttemptPaths, ranks: Sequence[int] | None = None
@@ -150,15 +187,13 @@ class SshAgents:
 
     def _ask(self, kind: type[T], verb: str, attempt: AttemptPaths, rank: int, link: Link) -> T:
         answer = link.run(remote_argv(self._plan, self._run, verb, attempt.number, rank), timeout_s=ANSWER_S)
-        try:
-            return decode(kind, json.loads(answer.stdout.splitlines()[-1]))
-        except (IndexError, ValueError, CodecError):
-            raise HostError(f"{link.target}: {explain(answer, self._plan)}") from None
+        return read_answer(kind, answer, link.target, self._plan)
 
     def _objections(self, checks: Sequence[Result[int, NodeFacts]]) -> list[str]:
         facts = {str(self._target(result)): result.value for result in checks if result.value}
         own = [f"{name}: {fact.problem}" for name, fact in facts.items() if fact.problem]
-        return own or compare(facts, time.time())
+        loss = self._disks.find_loss({name: fact.saved for name, fact in facts.items()}) if self._disks else None
+        return own or compare(facts, time.time()) or ([loss] if loss else [])
 
     def _target(self, result: Result[int, T]) -> Target:
         return self._links[result.item].target
@@ -181,16 +216,6 @@ def remote_argv(plan: LaunchPlan, run: RunPaths, verb: str, attempt: int, node_r
     return with_setup(
         ("umask 077", *plan.setup), ["env", *settings, plan.python, "-m", "fsdpctl.node.remote", verb, *where]
     )
-
-
-def explain(answer: Answer, plan: LaunchPlan) -> str:
-    """Why a host answered something else than JSON."""
-    said = answer.stderr.strip() or answer.stdout.strip()
-    if "No module named" in said and "fsdpctl" in said:
-        return f"{plan.run_dir} {NOT_SHARED}"
-    if answer.code == 127:
-        return f"the profile's python does not exist there: {plan.python}"
-    return f"exit code {answer.code}: {said.splitlines()[-1] if said else 'it said nothing'}"
 
 
 def compare(facts: dict[str, NodeFacts], now: float) -> list[str]:

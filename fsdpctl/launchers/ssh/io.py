@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -67,7 +67,7 @@ class Link:
                 raise
             return self._connection
 
-    def run(self, argv: Sequence[str], stdin: bytes = b"", timeout_s: float = 30) -> Answer:
+    def run(self, argv: Sequence[str], stdin: bytes | Iterable[bytes] = b"", timeout_s: float = 30) -> Answer:
         """Run a command to its end. Raises HostError when the host or the connection fails, not the command."""
         deadline = time.monotonic() + timeout_s
         try:
@@ -75,7 +75,8 @@ class Link:
             with channel:
                 channel.settimeout(timeout_s)
                 channel.exec_command(shlex.join(argv))
-                channel.sendall(stdin)
+                for block in [stdin] if isinstance(stdin, bytes) else stdin:
+                    channel.sendall(block)
                 channel.shutdown_write()
                 stdout = _read(channel, channel.recv, deadline)
                 stderr = _read(channel, channel.recv_stderr, deadline)
@@ -87,9 +88,21 @@ class Link:
             self.close()
             raise HostError(f"{self.target}: {_lost(error, timeout_s)}", passing=True) from error
 
-    def files(self) -> SFTPClient:
-        """The host's files, over this connection."""
-        return self.open().sftp()
+    def open_files(self, timeout_s: float) -> SFTPClient:
+        """A session for the host's files, for one thread; each of its answers must come within `timeout_s`.
+
+        Only over a connection that stands: to open one takes long for a dead host, and others wait for that.
+        """
+        connection = self._connection
+        if connection is None or not connection.is_connected:
+            raise HostError(f"{self.target}: not connected", passing=True)
+        try:
+            session = connection.transport.open_session(timeout=timeout_s)
+            session.settimeout(timeout_s)
+            session.invoke_subsystem("sftp")
+            return _sftp_client(session)
+        except Exception as error:
+            raise HostError(f"{self.target}: {_lost(error, timeout_s)}", passing=True) from error
 
     def is_answering(self, timeout_s: float) -> bool:
         """Whether sshd answers on this connection, at once and without starting anything."""
@@ -178,6 +191,12 @@ class Link:
             return errors.read().decode(errors="replace").strip()
 
         return ours, said
+
+
+def _sftp_client(session: Channel) -> SFTPClient:
+    from paramiko import SFTPClient
+
+    return SFTPClient(session)
 
 
 def _prefer(transport: Any, known: list[KnownKey]) -> Any:

@@ -11,13 +11,11 @@ from collections.abc import Mapping, Sequence
 
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.errors import FsdpctlError, LaunchError, UsageError
+from fsdpctl.errors import FsdpctlError, LaunchError
 from fsdpctl.launchers import supervised
 from fsdpctl.launchers.base import View
 from fsdpctl.runs.evidence import read_verdict
 from fsdpctl.runs.store import claim_attempt
-from fsdpctl.specs.load import parse_profile
-from fsdpctl.specs.model import SshBackend
 
 START_LIMIT_S = 150.0
 """Connect, check and start, each with its own limit, one after the other."""
@@ -27,7 +25,6 @@ CANCEL_LIMIT_S = 30.0
 
 def start(run: RunPaths, plan: LaunchPlan) -> None:
     """Claim the next attempt, let the supervisor start it, and wait until all agents stand."""
-    refuse_private_disks(run)
     attempt = claim_attempt(run)
     supervised.start_supervisor(run)
     deadline = time.monotonic() + START_LIMIT_S
@@ -40,15 +37,6 @@ def start(run: RunPaths, plan: LaunchPlan) -> None:
         if time.monotonic() > deadline:
             raise LaunchError(f"not all hosts have started within {START_LIMIT_S:.0f} s; see {run.supervisor_log}")
         time.sleep(0.05)
-
-
-def refuse_private_disks(run: RunPaths) -> None:
-    backend = parse_profile(run.profile.read_text(encoding="utf-8"), str(run.profile)).backend
-    if isinstance(backend, SshBackend) and not backend.shared_filesystem:
-        raise UsageError(
-            "shared_filesystem: false is not there yet: logs and checkpoints need one directory that all hosts see",
-            hint="set runs_root to such a directory, and shared_filesystem: true",
-        )
 
 
 def _stand(attempt: AttemptPaths, plan: LaunchPlan) -> bool:

@@ -49,7 +49,7 @@ class Reach:
 
 
 class Stall:
-    """How long nothing was written: metrics and the ranks' logs, by the watcher's own clock."""
+    """How long nothing was written: metrics, logs and pulses of ranks, by the watcher's own clock."""
 
     def __init__(self, run: RunPaths, attempt: AttemptPaths, clock: Callable[[], float] = time.monotonic) -> None:
         self._run, self._attempt, self._clock = run, attempt, clock
@@ -65,6 +65,7 @@ class Stall:
         yield self._run.metrics
         for node in self._attempt.nodes():
             yield from node.rank_logs().values()
+            yield from node.pulses()
 
 
 def _stamp(path: Path) -> int:

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.launchers.ssh.agents import compare, explain, remote_argv
+from fsdpctl.launchers.ssh.agents import compare, remote_argv
+from fsdpctl.launchers.ssh.answer import explain
 from fsdpctl.launchers.ssh.io import Answer
 from fsdpctl.node.remote import NodeFacts
 from fsdpctl.plan import Site, build_plan

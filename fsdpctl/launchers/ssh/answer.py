@@ -1,0 +1,33 @@
+"""What a host said to a question: one line of JSON, or the reason why it is something else."""
+
+from __future__ import annotations
+
+import json
+from typing import TypeVar
+
+from fsdpctl.contract.codec import CodecError, decode
+from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.launchers.fanout import HostError
+from fsdpctl.launchers.ssh.config import Target
+from fsdpctl.launchers.ssh.io import Answer
+from fsdpctl.node.remote import NOT_SHARED
+
+T = TypeVar("T")
+
+
+def read_answer(kind: type[T], answer: Answer, target: Target, plan: LaunchPlan) -> T:
+    """The last line of what a host said. Raises HostError when that is no `kind`."""
+    try:
+        return decode(kind, json.loads(answer.stdout.splitlines()[-1]))
+    except (IndexError, ValueError, CodecError):
+        raise HostError(f"{target}: {explain(answer, plan)}") from None
+
+
+def explain(answer: Answer, plan: LaunchPlan) -> str:
+    """Why a host answered something else than JSON."""
+    said = answer.stderr.strip() or answer.stdout.strip()
+    if "No module named" in said and "fsdpctl" in said:
+        return f"{plan.run_dir} {NOT_SHARED}"
+    if answer.code == 127:
+        return f"the profile's python does not exist there: {plan.python}"
+    return f"exit code {answer.code}: {said.splitlines()[-1] if said else 'it said nothing'}"

@@ -1,0 +1,65 @@
+"""Hosts that share no disk: what they get before an attempt, and what is seen of them while it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fsdpctl.contract.checkpoint import committed
+from fsdpctl.contract.paths import AttemptPaths, RunPaths, step_of
+from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.launchers.fanout import fan_out
+from fsdpctl.launchers.ssh.io import Link
+from fsdpctl.launchers.ssh.mirror import Mirror
+from fsdpctl.launchers.ssh.push import push
+
+
+class Disks:
+    """The disks of one run's hosts."""
+
+    def __init__(self, run: RunPaths) -> None:
+        self._run = run
+        self._attempt: AttemptPaths | None = None
+        self._mirrors: dict[int, Mirror] = {}
+
+    def push(self, links: Mapping[int, Link], plan: LaunchPlan) -> list[str]:
+        """Bring every host what ranks need; what went wrong, one line each."""
+        results = fan_out(list(links), lambda rank: push(links[rank], plan, self._run))
+        here = [str(links[result.item].target) for result in results if result.value is False]
+        if len(here) > 1:
+            return [f"{' and '.join(here)} have this very directory {self._run.root}: set shared_filesystem: true"]
+        return [str(result.error) for result in results if result.error]
+
+    def follow(self, attempt: AttemptPaths, links: Mapping[int, Link]) -> None:
+        """Mirror what the nodes write in this attempt, from now on."""
+        if self._attempt == attempt:
+            return
+        self.leave()
+        self._attempt = attempt
+        self._mirrors = {rank: Mirror(link, self._run, attempt, rank, len(links)) for rank, link in links.items()}
+        for mirror in self._mirrors.values():
+            mirror.start()
+
+    def leave(self) -> None:
+        """Look a last time at every node."""
+        fan_out(list(self._mirrors.values()), Mirror.close)
+        self._attempt, self._mirrors = None, {}
+
+    def find_silent(self, timeout_s: float) -> int | None:
+        """A node that can be seen, that has not ended, and whose heartbeat stands still."""
+        for rank, mirror in self._mirrors.items():
+            if not mirror.has_ended and mirror.sight.still_s() > timeout_s:
+                return rank
+        return None
+
+    def has_checkpoints(self) -> bool:
+        return bool(self._newest())
+
+    def _newest(self) -> int:
+        return max(map(step_of, committed(self._run.checkpoints)), default=0)
+
+    def find_loss(self, saved: Mapping[str, int]) -> str | None:
+        """Whether the newest checkpoint lies on none of these hosts; `saved`: the newest step of each."""
+        newest = self._newest()
+        if newest <= max(saved.values(), default=0):
+            return None
+        return f"the checkpoint of step {newest} lies on none of {', '.join(saved)}: its host must take part"

@@ -1,0 +1,73 @@
+"""Hosts that share no disk with each other or with the submitting machine. What dies is in test_ssh_exact.py."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.launchers.contract import WAITS_FOR_STOP
+from tests.launchers.harness import Run, fsdpctl, wait_for
+from tests.launchers.ssh_cluster import PRIVATE_RUNS, Cluster
+from tests.services import require
+
+SAYS_A_SECRET = 'import os\nprint("secret of", len(os.environ["TOKEN_CANARY"]), flush=True)\n' + WAITS_FOR_STOP
+
+
+@pytest.fixture
+def project(tmp_path: Path, cluster: Cluster) -> Path:
+    require("torch")
+    cluster.private = True
+    directory = tmp_path / "my project"
+    directory.mkdir()
+    (directory / "job.yaml").write_text("name: probe\nnodes: 2\nentrypoint: {script: script.py}\n")
+    (directory / "script.py").write_text(SAYS_A_SECRET)
+    return directory
+
+
+def wait_up(cluster: Cluster, run: Run) -> None:
+    """Until both ranks have left their mark on the disks of their hosts."""
+    marks = [cluster.host_disk(host) / run.run_id for host in cluster.nodes[:2]]
+    wait_for(lambda: sum(len(list(disk.glob("up-*"))) for disk in marks) == 2, 60, run.describe)
+    for disk in marks:
+        for mark in disk.glob("up-*"):
+            mark.unlink()
+
+
+def test_all_verbs_work_and_a_submitter_that_is_cut_off_ends_nothing(
+    cluster: Cluster, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOKEN_CANARY", "s3cret")
+    cluster.write_profile("pass_env: [TOKEN_CANARY]\n")
+    run = cluster.submit_private("./job.yaml", cwd=project)
+    wait_up(cluster, run)
+    cluster.lan.login.pull_cable()
+    time.sleep(12)  # longer than a host may be silent
+    cluster.lan.login.plug_cable()
+    wait_for(lambda: "secret of 6" in fsdpctl("logs", run.run_id, cwd=project).stdout, 20, run.describe)
+    assert (run.status()["state"], run.status()["attempt"]) == ("RUNNING", 1), run.describe()
+    for host in cluster.nodes[:2]:
+        assert (cluster.host_disk(host) / run.run_id / "secrets.json").stat().st_mode & 0o777 == 0o600
+    fsdpctl("stop", run.run_id, cwd=project)
+    assert (run.status()["state"], run.status()["attempt"]) == ("STOPPED", 1), run.describe()
+
+    (project / "script.py").write_text("print('other', flush=True)\n" + WAITS_FOR_STOP)
+    fsdpctl("resume", run.run_id, "--update-code", cwd=project)
+    wait_up(cluster, run)
+    wait_for(lambda: "| other" in fsdpctl("logs", run.run_id, cwd=project).stdout, 20, run.describe)
+    fsdpctl("cancel", run.run_id, cwd=project)
+    assert run.status()["state"] == "CANCELLED", run.describe()
+    run.assert_nothing_left()
+    cluster.assert_clean()
+
+
+def test_a_directory_that_is_shared_after_all_is_named(cluster: Cluster, project: Path, tmp_path: Path) -> None:
+    cluster.write_profile()
+    cluster.profile.write_text(cluster.profile.read_text().replace(PRIVATE_RUNS, json.dumps(str(tmp_path / "runs"))))
+    words = ("submit", "./job.yaml", "--profile", str(cluster.profile))
+    said = fsdpctl(*words, cwd=project, expect=4).stderr
+    assert "node1 (10.77.0.1) and node2 (10.77.0.2) have this very directory" in said
+    assert "set shared_filesystem: true" in said
+    cluster.assert_clean()
