@@ -75,7 +75,7 @@ def check(run: RunPaths, attempt: int, node_rank: int) -> NodeFacts:
         if not run.plan.exists():
             raise NodeCheckError(f"{run.root} {NOT_SHARED}")
         check_node(read_json(LaunchPlan, run.plan), _node_dir(run, attempt, node_rank).root)
-    except NodeCheckError as error:
+    except (NodeCheckError, OSError) as error:  # OSError: a disk that cannot even take the node's directory
         problem = str(error)
     try:
         torch = importlib.metadata.version("torch")

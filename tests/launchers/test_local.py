@@ -6,10 +6,8 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +15,7 @@ import pytest
 
 from tests.launchers.contract import RECORDER, WAITS_FOR_STOP, LauncherContract
 from tests.launchers.harness import COMMAND, Run, fsdpctl, submit, wait_for
+from tests.launchers.killed_submit import killed_submit
 
 
 @pytest.fixture
@@ -29,33 +28,6 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=80m,mode=700", "tmpfs", str(mount)], check=True)
     yield mount
     subprocess.run(["umount", "-l", str(mount)], check=True)
-
-
-KILLED_SUBMIT = """
-import os, signal, sys
-steps, at = 0, int(sys.argv[1])
-def watch(event, arguments):
-    global steps
-    if event in ("os.rename", "os.mkdir", "os.link", "subprocess.Popen"):
-        steps += 1
-        if steps == at:
-            os.kill(os.getpid(), signal.SIGKILL)
-from fsdpctl.cli import app
-sys.addaudithook(watch)
-sys.argv = ["fsdpctl", "submit", "./job.yaml"]
-try:
-    app.main()
-except SystemExit:
-    print(steps)
-"""
-
-
-def killed_submit(project: Path, at: int) -> int:
-    """Submit, and die before the step with this number that changes something; 0: live, and count the steps."""
-    words = [sys.executable, "-P", "-c", KILLED_SUBMIT, str(at)]
-    done = subprocess.run(words, cwd=project, capture_output=True, text=True, timeout=60)
-    assert done.returncode == (-signal.SIGKILL if at else 0), done.stderr
-    return int(done.stdout.split()[-1]) if not at else 0
 
 
 def indented(script: str) -> str:
@@ -147,11 +119,11 @@ class TestLocal(LauncherContract):
     def test_a_submit_killed_at_any_step_leaves_nothing_or_a_visible_run(self, project: Path, home: Path) -> None:
         (project / "script.py").write_text("print('done')")
         (project / "job.yaml").write_text("name: probe\nentrypoint: {script: script.py}\n")
-        total = killed_submit(project, at=0)
+        total = killed_submit("./job.yaml", cwd=project, at=0)
         states = []
         for point in range(1, total + 1):
             shutil.rmtree(home / "fsdpctl", ignore_errors=True)
-            killed_submit(project, at=point)
+            killed_submit("./job.yaml", cwd=project, at=point)
             listed = json.loads(fsdpctl("ls", "--json", cwd=project).stdout)
             directories = list((home / "fsdpctl" / "runs").glob("[!.]*"))
             assert len(listed) == len(directories) <= 1, f"killed at step {point} of {total}"

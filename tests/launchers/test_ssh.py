@@ -8,14 +8,20 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from fsdpctl.contract.codec import read_json
+from fsdpctl.contract.records import DroppedHost
 from tests.launchers import harness
-from tests.launchers.contract import IGNORES_STOP, WAITS_FOR_STOP, LauncherContract
+from tests.launchers.contract import IGNORES_STOP, RECORDER, WAITS_FOR_STOP, LauncherContract
 from tests.launchers.harness import Run, command_line, fsdpctl, wait_for
+from tests.launchers.killed_submit import killed_submit
 from tests.launchers.ssh_cluster import Cluster
+from tests.testbed.ssh_hosts import Host
 
 
 class TestSsh(LauncherContract):
@@ -95,6 +101,28 @@ class TestSsh(LauncherContract):
         metadata.write_text("Metadata-Version: 2.1\nName: torch\nVersion: 0.1\n")
         assert "node2 (10.77.0.2): torch 0.1, the other nodes have " in self.refused(cluster, project)
 
+    def test_one_spare_after_the_other_comes_in_until_one_is_fit(self, cluster: Cluster, project: Path) -> None:
+        """The head's only port is taken, the first spare's disk is read-only, the second is well."""
+        port = 23_871
+        cluster.write_profile(f"ports: {{first: {port}, last: {port}}}\n", spares=2)
+        shared = str(cluster.lan.shared)
+        head, _, read_only, _ = cluster.nodes
+        read_only.run("mount", "-o", "remount,bind,ro", shared)
+        try:
+            with listening(head, port):
+                run = self.submit_script(project, RECORDER, extra="restarts: 3\n")
+                status = run.wait_ended()
+        finally:
+            read_only.run("mount", "-o", "remount,bind,rw", shared)
+        assert (status["state"], status["attempt"]) == ("SUCCEEDED", 3), run.describe()
+        busy, unfit = read_json(tuple[DroppedHost, ...], run.paths.dropped)
+        assert (busy.node.id, unfit.node.id) == ("node1", "node3")
+        assert f"no free port in {port}-{port} on the head" in busy.reason
+        assert "Read-only file system" in unfit.reason
+        refused = json.loads(run.paths.attempt(2).verdict.read_text())["reason"]
+        assert refused.startswith("node3 (10.77.0.3): ") and "Read-only file system" in refused
+        cluster.assert_clean()
+
     def test_cancel_goes_on_until_a_host_answers_again(self, cluster: Cluster, project: Path) -> None:
         run = self.submit_script(project, IGNORES_STOP)
         self.wait_up(run)
@@ -146,15 +174,32 @@ class TestSsh(LauncherContract):
                 process.kill()
                 process.communicate()
 
-    def test_a_killed_submit_is_finished_by_the_supervisor(self, cluster: Cluster, project: Path, home: Path) -> None:
+    def test_a_submit_killed_on_its_way_to_the_hosts_is_finished_or_cancelled(
+        self, cluster: Cluster, project: Path, home: Path
+    ) -> None:
         (project / "script.py").write_text(WAITS_FOR_STOP)
         (project / "job.yaml").write_text("name: probe\nnodes: 2\nentrypoint: {script: script.py}\n")
-        words = [str(harness.COMMAND), "submit", "./job.yaml", "--profile", self.profile]
-        submit = subprocess.Popen(words, cwd=project, start_new_session=True, stderr=subprocess.DEVNULL)
-        (supervisor,) = wait_for(lambda: list(home.glob("fsdpctl/runs/*/supervisor.json")), 60, "the supervisor")
+        words = ("./job.yaml", "--profile", self.profile)
+        for directory in ("registry", "runs"):  # or the first submit has more steps
+            (home / "fsdpctl" / directory).mkdir(parents=True)
+        total = killed_submit(*words, cwd=project, at=0, command=cluster.lan.login.command)
+        fsdpctl("cancel", cwd=project)
+        # Before these lie the steps that the local launcher has, too; the last are an attempt and a supervisor.
+        for point in (total - 1, total):
+            killed_submit(*words, cwd=project, at=point, command=cluster.lan.login.command)
+            run = Run.of(json.loads(fsdpctl("ls", "--json", cwd=project).stdout)[0], project)
+            fsdpctl("cancel", run.run_id, cwd=project)
+            assert run.status()["state"] == ("PLANNED" if point < total else "CANCELLED")
+            cluster.assert_clean()
+        older = set(home.glob("fsdpctl/runs/*/supervisor.json"))
+        submit = subprocess.Popen(
+            [str(harness.COMMAND), "submit", *words], cwd=project, start_new_session=True, stderr=subprocess.DEVNULL
+        )
+        new = wait_for(lambda: set(home.glob("fsdpctl/runs/*/supervisor.json")) - older, 60, "the supervisor")
         cluster.lan.login.run("pkill", "-KILL", "-f", "submit ./job.yaml")
         submit.wait()
-        run = Run.of({"run_id": supervisor.parent.name, "run_dir": str(supervisor.parent)}, project)
+        (root,) = [supervisor.parent for supervisor in new]
+        run = Run.of({"run_id": root.name, "run_dir": str(root)}, project)
         self.wait_up(run, ranks=2)
         fsdpctl("stop", run.run_id, cwd=project)
         assert run.status()["state"] == "STOPPED", run.describe()
@@ -171,6 +216,20 @@ class TestSsh(LauncherContract):
         assert (run.status()["state"], run.status()["attempt"]) == ("STOPPED", 1), run.describe()
         run.assert_nothing_left()
         cluster.assert_clean()
+
+
+@contextmanager
+def listening(host: Host, port: int) -> Iterator[None]:
+    """Somebody else's server on the host."""
+    ears = f"import socket; s = socket.create_server(('', {port})); print('up', flush=True); input()"
+    server = subprocess.Popen(
+        host.command(sys.executable, "-c", ears), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert server.stdout is not None and server.stdout.readline() == "up\n"
+    try:
+        yield
+    finally:
+        server.communicate("\n", timeout=10)
 
 
 def _is_rank(pid: int) -> bool:

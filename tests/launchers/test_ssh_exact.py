@@ -10,6 +10,7 @@ import pytest
 
 from fsdpctl.contract.codec import read_json
 from fsdpctl.contract.records import DroppedHost, ProcessIdentity
+from fsdpctl.runs.events import newest_events
 from tests.launchers import exact
 from tests.launchers.harness import Run, fsdpctl, kill, submit, wait_for
 from tests.launchers.ssh_cluster import Cluster
@@ -108,19 +109,25 @@ def test_a_supervisor_is_replaced(rank_dies: str, cluster: Cluster, project: Pat
     cluster.assert_clean()
 
 
-def test_a_host_cut_off_for_good_is_replaced_exactly(cluster: Cluster, project: Path, undisturbed: Curve) -> None:
+def test_a_host_cut_off_for_good_and_then_its_spare_are_replaced_exactly(
+    cluster: Cluster, project: Path, undisturbed: Curve
+) -> None:
     cluster.write_profile(spares=2)
-    run = launch(cluster, project)
+    run = launch(cluster, project, "--set", "restarts=2")
     run.wait_step(9)
     cluster.nodes[1].pull_cable()
+    wait_for(lambda: any(line["attempt"] == 2 for line in run.metrics()), 120, run.describe)
+    cluster.nodes[2].die()
     status = run.wait_ended()
-    assert (status["state"], status["attempt"]) == ("SUCCEEDED", 2), run.describe()
-    (act,) = [event["text"] for event in status["events"] if "takes the place" in event["text"]]
-    assert act.startswith("node3 takes the place of node2, which is not used until 2") and "node2 (10.77.0.2): " in act
-    (dropped,) = read_json(tuple[DroppedHost, ...], run.paths.dropped)
-    assert dropped.node.id == "node2"
+    assert (status["state"], status["attempt"]) == ("SUCCEEDED", 3), run.describe()
+    first, second = [act.text for act in newest_events(run.paths, 99) if "takes the place" in act.text]
+    assert first.startswith("node3 takes the place of node2, which is not used until 2") and "10.77.0.2): " in first
+    assert second.startswith("node4 takes the place of node3, which is not used until 2") and "10.77.0.3): " in second
+    dropped = read_json(tuple[DroppedHost, ...], run.paths.dropped)
+    assert [host.node.id for host in dropped] == ["node2", "node3"]
     assert run.curve() == undisturbed
     cluster.nodes[1].plug_cable()
+    cluster.nodes[2].boot()  # the supervisor leaves when both have answered
     run.assert_nothing_left()
     cluster.assert_clean()
 

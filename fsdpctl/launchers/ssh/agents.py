@@ -43,6 +43,7 @@ class SshAgents:
         self._run, self._plan = run, plan
         self._links = {node.rank: self._link(node) for node in plan.nodes}
         self._dropped = read_json(tuple[DroppedHost, ...], run.dropped) if run.dropped.exists() else ()
+        self._refused: dict[int, str] = {}  # by rank: what a host said against itself
         self._old_links = [(host.node.rank, self._link(host.node)) for host in self._dropped]
         self._reach = Reach(self._links)
         self._watch: PeerWatch | None = None
@@ -58,7 +59,7 @@ class SshAgents:
     def prepare(self, attempt: AttemptPaths) -> list[str]:
         """Take spares for hosts that do not answer or were at fault; the hosts still missing, one line each."""
         missing = {r.item: str(r.error) for r in fan_out(list(self._links), self._open) if r.error}
-        for rank, reason in {**_at_fault(attempt, list(self._links)), **missing}.items():
+        for rank, reason in {**_at_fault(attempt, list(self._links)), **self._refused, **missing}.items():
             if self._replace(attempt, rank, reason):
                 missing.pop(rank, None)
         return list(missing.values())
@@ -114,15 +115,15 @@ class SshAgents:
             return
         if not any(attempt.node(rank).agent.exists() for rank in self._links):
             self._avoid_bad(attempt)
+        self._refused = {}
         if self._disks is not None and (problems := self._disks.push(self._links, self._plan)):
             raise LaunchError("\n".join(problems))
         checks = self._ask_all(NodeFacts, "check", attempt)
         if problems := [*_errors(checks), *self._objections(checks)]:
             raise LaunchError("\n".join(problems))
         starts = self._ask_all(Started, "start", attempt)
-        refused = [f"{self._target(r)}: {r.value.problem}" for r in starts if r.value and r.value.problem]
         self._follow(attempt)
-        if problems := [*_errors(starts), *refused]:
+        if problems := [*_errors(starts), *self._own_problems(starts)]:
             self.end(attempt)
             raise LaunchError("\n".join(problems))
         self._holders = {node.id for node in self._plan.nodes}
@@ -190,13 +191,15 @@ class SshAgents:
         return read_answer(kind, answer, link.target, self._plan)
 
     def _objections(self, checks: Sequence[Result[int, NodeFacts]]) -> list[str]:
-        facts = {str(self._target(result)): result.value for result in checks if result.value}
-        own = [f"{name}: {fact.problem}" for name, fact in facts.items() if fact.problem]
+        facts = {str(self._links[result.item].target): result.value for result in checks if result.value}
         loss = self._disks.find_loss({name: fact.saved for name, fact in facts.items()}) if self._disks else None
-        return own or compare(facts, time.time()) or ([loss] if loss else [])
+        return self._own_problems(checks) or compare(facts, time.time()) or ([loss] if loss else [])
 
-    def _target(self, result: Result[int, T]) -> Target:
-        return self._links[result.item].target
+    def _own_problems(self, results: Sequence[Result[int, NodeFacts]] | Sequence[Result[int, Started]]) -> list[str]:
+        """What hosts say against themselves; a next attempt does without them."""
+        problems = {result.item: result.value.problem for result in results if result.value and result.value.problem}
+        self._refused |= problems
+        return [f"{self._links[rank].target}: {problem}" for rank, problem in problems.items()]
 
 
 def _at_fault(attempt: AttemptPaths, ranks: Sequence[int]) -> dict[int, str]:
