@@ -71,3 +71,24 @@ def test_a_directory_that_is_shared_after_all_is_named(cluster: Cluster, project
     assert "node1 (10.77.0.1) and node2 (10.77.0.2) have this very directory" in said
     assert "set shared_filesystem: true" in said
     cluster.assert_clean()
+
+
+@pytest.mark.parametrize(
+    ("size", "reason"),
+    [("256k", "cannot take the run in: No space left on device: "), ("40m", "MiB are free in ")],
+    ids=["full", "nearly full"],
+)
+def test_a_host_whose_disk_is_full_is_named_and_nothing_starts(
+    size: str, reason: str, cluster: Cluster, project: Path
+) -> None:
+    cluster.write_profile()
+    host = cluster.nodes[1]
+    host.run("mkdir", "-p", PRIVATE_RUNS)
+    host.run("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", PRIVATE_RUNS)
+    try:
+        words = ("submit", "./job.yaml", "--profile", str(cluster.profile))
+        (said,) = [line for line in fsdpctl(*words, cwd=project, expect=4).stderr.splitlines() if "node" in line]
+    finally:
+        host.run("umount", PRIVATE_RUNS)
+    assert said.startswith("error: node2 (10.77.0.2): ") and reason + PRIVATE_RUNS in said
+    cluster.assert_clean()
