@@ -23,7 +23,7 @@ from fsdpctl.contract.notes import leave_note, read_note
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.records import Allocation
-from fsdpctl.node.slurm import commands as slurm
+from fsdpctl.node.slurm import commands
 from fsdpctl.node.slurm.text import Job
 from fsdpctl.runs.decide import AttemptEnd, History, Verdict, decide_next, judge
 from fsdpctl.runs.events import add_event, record_start, record_verdict
@@ -43,9 +43,11 @@ class Batch:
     def __init__(self, run: RunPaths, job_id: str, own_restarts: int, host_list: str) -> None:
         self.run, self.job_id, self.own_restarts = run, job_id, own_restarts
         self.plan: LaunchPlan = read_plan(run)
+        assert self.plan.slurm is not None
+        self.slurm = self.plan.slurm
         submissions = read_record(run).submissions
         self.submission, self.first_attempt = len(submissions), submissions[-1].first_attempt
-        self.nodes = slurm.allocated_nodes(host_list)
+        self.nodes = commands.allocated_nodes(host_list)
         self.signals: list[int] = []
 
     def supervise(self) -> int:
@@ -62,7 +64,8 @@ class Batch:
             record_verdict(attempt, step.verdict)
             if step.next is Next.REQUEUE and (refusal := self._requeue(attempt, step.exclude)):
                 reason = f"Slurm refused to requeue ({refusal}), `fsdpctl resume` continues it; {step.verdict.reason}"
-                step = Step(Next.LEAVE, replace(step.verdict, reason=reason, restart=False))
+                stranded = replace(step.verdict, reason=reason, restart=False, is_stranded=not step.exclude)
+                step = Step(Next.LEAVE, stranded)
                 record_verdict(attempt, step.verdict)
             if step.next is not Next.AGAIN:
                 return 0 if step.verdict.restart or step.verdict.state in (State.SUCCEEDED, State.STOPPED) else 1
@@ -81,19 +84,22 @@ class Batch:
             srun_argv(self.plan, attempt), env=srun_env(os.environ, attempt), stdin=subprocess.DEVNULL
         )
         record_start(attempt, len(self.nodes))
+        patience = time.monotonic() + self.plan.join_timeout_s
         while srun.poll() is None:
             while self.signals:
                 self._hear(self.signals.pop(), attempt)
+            if time.monotonic() > patience and not attempt.nodes():
+                srun.kill()  # it waits for ever where the controller was restarted while it asked for its step
             time.sleep(POLL_S)
 
     def _hear(self, number: int, attempt: AttemptPaths) -> None:
         """USR2: the time limit is near, or a preemption where the site sends that. TERM: the job is being ended."""
         try:
-            job = slurm.show_job(self.job_id)
-        except (slurm.SlurmError, ValueError) as error:
+            job = commands.show_job(self.job_id)
+        except (commands.SlurmError, ValueError) as error:
             add_event(attempt, f"signal {number}, but Slurm does not say why: {error}")
             job = None
-        if number == signal.SIGTERM and job is not None and job.is_ending and is_cancelled(job, self.own_restarts):
+        if number == signal.SIGTERM and job is not None and is_cancelled(job, self.own_restarts):
             path, word, reason = attempt.abort, str(AbortWord.CANCEL), "cancelled through Slurm (scancel)"
         elif number == signal.SIGUSR2 and not (job is not None and job.is_preempted):
             path, word, reason = attempt.stop, str(StopWord.TIME), "the time limit of the allocation is near"
@@ -101,6 +107,8 @@ class Batch:
             path, word, reason = attempt.stop, str(StopWord.PREEMPT), "Slurm takes the nodes back"
         if leave_note(path, word, reason):
             add_event(attempt, f"{signal.Signals(number).name} came: {reason}")
+        if job is not None and job.is_taken and is_wanted(attempt) and self.own_restarts < self.slurm.max_requeues:
+            self._requeue(attempt, ())  # where Slurm cancels what it preempts; KILL comes soon, so now
 
     def _judge(self, attempt: AttemptPaths) -> Step:
         end = attempt_end(attempt, len(self.plan.nodes))
@@ -110,14 +118,13 @@ class Batch:
         if is_final(verdict):
             return Step(Next.LEAVE, verdict)
         verdict = decide_next(verdict, self._history(verdict))
-        assert self.plan.slurm is not None
         return decide_step(
             Situation(
                 verdict=verdict,
                 stop=read_note(attempt.stop),
                 job=self._ask_job(attempt),
                 own_restarts=self.own_restarts,
-                max_requeues=self.plan.slurm.max_requeues,
+                max_requeues=self.slurm.max_requeues,
                 suspects=tuple(self.nodes[rank].name for rank in suspects(end)),
             )
         )
@@ -133,8 +140,8 @@ class Batch:
         is_told = False
         while True:
             try:
-                return slurm.show_job(self.job_id)
-            except (slurm.SlurmError, ValueError) as error:
+                return commands.show_job(self.job_id)
+            except (commands.SlurmError, ValueError) as error:
                 if not is_told:
                     add_event(attempt, f"asks again until Slurm answers: {error}")
                 is_told = True
@@ -144,15 +151,21 @@ class Batch:
         """Ask for it; from then on Slurm ends this very script. Returns why it refused, "" when it did not."""
         excluded = [*filter(None, [self._ask_job(attempt).excluded]), *exclude] if exclude else []
         try:
-            slurm.requeue(self.job_id, ",".join(excluded))
-        except slurm.SlurmError as error:
+            commands.requeue(self.job_id, ",".join(excluded))
+        except commands.SlurmError as error:
             if self._ask_job(attempt).restarts == self.own_restarts:
                 return str(error)
         return ""
 
 
 def is_cancelled(job: Job, own_restarts: int) -> bool:
-    return job.restarts == own_restarts and job.reason != "TimeLimit"
+    return job.is_ending and not job.is_taken and job.restarts == own_restarts and job.reason != "TimeLimit"
+
+
+def is_wanted(attempt: AttemptPaths) -> bool:
+    """Whether nobody has asked for the end of the run."""
+    stop, abort = read_note(attempt.stop), read_note(attempt.abort)
+    return (stop is None or stop.word != StopWord.USER) and (abort is None or abort.word != AbortWord.CANCEL)
 
 
 def suspects(end: AttemptEnd) -> list[int]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from fsdpctl.cli.output import emit, safe, say
 from fsdpctl.contract import CliExit, State
 from fsdpctl.contract.paths import RunPaths
+from fsdpctl.errors import BusyError
 from fsdpctl.verbs.status import RunStatus
 from fsdpctl.verbs.watch import watch
 
@@ -20,12 +21,29 @@ LINE_EVERY_S = 5.0
 def follow_run(run: RunPaths) -> int:
     """Show progress until the run has ended; return the exit code that its state means."""
     try:
-        status = _watch(run)
+        status = _keep_going(run)
     except KeyboardInterrupt:
         say(f"\ndetached; {run.root.name} goes on. Come back with: fsdpctl logs -f {run.root.name}")
         return CliExit.INTERRUPTED
     emit(summary(status, read_losses(run.metrics)))
     return _exit_code(status)
+
+
+def _keep_going(run: RunPaths) -> RunStatus:
+    """Watch the run to its end. If its scheduler leaves it behind it is submitted again, while that gains steps."""
+    from fsdpctl.verbs.resume import resume
+
+    status, before = _watch(run), -1
+    while status.is_stranded and (status.step or 0) > before:
+        try:
+            resume(run, only_stranded=True)
+        except BusyError:  # somebody else does, or did
+            time.sleep(LINE_EVERY_S)
+        else:
+            say(f"{status.reason}: submitted again")
+            before = status.step or 0
+        status = _watch(run)
+    return status
 
 
 def wait_for_end(run: RunPaths) -> int:

@@ -49,12 +49,15 @@ def submit(
     spec = load_job(job, [*_options(nodes, procs_per_node, name, debug), *(set_ or [])])
     spec = shrink(spec) if smoke else spec
     request = prepare(load_profile(profile), spec, run_id=spec.name + DRY_RUN_ID_SUFFIX if dry_run else None)
+    site, warnings = foresee(request.plan)
+    for warning in warnings:
+        say(f"warning: {warning}")
     if dry_run:
         _print_plan(request, as_json)
+        if site:
+            say(site)
         return
     _warn_if_slow(request)
-    for warning in foresee(request.plan):
-        say(f"warning: {warning}")
     if accept_new:
         trust_hosts(request.profile, say)
     with nullcontext() if as_json else show_start(RunPaths.of(request.plan.run_dir)):

@@ -21,6 +21,7 @@ class Check(StrEnum):
     """Every check by its id, in the order in which they are shown."""
 
     REACH = "reach"
+    SCHEDULER = "scheduler"
     PYTHON = "python"
     TORCH = "torch"
     CUDA = "cuda"

@@ -18,6 +18,7 @@ class View:
     state: Literal["none", "queued", "running", "unknown"]
     reason: str = ""
     final: State | None = None  # what the backend knows of the end, where the run directory cannot say
+    is_stranded: bool = False  # the backend took the nodes and brings the run back no more
 
 
 class Launcher(Protocol):

@@ -31,6 +31,7 @@ class Verdict:
     reason: str
     restart: bool = False
     step: int = 0  # the newest that the run had reached
+    is_stranded: bool = False  # the scheduler took the nodes and brings it back no more; a new submission would
 
 
 def judge(attempt: AttemptEnd) -> Verdict:

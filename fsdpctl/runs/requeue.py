@@ -49,7 +49,7 @@ def decide_step(seen: Situation) -> Step:
         return Step(Next.LEAVE, verdict)
     if job.is_ending and job.restarts > seen.own_restarts:
         return Step(Next.LEAVE, _coming_back(verdict, "Slurm requeued the job"))
-    if job.is_ending and job.reason != "TimeLimit":
+    if job.is_ending and not job.is_taken and job.reason != "TimeLimit":
         return Step(Next.LEAVE, Verdict(State.CANCELLED, "cancelled through Slurm (scancel)", step=verdict.step))
     if seen.stop is not None and seen.stop.word == StopWord.USER:
         return Step(Next.LEAVE, verdict)

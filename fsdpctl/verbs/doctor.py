@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import replace
 from pathlib import Path
 
+from fsdpctl.contract.check import Check, Finding, ok, unknown, warn
+from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.doctor.examine import Examined, examine
 from fsdpctl.doctor.reach import open_reach
 from fsdpctl.doctor.request import plan_nodes
 from fsdpctl.specs.model import ClusterProfile
-from fsdpctl.verbs.submit import runs_root_of, site_of
+from fsdpctl.verbs.submit import foresee, runs_root_of, site_of
 
 
 def examine_cluster(profile: ClusterProfile, num_nodes: int | None = None) -> list[Examined]:
     """Look at all nodes of a profile together, or at the first `num_nodes`. Leaves nothing behind on any of them."""
     site = site_of(profile, runs_root_of(profile), f"fsdpctl-doctor-{secrets.token_hex(4)}", Path.cwd())
     with open_reach(profile, plan_nodes(profile, site, num_nodes)) as (plan, reach):
-        return examine(plan, reach)
+        examined = examine(plan, reach)
+    return [replace(node, findings=(*node.findings, *scheduler_findings(plan))) for node in examined]
+
+
+def scheduler_findings(plan: LaunchPlan) -> list[Finding]:
+    """What the scheduler will do to runs of this profile: the same for all of its nodes."""
+    if plan.backend != "slurm":
+        return []
+    site, warnings = foresee(plan)
+    if not site:
+        return [unknown(Check.SCHEDULER, "`scontrol` does not tell of the partition")]
+    if not warnings:
+        return [ok(Check.SCHEDULER, site)]
+    return [warn(Check.SCHEDULER, "; ".join([site, *warnings]), "docs/launchers-slurm.md says what brings a run back")]

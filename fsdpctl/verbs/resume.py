@@ -34,14 +34,26 @@ from fsdpctl.verbs.submit import (
 )
 
 
-def resume(run: RunPaths, overrides: Sequence[str] = (), *, step: int | None = None, update_code: bool = False) -> None:
-    """Start the run again. Raises BusyError while it is alive, UsageError when the changed job does not fit."""
+def resume(
+    run: RunPaths,
+    overrides: Sequence[str] = (),
+    *,
+    step: int | None = None,
+    update_code: bool = False,
+    only_stranded: bool = False,
+) -> None:
+    """Start the run again. Raises BusyError while it is alive, UsageError when the changed job does not fit.
+
+    `only_stranded`: only if its scheduler has left it behind, and nobody has resumed it since.
+    """
     with locked(run):
         _mend_code(run)
         if (status := read_status(run)).state.is_alive:
             raise BusyError(
                 f"run {run.root.name} is {status.state}: {status.reason}", hint=f"fsdpctl stop {run.root.name}"
             )
+        if only_stranded and not status.is_stranded:
+            raise BusyError(f"run {run.root.name} is {status.state}, and does not wait for a new submission")
         request = _prepare(run, overrides, Path.cwd() if update_code else Path(read_plan(run).submit_dir))
         if update_code:
             check_entrypoint(request.job, Path.cwd())

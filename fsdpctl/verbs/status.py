@@ -52,6 +52,7 @@ class RunStatus:
     nodes: int
     created: float
     run_dir: str
+    is_stranded: bool = False  # the scheduler took its nodes, and nothing but a new submission continues it
 
 
 def read_status(run: RunPaths) -> RunStatus:
@@ -83,9 +84,9 @@ def _status(run: RunPaths, record: RunRecord, view: View) -> RunStatus:
     state, reason = _state(record, attempt, view)
     recent = recent_metrics(run.metrics)
     newest = recent[-1] if recent else {}
-    total = total_steps(run)
     if state is State.RUNNING and attempt is not None and newest.get("attempt") == attempt.number:
         reason += describe_slow(newest)
+    total = total_steps(run)
     outcome = read_outcome(attempt) if attempt else None
     return RunStatus(
         run_id=record.run_id,
@@ -101,11 +102,10 @@ def _status(run: RunPaths, record: RunRecord, view: View) -> RunStatus:
         nodes=record.submissions[-1].nodes,
         created=record.created,
         run_dir=str(run.root),
+        is_stranded=not state.is_alive and _is_stranded(record, attempt, view, state),
     )
 
 
-def measure_speed(lines: Sequence[dict[str, Any]], total: int | None) -> Speed | None:
-    """Tokens per second and time left, over the last lines of one attempt; None before its second step."""
 def describe_slow(line: dict[str, Any]) -> str:
     """Which ranks the others wait for at each step, as the newest line of metrics.jsonl has it."""
     slow = line.get("slow_ranks")
@@ -114,6 +114,8 @@ def describe_slow(line: dict[str, Any]) -> str:
     return f"; slow: {', '.join(f'rank {rank} on {host}' for rank, host in slow.items())}"
 
 
+def measure_speed(lines: Sequence[dict[str, Any]], total: int | None) -> Speed | None:
+    """Tokens per second and time left, over the last lines of one attempt; None before its second step."""
     last = lines[-1] if lines else {}
     window = [line for line in lines[-SPEED_STEPS:] if line.get("attempt") == last.get("attempt")]
     if len(window) < 2:
@@ -139,8 +141,18 @@ def _state(record: RunRecord, attempt: AttemptPaths | None, view: View) -> tuple
     if view.state == "running" or (view.state == "unknown" and read_verdict(attempt) is None):
         state, reason = _between_agents(attempt)
         return state, view.reason or reason
+    if view.is_stranded and read_verdict(attempt) is None and view.final is not None:
+        return view.final, view.reason
     verdict = _verdict(attempt, record.submissions[-1].nodes)
     return _end(verdict, view)
+
+
+def _is_stranded(record: RunRecord, attempt: AttemptPaths | None, view: View, state: State) -> bool:
+    if state in (State.SUCCEEDED, State.CANCELLED):
+        return False
+    is_of_this = attempt is not None and attempt.number >= record.submissions[-1].first_attempt
+    verdict = read_verdict(attempt) if attempt is not None and is_of_this else None
+    return verdict.is_stranded if verdict is not None and not verdict.restart else view.is_stranded
 
 
 def _before_the_first(view: View) -> tuple[State, str]:

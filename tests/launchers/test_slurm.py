@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from fsdpctl.runs.store import read_record
 from tests.launchers.contract import FORKS_AWAY, RECORDER, WAITS_FOR_STOP, LauncherContract
 from tests.launchers.harness import COMMAND, Run, fsdpctl, wait_for
 from tests.launchers.slurm_bench import SlurmRun, write_contained_profile, write_profile
 from tests.testbed.slurm import SlurmCluster
+
+WAITS_IN_ITS_FIRST_ATTEMPT = """
+import os, time
+from pathlib import Path
+Path(os.environ["FSDPCTL_RUN_DIR"], f"up-{os.environ['RANK']}").touch()
+while os.environ["FSDPCTL_ATTEMPT"] == "1" and not Path(os.environ["FSDPCTL_STOP_FILE"]).exists():
+    time.sleep(0.05)
+"""
+FOLLOW = """
+import sys
+from fsdpctl.cli.follow import follow_run
+from fsdpctl.runs.find import find_run
+sys.exit(follow_run(find_run(sys.argv[1])))
+"""
 
 
 class TestSlurm(LauncherContract):
@@ -33,7 +50,9 @@ class TestSlurm(LauncherContract):
         (project / "script.py").write_text(WAITS_FOR_STOP)
         (project / "job.yaml").write_text("name: probe\nnodes: 2\ntime_limit: 1h\nentrypoint: {script: script.py}\n")
         words = ("submit", "./job.yaml", "--profile", self.profile)
-        planned = json.loads(fsdpctl(*words, "--dry-run", "--json", cwd=project).stdout)
+        done = fsdpctl(*words, "--dry-run", "--json", cwd=project)
+        assert "preempted (REQUEUE) with TERM, and KILL 5 s later, TERM 20 s before that" in done.stderr
+        planned = json.loads(done.stdout)
         row = json.loads(fsdpctl(*words, "--json", cwd=project).stdout)
         run = SlurmRun(row["run_id"], Run.of(row, project).paths, project, self.slurm)
         told = self.slurm.run("scontrol", "write", "batch_script", run.job_id, "-")
@@ -189,3 +208,44 @@ class TestSlurm(LauncherContract):
         assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
         assert "node2" in run.nodes(1) and "node2" not in run.nodes(2)
         assert run.reasons()[0] == "without node2, requeued; node 1: a line of `setup` failed; see agent.log"
+
+    def test_a_site_that_cancels_what_it_preempts(self, project: Path, tmp_path: Path) -> None:
+        """The batch script puts its job back into the queue, even with JobRequeue=0: jobs ask for themselves."""
+        self.slurm.reconfigure("JobRequeue=0")
+        self.profile = write_profile(tmp_path, "cancel")
+        run = self.submit_script(project, WAITS_IN_ITS_FIRST_ATTEMPT)
+        self.wait_up(run)
+        self.slurm.preempt(seconds=0)
+        self.slurm.release(run.job_id, restarts=1)
+        assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
+        assert len(run.reasons()) == 2 and "requeued" in run.reasons()[0]
+
+    def test_a_run_that_slurm_will_not_requeue_is_submitted_again_once(self, project: Path, tmp_path: Path) -> None:
+        self.profile = write_profile(tmp_path, "cancel")
+        run = self.submit_script(project, WAITS_IN_ITS_FIRST_ATTEMPT)
+        self.wait_up(run)
+        first = run.job_id
+        self.slurm.run("scontrol", "update", f"JobId={first}", "Requeue=0")  # as a plugin of the site would
+        followers = [
+            subprocess.Popen([sys.executable, "-c", FOLLOW, run.run_id], cwd=project, stderr=subprocess.PIPE, text=True)
+            for _ in range(2)
+        ]
+        self.slurm.preempt(seconds=0)
+        said = [follower.communicate(timeout=120)[1] for follower in followers]
+        assert [follower.returncode for follower in followers] == [0, 0], said
+        assert run.status()["state"] == "SUCCEEDED", run.describe()
+        assert sum("submitted again" in text for text in said) == 1
+        assert len(read_record(run.paths).submissions) == 2
+        assert run.job_id != first
+
+    def test_an_srun_that_starts_nothing_is_ended(self, project: Path, tmp_path: Path) -> None:
+        """As where the controller was restarted while srun asked for its step."""
+        srun = tmp_path / "bin" / "srun"
+        srun.parent.mkdir()
+        srun.write_text(f'#!/bin/bash\nmkdir {tmp_path}/hung && exec sleep 1000\nexec {shutil.which("srun")} "$@"\n')
+        srun.chmod(0o755)
+        profile = Path(self.profile)
+        profile.write_text(f"{profile.read_text()}join_timeout: 10s\nsetup: ['PATH={srun.parent}:$PATH']\n")
+        run = self.submit_script(project, RECORDER, extra="restarts: 3\n")
+        assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
+        assert run.reasons()[0] == "srun started no agent; see batch.log"

@@ -27,8 +27,9 @@ NODES = ("node1", "node2", "node3", "node4")
 T = TypeVar("T")
 _TIED = ["setpriv", "--pdeathsig", "KILL"]
 
-# `main` is preempted with 20 s of grace, `brief` with 1 s, `rude` without. cred_expire is the floor of every requeue,
-# SlurmdTimeout the time until a silent node is DOWN, KillWait that from TERM to KILL: all shorter than the defaults.
+# `main` is preempted with 20 s of grace, `brief` with 1 s, `rude` without; `cancel` loses the job, too. cred_expire is
+# the floor of every requeue, SlurmdTimeout the time until a silent node is DOWN, KillWait that from TERM to KILL: all
+# shorter than the defaults.
 CONFIG = """
 ClusterName=testbed
 SlurmctldHost=localhost
@@ -61,6 +62,7 @@ NodeName=node[1-4] NodeHostname=localhost NodeAddr=127.0.0.1 Port=[{ports[1]}-{p
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE PriorityTier=1 PreemptMode=REQUEUE GraceTime=20
 PartitionName=brief Nodes=ALL MaxTime=INFINITE PriorityTier=1 PreemptMode=REQUEUE GraceTime=1
 PartitionName=rude Nodes=ALL MaxTime=INFINITE PriorityTier=1 PreemptMode=REQUEUE GraceTime=0
+PartitionName=cancel Nodes=ALL MaxTime=INFINITE PriorityTier=1 PreemptMode=CANCEL GraceTime=0
 PartitionName=short Nodes=ALL MaxTime=2 PriorityTier=1
 PartitionName=high Nodes=ALL MaxTime=INFINITE PriorityTier=10 PreemptMode=OFF
 """
@@ -165,18 +167,12 @@ class SlurmCluster:
 
     def preempt(self, seconds: int = 3) -> None:
         """Take all nodes for a more important job, and wait until that has run."""
-        self.run(
-            "sbatch",
-            "--wait",
-            "--partition=high",
-            "--nodes=4",
-            "--exclusive",
-            "--output=/dev/null",
-            f"--wrap=sleep {seconds}",
-        )
+        words = ["--parsable", "--partition=high", "--nodes=4", "--exclusive", "--output=/dev/null"]
+        job_id = self.run("sbatch", *words, f"--wrap=sleep {seconds}")  # its --wait looks after 2, 10, 42 s
+        wait_until(lambda: self.job(job_id)["JobState"] == "COMPLETED", f"job {job_id} to run on all nodes", 120)
 
-    def release(self, job_id: str, restarts: int, limit_s: float = 90) -> None:
-        """See a job run again that was requeued for the `restarts`-th time, without waiting as long as Slurm would."""
+    def release(self, job_id: str, restarts: int, *changes: str, limit_s: float = 90) -> None:
+        """See a job run again, with `changes`, that was requeued for the `restarts`-th time, without Slurm's pause."""
 
         def left_the_nodes() -> bool:
             job = self.job(job_id)
@@ -184,17 +180,24 @@ class SlurmCluster:
 
         wait_until(left_the_nodes, f"job {job_id} to be requeued", limit_s)
         if self.job(job_id)["JobState"] == "PENDING":
-            self.run("scontrol", "update", f"JobId={job_id}", "StartTime=now")
+            self.run("scontrol", "update", f"JobId={job_id}", "StartTime=now", *changes)
         wait_until(lambda: self.job(job_id)["JobState"] == "RUNNING", f"job {job_id} to run again", limit_s)
 
+    def end_time_soon(self, job_id: str) -> None:
+        """Move a job's time limit to 70 to 129 s from now: Slurm counts in minutes, and looks twice in each."""
+        days, _, clock = self.job(job_id)["RunTime"].rpartition("-")
+        hours, minutes, seconds = map(int, clock.split(":"))
+        ran_s = (int(days or 0) * 24 + hours) * 3600 + minutes * 60 + seconds
+        self.run("scontrol", "update", f"JobId={job_id}", f"TimeLimit={(ran_s + 129) // 60}")
+
     def _start_munge(self) -> None:
-        key = self.root / "munge.key"
+        key, socket = self.root / "munge.key", self.root / "munge.socket"
         key.write_bytes(os.urandom(1024))
         key.chmod(0o400)
-        words = ["--socket", self.root / "munge.socket", "--key-file", key, "--pid-file", self.root / "munge.pid"]
+        words = ["--socket", socket, "--key-file", key, "--pid-file", self.root / "munge.pid"]
         words += ["--log-file", self.root / "log" / "munged.log", "--seed-file", self.root / "munge.seed"]
         self.start("munged", "munged", "--foreground", "--force", *map(str, words))
-        wait_until(lambda: (self.root / "munge.socket").exists(), "munge's socket")
+        wait_until(socket.exists, "munge's socket")
 
     def start(self, name: str, *words: str, **more: str) -> None:
         """Start a daemon that lasts until `kill`, or until pytest ends."""

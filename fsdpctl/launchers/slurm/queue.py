@@ -83,6 +83,9 @@ def view_job(job: QueuedJob) -> View:
     """One job as a state of its run."""
     if job.is_waiting:
         return View("queued", f"job {job.job_id}: {explain(job.reason)}{_expected(job.start)}")
+    if job.state == "PREEMPTED":
+        reason = f"job {job.job_id} was preempted, and Slurm does not requeue it: `fsdpctl resume` continues the run"
+        return View("none", reason, State.STOPPED, is_stranded=True)
     if job.is_over:
         final = {"CANCELLED": State.CANCELLED, "COMPLETED": State.LOST}.get(job.state, State.FAILED)
         return View("none", f"job {job.job_id} is {job.state} in Slurm; see batch.log", final)

@@ -22,6 +22,8 @@ class Site:
     max_time_s: int | None
     grace_s: int  # of a preemption
     preempt_mode: str  # "OFF" where no job of the partition is ever preempted
+    kill_wait_s: int = 30  # from TERM to KILL
+    signal: str = "TERM"  # what begins the grace: to the steps, or USR2 to the batch script
 
 
 def read_site(plan: LaunchPlan) -> Site | None:
@@ -52,10 +54,13 @@ def parse_site(config: str, partitions: str, wanted: str | None) -> Site | None:
 
 
 def _site(keys: Mapping[str, str], settings: Mapping[str, str]) -> Site:
+    kill_wait = re.match(r"\d+", settings.get("KillWait", ""))
     return Site(
         partition=keys["PartitionName"],
         max_time_s=parse_time(keys.get("MaxTime", "")),
         grace_s=int(keys.get("GraceTime", "0")),
+        kill_wait_s=int(kill_wait[0]) if kill_wait else Site.kill_wait_s,
+        signal="USR2" if "preempt_send_user_signal" in settings.get("SlurmctldParameters", "") else "TERM",
         preempt_mode="OFF" if settings.get("PreemptType") == "preempt/none" else keys.get("PreemptMode", "OFF"),
     )
 
@@ -67,6 +72,21 @@ def parse_time(text: str) -> int | None:
         return None
     days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def describe(site: Site, plan: LaunchPlan) -> str:
+    """What happens to a run on this partition, in one line. Pure."""
+    assert plan.slurm is not None
+    length = f"at most {format_duration(site.max_time_s)}" if site.max_time_s is not None else "any length"
+    allocations = f"partition {site.partition}: allocations of {length}"
+    if site.preempt_mode == "OFF":
+        return f"{allocations}, never preempted"
+    begin = f"{site.signal} {site.grace_s} s before that" if site.grace_s else "without a warning"
+    then = "comes back" if plan.slurm.max_requeues else "stays ended (max_requeues: 0)"
+    return (
+        f"{allocations}; preempted ({site.preempt_mode}) with TERM, and KILL {site.kill_wait_s} s later, {begin};"
+        f" the run {then}"
+    )
 
 
 def warnings(site: Site, plan: LaunchPlan) -> list[str]:
@@ -85,9 +105,9 @@ def warnings(site: Site, plan: LaunchPlan) -> list[str]:
             f"jobs of partition {site.partition} can be preempted with {site.grace_s} s to save, less than the"
             f" {format_duration(plan.grace_s)} that this job takes for it: then the last checkpoint counts"
         )
-    if "CANCEL" in site.preempt_mode and site.grace_s == 0:
+    if "CANCEL" in site.preempt_mode:
         found.append(
-            f"partition {site.partition} cancels preempted jobs without a warning: nothing brings such a run back but"
-            " `fsdpctl resume`"
+            f"partition {site.partition} cancels what it preempts: the run puts itself back into the queue, for which"
+            f" it has {site.kill_wait_s} s; should it not get there, `--follow` or `fsdpctl resume` submits it again"
         )
     return found

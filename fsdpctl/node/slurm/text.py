@@ -18,8 +18,9 @@ class Job:
     state: str
     reason: str
     restarts: int
-    is_preempted: bool  # the scheduler wants its nodes back; it still runs
+    is_preempted: bool  # the scheduler wants its nodes back, or has taken them
     excluded: str  # host list expression, "" for none
+    is_taken: bool = False  # it was a preemption that ended it, not somebody who cancelled it meanwhile
 
     @property
     def is_ending(self) -> bool:
@@ -40,13 +41,17 @@ def parse_job(text: str) -> Job:
     if job_id is None or state is None:
         raise ValueError(f"not what `scontrol show job` prints: {text[:80]!r}")
     excluded = find(r"^\s*ReqNodeList=\S* ExcNodeList=(\S+)")
+    preempted = find(r"^\s*PreemptEligibleTime=\S+ PreemptTime=(\S+)") or "None"
+    is_preempted = preempted not in ("None", "Unknown")
     return Job(
         job_id=job_id,
         state=state,
         reason=find(r"^\s*JobState=\S+ Reason=(\S+)") or "",
         restarts=int(find(r"^\s*Requeue=\d+ Restarts=(\d+)") or 0),
-        is_preempted=(find(r"^\s*PreemptEligibleTime=\S+ PreemptTime=(\S+)") or "None") not in ("None", "Unknown"),
+        is_preempted=is_preempted,
         excluded=excluded if excluded not in (None, "(null)") else "",
+        # Slurm writes both with one clock, whether or not a grace came before.
+        is_taken=is_preempted and state in _ENDING and find(r"^\s*StartTime=\S+ EndTime=(\S+)") == preempted,
     )
 
 

@@ -15,6 +15,7 @@ from fsdpctl.runs.requeue import MAX_EXCLUDED, Next, Situation, decide_step, his
 RUNNING = Job("7", "RUNNING", "None", restarts=0, is_preempted=False, excluded="")
 PREEMPTED = replace(RUNNING, is_preempted=True)
 SCANCELLED = replace(RUNNING, state="COMPLETING")
+TAKEN = replace(SCANCELLED, is_preempted=True, is_taken=True)
 REQUEUED = replace(SCANCELLED, restarts=1)
 TIMED_OUT = replace(SCANCELLED, reason="TimeLimit")
 STOPPED = Verdict(State.STOPPED, "stopped; saved at step 9", step=9)
@@ -48,6 +49,11 @@ def seen(verdict: Verdict, job: Job = RUNNING, word: str | None = None, suspects
         (seen(STOPPED, PREEMPTED, StopWord.PREEMPT), Next.REQUEUE, State.STOPPED, True),
         (seen(FINAL, PREEMPTED, StopWord.PREEMPT), Next.REQUEUE, State.FAILED, True),
         (seen(STOPPED, PREEMPTED, StopWord.TIME), Next.REQUEUE, State.STOPPED, True),
+        # Taken without a grace where Slurm cancels what it preempts, with scancel during a grace for comparison.
+        (seen(STOPPED, TAKEN, StopWord.PREEMPT), Next.REQUEUE, State.STOPPED, True),
+        (seen(FINAL, TAKEN), Next.REQUEUE, State.FAILED, True),
+        (seen(STOPPED, replace(TAKEN, is_taken=False), StopWord.PREEMPT), Next.LEAVE, State.CANCELLED, False),
+        (seen(STOPPED, TAKEN, StopWord.USER), Next.LEAVE, State.STOPPED, False),
         # The time limit: near, or just passed.
         (seen(STOPPED, RUNNING, StopWord.TIME), Next.REQUEUE, State.STOPPED, True),
         (seen(FINAL, TIMED_OUT), Next.REQUEUE, State.FAILED, True),

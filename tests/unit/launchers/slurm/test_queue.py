@@ -48,6 +48,8 @@ def job(state: str, reason: str = "None", start: str = "N/A") -> QueuedJob:
         (job("A_STATE_OF_SLURM_27"), View("running", "job 7")),
         (job("CANCELLED"), View("none", "job 7 is CANCELLED in Slurm; see batch.log", State.CANCELLED)),
         (job("NODE_FAIL"), View("none", "job 7 is NODE_FAIL in Slurm; see batch.log", State.FAILED)),
+        (job("PREEMPTED"), View("none", "job 7 was preempted, and Slurm does not requeue it: `fsdpctl resume` continues"
+                                        " the run", State.STOPPED, is_stranded=True)),
         (job("COMPLETED"), View("none", "job 7 is COMPLETED in Slurm; see batch.log", State.LOST)),
     ],
 )  # fmt: skip

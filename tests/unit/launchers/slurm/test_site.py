@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.launchers.slurm.site import Site, chosen_partition, parse_site, parse_time, warnings
+from fsdpctl.launchers.slurm.site import Site, chosen_partition, describe, parse_site, parse_time, warnings
 from fsdpctl.plan import Site as Here
 from fsdpctl.plan import build_plan
 from fsdpctl.specs.load import load_job, load_profile
@@ -15,6 +15,7 @@ CONFIG = """\
 Configuration data as of 2026-11-28T00:50:05
 JobRequeue              = 1
 PreemptMode             = REQUEUE
+KillWait                = 5 sec
 PreemptType             = preempt/partition_prio
 SlurmctldParameters     = (null)
 """
@@ -22,12 +23,12 @@ PARTITIONS = """\
 PartitionName=main AllowGroups=ALL Default=YES DefaultTime=NONE GraceTime=20 MaxTime=UNLIMITED PreemptMode=REQUEUE
 PartitionName=short AllowGroups=ALL Default=NO DefaultTime=NONE GraceTime=0 MaxTime=1-04:00:00 PreemptMode=OFF
 """
-MAIN = Site("main", None, grace_s=20, preempt_mode="REQUEUE")
+MAIN = Site("main", None, grace_s=20, preempt_mode="REQUEUE", kill_wait_s=5)
 
 
 def test_the_partition_is_the_one_that_the_job_gets() -> None:
     assert parse_site(CONFIG, PARTITIONS, None) == MAIN
-    assert parse_site(CONFIG, PARTITIONS, "short") == Site("short", 100_800, 0, "OFF")
+    assert parse_site(CONFIG, PARTITIONS, "short") == Site("short", 100_800, 0, "OFF", kill_wait_s=5)
     assert parse_site(CONFIG, PARTITIONS, "none-such") is None
     assert parse_site("", "", None) is None
 
@@ -60,7 +61,20 @@ def test_a_short_grace_is_said_before_it_matters() -> None:
 
 def test_a_site_that_cancels_is_named() -> None:
     said = warnings(replace(MAIN, preempt_mode="CANCEL", grace_s=0), plan("grace=1s"))
-    assert "cancels preempted jobs" in said[-1]
+    assert "cancels what it preempts: the run puts itself back into the queue, for which it has 5 s" in said[-1]
+
+
+def test_the_signal_that_comes_is_said() -> None:
+    site = parse_site(CONFIG.replace("(null)", "preempt_send_user_signal,enable_configless"), PARTITIONS, "main")
+    assert site is not None
+    assert describe(site, plan()) == (
+        "partition main: allocations of any length; preempted (REQUEUE) with TERM, and KILL 5 s later, USR2 20 s"
+        " before that; the run comes back"
+    )
+    assert describe(replace(MAIN, grace_s=0), plan()).endswith("KILL 5 s later, without a warning; the run comes back")
+    assert describe(replace(MAIN, preempt_mode="OFF", max_time_s=14_400), plan()) == (
+        "partition main: allocations of at most 4h, never preempted"
+    )
 
 
 def test_a_partition_with_a_limit_wants_to_be_told() -> None:

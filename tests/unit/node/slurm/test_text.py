@@ -15,7 +15,7 @@ JobId=5 JobName=x
    JobState={state} Reason={reason} Dependency=(null)
    Requeue=1 Restarts={restarts} BatchFlag=1 Reboot=0 ExitCode=0:0
    SubmitTime=2026-11-27T23:45:58 EligibleTime=2026-11-27T23:45:58
-   StartTime=2026-11-27T23:45:58 EndTime=Unknown Deadline=N/A
+   StartTime=2026-11-27T23:45:58 EndTime={end} Deadline=N/A
    {preempt}SuspendTime=None SecsPreSuspend=0 LastSchedEval=2026-11-27T23:45:58 Scheduler=Main
    ReqNodeList=(null) ExcNodeList={excluded}
    Comment=fsdpctl:x-1
@@ -23,9 +23,16 @@ JobId=5 JobName=x
 """
 
 
-def text(state: str, restarts: int = 0, preempt: str = "", reason: str = "None", excluded: str = "(null)") -> str:
+def text(
+    state: str,
+    restarts: int = 0,
+    preempt: str = "",
+    reason: str = "None",
+    excluded: str = "(null)",
+    end: str = "Unknown",
+) -> str:
     line = f"PreemptEligibleTime=2026-11-27T23:45:58 PreemptTime={preempt}\n   " if preempt else ""
-    return DEBIAN_12.format(state=state, restarts=restarts, preempt=line, reason=reason, excluded=excluded)
+    return DEBIAN_12.format(state=state, restarts=restarts, preempt=line, reason=reason, excluded=excluded, end=end)
 
 
 @pytest.mark.parametrize(
@@ -33,6 +40,10 @@ def text(state: str, restarts: int = 0, preempt: str = "", reason: str = "None",
     [
         (text("RUNNING", preempt="None"), Job("5", "RUNNING", "None", 0, False, "")),
         (text("RUNNING", preempt="2026-11-27T23:46:01"), Job("5", "RUNNING", "None", 0, True, "")),
+        (text("COMPLETING", preempt="2026-11-27T23:46:01", end="2026-11-27T23:46:01"),
+         Job("5", "COMPLETING", "None", 0, True, "", is_taken=True)),
+        (text("COMPLETING", preempt="2026-11-27T23:46:01", end="2026-11-27T23:46:05"),
+         Job("5", "COMPLETING", "None", 0, True, "")),
         (text("COMPLETING", restarts=1), Job("5", "COMPLETING", "None", 1, False, "")),
         (text("COMPLETING", preempt="None", reason="TimeLimit"), Job("5", "COMPLETING", "TimeLimit", 0, False, "")),
         (text("PENDING", 1, reason="BeginTime", excluded="node[2-3],node7"),
@@ -43,12 +54,13 @@ def test_jobs_of_the_testbed(given: str, job: Job) -> None:
     assert parse_job(given) == job
 
 
-# 21.08: It4innovations/hyperqueue, tests of its Slurm manager (job of October 2021).
+# 21.08: It4innovations/hyperqueue, a test in crates/hyperqueue/src/common/manager/slurm.rs (job of October 2021).
 V21_08 = """\
 JobId=4641914 JobName=bash
    UserId=someone(33646) GroupId=interactive(25200) MCS_label=N/A
    JobState=RUNNING Reason=None Dependency=(null)
    Requeue=0 Restarts=0 BatchFlag=0 Reboot=0 ExitCode=0:0
+   StartTime=2021-10-07T11:15:26 EndTime=2021-10-07T11:30:26 Deadline=N/A
    PreemptEligibleTime=2021-10-07T11:15:26 PreemptTime=None
    SuspendTime=None SecsPreSuspend=0 LastSchedEval=2021-10-07T11:15:26 Scheduler=Main
    ReqNodeList=(null) ExcNodeList=(null)
@@ -60,26 +72,31 @@ JobId=3519 JobName=job.sub
    JobState=RUNNING Reason=None Dependency=(null)
    Requeue=1 Restarts=0 BatchFlag=0 Reboot=0 ExitCode=0:0
    AccrueTime=2025-02-24T14:31:19
+   StartTime=2025-02-24T14:32:36 EndTime=2025-02-24T18:32:36 Deadline=N/A
    PreemptEligibleTime=2025-02-24T14:32:36 PreemptTime=None
    SuspendTime=None SecsPreSuspend=0 LastSchedEval=2025-02-24T14:32:36 Scheduler=Backfill
    ReqNodeList=(null) ExcNodeList=(null)
    TresPerJob=gres/hp_cpu=4
 """
-# With `show job -d`, and before AccrueTime: the wiki of TU Dresden's Taurus (job of December 2015).
-V15_08 = """\
-JobId=1641430 JobName=test_job
-   JobState=RUNNING Reason=None Dependency=(null)
-   Requeue=1 Restarts=0 BatchFlag=1 Reboot=0 ExitCode=0:0
-   DerivedExitCode=0:0
-   PreemptTime=None SuspendTime=None SecsPreSuspend=0
+# 25.05 or newer (`LicensesAlloc`): SlinkyProject/slurm-bridge, docs/quickstart.md (job of July 2025).
+V25_05 = """\
+JobId=1 JobName=job-sleep-single
+   UserId=slurm(401) GroupId=slurm(401) MCS_label=kubernetes
+   JobState=CANCELLED Reason=None Dependency=(null)
+   Requeue=1 Restarts=0 BatchFlag=0 Reboot=0 ExitCode=0:0
+   StartTime=2025-07-10T15:52:53 EndTime=2025-07-10T15:53:01 Deadline=N/A
+   SuspendTime=None SecsPreSuspend=0 LastSchedEval=2025-07-10T15:52:53 Scheduler=Main
    ReqNodeList=(null) ExcNodeList=(null)
+   StepMgrEnabled=Yes
+   OverSubscribe=NO Contiguous=0 Licenses=(null) LicensesAlloc=(null) Network=(null)
 """
 
 
-@pytest.mark.parametrize("given", [V21_08, V24_11, V15_08])
-def test_jobs_of_other_versions(given: str) -> None:
+@pytest.mark.parametrize(("given", "state"), [(V21_08, "RUNNING"), (V24_11, "RUNNING"), (V25_05, "CANCELLED")])
+def test_jobs_of_other_versions(given: str, state: str) -> None:
     job = parse_job(given)
-    assert (job.state, job.reason, job.restarts, job.is_preempted, job.excluded) == ("RUNNING", "None", 0, False, "")
+    assert (job.state, job.reason, job.restarts, job.excluded) == (state, "None", 0, "")
+    assert not job.is_preempted and not job.is_taken
 
 
 def test_a_name_cannot_pretend() -> None:
