@@ -51,9 +51,14 @@ class PeerWatch:
         self._nodes = {rank: attempt.node(rank) for rank in node_ranks}
         self._timeout_s, self._clock = timeout_s, clock
         self._seen: dict[int, tuple[int, float]] = {}
+        self._last_look = clock()
 
     def find_lost(self) -> str | None:
-        """The first peer that cannot go on, in words; None while all is well."""
+        """The first peer that cannot go on, in words; None while all is well. To be asked often."""
+        now = self._clock()
+        if now - self._last_look > self._timeout_s / 2:
+            self._seen.clear()  # this very process was kept from running (suspend, SIGSTOP), and so may they have been
+        self._last_look = now
         for rank, paths in list(self._nodes.items()):
             end = read_end(paths)
             if end is not None:

@@ -24,6 +24,15 @@ def beat(attempt: AttemptPaths, rank: int, stamp: float) -> None:
     os.utime(node.heartbeat, (stamp, stamp))
 
 
+def look(watch: PeerWatch, clock: Clock, seconds: int) -> str | None:
+    """Let time pass as an agent does; what is found in the end."""
+    found = None
+    for _ in range(seconds):
+        clock.now += 1
+        found = watch.find_lost()
+    return found
+
+
 def test_only_movement_counts_not_the_time_stamp(tmp_path: Path) -> None:
     attempt, clock = AttemptPaths(tmp_path), Clock()
     watch = PeerWatch(attempt, [1], timeout_s=10, clock=clock)
@@ -31,18 +40,26 @@ def test_only_movement_counts_not_the_time_stamp(tmp_path: Path) -> None:
         beat(attempt, 1, stamp=5.0 + second)  # a clock that is decades off
         clock.now += 1
         assert watch.find_lost() is None
-    clock.now += 9
-    assert watch.find_lost() is None
-    clock.now += 2
-    assert watch.find_lost() == "node 1: lost, no sign of life for 10 s"
+    assert look(watch, clock, 10) is None
+    assert look(watch, clock, 1) == "node 1: lost, no sign of life for 10 s"
+
+
+def test_a_pause_of_the_whole_machine_is_nobody_s_death(tmp_path: Path) -> None:
+    attempt, clock = AttemptPaths(tmp_path), Clock()
+    watch = PeerWatch(attempt, [1], timeout_s=10, clock=clock)
+    beat(attempt, 1, stamp=1.0)
+    assert look(watch, clock, 5) is None
+    clock.now += 20
+    assert watch.find_lost() is None, "the peer had no time to beat, either"
+    assert look(watch, clock, 10) is None
+    assert look(watch, clock, 1) == "node 1: lost, no sign of life for 10 s"
 
 
 def test_a_peer_that_never_came_is_lost_too(tmp_path: Path) -> None:
     clock = Clock()
     watch = PeerWatch(AttemptPaths(tmp_path), [1], timeout_s=10, clock=clock)
-    assert watch.find_lost() is None
-    clock.now += 11
-    assert watch.find_lost() == "node 1: lost, no sign of life for 10 s"
+    assert look(watch, clock, 10) is None
+    assert look(watch, clock, 2) == "node 1: lost, no sign of life for 10 s"
 
 
 def test_a_good_end_is_no_loss_and_a_bad_one_says_why(tmp_path: Path) -> None:
