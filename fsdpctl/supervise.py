@@ -181,13 +181,30 @@ def _is_cancelled(attempt: AttemptPaths) -> bool:
 
 
 def main(run: RunPaths) -> None:
+    """Leave the supervisor behind, and end once it stands: its starter may live long, and never wait for a child."""
     os.umask(0o077)
+    read_end, write_end = os.pipe()
+    if os.fork():
+        os.close(write_end)
+        sys.exit(0 if os.read(read_end, 1) else 1)
+    os.close(read_end)
+    _take_office(run)
+    os.write(write_end, b".")
+    os.close(write_end)
+    _supervise(run)
+
+
+def _take_office(run: RunPaths) -> None:
+    """Be the one supervisor of the run, for as long as this process lives."""
     lock = os.open(run.supervisor_lock, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         sys.exit("another supervisor has this run")
     write_json(run.supervisor, processes.identify(os.getpid()))
+
+
+def _supervise(run: RunPaths) -> None:
     for _ in range(MAX_DISK_ERRORS):
         try:
             Supervisor(run).work()

@@ -30,21 +30,20 @@ def start_supervisor(run: RunPaths) -> None:
     kill_supervisor(run)  # one that only waits for lost hosts, which the new one does as well
     descriptor = os.open(run.supervisor_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
-        process = subprocess.Popen(
+        subprocess.run(
             [sys.executable, "-m", "fsdpctl.supervise", str(run.root)],
             env={**os.environ, Env.RUN_ID: run.root.name, "PYTHONSAFEPATH": "1"},
             stdin=subprocess.DEVNULL,
             stdout=descriptor,
             stderr=descriptor,
             start_new_session=True,
+            timeout=START_LIMIT_S,
+            check=True,
         )
+    except subprocess.SubprocessError:
+        raise FsdpctlError(f"the supervisor did not start; see {run.supervisor_log}") from None
     finally:
         os.close(descriptor)
-    deadline = time.monotonic() + START_LIMIT_S
-    while (standing := _last_supervisor(run)) is None or standing.pid != process.pid:
-        if process.poll() is not None or time.monotonic() > deadline:
-            raise FsdpctlError(f"the supervisor did not start; see {run.supervisor_log}")
-        time.sleep(0.01)
 
 
 def find_supervisor(run: RunPaths) -> ProcessIdentity | None:

@@ -44,10 +44,16 @@ def wait_up(run: Run, attempt: int, ranks: int) -> None:
     wait_for(lambda: len(list(run.directory.glob(f"up-{attempt}-*"))) == ranks, 60, f"{ranks} ranks of {run}")
 
 
+def children() -> str:
+    return Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+
+
 def test_a_run_through_its_life(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
     require("torch")  # torchrun is part of it
     client = Client()
+    before = children()
     run = client.submit(Path("job.yaml"), nodes=2, overrides=["name=life"])
+    assert children() == before, "nothing that a long life would have to wait for"
     assert run.run_id.startswith("life-")
     assert run.directory.stat().st_mode & 0o777 == 0o700
     wait_up(run, attempt=1, ranks=4)
