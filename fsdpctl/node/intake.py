@@ -1,4 +1,4 @@
-"""Take in a run's files on a host that shares no disk with the submitting one: say what is there, write what differs.
+"""Take in files on a host that shares no disk with the submitting one: write what is sent, say what is lacking.
 
     python -c "$(cat intake.py)" < request
 
@@ -20,17 +20,36 @@ BLOCK = 1 << 20
 
 
 def inventory(root: Path, tops: Iterable[str]) -> dict[str, str]:
-    """What lies under these names below `root`: path -> mode and digest of a file, or the target of a link."""
-    return {str(path.relative_to(root)): _identity(path) for top in tops for path in _files(root / top)}
+    """What lies under these names below `root`: path -> owner's mode and digest of a file, or a link's target."""
+    return {str(path.relative_to(root)): _identity(path) for path in _files(root, tops)}
 
 
-def _files(top: Path) -> Iterator[Path]:
-    if top.is_symlink() or top.is_file():
-        yield top
-        return
-    for path in sorted(top.rglob("*")):
-        if "__pycache__" not in path.parts and (path.is_symlink() or path.is_file()):
-            yield path
+def size_of(path: Path) -> str:
+    """What stands for a file that is too large to be read each time."""
+    return f"size {path.stat().st_size}"
+
+
+def find_missing(root: Path, wanted: dict[str, str]) -> list[str]:
+    """The names under which something else lies than is wanted, or nothing."""
+    return [name for name, identity in wanted.items() if not _is(root / name, identity)]
+
+
+def find_extra(root: Path, tops: Iterable[str], wanted: dict[str, str]) -> list[str]:
+    """What lies there without being wanted."""
+    return [name for path in _files(root, tops) if (name := str(path.relative_to(root))) not in wanted]
+
+
+def _files(root: Path, tops: Iterable[str]) -> Iterator[Path]:
+    for top in tops:
+        for path in [root / top, *sorted((root / top).rglob("*"))]:
+            if "__pycache__" not in path.parts and (path.is_symlink() or path.is_file()):
+                yield path
+
+
+def _is(path: Path, identity: str) -> bool:
+    if not (path.is_symlink() or path.is_file()):
+        return False
+    return identity == (size_of(path) if identity.startswith("size ") else _identity(path))
 
 
 def _identity(path: Path) -> str:
@@ -40,11 +59,11 @@ def _identity(path: Path) -> str:
         digest = hashlib.sha256()
         while block := file.read(BLOCK):
             digest.update(block)
-    return f"{path.stat().st_mode & 0o777:o} {digest.hexdigest()}"
+    return f"{path.stat().st_mode & 0o700:o} {digest.hexdigest()}"
 
 
 def take(root: Path, files: list[list[Any]], remove: list[str], source: BinaryIO) -> None:
-    """Write files, each whole or not at all, and links; remove what does not belong to the run any more."""
+    """Write files, each whole or not at all, and links; remove what is not wanted any more."""
     for name in remove:
         (root / name).unlink()
     for name, mode, size, link in files:
@@ -72,14 +91,14 @@ def _write(path: Path, mode: int, size: int, source: BinaryIO) -> None:
 def main(source: BinaryIO) -> dict[str, Any]:
     os.umask(0o077)
     request = json.loads(source.readline())
-    root = Path(request["root"])
+    root, tops, wanted = Path(request["root"]), request["tops"], request["wanted"]
     try:
         take(root, request["files"], request["remove"], source)
-        return {"found": inventory(root, request["tops"]), "problem": ""}
+        return {"missing": find_missing(root, wanted), "extra": find_extra(root, tops, wanted), "problem": ""}
     except OSError as error:
-        return {"found": {}, "problem": f"{error.strerror or error}: {error.filename or root}"}
+        return {"missing": [], "extra": [], "problem": f"{error.strerror or error}: {error.filename or root}"}
     except EOFError as error:
-        return {"found": {}, "problem": str(error)}
+        return {"missing": [], "extra": [], "problem": str(error)}
 
 
 if __name__ == "__main__":

@@ -6,12 +6,15 @@ import json
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from tests.launchers import exact
 from tests.launchers.contract import WAITS_FOR_STOP
 from tests.launchers.harness import Run, fsdpctl, wait_for
 from tests.launchers.ssh_cluster import PRIVATE_RUNS, Cluster
 from tests.services import require
+from train.tokens import write_dataset
 
 SAYS_A_SECRET = 'import os\nprint("secret of", len(os.environ["TOKEN_CANARY"]), flush=True)\n' + WAITS_FOR_STOP
 
@@ -63,13 +66,30 @@ def test_all_verbs_work_and_a_submitter_that_is_cut_off_ends_nothing(
     cluster.assert_clean()
 
 
+def test_prepared_data_are_sent(cluster: Cluster, project: Path) -> None:
+    data, *copies = [host.dir / "var-tmp" / "data" for host in (cluster.lan.login, *cluster.nodes[:2])]
+    data.mkdir()
+    text = [(split, np.frombuffer(b"some words " * 99, dtype=np.uint8)) for split in ("train", "val")]
+    write_dataset(data, text, source="words", fingerprint="f", dtype="uint16", vocab_size=128)
+    (project / "exact.yaml").write_text(exact.JOB)
+    cluster.write_profile()
+    run = cluster.submit_private("./exact.yaml", "--set", "trainer.data.source=/var/tmp/data", cwd=project)
+    fsdpctl("cancel", run.run_id, cwd=project)
+    for copy in copies:
+        assert {path.name: path.read_bytes() for path in copy.iterdir()} == {
+            path.name: path.read_bytes() for path in data.iterdir()
+        }
+    cluster.assert_clean()
+
+
 def test_a_directory_that_is_shared_after_all_is_named(cluster: Cluster, project: Path, tmp_path: Path) -> None:
     cluster.write_profile()
     cluster.profile.write_text(cluster.profile.read_text().replace(PRIVATE_RUNS, json.dumps(str(tmp_path / "runs"))))
     words = ("submit", "./job.yaml", "--profile", str(cluster.profile))
     said = fsdpctl(*words, cwd=project, expect=4).stderr
-    assert "node1 (10.77.0.1) and node2 (10.77.0.2) have this very directory" in said
-    assert "set shared_filesystem: true" in said
+    for node in ("node1 (10.77.0.1)", "node2 (10.77.0.2)"):
+        assert f"{node}: has this very directory {tmp_path}/runs/probe-" in said
+    assert said.count("set shared_filesystem: true") == 2
     cluster.assert_clean()
 
 

@@ -20,7 +20,6 @@ from fsdpctl.launchers.ssh.bench import BAD_FOR_S, find_bad, find_candidates
 from fsdpctl.launchers.ssh.config import Target
 from fsdpctl.launchers.ssh.disks import Disks
 from fsdpctl.launchers.ssh.io import Link
-from fsdpctl.launchers.ssh.push import push
 from fsdpctl.launchers.ssh.reach import Reach, Stall, find_lost
 from fsdpctl.node.peers import PeerWatch, read_end
 from fsdpctl.node.remote import Ended, NodeFacts, Seen, Started
@@ -115,9 +114,9 @@ class SshAgents:
             return
         if not any(attempt.node(rank).agent.exists() for rank in self._links):
             self._avoid_bad(attempt)
-        self._refused = {}
-        if self._disks is not None and (problems := self._disks.push(self._links, self._plan)):
-            raise LaunchError("\n".join(problems))
+        self._refused = self._disks.push(self._links, self._plan) if self._disks is not None else {}
+        if self._refused:
+            raise LaunchError("\n".join(self._refused.values()))
         checks = self._ask_all(NodeFacts, "check", attempt)
         if problems := [*_errors(checks), *self._objections(checks)]:
             raise LaunchError("\n".join(problems))
@@ -177,7 +176,7 @@ class SshAgents:
         except HostError as error:
             if self._disks is None or error.passing:
                 raise
-        push(link, self._plan, self._run)  # who sweeps is not there: the start did not come so far
+        self._disks.push_back(link, self._plan)  # who sweeps is not there: the start did not come so far
         return self._ask(Ended, "end", attempt, rank, link)
 
     def _ask_all(

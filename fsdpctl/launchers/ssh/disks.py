@@ -10,7 +10,7 @@ from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.launchers.fanout import fan_out
 from fsdpctl.launchers.ssh.io import Link
 from fsdpctl.launchers.ssh.mirror import Mirror
-from fsdpctl.launchers.ssh.push import push
+from fsdpctl.launchers.ssh.push import data_files, has_our_disk, push, run_files
 
 
 class Disks:
@@ -21,13 +21,26 @@ class Disks:
         self._attempt: AttemptPaths | None = None
         self._mirrors: dict[int, Mirror] = {}
 
-    def push(self, links: Mapping[int, Link], plan: LaunchPlan) -> list[str]:
-        """Bring every host what ranks need; what went wrong, one line each."""
-        results = fan_out(list(links), lambda rank: push(links[rank], plan, self._run))
-        here = [str(links[result.item].target) for result in results if result.value is False]
+    def push(self, links: Mapping[int, Link], plan: LaunchPlan) -> dict[int, str]:
+        """Bring every host what ranks need; what is wrong with which, by rank."""
+        loads = [load for load in (run_files(self._run), data_files(self._run)) if load is not None]
+
+        def push_all(rank: int) -> bool:
+            for load in loads:
+                push(links[rank], plan, load)
+            return has_our_disk(links[rank], plan, self._run)
+
+        results = fan_out(list(links), push_all)
+        problems = {result.item: str(result.error) for result in results if result.error}
+        here = [result.item for result in results if result.value]
         if len(here) > 1:
-            return [f"{' and '.join(here)} have this very directory {self._run.root}: set shared_filesystem: true"]
-        return [str(result.error) for result in results if result.error]
+            shared = f"has this very directory {self._run.root}, as others have: set shared_filesystem: true"
+            problems |= {rank: f"{links[rank].target}: {shared}" for rank in here}
+        return problems
+
+    def push_back(self, link: Link, plan: LaunchPlan) -> None:
+        """Bring a host only what its part of the run can be ended with. Raises HostError."""
+        push(link, plan, run_files(self._run))
 
     def follow(self, attempt: AttemptPaths, links: Mapping[int, Link]) -> None:
         """Mirror what the nodes write in this attempt, from now on."""
@@ -54,12 +67,12 @@ class Disks:
     def has_checkpoints(self) -> bool:
         return bool(self._newest())
 
-    def _newest(self) -> int:
-        return max(map(step_of, committed(self._run.checkpoints)), default=0)
-
     def find_loss(self, saved: Mapping[str, int]) -> str | None:
         """Whether the newest checkpoint lies on none of these hosts; `saved`: the newest step of each."""
         newest = self._newest()
         if newest <= max(saved.values(), default=0):
             return None
         return f"the checkpoint of step {newest} lies on none of {', '.join(saved)}: its host must take part"
+
+    def _newest(self) -> int:
+        return max(map(step_of, committed(self._run.checkpoints)), default=0)

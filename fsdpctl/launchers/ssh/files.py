@@ -37,7 +37,7 @@ class HostFiles:
         return {
             entry.filename: Stamp(entry.st_size or 0, entry.st_mtime or 0)
             for entry in self._list(directory)
-            if stat.S_ISREG(entry.st_mode or 0)
+            if stat.S_ISREG(entry.st_mode or 0) and "/" not in entry.filename  # what a host says names a file here
         }
 
     def directories(self, directory: Path) -> list[str]:

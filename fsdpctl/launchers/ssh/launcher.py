@@ -14,6 +14,7 @@ from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import FsdpctlError, LaunchError
 from fsdpctl.launchers import supervised
 from fsdpctl.launchers.base import View
+from fsdpctl.launchers.ssh.push import data_limit_s
 from fsdpctl.runs.evidence import read_verdict
 from fsdpctl.runs.store import claim_attempt
 
@@ -27,7 +28,8 @@ def start(run: RunPaths, plan: LaunchPlan) -> None:
     """Claim the next attempt, let the supervisor start it, and wait until all agents stand."""
     attempt = claim_attempt(run)
     supervised.start_supervisor(run)
-    deadline = time.monotonic() + START_LIMIT_S
+    limit_s = START_LIMIT_S + (0 if plan.shared_disk else data_limit_s(run))
+    deadline = time.monotonic() + limit_s
     while not _stand(attempt, plan):
         is_supervised = supervised.find_supervisor(run) is not None  # asked first: it judges before it leaves
         if (verdict := read_verdict(attempt)) is not None and not _stand(attempt, plan):
@@ -35,7 +37,7 @@ def start(run: RunPaths, plan: LaunchPlan) -> None:
         if not is_supervised:
             raise FsdpctlError(f"the supervisor ended; see {run.supervisor_log}")
         if time.monotonic() > deadline:
-            raise LaunchError(f"not all hosts have started within {START_LIMIT_S:.0f} s; see {run.supervisor_log}")
+            raise LaunchError(f"not all hosts have started within {limit_s:.0f} s; see {run.supervisor_log}")
         time.sleep(0.05)
 
 

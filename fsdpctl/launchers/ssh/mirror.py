@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import shutil
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 from fsdpctl.contract.checkpoint import choose_committed, committed
@@ -21,6 +19,7 @@ from fsdpctl.launchers.fanout import HostError
 from fsdpctl.launchers.ssh.files import HostFiles, Stamp
 from fsdpctl.launchers.ssh.growing import grow, replace
 from fsdpctl.launchers.ssh.io import Link
+from fsdpctl.launchers.ssh.sight import Sight
 
 EVERY_S = 0.5
 ANSWER_S = 5.0
@@ -41,7 +40,6 @@ class Mirror:
         attempt: AttemptPaths,
         node_rank: int,
         num_nodes: int,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._run, self._attempt, self._rank, self._num_nodes = run, attempt, node_rank, num_nodes
         self._node = attempt.node(node_rank)
@@ -49,7 +47,7 @@ class Mirror:
         self._seen: dict[Path, Stamp] = {}
         self._carried: dict[Path, bytes] = {}
         self._is_here: bool | None = None
-        self.sight = Sight(clock)
+        self.sight = Sight()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._work, name=f"mirror-{node_rank}", daemon=True)
 
@@ -169,27 +167,6 @@ class Mirror:
         if self._carried.get(path) != data:
             self._host.write(path, data)
             self._carried[path] = data
-
-
-class Sight:
-    """How long a node's heartbeat was seen to stand still. Time in which nothing can be seen does not count."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._beat: Stamp | None = None
-        self._since: float | None = None
-        self._last = 0.0
-
-    def sees(self, beat: Stamp | None, *, begun: bool) -> None:
-        self._last = self._clock()
-        if not begun or self._since is None or beat != self._beat:
-            self._beat, self._since = beat, self._last
-
-    def loses(self) -> None:
-        self._since = None
-
-    def still_s(self) -> float:
-        return self._last - self._since if self._since is not None else 0.0
 
 
 def forgotten(kept: list[str], theirs: list[str]) -> list[str]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from fsdpctl.contract.codec import read_json
+from fsdpctl.contract.dataset import INDEX_NAME, TOKENIZER_NAME, read_index
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.contract.trainer import TrainerConfig
 from fsdpctl.launchers.agents import with_setup
 from fsdpctl.launchers.fanout import HostError
 from fsdpctl.launchers.ssh.answer import read_answer
@@ -20,54 +23,83 @@ SLOWEST_BYTES_PER_S = 2**20
 
 
 @dataclass(frozen=True)
-class Intake:
-    """What a host has of the run; or why it cannot take it in."""
+class Load:
+    """Files that every host must have under the same path."""
 
-    found: Mapping[str, str]
-    problem: str
+    root: Path
+    wanted: dict[str, str]  # name below `root` -> what must lie there
+    tops: tuple[str, ...] = ()  # nothing else may lie under these
+    whole: bool = False  # where one file differs, all are sent
+
+    @property
+    def num_bytes(self) -> int:
+        return sum((self.root / name).stat().st_size for name in self.wanted)
 
 
 @dataclass(frozen=True)
-class Difference:
-    """What a host lacks, and what it has too much."""
+class Answer:
+    """What a host lacks, and what it has too much; or why it cannot take anything in."""
 
-    send: tuple[str, ...]
-    remove: tuple[str, ...]
-
-
-def compare(ours: Mapping[str, str], theirs: Mapping[str, str]) -> Difference:
-    return Difference(
-        tuple(name for name, identity in ours.items() if theirs.get(name) != identity),
-        tuple(name for name in theirs if name not in ours),
-    )
+    missing: tuple[str, ...] = ()
+    extra: tuple[str, ...] = ()
+    problem: str = ""
 
 
-def push(link: Link, plan: LaunchPlan, run: RunPaths) -> bool:
-    """Make the host's copy of what ranks need equal to ours; False if that is this very directory. Raises HostError."""
-    tops = [str(path.relative_to(run.root)) for path in (run.code, run.plan, run.trainer_config, run.secrets)]
-    ours = intake.inventory(run.root, tops)
-    mark = run.supervisor.name  # never sent: who has ours has our disk
-    theirs = dict(_ask(link, plan, run.root, [*tops, mark], Difference((), ())))
-    if theirs.pop(mark, None) in intake.inventory(run.root, [mark]).values():
-        return False
-    difference = compare(ours, theirs)
-    if difference.send or difference.remove:
-        theirs = dict(_ask(link, plan, run.root, tops, difference))
-    if wrong := [*compare(ours, theirs).send, *compare(ours, theirs).remove]:
-        raise HostError(f"{link.target}: {run.root}/{wrong[0]} differs from ours after it was copied")
-    return True
+def run_files(run: RunPaths) -> Load:
+    """What ranks need of the run directory."""
+    tops = tuple(str(path.relative_to(run.root)) for path in (run.code, run.plan, run.trainer_config, run.secrets))
+    return Load(run.root, intake.inventory(run.root, tops), tops)
 
 
-def _ask(link: Link, plan: LaunchPlan, root: Path, tops: list[str], difference: Difference) -> Mapping[str, str]:
-    files = [_announce(root / name, name) for name in difference.send]
-    request = {"root": str(root), "tops": tops, "files": files, "remove": difference.remove}
+def data_files(run: RunPaths) -> Load | None:
+    """The prepared data, where they lie on this machine; else the hosts have them, or make them."""
+    if not run.trainer_config.exists():
+        return None
+    directory = Path(read_json(TrainerConfig, run.trainer_config).data.source)
+    if not (directory / INDEX_NAME).is_file():
+        return None
+    index = read_index(directory)
+    shards = [name for shard in (*index.train, *index.val) for name in (shard.tokens_file, shard.ends_file)]
+    sizes = {name: intake.size_of(directory / name) for name in shards}
+    # The index comes last, as when the data were made: without it there are none.
+    return Load(directory, {**sizes, **intake.inventory(directory, [TOKENIZER_NAME, INDEX_NAME])}, whole=True)
+
+
+def data_limit_s(run: RunPaths) -> float:
+    """How long the data may take to a host that has none of them."""
+    load = data_files(run)
+    return load.num_bytes / SLOWEST_BYTES_PER_S if load is not None else 0.0
+
+
+def push(link: Link, plan: LaunchPlan, load: Load) -> None:
+    """Make the host's files equal to ours. Raises HostError."""
+    lacks = _ask(link, plan, load, Answer())
+    if not (lacks.missing or lacks.extra):
+        return
+    if load.whole:
+        lacks = Answer(tuple(load.wanted), lacks.extra)
+    lacks = _ask(link, plan, load, lacks)
+    if wrong := [*lacks.missing, *lacks.extra]:
+        raise HostError(f"{link.target}: {load.root}/{wrong[0]} differs from ours after it was copied")
+
+
+def has_our_disk(link: Link, plan: LaunchPlan, run: RunPaths) -> bool:
+    """Whether the host's run directory is this very one: nobody else has the supervisor's file."""
+    mark = Load(run.root, intake.inventory(run.root, [run.supervisor.name]))
+    return not _ask(link, plan, mark, Answer()).missing
+
+
+def _ask(link: Link, plan: LaunchPlan, load: Load, lacks: Answer) -> Answer:
+    files = [_announce(load.root / name, name) for name in lacks.missing]
+    what = {"root": str(load.root), "wanted": load.wanted, "tops": load.tops}
+    request = json.dumps({**what, "files": files, "remove": lacks.extra})
     argv = with_setup(("umask 077", *plan.setup), [plan.python, "-c", Path(intake.__file__).read_text()])
     limit_s = ANSWER_S + sum(size for _, _, size, _ in files) / SLOWEST_BYTES_PER_S
-    answer = link.run(argv, _body(json.dumps(request), root, difference.send), limit_s)
-    taken = read_answer(Intake, answer, link.target, plan)
-    if taken.problem:
-        raise HostError(f"{link.target}: cannot take the run in: {taken.problem}")
-    return taken.found
+    said = link.run(argv, _body(request, load.root, lacks.missing), limit_s)
+    answer = read_answer(Answer, said, link.target, plan)
+    if answer.problem:
+        raise HostError(f"{link.target}: cannot take in {load.root}: {answer.problem}")
+    return answer
 
 
 def _announce(path: Path, name: str) -> tuple[str, int, int, str | None]:
@@ -77,7 +109,7 @@ def _announce(path: Path, name: str) -> tuple[str, int, int, str | None]:
     return name, status.st_mode & 0o777, status.st_size, None
 
 
-def _body(request: str, root: Path, names: tuple[str, ...]) -> Iterator[bytes]:
+def _body(request: str, root: Path, names: Sequence[str]) -> Iterator[bytes]:
     yield request.encode() + b"\n"
     for name in names:
         if not (root / name).is_symlink():

@@ -6,46 +6,83 @@ import io
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from fsdpctl.contract.codec import write_json
+from fsdpctl.contract.paths import RunPaths
 from fsdpctl.launchers.ssh.files import Stamp
 from fsdpctl.launchers.ssh.growing import OVERLAP, grow
-from fsdpctl.launchers.ssh.mirror import Sight, forgotten
-from fsdpctl.launchers.ssh.push import Difference, compare
+from fsdpctl.launchers.ssh.mirror import forgotten
+from fsdpctl.launchers.ssh.push import data_files
+from fsdpctl.launchers.ssh.sight import Sight
 from fsdpctl.node import intake
+from fsdpctl.specs.load import load_job
+from train.tokens import write_dataset
+
+OURS = {"plan.json": b"{}", "code/run": b"x" * 10}
 
 
-def test_only_what_differs_travels() -> None:
-    ours = {"plan.json": "600 aa", "code/a.py": "600 bb", "code/run": "700 cc"}
-    theirs = {"plan.json": "600 aa", "code/a.py": "600 old", "code/run": "600 cc", "code/gone.py": "600 dd"}
-    assert compare(ours, theirs) == Difference(("code/a.py", "code/run"), ("code/gone.py",))
-    assert compare(ours, ours) == Difference((), ())
-
-
-def request(root: Path, files: list[tuple[str, int, bytes, str | None]], remove: tuple[str, ...] = ()) -> io.BytesIO:
+def request(
+    root: Path, wanted: dict[str, str], files: list[tuple[str, int, bytes, str | None]], remove: tuple[str, ...] = ()
+) -> io.BytesIO:
     announced = [(name, mode, len(data), link) for name, mode, data, link in files]
-    head = {"root": str(root), "tops": ["code", "plan.json"], "files": announced, "remove": remove}
-    return io.BytesIO(json.dumps(head).encode() + b"\n" + b"".join(data for _, _, data, _ in files))
+    what = {"root": str(root), "wanted": wanted, "tops": ["code", "plan.json"]}
+    head = json.dumps({**what, "files": announced, "remove": remove})
+    return io.BytesIO(head.encode() + b"\n" + b"".join(data for _, _, data, _ in files))
 
 
-def test_a_host_takes_files_in_whole_and_private(tmp_path: Path) -> None:
-    root = tmp_path / "runs" / "r-abcd"
-    files = [("plan.json", 0o600, b"{}", None), ("code/run", 0o700, b"x" * 10, None), ("code/alias", 0, b"", "run")]
-    found = intake.main(request(root, files))
-    assert not found["problem"]
-    assert found["found"] == intake.inventory(root, ["plan.json", "code"])
-    assert found["found"]["code/alias"] == "-> run"
-    modes = {path.name: path.stat().st_mode & 0o777 for path in (root, root / "code/run", root / "plan.json")}
+def test_a_host_says_what_it_lacks_and_takes_it_in_whole_and_private(tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "runs" / "r-abcd"
+    (ours / "code").mkdir(parents=True)
+    for name, data in OURS.items():
+        (ours / name).write_bytes(data)
+    (ours / "code/run").chmod(0o755)
+    (ours / "code/alias").symlink_to("run")
+    wanted = intake.inventory(ours, ["code", "plan.json"])
+    assert intake.main(request(theirs, wanted, []))["missing"] == list(wanted)
+
+    files = [(name, 0o755 if name == "code/run" else 0o644, data, None) for name, data in OURS.items()]
+    answer = intake.main(request(theirs, wanted, [*files, ("code/alias", 0, b"", "run")]))
+    assert answer == {"missing": [], "extra": [], "problem": ""}
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (theirs, theirs / "code/run", theirs / "plan.json")}
     assert modes == {"r-abcd": 0o700, "run": 0o700, "plan.json": 0o600}
-    (root / "code" / "__pycache__").mkdir()
-    (root / "code" / "__pycache__" / "a.pyc").touch()
-    assert set(intake.main(request(root, [], ("code/alias",)))["found"]) == {"plan.json", "code/run"}
 
-    short = request(root, [("plan.json", 0o600, b"new", None)])
+    (theirs / "code" / "__pycache__").mkdir()
+    (theirs / "code" / "__pycache__" / "a.pyc").touch()
+    (theirs / "code" / "old.py").touch()
+    (theirs / "code" / "run").write_bytes(b"y" * 10)
+    (theirs / "plan.json").chmod(0o400)
+    answer = intake.main(request(theirs, wanted, []))
+    assert (answer["missing"], answer["extra"]) == (["code/run", "plan.json"], ["code/old.py"])
+    assert not intake.main(request(theirs, wanted, files, ("code/old.py",)))["extra"]
+
+    short = request(theirs, wanted, [("plan.json", 0o600, b"new", None)])
     assert intake.main(io.BytesIO(short.getvalue()[:-1]))["problem"] == "the connection ended within a file"
-    assert (root / "plan.json").read_text() == "{}"
+    assert (theirs / "plan.json").read_text() == "{}"
     (tmp_path / "file").touch()
-    assert intake.main(request(tmp_path / "file" / "x", files))["problem"].startswith("Not a directory: ")
+    assert intake.main(request(tmp_path / "file" / "x", wanted, files))["problem"].startswith("Not a directory: ")
+
+
+def test_data_are_compared_by_their_index_and_sizes(tmp_path: Path) -> None:
+    """Reading hundreds of gigabytes at each start would take longer than sending what differs."""
+    run, data = RunPaths(tmp_path / "run"), tmp_path / "data"
+    run.root.mkdir()
+    assert data_files(run) is None, "an own script"
+    trainer = load_job("llm-tiny", [f"trainer.data.source={data}"]).trainer
+    write_json(run.trainer_config, trainer)
+    assert data_files(run) is None, "the hosts have them"
+    data.mkdir()
+    text = [(split, np.frombuffer(b"some words", dtype=np.uint8)) for split in ("train", "val")]
+    write_dataset(data, text, source="x", fingerprint="f", dtype="uint16", vocab_size=128)
+    load = data_files(run)
+    assert load is not None and load.whole
+    names = ["train-00000.bin", "train-00000.ends", "val-00000.bin", "val-00000.ends", "index.json"]
+    assert list(load.wanted) == names, "the index comes last"
+    assert load.wanted["train-00000.bin"] == "size 20" and load.num_bytes > 2 * (20 + 8)
+    assert not intake.find_missing(data, load.wanted)
+    (data / "train-00000.bin").write_bytes(b"cut")
+    assert intake.find_missing(data, load.wanted) == ["train-00000.bin"]
 
 
 @pytest.mark.parametrize(
