@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 import resource
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor
 
 from fsdpctl.contract.trainer import TrainerConfig
+from fsdpctl.contract.units import Unit, resolve_units
 
 from .distributed import World
 from .model import Decoder
-from .parallelize import units_of
 
 MIB = 2**20
+ROOT: Unit = ()
 
 
 def describe(config: TrainerConfig, model: Decoder, optimizer: torch.optim.Optimizer) -> Iterator[str]:
     """What was wrapped, and what this rank holds all the time; gathered units and activations come on top."""
-    units = units_of(model, config.mesh.blocks_per_unit)
-    in_units = [_count(block.parameters() for block in unit) for unit in units]
-    total = _count([model.parameters()])
-    if units:
-        size = len(units[0])
-        blocks = f"{size} block{'s' if size > 1 else ''}"
-        rest = total - sum(in_units)
-        yield f"units: {len(units)} of {blocks} ({in_units[0]:,} parameters each) + the rest ({rest:,})"
+    total = _count(model.parameters())
+    if isinstance(model, FSDPModule):
+        yield f"units: {_describe_units(model, resolve_units(config.mesh.units, config.model))}"
     trained = [p for p in model.parameters() if p.requires_grad]
-    yield f"parameters: {total:,}, of which {total - _count([trained]):,} frozen"
+    yield f"parameters: {total:,}, of which {total - _count(trained):,} frozen"
     state = [value for values in optimizer.state.values() for value in values.values()]
     where = " in the host's memory" if config.memory.cpu_offload else ""
     yield (
@@ -47,10 +44,36 @@ def peak_memory_gib(world: World) -> float:
     return world.maximum(peak // MIB) / 1024
 
 
-def _count(groups: Iterable[Iterable[nn.Parameter]]) -> int:
-    return sum(parameter.numel() for group in groups for parameter in group)
+def _describe_units(model: Decoder, units: Sequence[Unit]) -> str:
+    """Number and size of the units, equal ones together: in all, and what of each lies on this rank."""
+    owner: dict[nn.Parameter, Unit] = {}
+    for unit in units:  # one inside of another comes later, and takes its parameters from that
+        owner |= {p: unit for name in unit for p in model.get_submodule(name).parameters()}
+    held: dict[Unit, list[nn.Parameter]] = {unit: [] for unit in (*units, ROOT)}
+    for parameter in model.parameters():
+        held[owner.get(parameter, ROOT)].append(parameter)
+    alike: dict[tuple[int, int], list[Unit]] = {}
+    for unit, parameters in held.items():
+        alike.setdefault((_count(parameters), _count(map(_local, parameters))), []).append(unit)
+    return ", ".join(
+        f"{len(group)} of {whole:,} parameters, {local:,} on this rank ({_names(group)})"
+        for (whole, local), group in alike.items()
+        if whole
+    )
+
+
+def _names(group: Sequence[Unit]) -> str:
+    first = " + ".join(group[0]) or "the rest"
+    return f"{first}, ..." if len(group) > 1 else first
+
+
+def _count(tensors: Iterable[Tensor]) -> int:
+    return sum(tensor.numel() for tensor in tensors)
+
+
+def _local(tensor: Tensor) -> Tensor:
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
 def _local_mib(tensors: Iterable[Tensor]) -> float:
-    local = (tensor.to_local() if isinstance(tensor, DTensor) else tensor for tensor in tensors)
-    return sum(tensor.numel() * tensor.element_size() for tensor in local) / MIB
+    return sum(tensor.numel() * tensor.element_size() for tensor in map(_local, tensors)) / MIB

@@ -110,7 +110,6 @@ class Decoder(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
         self.loss = TokenLoss()
         self.body = self.summed_loss  # compiled as one, or with compiled parts
-        self.tail = self.head_loss  # where no unit of FSDP begins or ends
         for name in ("cos_TE", "sin_TE"):
             self.register_buffer(name, torch.empty(config.seq_len, config.head_dim), persistent=False)
 
@@ -120,11 +119,13 @@ class Decoder(nn.Module):
             return self.body(tokens_BT, targets_BT)
 
     def summed_loss(self, tokens_BT: Tensor, targets_BT: Tensor) -> Tensor:
-        loss: Tensor = self.tail(self.hidden(tokens_BT), targets_BT)
-        return loss
+        return self.head_loss(self.hidden(tokens_BT), targets_BT)
 
     def head_loss(self, x_BTD: Tensor, targets_BT: Tensor) -> Tensor:
-        loss: Tensor = self.loss(self.head_logits(x_BTD), targets_BT)
+        return self.token_loss(self.head_logits(x_BTD), targets_BT)
+
+    def token_loss(self, logits_BTV: Tensor, targets_BT: Tensor) -> Tensor:
+        loss: Tensor = self.loss(logits_BTV, targets_BT)
         return loss
 
     def logits(self, tokens_BT: Tensor) -> Tensor:
@@ -139,8 +140,9 @@ class Decoder(nn.Module):
         return x_BTD
 
     def head_logits(self, x_BTD: Tensor) -> Tensor:
-        weight_VD = self.embed.weight if self.head is None else self.head.weight
-        return F.linear(self.norm(x_BTD), weight_VD)
+        x_BTD = self.norm(x_BTD)
+        logits_BTV: Tensor = F.linear(x_BTD, self.embed.weight) if self.head is None else self.head(x_BTD)
+        return logits_BTV
 
     @torch.no_grad()
     def fill_rotary_tables(self, device: torch.device | str = "cpu") -> None:

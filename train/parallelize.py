@@ -8,7 +8,7 @@ values.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, cast
 
@@ -21,6 +21,7 @@ from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, MixedPrecisionP
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from fsdpctl.contract.trainer import Precision, TrainerConfig
+from fsdpctl.contract.units import Unit, lie_in_blocks, resolve_units
 
 from .distributed import World
 from .errors import ConfigError
@@ -39,15 +40,13 @@ def build_model(config: TrainerConfig, world: World, shape: tuple[int, int], own
         block.recompute = config.memory.recompute
     dtype = compute_dtype(config.precision, world.device)
     uses_fsdp = config.mesh.strategy != "DDP" and (world.place.world > 1 or config.memory.cpu_offload)
-    is_one = not uses_fsdp or config.mesh.blocks_per_unit == 0
+    units = resolve_units(config.mesh.units, config.model) if uses_fsdp else ()
     if config.compile or (config.compile is None and world.device.type == "cuda"):
-        _compile(model, is_one)
-    if is_one:
-        model.body = own_work.timed(model.body)
-    else:
-        model.tail = own_work.timed(model.tail)
+        _compile(model, units)
+    undivided = find_undivided(units)
+    setattr(model, undivided, own_work.timed(getattr(model, undivided)))
     if uses_fsdp:
-        _spread(model, config, _build_mesh(world.device.type, *shape), dtype)
+        _spread(model, config, units, _build_mesh(world.device.type, *shape), dtype)
     elif dtype != torch.float32:
         model.autocast_dtype = dtype
     model.to_empty(device="cpu" if config.memory.cpu_offload else world.device)
@@ -65,16 +64,29 @@ def compute_dtype(precision: Precision, device: torch.device) -> torch.dtype:
     return {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}[precision]
 
 
-def _compile(model: Decoder, as_one: bool) -> None:
+def find_undivided(units: tuple[Unit, ...]) -> str:
+    """The largest part of the forward pass in which no unit begins, so that nobody waits for others: the name of a
+    method of the decoder."""
+    if not units:
+        return "body"
+    return "token_loss" if ("head",) in units or ("norm",) in units else "head_loss"
+
+
+def _compile(model: Decoder, units: tuple[Unit, ...]) -> None:
     """Compile everything from embedding to loss into one graph, the fastest form; or, where FSDP's hooks stand
-    between the blocks, each block and the loss on its own."""
+    between the blocks or in them, each of the largest parts without a hook inside, and the loss."""
     # What the compiler cannot take runs eagerly; a slow run is better than none.
     torch._dynamo.config.suppress_errors = True
-    if as_one:
+    if not units:
         model.body = torch.compile(model.body, dynamic=False)
         return
-    for module in (*model.blocks, model.loss):
+    parts = [model.get_submodule(name) for unit in units for name in unit] if lie_in_blocks(units) else model.blocks
+    for module in (*(part for part in parts if not _holds_another(part, parts)), model.loss):
         module.compile(dynamic=False)
+
+
+def _holds_another(module: nn.Module, others: Iterable[nn.Module]) -> bool:
+    return any(inner in others for inner in module.modules() if inner is not module)
 
 
 def _freeze(model: Decoder, patterns: Sequence[str]) -> None:
@@ -89,9 +101,11 @@ def _freeze(model: Decoder, patterns: Sequence[str]) -> None:
         raise ConfigError("optim.frozen: nothing is left to train")
 
 
-def _spread(model: Decoder, config: TrainerConfig, mesh: DeviceMesh, dtype: torch.dtype) -> None:
-    """Wrap each unit; what no unit holds goes into the root's: embedding, last norm and head, so that a tied head
-    lies in one group with its embedding (torch 2.13 refuses it in two)."""
+def _spread(
+    model: Decoder, config: TrainerConfig, units: tuple[Unit, ...], mesh: DeviceMesh, dtype: torch.dtype
+) -> None:
+    """Wrap each unit, those inside of others first; what no unit holds goes into the root's: by default embedding, last
+    norm and head, so that a tied head lies in one group with its embedding (torch 2.13 refuses it in two)."""
     reduce_dtype = torch.bfloat16 if config.reduce_dtype == "bf16" else torch.float32
     # Inputs stay as they are: the blocks' own are in `dtype` already, and the rotary tables need their precision.
     policy = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=reduce_dtype, cast_forward_inputs=False)
@@ -105,23 +119,16 @@ def _spread(model: Decoder, config: TrainerConfig, mesh: DeviceMesh, dtype: torc
         options["reshard_after_forward"] = (
             None if config.mesh.reshards_after_forward else False
         )  # None: all but the root
-    units = units_of(model, config.mesh.blocks_per_unit)
-    for module in (*units, model):
-        wrap(module, **options)
+    modules = [[model.get_submodule(name) for name in unit] for unit in units]
+    for unit in modules[::-1]:  # a module comes before what is in it
+        wrap(unit if len(unit) > 1 else unit[0], **options)
+    wrap(model, **options)
     if config.mesh.prefetch:
-        _prefetch([unit[0] for unit in units], config.mesh.prefetch)
+        _prefetch([unit[0] for unit in modules], config.mesh.prefetch)
 
 
 def blocks_of(model: Decoder) -> list[Block]:
     return cast(list[Block], list(model.blocks))
-
-
-def units_of(model: Decoder, blocks_per_unit: int) -> list[list[Block]]:
-    """The blocks that FSDP gathers together, in the order of the forward pass."""
-    if not blocks_per_unit:
-        return []
-    blocks = blocks_of(model)
-    return [blocks[i : i + blocks_per_unit] for i in range(0, len(blocks), blocks_per_unit)]
 
 
 def _prefetch(units: list[Any], depth: int) -> None:

@@ -9,12 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from fsdpctl.contract.units import lie_in_blocks, resolve_units
+
 Strategy = Literal["FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD", "_HYBRID_SHARD_ZERO2", "DDP"]
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
 ReduceDtype = Literal["fp32", "bf16"]
 Recompute = Literal["none", "selective", "full"]
 Schedule = Literal["cosine", "linear", "constant", "wsd"]
 SaveMode = Literal["async", "sync"]
+
+MAX_LAYERS = 10_000
+"""No model has so many, and the modules of a model are listed by name."""
 
 _STRICT = {"extra": "forbid", "strict": True}  # read by pydantic when a job is loaded, by nobody else
 
@@ -43,6 +48,8 @@ class ModelConfig:
         for name in ("vocab_size", "d_model", "layers", "heads", "kv_heads", "head_dim", "ffn", "seq_len"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.layers > MAX_LAYERS:
+            raise ValueError(f"layers must be at most {MAX_LAYERS}, got {self.layers}")
         if self.heads % self.kv_heads:
             raise ValueError(f"heads ({self.heads}) must be a multiple of kv_heads ({self.kv_heads})")
         if self.head_dim % 2:
@@ -51,12 +58,16 @@ class ModelConfig:
             raise ValueError(f"dropout must lie in [0, 1), got {self.dropout}")
 
     @property
-    def num_parameters(self) -> int:
-        """V*D (twice if untied) + L*(attention + SwiGLU + two norms) + the last norm."""
+    def block_parameters(self) -> int:
+        """Attention + SwiGLU + two norms."""
         attention = self.d_model * self.head_dim * (2 * self.heads + 2 * self.kv_heads)
-        block = attention + 3 * self.d_model * self.ffn + 2 * self.d_model
+        return attention + 3 * self.d_model * self.ffn + 2 * self.d_model
+
+    @property
+    def num_parameters(self) -> int:
+        """V*D (twice if untied) + L blocks + the last norm."""
         embeddings = self.vocab_size * self.d_model * (1 if self.tie_embeddings else 2)
-        return embeddings + self.layers * block + self.d_model
+        return embeddings + self.layers * self.block_parameters + self.d_model
 
 
 BUILTIN = "builtin"
@@ -79,6 +90,29 @@ class DataConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class UnitsConfig:
+    """What FSDP gathers as one: so many blocks, blocks of so many parameters, or each module of these names."""
+
+    __pydantic_config__ = _STRICT
+
+    blocks: int | None = None  # in each unit; 0: the whole model is one unit; unset: 1
+    parameters: int | None = None  # as many blocks in each unit as have this number of parameters together
+    names: tuple[str, ...] = ()  # patterns such as "blocks.*.mlp"; each module that matches is a unit
+
+    def __post_init__(self) -> None:
+        if (self.blocks is not None) + (self.parameters is not None) + bool(self.names) > 1:
+            raise ValueError("give units by blocks, by parameters or by names, one of them")
+        if self.blocks is not None and self.blocks < 0:
+            raise ValueError(f"blocks must be at least 0, got {self.blocks}")
+        if self.parameters is not None and self.parameters < 1:
+            raise ValueError(f"parameters must be at least 1, got {self.parameters}")
+
+    @property
+    def blocks_each(self) -> int:
+        return 1 if self.blocks is None else self.blocks
+
+
+@dataclass(frozen=True, kw_only=True)
 class MeshConfig:
     """How parameters lie over ranks, by PyTorch's names. HYBRID_SHARD shards within a node, replicates across nodes.
 
@@ -91,21 +125,17 @@ class MeshConfig:
     strategy: Strategy = "HYBRID_SHARD"  # of the model over all ranks
     replicate: int | None = None  # whole copies of the model; unset: from the strategy and the world
     shard: int | None = None  # ranks that share a copy; unset: the rest of the world
-    blocks_per_unit: int = 1  # blocks that are gathered as one; 0: the whole model is one unit
+    units: UnitsConfig = field(default_factory=UnitsConfig)
     prefetch: int | None = None  # units gathered ahead of the one at work; unset: FSDP's own choice
 
     def __post_init__(self) -> None:
         for name in ("replicate", "shard", "prefetch"):
             if (size := getattr(self, name)) is not None and size < 1:
                 raise ValueError(f"{name} must be at least 1, got {size}")
-        if self.blocks_per_unit < 0:
-            raise ValueError(f"blocks_per_unit must be at least 0, got {self.blocks_per_unit}")
-        if self.strategy == "DDP" and self.blocks_per_unit != 1:
-            raise ValueError("DDP has no units: it reduces gradients in buckets; leave blocks_per_unit away")
+        if self.strategy == "DDP" and self.units != UnitsConfig():
+            raise ValueError("DDP has no units: it reduces gradients in buckets; leave units away")
         if self.prefetch is not None and self.strategy in ("NO_SHARD", "DDP"):
             raise ValueError(f"{self.strategy} gathers nothing that could be prefetched; leave prefetch away")
-        if self.prefetch is not None and self.blocks_per_unit == 0:
-            raise ValueError("the whole model is one unit (blocks_per_unit: 0): there is no next one to prefetch")
 
     @property
     def reshards_after_forward(self) -> bool:
@@ -258,6 +288,11 @@ class TrainerConfig:
                 raise ValueError("DDP keeps whole copies on the GPUs: cpu_offload needs a strategy of FSDP")
             if self.reduce_dtype != "fp32":
                 raise ValueError("DDP adds gradients up as they are, in fp32: reduce_dtype needs a strategy of FSDP")
+        units = resolve_units(self.mesh.units, self.model)
+        if self.mesh.prefetch is not None and len(units) < 2:
+            raise ValueError("the whole model is one unit: there is no next one to prefetch; leave prefetch away")
+        if self.memory.recompute != "none" and lie_in_blocks(units):
+            raise ValueError("recompute takes whole blocks: units inside of them would be gathered once more for it")
         if self.steps < 1:
             raise ValueError(f"steps must be at least 1, got {self.steps}")
         for name in ("log_every", "max_skipped_steps"):

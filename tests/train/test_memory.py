@@ -81,11 +81,12 @@ def test_offload_recompute_and_frozen_parameters_in_sharded_worlds(tmp_path: Pat
 
 def test_the_report_at_the_start_and_the_peak_at_the_end(tmp_path: Path, config: Config) -> None:
     config["optim"]["frozen"] = ["embed.weight"]
-    config["mesh"] = {"strategy": "FULL_SHARD", "blocks_per_unit": 2}
+    config["mesh"] = {"strategy": "FULL_SHARD", "units": {"blocks": 2}}
     outcome = tmp_path / "outcome.json"
     log = train(tmp_path, config, procs_per_node=2, env={"FSDPCTL_OUTCOME_FILE": str(outcome)}).log()
     # A block: 32*16*(2*2 + 2*1) + 3*32*64 + 2*32 = 9,280 values. The rest: 2*128*32 + 32 = 8,224, 4,096 of them frozen.
-    assert "units: 1 of 2 blocks (18,560 parameters each) + the rest (8,224)" in log
+    told = "units: 1 of 18,560 parameters, 9,280 on this rank (blocks.0 + blocks.1), 1 of 8,224 parameters, 4,112 on"
+    assert f"{told} this rank (the rest)" in log
     assert "parameters: 26,784, of which 4,096 frozen" in log
     # The half of 26,784 and of the 22,688 trained, 4 bytes each; AdamW keeps two values for each trained one.
     assert "a rank holds: weights 0.05 MiB, gradients 0.04 MiB, optimizer 0.09 MiB" in log
@@ -107,6 +108,9 @@ def test_a_frozen_pattern_that_matches_nothing_is_refused(tmp_path: Path, config
         ({"mesh": {"strategy": "DDP"}, "memory": {"cpu_offload": True}}, "needs a strategy of FSDP"),
         ({"mesh": {"strategy": "DDP"}, "reduce_dtype": "bf16"}, "needs a strategy of FSDP"),
         ({"memory": {"recompute_every": 2}}, "does nothing"),
+        ({"mesh": {"units": {"names": ["blocks.1.mlp"]}}, "memory": {"recompute": "full"}}, "takes whole blocks"),
+        ({"mesh": {"units": {"blocks": 0}, "prefetch": 1}}, "no next one"),
+        ({"mesh": {"units": {"blocks": 2}, "prefetch": 1}}, "no next one"),
         ({"memory": {"recompute": "full", "recompute_every": 0}}, "at least 1"),
         ({"batch": {"micro_batch": 1}}, "one of them"),
         ({"batch": {"micro_batch": 1, "sequences": 2, "tokens": 64}}, "one of them"),

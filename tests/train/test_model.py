@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from fsdpctl.contract.trainer import ModelConfig, OptimConfig
+from fsdpctl.contract.units import module_names
 from train.model import IGNORED, Decoder, initial_value, rotate
 from train.optim import build_optimizer, clip_gradients, learning_rate
 
@@ -38,6 +39,14 @@ def small_model(**changes: Any) -> Decoder:
 def test_the_number_of_parameters_is_the_promised_one(tied: bool) -> None:
     model = small_model(tie_embeddings=tied)
     assert sum(p.numel() for p in model.parameters()) == model.config.num_parameters
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_the_modules_that_can_be_units_are_those_with_parameters(tied: bool) -> None:
+    model = small_model(tie_embeddings=tied)
+    found = [name for name, module in model.named_modules() if any(True for _ in module.parameters())]
+    left_out = {"", "blocks"} | ({"embed"} if tied else set())
+    assert module_names(model.config) == [name for name in found if name not in left_out]
 
 
 def test_a_tied_head_takes_gradients_from_both_uses() -> None:

@@ -51,8 +51,16 @@ def test_accumulation_on_one_rank(alone: Path) -> None:
 
 def test_two_ranks(tmp_path: Path, base: Config, alone: Path) -> None:
     configs = {f"{name} x{k}": variant(base, 2, k, strategy=name) for name in SHARED for k in (1, 4)}
-    configs["one unit"] = variant(base, 2, 4, strategy="FULL_SHARD", blocks_per_unit=0)
-    configs["two blocks a unit"] = variant(base, 2, 4, strategy="FULL_SHARD", blocks_per_unit=2)
+    units = {
+        "one unit": {"blocks": 0},
+        "two blocks a unit": {"parameters": 10_000},
+        "parts of blocks": {"names": ["embed", "blocks.*.attention", "blocks.[01].mlp", "blocks.2", "head"]},
+    }
+    configs |= {name: variant(base, 2, 4, strategy="FULL_SHARD", units=value) for name, value in units.items()}
+    configs["prefetched parts"] = variant(
+        base, 2, 4, strategy="SHARD_GRAD_OP", prefetch=2, units=units["parts of blocks"]
+    )
+    configs["copied parts"] = variant(base, 2, 4, strategy="NO_SHARD", units=units["parts of blocks"])
     configs["prefetch"] = variant(base, 2, 4, strategy="FULL_SHARD", prefetch=2)
     step_in_turn(tmp_path, configs, procs_per_node=2)
     for name in configs:

@@ -17,9 +17,10 @@ def test_compiled_equals_eager(tmp_path: Path, config: Config) -> None:
     step_in_turn(tmp_path / "eager", {"plain": config})
     alone = step_in_turn(tmp_path / "1", {"alone": compiled}, timeout_each=180)
     spread = {
-        "one unit": {**compiled, "mesh": {"strategy": "FULL_SHARD", "blocks_per_unit": 0}},
+        "one unit": {**compiled, "mesh": {"strategy": "FULL_SHARD", "units": {"blocks": 0}}},
         "DDP": {**compiled, "mesh": {"strategy": "DDP"}},
         "a unit a block": {**compiled, "mesh": {"strategy": "FULL_SHARD"}},
+        "units in blocks": {**compiled, "mesh": {"strategy": "FULL_SHARD", "units": {"names": ["blocks.*.mlp"]}}},
         "recomputing": {**compiled, "mesh": {"strategy": "FULL_SHARD"}, "memory": {"recompute": "selective"}},
     }
     ranks = step_in_turn(tmp_path / "2", spread, procs_per_node=2, timeout_each=180)
@@ -29,4 +30,5 @@ def test_compiled_equals_eager(tmp_path: Path, config: Config) -> None:
     for name in ("one unit", "DDP"):
         assert f"{name}: 1 graphs, 0 breaks" in ranks.log(), name
     assert "a unit a block: 2 graphs, 0 breaks" in ranks.log()  # one for all blocks, one for the loss
+    assert "units in blocks: 1 graphs, 0 breaks" in ranks.log()
     assert "recomputing: 1 graphs, 0 breaks" in ranks.log()  # the loss is compiled already

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fsdpctl.contract.layout import resolve_mesh, split_batch
-from fsdpctl.contract.trainer import BatchConfig, MeshConfig, ModelConfig, Strategy
+from fsdpctl.contract.trainer import BatchConfig, MeshConfig, ModelConfig, Strategy, UnitsConfig
 
 
 def model(**changes: object) -> ModelConfig:
@@ -65,11 +65,9 @@ def test_a_given_mesh_must_fill_the_world() -> None:
 @pytest.mark.parametrize(
     ("mesh", "reason"),
     [
-        ({"strategy": "DDP", "blocks_per_unit": 2}, "DDP has no units"),
+        ({"strategy": "DDP", "units": UnitsConfig(blocks=2)}, "DDP has no units"),
         ({"strategy": "DDP", "prefetch": 1}, "gathers nothing"),
         ({"strategy": "NO_SHARD", "prefetch": 1}, "gathers nothing"),
-        ({"blocks_per_unit": 0, "prefetch": 1}, "no next one"),
-        ({"blocks_per_unit": -1}, "at least 0"),
         ({"prefetch": 0}, "at least 1"),
     ],
 )

@@ -1,0 +1,61 @@
+"""Which modules FSDP gathers as one: decided from the configuration alone, and refused before anything starts."""
+
+from __future__ import annotations
+
+import math
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fsdpctl.contract.trainer import ModelConfig, UnitsConfig
+
+Unit = tuple[str, ...]
+"""Names of the modules that are gathered together."""
+
+_IN_A_BLOCK = (
+    "attention_norm",
+    "attention",
+    "attention.qkv",
+    "attention.out",
+    "mlp_norm",
+    "mlp",
+    "mlp.gate_up",
+    "mlp.down",
+)
+
+
+def resolve_units(units: UnitsConfig, model: ModelConfig) -> tuple[Unit, ...]:
+    """The units, in the order of the forward pass. What none of them holds is the root's; where there are none, that
+    is the whole model. Raises ValueError for a name that means nothing."""
+    if units.names:
+        return tuple((name,) for name in _choose(units.names, module_names(model)))
+    size = math.ceil(units.parameters / model.block_parameters) if units.parameters else units.blocks_each
+    blocks = [f"blocks.{number}" for number in range(model.layers)]
+    return tuple(tuple(blocks[i : i + size]) for i in range(0, len(blocks), size)) if size else ()
+
+
+def module_names(model: ModelConfig) -> list[str]:
+    """The modules that can be units. A tied embedding cannot: it is used at both ends of the model."""
+    blocks = [f"blocks.{number}" for number in range(model.layers)]
+    inside = [name for block in blocks for name in (block, *(f"{block}.{part}" for part in _IN_A_BLOCK))]
+    return [*inside, "norm"] if model.tie_embeddings else ["embed", *inside, "norm", "head"]
+
+
+def lie_in_blocks(units: tuple[Unit, ...]) -> bool:
+    """Whether some unit begins inside of a block."""
+    return any(name.count(".") > 1 for unit in units for name in unit)
+
+
+def _choose(patterns: tuple[str, ...], names: list[str]) -> list[str]:
+    for pattern in patterns:
+        if not any(_matches(name, pattern) for name in names):
+            top = ", ".join(name for name in names if not name.startswith("blocks."))
+            known = f"{top}, blocks.N and, in each, {', '.join(_IN_A_BLOCK)}"
+            raise ValueError(f"units: no module is called {pattern!r}; there are {known}")
+    return [name for name in names if any(_matches(name, pattern) for pattern in patterns)]
+
+
+def _matches(name: str, pattern: str) -> bool:
+    """As in a shell: * ends at a dot, so that `blocks.*` are the blocks, and not what is in them."""
+    parts, wanted = name.split("."), pattern.split(".")
+    return len(parts) == len(wanted) and all(map(fnmatchcase, parts, wanted))
