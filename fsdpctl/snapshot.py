@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Iterable
-from pathlib import Path
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePath
 
 from fsdpctl import bundled
 from fsdpctl.contract import BUNDLED_TRAINER
@@ -18,6 +19,9 @@ NODE_SIDE = (
     "torchrun.py",
 )
 """What of this package runs on nodes; `tests/unit/test_snapshot.py` proves that it needs nothing else."""
+
+SECRETS = (".env", ".env.*", ".netrc", ".pypirc", ".git-credentials", "id_rsa*", "id_ed25519*", "*.pem", "*.key")
+"""Files that hold keys and passwords, left out of every copy, whatever git says of them: `pass_env` is for those."""
 
 MAX_FILES = 20_000
 MAX_BYTES = 512 * 2**20
@@ -70,15 +74,20 @@ def _copy_project(root: Path, target: Path) -> None:
 def list_project(root: Path) -> list[str]:
     """Files and links below `root`: what git tracks or would track; without git, everything but hidden files.
 
-    Raises UsageError for links that leave the project: they would mean something else on a node, or nothing.
+    What looks like a secret by its name is left out. Raises UsageError for links that leave the project: they would
+    mean something else on a node, or nothing.
     """
-    names = sorted(_list_names(root))
+    names = sorted(name for name in _list_names(root) if not _looks_secret(name))
     if outside := [name for name in names if (root / name).is_symlink() and not _stays_inside(root, name)]:
         raise UsageError(
             f"links that leave {root} or lead nowhere cannot be copied into a run: {', '.join(outside[:5])}",
             hint="replace them by copies, or let git ignore them",
         )
     return [name for name in names if (root / name).is_symlink() or (root / name).is_file()]
+
+
+def _looks_secret(name: str) -> bool:
+    return any(fnmatchcase(PurePath(name).name, pattern) for pattern in SECRETS)
 
 
 def _list_names(root: Path) -> set[str]:

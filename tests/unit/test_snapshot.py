@@ -38,9 +38,11 @@ def test_the_node_side_needs_nothing_else(run: RunPaths, tmp_path: Path) -> None
     subprocess.run([sys.executable, "-I", "-S", "-c", script], check=True)
 
 
-def test_git_says_what_belongs_to_a_project(run: RunPaths, tmp_path: Path) -> None:
+def test_git_says_what_belongs_to_a_project_but_secrets_never_do(run: RunPaths, tmp_path: Path) -> None:
     project = tmp_path / "project"
     (project / "pkg").mkdir(parents=True)
+    for name in (".env", "pkg/server.key", "pkg/id_ed25519"):
+        (project / name).write_text("secret")
     for name in ("main.py", "pkg/a b.py", "ignored.bin", ".gitignore"):
         (project / name).write_text("ignored.bin\n" if name == ".gitignore" else "x = 1\n")
     (project / "tool.sh").write_text("#!/bin/sh\n")
