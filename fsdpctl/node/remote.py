@@ -90,7 +90,7 @@ def start(run: RunPaths, attempt: int, node_rank: int) -> Started:
     node = _node_dir(run, attempt, node_rank)
     if (earlier := _identity(node)) is not None:
         return Started(earlier)
-    if (other := _find_neighbour(run, attempt, node_rank)) is not None:
+    if (other := find_neighbour(run, attempt, node_rank)) is not None:
         return Started(None, f"{run.root} is on one disk with that of node {other}: {NOT_PRIVATE}")
     descriptor = os.open(node.agent_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     agent = subprocess.Popen(
@@ -135,7 +135,7 @@ def _node_dir(run: RunPaths, attempt: int, node_rank: int) -> NodePaths:
     return node
 
 
-def _find_neighbour(run: RunPaths, attempt: int, node_rank: int) -> int | None:
+def find_neighbour(run: RunPaths, attempt: int, node_rank: int) -> int | None:
     """Another node that writes into this directory and must not; of one on another disk only its `ready` comes here."""
     if read_json(LaunchPlan, run.plan).shared_disk:
         return None

@@ -11,7 +11,7 @@ import pytest
 
 from tests.launchers import exact
 from tests.launchers.contract import WAITS_FOR_STOP
-from tests.launchers.harness import Run, fsdpctl, wait_for
+from tests.launchers.harness import Run, fsdpctl, kill, wait_for
 from tests.launchers.ssh_cluster import PRIVATE_RUNS, Cluster
 from tests.services import require
 from train.tokens import write_dataset
@@ -51,6 +51,8 @@ def test_all_verbs_work_and_a_submitter_that_is_cut_off_ends_nothing(
     cluster.lan.login.plug_cable()
     wait_for(lambda: "secret of 6" in fsdpctl("logs", run.run_id, cwd=project).stdout, 20, run.describe)
     assert (run.status()["state"], run.status()["attempt"]) == ("RUNNING", 1), run.describe()
+    kill(run.find(None, "fsdpctl.supervise"))
+    fsdpctl("supervise", run.run_id, cwd=project)
     for host in cluster.nodes[:2]:
         assert (cluster.host_disk(host) / run.run_id / "secrets.json").stat().st_mode & 0o777 == 0o600
     fsdpctl("stop", run.run_id, cwd=project)

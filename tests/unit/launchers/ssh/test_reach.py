@@ -33,7 +33,7 @@ def test_a_stall_is_the_time_since_anything_was_written(tmp_path: Path) -> None:
     attempt = run.attempt(1)
     attempt.node(1).root.mkdir(parents=True)
     stall = Stall(run, attempt, clock=lambda: now[0])
-    for stamp, path in enumerate([run.metrics, attempt.node(1).rank_log(3)], start=1):
+    for stamp, path in enumerate([run.metrics, attempt.node(1).rank_log(3), attempt.node(1).pulse(3)], start=1):
         now[0] += 7
         assert stall.seconds() == 7
         path.touch()
