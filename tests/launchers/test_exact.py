@@ -46,6 +46,9 @@ def undisturbed(project: Path, reference: dict[str, list[tuple[int, str, str]]])
     assert [step for step, _, _ in reference["curve"]] == list(range(1, exact.STEPS + 1))
     return reference["curve"]
 
+    run.wait_step(5)
+    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
+        kill(exact.torchrun(run), number)  # it hears none of them, else it would end its ranks unsaved, or itself
 
 CAUSES = {
     "rank": r"node 1: rank [23] ended with signal 9",
@@ -77,7 +80,7 @@ def test_stop_and_resume_lose_and_repeat_nothing(project: Path, undisturbed: lis
     run.wait_step(10)
     fsdpctl("stop", run.run_id, cwd=project)
     status = run.status()
-    assert status["state"] == "STOPPED", run.describe()
+    assert (status["state"], status["attempt"]) == ("STOPPED", 1), run.describe()
     run.assert_nothing_left()
     stopped_at = len(run.curve())
     assert status["step"] == stopped_at < exact.STEPS

@@ -7,12 +7,14 @@ import os
 import resource
 import signal
 import time
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from train import checkpoint, guard, loop, storage
+from train import checkpoint, distributed, guard, loop, storage
 from train.checkpoint import Checkpoints
 from train.saver import Saver
 from train.staging import Staging
@@ -47,7 +49,8 @@ def die_before_rename(step: int) -> None:
 
 
 def disk_full(steps: list[int]) -> None:
-    """Writing tensors fails on rank 1 in the saves of these steps, as it does on a full disk."""
+    """Writing tensors, into several files at once, fails on rank 1 in the saves of these steps, as on a full disk."""
+    storage.PART_BYTES = 1
     original = storage.FileSystemWriter.write_data
 
     def write_data(self: Any, plan: Any, planner: Any) -> Any:
@@ -72,6 +75,14 @@ def slow_writes(seconds: float, step: int | None = None) -> None:
         return original(self, plan, planner)
 
     storage.FileSystemWriter.write_data = write_data  # type: ignore[method-assign]
+
+
+def slow_writes_on_rank_0(seconds: float, step: int, patience: float) -> None:
+    """One rank writes for longer than the collectives of training may take."""
+    original = distributed.dist.init_process_group
+    distributed.dist.init_process_group = partial(original, timeout=timedelta(seconds=patience))
+    if os.environ["RANK"] == "0":
+        slow_writes(seconds, step)
 
 
 def bug_in_the_saving_thread() -> None:

@@ -20,7 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.distributed.checkpoint.state_dict_loader import load
 
+from fsdpctl.contract.checkpoint_table import read_table
 from tests.train import probe
 
 context = multiprocessing.get_context("forkserver")
@@ -144,6 +146,15 @@ def column(run_dir: Path, name: str) -> list[Any]:
 def checkpoints(run_dir: Path) -> list[str]:
     """Names of everything below checkpoints/, half-done things included."""
     return sorted(os.listdir(run_dir / "checkpoints"))
+
+
+def saved_tensors(run_dir: Path, step: int) -> dict[str, torch.Tensor]:
+    """All tensors of one checkpoint, whole."""
+    directory = run_dir / f"checkpoints/step-{step:08d}"
+    entries = read_table(directory).state_dict_metadata
+    tensors = {name: torch.empty(entry.size, dtype=entry.properties.dtype) for name, entry in entries.items()}
+    load(tensors, checkpoint_id=directory, no_dist=True)
+    return tensors
 
 
 def _run_rank(

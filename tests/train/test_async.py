@@ -58,6 +58,12 @@ def test_a_stop_waits_for_the_save_in_flight_and_then_saves(tmp_path: Path, conf
     assert checkpoints(tmp_path) == sorted({"step-00000004", f"step-{step:08d}"})
 
 
+def test_a_save_may_take_longer_than_the_collectives_of_training(tmp_path: Path, config: Config) -> None:
+    config.update(steps=5, checkpoint={"every_steps": 4, "mode": "sync"})
+    train(tmp_path, config, procs_per_node=2, fault=faults.slow_writes_on_rank_0, fault_args=(8.0, 4, 6.0))
+    assert checkpoints(tmp_path) == ["step-00000004", "step-00000005"]
+
+
 def test_a_bug_in_one_rank_s_thread_ends_all_ranks(tmp_path: Path, config: Config) -> None:
     ranks = start(tmp_path, config, procs_per_node=2, fault=faults.bug_in_the_saving_thread)
     assert ranks.wait(timeout=60) == [1, 1]

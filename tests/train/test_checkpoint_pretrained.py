@@ -17,7 +17,7 @@ from fsdpctl.contract.codec import decode
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.trainer import ModelConfig
 from tests.services import require
-from tests.train.ranks import Config, column, train
+from tests.train.ranks import Config, column, saved_tensors, train
 from train.errors import ConfigError
 from train.model import Decoder
 from train.pretrained import load_pretrained
@@ -88,6 +88,7 @@ def test_a_run_starts_from_them_and_resumes_from_its_own(
     config["optim"] = {"lr": 1e-4}
     ranks = train(tmp_path / "run", config, procs_per_node=2)
     assert f"weights of {exported}" in ranks.log()
+    assert saved_tensors(tmp_path / "run", 4)["optimizer.norm.weight.step"] == 4, "a new optimizer begins at 0"
     first, straight = column(tmp_path / "run", "loss")[0], column(straight_run, "loss")
     assert straight[-1] - 0.3 < first < straight[-1] + 0.3 < straight[0] - 0.3  # it goes on where the other one ended
     shutil.rmtree(exported)

@@ -51,6 +51,17 @@ def test_stopped_and_killed_runs_equal_the_straight_run(tmp_path: Path, straight
     assert finished.summary["held_out_loss"] < finished.summary["unigram_entropy"] * 1.5
 
 
+def test_a_stop_before_the_first_step_is_a_checkpoint_of_step_0(tmp_path: Path, straight: Path, config: Config) -> None:
+    stop, run = tmp_path / "stop", tmp_path / "run"
+    stop.write_text("preempt")
+    ranks = start(run, config, procs_per_node=2, env={"FSDPCTL_STOP_FILE": str(stop)})
+    assert ranks.wait() == [NodeExit.STOPPED] * 2, ranks.log()
+    assert checkpoints(run) == ["step-00000000"]
+    ranks = train(run, config, procs_per_node=2)
+    assert "resuming at step 0 from step-00000000" in ranks.log()
+    assert_same_run(run, straight)
+
+
 def test_a_signal_to_one_rank_stops_all_after_the_same_step(tmp_path: Path, config: Config) -> None:
     config.update(mesh={"strategy": "NO_SHARD"}, eval={"sequences": 9, "every_steps": 1})
     ranks = start(tmp_path, config, procs_per_node=2, fault=faults.slow_steps, fault_args=(0.1,))
