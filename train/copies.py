@@ -9,7 +9,7 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,29 +37,36 @@ class Copy:
     metrics_size: int
 
     @property
-    def step(self) -> int:
-        return self.manifest.step if self.manifest else -1
+    def version(self) -> tuple[int, int]:
+        """Step and attempt: what two attempts saved after the same step need not be the same to the bit."""
+        return (self.manifest.step, self.manifest.attempt) if self.manifest else (-1, 0)
 
 
 def share_newest(checkpoints: Checkpoints, own: Manifest | None, world: World) -> Manifest | None:
     """Give every node the newest checkpoint of any node. `own`: the newest one of this node."""
     metrics = checkpoints.paths.metrics
-    copies = world.gather(Copy(own, metrics.stat().st_size if metrics.exists() else 0))
-    newest = max(copies, key=lambda copy: copy.step)
-    leads = range(0, world.place.world, world.place.local_world)
-    source, *_ = holders = [rank for rank in leads if copies[rank].step == newest.step]
-    lacking = [rank for rank in leads if rank not in holders]
-    if newest.manifest is None or not lacking:
-        return newest.manifest
-    name, began = checkpoint_name(newest.step), time.perf_counter()
-    wire = _Wire(source, lacking)
-    if world.place.rank == source:
-        wire.send(_files(checkpoints.root / name, newest.manifest, metrics, copies[source].metrics_size))
-    world.on_all(lambda: _fetch(checkpoints, copies[source], wire) if world.place.rank in lacking else None)
-    nodes = ", ".join(str(rank // world.place.local_world) for rank in lacking)
-    seconds, megabytes = time.perf_counter() - began, newest.manifest.num_bytes / 1e6
-    log.info("node %s got %s from node %d: %.1f MB in %.1f s", nodes, name, leads.index(source), megabytes, seconds)
-    return newest.manifest
+    size = metrics.stat().st_size if metrics.exists() else 0
+    copies = world.gather(Copy(own, size))[:: world.place.local_world]  # by node
+    giver, takers = choose(copies)
+    newest = copies[giver].manifest
+    if newest is None or not takers:
+        return newest
+    name, nodes, began = checkpoint_name(newest.step), ", ".join(map(str, takers)), time.perf_counter()
+    log.info("node %s lacks %s (%.1f MB), which node %d has", nodes, name, newest.num_bytes / 1e6, giver)
+    wire = _Wire(*(world.place.ranks_of(node)[0] for node in (giver, *takers)))
+    if world.is_scribe and world.place.node == giver:
+        wire.send(_files(checkpoints.root / name, newest, metrics, copies[giver].metrics_size))
+    takes = world.is_scribe and world.place.node in takers
+    world.on_all(lambda: _fetch(checkpoints, copies[giver], wire) if takes else None)
+    log.info("node %s got %s from node %d in %.1f s", nodes, name, giver, time.perf_counter() - began)
+    return newest
+
+
+def choose(copies: Sequence[Copy]) -> tuple[int, list[int]]:
+    """Of what the nodes have: the node that gives its copy, and those that take it."""
+    newest = max(copy.version for copy in copies)
+    holders = [node for node, copy in enumerate(copies) if copy.version == newest]
+    return holders[0], [node for node in range(len(copies)) if node not in holders]
 
 
 def _files(directory: Path, manifest: Manifest, metrics: Path, metrics_size: int) -> list[tuple[Path, int]]:
@@ -91,7 +98,7 @@ def _fetch(checkpoints: Checkpoints, copy: Copy, wire: _Wire) -> None:
 class _Wire:
     """Carries files from one rank to some others. Made by all ranks together."""
 
-    def __init__(self, source: int, receivers: list[int]) -> None:
+    def __init__(self, source: int, *receivers: int) -> None:
         self._source = source
         self._group = dist.new_group([source, *receivers], backend="gloo", timeout=CONTROL_TIMEOUT)
 

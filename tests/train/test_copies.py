@@ -7,9 +7,12 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from fsdpctl.contract.checkpoint import committed, read_manifest, verify_files
+import pytest
+
+from fsdpctl.contract.checkpoint import Manifest, committed, read_manifest, verify_files
 from tests.train import faults
 from tests.train.ranks import Config, column, start, train
+from train.copies import Copy, choose
 
 
 def test_one_disk_of_two_is_enough(tmp_path: Path, config: Config) -> None:
@@ -31,6 +34,23 @@ def test_one_disk_of_two_is_enough(tmp_path: Path, config: Config) -> None:
         for name in ("step", "loss_hex", "samples", "lr", "grad_norm", "tokens"):
             assert column(disk, name) == column(straight, name), name
         assert is_whole(disk / "checkpoints")
+
+
+@pytest.mark.parametrize(
+    ("versions", "giver", "takers"),
+    [
+        ([None, None], 0, []),
+        ([(8, 1), (8, 1)], 0, []),
+        ([(4, 1), (8, 1), None, (8, 1)], 1, [0, 2]),
+        ([(8, 1), (8, 2)], 1, [0]),  # the host of node 0 was away while attempt 2 took these steps again
+    ],
+)
+def test_the_newest_copy_is_given(versions: list[tuple[int, int] | None], giver: int, takers: list[int]) -> None:
+    assert choose([Copy(manifest(*version) if version else None, 0) for version in versions]) == (giver, takers)
+
+
+def manifest(step: int, attempt: int) -> Manifest:
+    return Manifest(1, step, attempt, 2, (2, 1), {}, "", "", 0.0, {})
 
 
 def is_whole(root: Path) -> bool:
