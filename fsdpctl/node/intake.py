@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -75,6 +76,8 @@ def take(root: Path, files: list[list[Any]], remove: list[str], source: BinaryIO
             aside.symlink_to(link)
         else:
             _write(aside, mode, size, source)
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
         aside.replace(path)
 
 

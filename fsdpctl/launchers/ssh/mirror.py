@@ -33,14 +33,7 @@ _GROWING = (".log", ".jsonl", ".txt")
 class Mirror:
     """The files of one node in one attempt, kept alike by a thread until `close`."""
 
-    def __init__(
-        self,
-        link: Link,
-        run: RunPaths,
-        attempt: AttemptPaths,
-        node_rank: int,
-        num_nodes: int,
-    ) -> None:
+    def __init__(self, link: Link, run: RunPaths, attempt: AttemptPaths, node_rank: int, num_nodes: int) -> None:
         self._run, self._attempt, self._rank, self._num_nodes = run, attempt, node_rank, num_nodes
         self._node = attempt.node(node_rank)
         self._host = HostFiles(link, ANSWER_S)
@@ -138,8 +131,8 @@ class Mirror:
             path.touch(mode=0o600)  # that it moves is all that it says
         elif path.suffix in _GROWING or path.parent == self._run.tensorboard:
             complete = grow(path, stamp.size, lambda offset, size: self._host.read(path, offset, size))
-        else:
-            replace(path, self._host.read(path, 0, MAX_SMALL))
+        elif data := self._host.read(path, 0, MAX_SMALL):
+            replace(path, data)
         if complete:
             self._seen[path] = stamp
         return complete

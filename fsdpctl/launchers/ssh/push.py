@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fsdpctl.contract.codec import read_json
+from fsdpctl.contract.codec import CodecError, read_json
 from fsdpctl.contract.dataset import INDEX_NAME, TOKENIZER_NAME, read_index
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.contract.trainer import TrainerConfig
+from fsdpctl.contract.trainer import BUILTIN, TrainerConfig
 from fsdpctl.launchers.agents import with_setup
 from fsdpctl.launchers.fanout import HostError
 from fsdpctl.launchers.ssh.answer import read_answer
@@ -52,17 +52,22 @@ def run_files(run: RunPaths) -> Load:
 
 
 def data_files(run: RunPaths) -> Load | None:
-    """The prepared data, where they lie on this machine; else the hosts have them, or make them."""
+    """The prepared data, where they lie whole on this machine; else the hosts have them, or make them."""
     if not run.trainer_config.exists():
         return None
-    directory = Path(read_json(TrainerConfig, run.trainer_config).data.source)
-    if not (directory / INDEX_NAME).is_file():
+    source = read_json(TrainerConfig, run.trainer_config).data.source
+    if source == BUILTIN:
         return None
-    index = read_index(directory)
-    shards = [name for shard in (*index.train, *index.val) for name in (shard.tokens_file, shard.ends_file)]
-    sizes = {name: intake.size_of(directory / name) for name in shards}
-    # The index comes last, as when the data were made: without it there are none.
-    return Load(directory, {**sizes, **intake.inventory(directory, [TOKENIZER_NAME, INDEX_NAME])}, whole=True)
+    directory = Path(source)
+    try:
+        index = read_index(directory)
+        shards = [name for shard in (*index.train, *index.val) for name in (shard.tokens_file, shard.ends_file)]
+        sizes = {name: intake.size_of(directory / name) for name in shards}
+        # The index comes last, as when the data were made: without it there are none.
+        rest = intake.inventory(directory, [TOKENIZER_NAME, INDEX_NAME])
+    except (OSError, CodecError):
+        return None
+    return Load(directory, {**sizes, **rest}, whole=True)
 
 
 def data_limit_s(run: RunPaths) -> float:

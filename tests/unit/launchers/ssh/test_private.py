@@ -51,11 +51,13 @@ def test_a_host_says_what_it_lacks_and_takes_it_in_whole_and_private(tmp_path: P
     (theirs / "code" / "__pycache__").mkdir()
     (theirs / "code" / "__pycache__" / "a.pyc").touch()
     (theirs / "code" / "old.py").touch()
-    (theirs / "code" / "run").write_bytes(b"y" * 10)
+    (theirs / "code" / "run").unlink()
+    (theirs / "code" / "run").mkdir()
     (theirs / "plan.json").chmod(0o400)
     answer = intake.main(request(theirs, wanted, []))
     assert (answer["missing"], answer["extra"]) == (["code/run", "plan.json"], ["code/old.py"])
-    assert not intake.main(request(theirs, wanted, files, ("code/old.py",)))["extra"]
+    answer = intake.main(request(theirs, wanted, files, ("code/old.py",)))
+    assert answer == {"missing": [], "extra": [], "problem": ""}
 
     short = request(theirs, wanted, [("plan.json", 0o600, b"new", None)])
     assert intake.main(io.BytesIO(short.getvalue()[:-1]))["problem"] == "the connection ended within a file"
