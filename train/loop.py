@@ -79,7 +79,8 @@ class Trainer:
         announce(config, layout, world, self.data)
         for line in footprint.describe(config, self.model, self.optimizer):
             log.info("%s", line)
-        self.profiler = Profiler(config.profile, paths.profiles, world)
+        wish = paths.attempt(launch.attempt).memory_wish
+        self.profiler = Profiler(config.profile, paths.profiles, world, wish, config.log_every)
         self.step = 0
         self._resume()
         self.telemetry = Telemetry(config, layout, paths, world, launch.attempt, self.step, self.guard, pace)

@@ -24,9 +24,11 @@ Span = tuple[float, float]  # begin and end, in microseconds
 class Profiler:
     """Records the chosen steps on every rank, each into a file of its own, for Perfetto or chrome://tracing."""
 
-    def __init__(self, config: ProfileConfig, directory: Path, world: World) -> None:
+    def __init__(self, config: ProfileConfig, directory: Path, world: World, wish: Path, look_every: int) -> None:
         self.first, self.last = config.first_step, (config.first_step or 0) + config.steps - 1  # counted from 1
         self.directory, self.world = directory, world
+        self.wish, self.look_every = wish, look_every
+        self.heard: int | None = None  # when the wish was last touched
         self.recording: profile | None = None
         self.remembers = config.memory and world.device.type == "cuda"
         if self.remembers:
@@ -42,6 +44,9 @@ class Profiler:
     def after_step(self, step: int) -> None:
         if step == self.last:
             self.close(step)
+        if step % self.look_every == 0 and (wished := _touched(self.wish)) != self.heard:
+            self.heard = wished
+            self._show_memory(step)
 
     def close(self, step: int) -> None:
         """Write the trace of the steps up to this one, if one is being recorded."""
@@ -58,13 +63,30 @@ class Profiler:
         """Write what held the GPU's memory, for pytorch.org/memory_viz; None where it was not recorded."""
         if not self.remembers:
             return None
-        path = self._path("out-of-memory", ".pickle")
+        return self._dump_memory("out-of-memory")
+
+    def _show_memory(self, step: int) -> None:
+        if self.world.device.type != "cuda":
+            log.warning("a snapshot of GPU memory is wished for, but this run has no GPU")
+            return
+        log.info("GPU memory after step %d: %s", step, self._dump_memory(f"memory-{step}"))
+
+    def _dump_memory(self, what: str) -> Path:
+        path = self._path(what, ".pickle")
         torch.cuda.memory._dump_snapshot(str(path))  # type: ignore[no-untyped-call]
         return path
 
     def _path(self, what: str, suffix: str) -> Path:
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         return self.directory / f"rank-{self.world.place.rank}-{what}{suffix}"
+
+
+def _touched(path: Path) -> int | None:
+    """When, in nanoseconds; None where it is not there."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return None
 
 
 def _describe(recording: profile) -> str:

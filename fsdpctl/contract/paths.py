@@ -120,6 +120,11 @@ class AttemptPaths:
         return self.root / "abort"
 
     @property
+    def memory_wish(self) -> Path:
+        """Anyone may touch it to have each rank write down what holds its GPU's memory."""
+        return self.root / "memory"
+
+    @property
     def allocation(self) -> Path:
         """Allocation, under Slurm: written before the agents start."""
         return self.root / "allocation.json"

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
+import signal
 from pathlib import Path
 
 import pytest
 
+from fsdpctl.contract import NodeExit
+from fsdpctl.contract.paths import RunPaths
+from tests.services import require
 from tests.train import faults
-from tests.train.ranks import Config, start, train
+from tests.train.ranks import Config, Ranks, start, train
 from train.profiling import communication_share
 
 
@@ -36,6 +41,35 @@ def test_the_share_of_communication() -> None:
     assert communication_share(kernels) == (pytest.approx(0.4), pytest.approx(0.25))
     assert communication_share(kernels[:1]) == (0.0, 0.0)
     assert communication_share([]) is None
+
+
+def wish_for_a_snapshot(run: Path, config: Config) -> Ranks:
+    config.update(steps=100_000, log_every=2, checkpoint={"every_steps": 100_000})
+    attempt = RunPaths(run).attempt(1)
+    attempt.root.mkdir(parents=True)
+    ranks = start(run, config, env={"FSDPCTL_ATTEMPT": "1"})
+    ranks.wait_for_step(3)
+    assert "memory" not in ranks.log().partition("step 1/")[2]
+    attempt.memory_wish.touch()
+    ranks.wait_for_log("GPU memory (is|after)")
+    ranks.signal(0, signal.SIGTERM)
+    assert ranks.wait() == [NodeExit.STOPPED], ranks.log()
+    return ranks
+
+
+def test_without_a_gpu_a_wish_for_a_snapshot_is_answered_once(tmp_path: Path, config: Config) -> None:
+    if shutil.which("nvidia-smi"):
+        pytest.skip("this machine has a GPU")
+    ranks = wish_for_a_snapshot(tmp_path, config)
+    assert ranks.log().count("a snapshot of GPU memory is wished for, but this run has no GPU") == 1
+    assert not (tmp_path / "profiles").exists()
+
+
+def test_a_snapshot_on_demand(tmp_path: Path, config: Config) -> None:
+    require("cuda")
+    wish_for_a_snapshot(tmp_path, config)
+    (snapshot,) = (tmp_path / "profiles").glob("rank-0-memory-*.pickle")
+    assert snapshot.stat().st_size > 1000
 
 
 def test_running_out_of_memory_ends_in_advice(tmp_path: Path, config: Config) -> None:
