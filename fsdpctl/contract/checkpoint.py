@@ -95,7 +95,7 @@ def read_manifest(directory: Path) -> Manifest:
     except FileNotFoundError:
         raise InvalidCheckpointError("it has no manifest") from None
     except (OSError, CodecError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise InvalidCheckpointError(f"unreadable manifest: {error!r}") from None
+        raise InvalidCheckpointError(f"unreadable manifest: {type(error).__name__}: {error}") from None
     if manifest.format > MANIFEST_FORMAT:
         raise InvalidCheckpointError(
             f"manifest format {manifest.format} is newer than this version's {MANIFEST_FORMAT}"

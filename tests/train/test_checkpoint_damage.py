@@ -95,6 +95,15 @@ DAMAGES: list[Callable[[random.Random, Path], str]] = [
 ]
 
 
+def says_the_same(manifest: Path, before: str) -> bool:
+    """A value replaced by itself, or a bit of a time's last digit, which no float can hold."""
+    try:
+        found: bool = json.loads(manifest.read_text()) == json.loads(before)
+    except (OSError, ValueError):
+        return False
+    return found
+
+
 def test_no_damage_is_accepted(straight: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     checkpoint, whole = straight / "checkpoints/step-00000012", tmp_path / "whole"
     shutil.copytree(checkpoint, whole)
@@ -104,10 +113,7 @@ def test_no_damage_is_accepted(straight: Path, tmp_path: Path, caplog: pytest.Lo
         said = DAMAGES[number % len(DAMAGES)](rng, checkpoint)
         caplog.clear()
         found = Checkpoints(RunPaths(straight), Alone(), 0, 2).find_newest()
-        if (path := checkpoint / "manifest.json").is_file() and "changed in" in said:
-            unchanged = json.loads(before) == json.loads(path.read_text())  # a value replaced by itself
-        else:
-            unchanged = False
+        unchanged = "manifest" in said and says_the_same(checkpoint / "manifest.json", before)
         assert found is not None and found.step == (12 if unchanged else 8), f"damage {number}: {said}"
         assert unchanged or "checkpoint step-00000012 is skipped" in caplog.text
         shutil.rmtree(checkpoint)
