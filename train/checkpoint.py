@@ -37,6 +37,7 @@ from .distributed import Council
 from .errors import TrainError
 from .staging import Piece
 from .storage import StorageError, read_tensors, write_tensors, written_by
+from .threads import at_once
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +65,7 @@ class Checkpoints:
             try:
                 manifest = self.council.on_main(partial(read_manifest, directory))
                 share = islice(sorted(manifest.files.items()), rank, None, world)
-                self.council.on_all(partial(verify_files, directory, share))
+                self.council.on_all(partial(at_once, [partial(verify_files, directory, [entry]) for entry in share]))
                 return manifest
             except InvalidCheckpointError as error:
                 self.invalid.add(name)
@@ -144,7 +145,9 @@ def choose_doomed(names: Sequence[str], keep: int, resumed_from: str | None, inv
 
 
 def digest_written(directory: Path, rank: int) -> dict[str, FileDigest]:
-    return {path.name: digest_file(path) for path in written_by(directory, rank)}
+    paths = written_by(directory, rank)
+    digests = at_once([partial(digest_file, path) for path in paths])
+    return {path.name: digest for path, digest in zip(paths, digests, strict=True)}
 
 
 def merge(parts: list[dict[str, FileDigest]]) -> dict[str, FileDigest]:

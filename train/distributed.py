@@ -19,6 +19,7 @@ from torch._C._distributed_c10d import HashStore
 
 from .errors import ConfigError
 from .place import Place
+from .threads import attempt
 
 T = TypeVar("T")
 
@@ -51,14 +52,14 @@ class Council:
 
     def on_main(self, work: Callable[[], T]) -> T:
         """Run `work` on rank 0 alone; every rank returns its value, or raises its exception."""
-        value, error = self.broadcast(_try(work) if self.is_main else (None, None))
+        value, error = self.broadcast(attempt(work) if self.is_main else (None, None))
         if error is not None:
             raise error
         return cast(T, value)
 
     def on_all(self, work: Callable[[], T]) -> list[T]:
         """Run `work` on every rank; return the values by rank, or raise on every rank what one raised."""
-        results = self.gather(_try(work))
+        results = self.gather(attempt(work))
         for _, error in results:
             if error is not None:
                 raise error
@@ -112,13 +113,6 @@ def _new_control_group(ranks: range | None = None) -> dist.ProcessGroup:
     """A group of these ranks, or of all; every rank makes every group."""
     group: dist.ProcessGroup = dist.new_group(ranks and list(ranks), backend="gloo", timeout=CONTROL_TIMEOUT)
     return group
-
-
-def _try(work: Callable[[], T]) -> tuple[T | None, Exception | None]:
-    try:
-        return work(), None
-    except Exception as error:  # carried to the other ranks, and raised there and here
-        return None, error
 
 
 def _pick_device(place: Place) -> torch.device:

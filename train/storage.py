@@ -6,9 +6,11 @@ only, and the table is read by `fsdpctl.contract.checkpoint_table`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch.distributed as dist
 from torch import Tensor
@@ -21,11 +23,18 @@ from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 from torch.distributed.checkpoint.storage import WriteResult
 from torch.futures import Future
+from torch.serialization import set_crc32_options
 
 from fsdpctl.contract.checkpoint_table import read_table
 
 from .errors import TrainError
 from .staging import Piece
+from .threads import at_once
+
+PART_BYTES = 128 * 2**20
+MAX_PARTS = 8  # files of one rank, each written, and then digested, by a thread of its own
+
+set_crc32_options(False)  # the manifest has a SHA-256 of every file
 
 
 class StorageError(Exception):
@@ -70,20 +79,54 @@ class _PiecePlanner(DefaultSavePlanner):
         return values
 
 
+def share_out(sizes: Sequence[int], shares: int) -> list[list[int]]:
+    """Positions of `sizes` in shares of about the same sum, the largest dealt first; none is empty."""
+    dealt: list[list[int]] = [[] for _ in range(min(shares, len(sizes)))]
+    loads = [0] * len(dealt)
+    for position in sorted(range(len(sizes)), key=lambda at: -sizes[at]):
+        share = loads.index(min(loads))
+        dealt[share].append(position)
+        loads[share] += sizes[position]
+    return [sorted(share) for share in dealt if share]
+
+
 class _TensorWriter(FileSystemWriter):
-    """Fails with the reason: torch's own error on a full disk is "unexpected pos 704 vs 598"."""
+    """Writes several files at once where there is much to write: a thread alone is slower than most disks.
+
+    And fails with the reason: torch's own error on a full disk is "unexpected pos 704 vs 598", and what happens in
+    a writing thread of its own gets lost.
+    """
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory, per_thread_copy_ahead=0)  # nothing to copy: the pieces are on the host
 
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
+        write = super().write_data
         try:
-            return super().write_data(plan, planner)
+            written = at_once([partial(write, part, planner) for part in self._parts(plan, planner)])
         except Exception as error:
             cause: BaseException = error
             while cause.__context__:
                 cause = cause.__context__
             raise cause from None
+        result: Future[list[WriteResult]] = Future()
+        result.set_result([one for part in written for one in part.value()])
+        return result
+
+    def _parts(self, plan: SavePlan, planner: SavePlanner) -> list[SavePlan]:
+        """The plan as one a file."""
+        sizes = [cast(_PiecePlanner, planner).resolve_data(item).nbytes for item in plan.items]
+        shares = share_out(sizes, min(MAX_PARTS, max(1, sum(sizes) // PART_BYTES)))
+        if len(shares) < 2:
+            return [plan]
+        return [
+            replace(
+                plan,
+                items=[plan.items[at] for at in share],
+                storage_data=replace(plan.storage_data, prefix=f"{plan.storage_data.prefix}{number}_"),
+            )
+            for number, share in enumerate(shares)
+        ]
 
 
 class _TensorReader(FileSystemReader):

@@ -1,0 +1,38 @@
+"""Several things at once, in threads that nobody waits for when the process ends."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TypeVar, cast
+
+T = TypeVar("T")
+
+
+def attempt(work: Callable[[], T]) -> tuple[T | None, Exception | None]:
+    """The value of `work`, or what it raised, to be raised elsewhere."""
+    try:
+        return work(), None
+    except Exception as error:
+        return None, error
+
+
+def at_once(works: Sequence[Callable[[], T]]) -> list[T]:
+    """Do all of it, each in a thread; return the values, or raise what the first of those that failed raised.
+
+    No executor, whose threads Python waits for at its end: a rank that fails must not wait for a disk.
+    """
+    results: list[tuple[T | None, Exception | None]] = [(None, None)] * len(works)
+
+    def run(index: int) -> None:
+        results[index] = attempt(works[index])
+
+    threads = [threading.Thread(target=run, args=(index,), daemon=True) for index in range(len(works))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for _, error in results:
+        if error is not None:
+            raise error
+    return [cast(T, value) for value, _ in results]
