@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tests.launchers.harness import Run, command_line
 
+Curve = list[tuple[int, str, str]]
 STEPS = 60
 JOB = f"""
 name: exact
@@ -20,6 +23,23 @@ trainer:
   checkpoint: {{every_steps: 7, keep: 2}}
   eval: {{sequences: 8}}
 """
+
+
+class Reference:
+    """What every run must be equal to."""
+
+    def __init__(self) -> None:
+        self._curve: Curve = []
+
+    def curve(self, launch: Callable[[], Run]) -> Curve:
+        """The curve of the undisturbed run, which is launched when it is first asked for."""
+        if not self._curve:
+            run = launch()
+            assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
+            run.assert_nothing_left()
+            self._curve = run.curve()
+        assert [step for step, _, _ in self._curve] == list(range(1, STEPS + 1))
+        return self._curve
 
 
 def rank(run: Run) -> list[int]:

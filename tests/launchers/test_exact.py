@@ -12,43 +12,12 @@ import pytest
 
 from tests.launchers import exact
 from tests.launchers.harness import Run, fsdpctl, kill, read_variable, submit, wait_for
-from tests.services import require
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The prepared data, shared by the runs of this module."""
-    return tmp_path_factory.mktemp("data")
 
 
 @pytest.fixture
-def project(tmp_path: Path, home: Path, data: Path) -> Path:
-    require("torch")
-    (home / "fsdpctl").mkdir()
-    (home / "fsdpctl" / "data").symlink_to(data)
-    (tmp_path / "exact.yaml").write_text(exact.JOB)
-    return tmp_path
+def undisturbed(project: Path, reference: exact.Reference) -> exact.Curve:
+    return reference.curve(lambda: submit("exact.yaml", cwd=project))
 
-
-@pytest.fixture(scope="module")
-def reference() -> dict[str, list[tuple[int, str, str]]]:
-    """The curve of the undisturbed run, computed once."""
-    return {}
-
-
-@pytest.fixture
-def undisturbed(project: Path, reference: dict[str, list[tuple[int, str, str]]]) -> list[tuple[int, str, str]]:
-    if not reference:
-        run = submit("exact.yaml", cwd=project)
-        assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
-        run.assert_nothing_left()
-        reference["curve"] = run.curve()
-    assert [step for step, _, _ in reference["curve"]] == list(range(1, exact.STEPS + 1))
-    return reference["curve"]
-
-    run.wait_step(5)
-    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
-        kill(exact.torchrun(run), number)  # it hears none of them, else it would end its ranks unsaved, or itself
 
 CAUSES = {
     "rank": r"node 1: rank [23] ended with signal 9",
@@ -61,7 +30,7 @@ CAUSES = {
 
 @pytest.mark.parametrize("victim", [exact.rank, exact.torchrun, exact.agent, exact.node, exact.head])
 def test_a_killed_part_comes_back_exactly(
-    victim: Callable[[Run], list[int]], project: Path, undisturbed: list[tuple[int, str, str]]
+    victim: Callable[[Run], list[int]], project: Path, undisturbed: exact.Curve
 ) -> None:
     run = submit("exact.yaml", cwd=project)
     run.wait_step(9)
@@ -75,8 +44,11 @@ def test_a_killed_part_comes_back_exactly(
     run.assert_nothing_left()
 
 
-def test_stop_and_resume_lose_and_repeat_nothing(project: Path, undisturbed: list[tuple[int, str, str]]) -> None:
+def test_stop_and_resume_lose_and_repeat_nothing(project: Path, undisturbed: exact.Curve) -> None:
     run = submit("exact.yaml", cwd=project)
+    run.wait_step(5)
+    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
+        kill(exact.torchrun(run), number)  # it hears none of them, else it would end its ranks unsaved, or itself
     run.wait_step(10)
     fsdpctl("stop", run.run_id, cwd=project)
     status = run.status()
@@ -93,7 +65,7 @@ def test_stop_and_resume_lose_and_repeat_nothing(project: Path, undisturbed: lis
     run.assert_nothing_left()
 
 
-def test_a_rank_that_hangs_is_found_named_and_replaced(project: Path, undisturbed: list[tuple[int, str, str]]) -> None:
+def test_a_rank_that_hangs_is_found_named_and_replaced(project: Path, undisturbed: exact.Curve) -> None:
     """SIGSTOP: no error, no end, and TERM does not reach it. Its peers wait for half an hour by themselves."""
     run = submit("exact.yaml", cwd=project)
     run.wait_step(9)

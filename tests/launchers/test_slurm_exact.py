@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.launchers import exact
+from tests.launchers.exact import Curve
 from tests.launchers.harness import Run, kill, wait_for
 from tests.launchers.slurm_bench import SlurmRun, submit_to, write_profile
-from tests.services import require
 from tests.testbed.slurm import SlurmCluster
 
-Curve = list[tuple[int, str, str]]
 SLOW = """
 import os, sys, threading, time
 def patch():
@@ -32,36 +31,9 @@ SLOW_SAVE = {"module": "storage", "owner": "FileSystemWriter", "method": "write_
 LONG = ("--set", "trainer.batch.micro_batch=1")
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The prepared data, shared by the runs of this module."""
-    return tmp_path_factory.mktemp("data")
-
-
 @pytest.fixture
-def project(tmp_path: Path, home: Path, data: Path) -> Path:
-    require("torch")
-    (home / "fsdpctl").mkdir()
-    (home / "fsdpctl" / "data").symlink_to(data)
-    (tmp_path / "exact.yaml").write_text(exact.JOB)
-    return tmp_path
-
-
-@pytest.fixture(scope="module")
-def reference() -> dict[str, Curve]:
-    """The curve of the undisturbed run, computed once."""
-    return {}
-
-
-@pytest.fixture
-def undisturbed(project: Path, slurm: SlurmCluster, reference: dict[str, Curve]) -> Curve:
-    if not reference:
-        run = launch(slurm, project)
-        assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
-        run.assert_nothing_left()
-        reference["curve"] = run.curve()
-    assert [step for step, _, _ in reference["curve"]] == list(range(1, exact.STEPS + 1))
-    return reference["curve"]
+def undisturbed(project: Path, slurm: SlurmCluster, reference: exact.Reference) -> Curve:
+    return reference.curve(lambda: launch(slurm, project))
 
 
 def launch(cluster: SlurmCluster, project: Path, *words: str, partition: str = "main", more: str = "") -> SlurmRun:

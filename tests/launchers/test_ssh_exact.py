@@ -12,11 +12,10 @@ from fsdpctl.contract.codec import read_json
 from fsdpctl.contract.records import DroppedHost, ProcessIdentity
 from fsdpctl.runs.events import newest_events
 from tests.launchers import exact
+from tests.launchers.exact import Curve
 from tests.launchers.harness import Run, fsdpctl, kill, submit, wait_for
 from tests.launchers.ssh_cluster import Cluster
 from tests.services import require
-
-Curve = list[tuple[int, str, str]]
 
 
 @pytest.fixture
@@ -26,22 +25,11 @@ def project(tmp_path: Path, cluster: Cluster) -> Path:
     return tmp_path
 
 
-@pytest.fixture(scope="module")
-def reference() -> dict[str, Curve]:
-    """The curve of the undisturbed run, computed once."""
-    return {}
-
-
 @pytest.fixture
-def undisturbed(project: Path, cluster: Cluster, reference: dict[str, Curve]) -> Curve:
-    if not reference:
-        run = launch(cluster, project)
-        assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
-        run.assert_nothing_left()
-        cluster.assert_clean()
-        reference["curve"] = run.curve()
-    assert [step for step, _, _ in reference["curve"]] == list(range(1, exact.STEPS + 1))
-    return reference["curve"]
+def undisturbed(project: Path, cluster: Cluster, reference: exact.Reference) -> Curve:
+    curve = reference.curve(lambda: launch(cluster, project))
+    cluster.assert_clean()
+    return curve
 
 
 def launch(cluster: Cluster, project: Path, *words: str) -> Run:
