@@ -59,7 +59,10 @@ def test_all_verbs_work_and_a_submitter_that_is_cut_off_ends_nothing(
     assert (run.status()["state"], run.status()["attempt"]) == ("STOPPED", 1), run.describe()
 
     (project / "script.py").write_text("print('other', flush=True)\n" + WAITS_FOR_STOP)
+    changed = cluster.host_disk(cluster.nodes[1]) / run.run_id / "code/fsdpctl/torchrun.py"
+    changed.write_text("somebody was here")
     fsdpctl("resume", run.run_id, "--update-code", cwd=project)
+    assert changed.read_bytes() == (run.paths.code / "fsdpctl/torchrun.py").read_bytes()
     wait_up(cluster, run)
     wait_for(lambda: "| other" in fsdpctl("logs", run.run_id, cwd=project).stdout, 20, run.describe)
     fsdpctl("cancel", run.run_id, cwd=project)
@@ -97,7 +100,7 @@ def test_a_directory_that_is_shared_after_all_is_named(cluster: Cluster, project
 
 @pytest.mark.parametrize(
     ("size", "reason"),
-    [("256k", "cannot take the run in: No space left on device: "), ("40m", "MiB are free in ")],
+    [("256k", ": No space left on device: "), ("40m", "MiB are free in ")],
     ids=["full", "nearly full"],
 )
 def test_a_host_whose_disk_is_full_is_named_and_nothing_starts(

@@ -153,6 +153,7 @@ def test_a_run_root_that_is_not_shared() -> None:
     visits[0] = replace(visits[0], meet=replace(head, tokens=(0, 1, 3)))
     found = bad(visits)
     assert {rank: set(findings) for rank, findings in found.items()} == {2: {Check.SHARED}}
+    assert not bad(visits, plan(shared_disk=False)), "where nobody says that it is"
 
 
 def test_what_could_not_be_tried_is_unknown() -> None:
