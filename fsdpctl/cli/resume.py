@@ -21,14 +21,14 @@ def resume(
     """Continue a run from its newest checkpoint."""
     from fsdpctl.cli.starting import show_start
     from fsdpctl.runs.find import find_run
+    from fsdpctl.verbs.resume import foresee_resumed
     from fsdpctl.verbs.resume import resume as resume_run
-    from fsdpctl.verbs.resume import warn_of_short_grace
 
     paths = find_run(run)
     overrides = [*([f"--nodes={nodes}"] if nodes is not None else []), *(set_ or [])]
     with show_start(paths):
         resume_run(paths, overrides, step=step, update_code=update_code)
-    if warning := warn_of_short_grace(paths):
+    for warning in foresee_resumed(paths):
         say(f"warning: {warning}")
     say(f"resumed {paths.root.name}")
     if follow:

@@ -28,6 +28,7 @@ from fsdpctl.verbs.status import read_status
 from fsdpctl.verbs.submit import (
     Request,
     check_entrypoint,
+    foresee,
     plan_request,
     site_of,
     write_specs,
@@ -133,14 +134,16 @@ def _mend_code(run: RunPaths) -> None:
     shutil.rmtree(_old_code(run), ignore_errors=True)
 
 
-def warn_of_short_grace(run: RunPaths) -> str | None:
-    """Say that a stop of this run would not be saved, going by what its newest checkpoint took."""
+def foresee_resumed(run: RunPaths) -> list[str]:
+    """What may be lost of this run, going by what its newest checkpoint took."""
     manifest = next((stored.manifest for stored in list_checkpoints(run) if stored.manifest), None)
-    grace_s = read_plan(run).grace_s
-    if manifest is None or save_fits(manifest.save_s, grace_s):
-        return None
-    took = f"{checkpoint_name(manifest.step)} took {manifest.save_s:.0f} s to save"
-    return f"{took}: a grace of {format_duration(grace_s)} is too short for a stop to be saved; --set grace=DURATION"
+    plan = read_plan(run)
+    _, found = foresee(plan, manifest.save_s if manifest is not None else 0.0)
+    if manifest is not None and not save_fits(manifest.save_s, plan.grace_s):
+        took = f"{checkpoint_name(manifest.step)} took {manifest.save_s:.0f} s to save"
+        grace = format_duration(plan.grace_s)
+        found = [f"{took}: a grace of {grace} is too short for a stop to be saved; --set grace=DURATION", *found]
+    return found
 
 
 def set_newer_aside(run: RunPaths, step: int) -> None:

@@ -96,14 +96,17 @@ def submit(request: Request) -> RunPaths:
     return run
 
 
-def foresee(plan: LaunchPlan) -> tuple[str, list[str]]:
-    """What the scheduler will do to this run, in one line, and what of it its owner may not expect."""
+def foresee(plan: LaunchPlan, save_s: float = 0.0) -> tuple[str, list[str]]:
+    """What the scheduler will do to this run, in one line, and what of it its owner may not expect.
+
+    `save_s` is what its newest checkpoint took; 0: it has none.
+    """
     if plan.backend != "slurm":
         return "", []
     from fsdpctl.launchers.slurm import site as slurm_site
 
     site = slurm_site.read_site(plan)
-    return (slurm_site.describe(site, plan), slurm_site.warnings(site, plan)) if site is not None else ("", [])
+    return (slurm_site.describe(site, plan), slurm_site.warnings(site, plan, save_s)) if site is not None else ("", [])
 
 
 def write_specs(run: RunPaths, request: Request) -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fsdpctl.contract.checkpoint import save_fits
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.launchers.slurm.env import tool_environment
 from fsdpctl.node.slurm.commands import SlurmError, ask
@@ -89,8 +90,11 @@ def describe(site: Site, plan: LaunchPlan) -> str:
     )
 
 
-def warnings(site: Site, plan: LaunchPlan) -> list[str]:
-    """What a user of this partition should know before a run is lost to it. Pure."""
+def warnings(site: Site, plan: LaunchPlan, save_s: float = 0.0) -> list[str]:
+    """What a user of this partition should know before a run is lost to it. Pure.
+
+    `save_s` is what the newest checkpoint took; 0: nothing was saved yet, and the job's own grace has to do.
+    """
     found = []
     if plan.time_limit_s is None and site.max_time_s is not None:
         longest = format_duration(site.max_time_s)
@@ -100,10 +104,14 @@ def warnings(site: Site, plan: LaunchPlan) -> list[str]:
         )
     if site.preempt_mode == "OFF":
         return found
-    if site.grace_s < plan.grace_s:
+    is_short = not save_fits(save_s, site.grace_s) if save_s else site.grace_s < plan.grace_s
+    if is_short:
+        needed = (
+            f"the newest checkpoint took {save_s:.0f} s" if save_s else f"its grace is {format_duration(plan.grace_s)}"
+        )
         found.append(
-            f"jobs of partition {site.partition} can be preempted with {site.grace_s} s to save, less than the"
-            f" {format_duration(plan.grace_s)} that this job takes for it: then the last checkpoint counts"
+            f"partition {site.partition} can preempt the run with {site.grace_s} s to save, but {needed}: then the last"
+            " checkpoint counts"
         )
     if "CANCEL" in site.preempt_mode:
         found.append(

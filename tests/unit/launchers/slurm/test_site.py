@@ -54,8 +54,11 @@ def plan(*overrides: str) -> LaunchPlan:
 def test_a_short_grace_is_said_before_it_matters() -> None:
     assert chosen_partition(plan()) == "gpu"
     (said,) = warnings(MAIN, plan("grace=2m"))
-    assert "preempted with 20 s to save, less than the 2m" in said
+    assert "can preempt the run with 20 s to save, but its grace is 2m" in said
     assert warnings(MAIN, plan("grace=20s")) == []
+    assert warnings(MAIN, plan("grace=2m"), save_s=10.0) == [], "it was measured to fit"
+    (said,) = warnings(MAIN, plan("grace=20s"), save_s=25.0)
+    assert "can preempt the run with 20 s to save, but the newest checkpoint took 25 s" in said
     assert warnings(replace(MAIN, preempt_mode="OFF"), plan("grace=2m")) == []
 
 
