@@ -56,6 +56,9 @@ class Batch:
             print(f"job {owner} runs this submission already: a killed submit was repeated", flush=True)
             return 0
         close_open_attempts(self.run, len(self.plan.nodes), self.first_attempt)
+        if self._has_ended():
+            print("the run has ended: whoever requeued its job gains nothing by that", flush=True)
+            return 0
         while True:
             attempt = claim_attempt(self.run)
             write_json(attempt.allocation, Allocation(self.job_id, self.own_restarts, self.nodes))
@@ -78,6 +81,13 @@ class Batch:
         note = read_note(path)
         assert note is not None
         return note.word
+
+    def _has_ended(self) -> bool:
+        attempts = self.run.attempts()
+        if not attempts or attempts[-1].number < self.first_attempt:
+            return False
+        verdict = read_verdict(attempts[-1])
+        return verdict is not None and is_final(verdict)
 
     def _run_attempt(self, attempt: AttemptPaths) -> None:
         srun = subprocess.Popen(

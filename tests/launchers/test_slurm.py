@@ -94,6 +94,10 @@ class TestSlurm(LauncherContract):
         run.assert_nothing_left()
         assert run.wait_ended()["state"] == "CANCELLED", run.describe()
         wait_for(lambda: self.slurm.job(run.job_id)["JobState"] == "CANCELLED", 20, run.describe)
+        self.slurm.run("scontrol", "requeue", run.job_id)
+        self.slurm.run("scontrol", "update", f"JobId={run.job_id}", "StartTime=now+2")
+        wait_for(lambda: self.slurm.job(run.job_id)["JobState"] == "COMPLETED", 60, run.describe)
+        assert (run.status()["state"], len(run.paths.attempts())) == ("CANCELLED", 1)
 
     @pytest.mark.parametrize(
         ("more", "said"),
