@@ -56,13 +56,19 @@ def test_a_forgotten_job_without_accounting(slurm: SlurmCluster, project: Path, 
     assert slurm.job(stranger)["JobState"] == "PENDING", "it has the id, but is not the run's job"
 
 
-def test_a_forgotten_job_with_accounting(slurm: SlurmCluster, project: Path, accounting: str) -> None:
+def test_accounts_remember_a_forgotten_job_and_refuse_an_unknown_account(
+    slurm: SlurmCluster, project: Path, accounting: str
+) -> None:
     waiting = submit_held(slurm, project)
     slurm.run("scancel", waiting.job_id)
     told = ["sacct", "--noheader", "--format=State%40,WorkDir%400", f"--jobs={waiting.job_id}"]
     wait_until(lambda: f"CANCELLED by 0 {waiting.paths.root}" in " ".join(slurm.run(*told).split()), "the accounts")
     forget(slurm, waiting, accounting)
     assert states(project) == {"waiting": ("CANCELLED", f"job {waiting.job_id} is CANCELLED in Slurm; see batch.log")}
+    slurm.reconfigure(f"{accounting}\nAccountingStorageEnforce=associations")
+    profile = write_profile(project, more=", account: none-such")
+    done = fsdpctl("submit", "./job.yaml", "--profile", profile, cwd=project, expect=4)
+    assert "Invalid account or account/partition combination specified" in done.stderr
 
 
 def states(project: Path) -> dict[str, tuple[str, str]]:
