@@ -22,6 +22,7 @@ from typing import Any
 
 from fsdpctl.contract.checkpoint import committed
 from fsdpctl.contract.codec import CodecError, encode, read_json
+from fsdpctl.contract.notes import read_note
 from fsdpctl.contract.paths import DIR_MODE, NodePaths, RunPaths, step_of
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.records import ProcessIdentity
@@ -90,6 +91,8 @@ def start(run: RunPaths, attempt: int, node_rank: int) -> Started:
     node = _node_dir(run, attempt, node_rank)
     if (earlier := _identity(node)) is not None:
         return Started(earlier)
+    if (abort := read_note(run.attempt(attempt).abort)) is not None:
+        return Started(None, f"too late, the attempt ends: {abort.reason}")
     if (other := find_neighbour(run, attempt, node_rank)) is not None:
         return Started(None, f"{run.root} is on one disk with that of node {other}: {NOT_PRIVATE}")
     descriptor = os.open(node.agent_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

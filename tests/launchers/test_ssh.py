@@ -205,6 +205,41 @@ class TestSsh(LauncherContract):
         assert run.status()["state"] == "STOPPED", run.describe()
         cluster.assert_clean()
 
+    def test_a_connection_that_breaks_before_the_answer_leaves_no_half_of_a_start(
+        self, cluster: Cluster, project: Path
+    ) -> None:
+        """The host goes on with what it was asked, and starts its agent when all others have been ended."""
+        host = cluster.nodes[1]
+        slow = 'test "$(hostname)" != node2 || mkdir /var/tmp/asked 2>/dev/null || sleep 5'  # all questions but one
+        cluster.write_profile(f"setup: [{json.dumps(slow)}]\n")
+        (project / "script.py").write_text(WAITS_FOR_STOP)
+        (project / "job.yaml").write_text("name: probe\nnodes: 2\nentrypoint: {script: script.py}\n")
+        words = [str(harness.COMMAND), "submit", "./job.yaml", "--profile", self.profile]
+        submit = subprocess.Popen(words, cwd=project, stderr=subprocess.PIPE, text=True)
+        try:
+            wait_for(lambda: "sleep 5" in host.processes(), 60, "the host to be asked for its agent")
+            host.run("pkill", "-KILL", "-f", "sshd: root")
+            _, said = submit.communicate(timeout=60)
+        finally:
+            host.run("rm", "-rf", "/var/tmp/asked")
+        assert submit.returncode == 4, said
+        assert "node2 (10.77.0.2): the connection broke" in said
+        cluster.assert_clean(20)
+        (row,) = json.loads(fsdpctl("ls", "--json", cwd=project).stdout)
+        assert row["state"] == "FAILED"
+
+    def test_each_host_has_its_own_interface_and_variables(self, cluster: Cluster, project: Path) -> None:
+        cluster.write_profile()
+        text = cluster.profile.read_text()
+        cluster.profile.write_text(text.replace("10.77.0.2}", "10.77.0.2, env: {COLOUR: red}}"))
+        with renamed(cluster.nodes[1], "e0", "ib7"):
+            run = self.submit_script(project, RECORDER)
+            assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
+        environs = [seen["env"] for seen in self.seen(run)]
+        names = ("FSDPCTL_IFNAME", "GLOO_SOCKET_IFNAME", "COLOUR")
+        found = [tuple(env.get(name) for name in names) for env in environs if isinstance(env, dict)]
+        assert found == [("e0", "e0", None)] * 2 + [("ib7", "ib7", "red")] * 2
+
     def test_a_run_does_not_need_the_machine_it_was_submitted_from(self, cluster: Cluster, project: Path) -> None:
         run = self.submit_script(project, WAITS_FOR_STOP)
         self.wait_up(run)
@@ -230,6 +265,20 @@ def listening(host: Host, port: int) -> Iterator[None]:
         yield
     finally:
         server.communicate("\n", timeout=10)
+
+
+@contextmanager
+def renamed(host: Host, old: str, new: str) -> Iterator[None]:
+    """The host's network interface under another name."""
+
+    def rename(before: str, after: str) -> None:
+        host.run("sh", "-ec", f"ip link set {before} down; ip link set {before} name {after}; ip link set {after} up")
+
+    rename(old, new)
+    try:
+        yield
+    finally:
+        rename(new, old)
 
 
 def _is_rank(pid: int) -> bool:

@@ -6,9 +6,10 @@ import time
 from collections.abc import Sequence
 from typing import TypeVar
 
-from fsdpctl.contract import NodeExit
+from fsdpctl.contract import AbortWord, NodeExit
 from fsdpctl.contract.check import MAX_CLOCK_SKEW_S
 from fsdpctl.contract.codec import read_json, write_json
+from fsdpctl.contract.notes import leave_note
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan, PlannedNode
 from fsdpctl.contract.records import DroppedHost
@@ -123,6 +124,7 @@ class SshAgents:
         starts = self._ask_all(Started, "start", attempt)
         self._follow(attempt)
         if problems := [*_errors(starts), *self._own_problems(starts)]:
+            leave_note(attempt.abort, AbortWord.FAULT, problems[0])  # for a host that goes on, cut off, with its start
             self.end(attempt)
             raise LaunchError("\n".join(problems))
         self._holders = {node.id for node in self._plan.nodes}

@@ -32,6 +32,9 @@ KEEPALIVE_S = 5
 MAX_OUTPUT = 4 * 2**20
 """Our own commands answer in a line or two; a host that floods us is cut off."""
 
+NO_CODE = -1
+"""paramiko's word for a command that was killed, or cut off together with its connection."""
+
 _RSA = ("rsa-sha2-512", "rsa-sha2-256")
 
 
@@ -81,7 +84,10 @@ class Link:
                 stdout = _read(channel, channel.recv, deadline)
                 stderr = _read(channel, channel.recv_stderr, deadline)
                 channel.settimeout(max(0.1, deadline - time.monotonic()))
-                return Answer(channel.recv_exit_status(), stdout, stderr)
+                code = channel.recv_exit_status()
+                if code == NO_CODE:
+                    raise EOFError("no exit code came")
+                return Answer(code, stdout, stderr)
         except HostError:
             raise
         except Exception as error:  # paramiko raises SSHException, OSError and EOFError alike when a connection dies
