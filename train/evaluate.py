@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 
@@ -15,8 +17,16 @@ from .tokens import Tokens
 
 
 @torch.no_grad()
-def held_out_loss(config: TrainerConfig, model: Decoder, tokens: Tokens, micro_batch: int, world: World) -> float:
-    """Mean loss, in nats a token, over sequences spread evenly over the split: the same ones in every world."""
+def held_out_loss(
+    config: TrainerConfig,
+    model: Decoder,
+    tokens: Tokens,
+    micro_batch: int,
+    world: World,
+    stopped: Callable[[], object],
+) -> float | None:
+    """Mean loss, in nats a token, over sequences spread evenly over the split: the same ones in every world. None if
+    `stopped`, which all ranks ask before each micro-batch, gives them all something true."""
     num_sequences = min(config.eval.sequences, tokens.num_sequences)
     ids = np.arange(num_sequences) * tokens.num_sequences // num_sequences
     missing = -num_sequences % (world.place.world * micro_batch)
@@ -24,6 +34,8 @@ def held_out_loss(config: TrainerConfig, model: Decoder, tokens: Tokens, micro_b
     totals = torch.zeros(2, dtype=torch.float64, device=world.device)
     model.eval()
     for share in rank_share(ids, world.place.rank, world.place.world, micro_batch):
+        if is_cut_short := bool(stopped()):
+            break
         batch = tokens.sequences(share.clip(min=0))
         batch[torch.from_numpy(share < 0), 1:] = IGNORED
         inputs, targets = split_targets(batch.to(world.device), config.data.ignore_token)
@@ -31,5 +43,7 @@ def held_out_loss(config: TrainerConfig, model: Decoder, tokens: Tokens, micro_b
         totals += torch.stack((model(inputs, targets).double(), (targets != IGNORED).sum().double()))
     model.train()
     release_gathered(model)
+    if is_cut_short:
+        return None
     loss, count = world.add_up(totals).tolist()
     return float(loss / max(count, 1))

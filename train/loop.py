@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import time
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -162,11 +163,14 @@ class Trainer:
         if evaluation.every_steps and self.step % evaluation.every_steps == 0 and self.step < self.config.steps:
             self._evaluate()
 
-    def _evaluate(self) -> float:
+    def _evaluate(self) -> float | None:
+        """Loss on held-out text; None where a stop came in between, which the next step boundary then obeys."""
         self.pulse.mark(Section.EVALUATE, self.step)
         self.telemetry.recorder.drain()
-        loss = held_out_loss(self.config, self.model, self.data.val, self.layout.micro_batch, self.world)
-        self.telemetry.held_out(self.step, loss, self.data.index.unigram_entropy)
+        stopped = partial(self.stopper.agree, self.world)
+        loss = held_out_loss(self.config, self.model, self.data.val, self.layout.micro_batch, self.world, stopped)
+        if loss is not None:
+            self.telemetry.held_out(self.step, loss, self.data.index.unigram_entropy)
         self.telemetry.recorder.restart_clock()
         return loss
 
@@ -192,7 +196,9 @@ class Trainer:
     def _finish(self) -> Outcome:
         if not self._save_now():
             raise TrainError(f"all {self.step} steps are done, but the last checkpoint could not be saved")
-        held_out = self._evaluate()
+        while (held_out := self._evaluate()) is None:
+            if stop := self.stopper.agree(self.world):
+                return self._stop(stop)  # all is saved: a resume has only to evaluate
         numbers = {"held_out_loss": held_out, "unigram_entropy": self.data.index.unigram_entropy}
         summary = {**self._summary(), **numbers}
         return Outcome("finished", self.step, checkpoint_name(self.step), "", summary)

@@ -46,32 +46,33 @@ class Stopper:
     def __init__(self, stop_file: Path | None, grace_s: float | None = None) -> None:
         self.stop_file = stop_file
         self.grace_s = math.inf if grace_s is None else grace_s
-        self.signalled: float | None = None  # when
+        self.signalled = False
+        self.asked: float | None = None  # when, for the first time
         self.last_look = time.monotonic()
         for number in SIGNALS:
             signal.signal(number, self._on_signal)
 
     def agree(self, world: World) -> Stop | None:
         """Ask all ranks; every rank gets the same answer."""
-        word, waited_s = self._heard()
+        word = self._heard()
         answer = world.maximum(WORDS.index(word) + 1 if word else 0)
         if not answer:
             return None
-        waited_s = world.maximum(int(waited_s * 1000)) / 1000
-        return Stop(WORDS[answer - 1], time.monotonic() - waited_s, self.grace_s)
+        now = time.monotonic()
+        waited_ms = world.maximum(int(1000 * (now - self.asked)) if self.asked else 0)
+        return Stop(WORDS[answer - 1], now - waited_ms / 1000, self.grace_s)
 
-    def _heard(self) -> tuple[StopWord | None, float]:
-        """The word, and how long ago it was said."""
+    def _heard(self) -> StopWord | None:
         now = time.monotonic()
         since_last, self.last_look = now - self.last_look, now
-        signalled_s = now - self.signalled if self.signalled else 0.0
         if self.stop_file is not None and (word := read_stop_word(self.stop_file)):
             # It was not there at the last look: so much is sure, whatever the file server's clock says.
-            return word, max(signalled_s, min(since_last, _age_s(self.stop_file)))
-        return (StopWord.PREEMPT if self.signalled else None), signalled_s
+            self.asked = self.asked or now - min(since_last, _age_s(self.stop_file))
+            return word
+        return StopWord.PREEMPT if self.signalled else None
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        self.signalled = self.signalled or time.monotonic()
+        self.signalled, self.asked = True, self.asked or time.monotonic()
 
 
 def _age_s(path: Path) -> float:

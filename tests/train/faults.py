@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from train import checkpoint, distributed, guard, loop, storage
+from train import checkpoint, distributed, evaluate, guard, loop, storage
 from train.checkpoint import Checkpoints
 from train.saver import Saver
 from train.staging import Staging
@@ -75,6 +75,17 @@ def slow_writes(seconds: float, step: int | None = None) -> None:
         return original(self, plan, planner)
 
     storage.FileSystemWriter.write_data = write_data  # type: ignore[method-assign]
+
+
+def slow_evaluation(seconds: float) -> None:
+    """Each of its micro-batches takes so long."""
+    original = evaluate.split_targets
+
+    def split_targets(*arguments: Any) -> Any:
+        time.sleep(seconds)
+        return original(*arguments)
+
+    evaluate.split_targets = split_targets
 
 
 def slow_writes_on_rank_0(seconds: float, step: int, patience: float) -> None:

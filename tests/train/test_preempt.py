@@ -77,8 +77,8 @@ def test_stop_file(tmp_path: Path, text: str, word: StopWord) -> None:
 def test_the_grace_runs_from_the_signal_on() -> None:
     stopper = Stopper(None, grace_s=100.0)
     os.kill(os.getpid(), signal.SIGTERM)
-    assert stopper.signalled is not None
-    stopper.signalled -= 30.0
+    assert stopper.asked is not None
+    stopper.asked -= 30.0
     os.kill(os.getpid(), signal.SIGTERM)  # a second one gives no more time
     stop = stopper.agree(Alone())
     assert stop is not None and 60 < stop.left_s() <= 70
@@ -93,8 +93,11 @@ def test_the_grace_runs_from_the_stop_file_on_but_not_from_before_the_last_look(
     stopper.last_look -= 400.0
     stop = stopper.agree(Alone())
     assert stop is not None and 500 < stop.left_s() <= 600
+    again = stopper.agree(Alone())
+    assert again is not None and again.left_s() < 601, "it is not given anew"
     later = time.time() - 50
     os.utime(path, (later, later))
+    stopper = Stopper(path, grace_s=1000.0)
     stopper.last_look -= 400.0
     stop = stopper.agree(Alone())
     assert stop is not None and 850 < stop.left_s() <= 950

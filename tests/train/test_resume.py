@@ -6,6 +6,8 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from fsdpctl.contract import NodeExit
 from fsdpctl.contract.codec import read_json
 from fsdpctl.contract.records import Outcome
@@ -72,6 +74,20 @@ def test_a_signal_to_one_rank_stops_all_after_the_same_step(tmp_path: Path, conf
     step = metrics(tmp_path)[-1]["step"]
     assert step < 12
     assert checkpoints(tmp_path)[-1] == f"step-{step:08d}"
+
+
+@pytest.mark.parametrize("step", [1, 12])
+def test_an_evaluation_is_cut_short_by_a_stop(step: int, tmp_path: Path, straight: Path, config: Config) -> None:
+    config["eval"] = {"sequences": 1000, "every_steps": 1 if step == 1 else 100}
+    ranks = start(tmp_path / "run", config, procs_per_node=2, fault=faults.slow_evaluation, fault_args=(2.0,))
+    ranks.wait_for_step(step)
+    ranks.signal(1, signal.SIGTERM)
+    assert ranks.wait(timeout=45) == [NodeExit.STOPPED] * 2, ranks.log()  # the whole evaluation takes 64 s
+    assert checkpoints(tmp_path / "run")[-1] == f"step-{step:08d}"
+    config["eval"]["sequences"] = 9
+    ranks = train(tmp_path / "run", config, procs_per_node=2)
+    assert ranks.log().count("held-out loss") == {1: 11, 12: 1}[step]
+    assert_same_run(tmp_path / "run", straight)
 
 
 def test_resuming_a_finished_run_evaluates_and_ends(tmp_path: Path, straight: Path, config: Config) -> None:
