@@ -87,6 +87,10 @@ class Supervisor:
             lost = self.agents.find_lost(attempt)
             if lost is not None and leave_note(attempt.abort, AbortWord.FAULT, lost):
                 add_event(attempt, f"ends the attempt: {lost}")
+            if self.agents.is_blind():
+                self._wait_for(attempt, "no host answers: what they do is not seen from here")
+            elif self.told:
+                self._wait_no_more()
             time.sleep(POLL_S)
         if _is_cancelled(attempt):
             self._prove(attempt, CANCEL_PROOF_S)

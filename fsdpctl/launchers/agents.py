@@ -37,6 +37,9 @@ class LocalAgents:
     def find_lost(self, attempt: AttemptPaths) -> str | None:
         return None  # on one machine the agents find each other
 
+    def is_blind(self) -> bool:
+        return False
+
     def end(self, attempt: AttemptPaths) -> list[str]:
         left = processes.sweep(processes.Tag(self._run.root.name), spare=[os.getpid()])
         return [f"still alive after KILL: {', '.join(map(str, left))}"] if left else []

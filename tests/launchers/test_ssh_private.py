@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 import numpy as np
@@ -47,8 +46,9 @@ def test_all_verbs_work_and_a_submitter_that_is_cut_off_ends_nothing(
     run = cluster.submit_private("./job.yaml", cwd=project)
     wait_up(cluster, run)
     cluster.lan.login.pull_cable()
-    time.sleep(12)  # longer than a host may be silent
+    wait_for(lambda: run.status()["reason"].startswith("no host answers"), 60, run.describe)
     cluster.lan.login.plug_cable()
+    wait_for(lambda: run.status()["reason"] == "training", 60, run.describe)
     wait_for(lambda: "secret of 6" in fsdpctl("logs", run.run_id, cwd=project).stdout, 20, run.describe)
     assert (run.status()["state"], run.status()["attempt"]) == ("RUNNING", 1), run.describe()
     kill(run.find(None, "fsdpctl.supervise"))

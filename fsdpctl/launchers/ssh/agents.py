@@ -159,6 +159,9 @@ class SshAgents:
             return None
         return f"node {rank}: {self._links[rank].target} is out of reach, and the run makes no progress"
 
+    def is_blind(self) -> bool:
+        return self._disks is not None and self._disks.are_unseen(self._plan.peer_timeout_s)
+
     def end(self, attempt: AttemptPaths) -> list[str]:
         """End what is left on every host, replaced ones too; what could not be ended or asked, one line each."""
         places = [*self._links.items(), *self._old_links]

@@ -15,7 +15,7 @@ class Sight:
         self._clock = clock
         self._beat: Stamp | None = None
         self._since: float | None = None
-        self._last = 0.0
+        self._last = clock()
 
     def sees(self, beat: Stamp | None, *, begun: bool) -> None:
         """The node was looked at. `begun`: its agent stands, so that a heartbeat may be expected."""
@@ -26,6 +26,10 @@ class Sight:
     def loses(self) -> None:
         """The node could not be looked at."""
         self._since = None
+
+    def unseen_s(self) -> float:
+        """How long ago the node was looked at."""
+        return self._clock() - self._last
 
     def still_s(self) -> float:
         since = self._since
