@@ -60,8 +60,14 @@ def submit(
     _warn_if_slow(request)
     if accept_new:
         trust_hosts(request.profile, say)
-    with nullcontext() if as_json else show_start(RunPaths.of(request.plan.run_dir)):
-        run = submit_run(request)
+    paths = RunPaths.of(request.plan.run_dir)
+    try:
+        with nullcontext() if as_json else show_start(paths):
+            run = submit_run(request)
+    except KeyboardInterrupt:
+        if paths.root.exists():  # who starts it is not this process
+            say(f"\n{paths.root.name} may start all the same; fsdpctl cancel {paths.root.name} ends it")
+        raise
     say(f"started {run.root.name} in {run.root}")
     if as_json:
         emit_json({"run_id": run.root.name, "run_dir": str(run.root)})

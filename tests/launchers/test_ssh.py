@@ -205,6 +205,22 @@ class TestSsh(LauncherContract):
         assert run.status()["state"] == "STOPPED", run.describe()
         cluster.assert_clean()
 
+    def test_an_interrupted_submit_says_that_the_run_goes_on(self, cluster: Cluster, project: Path, home: Path) -> None:
+        cluster.write_profile("setup: [sleep 3]\n")  # before each answer of a host
+        (project / "script.py").write_text(WAITS_FOR_STOP)
+        (project / "job.yaml").write_text("name: probe\nnodes: 2\nentrypoint: {script: script.py}\n")
+        words = [str(harness.COMMAND), "submit", "./job.yaml", "--profile", self.profile]
+        submit = subprocess.Popen(words, cwd=project, stderr=subprocess.PIPE, text=True)
+        (supervisor,) = wait_for(lambda: list(home.glob("fsdpctl/runs/*/supervisor.json")), 60, "the supervisor")
+        cluster.lan.login.run("pkill", "-INT", "-f", "submit ./job.yaml")
+        _, said = submit.communicate(timeout=60)
+        run = Run.of({"run_id": supervisor.parent.name, "run_dir": str(supervisor.parent)}, project)
+        assert submit.returncode == 130
+        assert f"{run.run_id} may start all the same; fsdpctl cancel {run.run_id} ends it" in said
+        self.wait_up(run, ranks=2)
+        fsdpctl("cancel", run.run_id, cwd=project)
+        cluster.assert_clean()
+
     def test_a_connection_that_breaks_before_the_answer_leaves_no_half_of_a_start(
         self, cluster: Cluster, project: Path
     ) -> None:
