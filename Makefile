@@ -3,6 +3,7 @@
 # make testbed-slurm   starts a Slurm cluster of four nodes on this machine, until Ctrl-C
 # make check   lint, types, import rules
 # make docs    writes the pages that come from the models
+# make bench-cpu   measures what the program costs around the training, beside torchrun
 #
 # PYTHON       the interpreter that makes .venv (3.11 or newer)
 # TORCH_INDEX  URL of the package index to take torch from. On Linux the default wheel is the CUDA one, several
@@ -13,7 +14,7 @@ TORCH_INDEX ?=
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test testbed-slurm check docs format clean
+.PHONY: demo test testbed-slurm check docs bench-cpu format clean
 
 demo: .venv/.train
 	$(BIN)/fsdpctl submit llm-tiny --nodes 2 --follow
@@ -32,6 +33,9 @@ check: .venv/.check
 
 docs: .venv/.test
 	$(BIN)/python docs/generate.py
+
+bench-cpu: .venv/.train
+	$(BIN)/python -m bench.cpu $(BENCH_ARGS)
 
 format: .venv/.check
 	$(BIN)/ruff format .

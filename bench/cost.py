@@ -1,0 +1,91 @@
+"""What a command costs, as the kernel counts it, and how it is told: JSON lines, then a Markdown table."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one run of a command and of all that it waited for."""
+
+    cpu_s: float
+    wall_s: float
+
+
+def cost_of(argv: Sequence[str], env: Mapping[str, str] | None = None) -> Cost:
+    """Run it once. Raises CalledProcessError when it fails."""
+    before, began = os.times(), time.monotonic()
+    subprocess.run(argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+    after = os.times()
+    cpu_s = after.children_user + after.children_system - before.children_user - before.children_system
+    return Cost(cpu_s, time.monotonic() - began)
+
+
+def in_turns(works: Mapping[str, Callable[[], Cost]], rounds: int) -> dict[str, list[Cost]]:
+    """Each work once a round, after a round that does not count: what the machine does beside falls on all."""
+    found: dict[str, list[Cost]] = {name: [] for name in works}
+    for number in range(rounds + 1):
+        for name, work in works.items():
+            cost = work()
+            if number:
+                found[name].append(cost)
+    return found
+
+
+def tell(title: str, costs: Mapping[str, Sequence[Cost]]) -> None:
+    """The smallest and the median of each, the first row being what the ratios refer to."""
+    reference = statistics.median(cost.cpu_s for cost in next(iter(costs.values())))
+    rows = []
+    for name, runs in costs.items():
+        print(json.dumps({"table": title, "what": name, "runs": [asdict(cost) for cost in runs]}))
+        cpu, wall = ([getattr(cost, key) for cost in runs] for key in ("cpu_s", "wall_s"))
+        middle = statistics.median(cpu)
+        rows.append(
+            (
+                f"`{name}`",
+                f"{min(cpu):.2f}",
+                f"{middle:.2f}",
+                f"{middle / reference:.2f}",
+                f"{min(wall):.2f}",
+                f"{statistics.median(wall):.2f}",
+            )
+        )
+    tell_table(title, ("what", "CPU s, least", "median", "ratio", "wall s, least", "median"), rows)
+
+
+def tell_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    print(f"\n## {title}\n\n{machine()}\n")
+    for row in (header, ["---"] * len(header), *rows):
+        print("| " + " | ".join(row) + " |")
+    print(flush=True)
+
+
+def machine() -> str:
+    """Where and when this is, and how busy."""
+    model = next((line.partition(":")[2].strip() for line in _cpuinfo() if line.startswith("model name")), "?")
+    versions = [f"{name} {_version(name)}" for name in ("torch", "typer", "pydantic")]
+    load = "load " + " ".join(f"{value:.1f}" for value in os.getloadavg())
+    where = f"{os.cpu_count()} cores of {model}, {load}"
+    return f"{time.strftime('%Y-%m-%d')} · {where} · Python {platform.python_version()}, {', '.join(versions)}"
+
+
+def _cpuinfo() -> list[str]:
+    path = Path("/proc/cpuinfo")
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "absent"

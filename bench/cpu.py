@@ -1,0 +1,186 @@
+"""What the program costs around the training, on any machine: first words, listings, launches, and being there.
+
+    python -m bench.cpu [--rounds 5] [words | scale | launch | presence ...]
+
+Peers are driven in the same turns: torchrun, and torchx where it is installed. A busy machine moves seconds by
+factors: look at the ratios, and at the least processor time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from bench.cost import Cost, cost_of, in_turns, tell, tell_table
+from fsdpctl.contract.codec import read_json
+from fsdpctl.contract.paths import NodePaths, RunPaths
+from fsdpctl.contract.records import ProcessIdentity
+
+FSDPCTL = [sys.executable, "-m", "fsdpctl"]
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
+RUNS = NODES = 1000
+PRESENCE_S = 20.0
+
+STAMP = "import os, pathlib, time; pathlib.Path(os.environ['STAMP']).write_text(repr(time.time()))\n"
+JOB = "name: stamp\nentrypoint: {script: %s}\nprocs_per_node: 1\n"
+
+
+def words(rounds: int) -> None:
+    """What a person waits for."""
+    commands = {
+        "import typer, pydantic.main": [sys.executable, "-c", "import typer, pydantic.main"],
+        "fsdpctl --help": [*FSDPCTL, "--help"],
+        "fsdpctl submit llm-tiny --dry-run": [*FSDPCTL, "submit", "llm-tiny", "--dry-run"],
+        "torchrun --help": [*TORCHRUN, "--help"],
+    }
+    if shutil.which("torchx"):
+        commands["torchx --help"] = ["torchx", "--help"]
+        commands["torchx run --dryrun"] = ["torchx", "run", "--dryrun", "-s", "local_cwd", "utils.echo"]
+    tell("First words", in_turns({name: _command(argv) for name, argv in commands.items()}, rounds))
+
+
+def scale(rounds: int) -> None:
+    """A thousand runs, a thousand nodes."""
+    with _home():
+        run = _submit(STAMP)
+        _multiply(run)
+        big = ["--nodes", str(NODES), "--procs-per-node", "1", "--set", f"trainer.batch.sequences={8 * NODES}"]
+        commands = {
+            "fsdpctl --help": [*FSDPCTL, "--help"],
+            f"fsdpctl ls, {RUNS} runs": [*FSDPCTL, "ls"],
+            f"fsdpctl submit --dry-run, {NODES} nodes": [*FSDPCTL, "submit", "llm-tiny", *big, "--dry-run"],
+        }
+        tell("A thousand", in_turns({name: _command(argv) for name, argv in commands.items()}, rounds))
+
+
+def launch(rounds: int) -> None:
+    """From the command to the first rank's Python, whose script does nothing but look at the clock."""
+    with _home():
+
+        def raw() -> Cost:
+            Path("stamp.py").write_text(STAMP)
+            return _until_stamp(lambda: subprocess.run([*TORCHRUN, "--standalone", "stamp.py"], check=True))
+
+        found = in_turns({"torchrun": raw, "fsdpctl submit": lambda: _until_stamp(lambda: _submit(STAMP))}, rounds)
+        rows = []
+        for name, runs in found.items():
+            seconds = [cost.wall_s for cost in runs]
+            print(json.dumps({"table": "launch", "what": name, "seconds": seconds}))
+            rows.append((f"`{name}`", f"{min(seconds):.2f}", f"{statistics.median(seconds):.2f}"))
+        tell_table("To the first rank's Python", ("what", "seconds, least", "median"), rows)
+
+
+def presence(rounds: int) -> None:
+    """What agent and supervisor take while a run goes on."""
+    with _home():
+        run = _submit(f"import time; time.sleep({PRESENCE_S + 15})\n", wait=False)
+        rank_log = run.attempt(1).node(0).rank_log(0)
+        _await(rank_log.exists)
+        node: NodePaths = run.attempt(1).node(0)
+        pids = {"agent": read_json(ProcessIdentity, node.agent).pid}
+        pids["supervisor"] = read_json(ProcessIdentity, run.supervisor).pid
+        time.sleep(2)
+        before = {name: _ticks(pid) for name, pid in pids.items()}
+        time.sleep(PRESENCE_S)
+        rows = []
+        for name, pid in pids.items():
+            share = (_ticks(pid) - before[name]) / os.sysconf("SC_CLK_TCK") / PRESENCE_S
+            memory = _memory_mib(pid)
+            print(json.dumps({"table": "presence", "what": name, "core": share, "mib": memory}))
+            rows.append((name, f"{share:.2%}", f"{memory['Rss']:.0f}", f"{memory['Pss']:.0f}"))
+        subprocess.run([*FSDPCTL, "cancel", run.root.name], check=True, stdout=subprocess.DEVNULL)
+        tell_table("While a run goes on", ("process", "of a core", "resident MiB", "its share of shared pages"), rows)
+
+
+def _command(argv: list[str]) -> Callable[[], Cost]:
+    return lambda: cost_of(argv)
+
+
+class _home(tempfile.TemporaryDirectory):  # type: ignore[type-arg]
+    """An empty registry and project, as the current directory."""
+
+    def __enter__(self) -> str:
+        home = super().__enter__()
+        os.environ.update(FSDPCTL_HOME=home, STAMP=f"{home}/stamp", PYTHONPATH=str(Path.cwd()))
+        os.chdir(_made(Path(home, "project")))
+        return str(home)
+
+
+def _made(directory: Path) -> Path:
+    directory.mkdir()
+    return directory
+
+
+def _submit(script: str, *, wait: bool = True) -> RunPaths:
+    Path("stamp.py").write_text(script)
+    Path("job.yaml").write_text(JOB % "stamp.py")
+    done = subprocess.run([*FSDPCTL, "submit", "job.yaml", "--json"], stdout=subprocess.PIPE, check=True)
+    run = RunPaths.of(json.loads(done.stdout)["run_dir"])
+    if wait:
+        _await(run.attempt(1).verdict.exists)
+    return run
+
+
+def _until_stamp(launch: Callable[[], object]) -> Cost:
+    stamp = Path(os.environ["STAMP"])
+    stamp.unlink(missing_ok=True)
+    began = time.time()
+    launch()
+    _await(stamp.exists)
+    return Cost(0, float(stamp.read_text()) - began)  # what the ranks and the agent cost is nobody's child here
+
+
+def _multiply(run: RunPaths) -> None:
+    """The registry as it is after a thousand such runs."""
+    record = json.loads(run.record.read_text())
+    for number in range(RUNS - 1):
+        run_id = f"stamp-{number:04d}"
+        copy = run.root.with_name(run_id)
+        shutil.copytree(run.root, copy, ignore=shutil.ignore_patterns("code", "source"))
+        RunPaths(copy).record.write_text(json.dumps({**record, "run_id": run_id}))
+        Path(os.environ["FSDPCTL_HOME"], "registry", run_id).write_text(f"{copy}\n")
+
+
+def _await(happened: Callable[[], bool], limit_s: float = 120) -> None:
+    deadline = time.monotonic() + limit_s
+    while not happened():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"nothing happened within {limit_s} s")
+        time.sleep(0.02)
+
+
+def _ticks(pid: int) -> int:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def _memory_mib(pid: int) -> dict[str, float]:
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
+    return {line.split(":")[0]: int(line.split()[1]) / 1024 for line in lines if line.startswith(("Rss:", "Pss:"))}
+
+
+TABLES = {"words": words, "scale": scale, "launch": launch, "presence": presence}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tables", nargs="*", choices=[*TABLES, []], help="default: all")
+    parser.add_argument("--rounds", type=int, default=5)
+    given = parser.parse_args()
+    root = Path.cwd()
+    for name in given.tables or TABLES:
+        TABLES[name](given.rounds)
+        os.chdir(root)
+
+
+if __name__ == "__main__":
+    main()
