@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fsdpctl.contract.checkpoint import InvalidCheckpointError, Manifest, committed, read_manifest, verify_files
+from fsdpctl.contract.codec import CodecError
 from fsdpctl.contract.paths import RunPaths, checkpoint_name
 from fsdpctl.errors import RunFailed, UsageError
 from fsdpctl.runs.evidence import read_plan
@@ -29,7 +30,10 @@ def list_checkpoints(run: RunPaths) -> list[Stored]:
 
 def require_files(run: RunPaths) -> None:
     """Raise UsageError where the checkpoints lie on the nodes, and only their manifests here."""
-    plan = read_plan(run)
+    try:
+        plan = read_plan(run)
+    except (OSError, CodecError):
+        return  # a damaged run may have whole checkpoints
     if not plan.shared_disk:
         node = plan.nodes[0]
         raise UsageError(
