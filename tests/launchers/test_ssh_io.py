@@ -159,7 +159,7 @@ def test_what_does_not_answer_is_named_within_its_limit_and_delays_nobody_else(l
     assert found.errors[2] == "node3 (10.77.0.3:2022): accepts the connection and says nothing for 3 s"
     assert found.stdout[3] == "node4\n"
     assert found.errors[4] is not None and found.errors[4].startswith("gone (no-such-host.invalid): ")
-    assert found.seconds < 4
+    assert found.seconds < 5.5, "two of them wait for 3 s, and not one after the other"
 
 
 def test_a_command_that_does_not_end_is_cut_off(lan: Lan) -> None:
@@ -190,12 +190,11 @@ def test_a_chain_of_jumps_behind_an_include_and_an_alias(lan: Lan) -> None:
         known_hosts(lan).read_text() + f"[{third.address}]:2226 {public(third.dir / 'host_key')}\n"
     )
     with sshd(third, 2226):
-        found = probe(
-            lan, ("far", "far", 22), ("direct", "direct", 22), argv=("sh", "-c", "hostname; echo $SSH_CLIENT")
-        )
+        argv = ("sh", "-c", "hostname; echo $SSH_CLIENT")
+        found = probe(lan, ("far", "far", 22), ("direct", "direct", 22), argv=argv, timeout_s=10)
         assert found.stdout[0] is not None, found.errors
         assert found.stdout[0].startswith(f"node3\n{second.address} "), "it came by the second jump"
         assert found.stdout[1] is not None and found.stdout[1].startswith("node4\n")
         lan.know(second, third)
-        (error,) = probe(lan, ("far", "far", 22)).errors
+        (error,) = probe(lan, ("far", "far", 22), timeout_s=10).errors
     assert error is not None and "Host key verification failed" in error, "each hop is verified"

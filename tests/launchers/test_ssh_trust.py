@@ -13,7 +13,7 @@ ACCEPT_NEW = """
 import sys
 from fsdpctl.launchers.ssh.config import Target
 from fsdpctl.launchers.ssh.trust import accept_new
-accept_new([Target(address, address, connect_timeout_s=3) for address in sys.argv[1:]], print)
+accept_new([Target(address, address, connect_timeout_s=10) for address in sys.argv[1:]], print)
 """
 
 
@@ -33,7 +33,7 @@ def test_each_hop_of_a_chain_is_shown_and_stored_once(lan: Lan) -> None:
     known_hosts(lan).unlink()
     with sshd(third, 2226):
         told = accept_new(lan, "far", first.address)
-        assert probe(lan, ("far", "far", 22)).stdout == ["node3\n"]
+        assert probe(lan, ("far", "far", 22), timeout_s=10).stdout == ["node3\n"]
         assert accept_new(lan, "far") == []
     hops = {first.address: first, f"ssh://[{second.address}]": second, "far": third}
     assert told == [
@@ -56,6 +56,6 @@ def test_a_changed_key_stays_refused_beside_a_new_one_and_a_dead_host(lan: Lan, 
     older, stored = known_hosts(lan).read_text().splitlines()
     assert older == f"{changed.address} {public(tmp_path / 'older')}"
     assert stored.startswith("|1|") and new.address not in stored
-    found = probe(lan, at(changed), at(new))
+    found = probe(lan, at(changed), at(new), timeout_s=10)
     assert found.errors[0] is not None and f"{known_hosts(lan)}:1 says" in found.errors[0]
     assert found.stdout[1] == "node2\n"
