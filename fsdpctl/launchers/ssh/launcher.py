@@ -37,7 +37,9 @@ def start(run: RunPaths, plan: LaunchPlan) -> None:
         if not is_supervised:
             raise FsdpctlError(f"the supervisor ended; see {run.supervisor_log}")
         if time.monotonic() > deadline:
-            raise LaunchError(f"not all hosts have started within {limit_s:.0f} s; see {run.supervisor_log}")
+            raise LaunchError(
+                f"not all hosts have started within {limit_s:.0f} s", hint=f"fsdpctl status {run.root.name}"
+            )
         time.sleep(0.05)
 
 
