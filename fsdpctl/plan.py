@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from fsdpctl.contract.layout import resolve_mesh, split_batch
-from fsdpctl.contract.plan import Container, Device, Entry, Head, LaunchPlan, Mesh, PlannedNode, Ports, SlurmPlan
+from fsdpctl.contract.plan import Device, Entry, Head, LaunchPlan, Mesh, PlannedNode, Ports, SlurmPlan
 from fsdpctl.errors import UsageError
+from fsdpctl.plan_slurm import plan_slurm
 from fsdpctl.specs.model import ClusterProfile, JobSpec, LocalBackend, Network, SshBackend
 from fsdpctl.specs.slurm import SlurmBackend
 from fsdpctl.specs.types import format_duration
@@ -210,43 +211,11 @@ def _plan_setup(profile: ClusterProfile) -> tuple[str, ...]:
 
 
 def _plan_slurm(profile: ClusterProfile, site: Site, problems: list[str]) -> SlurmPlan | None:
-    """The backend's keys as sbatch spells them; GPUs as `gres` where the cluster wants them so."""
-    backend = profile.backend
-    if not isinstance(backend, SlurmBackend):
-        return None
-    gpus = _gpus_per_node(profile)
-    values: dict[str, str | int | None] = {
-        "partition": backend.partition,
-        "account": backend.account,
-        "qos": backend.qos,
-        "constraint": backend.constraint,
-        "reservation": backend.reservation,
-        "nodelist": backend.nodelist,
-        "exclude": backend.exclude,
-        "dependency": backend.dependency,
-        "gres": backend.gres,
-        "gpus-per-node": gpus if gpus and backend.gres is None else None,
-        "cpus-per-task": backend.cpus_per_task,
-        "mem": backend.mem,
-    }
-    options = [f"--{key}={value}" for key, value in values.items() if value is not None]
-    return SlurmPlan(
-        options=(*options, *(["--exclusive"] if backend.exclusive else []), *backend.extra),
-        max_requeues=backend.max_requeues,
-        python=_python(profile, site, inside=False),
-        comment=backend.comment or "",
-        container=_plan_container(backend, site, problems),
-    )
-
-
-def _plan_container(backend: SlurmBackend, site: Site, problems: list[str]) -> Container | None:
-    given = backend.container
-    if given is None:
+    if not isinstance(profile.backend, SlurmBackend):
         return None
     runs_root = str(PurePath(site.run_dir).parent)
-    if set(runs_root) & set(":,"):
-        problems.append(f"runs_root: {runs_root} cannot be mounted into a container: it has a ':' or ','")
-    return Container(given.runtime, given.image, (runs_root, *given.mounts), given.options)
+    python = _python(profile, site, inside=False)
+    return plan_slurm(profile.backend, _gpus_per_node(profile), python, runs_root, problems)
 
 
 def _python(profile: ClusterProfile, site: Site, *, inside: bool) -> str:
