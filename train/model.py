@@ -17,7 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fsdpctl.contract.trainer import ModelConfig, Recompute
+from fsdpctl.contract.model import ModelConfig
+from fsdpctl.contract.trainer import Recompute
 
 from . import recompute
 

@@ -16,7 +16,7 @@ from fsdpctl.checkpoints.stored import Stored
 from fsdpctl.checkpoints.tensors import ShardReader
 from fsdpctl.contract.codec import CodecError, decode
 from fsdpctl.contract.llama import llama_config, llama_names
-from fsdpctl.contract.trainer import ModelConfig
+from fsdpctl.contract.model import ModelConfig
 from fsdpctl.errors import FsdpctlError, UsageError
 
 if TYPE_CHECKING:

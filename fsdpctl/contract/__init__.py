@@ -1,7 +1,8 @@
 """The names that launcher, node agent and trainer share. Standard library only; each fact has its one owner here.
 
 `codec` turns the shared records into JSON and back, `records` holds those records, `paths` the run directory, `trainer`
-the trainer's configuration, `layout` how it divides over ranks, `dataset` the format of prepared data.
+the trainer's configuration, of which `model` and `units` are parts, `layout` how it divides over ranks, `dataset` the
+format of prepared data.
 """
 
 from __future__ import annotations

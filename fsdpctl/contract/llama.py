@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fsdpctl.contract.trainer import ModelConfig
+from fsdpctl.contract.model import ModelConfig
 
 _WHOLE = {
     "embed.weight": "model.embed_tokens.weight",

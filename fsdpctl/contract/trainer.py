@@ -1,7 +1,6 @@
 """The bundled trainer's configuration: the `trainer:` part of a job, and `trainer.json` in a run directory.
 
 Plain dataclasses, so that the submitting laptop needs no torch and a node needs no pydantic.
-Sizes: B sequences, T tokens a sequence, V vocabulary, D model width, L layers.
 """
 
 from __future__ import annotations
@@ -9,7 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from fsdpctl.contract.units import lie_in_blocks, resolve_units
+from fsdpctl.contract.model import ModelConfig
+from fsdpctl.contract.strict import STRICT
+from fsdpctl.contract.units import UnitsConfig, lie_in_blocks, resolve_units
 
 Strategy = Literal["FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD", "_HYBRID_SHARD_ZERO2", "DDP"]
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
@@ -17,57 +18,6 @@ ReduceDtype = Literal["fp32", "bf16"]
 Recompute = Literal["none", "selective", "full"]
 Schedule = Literal["cosine", "linear", "constant", "wsd"]
 SaveMode = Literal["async", "sync"]
-
-MAX_LAYERS = 10_000
-"""No model has so many, and the modules of a model are listed by name."""
-
-_STRICT = {"extra": "forbid", "strict": True}  # read by pydantic when a job is loaded, by nobody else
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelConfig:
-    """A Llama-style decoder: RMSNorm, rotary positions, grouped-query attention, SwiGLU, no biases."""
-
-    __pydantic_config__ = _STRICT
-
-    vocab_size: int  # V, the tokenizer's; a multiple of 128 is faster on GPUs
-    d_model: int  # D, the width of the residual stream
-    layers: int  # L, the number of blocks
-    heads: int  # query heads of each block
-    kv_heads: int  # heads of keys and values; divides `heads`
-    head_dim: int  # width of one head; even
-    ffn: int  # width of the SwiGLU
-    seq_len: int  # T, tokens of one sequence
-    tie_embeddings: bool = False  # one matrix for the embedding and the output
-    rope_theta: float = 10_000.0  # base of the rotary positions
-    norm_eps: float = 1e-5  # of RMSNorm
-    dropout: float = 0.0  # of the embedding and of what each block adds
-    init_std: float = 0.02  # of initial weights
-
-    def __post_init__(self) -> None:
-        for name in ("vocab_size", "d_model", "layers", "heads", "kv_heads", "head_dim", "ffn", "seq_len"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if self.layers > MAX_LAYERS:
-            raise ValueError(f"layers must be at most {MAX_LAYERS}, got {self.layers}")
-        if self.heads % self.kv_heads:
-            raise ValueError(f"heads ({self.heads}) must be a multiple of kv_heads ({self.kv_heads})")
-        if self.head_dim % 2:
-            raise ValueError(f"head_dim must be even for rotary positions, got {self.head_dim}")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must lie in [0, 1), got {self.dropout}")
-
-    @property
-    def block_parameters(self) -> int:
-        """Attention + SwiGLU + two norms."""
-        attention = self.d_model * self.head_dim * (2 * self.heads + 2 * self.kv_heads)
-        return attention + 3 * self.d_model * self.ffn + 2 * self.d_model
-
-    @property
-    def num_parameters(self) -> int:
-        """V*D (twice if untied) + L blocks + the last norm."""
-        embeddings = self.vocab_size * self.d_model * (1 if self.tie_embeddings else 2)
-        return embeddings + self.layers * self.block_parameters + self.d_model
 
 
 BUILTIN = "builtin"
@@ -78,7 +28,7 @@ BUILTIN = "builtin"
 class DataConfig:
     """Where the tokens come from."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     source: str = BUILTIN  # the Python standard library's sources; or a directory that `fsdpctl data prepare` made
     val_fraction: float = 0.02  # of documents, chosen by hash
@@ -90,29 +40,6 @@ class DataConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class UnitsConfig:
-    """What FSDP gathers as one: so many blocks, blocks of so many parameters, or each module of these names."""
-
-    __pydantic_config__ = _STRICT
-
-    blocks: int | None = None  # in each unit; 0: the whole model is one unit; unset: 1
-    parameters: int | None = None  # as many blocks in each unit as have this number of parameters together
-    names: tuple[str, ...] = ()  # patterns such as "blocks.*.mlp"; each module that matches is a unit
-
-    def __post_init__(self) -> None:
-        if (self.blocks is not None) + (self.parameters is not None) + bool(self.names) > 1:
-            raise ValueError("give units by blocks, by parameters or by names, one of them")
-        if self.blocks is not None and self.blocks < 0:
-            raise ValueError(f"blocks must be at least 0, got {self.blocks}")
-        if self.parameters is not None and self.parameters < 1:
-            raise ValueError(f"parameters must be at least 1, got {self.parameters}")
-
-    @property
-    def blocks_each(self) -> int:
-        return 1 if self.blocks is None else self.blocks
-
-
-@dataclass(frozen=True, kw_only=True)
 class MeshConfig:
     """How parameters lie over ranks, by PyTorch's names. HYBRID_SHARD shards within a node, replicates across nodes.
 
@@ -120,7 +47,7 @@ class MeshConfig:
     gather them twice and need less memory. NO_SHARD is FSDP without shards, DDP is torch's own class, to compare with.
     """
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     strategy: Strategy = "HYBRID_SHARD"  # of the model over all ranks
     replicate: int | None = None  # whole copies of the model; unset: from the strategy and the world
@@ -146,7 +73,7 @@ class MeshConfig:
 class MemoryConfig:
     """What may cost time to need less memory. None of it changes the numbers."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     recompute: Recompute = "none"  # activation checkpointing: of whole blocks, or selective: of what is cheap
     recompute_every: int = 1  # 2: only in every second block, and so on
@@ -163,7 +90,7 @@ class MemoryConfig:
 class BatchConfig:
     """The global batch is constant, whatever the number of ranks: it decides the result, they the speed."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     micro_batch: int  # sequences that one rank takes at a time; at most
     sequences: int = 0  # global batch of one optimizer step; this or tokens
@@ -188,7 +115,7 @@ class BatchConfig:
 class OptimConfig:
     """AdamW with decoupled weight decay on matrices only; the learning rate is a pure function of the step."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     lr: float  # the highest learning rate, reached after the warm-up
     beta1: float = 0.9  # decay of the gradient's mean
@@ -217,7 +144,7 @@ class OptimConfig:
 class CheckpointConfig:
     """When to save and how many to keep. The newest valid one and the one resumed from are never pruned."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     every_steps: int  # steps between checkpoints
     keep: int = 3  # newest checkpoints that stay
@@ -232,7 +159,7 @@ class CheckpointConfig:
 class EvalConfig:
     """Held-out loss: at the end, and every `every_steps` steps where that is set."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     sequences: int = 64  # held-out sequences of one evaluation
     every_steps: int | None = None  # steps between evaluations; unset: only at the end
@@ -246,7 +173,7 @@ class EvalConfig:
 class ProfileConfig:
     """Traces of chosen steps of every rank, below `profiles/` of the run directory."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     first_step: int | None = None  # the first one traced; unset: none
     steps: int = 3  # how many are traced
@@ -261,7 +188,7 @@ class ProfileConfig:
 class TrainerConfig:
     """Everything that decides what is trained."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     model: ModelConfig
     batch: BatchConfig

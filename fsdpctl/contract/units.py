@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from fsdpctl.contract.trainer import ModelConfig, UnitsConfig
+from fsdpctl.contract.model import ModelConfig
+from fsdpctl.contract.strict import STRICT
 
 Unit = tuple[str, ...]
 """Names of the modules that are gathered together."""
@@ -22,6 +22,29 @@ _IN_A_BLOCK = (
     "mlp.gate_up",
     "mlp.down",
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitsConfig:
+    """What FSDP gathers as one: so many blocks, blocks of so many parameters, or each module of these names."""
+
+    __pydantic_config__ = STRICT
+
+    blocks: int | None = None  # in each unit; 0: the whole model is one unit; unset: 1
+    parameters: int | None = None  # as many blocks in each unit as have this number of parameters together
+    names: tuple[str, ...] = ()  # patterns such as "blocks.*.mlp"; each module that matches is a unit
+
+    def __post_init__(self) -> None:
+        if (self.blocks is not None) + (self.parameters is not None) + bool(self.names) > 1:
+            raise ValueError("give units by blocks, by parameters or by names, one of them")
+        if self.blocks is not None and self.blocks < 0:
+            raise ValueError(f"blocks must be at least 0, got {self.blocks}")
+        if self.parameters is not None and self.parameters < 1:
+            raise ValueError(f"parameters must be at least 1, got {self.parameters}")
+
+    @property
+    def blocks_each(self) -> int:
+        return 1 if self.blocks is None else self.blocks
 
 
 def resolve_units(units: UnitsConfig, model: ModelConfig) -> tuple[Unit, ...]:

@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from fsdpctl.contract.dataset import Index
-from fsdpctl.contract.trainer import BUILTIN, ModelConfig
+from fsdpctl.contract.model import ModelConfig
+from fsdpctl.contract.trainer import BUILTIN
 from fsdpctl.data.stored import open_index
 from fsdpctl.errors import UsageError
 from fsdpctl.specs.model import JobSpec

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fsdpctl.contract.llama import check_fit
-from fsdpctl.contract.trainer import ModelConfig
+from fsdpctl.contract.model import ModelConfig
 from fsdpctl.errors import UsageError
 from fsdpctl.specs.model import JobSpec
 

@@ -14,8 +14,8 @@ import torch
 from fsdpctl.checkpoints.export import export_hugging_face, export_torch
 from fsdpctl.checkpoints.stored import choose_whole
 from fsdpctl.contract.codec import decode
+from fsdpctl.contract.model import ModelConfig
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.contract.trainer import ModelConfig
 from tests.services import require
 from tests.train.ranks import Config, column, saved_tensors, train
 from train.errors import ConfigError

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from fsdpctl.contract.trainer import ModelConfig, OptimConfig
+from fsdpctl.contract.model import ModelConfig
+from fsdpctl.contract.trainer import OptimConfig
 from fsdpctl.contract.units import module_names
 from train.model import IGNORED, Decoder, initial_value, rotate
 from train.optim import build_optimizer, clip_gradients, learning_rate

@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from fsdpctl.contract.layout import resolve_mesh, split_batch
-from fsdpctl.contract.trainer import BatchConfig, MeshConfig, ModelConfig, Strategy, UnitsConfig
+from fsdpctl.contract.model import ModelConfig
+from fsdpctl.contract.trainer import BatchConfig, MeshConfig, Strategy
+from fsdpctl.contract.units import UnitsConfig
 
 
 def model(**changes: object) -> ModelConfig:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from fsdpctl.contract.trainer import ModelConfig, UnitsConfig
-from fsdpctl.contract.units import Unit, lie_in_blocks, resolve_units
+from fsdpctl.contract.model import ModelConfig
+from fsdpctl.contract.units import Unit, UnitsConfig, lie_in_blocks, resolve_units
 
 MODEL = ModelConfig(vocab_size=128, d_model=32, layers=3, heads=2, kv_heads=1, head_dim=16, ffn=64, seq_len=32)
 B0, B1, B2 = "blocks.0", "blocks.1", "blocks.2"

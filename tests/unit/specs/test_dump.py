@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fsdpctl.contract.trainer import BatchConfig, CheckpointConfig, ModelConfig, OptimConfig, TrainerConfig
+from fsdpctl.contract.model import ModelConfig
+from fsdpctl.contract.trainer import BatchConfig, CheckpointConfig, OptimConfig, TrainerConfig
 from fsdpctl.specs.dump import dump_yaml
 from fsdpctl.specs.load import load_job, load_profile, parse_job, parse_profile
 from fsdpctl.specs.model import ClusterProfile, Entrypoint, JobSpec, LocalBackend, Network, Node
