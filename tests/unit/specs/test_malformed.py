@@ -189,11 +189,14 @@ BOMBS = {
 def test_a_bomb_is_refused_at_once(content: str, cli: Cli) -> None:
     Path("bomb.yaml").write_text(content)
     cli("jobs", "check", "no-such-job")  # the imports are not the bomb's
-    start = time.process_time()
-    result = cli("jobs", "check", "bomb.yaml")
-    assert time.process_time() - start < 0.1
-    assert result.code == 2
-    assert "Traceback" not in result.err
+    times = []
+    for _ in range(3):  # other processes slow this one down, and never speed it up
+        start = time.process_time()
+        result = cli("jobs", "check", "bomb.yaml")
+        times.append(time.process_time() - start)
+        assert result.code == 2
+        assert "Traceback" not in result.err
+    assert min(times) < 0.1
 
 
 @pytest.mark.parametrize("content", [*BOMBS.values(), 'name: "\\ud800"\n', "a:\n  - b\n c"])
