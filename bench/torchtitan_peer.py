@@ -1,0 +1,113 @@
+"""torchtitan 0.2.2 on the shape of one of our jobs, with tokens out of memory: the peer of `bench.gpu`.
+
+    torchrun --standalone --nproc-per-node N -m bench.torchtitan_peer TRAINER_JSON --replicate R --shard S
+
+Rank 0 prints, after `RESULT`, the seconds of every step and the peak of memory. torchtitan, torchdata and datasets are
+installed for the measurement; nothing here depends on them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+import torchtitan.models.llama3 as llama3
+from torch.utils.data import IterableDataset
+from torchtitan.components.dataloader import ParallelAwareDataloader
+from torchtitan.config import JobConfig
+from torchtitan.protocols.train_spec import register_train_spec
+from torchtitan.train import Trainer
+
+POOL = 256  # different sequences
+
+
+class Synthetic(IterableDataset):  # type: ignore[type-arg]
+    def __init__(self, vocab_size: int, seq_len: int, rank: int) -> None:
+        generator = torch.Generator().manual_seed(rank)
+        self.pool = torch.randint(0, vocab_size, (POOL, seq_len + 1), generator=generator)
+        self.position = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        while True:
+            row = self.pool[self.position % POOL]
+            self.position += 1
+            yield {"input": row[:-1]}, row[1:]
+
+    def state_dict(self) -> dict[str, int]:
+        return {"position": self.position}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self.position = state["position"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("config", type=Path)
+    parser.add_argument("--replicate", type=int, default=1)
+    parser.add_argument("--shard", type=int, default=1)
+    words = parser.parse_args()
+    config = json.loads(words.config.read_text())
+    trainer = Trainer(_job(config, words.replicate, words.shard))
+    ended: list[float] = []
+    train_step = trainer.train_step
+
+    def timed(batches: Any) -> None:
+        train_step(batches)
+        torch.cuda.synchronize()
+        ended.append(time.time())
+
+    trainer.train_step = timed
+    trainer.train()
+    if os.environ["RANK"] == "0":
+        peak_gib = torch.cuda.max_memory_allocated() / 2**30
+        print("RESULT", json.dumps({"ended": ended, "peak_gib": peak_gib}), flush=True)
+    torch.distributed.destroy_process_group()
+
+
+def _job(config: dict[str, Any], replicate: int, shard: int) -> JobConfig:
+    model, batch = config["model"], config["batch"]["micro_batch"]
+
+    def loader(dp_world_size: int, dp_rank: int, **_: Any) -> ParallelAwareDataloader:
+        tokens = Synthetic(model["vocab_size"], model["seq_len"], dp_rank)
+        return ParallelAwareDataloader(tokens, dp_rank, dp_world_size, batch_size=batch, num_workers=1, pin_memory=True)
+
+    shape = llama3.TransformerModelArgs(
+        dim=model["d_model"],
+        n_layers=model["layers"],
+        n_heads=model["heads"],
+        n_kv_heads=model["kv_heads"],
+        vocab_size=model["vocab_size"],
+    )
+    spec = dataclasses.replace(
+        llama3.get_train_spec(),
+        model_args={"ours": shape},
+        build_dataloader_fn=loader,
+        build_tokenizer_fn=None,
+        build_validator_fn=None,
+        state_dict_adapter=None,
+    )
+    register_train_spec("peer", spec)
+    job = JobConfig()
+    job.job.dump_folder = str(Path(tempfile.mkdtemp(), "out"))
+    job.model.name, job.model.flavor = "peer", "ours"
+    job.training.local_batch_size = batch
+    job.training.seq_len, job.training.steps = model["seq_len"], config["steps"]
+    job.parallelism.data_parallel_replicate_degree = replicate
+    job.parallelism.data_parallel_shard_degree = shard
+    job.activation_checkpoint.mode = "none"
+    job.compile.enable = True
+    job.metrics.log_freq = 10_000
+    job.lr_scheduler.warmup_steps = 10
+    return job
+
+
+if __name__ == "__main__":
+    main()
