@@ -119,10 +119,12 @@ class Checkpoints:
         write_manifest(aside, manifest)
         fsync_directory(aside)
         final = self.root / checkpoint_name(manifest.step)
+        damaged = self.root / f"{final.name}.tmp-replaced-{uuid.uuid4().hex[:8]}"
         if final.exists():  # found invalid at start, else training would have begun after it
-            final.rename(f"{final}.tmp-replaced-{uuid.uuid4().hex[:8]}")
+            final.rename(damaged)
         aside.rename(final)
         fsync_directory(self.root)
+        shutil.rmtree(damaged, ignore_errors=True)  # it is as large as the one that took its name
 
     def _prune(self, newest: str) -> None:
         """Remove what `choose_doomed` says; what lies after this step is not ours to judge."""
