@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="List, verify, prune and export checkpoints.")
 
-Step = Annotated[int | None, typer.Option("--step", help="Of this step; unset: the newest.", show_default=False)]
+Step = Annotated[int | None, typer.Option("--step", help="Only that of this step.", show_default=False)]
+ExportedStep = Annotated[
+    int | None, typer.Option("--step", help="That of this step; unset: the newest whole one.", show_default=False)
+]
 
 
 class Format(StrEnum):
@@ -113,7 +116,7 @@ def prune(
 @app.command()
 def export(
     run: Run = None,
-    step: Step = None,
+    step: ExportedStep = None,
     to: Annotated[
         Format, typer.Option("--to", help="torch: one .pth; hf: a directory for transformers.")
     ] = Format.HUGGING_FACE,
@@ -124,12 +127,15 @@ def export(
     """Write the model of a checkpoint for other programs. Verifies it first; needs torch, but no GPU."""
     _require_torch()
     from fsdpctl.checkpoints.export import export_hugging_face, export_torch
-    from fsdpctl.checkpoints.stored import choose_whole, require_files
+    from fsdpctl.checkpoints.stored import choose_whole, list_checkpoints, require_files
     from fsdpctl.runs.find import find_run
 
     paths = find_run(run)
     require_files(paths)
     stored = choose_whole(paths, step)
+    newest = list_checkpoints(paths)[0]
+    if step is None and newest.path != stored.path:
+        say(f"warning: {newest.path.name} is damaged and passed over: fsdpctl checkpoints verify {paths.root.name}")
     assert stored.manifest is not None
     number = stored.manifest.step
     if to is Format.TORCH:

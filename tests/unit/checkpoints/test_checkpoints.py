@@ -111,6 +111,9 @@ def test_export_without_a_whole_checkpoint_says_what_is_wrong(run: RunPaths, tmp
     assert done.returncode == 1
     assert "step-00000016: __0_0.distcp does not have the digest" in done.stderr
     assert not (tmp_path / "out").exists()
+    passed_over = "warning: step-00000016 is damaged and passed over"
+    assert passed_over in checkpoints("export", "--out", str(tmp_path / "out")).stderr
+    assert passed_over not in checkpoints("export", "--step", "12", "--out", str(tmp_path / "out")).stderr
 
 
 def test_prune_leaves_a_run_alone_that_is_alive(run: RunPaths) -> None:
