@@ -18,18 +18,22 @@ def attempt(work: Callable[[], T]) -> tuple[T | None, Exception | None]:
 
 
 def at_once(works: Sequence[Callable[[], T]]) -> list[T]:
-    """Do all of it, each in a thread; return the values, or raise what the first of those that failed raised.
+    """Do all of it, the first here and each other in a thread; return the values, or raise what the first of those that
+    failed raised.
 
-    No executor, whose threads Python waits for at its end: a rank that fails must not wait for a disk.
+    Memory that a thread has freed may stay with it, so one thing alone gets none. And no executor, whose threads Python
+    waits for at its end: a rank that fails must not wait for a disk.
     """
     results: list[tuple[T | None, Exception | None]] = [(None, None)] * len(works)
 
     def run(index: int) -> None:
         results[index] = attempt(works[index])
 
-    threads = [threading.Thread(target=run, args=(index,), daemon=True) for index in range(len(works))]
+    threads = [threading.Thread(target=run, args=(index,), daemon=True) for index in range(1, len(works))]
     for thread in threads:
         thread.start()
+    if works:
+        run(0)
     for thread in threads:
         thread.join()
     for _, error in results:
