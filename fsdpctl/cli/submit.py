@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,9 +14,11 @@ from fsdpctl.cli.output import emit, emit_json, say
 
 if TYPE_CHECKING:
     from fsdpctl.contract.paths import RunPaths
+    from fsdpctl.contract.trainer import TrainerConfig
     from fsdpctl.verbs.submit import Request
 
-SLOW_ON_CPU_PARAMETERS = 20_000_000
+CPU_FLOPS = 1e11  # of a few cores, roughly
+SLOW_STEP_S = 60
 
 
 def submit(
@@ -57,7 +60,7 @@ def submit(
         if site:
             say(site)
         return
-    _warn_if_slow(request)
+    _warn_if_slow(request, job)
     if accept_new:
         trust_hosts(request.profile, say)
     paths = RunPaths.of(request.plan.run_dir)
@@ -93,17 +96,25 @@ def _print_plan(request: Request, as_json: bool) -> None:
         emit(preview_text(request.plan))
 
 
-def _warn_if_slow(request: Request) -> None:
-    trainer = request.job.trainer
-    if request.plan.device == "cuda" or trainer is None or trainer.model.num_parameters < SLOW_ON_CPU_PARAMETERS:
-        return
-    tokens = trainer.batch.sequences * trainer.model.seq_len
-    say(
-        f"warning: {trainer.model.num_parameters:,} parameters and {tokens:,} tokens a step without a GPU:"
-        f" expect hours for each of the {trainer.steps:,} steps, and"
-        f" {16 * trainer.model.num_parameters / 2**30:.0f} GiB of memory per replica"
+def foresee_slow_steps(trainer: TrainerConfig) -> str | None:
+    """What to expect of a job without a GPU, in words, where its steps take longer than anyone wants to wait."""
+    parameters, tokens = trainer.model.num_parameters, trainer.batch.sequences * trainer.model.seq_len
+    seconds = 6 * parameters * tokens / CPU_FLOPS
+    if seconds < SLOW_STEP_S:
+        return None
+    return (
+        f"{parameters:,} parameters and {tokens:,} tokens a step without a GPU:"
+        f" expect {'hours' if seconds >= 3600 else 'minutes'} for each of the {trainer.steps:,} steps, and"
+        f" {16 * parameters / 2**30:.0f} GiB of memory per replica"
     )
-    say(f"hint: fsdpctl submit {request.job.name} --smoke proves the same path in a minute; fsdpctl cancel ends this")
+
+
+def _warn_if_slow(request: Request, job: str) -> None:
+    trainer = request.job.trainer
+    if request.plan.device == "cuda" or trainer is None or (warning := foresee_slow_steps(trainer)) is None:
+        return
+    say(f"warning: {warning}")
+    say(f"hint: fsdpctl submit {shlex.quote(job)} --smoke proves the same path in a minute; fsdpctl cancel ends this")
 
 
 def _follow(run: RunPaths) -> None:
