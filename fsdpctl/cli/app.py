@@ -25,7 +25,16 @@ from fsdpctl.cli.supervise import supervise
 from fsdpctl.contract import CliExit
 from fsdpctl.errors import FsdpctlError
 
-_SITE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.ENAMETOOLONG)
+_SITE_ERRORS = (
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EISDIR,
+    errno.ENOTDIR,
+    errno.ENAMETOOLONG,
+)
 """What a disk or a directory says, not what a bug does."""
 
 app = typer.Typer(
@@ -72,7 +81,7 @@ def main() -> None:
     except OSError as error:
         if error.errno not in _SITE_ERRORS:
             _report_bug(error)
-        say(f"error: {error.strerror}: {error.filename or 'the file is not named'}")
+        say(f"error: {error.strerror}" + (f": {error.filename}" if error.filename else ""))
         say("hint: runs live in the profile's runs_root, or in $FSDPCTL_HOME (default ~/.local/state/fsdpctl)")
         sys.exit(CliExit.FAILED)
     except Exception as error:
