@@ -40,7 +40,7 @@ def status(run: Run = None, as_json: Json = False) -> None:
         ("directory", found.run_dir),
         *(("events" if row == 0 else "", _event(event)) for row, event in enumerate(events)),
     ]
-    emit("\n".join(f"{key:<11}{value}" for key, value in rows))
+    emit("\n".join(f"{key:<11}{value}".replace("\n", "\n" + " " * 11) for key, value in rows))
 
 
 def ls(as_json: Json = False) -> None:
