@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fsdpctl.contract import Env, NodeExit
 from fsdpctl.contract.codec import write_json
-from fsdpctl.contract.paths import NodePaths
+from fsdpctl.contract.paths import NodePaths, RunPaths
 from fsdpctl.contract.records import Outcome, RankError
 
 from .errors import TrainError
@@ -44,6 +44,11 @@ class Launch:
             outcome_file=path(Env.OUTCOME_FILE),
             shared_disk=env.get(Env.SHARED_DISK) != "0",
         )
+
+    @property
+    def abort_file(self) -> Path | None:
+        """Is there once the attempt shall end at once: cancelled, or at fault somewhere."""
+        return RunPaths(self.run_dir).attempt(self.attempt).abort if self.run_dir and self.attempt else None
 
     def report_failure(self, rank: int, error: Exception, step: int) -> None:
         """Leave what ended this rank: the launcher tells the first failure from its victims by the time."""

@@ -8,6 +8,7 @@ one the grace runs, at the end of which the launcher ends all ranks by force.
 from __future__ import annotations
 
 import math
+import os
 import signal
 import time
 from dataclasses import dataclass
@@ -43,8 +44,8 @@ class Stop:
 class Stopper:
     """Knows whether this run was asked to stop, and when."""
 
-    def __init__(self, stop_file: Path | None, grace_s: float | None = None) -> None:
-        self.stop_file = stop_file
+    def __init__(self, stop_file: Path | None, grace_s: float | None = None, abort_file: Path | None = None) -> None:
+        self.stop_file, self.abort_file = stop_file, abort_file
         self.grace_s = math.inf if grace_s is None else grace_s
         self.signalled = False
         self.asked: float | None = None  # when, for the first time
@@ -72,6 +73,9 @@ class Stopper:
         return StopWord.PREEMPT if self.signalled else None
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self.abort_file is not None and self.abort_file.exists():  # no wish to save, but the end
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
         self.signalled, self.asked = True, self.asked or time.monotonic()
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,6 +51,14 @@ def test_a_signal_asks_for_a_stop(number: int) -> None:
     assert stopper.agree(Alone()) is None
     os.kill(os.getpid(), number)
     assert word_of(stopper.agree(Alone())) is StopWord.PREEMPT
+
+
+def test_a_signal_ends_a_rank_whose_attempt_is_aborted(tmp_path: Path) -> None:
+    script = "import os, pathlib, sys; from train.preempt import Stopper; abort = pathlib.Path(sys.argv[1])"
+    script += "; Stopper(None, abort_file=abort); os.kill(os.getpid(), 15); print('alive', flush=True)"
+    script += "; abort.touch(); os.kill(os.getpid(), 15); print('still alive')"
+    done = subprocess.run([sys.executable, "-c", script, tmp_path / "abort"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (-signal.SIGTERM, "alive\n"), done.stderr
 
 
 @pytest.mark.parametrize("word", list(StopWord))
