@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
@@ -28,8 +28,8 @@ class Event:
 
 def add_event(attempt: AttemptPaths, text: str) -> None:
     """Write down an act. A disk that is full must not keep the supervisor from acting."""
-    stamp = datetime.now().astimezone().isoformat(timespec="milliseconds")
-    line = f"{stamp} {'; '.join(text.splitlines())}\n"
+    stamp = datetime.now(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds")
+    line = f"{stamp}Z {'; '.join(text.splitlines())}\n"  # as the ranks write theirs
     with suppress(OSError):
         descriptor = os.open(attempt.events, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         with open(descriptor, "wb", buffering=0) as file:

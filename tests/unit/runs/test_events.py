@@ -35,6 +35,7 @@ def test_the_log_reader_finds_the_time_of_an_act(tmp_path: Path) -> None:
     add_event(run.attempt(1), "one")
     (event,) = newest_events(run, 1)
     assert parse_stamp(run.attempt(1).events.read_text(), near=0) == event.time
+    assert run.attempt(1).events.read_text().endswith("Z one\n")
 
 
 def test_a_full_disk_stops_no_act_and_a_cut_line_is_passed_over(tmp_path: Path) -> None:
