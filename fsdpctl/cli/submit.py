@@ -36,7 +36,7 @@ def submit(
     accept_new: Annotated[
         bool, typer.Option("--accept-new", help="Store host keys that known_hosts does not know yet, and show them.")
     ] = False,
-    smoke: Annotated[bool, typer.Option("--smoke", help="Same path, tiny model, few steps: a cheap proof.")] = False,
+    smoke: Annotated[bool, typer.Option("--smoke", help="Same path, tiny model, 8 steps, always.")] = False,
     follow: Follow = False,
     as_json: Json = False,
 ) -> None:
