@@ -21,6 +21,7 @@ SHARED = {"slurm_session": "slurm", "ssh_lan": "ssh"}
 """What takes long to start, and the lane of those who use it: under `pytest -n` one worker runs a whole lane."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         used = SHARED.keys() & set(getattr(item, "fixturenames", ()))
