@@ -17,18 +17,6 @@ from tests.testbed.ssh_hosts import lan, ssh_lan  # noqa: F401  fixtures
 REAL_HOME = Path.home()
 
 
-SHARED = {"slurm_session": "slurm", "ssh_lan": "ssh"}
-"""What takes long to start, and the lane of those who use it: under `pytest -n` one worker runs a whole lane."""
-
-
-@pytest.hookimpl(tryfirst=True)  # before xdist looks for the marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        used = SHARED.keys() & set(getattr(item, "fixturenames", ()))
-        lane = SHARED[used.pop()] if used else item.path.name
-        item.add_marker(pytest.mark.xdist_group(lane))
-
-
 @pytest.fixture(autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty home directory, with nothing of an outer run or a user's configuration in the environment."""
