@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -30,6 +31,14 @@ def fsdpctl(*words: str, cwd: Path, expect: int | None = 0, timeout: float = 120
         assert done.returncode == expect, f"exit {done.returncode}, wanted {expect}\n{done.stdout}\n{done.stderr}"
     assert "Traceback" not in done.stderr
     return done
+
+
+def cpu_seconds(argv: list[str], env: dict[str, str]) -> float:
+    """Processor time of a command and of all its children."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(argv, stdout=subprocess.DEVNULL, check=True, env=env)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def wait_for(condition: Callable[[], Any], limit_s: float, what: str | Callable[[], str]) -> Any:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.launchers.harness import COMMAND
+from tests.launchers.harness import COMMAND, cpu_seconds
 
 HEAVY = {"torch", "numpy", "fabric", "paramiko", "submitit", "pydantic", "yaml", "rich"}
 
@@ -65,12 +64,5 @@ def test_the_first_words_come_soon(words: tuple[str, ...], libraries: str, limit
     env = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path)}
     env.pop("PYTHONDONTWRITEBYTECODE", None)
     ours, theirs = [sys.executable, str(COMMAND), *words], [sys.executable, "-c", libraries]
-    pairs = [(_cpu_seconds(ours, env), _cpu_seconds(theirs, env)) for _ in range(6)][1:]  # the first one compiles
+    pairs = [(cpu_seconds(ours, env), cpu_seconds(theirs, env)) for _ in range(6)][1:]  # the first one compiles
     assert min(ours for ours, _ in pairs) < limit * min(theirs for _, theirs in pairs)
-
-
-def _cpu_seconds(argv: list[str], env: dict[str, str]) -> float:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(argv, stdout=subprocess.DEVNULL, check=True, env=env)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
