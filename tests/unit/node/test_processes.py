@@ -16,6 +16,7 @@ from fsdpctl.node.processes import Tag
 from fsdpctl.torchrun import tag_env
 from tests.launchers.harness import wait_for
 
+RUN = f"run-{os.getpid()}"  # another session of the tests may be sweeping, too
 SLEEP = "import time; time.sleep(600)"
 DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"
 FORKS_AWAY = """
@@ -52,7 +53,7 @@ def start(request: pytest.FixtureRequest) -> Iterator[object]:
 
 
 def test_a_process_is_known_by_more_than_its_pid(start) -> None:  # type: ignore[no-untyped-def]
-    child = start(SLEEP, "run-a")
+    child = start(SLEEP, RUN)
     identity = processes.identify(child.pid)
     assert processes.is_alive(identity)
     assert not processes.is_alive(replace(identity, start_ticks=identity.start_ticks + 1)), "a reused pid"
@@ -66,29 +67,29 @@ def test_a_process_is_known_by_more_than_its_pid(start) -> None:  # type: ignore
 
 
 def test_tags_tell_runs_and_nodes_apart(start) -> None:  # type: ignore[no-untyped-def]
-    first, second = start(SLEEP, "run-a", 0), start(SLEEP, "run-a", 1)
-    other = start(SLEEP, "run-ab", 0)
-    assert set(processes.find(Tag("run-a"))) == {first.pid, second.pid}
-    assert processes.find(Tag("run-a", 1)) == [second.pid]
-    assert processes.find(Tag("run-ab")) == [other.pid]
+    first, second = start(SLEEP, RUN, 0), start(SLEEP, RUN, 1)
+    other = start(SLEEP, RUN + "b", 0)
+    assert set(processes.find(Tag(RUN))) == {first.pid, second.pid}
+    assert processes.find(Tag(RUN, 1)) == [second.pid]
+    assert processes.find(Tag(RUN + "b")) == [other.pid]
 
 
 def test_a_sweep_ends_the_deaf_and_the_forked_away_and_nobody_else(start) -> None:  # type: ignore[no-untyped-def]
-    deaf, same_command = start(DEAF, "run-a"), start(SLEEP, "run-b")
-    forker = start(FORKS_AWAY, "run-a")
+    deaf, same_command = start(DEAF, RUN), start(SLEEP, "b" + RUN)
+    forker = start(FORKS_AWAY, RUN)
     for child in (deaf, forker):
         child.stdout.readline()
-    wait_for(lambda: len(processes.find(Tag("run-a"))) == 2, 10, "the one in between to leave")
+    wait_for(lambda: len(processes.find(Tag(RUN))) == 2, 10, "the one in between to leave")
     started = time.monotonic()
-    assert processes.sweep(Tag("run-a"), term_s=0.3) == []
+    assert processes.sweep(Tag(RUN), term_s=0.3) == []
     assert time.monotonic() - started >= 0.3, "the deaf one got its time after TERM"
-    assert processes.find(Tag("run-a")) == []
+    assert processes.find(Tag(RUN)) == []
     assert same_command.poll() is None
 
 
 def test_a_sweep_spares_whom_it_is_told_to(start) -> None:  # type: ignore[no-untyped-def]
-    keep, end = start(SLEEP, "run-a"), start(SLEEP, "run-a")
-    assert processes.sweep(Tag("run-a"), spare=[keep.pid]) == []
+    keep, end = start(SLEEP, RUN), start(SLEEP, RUN)
+    assert processes.sweep(Tag(RUN), spare=[keep.pid]) == []
     assert end.wait() == -9
     assert keep.poll() is None
 
@@ -104,7 +105,7 @@ while not processes.descendants(os.getpid()) and time.monotonic() < deadline:
     time.sleep(0.01)
 print(len(processes.descendants(os.getpid())), flush=True)
 sys.stdin.read()
-print(processes.sweep(processes.Tag("run-a"), below=os.getpid(), spare=[os.getpid()]), flush=True)
+print(processes.sweep(processes.Tag(RUN), below=os.getpid(), spare=[os.getpid()]), flush=True)
 print(len(processes.descendants(os.getpid())), flush=True)
 """
 
