@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from fsdpctl.contract import Env
 from tests.launchers.contract import RECORDER, WAITS_FOR_STOP, LauncherContract
 from tests.launchers.harness import COMMAND, Run, fsdpctl, submit, wait_for
 from tests.launchers.killed_submit import killed_submit
@@ -116,16 +116,20 @@ class TestLocal(LauncherContract):
         run = submit("llm-tiny", "--smoke", "--set", "trainer.steps=2", cwd=project)
         assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
 
-    def test_a_submit_killed_at_any_step_leaves_nothing_or_a_visible_run(self, project: Path, home: Path) -> None:
+    def test_a_submit_killed_at_any_step_leaves_nothing_or_a_visible_run(
+        self, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         (project / "script.py").write_text("print('done')")
         (project / "job.yaml").write_text("name: probe\nentrypoint: {script: script.py}\n")
         total = killed_submit("./job.yaml", cwd=project, at=0)
+        fsdpctl("cancel", cwd=project)
         states = []
         for point in range(1, total + 1):
-            shutil.rmtree(home / "fsdpctl", ignore_errors=True)
+            home = tmp_path / f"home {point}"  # its own: a supervisor may still write into the one before
+            monkeypatch.setenv(Env.HOME, str(home))
             killed_submit("./job.yaml", cwd=project, at=point)
             listed = json.loads(fsdpctl("ls", "--json", cwd=project).stdout)
-            directories = list((home / "fsdpctl" / "runs").glob("[!.]*"))
+            directories = list((home / "runs").glob("[!.]*"))
             assert len(listed) == len(directories) <= 1, f"killed at step {point} of {total}"
             states += [row["state"] for row in listed]
             for row in listed[:1]:
