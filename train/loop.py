@@ -1,28 +1,23 @@
-"""The run: load the newest checkpoint, train, save, and stop or finish. All ranks do the same at the same step."""
+"""The run: step after step, what is due between two, and the end. All ranks do the same at the same step."""
 
 from __future__ import annotations
 
 import gc
 import logging
-import time
 from functools import partial
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from fsdpctl.contract.checkpoint import MANIFEST_FORMAT, Manifest
-from fsdpctl.contract.codec import encode
 from fsdpctl.contract.paths import NodePaths, RunPaths, checkpoint_name
 from fsdpctl.contract.pulse import PulseWriter, Section
 from fsdpctl.contract.records import Outcome
 from fsdpctl.contract.trainer import TrainerConfig
 
-from . import copies, footprint
-from .checkpoint import Checkpoints
+from . import footprint
 from .data import SampleIds, SampleOrder, hash_samples, rank_share, split_targets
 from .distributed import World
-from .errors import ConfigError, TrainError
+from .errors import TrainError
 from .evaluate import held_out_loss
 from .guard import Guard
 from .launch import Launch
@@ -32,14 +27,12 @@ from .optim import build_optimizer, clip_gradients, learning_rate, take_step
 from .pace import Pace
 from .parallelize import build_model, compute_dtype, set_gradient_sync
 from .preempt import Stop, Stopper
-from .pretrained import load_pretrained
 from .profiling import Profiler, memory_advice
 from .progress import announce
 from .recorder import StepTensors
-from .saver import Saver
+from .saves import Saves
 from .source import open_source
-from .staging import Staging
-from .state import check_resumable, seed_dropout, state_tensors
+from .state import State, seed_dropout
 from .telemetry import Telemetry
 
 log = logging.getLogger(__name__)
@@ -59,7 +52,7 @@ class Trainer:
         world: World,
         stopper: Stopper,
     ) -> None:
-        self.config, self.layout, self.launch, self.world = config, layout, launch, world
+        self.config, self.layout, self.world = config, layout, world
         self.stopper = stopper
         self.pulse = PulseWriter(NodePaths(launch.node_dir).pulse(world.place.rank) if launch.node_dir else None)
         self.pulse.mark(Section.START, 0)
@@ -69,21 +62,17 @@ class Trainer:
         self.model = build_model(config, world, layout.mesh, pace.own_work)
         self.optimizer = build_optimizer(self.model, config.optim)
         self.guard = Guard(world, compute_dtype(config.precision, world.device), config.max_skipped_steps)
-        self.checkpoints = Checkpoints(paths, world.new_council(), launch.attempt, config.checkpoint.keep)
-        tensors = state_tensors(self.model, self.optimizer, self.guard)
-        self.saver = Saver(
-            self.checkpoints,
-            Staging(tensors, world.place.rank, self.checkpoints.council.members, world.device),
-            world,
-            wait=config.checkpoint.mode == "sync",
-        )
+        state, fingerprint = State(self.model, self.optimizer, self.guard), self.data.index.fingerprint
+        self.saves = Saves(config, layout.mesh, fingerprint, state, paths, world, launch.attempt, self.pulse)
+        self.saver = self.saves.saver
         announce(config, layout, world, self.data)
         for line in footprint.describe(config, self.model, self.optimizer):
             log.info("%s", line)
         wish = paths.attempt(launch.attempt).memory_wish
         self.profiler = Profiler(config.profile, paths.profiles, world, wish, config.log_every)
-        self.step = 0
-        self._resume()
+        self.step = self.saves.resume()
+        if self.step >= config.steps:
+            log.info("all %d steps are done already: evaluating only", config.steps)
         self.telemetry = Telemetry(config, layout, paths, world, launch.attempt, self.step, self.guard, pace)
 
     def run(self) -> Outcome:
@@ -159,7 +148,7 @@ class Trainer:
             gc.collect()
         self.saver.settle()
         if self.step % checkpoint.every_steps == 0:
-            self._save()
+            self.saves.save(self.step, self.telemetry)
         if evaluation.every_steps and self.step % evaluation.every_steps == 0 and self.step < self.config.steps:
             self._evaluate()
 
@@ -178,7 +167,9 @@ class Trainer:
         log.info("asked to stop (%s) after step %d", stop.word.value, self.step)
         self.pulse.mark(Section.SAVE, self.step)
         self.saver.drain()  # what is in flight is waited for, and only then it is known what time is left
-        problem = self._lack_of_time(stop) or ("" if self._save_now() else "the save failed")
+        problem = self.saves.lack_of_time(self.step, stop)
+        if not problem and not self.saves.save_now(self.step, self.telemetry):
+            problem = "the save failed"
         self.telemetry.recorder.drain()
         if not problem:
             return Outcome("stopped", self.step, checkpoint_name(self.step), stop.word.value, self._summary())
@@ -186,15 +177,8 @@ class Trainer:
         log.warning("step %d %s", self.step, reason)
         return Outcome("stopped", self.step, None, reason, self._summary())
 
-    def _lack_of_time(self, stop: Stop) -> str:
-        """Why a save is not begun; nothing where there is time for it, or nothing to save."""
-        save_s = self.saver.save_s
-        if self.saver.saved_step == self.step or not self.world.maximum(not stop.has_time_for(save_s)):
-            return ""
-        return f"a save took {save_s:.1f} s, and {stop.left_s():.1f} s were left of the grace of {stop.grace_s:g} s"
-
     def _finish(self) -> Outcome:
-        if not self._save_now():
+        if not self.saves.save_now(self.step, self.telemetry):
             raise TrainError(f"all {self.step} steps are done, but the last checkpoint could not be saved")
         while (held_out := self._evaluate()) is None:
             if stop := self.stopper.agree(self.world):
@@ -207,62 +191,3 @@ class Trainer:
         peak = round(footprint.peak_memory_gib(self.world), 3)
         log.info("peak memory %.2f GiB", peak)
         return {**self.telemetry.summary(), "peak_memory_gib": peak}
-
-    def _save_now(self) -> bool:
-        """Have a checkpoint of this step before going on; False when that failed."""
-        self.pulse.mark(Section.SAVE, self.step)
-        self.saver.drain()
-        if self.saver.saved_step != self.step:
-            self._save()
-            self.saver.drain()
-        return self.saver.saved_step == self.step
-
-    def _save(self) -> None:
-        self.pulse.mark(Section.SAVE, self.step)
-        self.telemetry.recorder.drain()  # a checkpoint must not know more steps than the metrics
-        tensors = state_tensors(self.model, self.optimizer, self.guard)
-        self.guard.require_finite(tensors, self.step)
-        self.saver.save(self._describe(), tensors, beforehand=self.telemetry.sync)
-        self.telemetry.recorder.restart_clock()
-
-    def _describe(self) -> Manifest:
-        return Manifest(
-            format=MANIFEST_FORMAT,
-            step=self.step,
-            attempt=self.launch.attempt,
-            world=self.world.place.world,
-            mesh=self.layout.mesh,
-            config=encode(self.config),
-            data_fingerprint=self.data.index.fingerprint,
-            torch_version=torch.__version__,
-            time=time.time(),
-            files={},  # known once they are written
-        )
-
-    def _resume(self) -> None:
-        """Continue from the newest intact checkpoint, if there is one."""
-        if self.world.is_scribe:
-            self.checkpoints.remove_leftovers()
-        found = self.checkpoints.find_newest()
-        if not self.world.shared_disk:
-            found = copies.share_newest(self.checkpoints, found, self.world)
-        if found is None:
-            log.info("no checkpoint: starting at step 0")
-            if self.config.init_from:
-                load_pretrained(self.model, Path(self.config.init_from))
-                log.info("weights of %s", self.config.init_from)
-            return
-        for change in check_resumable(found.config, encode(self.config)):
-            log.info("changed since the checkpoint: %s", change)
-        if found.data_fingerprint != self.data.index.fingerprint:
-            raise ConfigError(
-                f"the data has fingerprint {self.data.index.fingerprint}, but {checkpoint_name(found.step)} "
-                f"was trained on {found.data_fingerprint}: that would be another run"
-            )
-        self.checkpoints.load(found, state_tensors(self.model, self.optimizer, self.guard))
-        self.step = self.saver.saved_step = found.step
-        self.saver.save_s = found.save_s
-        files = f"{len(found.files)} files, {found.num_bytes / 1e6:.1f} MB, written by {found.world} ranks"
-        log.info("resuming at step %d from %s (%s, verified)", self.step, checkpoint_name(found.step), files)
-        if self.step >= self.config.steps:
-            log.info("all %d steps are done already: evaluating only", self.config.steps)

@@ -7,25 +7,35 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from fsdpctl.contract.resumable import compare
 
 from .errors import ConfigError
 from .guard import Guard
+from .model import Decoder
 
 
-def state_tensors(model: nn.Module, optimizer: torch.optim.Optimizer, guard: Guard) -> dict[str, Tensor]:
-    """Name every tensor to be saved. They share memory with the originals, so that loading fills those."""
-    tensors = guard.tensors()
-    for name, parameter in model.named_parameters():
-        tensors[f"model.{name}"] = parameter.detach()
-        for key, value in optimizer.state.get(parameter, {}).items():
-            tensors[f"optimizer.{name}.{key}"] = value
-    return tensors
+@dataclass(frozen=True)
+class State:
+    """What changes with every step."""
+
+    model: Decoder
+    optimizer: torch.optim.Optimizer
+    guard: Guard
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Name every tensor to be saved. They share memory with the originals, so that loading fills those."""
+        tensors = self.guard.tensors()
+        for name, parameter in self.model.named_parameters():
+            tensors[f"model.{name}"] = parameter.detach()
+            for key, value in self.optimizer.state.get(parameter, {}).items():
+                tensors[f"optimizer.{name}.{key}"] = value
+        return tensors
 
 
 def seed_dropout(device: torch.device, seed: int, step: int, micro_step: int, rank: int) -> None:

@@ -1,0 +1,118 @@
+"""When an attempt saves, what it says of the saved state, and at which state it begins."""
+
+from __future__ import annotations
+
+import logging
+import time
+from pathlib import Path
+
+import torch
+
+from fsdpctl.contract.checkpoint import MANIFEST_FORMAT, Manifest
+from fsdpctl.contract.codec import encode
+from fsdpctl.contract.paths import RunPaths, checkpoint_name
+from fsdpctl.contract.pulse import PulseWriter, Section
+from fsdpctl.contract.trainer import TrainerConfig
+
+from . import copies
+from .checkpoint import Checkpoints
+from .distributed import World
+from .errors import ConfigError
+from .preempt import Stop
+from .pretrained import load_pretrained
+from .saver import Saver
+from .staging import Staging
+from .state import State, check_resumable
+from .telemetry import Telemetry
+
+log = logging.getLogger(__name__)
+
+
+class Saves:
+    """The state's way to the disk and back, on one rank."""
+
+    def __init__(
+        self,
+        config: TrainerConfig,
+        mesh: tuple[int, int],
+        data_fingerprint: str,
+        state: State,
+        paths: RunPaths,
+        world: World,
+        attempt: int,
+        pulse: PulseWriter,
+    ) -> None:
+        self.config, self.mesh, self.data_fingerprint = config, mesh, data_fingerprint
+        self.state, self.world, self.attempt, self.pulse = state, world, attempt, pulse
+        self.checkpoints = Checkpoints(paths, world.new_council(), attempt, config.checkpoint.keep)
+        members = self.checkpoints.council.members
+        staging = Staging(state.tensors(), world.place.rank, members, world.device)
+        self.saver = Saver(self.checkpoints, staging, world, wait=config.checkpoint.mode == "sync")
+
+    def resume(self) -> int:
+        """Fill the state from the newest intact checkpoint, if there is one; return the step to go on from."""
+        if self.world.is_scribe:
+            self.checkpoints.remove_leftovers()
+        found = self.checkpoints.find_newest()
+        if not self.world.shared_disk:
+            found = copies.share_newest(self.checkpoints, found, self.world)
+        if found is None:
+            self._begin()
+            return 0
+        for change in check_resumable(found.config, encode(self.config)):
+            log.info("changed since the checkpoint: %s", change)
+        if found.data_fingerprint != self.data_fingerprint:
+            raise ConfigError(
+                f"the data has fingerprint {self.data_fingerprint}, but {checkpoint_name(found.step)} "
+                f"was trained on {found.data_fingerprint}: that would be another run"
+            )
+        self.checkpoints.load(found, self.state.tensors())
+        self.saver.saved_step, self.saver.save_s = found.step, found.save_s
+        files = f"{len(found.files)} files, {found.num_bytes / 1e6:.1f} MB, written by {found.world} ranks"
+        log.info("resuming at step %d from %s (%s, verified)", found.step, checkpoint_name(found.step), files)
+        return found.step
+
+    def save(self, step: int, telemetry: Telemetry) -> None:
+        """Save the state as it is after `step` steps; beside training, unless the configuration says otherwise."""
+        self.pulse.mark(Section.SAVE, step)
+        telemetry.recorder.drain()  # a checkpoint must not know more steps than the metrics
+        tensors = self.state.tensors()
+        self.state.guard.require_finite(tensors, step)
+        self.saver.save(self._describe(step), tensors, beforehand=telemetry.sync)
+        telemetry.recorder.restart_clock()
+
+    def save_now(self, step: int, telemetry: Telemetry) -> bool:
+        """Have a checkpoint of this step before going on; False when that failed."""
+        self.pulse.mark(Section.SAVE, step)
+        self.saver.drain()
+        if self.saver.saved_step != step:
+            self.save(step, telemetry)
+            self.saver.drain()
+        return self.saver.saved_step == step
+
+    def lack_of_time(self, step: int, stop: Stop) -> str:
+        """Why a save is not begun; nothing where there is time for it, or nothing to save."""
+        save_s = self.saver.save_s
+        if self.saver.saved_step == step or not self.world.maximum(not stop.has_time_for(save_s)):
+            return ""
+        return f"a save took {save_s:.1f} s, and {stop.left_s():.1f} s were left of the grace of {stop.grace_s:g} s"
+
+    def _begin(self) -> None:
+        log.info("no checkpoint: starting at step 0")
+        if self.config.init_from:
+            load_pretrained(self.state.model, Path(self.config.init_from))
+            log.info("weights of %s", self.config.init_from)
+
+    def _describe(self, step: int) -> Manifest:
+        return Manifest(
+            format=MANIFEST_FORMAT,
+            step=step,
+            attempt=self.attempt,
+            world=self.world.place.world,
+            mesh=self.mesh,
+            config=encode(self.config),
+            data_fingerprint=self.data_fingerprint,
+            torch_version=torch.__version__,
+            time=time.time(),
+            files={},  # known once they are written
+        )
