@@ -13,7 +13,6 @@ from fsdpctl.cli.output import emit_json, emit_table, say
 from fsdpctl.contract import CliExit
 
 if TYPE_CHECKING:
-    from fsdpctl.contract.check import Finding
     from fsdpctl.doctor.examine import Examined
 
 
@@ -30,6 +29,8 @@ def doctor(
     as_json: Json = False,
 ) -> None:
     """Check all nodes of a cluster: versions, GPUs, network, clocks, limits, disk. Exit 1 when anything failed."""
+    from fsdpctl.doctor.table import rows
+    from fsdpctl.logs.ranges import fold_names
     from fsdpctl.specs.load import load_profile
     from fsdpctl.verbs.doctor import examine_cluster
     from fsdpctl.verbs.trust import trust_hosts as store_host_keys
@@ -44,7 +45,7 @@ def doctor(
         emit_table(("CHECK", "RESULT", "NODES", "REASON"), rows(examined))
     failed = [node.node for node in examined if node.has_failed]
     if failed:
-        say(f"not fit for a run: {', '.join(failed)}")
+        say(f"not fit for a run: {fold_names(failed)}")
         raise typer.Exit(CliExit.FAILED)
 
 
@@ -57,27 +58,3 @@ def as_record(profile: str, examined: Sequence[Examined]) -> dict[str, Any]:
         "ok": not any(node.has_failed for node in examined),
         "nodes": [encode(node) for node in examined],
     }
-
-
-def rows(examined: Sequence[Examined]) -> list[tuple[str, str, str, str]]:
-    """One row for what is the same on several nodes."""
-    from fsdpctl.contract.check import Check
-
-    grouped: dict[Finding, list[str]] = {}
-    for check in Check:
-        for node in examined:
-            for finding in node.findings:
-                if finding.check is check:
-                    grouped.setdefault(finding, []).append(node.node)
-    return [
-        (finding.check, finding.result, _names(nodes, len(examined)), _words(finding))
-        for finding, nodes in grouped.items()
-    ]
-
-
-def _names(nodes: Sequence[str], num_nodes: int) -> str:
-    return "all" if len(nodes) == num_nodes > 1 else ",".join(nodes)
-
-
-def _words(finding: Finding) -> str:
-    return f"{finding.reason}. Fix: {finding.fix}" if finding.fix else finding.reason

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 # C0 and C1 controls, DEL, and the bidirectional controls that can reorder what a person reads.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+GAP = "  "
+MIN_ROOM = 20  # below, a column of broken lines is worse than a terminal's own breaks
 
 
 def safe(text: str) -> str:
@@ -33,8 +37,21 @@ def emit_json(value: Any) -> None:
 
 
 def emit_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Give rows as aligned columns: stdout. Only the last column may be long."""
+    """Give rows as aligned columns: stdout. Only the last column may be long; a terminal breaks it within itself."""
     cells = [[safe(cell).replace("\n", " ") for cell in row] for row in (header, *rows)]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
-    for row in cells:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip(), flush=True)
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)][:-1]
+    indent = sum(width + len(GAP) for width in widths)
+    for *front, last in cells:
+        start = "".join(cell.ljust(width) + GAP for cell, width in zip(front, widths, strict=True))
+        print((start + _broken(last, indent)).rstrip(), flush=True)
+
+
+def _broken(text: str, indent: int) -> str:
+    """On a terminal, in lines that fit beside what stands before them; elsewhere one line, for `grep`."""
+    room = shutil.get_terminal_size().columns - indent
+    if not sys.stdout.isatty() or len(text) <= room or room < MIN_ROOM:
+        return text
+    import textwrap
+
+    lines = textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False)  # a path stays whole
+    return ("\n" + " " * indent).join(lines)

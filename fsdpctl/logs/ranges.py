@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+
+_NUMBERED = re.compile(r"(.*?)([0-9]+)([^0-9]*)")
+_NUMBER = re.compile("[0-9]+")
 
 
 def fold(numbers: Iterable[int]) -> str:
@@ -14,3 +18,21 @@ def fold(numbers: Iterable[int]) -> str:
         else:
             runs.append([number])
     return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 2 else ",".join(map(str, run)) for run in runs)
+
+
+def fold_names(names: Iterable[str]) -> str:
+    """Return `node[08-10],login` for node08, node09, node10 and login."""
+    parts = [found.groups() if (found := _NUMBERED.fullmatch(name)) else (name, "", "") for name in names]
+    padded = {(prefix, len(digits), suffix) for prefix, digits, suffix in parts if re.match("0[0-9]", digits)}
+    groups: dict[tuple[str, int, str], list[str]] = {}
+    for prefix, digits, suffix in parts:
+        width = len(digits) if (prefix, len(digits), suffix) in padded else 0
+        groups.setdefault((prefix, width, suffix), []).append(digits)
+    return ",".join(_folded(*key, digits) for key, digits in groups.items())
+
+
+def _folded(prefix: str, width: int, suffix: str, digits: list[str]) -> str:
+    if len(digits) == 1:
+        return f"{prefix}{digits[0]}{suffix}"
+    numbers = _NUMBER.sub(lambda found: found[0].zfill(width), fold(map(int, digits)))
+    return f"{prefix}[{numbers}]{suffix}"

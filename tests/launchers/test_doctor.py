@@ -227,7 +227,7 @@ def test_a_table_says_all_once(two: Cluster) -> None:
     (row,) = [line for line in done.stdout.splitlines() if line.startswith("interface")]
     assert row.split()[:3] == ["interface", "fail", "all"]
     assert "Fix: correct network.interface in the profile" in row
-    assert done.stderr == "not fit for a run: one, two\n"
+    assert done.stderr == "not fit for a run: one,two\n"
 
 
 def test_only_as_many_nodes_as_are_asked_for(two: Cluster) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fsdpctl.logs.collapse import collapse
 from fsdpctl.logs.model import Line, LogFile, Source
 from fsdpctl.logs.prefix import prefixed, widths
-from fsdpctl.logs.ranges import fold
+from fsdpctl.logs.ranges import fold, fold_names
 
 
 def line(rank: int, text: str, source: Source = "rank") -> Line:
@@ -95,3 +95,20 @@ def test_no_line_is_lost_and_no_group_has_a_rank_twice(lines: list[Line]) -> Non
     groups = collapse(lines)
     assert Counter(found for group in groups for found in group) == Counter(lines)
     assert all(len({found.rank for found in group}) == len(group) for group in groups)
+
+
+@pytest.mark.parametrize(
+    ("names", "folded"),
+    [
+        ([], ""),
+        (["login"], "login"),
+        (["node7"], "node7"),
+        ([f"local{rank}" for rank in range(99)], "local[0-98]"),
+        (["node08", "node09", "node10", "login"], "node[08-10],login"),
+        (["node1", "node01"], "node1,node01"),
+        (["a2", "b3", "a4"], "a[2,4],b3"),
+        (["gpu-1.example.com", "gpu-2.example.com", "gpu-3.example.com"], "gpu-[1-3].example.com"),
+    ],
+)
+def test_names_fold_as_they_are_written(names: list[str], folded: str) -> None:
+    assert fold_names(names) == folded

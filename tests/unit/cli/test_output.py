@@ -1,0 +1,57 @@
+"""What a table looks like on a terminal and in a pipe."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+
+import pytest
+
+TABLE = """
+from fsdpctl.cli.output import emit_table
+emit_table(("A", "NODES", "REASON"), [("x", "node[0-9]", "one two three four five six seven"), ("y", "all", "ok")])
+"""
+ONE_LINE = "x  node[0-9]  one two three four five six seven"
+
+
+def on_terminal(columns: int) -> list[str]:
+    """What a terminal of this width gets."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    env = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    process = subprocess.Popen([sys.executable, "-c", TABLE], stdout=theirs, stdin=theirs, env=env)
+    os.close(theirs)
+    told = b""
+    try:
+        while chunk := os.read(ours, 4096):
+            told += chunk
+    except OSError:  # how Linux says that the other side is closed
+        pass
+    assert process.wait(timeout=60) == 0
+    os.close(ours)
+    return told.decode().splitlines()
+
+
+def test_a_terminal_breaks_the_last_column_within_itself() -> None:
+    assert on_terminal(40) == [
+        "A  NODES      REASON",
+        "x  node[0-9]  one two three four five",
+        "              six seven",
+        "y  all        ok",
+    ]
+
+
+@pytest.mark.parametrize("columns", [20, 200])
+def test_a_line_stays_whole_where_it_fits_or_nothing_would(columns: int) -> None:
+    assert on_terminal(columns)[1] == ONE_LINE
+
+
+def test_a_pipe_gets_a_line_a_row() -> None:
+    env = {**os.environ, "COLUMNS": "40"}
+    told = subprocess.run([sys.executable, "-c", TABLE], capture_output=True, text=True, env=env, check=True).stdout
+    assert told.splitlines()[1] == ONE_LINE
