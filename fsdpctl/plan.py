@@ -29,31 +29,55 @@ class Site:
     gpus: tuple[str, ...]  # indices of this machine's GPUs, for local runs
 
 
+@dataclass(frozen=True)
+class _Fit:
+    """What follows from profile and job together, and may come out wrong."""
+
+    nodes: tuple[PlannedNode, ...]
+    procs_per_node: int
+    mesh: Mesh | None
+    time_limit_s: int | None
+    slurm: SlurmPlan | None
+
+
 def build_plan(profile: ClusterProfile, job: JobSpec, site: Site) -> LaunchPlan:
     """Check profile and job against each other and return the whole launch as a value.
 
     Raises UsageError that lists every problem at once.
     """
     problems: list[str] = []
+    fit = _fit(profile, job, site, problems)
+    if problems:
+        raise UsageError(
+            f"job {job.name} does not fit profile {profile.name}:\n" + "\n".join(f"  {problem}" for problem in problems)
+        )
+    return _launch_plan(profile, job, site, fit)
+
+
+def _fit(profile: ClusterProfile, job: JobSpec, site: Site, problems: list[str]) -> _Fit:
     nodes = _plan_nodes(profile, job, site, problems)
     procs = _procs_per_node(profile, job, site, problems)
     mesh = _plan_mesh(job, procs, problems)
     if mesh is not None and not _shares_disk(profile):
         _keep_copies_whole(mesh, job.nodes, procs, problems)
-    time_limit = _plan_time_limit(profile, job, problems)
-    slurm = _plan_slurm(profile, site, problems)
-    if problems:
-        raise UsageError(
-            f"job {job.name} does not fit profile {profile.name}:\n" + "\n".join(f"  {problem}" for problem in problems)
-        )
+    return _Fit(
+        nodes=nodes,
+        procs_per_node=procs,
+        mesh=mesh,
+        time_limit_s=_plan_time_limit(profile, job, problems),
+        slurm=_plan_slurm(profile, site, problems),
+    )
+
+
+def _launch_plan(profile: ClusterProfile, job: JobSpec, site: Site, fit: _Fit) -> LaunchPlan:
     return LaunchPlan(
         run_id=site.run_id,
         job_name=job.name,
         backend=profile.backend.kind,
-        nodes=nodes,
-        procs_per_node=procs,
+        nodes=fit.nodes,
+        procs_per_node=fit.procs_per_node,
         device=_device(profile, site),
-        mesh=mesh,
+        mesh=fit.mesh,
         head=_plan_head(profile),
         ports=Ports(profile.ports.first, profile.ports.last),
         rendezvous=profile.rendezvous,
@@ -69,10 +93,10 @@ def build_plan(profile: ClusterProfile, job: JobSpec, site: Site) -> LaunchPlan:
         run_dir=site.run_dir,
         workdir=profile.workdir,
         submit_dir=site.submit_dir,
-        time_limit_s=time_limit,
+        time_limit_s=fit.time_limit_s,
         grace_s=job.grace,
         restarts=job.restarts,
-        slurm=slurm,
+        slurm=fit.slurm,
         debug=job.debug or profile.debug,
         shared_disk=_shares_disk(profile),
     )
