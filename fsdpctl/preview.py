@@ -9,9 +9,7 @@ from typing import Any
 from fsdpctl.contract.codec import encode
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan, NodeContext
-from fsdpctl.sbatch import batch_script
 from fsdpctl.specs.types import format_duration
-from fsdpctl.srun import srun_argv
 from fsdpctl.torchrun import node_env, torchrun_argv
 
 OPEN_HEAD, OPEN_PORT = "<head>", "<port>"
@@ -39,16 +37,20 @@ def preview_nodes(plan: LaunchPlan) -> list[NodePreview]:
 
 def preview_json(plan: LaunchPlan) -> dict[str, Any]:
     """The whole plan and its commands, for machines."""
-    slurm = {"batch_script": batch_script(plan), "srun": _srun(plan)} if plan.slurm is not None else {}
-    return {"plan": encode(plan), "nodes": [encode(node) for node in preview_nodes(plan)], **slurm}
+    commands = {"plan": encode(plan), "nodes": [encode(node) for node in preview_nodes(plan)]}
+    if plan.slurm is None:
+        return commands
+    script, srun = _slurm_commands(plan)
+    return {**commands, "batch_script": script, "srun": srun}
 
 
 def preview_text(plan: LaunchPlan) -> str:
     """The whole plan and its commands, for people. What is the same on every node is shown once."""
     blocks = [_summary(plan)]
     if plan.slurm is not None:
-        blocks.append("batch script\n" + _indented(batch_script(plan)))
-        blocks.append("the step that it starts for the first attempt\n" + _indented(f"$ {shlex.join(_srun(plan))}"))
+        script, srun = _slurm_commands(plan)
+        blocks.append("batch script\n" + _indented(script))
+        blocks.append("the step that it starts for the first attempt\n" + _indented(f"$ {shlex.join(srun)}"))
     previews = preview_nodes(plan)
     common = set.intersection(*(set(node.env.items()) for node in previews))
     if len(previews) > 1:
@@ -59,8 +61,12 @@ def preview_text(plan: LaunchPlan) -> str:
     return "\n\n".join(blocks)
 
 
-def _srun(plan: LaunchPlan) -> list[str]:
-    return srun_argv(plan, RunPaths.of(plan.run_dir).attempt(1))
+def _slurm_commands(plan: LaunchPlan) -> tuple[str, list[str]]:
+    """The batch script, and the srun that it comes to."""
+    from fsdpctl.sbatch import batch_script
+    from fsdpctl.srun import srun_argv
+
+    return batch_script(plan), srun_argv(plan, RunPaths.of(plan.run_dir).attempt(1))
 
 
 def _indented(text: str) -> str:

@@ -17,7 +17,7 @@ import typer
 
 from docs import generate
 from fsdpctl import Client, Run, errors
-from fsdpctl.cli.app import app
+from fsdpctl.cli.app import build_app
 from fsdpctl.contract import AbortWord, CliExit, Env, NodeExit, State, StopWord
 from fsdpctl.contract.paths import AttemptPaths, NodePaths, RunPaths
 from fsdpctl.contract.plan import NodeContext
@@ -104,7 +104,7 @@ def test_commands_are_understood(paper: str, words: list[str], tmp_path: Path) -
 
 def parse(words: list[str]) -> None:
     """Let every option and argument be parsed and checked, without running the command."""
-    command: Any = typer.main.get_command(app)
+    command: Any = typer.main.get_command(build_app())
     context = command.make_context("fsdpctl", list(words))
     while hasattr(command, "commands"):
         name, command, rest = command.resolve_command(context, [*context._protected_args, *context.args])
@@ -144,7 +144,7 @@ def cli_options() -> Iterator[str]:
         for inner, below in sorted(getattr(command, "commands", {}).items()):
             yield from of(below, f"{name} {inner}")
 
-    yield from of(typer.main.get_command(app), "fsdpctl")
+    yield from of(typer.main.get_command(build_app()), "fsdpctl")
 
 
 def test_no_option_comes_by_accident() -> None:

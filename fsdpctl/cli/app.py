@@ -37,20 +37,34 @@ _SITE_ERRORS = (
 )
 """What a disk or a directory says, not what a bug does."""
 
-app = typer.Typer(
-    name="fsdpctl",
-    help="Launch, watch, stop and resume multi-node PyTorch FSDP runs: locally, through Slurm or over SSH.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-for command in (submit, status, ls, logs, stop, resume, cancel, doctor, supervise):
-    app.command()(command)
-app.add_typer(jobs.app, name="jobs")
-app.add_typer(profiles.app, name="profiles")
-app.add_typer(data.app, name="data")
-app.add_typer(checkpoints.app, name="checkpoints")
+COMMANDS = {
+    command.__name__: command for command in (submit, status, ls, logs, stop, resume, cancel, doctor, supervise)
+}
+GROUPS = {"jobs": jobs.app, "profiles": profiles.app, "data": data.app, "checkpoints": checkpoints.app}
+
+
+def build_app(word: str = "") -> typer.Typer:
+    """The command line as far as `word` needs it: one command or group; all of them for any other word.
+
+    Typer works out the options of every command that it has, before it looks at what was asked for.
+    """
+    app = typer.Typer(
+        name="fsdpctl",
+        help="Launch, watch, stop and resume multi-node PyTorch FSDP runs: locally, through Slurm or over SSH.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_root)
+    is_known = word in COMMANDS or word in GROUPS
+    for name, command in COMMANDS.items():
+        if name == word or not is_known:
+            app.command()(command)
+    for name, group in GROUPS.items():
+        if name == word or not is_known:
+            app.add_typer(group, name=name)
+    return app
 
 
 def _print_version(wanted: bool) -> None:
@@ -59,7 +73,6 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
@@ -72,7 +85,7 @@ def main() -> None:
     """Run the command line: expected failures end as one message and a fixed exit code, never as a traceback."""
     os.umask(0o077)  # what a run leaves is its owner's, whatever the shell says
     try:
-        app()
+        build_app(*sys.argv[1:2])()
     except FsdpctlError as error:
         say(f"error: {error.message}")
         if error.hint:

@@ -41,36 +41,19 @@ def submit(
     as_json: Json = False,
 ) -> None:
     """Start a job on a cluster."""
-    from fsdpctl.cli.starting import show_start
-    from fsdpctl.contract.paths import RunPaths
-    from fsdpctl.smoke import shrink
-    from fsdpctl.specs.load import load_job, load_profile
-    from fsdpctl.verbs.submit import DRY_RUN_ID_SUFFIX, foresee, prepare
-    from fsdpctl.verbs.submit import submit as submit_run
-    from fsdpctl.verbs.trust import trust_hosts
+    from fsdpctl.verbs.submit import foresee
 
-    spec = load_job(job, [*_options(nodes, procs_per_node, name, debug), *(set_ or [])])
-    spec = shrink(spec) if smoke else spec
-    request = prepare(load_profile(profile), spec, run_id=spec.name + DRY_RUN_ID_SUFFIX if dry_run else None)
+    request = _prepare(job, profile, [*_options(nodes, procs_per_node, name, debug), *(set_ or [])], smoke, dry_run)
     site, warnings = foresee(request.plan)
     for warning in warnings:
         say(f"warning: {warning}")
     if dry_run:
-        _print_plan(request, as_json)
-        if site:
-            say(site)
+        _print_plan(request, site, as_json)
         return
     _warn_if_slow(request, job)
     if accept_new:
-        trust_hosts(request.profile, say)
-    paths = RunPaths.of(request.plan.run_dir)
-    try:
-        with nullcontext() if as_json else show_start(paths):
-            run = submit_run(request)
-    except KeyboardInterrupt:
-        if paths.root.exists():  # who starts it is not this process
-            say(f"\n{paths.root.name} may start all the same; fsdpctl cancel {paths.root.name} ends it")
-        raise
+        _trust_hosts(request)
+    run = _start(request, quiet=as_json)
     say(f"started {run.root.name} in {run.root}")
     if as_json:
         emit_json({"run_id": run.root.name, "run_dir": str(run.root)})
@@ -87,13 +70,25 @@ def _options(nodes: int | None, procs_per_node: int | None, name: str | None, de
     return [f"{option}={value}" for option, value in given.items() if value is not None]
 
 
-def _print_plan(request: Request, as_json: bool) -> None:
+def _prepare(job: str, profile: str, overrides: list[str], smoke: bool, dry_run: bool) -> Request:
+    from fsdpctl.smoke import shrink
+    from fsdpctl.specs.load import load_job, load_profile
+    from fsdpctl.verbs.submit import DRY_RUN_ID_SUFFIX, prepare
+
+    spec = load_job(job, overrides)
+    spec = shrink(spec) if smoke else spec
+    return prepare(load_profile(profile), spec, run_id=spec.name + DRY_RUN_ID_SUFFIX if dry_run else None)
+
+
+def _print_plan(request: Request, site: str, as_json: bool) -> None:
     from fsdpctl.preview import preview_json, preview_text
 
     if as_json:
         emit_json(preview_json(request.plan))
     else:
         emit(preview_text(request.plan))
+    if site:
+        say(site)
 
 
 def foresee_slow_steps(trainer: TrainerConfig) -> str | None:
@@ -115,6 +110,28 @@ def _warn_if_slow(request: Request, job: str) -> None:
         return
     say(f"warning: {warning}")
     say(f"hint: fsdpctl submit {shlex.quote(job)} --smoke proves the same path in a minute; fsdpctl cancel ends this")
+
+
+def _trust_hosts(request: Request) -> None:
+    from fsdpctl.verbs.trust import trust_hosts
+
+    trust_hosts(request.profile, say)
+
+
+def _start(request: Request, *, quiet: bool) -> RunPaths:
+    """Create the run and start it, with a live line unless `quiet`."""
+    from fsdpctl.cli.starting import show_start
+    from fsdpctl.contract.paths import RunPaths
+    from fsdpctl.verbs.submit import submit as submit_run
+
+    paths = RunPaths.of(request.plan.run_dir)
+    try:
+        with nullcontext() if quiet else show_start(paths):
+            return submit_run(request)
+    except KeyboardInterrupt:
+        if paths.root.exists():  # who starts it is not this process
+            say(f"\n{paths.root.name} may start all the same; fsdpctl cancel {paths.root.name} ends it")
+        raise
 
 
 def _follow(run: RunPaths) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from fsdpctl.contract.dataset import Index
 from fsdpctl.contract.model import ModelConfig
 from fsdpctl.contract.trainer import BUILTIN
-from fsdpctl.data.stored import open_index
 from fsdpctl.errors import UsageError
 from fsdpctl.specs.model import JobSpec
+
+if TYPE_CHECKING:
+    from fsdpctl.contract.dataset import Index
 
 
 def resolve_data(job: JobSpec, submit_dir: Path, *, is_here: bool) -> JobSpec:
@@ -22,6 +24,8 @@ def resolve_data(job: JobSpec, submit_dir: Path, *, is_here: bool) -> JobSpec:
     trainer = job.trainer
     if trainer is None or trainer.data.source == BUILTIN:
         return job
+    from fsdpctl.data.stored import open_index  # many jobs take the builtin data
+
     directory = submit_dir / os.path.expanduser(trainer.data.source)  # noqa: PTH111 - Path's raises without a home
     if is_here or directory.is_dir():
         _check_fit(directory, open_index(directory), trainer.model)

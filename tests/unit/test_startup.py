@@ -38,9 +38,22 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 def test_a_dry_run_needs_no_torch_and_no_servers() -> None:
-    assert (
-        imported("submit", "llm300m", "--nodes", "2", "--dry-run") & {"torch", "numpy", "fabric", "submitit"} == set()
-    )
+    needless = {"torch", "numpy", "fabric", "submitit", "rich", "xml", "concurrent"}
+    assert imported("submit", "llm300m", "--nodes", "2", "--dry-run") & needless == set()
+
+
+def test_a_launcher_loads_no_plugin_of_whoever_else_is_installed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Pydantic gives its plugins every value that it checks."""
+    plugin = "class Plugin:\n    def new_schema_validator(self, *_, **__): return None, None, None\nplugin = Plugin()\n"
+    (tmp_path / "curious.py").write_text(plugin)
+    (tmp_path / "curious-1.0.dist-info").mkdir()
+    (tmp_path / "curious-1.0.dist-info/entry_points.txt").write_text("[pydantic]\ncurious = curious:plugin\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    anyone = "import pydantic; pydantic.TypeAdapter(int); import sys; assert 'curious' in sys.modules"
+    subprocess.run([sys.executable, "-c", anyone], check=True)
+    assert "curious" not in imported("submit", "llm300m", "--nodes", "2", "--dry-run")
 
 
 def test_a_listing_reads_no_specs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
