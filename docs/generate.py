@@ -78,6 +78,8 @@ WORDS: list[tuple[Any, str]] = [
     (scalars.Name, "name"),
     (scalars.Text, "text"),
     (scalars.Word, "text"),
+    (scalars.Directory, "absolute path"),
+    (scalars.Program, "name or absolute path"),
     (scalars.Host, "host"),
     (scalars.Module, "module"),
     (scalars.EnvName, "variable"),

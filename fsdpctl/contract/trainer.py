@@ -35,6 +35,8 @@ class DataConfig:
     ignore_token: int | None = None  # a token id that never counts as a target, such as padding
 
     def __post_init__(self) -> None:
+        if not self.source:
+            raise ValueError(f"source must not be empty; {BUILTIN} needs no files")
         if not 0 < self.val_fraction < 1:
             raise ValueError(f"val_fraction must lie between 0 and 1, got {self.val_fraction}")
 
@@ -130,8 +132,9 @@ class OptimConfig:
     frozen: tuple[str, ...] = ()  # patterns of parameter names that are not trained, such as "blocks.0.*"
 
     def __post_init__(self) -> None:
-        if self.lr <= 0 or self.clip_norm <= 0:
-            raise ValueError("lr and clip_norm must be greater than 0")
+        for name in ("lr", "clip_norm"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} must be greater than 0, got {getattr(self, name)}")
         if self.warmup_steps < 0:
             raise ValueError(f"warmup_steps must be at least 0, got {self.warmup_steps}")
         if not 0 < self.decay_ratio <= 1:
@@ -151,8 +154,9 @@ class CheckpointConfig:
     mode: SaveMode = "async"  # sync: training waits until the checkpoint is on disk
 
     def __post_init__(self) -> None:
-        if self.every_steps < 1 or self.keep < 1:
-            raise ValueError("every_steps and keep must be at least 1")
+        for name in ("every_steps", "keep"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,8 +169,9 @@ class EvalConfig:
     every_steps: int | None = None  # steps between evaluations; unset: only at the end
 
     def __post_init__(self) -> None:
-        if self.sequences < 1 or (self.every_steps is not None and self.every_steps < 1):
-            raise ValueError("sequences and every_steps must be at least 1")
+        for name in ("sequences", "every_steps"):
+            if (count := getattr(self, name)) is not None and count < 1:
+                raise ValueError(f"{name} must be at least 1, got {count}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,8 +185,9 @@ class ProfileConfig:
     memory: bool = False  # remember allocations, and write them down when a GPU's memory runs out
 
     def __post_init__(self) -> None:
-        if self.steps < 1 or (self.first_step is not None and self.first_step < 1):
-            raise ValueError("first_step and steps must be at least 1")
+        for name in ("first_step", "steps"):
+            if (count := getattr(self, name)) is not None and count < 1:
+                raise ValueError(f"{name} must be at least 1, got {count}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,6 +226,8 @@ class TrainerConfig:
             raise ValueError("the whole model is one unit: there is no next one to prefetch; leave prefetch away")
         if self.memory.recompute != "none" and lie_in_blocks(units):
             raise ValueError("recompute takes whole blocks: units inside of them would be gathered once more for it")
+        if self.init_from == "":
+            raise ValueError("init_from must not be empty; leave it away for random weights")
         if self.steps < 1:
             raise ValueError(f"steps must be at least 1, got {self.steps}")
         for name in ("log_every", "max_skipped_steps"):

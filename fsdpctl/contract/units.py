@@ -32,15 +32,17 @@ class UnitsConfig:
 
     blocks: int | None = None  # in each unit; 0: the whole model is one unit; unset: 1
     parameters: int | None = None  # as many blocks in each unit as have this number of parameters together
-    names: tuple[str, ...] = ()  # patterns such as "blocks.*.mlp"; each module that matches is a unit
+    names: tuple[str, ...] | None = None  # patterns such as "blocks.*.mlp"; each module that matches is a unit
 
     def __post_init__(self) -> None:
-        if (self.blocks is not None) + (self.parameters is not None) + bool(self.names) > 1:
+        if (self.blocks is not None) + (self.parameters is not None) + (self.names is not None) > 1:
             raise ValueError("give units by blocks, by parameters or by names, one of them")
         if self.blocks is not None and self.blocks < 0:
             raise ValueError(f"blocks must be at least 0, got {self.blocks}")
         if self.parameters is not None and self.parameters < 1:
             raise ValueError(f"parameters must be at least 1, got {self.parameters}")
+        if self.names == ():
+            raise ValueError("names must hold at least one; blocks: 0 makes the whole model one unit")
 
     @property
     def blocks_each(self) -> int:
@@ -50,7 +52,7 @@ class UnitsConfig:
 def resolve_units(units: UnitsConfig, model: ModelConfig) -> tuple[Unit, ...]:
     """The units, in the order of the forward pass. What none of them holds is the root's; where there are none, that
     is the whole model. Raises ValueError for a name that means nothing."""
-    if units.names:
+    if units.names is not None:
         return tuple((name,) for name in _choose(units.names, module_names(model)))
     size = math.ceil(units.parameters / model.block_parameters) if units.parameters else units.blocks_each
     blocks = [f"blocks.{number}" for number in range(model.layers)]
@@ -74,7 +76,7 @@ def _choose(patterns: tuple[str, ...], names: list[str]) -> list[str]:
         if not any(_matches(name, pattern) for name in names):
             top = ", ".join(name for name in names if not name.startswith("blocks."))
             known = f"{top}, blocks.N and, in each, {', '.join(_IN_A_BLOCK)}"
-            raise ValueError(f"units: no module is called {pattern!r}; there are {known}")
+            raise ValueError(f"units.names: no module is called {pattern!r}; there are {known}")
     return [name for name in names if any(_matches(name, pattern) for pattern in patterns)]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -10,10 +10,11 @@ from pydantic import BeforeValidator, Field, model_validator
 from fsdpctl.contract import BUNDLED_TRAINER
 from fsdpctl.contract.plan import Debug
 from fsdpctl.contract.trainer import TrainerConfig
-from fsdpctl.specs.base import Spec
+from fsdpctl.specs.base import Spec, refuse
 from fsdpctl.specs.slurm import SlurmBackend
 from fsdpctl.specs.types import (
     Count,
+    Directory,
     Duration,
     EnvMap,
     EnvName,
@@ -21,6 +22,7 @@ from fsdpctl.specs.types import (
     Module,
     Name,
     Port,
+    Program,
     Text,
     Word,
     format_duration,
@@ -140,11 +142,11 @@ class ClusterProfile(Spec):
     """Whether a run of several nodes may meet on 127.0.0.1: only true where all nodes are one machine."""
     runs_root: Word | None = None
     """Directory of the run directories; unset: `$FSDPCTL_HOME/runs`."""
-    workdir: Word | None = None
+    workdir: Directory | None = None
     """Directory in which ranks start; unset: the run's code snapshot."""
-    python: Word | None = None
+    python: Program | None = None
     """Interpreter on the nodes; unset: the one that runs fsdpctl (local), `python3` (elsewhere)."""
-    venv: Word | None = None
+    venv: Directory | None = None
     """Virtual environment on the nodes; its bin/python replaces `python`."""
     debug: Debug = "off"
     """How much NCCL and torch tell into the run directory; a job's `debug` wins."""
@@ -158,17 +160,29 @@ class ClusterProfile(Spec):
     """Secrets by name: taken from the submitting shell, kept in a file of mode 0600, never printed."""
 
     @model_validator(mode="after")
-    def _nodes_fit(self) -> ClusterProfile:
-        everyone = (*self.nodes, *self.spares)
-        for what, values in (
-            ("id", [node.id for node in everyone]),
-            ("address:port", [f"{node.address}:{node.port}" for node in everyone]),
-        ):
-            if repeated := [value for value, count in Counter(values).items() if count > 1]:
-                raise ValueError(f"two nodes have the same {what}: {', '.join(repeated[:5])}")
-        if isinstance(self.backend, SshBackend) and not self.nodes:
-            raise ValueError("an ssh profile lists its machines under `nodes`")
+    def _fits_together(self) -> ClusterProfile:
+        refuse([*self._repeated_nodes(), *(self._missing_for_ssh() if isinstance(self.backend, SshBackend) else ())])
         return self
+
+    def _repeated_nodes(self) -> Iterator[str]:
+        named = [
+            (f"{key}[{number}]", node)
+            for key, nodes in (("nodes", self.nodes), ("spares", self.spares))
+            for number, node in enumerate(nodes)
+        ]
+        ids: dict[str, str] = {}
+        addresses: dict[tuple[str, int], str] = {}
+        for where, node in named:
+            if (first := ids.setdefault(node.id, where)) != where:
+                yield f"{where}.id: {first} is called {node.id}, too"
+            if (first := addresses.setdefault((node.address, node.port), where)) != where:
+                yield f"{where}.address: {first} is {node.address} with port {node.port}, too; one of them is wrong"
+
+    def _missing_for_ssh(self) -> Iterator[str]:
+        if not self.nodes:
+            yield "backend: ssh needs the machines of the cluster, under `nodes`"
+        if self.runs_root is not None and not self.runs_root.startswith(("/", "~")):
+            yield f"runs_root: one path must do for all hosts; write it absolute, like /shared/{self.runs_root}"
 
 
 # --- jobs ------------------------------------------------------------------------------------------------------------
@@ -220,14 +234,21 @@ class JobSpec(Spec):
     """Configuration of the bundled trainer."""
 
     @model_validator(mode="after")
-    def _consistent(self) -> JobSpec:
-        if self.entrypoint.is_bundled_trainer and self.trainer is None:
-            raise ValueError("the bundled trainer needs a `trainer` section")
-        if self.entrypoint.is_bundled_trainer and self.args:
-            raise ValueError("the bundled trainer takes no `args`; its settings live under `trainer`")
-        if not self.entrypoint.is_bundled_trainer and self.trainer is not None:
-            raise ValueError("`trainer` configures the bundled trainer, but the entrypoint is your own")
+    def _fits_together(self) -> JobSpec:
+        refuse([*self._misplaced_trainer(), *self._short_time()])
+        return self
+
+    def _misplaced_trainer(self) -> Iterator[str]:
+        if not self.entrypoint.is_bundled_trainer:
+            if self.trainer is not None:
+                yield "trainer: it configures the bundled trainer, but the entrypoint is your own"
+            return
+        if self.trainer is None:
+            yield "the bundled trainer needs a `trainer` section"
+        if self.args:
+            yield "args: the bundled trainer takes none; its settings live under `trainer`"
+
+    def _short_time(self) -> Iterator[str]:
         if self.time_limit is not None and self.time_limit <= self.grace:
             limit, grace = format_duration(self.time_limit), format_duration(self.grace)
-            raise ValueError(f"time_limit ({limit}) must exceed grace ({grace})")
-        return self
+            yield f"time_limit ({limit}) must exceed grace ({grace})"

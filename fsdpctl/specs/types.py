@@ -40,6 +40,18 @@ def check_word(value: str) -> str:
     return value
 
 
+def check_directory(value: str) -> str:
+    """A path that is used on the nodes, where nobody is in your directory and no shell expands `~` or `$HOME`."""
+    if not check_word(value).startswith("/"):
+        raise ValueError("must be an absolute path, like /shared/me: it is used on the nodes as it stands")
+    return value
+
+
+def check_program(value: str) -> str:
+    """A name for the PATH of the nodes, or a path there."""
+    return check_directory(value) if "/" in value else check_word(value)
+
+
 def check_host(value: str) -> str:
     if not _HOST.fullmatch(value):
         raise ValueError("a host is a name or an IP address: letters, digits, '.', '_', '-', ':' and '%'")
@@ -99,6 +111,8 @@ def _positive(seconds: int) -> int:
 Name = Annotated[str, AfterValidator(check_name)]
 Text = Annotated[str, AfterValidator(check_text)]
 Word = Annotated[str, AfterValidator(check_word)]
+Directory = Annotated[str, AfterValidator(check_directory)]
+Program = Annotated[str, AfterValidator(check_program)]
 Host = Annotated[str, AfterValidator(check_host)]
 Module = Annotated[str, AfterValidator(check_module)]
 EnvName = Annotated[str, AfterValidator(check_env_name)]

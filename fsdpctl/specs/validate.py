@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import re
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from fsdpctl.specs.keys import classes_in, hints_of
-from fsdpctl.specs.problems import MAX_SHOWN, KeyPath, Problem, SpecError, did_you_mean, show
+from fsdpctl.specs.keys import classes_in, hints_of, walk
+from fsdpctl.specs.problems import MAX_SHOWN, KeyPath, Place, Problem, SpecError, did_you_mean, show
 from fsdpctl.specs.yaml_tree import Document
 
 M = TypeVar("M", bound=BaseModel)
@@ -32,6 +33,7 @@ _WORDS = {
     "tuple_type": "must be a list",
     "value_error": "{error}",
 }
+_KEY_WORD = re.compile(r"[a-z_][a-z0-9_]*(?:\[[0-9]+\]|\.[a-z_][a-z0-9_]*)*")
 _UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
 
 
@@ -43,21 +45,57 @@ def validate(document: Document, model: type[M]) -> M:
         spec = model.model_validate_json(json.dumps(document.tree))
     except ValidationError as error:
         found = error.errors(include_url=False)
-        problems += [_problem(document, model, item) for item in found[:MAX_SHOWN]]  # a suggestion takes its time
+        for item in found[:MAX_SHOWN]:  # a suggestion takes its time
+            problems += _problems(document, model, item)
         raise SpecError(document.what, problems, num_more=len(found[MAX_SHOWN:])) from None
     if problems:
         raise SpecError(document.what, problems)
     return spec
 
 
-def _problem(document: Document, model: type[BaseModel], item: ErrorDetails) -> Problem:
+def _problems(document: Document, model: type[BaseModel], item: ErrorDetails) -> Iterator[Problem]:
     path = _tree_path(document.tree, item["loc"], item["type"])
     if item["type"] in _UNKNOWN_KEY:
-        known = _keys_at(model, item["loc"][:-1])
-        text = f"unknown key{did_you_mean(str(path[-1]), known) or ';'} known keys: {', '.join(known)}"
+        text = _unknown_key(str(path[-1]), _keys_at(model, item["loc"][:-1]), _keys_by_name(model))
+        yield Problem(document.place(path), path, text)
+    elif item["type"] == "value_error" and isinstance(item["input"], dict):
+        for text in str(item["ctx"]["error"]).splitlines():
+            yield Problem(_blamed(document, path, text), path, text)
     else:
-        text = _describe(item["type"], item["input"], item.get("ctx", {}), item["msg"])
-    return Problem(document.place(path), path, text)
+        yield Problem(
+            document.place(path), path, _describe(item["type"], item["input"], item.get("ctx", {}), item["msg"])
+        )
+
+
+def _unknown_key(key: str, known: Sequence[str], elsewhere: Mapping[str, Sequence[str]]) -> str:
+    there = f" there is {' and '.join(elsewhere[key][:3])};" if key in elsewhere else ""
+    return f"unknown key{did_you_mean(key, known) or ';'}{there} known keys: {', '.join(known)}"
+
+
+@cache
+def _keys_by_name(model: type[BaseModel]) -> dict[str, list[str]]:
+    """Where else a key of this name may stand: the path, and the kind that has it, where that is one of several."""
+    found: dict[str, list[str]] = {}
+    for key in walk(model):
+        kinds = typing.get_args(hints_of(key.owner).get("kind"))
+        found.setdefault(key.path[-1], []).append(f"{key.dotted}{f' of kind {kinds[0]}' if kinds else ''}")
+    return found
+
+
+def _blamed(document: Document, path: KeyPath, text: str) -> Place:
+    """The place of the keys that a rule names: all that the command line changed, else the first one of the file."""
+    named = [document.places[key] for word in _KEY_WORD.findall(text) if (key := _written(document, path, word))]
+    typed = [place for place in dict.fromkeys(named) if place.line is None]
+    if typed:
+        return Place(", ".join(place.source for place in typed))
+    return named[0] if named else document.place(path)
+
+
+def _written(document: Document, path: KeyPath, word: str) -> KeyPath:
+    """The key that the user wrote below `path` and that ends in `word`, like `steps` or `nodes[1].id`; () for none."""
+    keys = tuple(int(part) if part.isdigit() else part for part in re.findall(r"\w+", word))
+    ending = [found for found in document.by_last_key.get(keys[-1], ()) if found[-len(keys) :] == keys]
+    return min((found for found in ending if found != path and found[: len(path)] == path), key=len, default=())
 
 
 def _describe(kind: str, given: Any, context: dict[str, Any], message: str) -> str:
@@ -73,7 +111,7 @@ def _describe(kind: str, given: Any, context: dict[str, Any], message: str) -> s
         case "string_type" if isinstance(given, int | float):
             return f'must be text, got {show(given)}; write "{show(given)}" in quotes to make it text'
     text = _WORDS[kind].format(**context) if kind in _WORDS else message
-    return text if isinstance(given, dict) and kind == "value_error" else f"{text}, got {show(given)}"
+    return f"{text}, got {show(given)}"
 
 
 def _tree_path(tree: Any, loc: tuple[str | int, ...], kind: str) -> KeyPath:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NoReturn
 
 import yaml
@@ -44,6 +45,15 @@ class Document:
         while path and path not in self.places:
             path = path[:-1]
         return self.places[path]
+
+    @cached_property
+    def by_last_key(self) -> dict[str | int, list[KeyPath]]:
+        """The paths of a tree that no longer changes, by what they end in."""
+        found: dict[str | int, list[KeyPath]] = {}
+        for path in self.places:
+            if path:
+                found.setdefault(path[-1], []).append(path)
+        return found
 
 
 def parse_yaml(text: str, start: Place, what: str) -> Document:

@@ -98,3 +98,41 @@ def test_the_file_and_the_override_complain_together() -> None:
         "job.yaml:1: name: a name has 1 to 64 letters, digits, '.', '_' or '-' and starts with a letter or digit, "
         'got "a b"',
     ]
+
+
+RULES = {
+    ("trainer.mesh.units.names=[blocks.*.foo]",): "trainer: units.names: no module is called 'blocks.*.foo'",
+    ("time_limit=20s",): "time_limit (20s) must exceed grace (30s)",
+    ("grace=2h", "time_limit=1h"): "time_limit (1h) must exceed grace (2h)",
+    ("trainer.batch.tokens=8192",): "trainer.batch: give the global batch as sequences or as tokens",
+    ("trainer.model.kv_heads=3",): "trainer.model: heads (4) must be a multiple of kv_heads (3)",
+    ("trainer.mesh.prefetch=0",): "trainer.mesh: prefetch must be at least 1, got 0",
+    ("--grace=2h", "time_limit=1h"): "time_limit (1h) must exceed grace (2h)",
+}
+
+
+@pytest.mark.parametrize(("overrides", "says"), RULES.items(), ids=[" ".join(overrides) for overrides in RULES])
+def test_a_rule_over_several_keys_blames_what_was_typed(overrides: tuple[str, ...], says: str) -> None:
+    with pytest.raises(UsageError) as error:
+        load_job("llm-tiny", overrides)
+    [problem] = error.value.message.splitlines()[1:]
+    assert says in problem
+    for override in overrides:
+        typed = override.replace("=", " ", 1) if override.startswith("--") else f"--set {override}"
+        assert typed in problem.split(": ")[0]
+
+
+def test_what_was_typed_elsewhere_is_not_blamed() -> None:
+    text = "name: x\nentrypoint: {script: a.py}\nrestarts: 3\ngrace: 2m\ntime_limit: 1m\n"
+    with pytest.raises(UsageError) as error:
+        parse_job(text, "job.yaml", ["restarts=4", "env.time_limit=x"])
+    assert error.value.message.splitlines()[1:] == ["job.yaml:5: time_limit (1m) must exceed grace (2m)"]
+
+
+def test_every_rule_that_is_broken_is_told() -> None:
+    with pytest.raises(UsageError) as error:
+        load_job("llm-tiny", ["args=[a]", "time_limit=20s"])
+    assert error.value.message.splitlines()[1:] == [
+        "--set args=[a]: args: the bundled trainer takes none; its settings live under `trainer`",
+        "--set time_limit=20s: time_limit (20s) must exceed grace (30s)",
+    ]
