@@ -1,9 +1,10 @@
-"""torchtitan 0.2.2 on the shape of one of our jobs, with tokens out of memory: the peer of `bench.gpu`.
+"""torchtitan 0.2.2 on the shape of one of our jobs, with random tokens out of memory: the peer of our trainer.
 
-    torchrun --standalone --nproc-per-node N -m bench.torchtitan_peer TRAINER_JSON --replicate R --shard S
+    torchrun ... -m bench.gpu.torchtitan_peer TRAINER_JSON --replicate R --shard S [--checkpoints FOLDER]
 
-Rank 0 prints, after `RESULT`, the seconds of every step and the peak of memory. torchtitan, torchdata and datasets are
-installed for the measurement; nothing here depends on them.
+Rank 0 prints, after `RESULT`, when every step ended and the peak of memory. With a folder it goes on from the newest
+checkpoint there and leaves one at its end. torchtitan, torchdata and datasets are installed for the measurement;
+nothing here depends on them.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from torchtitan.components.dataloader import ParallelAwareDataloader
 from torchtitan.config import JobConfig
 from torchtitan.protocols.train_spec import register_train_spec
 from torchtitan.train import Trainer
+
+from train.mark import Mark
 
 POOL = 256  # different sequences
 
@@ -53,32 +56,38 @@ def main() -> None:
     parser.add_argument("config", type=Path)
     parser.add_argument("--replicate", type=int, default=1)
     parser.add_argument("--shard", type=int, default=1)
+    parser.add_argument("--checkpoints", type=Path)
     words = parser.parse_args()
-    config = json.loads(words.config.read_text())
-    trainer = Trainer(_job(config, words.replicate, words.shard))
-    ended: list[float] = []
+    trainer = Trainer(_job(json.loads(words.config.read_text()), words.replicate, words.shard, words.checkpoints))
+    parameters = sum(p.numel() for p in trainer.model_parts[0].parameters())
+    began, ends = Mark(trainer.device), []
+    began.wait()
+    began_s = time.time()
     train_step = trainer.train_step
 
     def timed(batches: Any) -> None:
         train_step(batches)
-        torch.cuda.synchronize()
-        ended.append(time.time())
+        ends.append(Mark(trainer.device))  # no step waits for it: neither does one of ours
 
     trainer.train_step = timed
     trainer.train()
+    ends[-1].wait()
     if os.environ["RANK"] == "0":
+        ended = [began_s + end.seconds_since(began) for end in ends]
         peak_gib = torch.cuda.max_memory_allocated() / 2**30
-        print("RESULT", json.dumps({"ended": ended, "peak_gib": peak_gib}), flush=True)
+        print("RESULT", json.dumps({"ended": ended, "peak_gib": peak_gib, "parameters": parameters}), flush=True)
+    trainer.close()
     torch.distributed.destroy_process_group()
 
 
-def _job(config: dict[str, Any], replicate: int, shard: int) -> JobConfig:
+def _job(config: dict[str, Any], replicate: int, shard: int, checkpoints: Path | None) -> JobConfig:
     model, batch = config["model"], config["batch"]["micro_batch"]
 
     def loader(dp_world_size: int, dp_rank: int, **_: Any) -> ParallelAwareDataloader:
         tokens = Synthetic(model["vocab_size"], model["seq_len"], dp_rank)
         return ParallelAwareDataloader(tokens, dp_rank, dp_world_size, batch_size=batch, num_workers=1, pin_memory=True)
 
+    # Width of the SwiGLU: torchtitan derives it from `dim`, for our jobs of vocabulary 32768 and llm7b to the same.
     shape = llama3.TransformerModelArgs(
         dim=model["d_model"],
         n_layers=model["layers"],
@@ -96,7 +105,10 @@ def _job(config: dict[str, Any], replicate: int, shard: int) -> JobConfig:
     )
     register_train_spec("peer", spec)
     job = JobConfig()
-    job.job.dump_folder = str(Path(tempfile.mkdtemp(), "out"))
+    job.job.dump_folder = str(checkpoints or Path(tempfile.mkdtemp(), "out"))
+    job.checkpoint.enable = checkpoints is not None
+    job.checkpoint.interval = 1_000_000  # only at the end, and then all that a resume needs
+    job.checkpoint.last_save_model_only = False
     job.model.name, job.model.flavor = "peer", "ours"
     job.training.local_batch_size = batch
     job.training.seq_len, job.training.steps = model["seq_len"], config["steps"]

@@ -1,0 +1,94 @@
+"""What this machine's GPUs show: speed beside torchtitan, saves, starts, memory, and what CPUs cannot prove.
+
+    python -m bench.gpu CALL [--rows WORD ...] [--budget 520] [--limit 180] [--out FILE] [--tiny]
+
+CALL is one-gpu, four-gpus or rest; `--list` shows its rows. A row is told as soon as it is known, as a JSON line here
+and in FILE; the table comes last. One that fails says so and costs no other. `--tiny` tries the whole path on CPUs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from bench.cost import tell_table
+from bench.gpu.process import CommandError
+from bench.gpu.result import HEADER, Result, as_line, as_row
+from bench.gpu.rows import CALLS, Row
+from bench.gpu.scene import Scene
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("call", choices=CALLS)
+    parser.add_argument("--rows", nargs="+", metavar="WORD", help="only rows with one of these in their name")
+    parser.add_argument("--budget", type=float, default=520, help="seconds for all: rows that no longer fit are left")
+    parser.add_argument("--limit", type=float, default=180, help="seconds that one command of a row may take")
+    parser.add_argument("--out", type=Path, help="a file for the rows, too")
+    parser.add_argument("--tiny", action="store_true", help="a small model, a few steps, at most two processes")
+    parser.add_argument("--list", action="store_true", help="only say which rows there are, and their seconds")
+    words = parser.parse_args()
+    rows = [row for row in CALLS[words.call]() if not words.rows or any(word in row.name for word in words.rows)]
+    if words.list:
+        print("\n".join(f"{row.seconds:4.0f} s  {row.name}" for row in rows))
+        return
+    table = measure(rows, time.monotonic() + words.budget, words.limit, words.out, tiny=words.tiny)
+    cards = f"{torch.cuda.device_count()} x {torch.cuda.get_device_name()}" if torch.cuda.is_available() else "no GPU"
+    tell_table(f"{words.call} on {cards}", HEADER, table)
+
+
+def measure(
+    rows: Sequence[Row], deadline: float, limit_s: float, out: Path | None, *, tiny: bool
+) -> list[Sequence[str]]:
+    """Measure row after row as long as there is time, and return the table."""
+    known: dict[str, Result] = {}
+    table: list[Sequence[str]] = []
+    with tempfile.TemporaryDirectory(prefix="bench-gpu-") as shared:
+        for number, row in enumerate(rows):
+            left_s = deadline - time.monotonic()
+            if left_s < row.seconds:
+                _tell(json.dumps({"row": row.name, "left out": f"{left_s:.0f} s left, needs {row.seconds:.0f}"}), out)
+                continue
+            with tempfile.TemporaryDirectory(dir=shared, prefix=f"{number}-") as root:
+                began = time.monotonic()
+                scene = Scene(Path(root), Path(shared), min(limit_s, left_s), tiny)
+                try:
+                    result = row.measure(scene)
+                except Exception as error:  # whatever it is: the rows after it are as good as before
+                    _tell(json.dumps({"row": row.name, "failed": _describe(error)}), out)
+                    table.append((row.name, "failed", *[""] * (len(HEADER) - 2)))
+                    continue
+            known[row.name] = result
+            _tell(as_line(row.name, time.monotonic() - began, result), out)
+            others = {name: known[name] for name in row.against if name in known}
+            table.append(as_row(row.name, result, others, row.compares))
+    return table
+
+
+def _describe(error: Exception) -> str:
+    if isinstance(error, CommandError | LookupError):
+        return str(error)
+    if isinstance(error, subprocess.TimeoutExpired):
+        return f"still ran after {error.timeout:.0f} s"
+    return f"{type(error).__name__}: {error}"
+
+
+def _tell(line: str, out: Path | None) -> None:
+    print(line, flush=True)
+    if out:
+        with out.open("a") as file:
+            file.write(line + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""A command with a time limit, of which no process is left in the end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from fsdpctl.contract import Env
+from fsdpctl.node import processes
+from fsdpctl.node.processes import Tag
+
+TORCHRUN_BEGINS = "failed (exitcode"  # what follows is torchrun's own account of a rank that said all before
+
+
+class CommandError(Exception):
+    """The command failed, or ran for too long; the text is the end of what it said."""
+
+
+class Command:
+    """A command that runs. As a context it ends with all that it started: torchrun's ranks have sessions of their own,
+    and the compiler's workers, too, carry the tag."""
+
+    def __init__(self, argv: Sequence[str], log: Path, env: Mapping[str, str] | None = None) -> None:
+        self.argv, self.log = argv, log
+        self.tag = Tag(f"bench-{uuid.uuid4().hex[:8]}")
+        with log.open("ab") as out:
+            self.process = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **(env or {}), Env.RUN_ID: self.tag.run_id},
+            )
+
+    def __enter__(self) -> Command:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        processes.sweep(self.tag)
+        self.process.wait()
+
+    def said(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def wait(self, limit_s: float, *, may_fail: bool = False) -> str:
+        """Return all that it said. Raises CommandError."""
+        try:
+            code = self.process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            raise CommandError(f"still ran after {limit_s:.0f} s; {_end_of(self.said())}") from None
+        if code and not may_fail:
+            raise CommandError(f"exit code {code}; {_end_of(self.said())}")
+        return self.said()
+
+    def ranks(self) -> list[int]:
+        """Of torchrun: its ranks, the processes directly below it."""
+        path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        return [int(pid) for pid in path.read_text().split()]
+
+
+def run(argv: Sequence[str], log: Path, limit_s: float, env: Mapping[str, str] | None = None) -> str:
+    """Run it to its end and return all that it said. Raises CommandError."""
+    with Command(argv, log, env) as command:
+        return command.wait(limit_s)
+
+
+def torchrun(gpus: int, *words: str) -> list[str]:
+    return [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(gpus), *words]
+
+
+def _end_of(said: str) -> str:
+    return f"said last: {said.partition(TORCHRUN_BEGINS)[0][-1500:].strip()}"

@@ -1,0 +1,64 @@
+"""What a row found, and how it is told: a JSON line at once, the table in the end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True)
+class Result:
+    """A row's numbers; what it does not measure is None."""
+
+    tokens_per_s_gpu: float | None = None
+    step_ms: float | None = None
+    p99_over_p50: float | None = None
+    stall_ms: float | None = None  # of one save
+    save_s: float | None = None  # the longest
+    peak_gib: float | None = None
+    first_step_s: float | None = None  # from the start of torchrun to the end of its first step
+    losses: tuple[float, ...] = ()
+    found: str = ""
+
+
+HEADER = (
+    *("row", "tokens/s/GPU", "of others", "step ms", "p99/p50", "stall ms", "save s", "peak GiB", "first step s"),
+    *("last loss", "largest difference", "found"),
+)
+
+
+def as_line(name: str, seconds: float, result: Result) -> str:
+    """All of it but the losses, which are many."""
+    known = {key: value for key, value in asdict(result).items() if key != "losses" and value not in (None, "")}
+    return json.dumps({"row": name, "seconds": seconds, **known}, default=str)
+
+
+def as_row(name: str, result: Result, others: Mapping[str, Result], compares: str) -> Sequence[str]:
+    """`others`: the results that this one is held against, by the number that `compares` names."""
+    ratios, differences = [], []
+    for other, theirs in others.items():
+        ours, reference = getattr(result, compares), getattr(theirs, compares)
+        if ours and reference:
+            ratios.append(f"{ours / reference:.3f} of {other}")
+        if result.losses and theirs.losses:
+            pairs = zip(result.losses, theirs.losses, strict=False)
+            differences.append(f"{max(abs(a - b) / abs(b) for a, b in pairs):.1e} from {other}")
+    return (
+        name,
+        _text(result.tokens_per_s_gpu, ",.0f"),
+        "; ".join(ratios),
+        _text(result.step_ms, ".1f"),
+        _text(result.p99_over_p50, ".3f"),
+        _text(result.stall_ms, ".0f"),
+        _text(result.save_s, ".2f"),
+        _text(result.peak_gib, ".1f"),
+        _text(result.first_step_s, ".1f"),
+        f"{result.losses[-1]:.4f}" if result.losses else "",
+        "; ".join(differences),
+        result.found,
+    )
+
+
+def _text(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)

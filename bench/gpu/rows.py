@@ -1,0 +1,132 @@
+"""What is measured: three calls, each under nine minutes on H100s, the most important rows first.
+
+`seconds` is what a row is expected to take, with imports and compilation; one that no longer fits the budget is left
+out. Rows with the same graphs find them in the compiler's cache: the first of them pays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from bench.gpu import checks, stops, training
+from bench.gpu.result import Result
+from bench.gpu.scene import Scene
+from bench.gpu.training import ALONE, SYNTHETIC, Changes, Mesh
+
+SPEED = "tokens_per_s_gpu"
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    seconds: float
+    measure: Callable[[Scene], Result]
+    against: tuple[str, ...] = ()  # rows before it that its number is held against
+    compares: str = SPEED  # the number
+
+
+HYBRID: Changes = {"mesh.strategy": "HYBRID_SHARD", "mesh.replicate": 2, "mesh.shard": 2}
+FULL_SHARD: Changes = {"mesh.strategy": "FULL_SHARD"}
+UNTIED: Changes = {**SYNTHETIC, "model.tie_embeddings": False}
+"""llm90m as torchtitan's llama3 can be: it has no tied embedding."""
+SIXTEEN_LAYERS: Changes = {**SYNTHETIC, "model.layers": 16}
+"""Of llm7b: weights, gradients and moments of all 32 fit four cards, but take minutes to draw."""
+
+
+def train(
+    name: str,
+    seconds: float,
+    job: str,
+    changed: Changes,
+    *against: str,
+    gpus: int = 1,
+    steps: int = 60,
+    by: str = SPEED,
+) -> Row:
+    measure = partial(training.steps, job=job, gpus=gpus, num_steps=steps, changed=changed)
+    return Row(name, seconds, measure, against, by)
+
+
+def titan(name: str, seconds: float, job: str, changed: Changes, mesh: Mesh = ALONE, steps: int = 60) -> Row:
+    return Row(name, seconds, partial(training.peer, job=job, mesh=mesh, num_steps=steps, changed=changed))
+
+
+def save(name: str, seconds: float, job: str, changed: Changes, against: str, *, steps: int, every: int) -> Row:
+    measure = partial(training.saves, job=job, gpus=1, num_steps=steps, every=every, changed=changed)
+    return Row(name, seconds, measure, (against,))
+
+
+def one_gpu() -> list[Row]:
+    """Speed on one GPU beside torchtitan, saves, and the way back after a stop."""
+    at_40 = {**SYNTHETIC, "batch.micro_batch": 40}
+    peer_resumed = partial(training.peer_resumed, job="llm300m", changed=SYNTHETIC)
+    resumed = partial(training.resumed, job="llm300m", gpus=1, changed=SYNTHETIC)
+    return [
+        titan("llm300m torchtitan", 75, "llm300m", SYNTHETIC),
+        train("llm300m ours", 70, "llm300m", SYNTHETIC, "llm300m torchtitan"),
+        titan("llm90m torchtitan", 45, "llm90m", UNTIED),
+        train("llm90m ours", 45, "llm90m", UNTIED, "llm90m torchtitan"),
+        save("llm300m ours, saves", 75, "llm300m", SYNTHETIC, "llm300m ours", steps=100, every=30),
+        save("llm90m ours, 500 steps, saves", 80, "llm90m", UNTIED, "llm90m ours", steps=500, every=100),
+        Row("llm300m torchtitan, resumed", 85, peer_resumed),
+        Row("llm300m ours, resumed", 65, resumed, ("llm300m torchtitan, resumed",), "first_step_s"),
+        titan("llm300m torchtitan, 40 x 2048", 60, "llm300m", at_40, steps=40),
+        train("llm300m ours, 40 x 2048", 55, "llm300m", at_40, "llm300m torchtitan", "llm300m torchtitan, 40 x 2048"),
+        train("llm300m ours, eager", 45, "llm300m", {**SYNTHETIC, "compile": False}, "llm300m ours", steps=40),
+    ]
+
+
+def four_gpus() -> list[Row]:
+    """Speed on four GPUs beside torchtitan, the strategies beside each other, and an exact resume."""
+    peer, alone, full = "llm300m torchtitan 2 x 2", "llm300m ours x1", "llm300m ours FULL_SHARD"
+    hybrid, one_graph = {**SYNTHETIC, **HYBRID}, {**SYNTHETIC, **HYBRID, "mesh.units.blocks": 0}
+
+    def strategy(name: str, seconds: float, changed: Changes, *against: str) -> Row:
+        return train(f"llm300m ours {name}", seconds, "llm300m", changed, *against, gpus=4)
+
+    return [
+        titan(peer, 80, "llm300m", SYNTHETIC, (2, 2)),
+        strategy("HYBRID_SHARD 2 x 2, one graph", 75, one_graph, peer),
+        strategy("HYBRID_SHARD 2 x 2", 60, hybrid, peer),
+        train(alone, 60, "llm300m", {}),
+        strategy("FULL_SHARD", 40, FULL_SHARD, alone),
+        strategy("SHARD_GRAD_OP", 40, {"mesh.strategy": "SHARD_GRAD_OP"}, alone, full),
+        strategy("NO_SHARD", 40, {"mesh.strategy": "NO_SHARD"}, alone, full),
+        strategy("HYBRID_SHARD 2 x 2 on text", 40, HYBRID, alone, full),
+        Row("llm300m TERM to durable", 50, partial(stops.stopped, job="llm300m", gpus=4, changed=HYBRID)),
+        Row("llm90m stopped and resumed, exact", 110, partial(stops.exact, job="llm90m", gpus=4, changed=HYBRID)),
+    ]
+
+
+def rest() -> list[Row]:
+    """Memory of the 7B-class model, and what else only GPUs can show."""
+    full = "llm7b/8 FULL_SHARD"
+
+    def memory(name: str, changed: Changes, *against: str) -> Row:
+        changed = {"model.layers": 8, **changed}
+        return train(f"llm7b/8 {name}", 55, "llm7b", changed, *against, gpus=4, steps=8, by="peak_gib")
+
+    return [
+        memory("FULL_SHARD", FULL_SHARD),
+        memory("SHARD_GRAD_OP", {"mesh.strategy": "SHARD_GRAD_OP"}, full),
+        memory("NO_SHARD", {"mesh.strategy": "NO_SHARD"}, full),
+        memory("FULL_SHARD, recompute selective", {**FULL_SHARD, "memory.recompute": "selective"}, full),
+        memory("FULL_SHARD, recompute full", {**FULL_SHARD, "memory.recompute": "full"}, full),
+        Row("doctor", 20, checks.doctor),
+        Row("debug info", 35, partial(checks.debug, level="info")),
+        Row("debug trace", 35, partial(checks.debug, level="trace")),
+        Row("examples/minimal", 50, checks.minimal),
+        Row("memory snapshots", 60, checks.memory),
+        train("llm90m bf16", 35, "llm90m", {}, steps=40),
+        train("llm90m fp16", 35, "llm90m", {"precision": "fp16"}, "llm90m bf16", steps=40),
+        train("llm90m offload", 45, "llm90m", {"memory.cpu_offload": True}, "llm90m bf16", steps=10),
+        Row("tests that need a GPU", 25, checks.staging),
+        Row("a rank that hangs", 70, checks.hang),
+        titan("llm7b/16 torchtitan", 80, "llm7b", SIXTEEN_LAYERS, (1, 4), steps=20),
+        train("llm7b/16 ours", 100, "llm7b", {**SIXTEEN_LAYERS, **FULL_SHARD}, "llm7b/16 torchtitan", gpus=4, steps=20),
+    ]
+
+
+CALLS: dict[str, Callable[[], list[Row]]] = {"one-gpu": one_gpu, "four-gpus": four_gpus, "rest": rest}

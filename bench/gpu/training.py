@@ -1,0 +1,132 @@
+"""Rows that train: with our trainer, and with torchtitan on the same shape and the same kind of tokens."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import statistics
+import time
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bench.gpu.process import run, torchrun
+from bench.gpu.result import Result
+from bench.gpu.scene import Scene
+
+Changes = Mapping[str, Any]
+Mesh = tuple[int, int]  # copies of the model, ranks that share one
+ALONE: Mesh = (1, 1)
+SYNTHETIC: Changes = {"data.source": "synthetic"}
+STEPS_ONLY = ("-m", "bench.gpu.steps")
+WHOLE = ("-m", "train")
+
+
+def steps(scene: Scene, job: str, gpus: int, num_steps: int, changed: Changes) -> Result:
+    """Our trainer's steps, without the save and the evaluation at its end."""
+    return _train(scene, job, gpus, num_steps, changed, STEPS_ONLY)
+
+
+def saves(scene: Scene, job: str, gpus: int, num_steps: int, every: int, changed: Changes) -> Result:
+    """Steps with saves beside them, and all that a run logs."""
+    every = every if not scene.tiny else 3
+    return _train(scene, job, gpus, num_steps, {**changed, "checkpoint.every_steps": every}, WHOLE)
+
+
+def peer(scene: Scene, job: str, mesh: Mesh, num_steps: int, changed: Changes) -> Result:
+    """torchtitan's steps."""
+    path = scene.write(config := scene.config(job, scene.gpus(math.prod(mesh)), num_steps, changed))
+    return _peer_result(config, *_run_peer(scene, path, mesh))
+
+
+def resumed(scene: Scene, job: str, gpus: int, changed: Changes) -> Result:
+    """A start from a checkpoint, with what the compiler remembers of the start before."""
+    gpus = scene.gpus(gpus)
+    path = scene.write(config := scene.config(job, gpus, 10, changed))
+    run(torchrun(gpus, *WHOLE, "--config", str(path)), scene.root / "first.log", scene.limit_s, scene.env)
+    config["steps"] += 10
+    scene.write(config)
+    began = time.time()
+    log = run(torchrun(gpus, *WHOLE, "--config", str(path)), scene.root / "second.log", scene.limit_s, scene.env)
+    return _our_result(config, gpus, began, scene.root, log)
+
+
+def peer_resumed(scene: Scene, job: str, changed: Changes) -> Result:
+    path = scene.write(config := scene.config(job, scene.gpus(1), 10, changed))
+    folder = ("--checkpoints", str(scene.root / "out"))
+    _run_peer(scene, path, ALONE, *folder)
+    config["steps"] += 10
+    scene.write(config)
+    return _peer_result(config, *_run_peer(scene, path, ALONE, *folder))
+
+
+def _train(scene: Scene, job: str, gpus: int, num_steps: int, changed: Changes, entry: tuple[str, str]) -> Result:
+    gpus = scene.gpus(gpus)
+    path = scene.write(config := scene.config(job, gpus, num_steps, changed))
+    began = time.time()
+    log = run(torchrun(gpus, *entry, "--config", str(path)), scene.root / "log", scene.limit_s, scene.env)
+    return _our_result(config, gpus, began, scene.root, log)
+
+
+def _our_result(config: dict[str, Any], gpus: int, began: float, root: Path, log: str) -> Result:
+    """A step's time is the device's own, from the end of the step before. That leaves out what a save holds up between
+    two steps: so much the host's clock shows more over all of them."""
+    lines = [line for line in read_metrics(root) if line["time"] > began]
+    tokens = config["batch"]["sequences"] * config["model"]["seq_len"]
+    took = {line["step"]: tokens / line["tokens_per_s"] for line in lines}
+    settled = lines[len(lines) // 3 :]
+    every = config["checkpoint"]["every_steps"]
+    after_saves = [line["step"] for line in settled[1:] if (line["step"] - 1) % every == 0]
+    by_host = settled[-1]["time"] - settled[0]["time"]
+    held_up = by_host - sum(took[line["step"]] for line in settled[1:])
+    stall = max(0.0, held_up / len(after_saves)) if after_saves else 0.0
+    times = sorted(took[line["step"]] + stall * (line["step"] in after_saves) for line in settled)
+    middle = statistics.median(times)
+    ahead = middle if torch.cuda.is_available() else 0.0  # at most so much the host had not waited for
+    return Result(
+        tokens_per_s_gpu=tokens / gpus / middle,
+        step_ms=1000 * middle,
+        p99_over_p50=times[int(0.99 * (len(times) - 1))] / middle,
+        stall_ms=1000 * stall if after_saves else None,
+        save_s=longest_save(log),
+        peak_gib=float(re.findall(r"peak memory ([\d.]+) GiB", log)[-1]),
+        first_step_s=lines[0]["time"] - began + ahead,
+        losses=tuple(math.nan if line["loss"] is None else line["loss"] for line in lines),
+    )
+
+
+def longest_save(log: str) -> float | None:
+    return max(map(float, re.findall(r"saved \S+ in ([\d.]+) s", log)), default=None)
+
+
+def _run_peer(scene: Scene, path: Path, mesh: Mesh, *more: str) -> tuple[float, str]:
+    began, (replicate, shard) = time.time(), mesh
+    degrees = ("--replicate", str(replicate), "--shard", str(shard))
+    argv = torchrun(replicate * shard, "-m", "bench.gpu.torchtitan_peer", str(path), *degrees, *more)
+    return began, run(argv, scene.root / f"log-{began}", scene.limit_s, scene.env)
+
+
+def _peer_result(config: dict[str, Any], began: float, log: str) -> Result:
+    found = json.loads(log.rpartition("RESULT ")[2].splitlines()[0])
+    ended = found["ended"]
+    settled = ended[len(ended) // 3 :]
+    times = sorted(b - a for a, b in pairwise(settled))
+    middle = statistics.median(times)
+    return Result(
+        tokens_per_s_gpu=config["batch"]["micro_batch"] * config["model"]["seq_len"] / middle,
+        step_ms=1000 * middle,
+        p99_over_p50=times[int(0.99 * (len(times) - 1))] / middle,
+        peak_gib=found["peak_gib"],
+        first_step_s=ended[0] - began,
+        found=f"{found['parameters']:,} parameters",
+    )
+
+
+def read_metrics(root: Path) -> list[dict[str, Any]]:
+    path = root / "metrics.jsonl"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines if line.endswith("}")]
