@@ -34,6 +34,9 @@ class ModelConfig:
         for name in ("vocab_size", "d_model", "layers", "heads", "kv_heads", "head_dim", "ffn", "seq_len"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("rope_theta", "norm_eps", "init_std"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} must be greater than 0, got {getattr(self, name)}")
         if self.layers > MAX_LAYERS:
             raise ValueError(f"layers must be at most {MAX_LAYERS}, got {self.layers}")
         if self.heads % self.kv_heads:

@@ -132,11 +132,15 @@ class OptimConfig:
     frozen: tuple[str, ...] = ()  # patterns of parameter names that are not trained, such as "blocks.0.*"
 
     def __post_init__(self) -> None:
-        for name in ("lr", "clip_norm"):
+        for name in ("lr", "eps", "clip_norm"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be greater than 0, got {getattr(self, name)}")
-        if self.warmup_steps < 0:
-            raise ValueError(f"warmup_steps must be at least 0, got {self.warmup_steps}")
+        for name in ("beta1", "beta2"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} must lie in [0, 1), got {getattr(self, name)}")
+        for name in ("weight_decay", "warmup_steps"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
         if not 0 < self.decay_ratio <= 1:
             raise ValueError(f"decay_ratio must be greater than 0 and at most 1, got {self.decay_ratio}")
         if not 0 <= self.min_lr_ratio <= 1:

@@ -6,7 +6,7 @@ import pytest
 
 from fsdpctl.contract.layout import resolve_mesh, split_batch
 from fsdpctl.contract.model import ModelConfig
-from fsdpctl.contract.trainer import BatchConfig, MeshConfig, Strategy
+from fsdpctl.contract.trainer import BatchConfig, MeshConfig, OptimConfig, Strategy
 from fsdpctl.contract.units import UnitsConfig
 
 
@@ -36,6 +36,25 @@ def test_parameters_are_counted_by_the_formula() -> None:
 def test_impossible_models_are_refused(change: dict[str, object]) -> None:
     with pytest.raises(ValueError):
         model(**change)
+
+
+@pytest.mark.parametrize("name", ["layers", "seq_len", "rope_theta", "norm_eps", "init_std"])
+@pytest.mark.parametrize("value", [0, -1])
+def test_a_size_that_no_model_has_is_named(name: str, value: int) -> None:
+    with pytest.raises(ValueError, match=f"^{name} must be .*, got {value}$"):
+        model(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("lr", 0.0), ("eps", 0.0), ("clip_norm", -1.0), ("beta1", 1.0), ("beta2", -0.1), ("weight_decay", -0.1)),
+        *(("warmup_steps", -1), ("decay_ratio", 0.0), ("min_lr_ratio", 1.5)),
+    ],
+)
+def test_an_optimizer_that_torch_would_refuse_is_refused_at_submit(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match=f"^{name} must .*, got {value}$"):
+        OptimConfig(**{"lr": 1e-3, name: value})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
