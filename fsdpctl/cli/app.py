@@ -23,6 +23,7 @@ from fsdpctl.cli.stop import cancel, stop
 from fsdpctl.cli.submit import submit
 from fsdpctl.cli.supervise import supervise
 from fsdpctl.contract import CliExit
+from fsdpctl.contract.codec import CodecError
 from fsdpctl.errors import FsdpctlError
 
 _SITE_ERRORS = (
@@ -34,6 +35,8 @@ _SITE_ERRORS = (
     errno.EISDIR,
     errno.ENOTDIR,
     errno.ENAMETOOLONG,
+    errno.ENOENT,
+    errno.ELOOP,
 )
 """What a disk or a directory says, not what a bug does."""
 
@@ -96,6 +99,10 @@ def main() -> None:
             _report_bug(error)
         say(f"error: {error.strerror}" + (f": {error.filename}" if error.filename else ""))
         say("hint: runs live in the profile's runs_root, or in $FSDPCTL_HOME (default ~/.local/state/fsdpctl)")
+        sys.exit(CliExit.FAILED)
+    except CodecError as error:
+        say(f"error: {error}")
+        say("hint: this file is damaged, or of another version of fsdpctl")
         sys.exit(CliExit.FAILED)
     except Exception as error:
         _report_bug(error)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from pathlib import Path
@@ -11,6 +10,7 @@ from fsdpctl.cli.output import emit, safe, say
 from fsdpctl.contract import CliExit, State
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.errors import BusyError
+from fsdpctl.runs.evidence import read_metrics
 from fsdpctl.verbs.status import RunStatus
 from fsdpctl.verbs.watch import watch
 
@@ -93,12 +93,8 @@ def format_clock(seconds: float) -> str:
 
 def read_losses(metrics: Path) -> tuple[float, float] | None:
     """First and last loss of a run."""
-    try:
-        losses = [json.loads(line)["loss"] for line in metrics.read_text(encoding="utf-8").splitlines()]
-        finite = [loss for loss in losses if loss is not None]
-        return finite[0], finite[-1]
-    except (OSError, ValueError, IndexError, KeyError):
-        return None
+    losses = [loss for line in read_metrics(metrics) if isinstance(loss := line.get("loss"), float)]
+    return (losses[0], losses[-1]) if losses else None
 
 
 def summary(status: RunStatus, losses: tuple[float, float] | None) -> str:

@@ -77,9 +77,10 @@ def read_plan(run: RunPaths) -> LaunchPlan:
 def total_steps(run: RunPaths) -> int | None:
     """The length of a run of the bundled trainer."""
     try:
-        steps = json.loads(run.trainer_config.read_text(encoding="utf-8")).get("steps")
-    except (OSError, ValueError):
+        config = _parse(run.trainer_config.read_bytes())
+    except OSError:
         return None
+    steps = config.get("steps") if config is not None else None
     return steps if isinstance(steps, int) else None
 
 
@@ -109,7 +110,7 @@ def recent_metrics(metrics: Path) -> list[dict[str, Any]]:
 def _parse(line: bytes) -> dict[str, Any] | None:
     try:
         found = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 

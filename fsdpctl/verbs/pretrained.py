@@ -31,5 +31,5 @@ def _check(directory: Path, model: ModelConfig) -> None:
     except OSError as error:
         hint = "once there is a checkpoint it is not needed: --set trainer.init_from=null"
         raise UsageError(f"trainer.init_from: {path}: {error.strerror}", hint=hint) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"trainer.init_from: the weights in {directory} do not fit: {error}") from None
