@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 
 OBJECTS_BETWEEN_COLLECTIONS = 50_000
@@ -12,12 +13,23 @@ OBJECTS_BETWEEN_COLLECTIONS = 50_000
 def main() -> None:
     """Run the CLI; Ctrl-C ends it without a traceback from the first moment on."""
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
+    open_closed_streams()
     try:
         from fsdpctl.cli.app import main as run
 
         run()
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def open_closed_streams() -> None:
+    """After `>&-` the next file that is opened would be standard output to every child."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+    sys.stdin = sys.stdin or os.fdopen(0)
+    sys.stdout = sys.stdout or os.fdopen(1, "w")
+    sys.stderr = sys.stderr or os.fdopen(2, "w")
 
 
 if __name__ == "__main__":

@@ -98,7 +98,8 @@ def main() -> None:
         if error.errno not in _SITE_ERRORS:
             _report_bug(error)
         say(f"error: {error.strerror}" + (f": {error.filename}" if error.filename else ""))
-        say("hint: runs live in the profile's runs_root, or in $FSDPCTL_HOME (default ~/.local/state/fsdpctl)")
+        if sys.argv[1:2] not in (["jobs"], ["profiles"], ["data"]):
+            say("hint: runs live in the profile's runs_root, or in $FSDPCTL_HOME (default ~/.local/state/fsdpctl)")
         sys.exit(CliExit.FAILED)
     except CodecError as error:
         say(f"error: {error}")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import subprocess
+import sys
+
+import pytest
 
 from fsdpctl.cli.app import COMMANDS, GROUPS
 from fsdpctl.contract import CliExit
@@ -32,3 +35,20 @@ def test_every_command_is_there_where_none_is_named() -> None:
     done = subprocess.run([COMMAND, "submt"], capture_output=True, text=True, timeout=60)
     assert done.returncode == CliExit.USAGE
     assert "Did you mean 'submit'?" in done.stderr
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(("words", "code"), [("jobs ls", CliExit.OK), ("jobs check nosuch", CliExit.USAGE)])
+def test_a_closed_stream_is_nobodys_bug(closed: str, words: str, code: int) -> None:
+    done = subprocess.run(["bash", "-c", f"{COMMAND} {words} {closed}"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == code
+    assert "bug" not in done.stderr
+
+
+def test_children_find_all_three_streams_open() -> None:
+    """Else their output would land in whatever file was opened first."""
+    probe = "from fsdpctl.__main__ import open_closed_streams; open_closed_streams();"
+    probe += "import subprocess; subprocess.run(['readlink', '/proc/self/fd/2'], check=True)"
+    words = ["bash", "-c", '"$0" -c "$1" 2>&-', sys.executable, probe]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "/dev/null\n")
