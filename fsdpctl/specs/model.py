@@ -11,6 +11,7 @@ from fsdpctl.contract import BUNDLED_TRAINER
 from fsdpctl.contract.plan import Debug
 from fsdpctl.contract.trainer import TrainerConfig
 from fsdpctl.specs.base import Spec, refuse
+from fsdpctl.specs.problems import shorten
 from fsdpctl.specs.slurm import SlurmBackend
 from fsdpctl.specs.types import (
     Count,
@@ -182,7 +183,7 @@ class ClusterProfile(Spec):
         if not self.nodes:
             yield "backend: ssh needs the machines of the cluster, under `nodes`"
         if self.runs_root is not None and not self.runs_root.startswith(("/", "~")):
-            yield f"runs_root: one path must do for all hosts; write it absolute, like /shared/{self.runs_root}"
+            yield f"runs_root: one path must do for all hosts; write it absolute, like /shared/{shorten(self.runs_root)}"
 
 
 # --- jobs ------------------------------------------------------------------------------------------------------------
