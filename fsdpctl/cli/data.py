@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -63,8 +64,8 @@ def prepare(
         raise
     _print(out, index, as_json)
     if not as_json:
-        settings = f"--set trainer.data.source={out} --set trainer.model.vocab_size={index.model_vocab_size}"
-        say(f"hint: fsdpctl submit llm-tiny {settings}")
+        source = shlex.quote(f"trainer.data.source={out}")
+        say(f"hint: fsdpctl submit llm-tiny --set {source} --set trainer.model.vocab_size={index.model_vocab_size}")
 
 
 def _recipe(
@@ -76,12 +77,14 @@ def _recipe(
     val_fraction: float,
 ) -> Recipe:
     from fsdpctl.data.recipe import Recipe
-    from fsdpctl.data.tokenizer import MIN_BPE
+    from fsdpctl.data.tokenizer import MAX_BPE, MIN_BPE
 
     if train_bpe is not None and tokenizer != "bytes":
         raise UsageError("--train-bpe makes a tokenizer and --tokenizer names one: give one of the two")
     if train_bpe is not None and train_bpe < MIN_BPE:
         raise UsageError(f"--train-bpe must be at least {MIN_BPE}, all bytes and an end token; got {train_bpe}")
+    if train_bpe is not None and train_bpe > MAX_BPE:
+        raise UsageError(f"--train-bpe must be at most {MAX_BPE:,}, got {train_bpe:,}")
     if end_token is not None and tokenizer == "bytes":
         raise UsageError("--end-token is for a tokenizer.json: bytes and --train-bpe have their own")
     if not 0 < val_fraction < 1:

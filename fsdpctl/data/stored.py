@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -63,7 +64,7 @@ def open_index(directory: Path) -> Index:
     except OSError:
         raise UsageError(
             f"{directory} holds no prepared data: it has no {INDEX_NAME}",
-            hint=f"fsdpctl data prepare TEXT... --out {directory}",
+            hint=f"fsdpctl data prepare TEXT... --out {shlex.quote(str(directory))}",
         ) from None
 
 

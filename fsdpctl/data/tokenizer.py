@@ -21,6 +21,9 @@ END_TOKENS = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>")
 MIN_BPE = 257
 """All bytes and the end token."""
 
+MAX_BPE = 2**20
+"""Several times the largest in use. The library reserves memory for all of it, and aborts where there is none."""
+
 PARTS_AT_ONCE = 16
 
 PART_CHARS = 2**16

@@ -43,6 +43,12 @@ def test_from_text_to_a_checked_data_set() -> None:
     assert shown["train"][0]["documents"] + shown["val"][0]["documents"] == 300
 
 
+def test_a_hint_can_be_typed_whatever_the_directory_is_called() -> None:
+    made = data("prepare", "text.txt", "--out", "my data", "--split-on", "")
+    assert "--set 'trainer.data.source=my data' " in made.stderr
+    assert data("show", "no data").stderr.splitlines()[-1] == "hint: fsdpctl data prepare TEXT... --out 'no data'"
+
+
 def test_ls_lists_what_is_there() -> None:
     data("prepare", "text.txt", "--out", "sets/one", "--split-on", "")
     Path("sets/two").mkdir()
@@ -71,6 +77,7 @@ def test_check_names_the_damage_and_fails() -> None:
         (["--val-fraction", "1"], "--val-fraction must lie between 0 and 1, got 1"),
         (["--val-fraction", "nan"], "--val-fraction must lie between 0 and 1, got nan"),
         (["--train-bpe", "256"], "--train-bpe must be at least 257, all bytes and an end token; got 256"),
+        (["--train-bpe", "999999999999"], "--train-bpe must be at most 1,048,576, got 999,999,999,999"),
         (["--train-bpe", "300", "--tokenizer", "t.json"], "give one of the two"),
         (["--end-token", "</s>"], "--end-token is for a tokenizer.json"),
         (["--tokenizer", "t.json"], "t.json: no tokenizer.json that the library tokenizers reads"),
