@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,6 +29,12 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("FSDPCTL_HOME", str(home / "fsdpctl"))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     yield home
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _ctrl_c_arrives() -> None:
+    """A job in the background of a script ignores SIGINT, and so would everything that is started here."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True, scope="session")

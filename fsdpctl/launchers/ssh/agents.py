@@ -45,7 +45,7 @@ class SshAgents:
         self._dropped = read_json(tuple[DroppedHost, ...], run.dropped) if run.dropped.exists() else ()
         self._refused: dict[int, str] = {}  # by rank: what a host said against itself
         self._old_links = [(host.node.rank, self._link(host.node)) for host in self._dropped]
-        self._reach = Reach(self._links)
+        self._reach = Reach(self._links, plan.peer_timeout_s)
         self._watch: PeerWatch | None = None
         self._stall = Stall(run, run.attempt(1))
         self._disks = None if plan.shared_disk else Disks(run)

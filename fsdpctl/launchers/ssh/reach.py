@@ -27,24 +27,41 @@ def find_lost(silent_s: Mapping[int, float], stalled_s: float, timeout_s: float)
     return lost[0]
 
 
+class Silence:
+    """How long each host is silent to somebody who can hear. What he missed while he heard nobody does not count."""
+
+    def __init__(self, ranks: Iterable[int], timeout_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._timeout_s, self._clock = timeout_s, clock
+        self._hears_since = clock()
+        self._answered = dict.fromkeys(ranks, clock())
+
+    def hears(self, rank: int) -> None:
+        now = self._clock()
+        if now - max(self._answered.values()) > self._timeout_s:
+            self._hears_since = now  # the first to be heard again must not make the others look lost
+        self._answered[rank] = now
+
+    def seconds(self) -> dict[int, float]:
+        now = self._clock()
+        return {rank: now - max(answered, self._hears_since) for rank, answered in self._answered.items()}
+
+
 class Reach:
     """Asks each host in a thread of its own, so that one that hangs delays no other."""
 
-    def __init__(self, links: Mapping[int, Link], clock: Callable[[], float] = time.monotonic) -> None:
-        self._links, self._clock = links, clock  # the caller may put other links in
-        self._answered = dict.fromkeys(links, clock())
+    def __init__(self, links: Mapping[int, Link], timeout_s: float) -> None:
+        self._links = links  # the caller may put other links in
+        self._silence = Silence(links, timeout_s)
         for rank in links:
             threading.Thread(target=self._watch, args=(rank,), name=f"reach-{rank}", daemon=True).start()
 
     def silent_s(self) -> dict[int, float]:
-        """How long ago each host has answered."""
-        now = self._clock()
-        return {rank: now - answered for rank, answered in self._answered.items()}
+        return self._silence.seconds()
 
     def _watch(self, rank: int) -> None:
         while True:
             if self._links[rank].is_answering(EVERY_S):
-                self._answered[rank] = self._clock()
+                self._silence.hears(rank)
             time.sleep(EVERY_S)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.launchers.ssh.reach import STALL_FACTOR, Stall, find_lost
+from fsdpctl.launchers.ssh.reach import STALL_FACTOR, Silence, Stall, find_lost
 
 LONG = STALL_FACTOR * 5 + 0.1
 
@@ -26,6 +26,20 @@ LONG = STALL_FACTOR * 5 + 0.1
 )
 def test_find_lost(silent_s: dict[int, float], stalled_s: float, lost: int | None) -> None:
     assert find_lost(silent_s, stalled_s, 5.0) == lost
+
+
+def test_the_first_host_heard_after_a_cut_does_not_make_the_others_look_lost() -> None:
+    now = [0.0]
+    silence = Silence((0, 1), 5.0, clock=lambda: now[0])
+    now[0] = 25.0
+    assert find_lost(silence.seconds(), 99.0, 5.0) is None, "we are cut off"
+    silence.hears(0)
+    assert find_lost(silence.seconds(), 99.0, 5.0) is None, "the other one may be the next to answer"
+    for _ in range(3):
+        now[0] += 2.0
+        silence.hears(0)
+    assert silence.seconds() == {0: 0.0, 1: 6.0}
+    assert find_lost(silence.seconds(), 99.0, 5.0) == 1
 
 
 def test_a_stall_is_the_time_since_anything_was_written(tmp_path: Path) -> None:
