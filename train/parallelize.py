@@ -1,8 +1,8 @@
 """From a configuration to a model that lies across the ranks.
 
 The order is the point: build on the meta device (no rank ever holds what it does not own), compile what lies inside
-of FSDP's units before FSDP wraps them (its hooks stay outside of the graphs), shard, and only then give memory and
-values.
+of FSDP's units before FSDP wraps them (its hooks stay outside of the graphs), shard, and only then give memory. Values
+come from a checkpoint, or are drawn where there is none.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 def build_model(config: TrainerConfig, world: World, shape: tuple[int, int], own_work: OwnWork) -> Decoder:
-    """Return the decoder on its device, spread over a mesh of `shape` (replicate, shard), with its first values."""
+    """Return the decoder on its device, spread over a mesh of `shape` (replicate, shard), its values still to come."""
     with torch.device("meta"):
         model = Decoder(config.model)
     _freeze(model, config.optim.frozen)
@@ -51,7 +51,6 @@ def build_model(config: TrainerConfig, world: World, shape: tuple[int, int], own
         model.autocast_dtype = dtype
     model.to_empty(device="cpu" if config.memory.cpu_offload else world.device)
     model.fill_rotary_tables(world.device)
-    _fill_parameters(model, config)
     if world.place.world > 1 and not uses_fsdp:
         replicate(model, device_id=world.device)
     return model
@@ -148,8 +147,9 @@ def _build_mesh(device_type: str, num_replicas: int, num_shards: int) -> DeviceM
 
 
 @torch.no_grad()
-def _fill_parameters(model: Decoder, config: TrainerConfig) -> None:
-    """Draw each parameter whole on the CPU and keep this rank's part: no communication, no trace of the world."""
+def draw_parameters(model: Decoder, config: TrainerConfig) -> None:
+    """Give the model its first values. Each parameter is drawn whole on the CPU, and this rank keeps its part: no
+    communication, no trace of the world."""
     for name, parameter in model.named_parameters():
         fill(parameter, initial_value(name, parameter.shape, config.model, config.seed))
 

@@ -18,6 +18,7 @@ from . import copies
 from .checkpoint import Checkpoints
 from .distributed import World
 from .errors import ConfigError
+from .parallelize import draw_parameters
 from .preempt import Stop
 from .pretrained import load_pretrained
 from .saver import Saver
@@ -50,7 +51,7 @@ class Saves:
         self.saver = Saver(self.checkpoints, staging, world, wait=config.checkpoint.mode == "sync")
 
     def resume(self) -> int:
-        """Fill the state from the newest intact checkpoint, if there is one; return the step to go on from."""
+        """Fill the state from the newest intact checkpoint, or for a first step; return the step to go on from."""
         if self.world.is_scribe:
             self.checkpoints.remove_leftovers()
         found = self.checkpoints.find_newest()
@@ -102,6 +103,8 @@ class Saves:
         if self.config.init_from:
             load_pretrained(self.state.model, Path(self.config.init_from))
             log.info("weights of %s", self.config.init_from)
+        else:
+            draw_parameters(self.state.model, self.config)
 
     def _describe(self, step: int) -> Manifest:
         return Manifest(
