@@ -11,7 +11,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -40,6 +42,7 @@ def main() -> None:
     if words.list:
         print("\n".join(f"{row.seconds:4.0f} s  {row.name}" for row in rows))
         return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that a row ends with its processes
     table = measure(rows, time.monotonic() + words.budget, words.limit, words.out, tiny=words.tiny)
     cards = f"{torch.cuda.device_count()} x {torch.cuda.get_device_name()}" if torch.cuda.is_available() else "no GPU"
     tell_table(f"{words.call} on {cards}", HEADER, table)
@@ -67,9 +70,9 @@ def measure(
                     table.append((row.name, "failed", *[""] * (len(HEADER) - 2)))
                     continue
             known[row.name] = result
-            _tell(as_line(row.name, time.monotonic() - began, result), out)
             others = {name: known[name] for name in row.against if name in known}
             table.append(as_row(row.name, result, others, row.compares))
+            _tell(as_line(time.monotonic() - began, result, table[-1]), out)
     return table
 
 

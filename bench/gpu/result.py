@@ -26,12 +26,14 @@ HEADER = (
     *("row", "tokens/s/GPU", "of others", "step ms", "p99/p50", "stall ms", "save s", "peak GiB", "first step s"),
     *("last loss", "largest difference", "found"),
 )
+COMPARED = ("of others", "last loss", "largest difference")
 
 
-def as_line(name: str, seconds: float, result: Result) -> str:
-    """All of it but the losses, which are many."""
+def as_line(seconds: float, result: Result, row: Sequence[str]) -> str:
+    """All numbers, but of the losses only what the table has of them."""
+    told = {name: cell for name, cell in zip(HEADER, row, strict=True) if name in ("row", *COMPARED) and cell}
     known = {key: value for key, value in asdict(result).items() if key != "losses" and value not in (None, "")}
-    return json.dumps({"row": name, "seconds": seconds, **known}, default=str)
+    return json.dumps({**told, "seconds": round(seconds, 1), **known})
 
 
 def as_row(name: str, result: Result, others: Mapping[str, Result], compares: str) -> Sequence[str]:

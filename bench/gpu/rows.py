@@ -58,22 +58,30 @@ def save(name: str, seconds: float, job: str, changed: Changes, against: str, *,
     return Row(name, seconds, measure, (against,))
 
 
+def attention(name: str, backend: str) -> Row:
+    env = {"BENCH_ATTENTION": backend}
+    measure = partial(training.steps, job="llm300m", gpus=1, num_steps=40, changed=SYNTHETIC, env=env)
+    return Row(f"llm300m ours, {name} first", 40, measure, ("llm300m ours",))
+
+
 def one_gpu() -> list[Row]:
     """Speed on one GPU beside torchtitan, saves, and the way back after a stop."""
     at_40 = {**SYNTHETIC, "batch.micro_batch": 40}
     peer_resumed = partial(training.peer_resumed, job="llm300m", changed=SYNTHETIC)
     resumed = partial(training.resumed, job="llm300m", gpus=1, changed=SYNTHETIC)
     return [
-        titan("llm300m torchtitan", 75, "llm300m", SYNTHETIC),
-        train("llm300m ours", 70, "llm300m", SYNTHETIC, "llm300m torchtitan"),
-        titan("llm90m torchtitan", 45, "llm90m", UNTIED),
-        train("llm90m ours", 45, "llm90m", UNTIED, "llm90m torchtitan"),
-        save("llm300m ours, saves", 75, "llm300m", SYNTHETIC, "llm300m ours", steps=100, every=30),
-        save("llm90m ours, 500 steps, saves", 80, "llm90m", UNTIED, "llm90m ours", steps=500, every=100),
-        Row("llm300m torchtitan, resumed", 85, peer_resumed),
-        Row("llm300m ours, resumed", 65, resumed, ("llm300m torchtitan, resumed",), "first_step_s"),
+        titan("llm300m torchtitan", 60, "llm300m", SYNTHETIC),
+        train("llm300m ours", 60, "llm300m", SYNTHETIC, "llm300m torchtitan"),
+        titan("llm90m torchtitan", 40, "llm90m", UNTIED),
+        train("llm90m ours", 40, "llm90m", UNTIED, "llm90m torchtitan"),
+        save("llm300m ours, saves", 65, "llm300m", SYNTHETIC, "llm300m ours", steps=100, every=30),
+        save("llm90m ours, 500 steps, saves", 75, "llm90m", UNTIED, "llm90m ours", steps=500, every=100),
+        Row("llm300m torchtitan, resumed", 80, peer_resumed),
+        Row("llm300m ours, resumed", 55, resumed, ("llm300m torchtitan, resumed",), "first_step_s"),
         titan("llm300m torchtitan, 40 x 2048", 60, "llm300m", at_40, steps=40),
         train("llm300m ours, 40 x 2048", 55, "llm300m", at_40, "llm300m torchtitan", "llm300m torchtitan, 40 x 2048"),
+        attention("cuDNN", "CUDNN_ATTENTION"),
+        attention("FlashAttention", "FLASH_ATTENTION"),
         train("llm300m ours, eager", 45, "llm300m", {**SYNTHETIC, "compile": False}, "llm300m ours", steps=40),
     ]
 
@@ -87,16 +95,16 @@ def four_gpus() -> list[Row]:
         return train(f"llm300m ours {name}", seconds, "llm300m", changed, *against, gpus=4)
 
     return [
-        titan(peer, 80, "llm300m", SYNTHETIC, (2, 2)),
-        strategy("HYBRID_SHARD 2 x 2, one graph", 75, one_graph, peer),
-        strategy("HYBRID_SHARD 2 x 2", 60, hybrid, peer),
-        train(alone, 60, "llm300m", {}),
-        strategy("FULL_SHARD", 40, FULL_SHARD, alone),
-        strategy("SHARD_GRAD_OP", 40, {"mesh.strategy": "SHARD_GRAD_OP"}, alone, full),
-        strategy("NO_SHARD", 40, {"mesh.strategy": "NO_SHARD"}, alone, full),
-        strategy("HYBRID_SHARD 2 x 2 on text", 40, HYBRID, alone, full),
-        Row("llm300m TERM to durable", 50, partial(stops.stopped, job="llm300m", gpus=4, changed=HYBRID)),
-        Row("llm90m stopped and resumed, exact", 110, partial(stops.exact, job="llm90m", gpus=4, changed=HYBRID)),
+        titan(peer, 65, "llm300m", SYNTHETIC, (2, 2)),
+        strategy("HYBRID_SHARD 2 x 2, one graph", 65, one_graph, peer),
+        strategy("HYBRID_SHARD 2 x 2", 45, hybrid, peer),
+        train(alone, 55, "llm300m", {}),
+        strategy("FULL_SHARD", 35, FULL_SHARD, alone),
+        strategy("SHARD_GRAD_OP", 35, {"mesh.strategy": "SHARD_GRAD_OP"}, alone, full),
+        strategy("NO_SHARD", 35, {"mesh.strategy": "NO_SHARD"}, alone, full),
+        strategy("HYBRID_SHARD 2 x 2 on text", 35, HYBRID, alone, full),
+        Row("llm300m TERM to durable", 45, partial(stops.stopped, job="llm300m", gpus=4, changed=HYBRID)),
+        Row("llm90m stopped and resumed, exact", 95, partial(stops.exact, job="llm90m", gpus=4, changed=HYBRID)),
     ]
 
 
@@ -106,7 +114,7 @@ def rest() -> list[Row]:
 
     def memory(name: str, changed: Changes, *against: str) -> Row:
         changed = {"model.layers": 8, **changed}
-        return train(f"llm7b/8 {name}", 55, "llm7b", changed, *against, gpus=4, steps=8, by="peak_gib")
+        return train(f"llm7b/8 {name}", 45, "llm7b", changed, *against, gpus=4, steps=8, by="peak_gib")
 
     return [
         memory("FULL_SHARD", FULL_SHARD),
@@ -114,14 +122,14 @@ def rest() -> list[Row]:
         memory("NO_SHARD", {"mesh.strategy": "NO_SHARD"}, full),
         memory("FULL_SHARD, recompute selective", {**FULL_SHARD, "memory.recompute": "selective"}, full),
         memory("FULL_SHARD, recompute full", {**FULL_SHARD, "memory.recompute": "full"}, full),
-        Row("doctor", 20, checks.doctor),
-        Row("debug info", 35, partial(checks.debug, level="info")),
-        Row("debug trace", 35, partial(checks.debug, level="trace")),
-        Row("examples/minimal", 50, checks.minimal),
-        Row("memory snapshots", 60, checks.memory),
-        train("llm90m bf16", 35, "llm90m", {}, steps=40),
-        train("llm90m fp16", 35, "llm90m", {"precision": "fp16"}, "llm90m bf16", steps=40),
-        train("llm90m offload", 45, "llm90m", {"memory.cpu_offload": True}, "llm90m bf16", steps=10),
+        Row("doctor", 15, checks.doctor),
+        Row("debug info", 30, partial(checks.debug, level="info")),
+        Row("debug trace", 30, partial(checks.debug, level="trace")),
+        Row("examples/minimal", 45, checks.minimal),
+        Row("memory snapshots", 55, checks.memory),
+        train("llm90m bf16", 30, "llm90m", {}, steps=40),
+        train("llm90m fp16", 30, "llm90m", {"precision": "fp16"}, "llm90m bf16", steps=40),
+        train("llm90m offload", 40, "llm90m", {"memory.cpu_offload": True}, "llm90m bf16", steps=10),
         Row("tests that need a GPU", 25, checks.staging),
         Row("a rank that hangs", 70, checks.hang),
         titan("llm7b/16 torchtitan", 80, "llm7b", SIXTEEN_LAYERS, (1, 4), steps=20),

@@ -24,17 +24,20 @@ ALONE: Mesh = (1, 1)
 SYNTHETIC: Changes = {"data.source": "synthetic"}
 STEPS_ONLY = ("-m", "bench.gpu.steps")
 WHOLE = ("-m", "train")
+NOTHING: Mapping[str, str] = {}
 
 
-def steps(scene: Scene, job: str, gpus: int, num_steps: int, changed: Changes) -> Result:
+def steps(
+    scene: Scene, job: str, gpus: int, num_steps: int, changed: Changes, env: Mapping[str, str] = NOTHING
+) -> Result:
     """Our trainer's steps, without the save and the evaluation at its end."""
-    return _train(scene, job, gpus, num_steps, changed, STEPS_ONLY)
+    return _train(scene, job, gpus, num_steps, changed, STEPS_ONLY, env)
 
 
 def saves(scene: Scene, job: str, gpus: int, num_steps: int, every: int, changed: Changes) -> Result:
     """Steps with saves beside them, and all that a run logs."""
     every = every if not scene.tiny else 3
-    return _train(scene, job, gpus, num_steps, {**changed, "checkpoint.every_steps": every}, WHOLE)
+    return _train(scene, job, gpus, num_steps, {**changed, "checkpoint.every_steps": every}, WHOLE, NOTHING)
 
 
 def peer(scene: Scene, job: str, mesh: Mesh, num_steps: int, changed: Changes) -> Result:
@@ -64,11 +67,14 @@ def peer_resumed(scene: Scene, job: str, changed: Changes) -> Result:
     return _peer_result(config, *_run_peer(scene, path, ALONE, *folder))
 
 
-def _train(scene: Scene, job: str, gpus: int, num_steps: int, changed: Changes, entry: tuple[str, str]) -> Result:
+def _train(
+    scene: Scene, job: str, gpus: int, num_steps: int, changed: Changes, entry: tuple[str, str], env: Mapping[str, str]
+) -> Result:
     gpus = scene.gpus(gpus)
     path = scene.write(config := scene.config(job, gpus, num_steps, changed))
     began = time.time()
-    log = run(torchrun(gpus, *entry, "--config", str(path)), scene.root / "log", scene.limit_s, scene.env)
+    argv = torchrun(gpus, *entry, "--config", str(path))
+    log = run(argv, scene.root / "log", scene.limit_s, {**scene.env, **env})
     return _our_result(config, gpus, began, scene.root, log)
 
 
@@ -96,6 +102,7 @@ def _our_result(config: dict[str, Any], gpus: int, began: float, root: Path, log
         peak_gib=float(re.findall(r"peak memory ([\d.]+) GiB", log)[-1]),
         first_step_s=lines[0]["time"] - began + ahead,
         losses=tuple(math.nan if line["loss"] is None else line["loss"] for line in lines),
+        found="the compiler gave up on a part" if "WON'T CONVERT" in log else "",
     )
 
 
