@@ -30,20 +30,23 @@ def find_lost(silent_s: Mapping[int, float], stalled_s: float, timeout_s: float)
 class Silence:
     """How long each host is silent to somebody who can hear. What he missed while he heard nobody does not count."""
 
-    def __init__(self, ranks: Iterable[int], timeout_s: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._timeout_s, self._clock = timeout_s, clock
+    def __init__(
+        self, ranks: Iterable[int], timeout_s: float, late_s: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._timeout_s, self._late_s, self._clock = timeout_s, late_s, clock
         self._hears_since = clock()
         self._answered = dict.fromkeys(ranks, clock())
 
     def hears(self, rank: int) -> None:
         now = self._clock()
         if now - max(self._answered.values()) > self._timeout_s:
-            self._hears_since = now  # the first to be heard again must not make the others look lost
+            # The first to be heard again must not make the others look lost: they may be asked `late_s` later.
+            self._hears_since = now + self._late_s
         self._answered[rank] = now
 
     def seconds(self) -> dict[int, float]:
         now = self._clock()
-        return {rank: now - max(answered, self._hears_since) for rank, answered in self._answered.items()}
+        return {rank: max(0.0, now - max(answered, self._hears_since)) for rank, answered in self._answered.items()}
 
 
 class Reach:
@@ -51,7 +54,9 @@ class Reach:
 
     def __init__(self, links: Mapping[int, Link], timeout_s: float) -> None:
         self._links = links  # the caller may put other links in
-        self._silence = Silence(links, timeout_s)
+        # A connection that could not be opened yet is given up, and then there is a pause.
+        late_s = EVERY_S + max(link.target.connect_timeout_s for link in links.values())
+        self._silence = Silence(links, timeout_s, late_s)
         for rank in links:
             threading.Thread(target=self._watch, args=(rank,), name=f"reach-{rank}", daemon=True).start()
 

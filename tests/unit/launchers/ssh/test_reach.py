@@ -30,15 +30,18 @@ def test_find_lost(silent_s: dict[int, float], stalled_s: float, lost: int | Non
 
 def test_the_first_host_heard_after_a_cut_does_not_make_the_others_look_lost() -> None:
     now = [0.0]
-    silence = Silence((0, 1), 5.0, clock=lambda: now[0])
+    silence = Silence((0, 1), 5.0, late_s=3.0, clock=lambda: now[0])
     now[0] = 25.0
     assert find_lost(silence.seconds(), 99.0, 5.0) is None, "we are cut off"
     silence.hears(0)
     assert find_lost(silence.seconds(), 99.0, 5.0) is None, "the other one may be the next to answer"
-    for _ in range(3):
+    for silent_s in (0.0, 1.0, 3.0, 5.0):
         now[0] += 2.0
         silence.hears(0)
-    assert silence.seconds() == {0: 0.0, 1: 6.0}
+        assert silence.seconds() == {0: 0.0, 1: silent_s}
+        assert find_lost(silence.seconds(), 99.0, 5.0) is None
+    now[0] += 2.0
+    silence.hears(0)
     assert find_lost(silence.seconds(), 99.0, 5.0) == 1
 
 
