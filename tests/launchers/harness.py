@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from fsdpctl.contract.paths import RunPaths
+from fsdpctl.launchers.supervised import has_ended
 from fsdpctl.node import processes
 
 COMMAND = Path(sys.executable).with_name("fsdpctl")
 """The installed command: `python -m fsdpctl` would look for a package in the current directory first."""
 
 ALIVE = {"QUEUED", "RUNNING", "RESTARTING"}
+ASK_EVERY_S = 2.0
 
 
 def fsdpctl(*words: str, cwd: Path, expect: int | None = 0, timeout: float = 120) -> subprocess.CompletedProcess[str]:
@@ -42,12 +44,15 @@ def cpu_seconds(argv: list[str], env: dict[str, str]) -> float:
 
 
 def wait_for(condition: Callable[[], Any], limit_s: float, what: str | Callable[[], str]) -> Any:
-    """Wait until `condition` gives something true and return it; `what` may be a description to make at the end."""
+    """Wait until `condition` gives something true and return it; `what` may be a description to make at the end.
+
+    It rests as long as it has asked: a question that costs half a second of a core must not slow down its own answer.
+    """
     deadline = time.monotonic() + limit_s
-    while time.monotonic() < deadline:
+    while (asked := time.monotonic()) < deadline:
         if found := condition():
             return found
-        time.sleep(0.02)
+        time.sleep(max(0.02, time.monotonic() - asked))
     raise AssertionError(f"not within {limit_s} s: {what() if callable(what) else what}")
 
 
@@ -68,7 +73,14 @@ class Run:
         return dict(json.loads(fsdpctl("status", "--json", self.run_id, cwd=self.cwd).stdout))
 
     def wait_ended(self, limit_s: float = 240) -> dict[str, Any]:
+        """Ask the CLI once the last attempt is judged; now and then before that, for a run may end without a word."""
+        asked = time.monotonic()
+
         def ended() -> dict[str, Any] | None:
+            nonlocal asked
+            if not has_ended(self.paths) and time.monotonic() - asked < ASK_EVERY_S:
+                return None
+            asked = time.monotonic()
             status = self.status()
             return None if status["state"] in ALIVE else status
 
