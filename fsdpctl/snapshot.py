@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
-from collections.abc import Iterable
+import sys
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
 
@@ -30,10 +32,10 @@ MAX_BYTES = 512 * 2**20
 def take_snapshot(plan: LaunchPlan, run: RunPaths) -> None:
     """Copy the node side and the trainer, or the user's project, into `run.code`."""
     package = Path(__file__).parent
-    _copy(package, node_side(package), run.code / package.name)
+    _copy(package, _with_byte_code(package, node_side(package)), run.code / package.name)
     if plan.entry.target == BUNDLED_TRAINER:
         trainer = bundled.train_dir()
-        _copy(trainer, _python_files(trainer), run.code / BUNDLED_TRAINER)
+        _copy(trainer, _with_byte_code(trainer, _python_files(trainer)), run.code / BUNDLED_TRAINER)
     else:
         _copy_project(Path(plan.submit_dir), run.source)
 
@@ -49,14 +51,27 @@ def _python_files(root: Path, part: str = "") -> list[str]:
     return [str(path.relative_to(root)) for path in found]
 
 
-def _copy(root: Path, names: Iterable[str], target: Path) -> None:
-    """Copy files as their owner may use them: nobody else's bits come along."""
+def _with_byte_code(root: Path, names: Sequence[str]) -> list[str]:
+    """The files and what Python has made of them, or each agent and each rank would compile them again, all at once.
+
+    It counts for this version of Python, and for a source of the same size and time; else nobody looks at it.
+    """
+    suffix = f".{sys.implementation.cache_tag}.pyc"
+    compiled = [str(PurePath(name).parent / "__pycache__" / (PurePath(name).stem + suffix)) for name in names]
+    return [*names, *(name for name in compiled if (root / name).is_file())]
+
+
+def _copy(root: Path, names: Sequence[str], target: Path) -> None:
+    """Copy files with their times, and as their owner may use them: nobody else's bits come along."""
+    for directory in sorted({(target / name).parent for name in names}):
+        directory.mkdir(mode=DIR_MODE, parents=True, exist_ok=True)
     for name in names:
         copy = target / name
-        copy.parent.mkdir(mode=DIR_MODE, parents=True, exist_ok=True)
         shutil.copyfile(root / name, copy, follow_symlinks=False)
         if not copy.is_symlink():
-            copy.chmod((root / name).stat().st_mode & 0o700)
+            status = (root / name).stat()
+            copy.chmod(status.st_mode & 0o700)
+            os.utime(copy, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def _copy_project(root: Path, target: Path) -> None:

@@ -13,6 +13,9 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.contract import Env
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.runs.store import list_runs
+from fsdpctl.verbs.status import RunStatus, read_statuses
 from tests.launchers.contract import RECORDER, WAITS_FOR_STOP, LauncherContract
 from tests.launchers.harness import COMMAND, Run, fsdpctl, submit, wait_for
 from tests.launchers.killed_submit import killed_submit
@@ -123,18 +126,20 @@ class TestLocal(LauncherContract):
         (project / "job.yaml").write_text("name: probe\nentrypoint: {script: script.py}\n")
         total = killed_submit("./job.yaml", cwd=project, at=0)
         fsdpctl("cancel", cwd=project)
-        states = []
+        states: list[str] = []
         for point in range(1, total + 1):
             home = tmp_path / f"home {point}"  # its own: a supervisor may still write into the one before
             monkeypatch.setenv(Env.HOME, str(home))
             killed_submit("./job.yaml", cwd=project, at=point)
-            listed = json.loads(fsdpctl("ls", "--json", cwd=project).stdout)
+            listed = read_statuses(list_runs())  # what `ls` shows
             directories = list((home / "runs").glob("[!.]*"))
-            assert len(listed) == len(directories) <= 1, f"killed at step {point} of {total}"
-            states += [row["state"] for row in listed]
-            for row in listed[:1]:
-                run = Run.of(row, project)
-                if row["state"] == "PLANNED" and states.count("PLANNED") == 1:
+            assert len(listed) <= 1, f"killed at step {point} of {total}"
+            assert [*listed] == [path.name for path in directories], f"killed at step {point} of {total}"
+            for run_id, status in listed.items():
+                assert isinstance(status, RunStatus), status
+                states.append(status.state)
+                run = Run(run_id, RunPaths.of(status.run_dir), project)
+                if status.state == "PLANNED" and states.count("PLANNED") == 1:
                     fsdpctl("resume", run.run_id, cwd=project)
                     assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
                 fsdpctl("cancel", run.run_id, cwd=project)

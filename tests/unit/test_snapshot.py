@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import compileall
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from fsdpctl import snapshot
+from fsdpctl import bundled, snapshot
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.errors import UsageError
 from fsdpctl.plan import Site, build_plan
@@ -36,6 +38,20 @@ def test_the_node_side_needs_nothing_else(run: RunPaths, tmp_path: Path) -> None
     modules = [".".join(path.parts) for path in paths if path.name != "__init__"]
     script = f"import sys; sys.path.insert(0, {str(run.code)!r}); import {', '.join(sorted(modules))}"
     subprocess.run([sys.executable, "-I", "-S", "-c", script], check=True)
+
+
+def test_no_process_of_a_run_compiles_our_sources_again(run: RunPaths, tmp_path: Path) -> None:
+    roots = Path(snapshot.__file__).parent, bundled.train_dir()
+    for root in roots:
+        compileall.compile_dir(root, quiet=1)
+    take(tmp_path, run)
+    modules = "fsdpctl.node.agent, fsdpctl.node.rank, train.__main__"
+    env = {**os.environ, "PYTHONPATH": str(run.code), "PYTHONSAFEPATH": "1"}
+    argv = [sys.executable, "-v", "-c", f"import {modules}"]
+    said = subprocess.run(argv, env=env, cwd="/", check=True, capture_output=True, text=True).stderr
+    assert f"code object from '{run.code}/fsdpctl/node/__pycache__/rank." in said
+    assert f"code object from '{run.code}/train/__pycache__/config." in said
+    assert not re.search(f"code object from {run.code}|wrote '{run.code}", said)
 
 
 def test_git_says_what_belongs_to_a_project_but_secrets_never_do(run: RunPaths, tmp_path: Path) -> None:
