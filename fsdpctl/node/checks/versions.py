@@ -46,7 +46,10 @@ def read_versions(python: str, env: Mapping[str, str]) -> tuple[Versions, list[F
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return Versions(driver=driver), [_no_torch(f"{program}: no answer within {IMPORT_S:.0f} s")]
+        slow = f"{program} has not imported torch within {IMPORT_S:.0f} s, and a rank would wait as long"
+        return Versions(driver=driver), [
+            fail(Check.TORCH, slow, "look at the disk that torch lies on, and at the load")
+        ]
     except OSError as error:
         return Versions(driver=driver), [_no_torch(f"{program}: {error.strerror}")]
     try:
