@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 BLOCK = 1 << 20
+_SIZE = "size "
 
 
 def inventory(root: Path, tops: Iterable[str]) -> dict[str, str]:
@@ -27,7 +28,11 @@ def inventory(root: Path, tops: Iterable[str]) -> dict[str, str]:
 
 def size_of(path: Path) -> str:
     """What stands for a file that is too large to be read each time."""
-    return f"size {path.stat().st_size}"
+    return f"{_SIZE}{path.stat().st_size}"
+
+
+def is_size(identity: str) -> bool:
+    return identity.startswith(_SIZE)
 
 
 def find_missing(root: Path, wanted: dict[str, str]) -> list[str]:
@@ -50,7 +55,7 @@ def _files(root: Path, tops: Iterable[str]) -> Iterator[Path]:
 def _is(path: Path, identity: str) -> bool:
     if not (path.is_symlink() or path.is_file()):
         return False
-    return identity == (size_of(path) if identity.startswith("size ") else _identity(path))
+    return identity == (size_of(path) if is_size(identity) else _identity(path))
 
 
 def _identity(path: Path) -> str:

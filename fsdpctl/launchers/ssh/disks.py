@@ -9,8 +9,9 @@ from fsdpctl.contract.paths import AttemptPaths, RunPaths, step_of
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.launchers.fanout import fan_out
 from fsdpctl.launchers.ssh.io import Link
+from fsdpctl.launchers.ssh.loads import find_loads, run_files
 from fsdpctl.launchers.ssh.mirror import Mirror
-from fsdpctl.launchers.ssh.push import data_files, has_our_disk, push, run_files
+from fsdpctl.launchers.ssh.push import has_our_disk, push
 
 
 class Disks:
@@ -23,7 +24,7 @@ class Disks:
 
     def push(self, links: Mapping[int, Link], plan: LaunchPlan) -> dict[int, str]:
         """Bring every host what ranks need; what is wrong with which, by rank."""
-        loads = [load for load in (run_files(self._run), data_files(self._run)) if load is not None]
+        loads = find_loads(self._run)
 
         def push_all(rank: int) -> bool:
             for load in loads:

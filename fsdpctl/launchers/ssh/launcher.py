@@ -14,7 +14,7 @@ from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import FsdpctlError, LaunchError
 from fsdpctl.launchers import supervised
 from fsdpctl.launchers.base import View
-from fsdpctl.launchers.ssh.push import data_limit_s
+from fsdpctl.launchers.ssh.loads import sending_limit_s
 from fsdpctl.runs.evidence import read_verdict
 from fsdpctl.runs.store import claim_attempt
 
@@ -28,7 +28,7 @@ def start(run: RunPaths, plan: LaunchPlan) -> None:
     """Claim the next attempt, let the supervisor start it, and wait until all agents stand."""
     attempt = claim_attempt(run)
     supervised.start_supervisor(run)
-    limit_s = START_LIMIT_S + (0 if plan.shared_disk else data_limit_s(run))
+    limit_s = START_LIMIT_S + (0 if plan.shared_disk else sending_limit_s(run))
     deadline = time.monotonic() + limit_s
     while not _stand(attempt, plan):
         is_supervised = supervised.find_supervisor(run) is not None  # asked first: it judges before it leaves

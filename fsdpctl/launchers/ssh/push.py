@@ -7,33 +7,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fsdpctl.contract.codec import CodecError, read_json
-from fsdpctl.contract.dataset import INDEX_NAME, TOKENIZER_NAME, read_index
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.contract.trainer import BUILTIN, TrainerConfig
 from fsdpctl.launchers.agents import with_setup
 from fsdpctl.launchers.fanout import HostError
 from fsdpctl.launchers.ssh.answer import read_answer
 from fsdpctl.launchers.ssh.io import Link
+from fsdpctl.launchers.ssh.loads import SLOWEST_BYTES_PER_S, Load
 from fsdpctl.node import intake
 
 ANSWER_S = 60.0
-SLOWEST_BYTES_PER_S = 2**20
-
-
-@dataclass(frozen=True)
-class Load:
-    """Files that every host must have under the same path."""
-
-    root: Path
-    wanted: dict[str, str]  # name below `root` -> what must lie there
-    tops: tuple[str, ...] = ()  # nothing else may lie under these
-    whole: bool = False  # where one file differs, all are sent
-
-    @property
-    def num_bytes(self) -> int:
-        return sum((self.root / name).stat().st_size for name in self.wanted)
 
 
 @dataclass(frozen=True)
@@ -43,37 +26,6 @@ class Answer:
     missing: tuple[str, ...] = ()
     extra: tuple[str, ...] = ()
     problem: str = ""
-
-
-def run_files(run: RunPaths) -> Load:
-    """What ranks need of the run directory."""
-    tops = tuple(str(path.relative_to(run.root)) for path in (run.code, run.plan, run.trainer_config, run.secrets))
-    return Load(run.root, intake.inventory(run.root, tops), tops)
-
-
-def data_files(run: RunPaths) -> Load | None:
-    """The prepared data, where they lie whole on this machine; else the hosts have them, or make them."""
-    if not run.trainer_config.exists():
-        return None
-    source = read_json(TrainerConfig, run.trainer_config).data.source
-    if source == BUILTIN:
-        return None
-    directory = Path(source)
-    try:
-        index = read_index(directory)
-        shards = [name for shard in (*index.train, *index.val) for name in (shard.tokens_file, shard.ends_file)]
-        sizes = {name: intake.size_of(directory / name) for name in shards}
-        # The index comes last, as when the data were made: without it there are none.
-        rest = intake.inventory(directory, [TOKENIZER_NAME, INDEX_NAME])
-    except (OSError, CodecError):
-        return None
-    return Load(directory, {**sizes, **rest}, whole=True)
-
-
-def data_limit_s(run: RunPaths) -> float:
-    """How long the data may take to a host that has none of them."""
-    load = data_files(run)
-    return load.num_bytes / SLOWEST_BYTES_PER_S if load is not None else 0.0
 
 
 def push(link: Link, plan: LaunchPlan, load: Load) -> None:
@@ -99,7 +51,7 @@ def _ask(link: Link, plan: LaunchPlan, load: Load, lacks: Answer) -> Answer:
     what = {"root": str(load.root), "wanted": load.wanted, "tops": load.tops}
     request = json.dumps({**what, "files": files, "remove": lacks.extra})
     argv = with_setup(("umask 077", *plan.setup), [plan.python, "-c", Path(intake.__file__).read_text()])
-    limit_s = ANSWER_S + sum(size for _, _, size, _ in files) / SLOWEST_BYTES_PER_S
+    limit_s = ANSWER_S + sum(size for _, _, size, _ in files) / SLOWEST_BYTES_PER_S + load.read_limit_s
     said = link.run(argv, _body(request, load.root, lacks.missing), limit_s)
     answer = read_answer(Answer, said, link.target, plan)
     if answer.problem:

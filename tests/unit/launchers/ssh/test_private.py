@@ -13,8 +13,14 @@ from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.launchers.ssh.files import Stamp
 from fsdpctl.launchers.ssh.growing import OVERLAP, grow
+from fsdpctl.launchers.ssh.loads import (
+    SLOWEST_BYTES_PER_S,
+    SLOWEST_READ_PER_S,
+    data_files,
+    sending_limit_s,
+    weight_files,
+)
 from fsdpctl.launchers.ssh.mirror import forgotten
-from fsdpctl.launchers.ssh.push import data_files
 from fsdpctl.launchers.ssh.sight import Sight
 from fsdpctl.node import intake
 from fsdpctl.specs.load import load_job
@@ -81,10 +87,33 @@ def test_data_are_compared_by_their_index_and_sizes(tmp_path: Path) -> None:
     assert load is not None and load.whole
     names = ["train-00000.bin", "train-00000.ends", "val-00000.bin", "val-00000.ends", "index.json"]
     assert list(load.wanted) == names, "the index comes last"
-    assert load.wanted["train-00000.bin"] == "size 20" and load.num_bytes > 2 * (20 + 8)
+    assert load.wanted["train-00000.bin"] == "size 20"
+    assert sending_limit_s(run) > 2 * (20 + 8) / SLOWEST_BYTES_PER_S
+    assert load.read_limit_s == sum((data / name).stat().st_size for name in names[4:]) / SLOWEST_READ_PER_S
     assert not intake.find_missing(data, load.wanted)
     (data / "train-00000.bin").write_bytes(b"cut")
     assert intake.find_missing(data, load.wanted) == ["train-00000.bin"]
+
+
+def test_weights_are_compared_by_digest_until_there_is_a_checkpoint(tmp_path: Path) -> None:
+    weights = tmp_path / "llama"
+    weights.mkdir()
+    run = RunPaths(tmp_path / "run")
+    run.root.mkdir()
+    job = load_job("llm-tiny", [f"trainer.init_from={weights}"])
+    assert job.trainer is not None
+    write_json(run.trainer_config, job.trainer)
+    (weights / "README.md").touch()
+    assert weight_files(run) is None, "no weights here: each host must have them"
+    for name in ("b.safetensors", "a.safetensors", "config.json"):
+        (weights / name).write_text(name)
+    load = weight_files(run)
+    assert load is not None and list(load.wanted) == ["a.safetensors", "b.safetensors", "config.json"]
+    (weights / "b.safetensors").write_text("c.safetensors")
+    assert intake.find_missing(weights, load.wanted) == ["b.safetensors"], "of the same size"
+    assert sending_limit_s(run) == (2 * 13 + 11) / SLOWEST_BYTES_PER_S
+    (run.checkpoints / "step-00000004").mkdir(parents=True)
+    assert weight_files(run) is None and sending_limit_s(run) == 0
 
 
 @pytest.mark.parametrize(
