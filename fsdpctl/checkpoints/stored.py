@@ -1,17 +1,15 @@
-"""The checkpoints of a run directory, as they lie there."""
+"""The checkpoints of a run directory, as they lie there; on hosts that share no disk, see `host_shelf.py`."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fsdpctl.contract.checkpoint import InvalidCheckpointError, Manifest, committed, read_manifest, verify_files
-from fsdpctl.contract.codec import CodecError
 from fsdpctl.contract.paths import RunPaths, checkpoint_name
 from fsdpctl.errors import RunFailed, UsageError
-from fsdpctl.runs.evidence import read_plan
 
 
 @dataclass(frozen=True)
@@ -21,60 +19,59 @@ class Stored:
     path: Path
     manifest: Manifest | None
     broken: str | None = None
+    copies: Mapping[str, str] = field(default_factory=dict)  # host -> what is wrong with its copy; no disk is shared
+
+    @property
+    def hosts(self) -> list[str]:
+        """Those with a whole copy, where no disk is shared."""
+        return [host for host, problem in self.copies.items() if not problem]
+
+    @property
+    def problems(self) -> list[str]:
+        """What is wrong, copy by copy."""
+        spoiled = [f"{self.path.name} on {host}: {problem}" for host, problem in self.copies.items() if problem]
+        return spoiled or ([f"{self.path.name}: {self.broken}"] if self.broken else [])
 
 
 def list_checkpoints(run: RunPaths) -> list[Stored]:
     """All checkpoints of a run, the newest first; of the files only the manifests are read."""
-    return [_look(run.checkpoints / name) for name in committed(run.checkpoints)[::-1]]
+    return [read_stored(run.checkpoints / name) for name in committed(run.checkpoints)[::-1]]
 
 
-def require_files(run: RunPaths) -> None:
-    """Raise UsageError where the checkpoints lie on the nodes, and only their manifests here."""
-    try:
-        plan = read_plan(run)
-    except (OSError, CodecError):
-        return  # a damaged run may have whole checkpoints
-    if not plan.shared_disk:
-        node = plan.nodes[0]
-        raise UsageError(
-            f"the nodes of run {run.root.name} share no disk: each keeps the checkpoints on its own",
-            hint=f"scp -r {node.address}:{run.checkpoints} . brings those of {node.id}",
-        )
-
-
-def choose_listed(run: RunPaths, step: int | None) -> list[Stored]:
-    """The checkpoint of `step`, or all of them, the newest first; whole or not, but at least one."""
-    found = list_checkpoints(run)
-    if step is not None:
-        found = [stored for stored in found if stored.path.name == checkpoint_name(step)]
-    if not found:
+def choose_listed(run: RunPaths, found: Sequence[Stored], step: int | None) -> list[Stored]:
+    """The checkpoint of `step`, or all that were found, the newest first; whole or not, but at least one."""
+    chosen = [stored for stored in found if step is None or stored.path.name == checkpoint_name(step)]
+    if not chosen:
         which = "checkpoint yet" if step is None else f"checkpoint of step {step}"
         raise UsageError(f"run {run.root.name} has no {which}", hint=f"fsdpctl checkpoints ls {run.root.name}")
-    return found
+    return chosen
 
 
 def choose_whole(run: RunPaths, step: int | None) -> Stored:
     """The checkpoint of `step`, or the newest one that is whole; of either, every byte was read."""
     problems = []
-    for stored in choose_listed(run, step):
-        if (problem := find_damage(stored)) is None:
-            return stored
-        problems.append(f"{stored.path.name}: {problem}")
+    for stored in choose_listed(run, list_checkpoints(run), step):
+        examined = examine(stored)
+        if examined.broken is None:
+            return examined
+        problems += examined.problems
     raise RunFailed("\n".join(problems), hint=f"fsdpctl checkpoints verify {run.root.name}")
 
 
-def find_damage(stored: Stored) -> str | None:
-    """Read every file and compare it with its digest; returns what is wrong."""
+def examine(stored: Stored) -> Stored:
+    """Read every file and compare it with its digest; the same, with what is wrong."""
     if stored.manifest is None:
-        return stored.broken
+        return stored
     try:
         verify_files(stored.path, stored.manifest.files.items())
     except InvalidCheckpointError as error:
-        return str(error)
-    return None
+        return replace(stored, broken=str(error))
+    return stored
 
 
-def choose_doomed(found: Sequence[Stored], keep: int) -> tuple[list[Stored], list[Stored]]:
+def choose_doomed(
+    found: Sequence[Stored], keep: int, examine: Callable[[Stored], Stored] = examine
+) -> tuple[list[Stored], list[Stored]]:
     """Of checkpoints, the newest first: those older than the newest `keep` whole ones, and the damaged among the newer.
 
     Fewer than `keep` whole ones: nothing is doomed.
@@ -82,7 +79,7 @@ def choose_doomed(found: Sequence[Stored], keep: int) -> tuple[list[Stored], lis
     damaged: list[Stored] = []
     whole = 0
     for position, stored in enumerate(found):
-        if find_damage(stored) is None:
+        if examine(stored).broken is None:
             whole += 1
         else:
             damaged.append(stored)
@@ -98,7 +95,7 @@ def remove(stored: Stored) -> None:
     shutil.rmtree(doomed)
 
 
-def _look(path: Path) -> Stored:
+def read_stored(path: Path) -> Stored:
     try:
         return Stored(path, read_manifest(path))
     except InvalidCheckpointError as error:

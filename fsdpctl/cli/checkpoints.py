@@ -34,10 +34,13 @@ class Format(StrEnum):
 @app.command()
 def ls(run: Run = None, as_json: Json = False) -> None:
     """List a run's checkpoints, the newest first. Reads their manifests only; `verify` reads all."""
-    from fsdpctl.checkpoints.stored import list_checkpoints
+    from fsdpctl.checkpoints.shelf import open_shelf
     from fsdpctl.runs.find import find_run
 
-    rows = [_record(stored) for stored in list_checkpoints(find_run(run))]
+    shelf = open_shelf(find_run(run))
+    rows = [_record(stored) for stored in shelf.read()]
+    for line in shelf.complaints():
+        say(line)
     if as_json:
         emit_json(rows)
         return
@@ -55,6 +58,7 @@ def _record(stored: Stored) -> dict[str, Any]:
         "world": manifest.world if manifest else None,
         "mesh": list(manifest.mesh) if manifest else None,
         "broken": stored.broken,
+        "copies": dict(stored.copies),
     }
 
 
@@ -63,7 +67,14 @@ def _row(record: dict[str, Any]) -> list[str]:
         return [record["name"], "-", "-", "-", "-", f"broken: {record['broken']}"]
     saved = time.strftime("%Y-%m-%d %H:%M", time.localtime(record["time"]))
     mesh = " x ".join(map(str, record["mesh"]))
-    return [str(record["step"]), _size(record["bytes"]), saved, str(record["world"]), mesh, "complete"]
+    state = _state(record["copies"])
+    return [str(record["step"]), _size(record["bytes"]), saved, str(record["world"]), mesh, state]
+
+
+def _state(copies: dict[str, str]) -> str:
+    whole = ", ".join(host for host, problem in copies.items() if not problem)
+    broken = [f"broken on {host}: {problem}" for host, problem in copies.items() if problem]
+    return "; ".join([f"complete on {whole}" if whole else "complete", *broken])
 
 
 def _size(num_bytes: int) -> str:
@@ -73,19 +84,26 @@ def _size(num_bytes: int) -> str:
 @app.command()
 def verify(run: Run = None, step: Step = None) -> None:
     """Read every byte and compare it with its digest; exit 1 where one differs."""
-    from fsdpctl.checkpoints.stored import choose_listed, find_damage, require_files
+    from fsdpctl.checkpoints.shelf import open_shelf
+    from fsdpctl.checkpoints.stored import choose_listed
     from fsdpctl.runs.find import find_run
 
     paths = find_run(run)
-    require_files(paths)
+    shelf = open_shelf(paths)
     problems = []
-    for stored in choose_listed(paths, step):
-        if problem := find_damage(stored):
-            problems.append(f"{stored.path.name}: {problem}")
-        else:
-            emit(f"{stored.path.name}: ok")
+    for stored in choose_listed(paths, shelf.read(), step):
+        examined = shelf.examine(stored)
+        if examined.broken is None:
+            emit(f"{stored.path.name}: ok{_where(examined)}")
+        problems += examined.problems
+    for line in shelf.complaints():
+        say(line)
     if problems:
         raise RunFailed("\n".join(problems), hint="a run resumes from the newest checkpoint that is ok")
+
+
+def _where(stored: Stored) -> str:
+    return f" on {', '.join(stored.hosts)}" if stored.hosts else ""
 
 
 @app.command()
@@ -94,21 +112,24 @@ def prune(
     keep: Annotated[int, typer.Option("--keep", min=1, help="Whole checkpoints to keep, the newest ones.")] = 1,
 ) -> None:
     """Remove all but the newest checkpoints. Damaged ones do not count, so a whole one always stays."""
-    from fsdpctl.checkpoints.stored import choose_doomed, list_checkpoints, remove, require_files
+    from fsdpctl.checkpoints.shelf import open_shelf
+    from fsdpctl.checkpoints.stored import choose_doomed
     from fsdpctl.runs.find import find_run
     from fsdpctl.runs.store import locked
     from fsdpctl.verbs.status import read_status
 
     paths = find_run(run)
-    require_files(paths)
     with locked(paths):
         if (status := read_status(paths)).state.is_alive:
             hint = f"fsdpctl stop {paths.root.name}; a run keeps checkpoint.keep by itself"
             raise BusyError(f"run {paths.root.name} is {status.state}: it may need any of them", hint=hint)
-        doomed, damaged = choose_doomed(list_checkpoints(paths), keep)
+        shelf = open_shelf(paths)
+        doomed, damaged = choose_doomed(shelf.read(), keep, shelf.examine)
         for stored in doomed:
-            remove(stored)
+            shelf.remove(stored)
             emit(f"{stored.path.name}: removed")
+    for line in shelf.complaints():
+        say(line)
     for stored in damaged:
         say(f"{stored.path.name} is damaged and was left: fsdpctl checkpoints verify {paths.root.name}")
 
@@ -127,23 +148,25 @@ def export(
     """Write the model of a checkpoint for other programs. Verifies it first; needs torch, but no GPU."""
     _require_torch()
     from fsdpctl.checkpoints.export import export_hugging_face, export_torch
-    from fsdpctl.checkpoints.stored import choose_whole, list_checkpoints, require_files
+    from fsdpctl.checkpoints.shelf import open_shelf
     from fsdpctl.runs.find import find_run
 
     paths = find_run(run)
-    require_files(paths)
-    stored = choose_whole(paths, step)
-    newest = list_checkpoints(paths)[0]
-    if step is None and newest.path != stored.path:
-        say(f"warning: {newest.path.name} is damaged and passed over: fsdpctl checkpoints verify {paths.root.name}")
-    assert stored.manifest is not None
-    number = stored.manifest.step
-    if to is Format.TORCH:
-        path = out or Path(f"fsdp_cpt{number}.pth")
-        export_torch(stored, path)
-    else:
-        path = out or Path(f"{paths.root.name}-step{number}")
-        export_hugging_face(stored, path)
+    shelf = open_shelf(paths)
+    with shelf.take(step, out.absolute().parent if out else Path.cwd()) as stored:
+        newest = shelf.read()[0].path.name
+        if step is None and newest != stored.path.name:
+            say(f"warning: {newest} is damaged and passed over: fsdpctl checkpoints verify {paths.root.name}")
+        assert stored.manifest is not None
+        number = stored.manifest.step
+        if to is Format.TORCH:
+            path = out or Path(f"fsdp_cpt{number}.pth")
+            export_torch(stored, path)
+        else:
+            path = out or Path(f"{paths.root.name}-step{number}")
+            export_hugging_face(stored, path)
+    for line in shelf.complaints():
+        say(line)
     emit(str(path))
 
 

@@ -105,15 +105,24 @@ def read_manifest(directory: Path) -> Manifest:
     return manifest
 
 
-def verify_files(directory: Path, files: Iterable[tuple[str, FileDigest]]) -> None:
-    """Compare size and digest of each file with what the manifest says."""
+def verify_sizes(directory: Path, files: Iterable[tuple[str, FileDigest]]) -> None:
+    """Compare the size of each file with what the manifest says."""
     for name, expected in files:
         if Path(name).name != name:
             raise InvalidCheckpointError(f"{name!r} is no plain file name")
         try:
             size = (directory / name).stat().st_size
-            if size != expected.size:
-                raise InvalidCheckpointError(f"{name} has {size} bytes, the manifest says {expected.size}")
+        except OSError as error:
+            raise InvalidCheckpointError(f"{name}: {error.strerror}") from None
+        if size != expected.size:
+            raise InvalidCheckpointError(f"{name} has {size} bytes, the manifest says {expected.size}")
+
+
+def verify_files(directory: Path, files: Iterable[tuple[str, FileDigest]]) -> None:
+    """Compare size and digest of each file with what the manifest says."""
+    for name, expected in files:
+        verify_sizes(directory, [(name, expected)])
+        try:
             if digest_file(directory / name) != expected:
                 raise InvalidCheckpointError(f"{name} does not have the digest in the manifest")
         except OSError as error:

@@ -238,6 +238,11 @@ class RunPaths:
         return self.root / "dropped.json"
 
     @property
+    def rewinds(self) -> Path:
+        """tuple[Rewind, ...], the oldest first: to which steps a run without a shared disk went back."""
+        return self.root / "rewinds.json"
+
+    @property
     def waiting(self) -> Path:
         """What the supervisor waits for, in words; absent while it waits for nothing."""
         return self.root / "waiting"

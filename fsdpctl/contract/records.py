@@ -39,6 +39,14 @@ class DroppedHost:
 
 
 @dataclass(frozen=True)
+class Rewind:
+    """The run went back: from `attempt` on, what older attempts have saved after `step` counts no more."""
+
+    step: int
+    attempt: int
+
+
+@dataclass(frozen=True)
 class NodeReady:
     """The node check passed on this node. The head's also says where the others shall meet it."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fsdpctl.contract.plan import LaunchPlan, PlannedNode
 from fsdpctl.doctor.parcel import last_line, parcel, probe_argv
 from fsdpctl.launchers.agents import with_setup
-from fsdpctl.launchers.ssh.config import Target
+from fsdpctl.launchers.ssh.config import target_of
 from fsdpctl.launchers.ssh.io import Link
 from fsdpctl.specs.model import SshBackend
 
@@ -15,10 +15,7 @@ class SshReach:
 
     def __init__(self, plan: LaunchPlan, backend: SshBackend) -> None:
         self._plan = plan
-        self._links = {
-            node.rank: Link(Target(node.id, node.address or "", node.ssh_port, backend.user, backend.connect_timeout))
-            for node in plan.nodes
-        }
+        self._links = {node.rank: Link(target_of(node, backend)) for node in plan.nodes}
 
     def ask(self, node: PlannedNode, request: str, limit_s: float) -> str:
         argv = with_setup(self._plan.setup, probe_argv(self._plan))

@@ -28,6 +28,7 @@ from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.records import ProcessIdentity
 from fsdpctl.node import processes
 from fsdpctl.node.check import NodeCheckError, check_node
+from fsdpctl.node.copies import set_left_behind_aside
 from fsdpctl.torchrun import agent_argv, code_env, tag_env
 
 START_LIMIT_S = 30.0
@@ -76,6 +77,7 @@ def check(run: RunPaths, attempt: int, node_rank: int) -> NodeFacts:
         if not run.plan.exists():
             raise NodeCheckError(f"{run.root} {NOT_SHARED}")
         check_node(read_json(LaunchPlan, run.plan), _node_dir(run, attempt, node_rank).root)
+        set_left_behind_aside(run)
     except (NodeCheckError, OSError) as error:  # OSError: a disk that cannot even take the node's directory
         problem = str(error)
     try:

@@ -12,7 +12,7 @@ from fsdpctl.checkpoints.stored import list_checkpoints
 from fsdpctl.contract import State
 from fsdpctl.contract.checkpoint import save_fits
 from fsdpctl.contract.codec import encode, read_json, write_json
-from fsdpctl.contract.paths import CHECKPOINT_PREFIX, RunPaths, checkpoint_name
+from fsdpctl.contract.paths import RunPaths, checkpoint_name
 from fsdpctl.contract.resumable import compare
 from fsdpctl.contract.trainer import TrainerConfig
 from fsdpctl.errors import BusyError, UsageError
@@ -24,6 +24,7 @@ from fsdpctl.runs.store import locked, open_record
 from fsdpctl.snapshot import take_snapshot
 from fsdpctl.specs.load import parse_job, parse_profile
 from fsdpctl.specs.types import format_duration
+from fsdpctl.verbs.rewind import go_back
 from fsdpctl.verbs.status import read_status
 from fsdpctl.verbs.submit import (
     Request,
@@ -65,9 +66,7 @@ def resume(
                 hint=f"fsdpctl resume {run.root.name} --set trainer.steps={2 * (status.step or 0)}",
             )
         if step is not None:
-            if not request.plan.shared_disk:
-                raise UsageError("--step needs a shared disk: here each node keeps the checkpoints on its own")
-            set_newer_aside(run, step)
+            go_back(run, request.plan, step)
         _store(run, request, update_code)
         get_launcher(request.plan.backend).start(run, request.plan)
 
@@ -144,20 +143,3 @@ def foresee_resumed(run: RunPaths) -> list[str]:
         grace = format_duration(plan.grace_s)
         found = [f"{took}: a grace of {grace} is too short for a stop to be saved; --set grace=DURATION", *found]
     return found
-
-
-def set_newer_aside(run: RunPaths, step: int) -> None:
-    """Go back to `step`: newer checkpoints move out of the trainer's sight, none is deleted."""
-    saved = sorted(
-        path.name for path in run.checkpoints.glob(f"{CHECKPOINT_PREFIX}[0-9]*") if path.name.count(".") == 0
-    )
-    if checkpoint_name(step) not in saved:
-        have = ", ".join(str(int(name.removeprefix(CHECKPOINT_PREFIX))) for name in saved) or "none"
-        raise UsageError(f"run {run.root.name} has no checkpoint of step {step}; it has {have}")
-    newer = [name for name in saved if name > checkpoint_name(step)]
-    if not newer:
-        return
-    aside = run.checkpoints / f"set-aside-{len(run.attempts())}"
-    aside.mkdir(mode=0o700, exist_ok=True)
-    for name in newer:
-        (run.checkpoints / name).rename(aside / name)

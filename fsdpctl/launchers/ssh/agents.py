@@ -14,11 +14,10 @@ from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan, PlannedNode
 from fsdpctl.contract.records import DroppedHost
 from fsdpctl.errors import LaunchError
-from fsdpctl.launchers.agents import with_setup
 from fsdpctl.launchers.fanout import HostError, Result, fan_out
-from fsdpctl.launchers.ssh.answer import read_answer
+from fsdpctl.launchers.ssh.answer import module_argv, read_answer
 from fsdpctl.launchers.ssh.bench import BAD_FOR_S, find_bad, find_candidates
-from fsdpctl.launchers.ssh.config import Target
+from fsdpctl.launchers.ssh.config import target_of
 from fsdpctl.launchers.ssh.disks import Disks
 from fsdpctl.launchers.ssh.io import Link
 from fsdpctl.launchers.ssh.reach import Reach, Stall, find_lost
@@ -27,7 +26,6 @@ from fsdpctl.node.remote import Ended, NodeFacts, Seen, Started
 from fsdpctl.runs.events import add_event
 from fsdpctl.specs.load import parse_profile
 from fsdpctl.specs.model import SshBackend
-from fsdpctl.torchrun import code_env
 
 ANSWER_S = 60.0
 """A cold Python on a cold file system, and nvidia-smi."""
@@ -54,7 +52,7 @@ class SshAgents:
     def _link(self, node: PlannedNode) -> Link:
         backend = self._profile.backend
         assert isinstance(backend, SshBackend)
-        return Link(Target(node.id, node.address or "", node.ssh_port, backend.user, backend.connect_timeout))
+        return Link(target_of(node, backend))
 
     def prepare(self, attempt: AttemptPaths) -> list[str]:
         """Take spares for hosts that do not answer or were at fault; the hosts still missing, one line each."""
@@ -217,12 +215,8 @@ def _errors(results: Sequence[Result[int, T]]) -> list[str]:
 
 def remote_argv(plan: LaunchPlan, run: RunPaths, verb: str, attempt: int, node_rank: int) -> list[str]:
     """The command of one question, after the profile's setup lines."""
-    settings = [f"{name}={value}" for name, value in code_env(run).items()]
     where = [f"--run-dir={run.root}", f"--attempt={attempt}", f"--node-rank={node_rank}"]
-    # Not in the node's Python alone: what it compiles before its first line would be open to all.
-    return with_setup(
-        ("umask 077", *plan.setup), ["env", *settings, plan.python, "-m", "fsdpctl.node.remote", verb, *where]
-    )
+    return module_argv(plan, run, "fsdpctl.node.remote", verb, *where)
 
 
 def compare(facts: dict[str, NodeFacts], now: float) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a host said to a question: one line of JSON, or the reason why it is something else."""
+"""A question to a host, and what it says to it: one line of JSON, or the reason why it is something else."""
 
 from __future__ import annotations
 
@@ -6,13 +6,23 @@ import json
 from typing import TypeVar
 
 from fsdpctl.contract.codec import CodecError, decode
+from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.launchers.agents import with_setup
 from fsdpctl.launchers.fanout import HostError
 from fsdpctl.launchers.ssh.config import Target
 from fsdpctl.launchers.ssh.io import Answer
 from fsdpctl.node.remote import NOT_SHARED
+from fsdpctl.torchrun import code_env
 
 T = TypeVar("T")
+
+
+def module_argv(plan: LaunchPlan, run: RunPaths, module: str, *words: str) -> list[str]:
+    """A module of the run's own code, after the profile's setup lines."""
+    settings = [f"{name}={value}" for name, value in code_env(run).items()]
+    # Not in the node's Python alone: what it compiles before its first line would be open to all.
+    return with_setup(("umask 077", *plan.setup), ["env", *settings, plan.python, "-m", module, *words])
 
 
 def read_answer(kind: type[T], answer: Answer, target: Target, plan: LaunchPlan) -> T:
@@ -27,7 +37,7 @@ def explain(answer: Answer, plan: LaunchPlan) -> str:
     """Why a host answered something else than JSON."""
     said = answer.stderr.strip() or answer.stdout.strip()
     if "No module named" in said and "fsdpctl" in said:
-        return f"{plan.run_dir} {NOT_SHARED}"
+        return f"{plan.run_dir} {NOT_SHARED if plan.shared_disk else 'is not there'}"
     if answer.code == 127:
         return f"the profile's python does not exist there: {plan.python}"
     return f"exit code {answer.code}: {said.splitlines()[-1] if said else 'it said nothing'}"

@@ -17,6 +17,14 @@ def find_bad(dropped: Sequence[DroppedHost], now: float) -> dict[str, DroppedHos
     return {host.node.id: host for host in dropped if now - host.time < BAD_FOR_S}
 
 
+def find_keepers(
+    profile: ClusterProfile, plan: LaunchPlan, dropped: Sequence[DroppedHost], most: int
+) -> list[PlannedNode]:
+    """The hosts that may have files of a run which has had up to `most` nodes, those of today first."""
+    first = [PlannedNode(rank, host.id, host.address, host.port) for rank, host in enumerate(profile.nodes[:most])]
+    return list({node.id: node for node in (*plan.nodes, *(host.node for host in dropped), *first)}.values())
+
+
 def find_candidates(
     profile: ClusterProfile, plan: LaunchPlan, rank: int, dropped: Sequence[DroppedHost], now: float
 ) -> list[PlannedNode]:

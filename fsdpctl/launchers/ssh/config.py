@@ -15,7 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from fsdpctl.contract.plan import PlannedNode
 from fsdpctl.launchers.fanout import HostError
+from fsdpctl.specs.model import SshBackend
 
 DEFAULT_PORT = 22
 NO_PROMPT = {"SSH_ASKPASS_REQUIRE": "never"}
@@ -36,6 +38,10 @@ class Target:
     def __str__(self) -> str:
         port = f":{self.port}" if self.port != DEFAULT_PORT else ""
         return f"{self.name} ({self.address}{port})" if self.name != self.address else f"{self.address}{port}"
+
+
+def target_of(node: PlannedNode, backend: SshBackend) -> Target:
+    return Target(node.id, node.address or "", node.ssh_port, backend.user, backend.connect_timeout)
 
 
 @dataclass(frozen=True)

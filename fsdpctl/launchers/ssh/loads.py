@@ -41,7 +41,7 @@ def find_loads(run: RunPaths) -> list[Load]:
 
 def run_files(run: RunPaths) -> Load:
     """What ranks need of the run directory."""
-    wanted = (run.code, run.plan, run.trainer_config, run.secrets)
+    wanted = (run.code, run.plan, run.trainer_config, run.secrets, run.rewinds)
     tops = tuple(str(path.relative_to(run.root)) for path in wanted)
     return Load(run.root, intake.inventory(run.root, tops), tops)
 

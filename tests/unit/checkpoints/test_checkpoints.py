@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,10 +14,8 @@ from fsdpctl.contract.checkpoint import MANIFEST_FORMAT, Manifest, digest_file, 
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import RunPaths, checkpoint_name
 from fsdpctl.node import processes
-from fsdpctl.plan import Site, build_plan
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import create, default_runs_root
-from fsdpctl.specs.load import parse_job, parse_profile
 from tests.launchers.harness import COMMAND
 
 
@@ -52,18 +49,6 @@ def checkpoints(*words: str) -> subprocess.CompletedProcess[str]:
 
 def names(run: RunPaths) -> list[str]:
     return sorted(path.name for path in run.checkpoints.iterdir() if ".tmp-" not in path.name)
-
-
-def test_files_that_lie_on_the_nodes_are_not_called_damaged(run: RunPaths) -> None:
-    """Where nodes share no disk, only the manifests are here."""
-    profile = parse_profile("name: p\nbackend: ssh\nnodes: [{id: a, address: 10.0.0.1}]\n", "p")
-    job = parse_job("name: j\nentrypoint: {script: s.py}\n", "j")
-    plan = build_plan(profile, job, Site("llm-aaaa", str(run.root), "/here", "python3", ()))
-    write_json(run.plan, replace(plan, shared_disk=False))
-    for words in (["verify"], ["prune"], ["export"]):
-        done = checkpoints(*words)
-        assert done.returncode == 2 and f"scp -r 10.0.0.1:{run.checkpoints} ." in done.stderr, done.stderr
-    assert checkpoints("ls").stdout.count("complete") == 4
 
 
 def test_ls_shows_the_newest_first_and_the_broken_ones_too(run: RunPaths) -> None:

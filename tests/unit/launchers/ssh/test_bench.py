@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fsdpctl.contract.records import DroppedHost
-from fsdpctl.launchers.ssh.bench import BAD_FOR_S, find_bad, find_candidates
+from fsdpctl.launchers.ssh.bench import BAD_FOR_S, find_bad, find_candidates, find_keepers
 from fsdpctl.plan import Site, build_plan
 from fsdpctl.specs.load import parse_job, parse_profile
 
@@ -29,3 +29,20 @@ def test_candidates() -> None:
     assert [node.id for node in find_candidates(profile, taken, 1, dropped, 100 + BAD_FOR_S)] == ["b", "c"]
     assert list(find_bad(dropped, 99 + BAD_FOR_S)) == ["b"]
     assert find_bad(dropped, 100 + BAD_FOR_S) == {}
+
+
+def test_files_of_a_run_may_lie_wherever_it_ever_was() -> None:
+    profile = parse_profile(PROFILE, "p")
+    job = parse_job("name: j\nnodes: 1\nentrypoint: {script: s.py}\n", "j")
+    plan = build_plan(profile, job, Site("j-abcd", "/runs/j-abcd", "/here", "python3", ()))
+    (spare,) = [node for node in find_candidates(profile, plan, 0, (), 100) if node.id == "s"]
+    dropped = (DroppedHost(plan.nodes[0], "no answer", time=100),)
+    moved = plan.with_node(spare)
+    assert [node.id for node in find_keepers(profile, plan, (), 1)] == ["a"]
+    assert [node.id for node in find_keepers(profile, moved, dropped, 1)] == ["s", "a"]
+    keepers = find_keepers(profile, moved, dropped, 2)
+    assert [(node.id, node.address, node.ssh_port) for node in keepers] == [
+        ("s", "10.0.0.4", 2222),
+        ("a", "10.0.0.1", 22),
+        ("b", "10.0.0.2", 22),
+    ], "once it had two nodes"

@@ -1,0 +1,65 @@
+"""resume --step: back to an older checkpoint. Newer ones move out of the trainer's sight, none is deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fsdpctl.checkpoints.host_shelf import HostShelf
+from fsdpctl.checkpoints.stored import Stored
+from fsdpctl.contract.codec import read_json, write_json
+from fsdpctl.contract.paths import CHECKPOINT_PREFIX, RunPaths, checkpoint_name
+from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.contract.records import Rewind
+from fsdpctl.errors import UsageError
+from fsdpctl.node.copies import set_left_behind_aside
+from fsdpctl.runs.evidence import read_plan
+
+
+def go_back(run: RunPaths, plan: LaunchPlan, step: int) -> None:
+    """Let the next attempt, which `plan` is of, begin with `step`. Raises UsageError where that was not saved."""
+    if plan.shared_disk:
+        set_newer_aside(run, step)
+    else:
+        leave_newer_behind(run, plan, step)
+
+
+def set_newer_aside(run: RunPaths, step: int) -> None:
+    saved = sorted(
+        path.name for path in run.checkpoints.glob(f"{CHECKPOINT_PREFIX}[0-9]*") if path.name.count(".") == 0
+    )
+    if checkpoint_name(step) not in saved:
+        have = ", ".join(str(int(name.removeprefix(CHECKPOINT_PREFIX))) for name in saved) or "none"
+        raise UsageError(f"run {run.root.name} has no checkpoint of step {step}; it has {have}")
+    newer = [name for name in saved if name > checkpoint_name(step)]
+    if not newer:
+        return
+    aside = run.checkpoints / f"set-aside-{len(run.attempts())}"
+    aside.mkdir(mode=0o700, exist_ok=True)
+    for name in newer:
+        (run.checkpoints / name).rename(aside / name)
+
+
+def leave_newer_behind(run: RunPaths, plan: LaunchPlan, step: int) -> None:
+    """Where each host has copies: write down which count no more; each host sets its own aside before a start."""
+    shelf = HostShelf(run, read_plan(run))
+    found = shelf.read()
+    if (refusal := find_refusal(found, step, [node.id for node in plan.nodes])) is not None:
+        raise UsageError("\n".join([f"run {run.root.name}: {refusal}", *shelf.complaints()]))
+    rewinds = read_json(tuple[Rewind, ...], run.rewinds) if run.rewinds.exists() else ()
+    newest = max((attempt.number for attempt in run.attempts()), default=0)
+    write_json(run.rewinds, (*rewinds, Rewind(step, newest + 1)))
+    set_left_behind_aside(run)
+
+
+def find_refusal(found: Sequence[Stored], step: int, nodes: Sequence[str]) -> str | None:
+    """Why hosts cannot begin with `step`: one of those that take part must have it whole."""
+    holders = {stored.path.name: stored.hosts for stored in found}
+    hosts = holders.get(checkpoint_name(step), [])
+    if any(host in nodes for host in hosts):
+        return None
+    if hosts:
+        return (
+            f"step {step} lies on {', '.join(hosts)} only: none of {', '.join(nodes)}, which the run would go on with"
+        )
+    whole = [f"{stored.path.name} ({', '.join(stored.hosts)})" for stored in found if stored.hosts]
+    return f"no host that answers has a whole checkpoint of step {step}; there are {', '.join(whole) or 'none'}"
