@@ -99,6 +99,7 @@ class LauncherContract:
     """Subclass it, name the class TestXxx, and say which profile."""
 
     profile: str
+    leaves_within_s = 10.0
 
     @pytest.fixture
     def project(self, tmp_path: Path) -> Path:
@@ -115,13 +116,22 @@ class LauncherContract:
             f"name: probe\nnodes: {nodes}\nprocs_per_node: 2\ngrace: {grace}\n"
             f"entrypoint: {{script: script.py}}\n{extra}"
         )
-        return submit("./job.yaml", "--profile", self.profile, *words, cwd=project)
+        return self.submit("./job.yaml", "--profile", self.profile, *words, cwd=project)
+
+    def submit(self, *words: str, cwd: Path) -> Run:
+        return submit(*words, cwd=cwd)
+
+    def written(self, run: Run, pattern: str) -> list[Path]:
+        """What ranks have written into their run directory, by name."""
+        return sorted(run.paths.root.glob(pattern))
 
     def wait_up(self, run: Run, ranks: int = 4) -> None:
-        wait_for(lambda: len(list(run.paths.root.glob("up-*"))) == ranks, 60, lambda: f"all ranks up; {run.describe()}")
+        wait_for(lambda: len(self.written(run, "up-*")) == ranks, 60, lambda: f"all ranks up; {run.describe()}")
 
     def seen(self, run: Run) -> list[dict[str, object]]:
-        return [json.loads((run.paths.root / f"seen-{rank}.json").read_text()) for rank in range(4)]
+        seen = [json.loads(path.read_text()) for path in self.written(run, "seen-*.json")]
+        assert len(seen) == 4
+        return seen
 
     def test_every_rank_has_its_place(self, project: Path) -> None:
         run = self.submit_script(project, RECORDER)
@@ -132,8 +142,8 @@ class LauncherContract:
             assert (env["RANK"], env["WORLD_SIZE"], env["LOCAL_RANK"]) == (str(rank), "4", str(rank % 2))
             assert env["FSDPCTL_NODE_RANK"] == str(rank // 2)
             assert env["FSDPCTL_RUN_ID"] == run.run_id
-            assert seen["cwd"] == str(run.paths.source)
-        run.assert_nothing_left()
+            assert seen["cwd"] == f"{env['FSDPCTL_RUN_DIR']}/code/src"
+        run.assert_nothing_left(self.leaves_within_s)
 
     def test_words_and_secrets_arrive_byte_for_byte(
         self, project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -148,7 +158,7 @@ class LauncherContract:
             f"name: probe\nnodes: 2\nprocs_per_node: 2\nentrypoint: {{script: script.py}}\nargs: {args}\n"
             f"env: {{ODD: {json.dumps(value)}}}\n"
         )
-        run = submit("./job.yaml", "--profile", str(profile), cwd=project)
+        run = self.submit("./job.yaml", "--profile", str(profile), cwd=project)
         assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
         for seen in self.seen(run):
             env = seen["env"]
@@ -191,15 +201,15 @@ class LauncherContract:
         fsdpctl("stop", run.run_id, cwd=project)
         status = run.status()
         assert (status["state"], status["reason"]) == ("STOPPED", "stopped (user)")
-        run.assert_nothing_left()
+        run.assert_nothing_left(self.leaves_within_s)
 
     def test_a_script_that_ignores_the_stop_gets_term_then_kill(self, project: Path) -> None:
         run = self.submit_script(project, IGNORES_STOP, grace="2s")
         self.wait_up(run)
         fsdpctl("stop", run.run_id, cwd=project)
         assert run.status()["state"] == "STOPPED", run.describe()
-        assert len(list(run.paths.root.glob("term-*"))) == 4
-        run.assert_nothing_left()
+        assert len(self.written(run, "term-*")) == 4
+        run.assert_nothing_left(self.leaves_within_s)
 
     def test_cancel_leaves_nothing_even_of_what_forked_away(self, project: Path) -> None:
         run = self.submit_script(project, FORKS_AWAY)
@@ -223,7 +233,7 @@ class LauncherContract:
         shown = fsdpctl("logs", run.run_id, cwd=project).stdout
         assert "rank 2" in shown.splitlines()[0], shown
         assert "ValueError: the data is \\x1b[31mbroken" in shown
-        run.assert_nothing_left()
+        run.assert_nothing_left(self.leaves_within_s)
 
     def test_peers_that_cannot_go_on_are_not_waited_for(self, project: Path) -> None:
         """As under NCCL: a rank dies, and its peers on the node neither fail nor hear TERM."""
@@ -233,7 +243,7 @@ class LauncherContract:
         kill(victims[:1])
         status = run.wait_ended(limit_s=25)
         assert "signal 9 (SIGKILL)" in status["reason"]
-        run.assert_nothing_left()
+        run.assert_nothing_left(self.leaves_within_s)
 
     def test_a_failure_comes_back_only_while_it_may(self, project: Path) -> None:
         run = self.submit_script(project, "raise SystemExit(3)", extra="restarts: 1\n")
@@ -266,7 +276,7 @@ class LauncherContract:
         run = self.submit_script(project, IGNORES_STOP)
         self.wait_up(run)
         kill(sorted(run.find(1, "fsdpctl.node.agent"))[:1], signal.SIGKILL)
-        run.assert_nothing_left()
+        run.assert_nothing_left(self.leaves_within_s)
         status = run.status()
         assert (status["state"], status["reason"]) == ("FAILED", "node 1: the node agent was killed")
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import TypeVar
 
-from fsdpctl.contract import AbortWord, NodeExit
+from fsdpctl.contract import GOOD_ENDS, AbortWord, NodeExit
 from fsdpctl.contract.check import MAX_CLOCK_SKEW_S
 from fsdpctl.contract.codec import read_json, write_json
 from fsdpctl.contract.notes import leave_note
@@ -150,8 +150,11 @@ class SshAgents:
     def find_lost(self, attempt: AttemptPaths) -> str | None:
         """A host out of reach without which the run stands still; agents on a shared disk look alive even then."""
         timeout_s = self._plan.peer_timeout_s
-        if self._disks is not None and (rank := self._disks.find_silent(timeout_s)) is not None:
-            return f"node {rank}: no sign of life for {timeout_s} s"
+        if self._disks is not None:
+            if (fallen := find_fallen(attempt)) is not None:
+                return fallen
+            if (rank := self._disks.find_silent(timeout_s)) is not None:
+                return f"node {rank}: no sign of life for {timeout_s} s"
         rank = find_lost(self._reach.silent_s(), self._stall.seconds(), timeout_s)
         if rank is None or attempt.node(rank).end.exists():
             return None
@@ -211,6 +214,13 @@ def _at_fault(attempt: AttemptPaths, ranks: Sequence[int]) -> dict[int, str]:
 
 def _errors(results: Sequence[Result[int, T]]) -> list[str]:
     return [str(result.error) for result in results if result.error]
+
+
+def find_fallen(attempt: AttemptPaths) -> str | None:
+    """A node that has ended badly: on disks of their own its peers do not see that."""
+    ends = {node.node_rank: read_end(node) for node in attempt.nodes()}
+    bad = [f"node {rank}: {end.reason}" for rank, end in ends.items() if end and end.code not in GOOD_ENDS]
+    return bad[0] if bad else None
 
 
 def remote_argv(plan: LaunchPlan, run: RunPaths, verb: str, attempt: int, node_rank: int) -> list[str]:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from fsdpctl.contract import NodeExit
+from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.launchers.ssh.agents import compare, remote_argv
+from fsdpctl.contract.records import NodeEnd
+from fsdpctl.launchers.ssh.agents import compare, find_fallen, remote_argv
 from fsdpctl.launchers.ssh.answer import explain
 from fsdpctl.launchers.ssh.io import Answer
 from fsdpctl.node.remote import NodeFacts
@@ -56,3 +60,13 @@ def test_setup_lines_come_first_and_the_umask_before_them() -> None:
     argv = remote_argv(plan, RunPaths.of("/runs/j-abcd"), "check", 2, 0)
     said = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
     assert said == ["0077", "-m fsdpctl.node.remote check --run-dir=/runs/j-abcd --attempt=2 --node-rank=0"]
+
+
+def test_a_node_that_ended_badly_ends_the_others(tmp_path: Path) -> None:
+    attempt = RunPaths(tmp_path).attempt(1)
+    for rank, end in enumerate([None, NodeEnd(NodeExit.STOPPED, "stopped"), NodeEnd(1, "the node agent was killed")]):
+        attempt.node(rank).root.mkdir(parents=True)
+        assert find_fallen(attempt) is None
+        if end is not None:
+            write_json(attempt.node(rank).end, end)
+    assert find_fallen(attempt) == "node 2: the node agent was killed"
