@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import resource
 import statistics
 import subprocess
 import time
@@ -24,11 +25,15 @@ class Cost:
 
 def cost_of(argv: Sequence[str], env: Mapping[str, str] | None = None) -> Cost:
     """Run it once. Raises CalledProcessError when it fails."""
-    before, began = os.times(), time.monotonic()
+    before, began = cpu_of_children(), time.monotonic()
     subprocess.run(argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
-    after = os.times()
-    cpu_s = after.children_user + after.children_system - before.children_user - before.children_system
-    return Cost(cpu_s, time.monotonic() - began)
+    return Cost(cpu_of_children() - before, time.monotonic() - began)
+
+
+def cpu_of_children() -> float:
+    """Of all that this process has waited for, and that these have waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def in_turns(works: Mapping[str, Callable[[], Cost]], rounds: int) -> dict[str, list[Cost]]:

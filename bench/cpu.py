@@ -12,18 +12,19 @@ import argparse
 import json
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
-from bench.cost import Cost, cost_of, in_turns, tell, tell_table
+from bench.cost import Cost, cost_of, cpu_of_children, in_turns, tell, tell_table
 from fsdpctl.contract.codec import read_json
 from fsdpctl.contract.paths import NodePaths, RunPaths
 from fsdpctl.contract.records import ProcessIdentity
+from fsdpctl.node.processes import adopt_orphans
 
 FSDPCTL = [sys.executable, "-m", "fsdpctl"]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
@@ -63,20 +64,17 @@ def scale(rounds: int) -> None:
 
 
 def launch(rounds: int) -> None:
-    """From the command to the first rank's Python, whose script does nothing but look at the clock."""
+    """From the command to the first rank's Python, whose script does nothing but look at the clock, by the clock; and
+    the processor time of all processes, to the end of the last."""
+    adopt_orphans()
     with _home():
 
         def raw() -> Cost:
             Path("stamp.py").write_text(STAMP)
             return _until_stamp(lambda: subprocess.run([*TORCHRUN, "--standalone", "stamp.py"], check=True))
 
-        found = in_turns({"torchrun": raw, "fsdpctl submit": lambda: _until_stamp(lambda: _submit(STAMP))}, rounds)
-        rows = []
-        for name, runs in found.items():
-            seconds = [cost.wall_s for cost in runs]
-            print(json.dumps({"table": "launch", "what": name, "seconds": seconds}))
-            rows.append((f"`{name}`", f"{min(seconds):.2f}", f"{statistics.median(seconds):.2f}"))
-        tell_table("To the first rank's Python", ("what", "seconds, least", "median"), rows)
+        works = {"torchrun": raw, "fsdpctl submit": lambda: _until_stamp(lambda: _submit(STAMP))}
+        tell("To the first rank's Python", in_turns(works, rounds))
 
 
 def presence(rounds: int) -> None:
@@ -133,10 +131,13 @@ def _submit(script: str, *, wait: bool = True) -> RunPaths:
 def _until_stamp(launch: Callable[[], object]) -> Cost:
     stamp = Path(os.environ["STAMP"])
     stamp.unlink(missing_ok=True)
-    began = time.time()
+    before, began = cpu_of_children(), time.time()
     launch()
     _await(stamp.exists)
-    return Cost(0, float(stamp.read_text()) - began)  # what the ranks and the agent cost is nobody's child here
+    with suppress(ChildProcessError):  # until none is left
+        while True:
+            os.wait()
+    return Cost(cpu_of_children() - before, float(stamp.read_text()) - began)
 
 
 def _multiply(run: RunPaths) -> None:
