@@ -70,7 +70,7 @@ def memory(scene: Scene) -> Result:
 def hang(scene: Scene) -> Result:
     """A rank that stands still: found, named, and the run goes on by itself."""
     with Launched.submit(
-        scene, _small(scene), 2, ["trainer.steps=300", "trainer.checkpoint.every_steps=20"]
+        scene, _small(scene), 2, ["trainer.steps=150", "trainer.checkpoint.every_steps=20"]
     ) as launched:
         launched.wait_steps(60)
         rank = launched.ranks()[-1]

@@ -19,6 +19,7 @@ class Result:
     peak_gib: float | None = None
     first_step_s: float | None = None  # from the start of torchrun to the end of its first step
     losses: tuple[float, ...] = ()
+    sequences: int | None = None  # of the batch that the losses are of
     found: str = ""
 
 
@@ -43,7 +44,7 @@ def as_row(name: str, result: Result, others: Mapping[str, Result], compares: st
         ours, reference = getattr(result, compares), getattr(theirs, compares)
         if ours and reference:
             ratios.append(f"{ours / reference:.3f} of {other}")
-        if result.losses and theirs.losses:
+        if result.losses and result.sequences == theirs.sequences:
             pairs = zip(result.losses, theirs.losses, strict=False)
             differences.append(f"{max(abs(a - b) / abs(b) for a, b in pairs):.1e} from {other}")
     return (

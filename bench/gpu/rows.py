@@ -96,9 +96,9 @@ def four_gpus() -> list[Row]:
 
     return [
         titan(peer, 65, "llm300m", SYNTHETIC, (2, 2)),
-        strategy("HYBRID_SHARD 2 x 2, one graph", 65, one_graph, peer),
-        strategy("HYBRID_SHARD 2 x 2", 45, hybrid, peer),
         train(alone, 55, "llm300m", {}),
+        strategy("HYBRID_SHARD 2 x 2, one graph", 65, one_graph, peer, alone),
+        strategy("HYBRID_SHARD 2 x 2", 45, hybrid, peer, alone),
         strategy("FULL_SHARD", 35, FULL_SHARD, alone),
         strategy("SHARD_GRAD_OP", 35, {"mesh.strategy": "SHARD_GRAD_OP"}, alone, full),
         strategy("NO_SHARD", 35, {"mesh.strategy": "NO_SHARD"}, alone, full),

@@ -102,6 +102,7 @@ def _our_result(config: dict[str, Any], gpus: int, began: float, root: Path, log
         peak_gib=float(re.findall(r"peak memory ([\d.]+) GiB", log)[-1]),
         first_step_s=lines[0]["time"] - began + ahead,
         losses=tuple(math.nan if line["loss"] is None else line["loss"] for line in lines),
+        sequences=config["batch"]["sequences"],
         found="the compiler gave up on a part" if "WON'T CONVERT" in log else "",
     )
 
