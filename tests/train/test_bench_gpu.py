@@ -1,0 +1,74 @@
+"""What `bench.gpu` makes of a run's metrics, and that one row's failure costs no other."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from bench.gpu.__main__ import measure
+from bench.gpu.process import CommandError
+from bench.gpu.result import Result
+from bench.gpu.rows import CALLS, Row
+from bench.gpu.scene import Scene
+from bench.gpu.training import _our_result
+
+STEP_S, STALL_S, EVERY = 0.25, 0.5, 10
+
+
+def test_a_stall_is_what_the_host_waits_beyond_the_steps(tmp_path: Path) -> None:
+    began, lines = time.time(), []
+    for step in range(1, 46):
+        stalls = (step - 1) // EVERY  # each save holds up the step after it
+        at = began + 5 + step * STEP_S + stalls * STALL_S
+        lines.append({"step": step, "time": at, "tokens_per_s": 64 / STEP_S, "loss": 1.0})
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    config = {"batch": {"sequences": 4}, "model": {"seq_len": 16}, "checkpoint": {"every_steps": EVERY}}
+    log = "saved step-00000010 in 1.50 s (staged in 0.001 s)\npeak memory 2.50 GiB\n"
+    result = _our_result(config, 2, began, tmp_path, log)
+    assert result.step_ms == pytest.approx(1000 * STEP_S)
+    assert result.tokens_per_s_gpu == pytest.approx(64 / STEP_S / 2)
+    assert result.stall_ms == pytest.approx(1000 * STALL_S, abs=1e-2)
+    assert result.p99_over_p50 == pytest.approx((STEP_S + STALL_S) / STEP_S, abs=1e-3)
+    assert (result.save_s, result.peak_gib) == (1.5, 2.5)
+
+
+def test_a_row_that_fails_costs_no_other_and_one_without_time_is_left_out(tmp_path: Path) -> None:
+    def fails(scene: Scene) -> Result:
+        raise CommandError("exit code 1")
+
+    def breaks(scene: Scene) -> Result:
+        raise ZeroDivisionError
+
+    def works(scene: Scene) -> Result:
+        return Result(tokens_per_s_gpu=100.0, losses=(1.0, 0.5), sequences=8)
+
+    rows = [
+        Row("fails", 0, fails),
+        Row("breaks", 0, breaks),
+        Row("works", 0, works),
+        Row("long", 1e6, works),
+        Row("again", 0, works, ("works", "fails")),
+    ]
+    out = tmp_path / "out.jsonl"
+    table = measure(rows, time.monotonic() + 1000, 100, out, tiny=True)
+    assert [(row[0], row[1]) for row in table] == [
+        ("fails", "failed"),
+        ("breaks", "failed"),
+        ("works", "100"),
+        ("again", "100"),
+    ]
+    assert table[-1][2] == "1.000 of works"
+    told = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [line["row"] for line in told] == [row.name for row in rows]
+    assert "left out" in told[3] and told[1]["failed"] == "ZeroDivisionError: "
+
+
+def test_rows_have_names_of_their_own_and_are_held_against_rows_before_them() -> None:
+    for call in CALLS.values():
+        names = [row.name for row in call()]
+        assert len(set(names)) == len(names)
+        for number, row in enumerate(call()):
+            assert set(row.against) <= set(names[:number]), row.name
