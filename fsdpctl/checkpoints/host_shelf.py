@@ -14,7 +14,7 @@ from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import LaunchError, RunFailed, UsageError
 from fsdpctl.launchers.fanout import HostError
-from fsdpctl.launchers.ssh.copies import CopyHosts
+from fsdpctl.launchers.ssh.private.copies import CopyHosts
 from fsdpctl.node.copies import Copy
 
 

@@ -14,7 +14,7 @@ from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import FsdpctlError, LaunchError
 from fsdpctl.launchers import supervised
 from fsdpctl.launchers.base import View
-from fsdpctl.launchers.ssh.loads import sending_limit_s
+from fsdpctl.launchers.ssh.private.loads import sending_limit_s
 from fsdpctl.runs.evidence import read_verdict
 from fsdpctl.runs.store import claim_attempt
 

@@ -11,17 +11,17 @@ import pytest
 
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.launchers.ssh.files import Stamp
-from fsdpctl.launchers.ssh.growing import OVERLAP, grow
-from fsdpctl.launchers.ssh.loads import (
+from fsdpctl.launchers.ssh.private.files import Stamp
+from fsdpctl.launchers.ssh.private.growing import OVERLAP, grow
+from fsdpctl.launchers.ssh.private.loads import (
     SLOWEST_BYTES_PER_S,
     SLOWEST_READ_PER_S,
     data_files,
     sending_limit_s,
     weight_files,
 )
-from fsdpctl.launchers.ssh.mirror import forgotten
-from fsdpctl.launchers.ssh.sight import Sight
+from fsdpctl.launchers.ssh.private.mirror import forgotten
+from fsdpctl.launchers.ssh.private.sight import Sight
 from fsdpctl.node import intake
 from fsdpctl.specs.load import load_job
 from train.tokens import write_dataset
@@ -133,7 +133,7 @@ def test_a_copy_follows_its_file(tmp_path: Path, contents: list[bytes]) -> None:
 
 
 def test_a_long_file_comes_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fsdpctl.launchers.ssh.growing.BLOCK", 10)
+    monkeypatch.setattr("fsdpctl.launchers.ssh.private.growing.BLOCK", 10)
     content = bytes(range(25))
     done = [grow(tmp_path / "log", 25, lambda offset, size: content[offset : offset + size]) for _ in range(3)]
     assert (done, (tmp_path / "log").read_bytes()) == ([False, False, True], content)

@@ -9,9 +9,9 @@ from fsdpctl.contract.paths import AttemptPaths, RunPaths, step_of
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.launchers.fanout import fan_out
 from fsdpctl.launchers.ssh.io import Link
-from fsdpctl.launchers.ssh.loads import find_loads, run_files
-from fsdpctl.launchers.ssh.mirror import Mirror
-from fsdpctl.launchers.ssh.push import has_our_disk, push
+from fsdpctl.launchers.ssh.private.loads import find_loads, run_files
+from fsdpctl.launchers.ssh.private.mirror import Mirror
+from fsdpctl.launchers.ssh.private.push import has_our_disk, push
 
 
 class Disks:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from fsdpctl.launchers.ssh.files import Stamp
+from fsdpctl.launchers.ssh.private.files import Stamp
 
 
 class Sight:

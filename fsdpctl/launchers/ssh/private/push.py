@@ -13,7 +13,7 @@ from fsdpctl.launchers.agents import with_setup
 from fsdpctl.launchers.fanout import HostError
 from fsdpctl.launchers.ssh.answer import read_answer
 from fsdpctl.launchers.ssh.io import Link
-from fsdpctl.launchers.ssh.loads import SLOWEST_BYTES_PER_S, Load
+from fsdpctl.launchers.ssh.private.loads import SLOWEST_BYTES_PER_S, Load
 from fsdpctl.node import intake
 
 ANSWER_S = 60.0

@@ -16,10 +16,10 @@ from fsdpctl.contract.checkpoint import choose_committed, committed
 from fsdpctl.contract.notes import leave_note, parse_note
 from fsdpctl.contract.paths import CHECKPOINT_MANIFEST, DIR_MODE, AttemptPaths, RunPaths
 from fsdpctl.launchers.fanout import HostError
-from fsdpctl.launchers.ssh.files import HostFiles, Stamp
-from fsdpctl.launchers.ssh.growing import grow, replace
 from fsdpctl.launchers.ssh.io import Link
-from fsdpctl.launchers.ssh.sight import Sight
+from fsdpctl.launchers.ssh.private.files import HostFiles, Stamp
+from fsdpctl.launchers.ssh.private.growing import grow, replace
+from fsdpctl.launchers.ssh.private.sight import Sight
 
 EVERY_S = 0.5
 ANSWER_S = 5.0
