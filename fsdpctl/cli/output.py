@@ -41,17 +41,19 @@ def emit_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     cells = [[safe(cell).replace("\n", " ") for cell in row] for row in (header, *rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)][:-1]
     indent = sum(width + len(GAP) for width in widths)
+    room = _room() - indent
     for *front, last in cells:
         start = "".join(cell.ljust(width) + GAP for cell, width in zip(front, widths, strict=True))
-        print((start + _broken(last, indent)).rstrip(), flush=True)
+        lines = _broken(last, room) if len(last) > room >= MIN_ROOM else [last]
+        print((start + ("\n" + " " * indent).join(lines)).rstrip(), flush=True)
 
 
-def _broken(text: str, indent: int) -> str:
-    """On a terminal, in lines that fit beside what stands before them; elsewhere one line, for `grep`."""
-    room = shutil.get_terminal_size().columns - indent
-    if not sys.stdout.isatty() or len(text) <= room or room < MIN_ROOM:
-        return text
+def _room() -> int:
+    """Columns of the terminal; a pipe takes lines of any length, for `grep`."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+
+
+def _broken(text: str, room: int) -> list[str]:
     import textwrap
 
-    lines = textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False)  # a path stays whole
-    return ("\n" + " " * indent).join(lines)
+    return textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False)  # a path stays whole
