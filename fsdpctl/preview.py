@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from fsdpctl.contract.codec import encode
 from fsdpctl.contract.paths import RunPaths
@@ -12,6 +13,7 @@ from fsdpctl.contract.plan import LaunchPlan, NodeContext
 from fsdpctl.specs.types import format_duration
 from fsdpctl.torchrun import node_env, torchrun_argv
 
+T = TypeVar("T")
 OPEN_HEAD, OPEN_PORT = "<head>", "<port>"
 
 
@@ -99,15 +101,16 @@ def _mesh_rows(plan: LaunchPlan) -> list[tuple[str, str]]:
     ]
 
 
-def _groups(groups: list[list[int]]) -> str:
+def _groups(groups: list[range]) -> str:
     """Rank groups, shortened in the middle where there are many: `[0 1] [2 3] ... [126 127]`."""
-    shown = [f"[{_members(group)}]" for group in groups]
-    return " ".join(shown if len(shown) <= 6 else [*shown[:3], "...", shown[-1]])
+    return _few(groups, 6, 3, lambda group: f"[{_few(group, 16, 8, str)}]")
 
 
-def _members(group: list[int]) -> str:
-    words = [str(rank) for rank in group]
-    return " ".join(words if len(words) <= 16 else [*words[:8], "...", words[-1]])
+def _few(items: Sequence[T], most: int, first: int, write: Callable[[T], str]) -> str:
+    """All of them, or the first and the last: a hundred million ranks are not written to be thrown away."""
+    if len(items) <= most:
+        return " ".join(map(write, items))
+    return " ".join([*map(write, items[:first]), "...", write(items[-1])])
 
 
 def _env_lines(items: list[tuple[str, str]]) -> str:

@@ -61,13 +61,13 @@ class Mesh:
     replicate: int
     shard: int
 
-    def shard_groups(self) -> list[list[int]]:
+    def shard_groups(self) -> list[range]:
         """Ranks that hold the parts of one replica together: they gather parameters from each other."""
-        return [[r * self.shard + s for s in range(self.shard)] for r in range(self.replicate)]
+        return [range(r * self.shard, (r + 1) * self.shard) for r in range(self.replicate)]
 
-    def replicate_groups(self) -> list[list[int]]:
+    def replicate_groups(self) -> list[range]:
         """Ranks that hold the same part: they sum gradients over replicas."""
-        return [[r * self.shard + s for r in range(self.replicate)] for s in range(self.shard)]
+        return [range(s, self.replicate * self.shard, self.shard) for s in range(self.shard)]
 
 
 @dataclass(frozen=True)

@@ -183,7 +183,8 @@ class ClusterProfile(Spec):
         if not self.nodes:
             yield "backend: ssh needs the machines of the cluster, under `nodes`"
         if self.runs_root is not None and not self.runs_root.startswith(("/", "~")):
-            yield f"runs_root: one path must do for all hosts; write it absolute, like /shared/{shorten(self.runs_root)}"
+            example = f"/shared/{shorten(self.runs_root)}"
+            yield f"runs_root: one path must do for all hosts; write it absolute, like {example}"
 
 
 # --- jobs ------------------------------------------------------------------------------------------------------------

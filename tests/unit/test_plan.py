@@ -39,8 +39,18 @@ def test_the_mesh_shards_within_a_node() -> None:
     made = plan("ssh-h100", "llm300m", SITE, "nodes=2")
     assert made.mesh is not None
     assert (made.mesh.replicate, made.mesh.shard) == (2, 8)
-    assert made.mesh.shard_groups() == [list(range(8)), list(range(8, 16))]
-    assert made.mesh.replicate_groups()[3] == [3, 11]
+    assert made.mesh.shard_groups() == [range(8), range(8, 16)]
+    assert list(made.mesh.replicate_groups()[3]) == [3, 11]
+
+
+def test_a_preview_of_a_hundred_million_ranks_is_short() -> None:
+    ranks = 1024 * 100_000
+    sizes = (f"trainer.batch={{sequences: {ranks}, micro_batch: 1}}", "nodes=1024", "procs_per_node=100000")
+    rows = preview_text(plan("local", "llm-tiny", SITE, *sizes)).splitlines()
+    shard, replicate = (next(row for row in rows if f" {kind}: " in row) for kind in ("shard", "replicate"))
+    assert shard.count("[") == replicate.count("[") == 4
+    assert shard.endswith(f"... {ranks - 1}]")
+    assert replicate.endswith(f" ... {ranks - 1}]")
 
 
 @pytest.mark.parametrize(
