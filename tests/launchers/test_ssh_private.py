@@ -20,15 +20,20 @@ from train.tokens import write_dataset
 
 
 class TestSshPrivate(LauncherContract):
-    """Of what every launcher does, all that goes from disk to disk here: logs, notes, how nodes ended."""
+    """Of what every launcher does, that which goes from disk to disk here: logs, notes, how nodes ended.
+
+    All of it was seen to hold; the rest is not shown again, minute by minute, after `TestSsh`.
+    """
 
     leaves_within_s = 30.0  # a word needs a moment to each host, and back
+    test_every_rank_has_its_place = None
     test_words_and_secrets_arrive_byte_for_byte = None
     test_an_edit_after_submit_changes_nothing = None
     test_resume_needs_nothing_of_where_it_is_typed = None
     test_stop_lets_a_script_leave = None
     test_cancel_leaves_nothing_even_of_what_forked_away = None
     test_peers_that_cannot_go_on_are_not_waited_for = None
+    test_a_failure_comes_back_only_while_it_may = None
     test_a_living_run_cannot_be_resumed = None
     test_two_runs_at_once_share_nothing = None
     test_the_run_directory_is_private_whatever_the_umask = None
