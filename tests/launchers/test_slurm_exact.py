@@ -23,19 +23,20 @@ from tests.testbed.slurm import SlurmCluster
 
 SLOW = """
 import os, sys, threading, time
-def patch():
-    while not hasattr(sys.modules.get("train.{module}"), "{owner}"):
+def slow(module, owner, method, pause_s):
+    while not hasattr(sys.modules.get(module), owner):
         time.sleep(0.01)
-    owner = sys.modules["train.{module}"].{owner}
-    original = owner.{method}
-    owner.{method} = lambda *words: (time.sleep({pause_s}), original(*words))[1]
-if os.environ.get("FSDPCTL_ATTEMPT") in {attempts} and "RANK" in os.environ:
-    threading.Thread(target=patch, daemon=True).start()
+    owner = getattr(sys.modules[module], owner)
+    original = getattr(owner, method)
+    setattr(owner, method, lambda *words: (time.sleep(pause_s), original(*words))[1])
+if int(os.environ.get("FSDPCTL_ATTEMPT", 99)) <= {attempts} and "RANK" in os.environ:
+    for words in {what}:
+        threading.Thread(target=slow, args=words, daemon=True).start()
 """
-SLOW_STEP = {"module": "loop", "owner": "Trainer", "method": "_train_step", "attempts": ("1", "2")}
-SLOW_SAVE = {"module": "storage", "owner": "FileSystemWriter", "method": "write_data", "attempts": ("1",)}
-# Slow enough that whatever happens to it happens while it trains.
-LONG = ("--set", "trainer.batch.micro_batch=1")
+STEP = ("train.loop", "Trainer", "_train_step")
+SAVE = ("train.storage", "FileSystemWriter", "write_data")
+# One rank a node, each with half of every tensor: a rank costs seconds to start, and more are shown elsewhere.
+SMALL = ("--procs-per-node", "1", "--set", "trainer.mesh.strategy=FULL_SHARD")
 
 
 @pytest.fixture
@@ -43,9 +44,17 @@ def undisturbed(project: Path, slurm: SlurmCluster, reference: exact.Reference) 
     return reference.curve(lambda: launch(slurm, project))
 
 
+@pytest.fixture(autouse=True)
+def slow_steps(undisturbed: Curve, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever happens to the first attempt happens while it trains, on a machine of any speed."""
+    (project / "slow").mkdir()
+    monkeypatch.setenv("PYTHONPATH", str(project / "slow"))
+    slow_down(project, (*STEP, 0.3))
+
+
 def launch_from_a_dying_shell(cluster: SlurmCluster, project: Path) -> SlurmRun:
     """Kill the shell and the CLI as soon as sbatch has returned."""
-    words = [str(COMMAND), "submit", "./exact.yaml", "--profile", write_profile(project), *LONG, "--name", "orphan"]
+    words = [str(COMMAND), "submit", "./exact.yaml", "--profile", write_profile(project), *SMALL, "--name", "orphan"]
     shell = subprocess.Popen(
         ["bash", "-c", f"{shlex.join(words)}; sleep 1000"],
         cwd=project,
@@ -66,14 +75,15 @@ def launch_from_a_dying_shell(cluster: SlurmCluster, project: Path) -> SlurmRun:
 
 def launch(cluster: SlurmCluster, project: Path, *words: str, partition: str = "main", more: str = "") -> SlurmRun:
     profile = write_profile(project, partition, more)
-    return submit_to(cluster, "./exact.yaml", "--profile", profile, *LONG, *words, cwd=project)
+    return submit_to(cluster, "./exact.yaml", "--profile", profile, *SMALL, *words, cwd=project)
 
 
-def slow_down(monkeypatch: pytest.MonkeyPatch, project: Path, what: dict[str, object], pause_s: float) -> None:
-    """Let something take longer, from outside of the trainer: by what Python runs first."""
-    (project / "slow").mkdir()
-    (project / "slow" / "sitecustomize.py").write_text(SLOW.format(**what, pause_s=pause_s))
-    monkeypatch.setenv("PYTHONPATH", str(project / "slow"))
+def slow_down(project: Path, *what: tuple[str, str, str, float], attempts: int = 1) -> None:
+    """Let methods pause before they begin, in the first attempts, from outside of the trainer: Python runs this first.
+
+    Each is named by module, class and method.
+    """
+    (project / "slow" / "sitecustomize.py").write_text(SLOW.format(what=what, attempts=attempts))
 
 
 def assert_exact(run: SlurmRun, undisturbed: Curve, limit_s: float = 150) -> None:
@@ -86,6 +96,7 @@ def assert_exact(run: SlurmRun, undisturbed: Curve, limit_s: float = 150) -> Non
 
 def test_preempted_twice(slurm: SlurmCluster, project: Path, undisturbed: Curve) -> None:
     """With TERM to the steps, then as sites do it that send USR2, to the batch script."""
+    slow_down(project, (*STEP, 0.3), attempts=2)
     run = launch(slurm, project)
     for restarts, site in enumerate(("", "SlurmctldParameters=preempt_send_user_signal"), start=1):
         run.wait_step(8 * restarts)
@@ -166,11 +177,9 @@ def test_daemons_may_be_away(slurm: SlurmCluster, project: Path, undisturbed: Cu
 
 
 @pytest.mark.timeout(600)
-def test_the_time_limit_is_hit_twice(
-    slurm: SlurmCluster, project: Path, undisturbed: Curve, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_time_limit_is_hit_twice(slurm: SlurmCluster, project: Path, undisturbed: Curve) -> None:
     """One submit of a training that takes longer than the partition ever gives."""
-    slow_down(monkeypatch, project, SLOW_STEP, pause_s=1.5)  # Slurm sends its warning up to 30 s after it is due
+    slow_down(project, (*STEP, 1.5), attempts=2)  # Slurm sends its warning up to 30 s after it is due
     run = launch(slurm, project, "--set", "time_limit=72h", "--set", "grace=2m", more=", time: 4h")
     assert slurm.job(run.job_id)["TimeLimit"] == "04:00:00"
     for restarts in (1, 2):
@@ -186,9 +195,9 @@ def test_the_time_limit_is_hit_twice(
 
 @pytest.mark.timeout(600)
 def test_a_grace_that_is_too_short_loses_one_interval_and_says_so(
-    slurm: SlurmCluster, project: Path, undisturbed: Curve, monkeypatch: pytest.MonkeyPatch
+    slurm: SlurmCluster, project: Path, undisturbed: Curve
 ) -> None:
-    slow_down(monkeypatch, project, SLOW_SAVE, pause_s=25)  # Slurm gives 1 s, 5 more until KILL, and is slow itself
+    slow_down(project, (*STEP, 0.3), (*SAVE, 25))  # Slurm gives 1 s, 5 more until KILL, and is slow itself
     run = launch(slurm, project, "--set", "trainer.checkpoint.every_steps=20", partition="brief")
     saved = run.paths.checkpoints / "step-00000020"
     wait_for(saved.exists, 200, run.describe)
