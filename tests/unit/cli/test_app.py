@@ -40,7 +40,8 @@ def test_every_command_is_there_where_none_is_named() -> None:
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize(("words", "code"), [("jobs ls", CliExit.OK), ("jobs check nosuch", CliExit.USAGE)])
 def test_a_closed_stream_is_nobodys_bug(closed: str, words: str, code: int) -> None:
-    done = subprocess.run(["bash", "-c", f"{COMMAND} {words} {closed}"], capture_output=True, text=True, timeout=60)
+    shell = ["bash", "-c", f'"$0" {words} {closed}', str(COMMAND)]
+    done = subprocess.run(shell, capture_output=True, text=True, timeout=60)
     assert done.returncode == code
     assert "bug" not in done.stderr
 
