@@ -61,11 +61,13 @@ def open_index(directory: Path) -> Index:
         return read_index(directory)
     except CodecError as error:
         raise UsageError(str(error)) from None
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         raise UsageError(
             f"{directory} holds no prepared data: it has no {INDEX_NAME}",
             hint=f"fsdpctl data prepare TEXT... --out {shlex.quote(str(directory))}",
         ) from None
+    except OSError as error:
+        raise UsageError(f"{directory / INDEX_NAME}: {error.strerror}") from None
 
 
 def count_bytes(index: Index) -> int:

@@ -28,7 +28,11 @@ def resolve_data(job: JobSpec, submit_dir: Path, *, is_here: bool) -> JobSpec:
 
     directory = submit_dir / os.path.expanduser(trainer.data.source)  # noqa: PTH111 - Path's raises without a home
     if is_here or directory.is_dir():
-        _check_fit(directory, open_index(directory), trainer.model)
+        try:
+            index = open_index(directory)
+        except UsageError as error:
+            raise UsageError(f"trainer.data.source: {error.message}", hint=error.hint) from None
+        _check_fit(directory, index, trainer.model)
     data = replace(trainer.data, source=str(directory))
     return job.model_copy(update={"trainer": replace(trainer, data=data)})
 

@@ -86,3 +86,9 @@ def test_a_directory_without_index_says_what_to_do(tmp_path: Path) -> None:
     assert caught.value.hint == f"fsdpctl data prepare TEXT... --out {tmp_path}"
     with pytest.raises(UsageError, match="missing: No such file"):
         list_datasets(tmp_path / "missing")
+
+
+def test_an_index_that_cannot_be_read_is_not_called_missing(tmp_path: Path) -> None:
+    (tmp_path / "index.json").mkdir()
+    with pytest.raises(UsageError, match=r"index\.json: Is a directory$"):
+        open_index(tmp_path)

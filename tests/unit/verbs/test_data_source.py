@@ -47,7 +47,7 @@ def test_a_relative_path_means_the_submitting_directory(
 
 
 def test_what_is_no_data_is_refused_where_it_can_be_seen(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"missing holds no prepared data: it has no index\.json"):
+    with pytest.raises(UsageError, match=r"^trainer\.data\.source: /.*missing holds no prepared data: it has no index"):
         resolve_data(job("missing"), tmp_path, is_here=True)
     assert source_of(resolve_data(job("/lustre/missing"), tmp_path, is_here=False)) == "/lustre/missing"
     with pytest.raises(UsageError, match="holds no prepared data"):
