@@ -25,7 +25,7 @@ from fsdpctl.snapshot import take_snapshot
 from fsdpctl.specs.load import parse_job, parse_profile
 from fsdpctl.specs.types import format_duration
 from fsdpctl.verbs.rewind import go_back
-from fsdpctl.verbs.status import read_status
+from fsdpctl.verbs.status import RunStatus, read_status
 from fsdpctl.verbs.submit import (
     Request,
     check_entrypoint,
@@ -60,11 +60,8 @@ def resume(
         if update_code:
             check_entrypoint(request.job, Path.cwd())
         _refuse_another_run(run, request, has_steps=bool(status.step))
-        if status.state is State.SUCCEEDED and status.step == status.total_steps == _steps(request):
-            raise UsageError(
-                f"run {run.root.name} has finished all {status.step} steps",
-                hint=f"fsdpctl resume {run.root.name} --set trainer.steps={2 * (status.step or 0)}",
-            )
+        if status.state is State.SUCCEEDED:
+            _refuse_finished(run, status, request, is_changed=bool(overrides) or update_code)
         if step is not None:
             go_back(run, request.plan, step)
         _store(run, request, update_code)
@@ -79,8 +76,15 @@ def _prepare(run: RunPaths, overrides: Sequence[str], submit_dir: Path) -> Reque
     return plan_request(profile, job, site_of(profile, run.root.parent, run.root.name, submit_dir))
 
 
-def _steps(request: Request) -> int | None:
-    return request.job.trainer.steps if request.job.trainer is not None else None
+def _refuse_finished(run: RunPaths, status: RunStatus, request: Request, *, is_changed: bool) -> None:
+    """Of an own script nobody knows how far it is: one that ended well would do it all again."""
+    again = f"fsdpctl resume {run.root.name}"
+    if request.job.trainer is None:
+        if not is_changed:
+            raise UsageError(f"run {run.root.name} has succeeded", hint=f"{again} --update-code, or with another --set")
+    elif status.step == status.total_steps == request.job.trainer.steps:
+        more = f"{again} --set trainer.steps={2 * (status.step or 0)}"
+        raise UsageError(f"run {run.root.name} has finished all {status.step} steps", hint=more)
 
 
 def _refuse_another_run(run: RunPaths, request: Request, *, has_steps: bool) -> None:

@@ -172,6 +172,8 @@ class LauncherContract:
         ]
         assert [p for p in holders if not p.name.startswith("seen-")] == [run.paths.secrets]
         assert run.paths.secrets.stat().st_mode & 0o777 == 0o600
+        refused = fsdpctl("resume", run.run_id, cwd=project, expect=2)
+        assert f"run {run.run_id} has succeeded" in refused.stderr
 
     def test_an_edit_after_submit_changes_nothing(self, project: Path) -> None:
         run = self.submit_script(project, WAITS_FOR_STOP)
