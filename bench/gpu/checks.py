@@ -69,9 +69,8 @@ def memory(scene: Scene) -> Result:
 
 def hang(scene: Scene) -> Result:
     """A rank that stands still: found, named, and the run goes on by itself."""
-    with Launched.submit(
-        scene, _small(scene), 2, ["trainer.steps=150", "trainer.checkpoint.every_steps=20"]
-    ) as launched:
+    changed = ["trainer.steps=150", "trainer.checkpoint.every_steps=20", "trainer.batch.sequences=16"]
+    with Launched.submit(scene, _small(scene), 2, changed) as launched:
         launched.wait_steps(60)
         rank = launched.ranks()[-1]
         os.kill(rank, signal.SIGSTOP)
