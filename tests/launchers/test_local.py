@@ -106,7 +106,7 @@ class TestLocal(LauncherContract):
         assert run.status()["state"] == "STOPPED", run.describe()
 
     def test_the_time_limit_ends_in_a_stop(self, project: Path) -> None:
-        run = self.submit_script(project, WAITS_FOR_STOP, extra="time_limit: 36s\n")  # less the grace: 6 s
+        run = self.submit_script(project, WAITS_FOR_STOP, extra="time_limit: 40s\n")  # less the grace: 10 s
         status = run.wait_ended()
         assert (status["state"], status["reason"]) == ("STOPPED", "stopped (time)"), run.describe()
 

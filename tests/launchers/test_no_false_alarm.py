@@ -13,20 +13,20 @@ import pytest
 from tests.launchers.harness import submit
 from tests.services import require
 
-STEPS = 600
+STEPS = 2000
 JOB = f"""
 name: patient
 nodes: 2
 procs_per_node: 1
 trainer:
   steps: {STEPS}
-  log_every: 30
+  log_every: 100
   model: {{vocab_size: 256, d_model: 16, layers: 1, heads: 1, kv_heads: 1, head_dim: 16, ffn: 16, seq_len: 16}}
   mesh: {{strategy: NO_SHARD}}
   batch: {{sequences: 2, micro_batch: 1}}
   optim: {{lr: 1.0e-3}}
-  checkpoint: {{every_steps: 150, keep: 1, mode: sync}}
-  eval: {{sequences: 2, every_steps: 300}}
+  checkpoint: {{every_steps: 500, keep: 1, mode: sync}}
+  eval: {{sequences: 2, every_steps: 1000}}
 """
 # Longer than any step may take: a step has max(3 * p99, 10 s).
 SLOW_S = 10.5
@@ -60,7 +60,7 @@ def test_a_slow_save_a_slow_evaluation_and_a_pause_of_the_machine(
     (tmp_path / "slow" / "sitecustomize.py").write_text(SLOW_ONCE)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "slow"))
     run = submit("patient.yaml", cwd=tmp_path)
-    run.wait_step(330)
+    run.wait_step(1100)
     for number in (signal.SIGSTOP, signal.SIGCONT):
         for pid in run.pids():
             os.kill(pid, number)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.train.ranks import Config, column, step_in_turn
 
-STEPS = 10
+STEPS = 20
 BATCH = 16
 SHARED = ("FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "DDP")
 HYBRID = ("HYBRID_SHARD", "_HYBRID_SHARD_ZERO2")
