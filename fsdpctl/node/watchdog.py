@@ -25,7 +25,7 @@ BLAME_PAUSE_S = 3.0
 
 @dataclass(frozen=True)
 class Stall:
-    """A rank without progress."""
+    """How long a rank has made no progress."""
 
     rank: int
     pulse: Pulse
@@ -58,7 +58,9 @@ class Watchdog:
             return None
         pids = rank_processes(self._tag)
         stacks = dump_stacks(self._paths, pids)
-        culprit = blame(stalls, {rank: process_state(pid) for rank, pid in pids.items()}, stacks)
+        states = {rank: process_state(pid) for rank, pid in pids.items()}
+        late = {stall.rank for stall in stalls}
+        culprit = blame(stalls, [stall for stall in self._ages() if stall.rank not in late], states, stacks)
         if culprit is None:
             time.sleep(BLAME_PAUSE_S)
         return culprit or describe_waiting(stalls)
@@ -71,19 +73,27 @@ class Watchdog:
         self._last_look = now
         if now < self._paused_until:
             return []
+        return [stall for stall in self._ages() if stall.age_s > limit_s(stall.pulse)]
+
+    def _ages(self) -> list[Stall]:
+        now = self._clock()
         pulses = {rank: pulse for rank in self._ranks if (pulse := read_pulse(self._paths.pulse(rank))) is not None}
-        return [Stall(r, p, now - p.since) for r, p in pulses.items() if now - p.since > limit_s(p)]
+        return [Stall(rank, pulse, now - pulse.since) for rank, pulse in pulses.items()]
 
 
-def blame(stalls: list[Stall], states: Mapping[int, str], stacks: Mapping[int, str]) -> str | None:
-    """Name the rank that holds up the others, in words; None when all seem to wait for a rank elsewhere."""
-    for stall in stalls:
+def blame(stalls: list[Stall], others: list[Stall], states: Mapping[int, str], stacks: Mapping[int, str]) -> str | None:
+    """Name the rank that holds up the others, in words; None when all seem to wait for a rank elsewhere.
+
+    It may be one of the `others`, whose time is not over yet: it began its last step after those that wait for it.
+    """
+    at_work = [*stalls, *(stall for stall in others if stall.pulse.section is not Section.END)]
+    for stall in at_work:
         if states.get(stall.rank) in ("T", "t"):
             return _describe(stall, "its process is stopped")
     for stall in stalls:
         if stall.pulse.section is Section.DATA:
             return _describe(stall, "it waits for data")
-    for stall in stalls:
+    for stall in at_work:
         if stacks.get(stall.rank) and not is_waiting_for_peers(stacks[stall.rank]):
             return _describe(stall, "its peers wait for it")
     return None

@@ -112,16 +112,25 @@ def test_an_agent_that_slept_itself_accuses_nobody(tmp_path: Path) -> None:
 def test_the_culprit_is_told_from_those_who_wait() -> None:
     stalls = [stall(0), stall(1), stall(2)]
     waiting = {0: WAITING, 1: BACKWARD, 2: WAITING}
-    assert blame(stalls, {0: "S", 1: "S", 2: "S"}, waiting) is None
-    assert blame(stalls, {0: "S", 1: "T", 2: "S"}, waiting) == (
+    assert blame(stalls, [], {0: "S", 1: "S", 2: "S"}, waiting) is None
+    assert blame(stalls, [], {0: "S", 1: "T", 2: "S"}, waiting) == (
         "rank 1 hangs: its process is stopped, no progress for 12 s in step after step 7"
     )
-    assert blame([*stalls, stall(3, Section.DATA)], {}, waiting) == (
+    assert blame([*stalls, stall(3, Section.DATA)], [], {}, waiting) == (
         "rank 3 hangs: it waits for data, no progress for 12 s in data after step 7"
     )
-    assert blame(stalls, {}, {**waiting, 2: BUSY}) == (
+    assert blame(stalls, [], {}, {**waiting, 2: BUSY}) == (
         "rank 2 hangs: its peers wait for it, no progress for 12 s in step after step 7"
     )
+    late = [stall(3, age_s=9.9)]
+    assert blame(stalls, late, {3: "S"}, {**waiting, 3: WAITING}) is None
+    assert blame(stalls, late, {3: "T"}, waiting) == (
+        "rank 3 hangs: its process is stopped, no progress for 10 s in step after step 7"
+    )
+    assert blame(stalls, late, {}, {**waiting, 3: BUSY}) == (
+        "rank 3 hangs: its peers wait for it, no progress for 10 s in step after step 7"
+    )
+    assert blame(stalls, [stall(3, Section.END)], {}, {**waiting, 3: BUSY}) is None, "it is through"
     assert describe_waiting([stall(0), stall(1, age_s=13.4)]) == (
         "no progress for 13 s after step 7: all ranks of this node wait for others"
     )
