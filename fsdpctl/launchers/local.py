@@ -34,7 +34,10 @@ def stop(run: RunPaths) -> bool:
 
 def cancel(run: RunPaths) -> bool:
     tag = processes.Tag(run.root.name)
-    if not supervised.is_running(run) and not processes.find(tag):
+    # Of a run that has ended only its supervisor may be left, on its way out.
+    supervisor = supervised.find_supervisor(run)
+    others = [pid for pid in processes.find(tag) if supervisor is None or pid != supervisor.pid]
+    if not supervised.is_running(run) and not others:
         return False
     _wait_until(lambda: _ask_to_end(run), CANCEL_WAIT_S)
     supervised.kill_supervisor(run)
