@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from fsdpctl.checkpoints.host_shelf import HostShelf
 from fsdpctl.checkpoints.stored import Stored
+from fsdpctl.contract.checkpoint import committed
 from fsdpctl.contract.codec import read_json, write_json
-from fsdpctl.contract.paths import CHECKPOINT_PREFIX, RunPaths, checkpoint_name
+from fsdpctl.contract.paths import DIR_MODE, RunPaths, checkpoint_name, step_of
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.records import Rewind
 from fsdpctl.errors import UsageError
@@ -24,17 +25,15 @@ def go_back(run: RunPaths, plan: LaunchPlan, step: int) -> None:
 
 
 def set_newer_aside(run: RunPaths, step: int) -> None:
-    saved = sorted(
-        path.name for path in run.checkpoints.glob(f"{CHECKPOINT_PREFIX}[0-9]*") if path.name.count(".") == 0
-    )
+    saved = committed(run.checkpoints)
     if checkpoint_name(step) not in saved:
-        have = ", ".join(str(int(name.removeprefix(CHECKPOINT_PREFIX))) for name in saved) or "none"
+        have = ", ".join(str(step_of(name)) for name in saved) or "none"
         raise UsageError(f"run {run.root.name} has no checkpoint of step {step}; it has {have}")
-    newer = [name for name in saved if name > checkpoint_name(step)]
+    newer = [name for name in saved if step_of(name) > step]
     if not newer:
         return
     aside = run.checkpoints / f"set-aside-{len(run.attempts())}"
-    aside.mkdir(mode=0o700, exist_ok=True)
+    aside.mkdir(mode=DIR_MODE, exist_ok=True)
     for name in newer:
         (run.checkpoints / name).rename(aside / name)
 
