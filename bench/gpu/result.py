@@ -21,6 +21,7 @@ class Result:
     losses: tuple[float, ...] = ()
     sequences: int | None = None  # of the batch that the losses are of
     found: str = ""
+    details: tuple[str, ...] = ()  # told in the line only
 
 
 HEADER = (
@@ -33,7 +34,7 @@ COMPARED = ("of others", "last loss", "largest difference")
 def as_line(seconds: float, result: Result, row: Sequence[str]) -> str:
     """All numbers, but of the losses only what the table has of them."""
     told = {name: cell for name, cell in zip(HEADER, row, strict=True) if name in ("row", *COMPARED) and cell}
-    known = {key: value for key, value in asdict(result).items() if key != "losses" and value not in (None, "")}
+    known = {key: value for key, value in asdict(result).items() if key != "losses" and value not in (None, "", ())}
     return json.dumps({**told, "seconds": round(seconds, 1), **known})
 
 

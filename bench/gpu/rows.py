@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from bench.gpu import checks, stops, training
+from bench.gpu import checks, floor, spent, stops, training
 from bench.gpu.result import Result
 from bench.gpu.scene import Scene
 from bench.gpu.training import ALONE, SYNTHETIC, Changes, Mesh
@@ -69,9 +69,13 @@ def one_gpu() -> list[Row]:
     at_40 = {**SYNTHETIC, "batch.micro_batch": 40}
     peer_resumed = partial(training.peer_resumed, job="llm300m", changed=SYNTHETIC)
     resumed = partial(training.resumed, job="llm300m", gpus=1, changed=SYNTHETIC)
+    where = partial(spent.spent, job="llm300m", gpus=1, changed=SYNTHETIC)
+    least = partial(floor.floor, job="llm300m", changed=SYNTHETIC)
     return [
         titan("llm300m torchtitan", 60, "llm300m", SYNTHETIC),
         train("llm300m ours", 60, "llm300m", SYNTHETIC, "llm300m torchtitan"),
+        Row("llm300m ours, where the time goes", 35, where),
+        Row("llm300m, what the hardware allows", 20, least),
         titan("llm90m torchtitan", 40, "llm90m", UNTIED),
         train("llm90m ours", 40, "llm90m", UNTIED, "llm90m torchtitan"),
         save("llm300m ours, saves", 65, "llm300m", SYNTHETIC, "llm300m ours", steps=100, every=30),
