@@ -126,7 +126,7 @@ def sweep(
     while (left := remaining()) and time.monotonic() < deadline:
         _signal(left, signal.SIGKILL)
         time.sleep(0.02)
-    return remaining()
+    return left
 
 
 def _all_pids() -> list[int]:

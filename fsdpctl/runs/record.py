@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import random
 from dataclasses import dataclass
 from typing import Literal
 
@@ -41,4 +41,4 @@ class RunRecord:
 
 def new_run_id(name: str) -> str:
     """Job name and four random letters: short enough to say, unique enough to try again on a clash."""
-    return f"{name}-{''.join(secrets.choice(_LETTERS) for _ in range(4))}"
+    return f"{name}-{''.join(random.SystemRandom().choices(_LETTERS, k=4))}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from fsdpctl.verbs.submit import foresee, runs_root_of, site_of
 
 def examine_cluster(profile: ClusterProfile, num_nodes: int | None = None) -> list[Examined]:
     """Look at all nodes of a profile together, or at the first `num_nodes`. Leaves nothing behind on any of them."""
-    site = site_of(profile, runs_root_of(profile), f"fsdpctl-doctor-{secrets.token_hex(4)}", Path.cwd())
+    site = site_of(profile, runs_root_of(profile), f"fsdpctl-doctor-{os.urandom(4).hex()}", Path.cwd())
     with open_reach(profile, plan_nodes(profile, site, num_nodes)) as (plan, reach):
         examined = examine(plan, reach)
     return [replace(node, findings=(*node.findings, *scheduler_findings(plan))) for node in examined]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import shutil
 from pathlib import Path
 
@@ -35,7 +34,7 @@ def check_storage(directory: Path) -> list[Finding]:
 
 def _write(directory: Path) -> None:
     directory.mkdir(mode=DIR_MODE, exist_ok=True)
-    own = secrets.token_hex(4)  # other nodes may try the same directory at the same time
+    own = os.urandom(4).hex()  # other nodes may try the same directory at the same time
     probe, renamed = directory / f".probe-{own}", directory / f".probe-{own}.renamed"
     try:
         with open(probe, "wb") as file:
