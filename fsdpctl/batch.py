@@ -24,6 +24,7 @@ from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.records import Allocation
 from fsdpctl.node.slurm import commands
+from fsdpctl.node.slurm.partition import Partition, read_partition
 from fsdpctl.node.slurm.text import Job
 from fsdpctl.runs.decide import AttemptEnd, History, Verdict, decide_next, judge
 from fsdpctl.runs.events import add_event, record_start, record_verdict
@@ -40,7 +41,7 @@ PAUSE_S = 1.0
 class Batch:
     """One allocation of a run."""
 
-    def __init__(self, run: RunPaths, job_id: str, own_restarts: int, host_list: str) -> None:
+    def __init__(self, run: RunPaths, job_id: str, own_restarts: int, host_list: str, partition: str) -> None:
         self.run, self.job_id, self.own_restarts = run, job_id, own_restarts
         self.plan: LaunchPlan = read_plan(run)
         assert self.plan.slurm is not None
@@ -48,6 +49,7 @@ class Batch:
         submissions = read_record(run).submissions
         self.submission, self.first_attempt = len(submissions), submissions[-1].first_attempt
         self.nodes = commands.allocated_nodes(host_list)
+        self.preempt_grace_s = preempt_grace_s(self.plan, read_partition(partition))
         self.signals: list[int] = []
 
     def supervise(self) -> int:
@@ -90,9 +92,8 @@ class Batch:
         return verdict is not None and is_final(verdict)
 
     def _run_attempt(self, attempt: AttemptPaths) -> None:
-        srun = subprocess.Popen(
-            srun_argv(self.plan, attempt), env=srun_env(os.environ, attempt), stdin=subprocess.DEVNULL
-        )
+        env = srun_env(os.environ, attempt, self.preempt_grace_s)
+        srun = subprocess.Popen(srun_argv(self.plan, attempt), env=env, stdin=subprocess.DEVNULL)
         record_start(attempt, len(self.nodes))
         patience = time.monotonic() + self.plan.join_timeout_s
         while srun.poll() is None:
@@ -168,6 +169,13 @@ class Batch:
         return ""
 
 
+def preempt_grace_s(plan: LaunchPlan, partition: Partition | None) -> int:
+    """The shorter one of the job's grace, which is all that other stops know, and what the partition gives."""
+    if partition is None or not partition.is_preempted:
+        return plan.grace_s
+    return min(plan.grace_s, partition.time_to_save_s)
+
+
 def is_cancelled(job: Job, own_restarts: int) -> bool:
     return job.is_ending and not job.is_taken and job.restarts == own_restarts and job.reason != "TimeLimit"
 
@@ -205,6 +213,7 @@ def main(run_dir: str) -> int:
         os.environ["SLURM_JOB_ID"],
         int(os.environ.get("SLURM_RESTART_COUNT", "0")),
         os.environ["SLURM_JOB_NODELIST"],
+        os.environ["SLURM_JOB_PARTITION"],
     )
 
     def on_signal(number: int, _frame: FrameType | None) -> None:

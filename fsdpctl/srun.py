@@ -85,7 +85,7 @@ def _task(plan: LaunchPlan) -> str:
     )
 
 
-def srun_env(batch: Mapping[str, str], attempt: AttemptPaths) -> dict[str, str]:
-    """The batch script's environment, and the part of the tag that all nodes share."""
+def srun_env(batch: Mapping[str, str], attempt: AttemptPaths, preempt_grace_s: int) -> dict[str, str]:
+    """The batch script's environment, the part of the tag that all nodes share, and what only this job knows."""
     kept = {name: value for name, value in batch.items() if name not in _NOT_FOR_SRUN}
-    return {**kept, Env.ATTEMPT: str(attempt.number)}
+    return {**kept, Env.ATTEMPT: str(attempt.number), Env.PREEMPT_GRACE: str(preempt_grace_s)}

@@ -33,7 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parse(argv)
     gc.disable()  # `Trainer` decides when to collect
     place, launch = Place.from_env(os.environ), Launch.from_env(os.environ)
-    stopper = Stopper(launch.stop_file if place.local_rank == 0 else None, launch.grace_s, launch.abort_file)
+    stop_file = launch.stop_file if place.local_rank == 0 else None
+    stopper = Stopper(stop_file, launch.grace_s, launch.preempt_grace_s, launch.abort_file)
     _set_up_logging(place)
     trainer = None
     try:

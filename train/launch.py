@@ -26,6 +26,7 @@ class Launch:
     node_dir: Path | None
     stop_file: Path | None
     grace_s: float | None  # from a stop to the end by force
+    preempt_grace_s: float | None  # the same for a preemption
     outcome_file: Path | None
     shared_disk: bool  # all nodes have one run directory
 
@@ -34,13 +35,17 @@ class Launch:
         def path(name: str) -> Path | None:
             return Path(env[name]) if env.get(name) else None
 
+        def seconds(name: str) -> float | None:
+            return float(env[name]) if env.get(name) else None
+
         return cls(
             attempt=int(env.get(Env.ATTEMPT) or 0),
             node_rank=int(env.get(Env.NODE_RANK) or 0),
             run_dir=path(Env.RUN_DIR),
             node_dir=path(Env.NODE_DIR),
             stop_file=path(Env.STOP_FILE),
-            grace_s=float(env[Env.GRACE]) if env.get(Env.GRACE) else None,
+            grace_s=seconds(Env.GRACE),
+            preempt_grace_s=seconds(Env.PREEMPT_GRACE),
             outcome_file=path(Env.OUTCOME_FILE),
             shared_disk=env.get(Env.SHARED_DISK) != "0",
         )

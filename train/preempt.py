@@ -2,7 +2,7 @@
 
 A handler only notes the time; saving inside of one would meet half-done collectives. One rank of each node looks at the
 stop file. The question is put to all ranks at every step boundary, and one yes is enough. From the moment of the first
-one the grace runs, at the end of which the launcher ends all ranks by force.
+one the grace runs, at the end of which the launcher, or a scheduler that preempts, ends all ranks by force.
 """
 
 from __future__ import annotations
@@ -44,9 +44,16 @@ class Stop:
 class Stopper:
     """Knows whether this run was asked to stop, and when."""
 
-    def __init__(self, stop_file: Path | None, grace_s: float | None = None, abort_file: Path | None = None) -> None:
+    def __init__(
+        self,
+        stop_file: Path | None,
+        grace_s: float | None = None,
+        preempt_grace_s: float | None = None,
+        abort_file: Path | None = None,
+    ) -> None:
         self.stop_file, self.abort_file = stop_file, abort_file
         self.grace_s = math.inf if grace_s is None else grace_s
+        self.preempt_grace_s = self.grace_s if preempt_grace_s is None else preempt_grace_s
         self.signalled = False
         self.asked: float | None = None  # when, for the first time
         self.last_look = time.monotonic()
@@ -55,13 +62,15 @@ class Stopper:
 
     def agree(self, world: World) -> Stop | None:
         """Ask all ranks; every rank gets the same answer."""
-        word = self._heard()
-        answer = world.maximum(WORDS.index(word) + 1 if word else 0)
+        heard = self._heard()
+        answer = world.maximum(WORDS.index(heard) + 1 if heard else 0)
         if not answer:
             return None
         now = time.monotonic()
         waited_ms = world.maximum(int(1000 * (now - self.asked)) if self.asked else 0)
-        return Stop(WORDS[answer - 1], now - waited_ms / 1000, self.grace_s)
+        word = WORDS[answer - 1]
+        grace_s = self.preempt_grace_s if word is StopWord.PREEMPT else self.grace_s
+        return Stop(word, now - waited_ms / 1000, grace_s)
 
     def _heard(self) -> StopWord | None:
         now = time.monotonic()

@@ -80,6 +80,7 @@ class Env:
     CHECKPOINT_DIR = "FSDPCTL_CHECKPOINT_DIR"
     STOP_FILE = "FSDPCTL_STOP_FILE"
     GRACE = "FSDPCTL_GRACE_S"  # seconds from the stop to the end by force
+    PREEMPT_GRACE = "FSDPCTL_PREEMPT_GRACE_S"  # the same for a preemption, where Slurm may give less
     OUTCOME_FILE = "FSDPCTL_OUTCOME_FILE"
     IFNAME = "FSDPCTL_IFNAME"  # the network interface chosen on this node
     SHARED_DISK = "FSDPCTL_SHARED_DISK"  # 0 where each node has a run directory of its own

@@ -82,7 +82,8 @@ class TestSlurm(LauncherContract):
     def test_a_short_grace_is_said_before_the_run(self, project: Path, tmp_path: Path) -> None:
         (project / "script.py").write_text(RECORDER)
         (project / "job.yaml").write_text("name: probe\ngrace: 2m\nentrypoint: {script: script.py}\n")
-        for partition, said in (("brief", "can preempt the run with 1 s to save, but its grace is 2m"), ("high", "")):
+        short = "can preempt the run with 6 s to save (GraceTime 1, KillWait 5), but its grace is 2m"
+        for partition, said in (("brief", short), ("high", "")):
             done = fsdpctl("submit", "./job.yaml", "--profile", write_profile(tmp_path, partition), cwd=project)
             assert [line for line in done.stderr.splitlines() if "warning" in line and said in line] or not said
             assert said or "warning" not in done.stderr

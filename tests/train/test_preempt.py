@@ -113,6 +113,14 @@ def test_the_grace_runs_from_the_stop_file_on_but_not_from_before_the_last_look(
     assert stop is not None and 850 < stop.left_s() <= 950
 
 
+def test_a_preemption_has_a_grace_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "stop"
+    for word, grace_s in (("user", 100.0), ("time", 100.0), ("preempt", 6.0)):
+        path.write_text(word)
+        stop = Stopper(path, grace_s=100.0, preempt_grace_s=6.0).agree(Alone())
+        assert stop is not None and stop.grace_s == grace_s
+
+
 def test_without_a_launcher_there_is_time() -> None:
     stopper = Stopper(None)
     os.kill(os.getpid(), signal.SIGTERM)

@@ -79,5 +79,7 @@ def test_apptainer_takes_the_agent_into_the_container() -> None:
 
 
 def test_srun_hears_no_wish_of_the_batch_step(tmp_path: Path) -> None:
-    env = srun_env({"SLURM_CPUS_PER_TASK": "1", "SLURM_JOB_ID": "7", "PATH": "/bin"}, RunPaths(tmp_path).attempt(3))
-    assert env == {"SLURM_JOB_ID": "7", "PATH": "/bin", "FSDPCTL_ATTEMPT": "3"}
+    batch = {"SLURM_CPUS_PER_TASK": "1", "SLURM_JOB_ID": "7", "PATH": "/bin"}
+    env = srun_env(batch, RunPaths(tmp_path).attempt(3), preempt_grace_s=30)
+    ours = {"FSDPCTL_ATTEMPT": "3", "FSDPCTL_PREEMPT_GRACE_S": "30"}
+    assert env == {"SLURM_JOB_ID": "7", "PATH": "/bin", **ours}
