@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -100,12 +101,29 @@ class Guard:
             f"weights; look at these samples, lower the learning rate, or resume from an older checkpoint"
         )
 
-    def require_finite(self, tensors: dict[str, Tensor], step: int) -> None:
+    def require_finite(self, tensors: Mapping[str, Tensor], step: int) -> None:
         """Refuse to save weights that are no numbers any more: the newest checkpoint shall stay a good one."""
-        local = [tensor.to_local() if isinstance(tensor, DTensor) else tensor for tensor in tensors.values()]
-        finite = all(bool(tensor.isfinite().all()) for tensor in local)
-        if culprits := [rank for rank, ok in enumerate(self.world.gather(finite)) if not ok]:
+        found: list[list[str]] = self.world.gather(find_non_finite(tensors, self.world.device))
+        if culprits := [f"rank {rank} ({_shorten(names)})" for rank, names in enumerate(found) if names]:
             raise NonFiniteError(
-                f"after step {step} weights or optimizer state are not finite on rank "
-                f"{', '.join(map(str, culprits))}: not saved; resume from a checkpoint with a lower learning rate"
+                f"after step {step} weights or optimizer state are not finite on {', '.join(culprits)}: not saved;"
+                " resume from a checkpoint with a lower learning rate"
             )
+
+
+@torch.no_grad()
+def find_non_finite(tensors: Mapping[str, Tensor], device: torch.device) -> list[str]:
+    """The names of those that are not finite, as far as this rank has them.
+
+    One answer for all: the host waits for each that it wants of a GPU. No norm but the largest value can overflow, and
+    that of NaN is NaN.
+    """
+    local = {name: tensor.to_local() if isinstance(tensor, DTensor) else tensor for name, tensor in tensors.items()}
+    held = {name: part for name, part in local.items() if part.numel()}
+    largest = torch._foreach_norm(list(held.values()), ord=math.inf)
+    finite = torch.stack([norm.to(device) for norm in largest]).isfinite().tolist()
+    return [name for name, is_finite in zip(held, finite, strict=True) if not is_finite]
+
+
+def _shorten(names: list[str]) -> str:
+    return f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else names[0]

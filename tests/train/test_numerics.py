@@ -14,7 +14,7 @@ from tests.train import faults
 from tests.train.ranks import Config, checkpoints, column, metrics, start, step_in_turn, train
 from tests.train.test_model import small_model
 from train.data import split_targets
-from train.guard import Finding, Guard, NonFiniteError
+from train.guard import Finding, Guard, NonFiniteError, find_non_finite
 from train.model import IGNORED
 from train.optim import build_optimizer, take_step
 from train.tokens import write_dataset
@@ -95,8 +95,31 @@ def test_one_bad_rank_makes_all_skip_and_a_resume_equals_the_straight_run(
 def test_weights_that_are_not_finite_are_never_saved(tmp_path: Path, config: Config) -> None:
     ranks = start(tmp_path, config, procs_per_node=2, fault=faults.weights_become_infinite, fault_args=(1, 8))
     assert ranks.wait() == [1, 1], ranks.log()
-    assert "after step 8 weights or optimizer state are not finite on rank 1: not saved" in ranks.log()
+    said = (
+        "after step 8 weights or optimizer state are not finite on rank 1 (model.blocks.0.mlp.down.weight): not saved"
+    )
+    assert said in ranks.log()
     assert max(name for name in checkpoints(tmp_path) if "." not in name) == "step-00000004"
+
+
+def test_each_tensor_that_is_not_finite_is_found_by_one_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The largest finite values are no infinities, and a rank may hold nothing of a small tensor."""
+    tensors = {
+        "nan": torch.tensor([[1.0, float("nan")], [float("inf"), 2.0]]),
+        "large": torch.full((3, 5), -torch.finfo(torch.float32).max),
+        "nothing": torch.empty(0, 4),
+        "minus": torch.tensor([0.0, float("-inf")]),
+        "step": torch.tensor(7.0),
+        "half": torch.full((9,), torch.finfo(torch.bfloat16).max, dtype=torch.bfloat16),
+        "bad half": torch.tensor([float("nan")], dtype=torch.bfloat16),
+    }
+    asked = []
+    answer = torch.Tensor.tolist
+    monkeypatch.setattr(torch.Tensor, "tolist", lambda tensor: asked.append(tensor) or answer(tensor))
+    for single in ("__bool__", "item"):  # what asks a GPU once more
+        monkeypatch.setattr(torch.Tensor, single, None)
+    assert find_non_finite(tensors, torch.device("cpu")) == ["nan", "minus", "bad half"]
+    assert len(asked) == 1
 
 
 def test_ignored_targets_do_not_count_in_any_world(tmp_path: Path, config: Config) -> None:
