@@ -83,7 +83,7 @@ class Supervisor:
         return verdict
 
     def _follow(self, attempt: AttemptPaths) -> None:
-        while not self.agents.is_over(attempt):
+        while not (_was_never_begun(attempt) or self.agents.is_over(attempt)):
             lost = self.agents.find_lost(attempt)
             if lost is not None and leave_note(attempt.abort, AbortWord.FAULT, lost):
                 add_event(attempt, f"ends the attempt: {lost}")
@@ -182,6 +182,11 @@ def open_agents(run: RunPaths, plan: LaunchPlan) -> Agents:
 def _is_cancelled(attempt: AttemptPaths) -> bool:
     note = read_note(attempt.abort)
     return note is not None and note.word == AbortWord.CANCEL
+
+
+def _was_never_begun(attempt: AttemptPaths) -> bool:
+    """Cancelled before an agent stood: none will come any more, and nobody waits for its first sign of life."""
+    return _is_cancelled(attempt) and not any(node.agent.exists() for node in attempt.nodes())
 
 
 def main(run: RunPaths) -> None:

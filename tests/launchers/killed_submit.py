@@ -1,42 +1,83 @@
-"""A submit that dies before a chosen one of its steps, as kill -9 or a power cut would have it."""
+"""Submits that die before a chosen one of their steps, as kill -9 or a power cut would have it."""
 
 from __future__ import annotations
 
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 
-SUBMIT = """
+import pytest
+
+from fsdpctl.contract import Env
+from fsdpctl.runs.store import list_runs
+from tests.launchers.harness import Run
+
+SUBMITS = """
 import os, signal, sys
-sys.dont_write_bytecode = True  # or the first of two submits has more steps
-steps, at = 0, int(sys.argv[1])
-def watch(event, arguments):
-    global steps
-    if event in ("os.rename", "os.mkdir", "os.link", "subprocess.Popen"):
-        steps += 1
-        if steps == at:
-            os.kill(os.getpid(), signal.SIGKILL)
 from fsdpctl.cli import app
-sys.addaudithook(watch)
-sys.argv = ["fsdpctl", "submit", *sys.argv[2:]]
-try:
-    app.main()
-except SystemExit:
-    print(steps)
+words = sys.argv[1:]
+def submit(*more):
+    sys.argv = ["fsdpctl", "submit", *words, *more]
+    try:
+        app.main()
+    except SystemExit as leave:
+        return leave.code or 0
+    return 0
+def die_before(point):
+    steps = 0
+    def watch(event, arguments):
+        nonlocal steps
+        if event in ("os.rename", "os.mkdir", "os.link", "subprocess.Popen"):
+            steps += 1
+            if steps == point:
+                os.kill(os.getpid(), signal.SIGKILL)
+    sys.addaudithook(watch)
+answers = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
+assert submit("--dry-run") == 0  # all is imported once, and each submit only forks
+for line in sys.stdin:
+    point, home = line.rstrip("\\n").split(" ", 1)
+    if not (pid := os.fork()):
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.environ["FSDPCTL_HOME"] = home
+        die_before(int(point))
+        os._exit(submit())
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), file=answers, flush=True)
 """
 
 
-def killed_submit(
-    *words: str, cwd: Path, at: int, command: Callable[..., list[str]] = lambda *argv, cwd: list(argv)
-) -> int:
-    """Submit, and die before the step with this number that changes something; 0: live, and count the steps.
+Command = Callable[..., list[str]]
+"""argv, cwd -> the words that run it, on another host perhaps"""
 
-    `command` makes the words that run it on another host.
+
+def kill_at_each_step(
+    *words: str, cwd: Path, homes: Path, monkeypatch: pytest.MonkeyPatch, command: Command = lambda *argv, cwd: [*argv]
+) -> Iterator[Run | None]:
+    """Submit, and die before the first step that changes something, before the second, ...; the last submit lives.
+
+    Gives the run that there is afterwards, if any. Each has a home of its own: a supervisor may still write into the
+    one before.
     """
-    argv = command(sys.executable, "-P", "-c", SUBMIT, str(at), *words, cwd=cwd)
-    done = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, timeout=120)
-    died = -signal.SIGKILL, 128 + signal.SIGKILL
-    assert done.returncode in (died if at else (0,)), done.stderr
-    return int(done.stdout.split()[-1]) if not at else 0
+    argv = command(sys.executable, "-P", "-c", SUBMITS, *words, cwd=cwd)
+    with subprocess.Popen(argv, cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as submits:
+        assert submits.stdin is not None and submits.stdout is not None
+        for point in count(1):
+            home = homes / f"home {point}"
+            monkeypatch.setenv(Env.HOME, str(home))
+            print(point, home, file=submits.stdin, flush=True)
+            code = int(submits.stdout.readline())
+            assert code in (0, -signal.SIGKILL), f"killed at step {point}"
+            yield _find_run(home, cwd)
+            if code == 0:
+                break
+
+
+def _find_run(home: Path, cwd: Path) -> Run | None:
+    """The one run that `ls` shows; any other would be a hidden one."""
+    listed = list_runs()
+    directories = [path.name for path in (home / "runs").glob("[!.]*")]
+    assert [run.run_id for run in listed] == directories and len(listed) <= 1
+    return Run(listed[0].run_id, listed[0].paths, cwd) if listed else None

@@ -12,13 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from fsdpctl.contract import Env
-from fsdpctl.contract.paths import RunPaths
-from fsdpctl.runs.store import list_runs
-from fsdpctl.verbs.status import RunStatus, read_statuses
 from tests.launchers.contract import RECORDER, WAITS_FOR_STOP, LauncherContract
-from tests.launchers.harness import COMMAND, Run, fsdpctl, submit, wait_for
-from tests.launchers.killed_submit import killed_submit
+from tests.launchers.harness import COMMAND, fsdpctl, submit, wait_for
+from tests.launchers.killed_submit import kill_at_each_step
 
 
 @pytest.fixture
@@ -124,28 +120,16 @@ class TestLocal(LauncherContract):
     ) -> None:
         (project / "script.py").write_text("print('done')")
         (project / "job.yaml").write_text("name: probe\nentrypoint: {script: script.py}\n")
-        total = killed_submit("./job.yaml", cwd=project, at=0)
-        fsdpctl("cancel", cwd=project)
-        states: list[str] = []
-        for point in range(1, total + 1):
-            home = tmp_path / f"home {point}"  # its own: a supervisor may still write into the one before
-            monkeypatch.setenv(Env.HOME, str(home))
-            killed_submit("./job.yaml", cwd=project, at=point)
-            listed = read_statuses(list_runs())  # what `ls` shows
-            directories = list((home / "runs").glob("[!.]*"))
-            assert len(listed) <= 1, f"killed at step {point} of {total}"
-            assert [*listed] == [path.name for path in directories], f"killed at step {point} of {total}"
-            for run_id, status in listed.items():
-                assert isinstance(status, RunStatus), status
-                states.append(status.state)
-                run = Run(run_id, RunPaths.of(status.run_dir), project)
-                if status.state == "PLANNED" and states.count("PLANNED") == 1:
-                    fsdpctl("resume", run.run_id, cwd=project)
-                    assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
+        states: list[str | None] = []
+        for run in kill_at_each_step("./job.yaml", cwd=project, homes=tmp_path, monkeypatch=monkeypatch):
+            states.append(run.status()["state"] if run else None)
+            if run and states[-2:] == [None, "PLANNED"]:
+                fsdpctl("resume", run.run_id, cwd=project)
+                assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
+            if run:
                 fsdpctl("cancel", run.run_id, cwd=project)
                 run.assert_nothing_left()
-        assert 0 < len(states) < total, "some kills came before the run existed, some after"
-        assert "PLANNED" in states
+        assert states[0] is None and "PLANNED" in states, "some kills came before the run existed, some after"
 
     def test_a_full_disk_neither_saves_a_run_from_cancel_nor_loses_a_good_end(
         self, project: Path, tmp_path: Path, small_disk: Path

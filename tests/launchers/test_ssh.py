@@ -19,7 +19,7 @@ from fsdpctl.contract.records import DroppedHost
 from tests.launchers import harness
 from tests.launchers.contract import IGNORES_STOP, RECORDER, WAITS_FOR_STOP, LauncherContract
 from tests.launchers.harness import Run, command_line, fsdpctl, wait_for
-from tests.launchers.killed_submit import killed_submit
+from tests.launchers.killed_submit import kill_at_each_step
 from tests.launchers.ssh_cluster import Cluster
 from tests.testbed.ssh_hosts import Host
 
@@ -174,32 +174,49 @@ class TestSsh(LauncherContract):
                 process.kill()
                 process.communicate()
 
-    def test_a_submit_killed_on_its_way_to_the_hosts_is_finished_or_cancelled(
+    def test_a_submit_killed_at_any_step_leaves_nothing_or_a_visible_run(
+        self, cluster: Cluster, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The last submit lives, on the hosts of all those that were killed. None waits for an agent's silence."""
+        cluster.profile.write_text(cluster.profile.read_text().replace("peer_timeout: 5s", "peer_timeout: 60s"))
+        (project / "script.py").write_text(WAITS_FOR_STOP)
+        (project / "job.yaml").write_text("name: probe\nnodes: 2\nentrypoint: {script: script.py}\n")
+        words = ("./job.yaml", "--profile", self.profile)
+        states: list[str | None] = []
+        on_login = cluster.lan.login.command
+        for run in kill_at_each_step(*words, cwd=project, homes=tmp_path, monkeypatch=monkeypatch, command=on_login):
+            states.append(run.status()["state"] if run else None)
+            if run is None:
+                assert not cluster.left()
+            elif states[-2:] == [None, "PLANNED"]:
+                fsdpctl("resume", run.run_id, cwd=project)
+                self.wait_up(run, ranks=2)
+                fsdpctl("stop", run.run_id, cwd=project)
+                assert run.status()["state"] == "STOPPED", run.describe()
+            else:
+                fsdpctl("cancel", run.run_id, cwd=project)
+                assert run.status()["state"] == ("PLANNED" if states[-1] == "PLANNED" else "CANCELLED")
+                cluster.assert_clean()
+        found = [state for state in states if state]
+        assert 0 < len(found) < len(states), "some kills came before the run existed, some after"
+        # Ready to start; its attempt was claimed, but no supervisor stands; all hosts have started.
+        assert sorted(set(found)) == ["LOST", "PLANNED", "RUNNING"]
+
+    def test_a_submit_killed_while_hosts_start_is_finished_by_the_supervisor(
         self, cluster: Cluster, project: Path, home: Path
     ) -> None:
         (project / "script.py").write_text(WAITS_FOR_STOP)
         (project / "job.yaml").write_text("name: probe\nnodes: 2\nentrypoint: {script: script.py}\n")
-        words = ("./job.yaml", "--profile", self.profile)
-        for directory in ("registry", "runs"):  # or the first submit has more steps
-            (home / "fsdpctl" / directory).mkdir(parents=True)
-        total = killed_submit(*words, cwd=project, at=0, command=cluster.lan.login.command)
-        fsdpctl("cancel", cwd=project)
-        # Before these lie the steps that the local launcher has, too; the last are an attempt and a supervisor.
-        for point in (total - 1, total):
-            killed_submit(*words, cwd=project, at=point, command=cluster.lan.login.command)
-            run = Run.of(json.loads(fsdpctl("ls", "--json", cwd=project).stdout)[0], project)
-            fsdpctl("cancel", run.run_id, cwd=project)
-            assert run.status()["state"] == ("PLANNED" if point < total else "CANCELLED")
-            cluster.assert_clean()
-        older = set(home.glob("fsdpctl/runs/*/supervisor.json"))
         submit = subprocess.Popen(
-            [str(harness.COMMAND), "submit", *words], cwd=project, start_new_session=True, stderr=subprocess.DEVNULL
+            [str(harness.COMMAND), "submit", "./job.yaml", "--profile", self.profile],
+            cwd=project,
+            start_new_session=True,
+            stderr=subprocess.DEVNULL,
         )
-        new = wait_for(lambda: set(home.glob("fsdpctl/runs/*/supervisor.json")) - older, 60, "the supervisor")
+        (new,) = wait_for(lambda: list(home.glob("fsdpctl/runs/*/supervisor.json")), 60, "the supervisor")
         cluster.lan.login.run("pkill", "-KILL", "-f", "submit ./job.yaml")
         submit.wait()
-        (root,) = [supervisor.parent for supervisor in new]
-        run = Run.of({"run_id": root.name, "run_dir": str(root)}, project)
+        run = Run.of({"run_id": new.parent.name, "run_dir": str(new.parent)}, project)
         self.wait_up(run, ranks=2)
         fsdpctl("stop", run.run_id, cwd=project)
         assert run.status()["state"] == "STOPPED", run.describe()
