@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fsdpctl.contract.codec import CodecError, decode, encode, write_text
+from fsdpctl.contract.files import read_bytes
 from fsdpctl.contract.paths import CHECKPOINT_MANIFEST, CHECKPOINT_PREFIX, checkpoint_name
 
 MANIFEST_FORMAT = 1
@@ -87,7 +88,7 @@ def read_manifest(directory: Path) -> Manifest:
     """Read and check the manifest alone; the files that it names are checked by `verify_files`."""
     path = directory / CHECKPOINT_MANIFEST
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(read_bytes(path).decode())
         body, digest = document["manifest"], document["sha256"]
         if _digest_of(body) != digest:
             raise InvalidCheckpointError("the manifest was changed after it was written")

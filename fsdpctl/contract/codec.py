@@ -17,6 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+from fsdpctl.contract.files import NO_FILE, read_bytes
+
 T = TypeVar("T")
 
 _SCALARS = {str: "text", int: "a whole number", float: "a number", bool: "true or false", type(None): "null"}
@@ -68,7 +70,11 @@ def write_text(path: Path, text: str) -> None:
 def read_json(cls: type[T], path: Path) -> T:
     """Read what `write_json` wrote. Raises FileNotFoundError, or CodecError naming the file."""
     try:
-        return decode(cls, json.loads(path.read_text(encoding="utf-8")))
+        return decode(cls, json.loads(read_bytes(path).decode()))
+    except OSError as error:
+        if error.errno != NO_FILE:
+            raise
+        raise CodecError(f"{path}: {error.strerror}") from None
     except (CodecError, ValueError, RecursionError) as error:
         raise CodecError(f"{path}: {error}") from None
 
@@ -76,11 +82,11 @@ def read_json(cls: type[T], path: Path) -> T:
 def _decode(hint: Any, value: Any, path: str) -> Any:
     if hint in _SCALARS:  # first, for most values are: `ls` reads thousands of records
         return _decode_scalar(hint, value, path)
-    origin, args = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any:
         return value
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         return _decode_dataclass(hint, value, path)
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
         return _decode_union(args, value, path)
     if origin is typing.Literal:
@@ -113,7 +119,7 @@ def _decode_dataclass(cls: type, value: Any, path: str) -> Any:
     _expect(isinstance(value, dict), "a mapping", value, path)
     known, required = _fields(cls)
     given = {key: item for key, item in value.items() if not (key == "kind" and "kind" not in known)}
-    if unknown := sorted(set(given) - set(known)):
+    if unknown := sorted(given.keys() - known.keys()):
         raise CodecError(f"{_join(path, unknown[0])}: unknown key; known are {', '.join(known)}")
     if missing := [name for name in required if name not in given]:
         raise CodecError(f"{_join(path, missing[0])}: missing")

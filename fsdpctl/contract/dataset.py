@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Literal
 
 from fsdpctl.contract.codec import CodecError, decode
+from fsdpctl.contract.files import read_bytes
 
 Split = Literal["train", "val"]
 Dtype = Literal["uint16", "uint32"]
@@ -89,7 +90,7 @@ def read_index(directory: Path) -> Index:
     """Raises FileNotFoundError where there is no prepared data, CodecError where it is of another format or broken."""
     path = directory / INDEX_NAME
     try:
-        tree = json.loads(path.read_text(encoding="utf-8"))
+        tree = json.loads(read_bytes(path).decode())
         found = tree.get("format") if isinstance(tree, dict) else None
         if type(found) is int and found != FORMAT:
             age = "newer" if found > FORMAT else "older"

@@ -7,6 +7,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from fsdpctl.contract.files import read_bytes
+
 
 @dataclass(frozen=True)
 class Note:
@@ -31,7 +33,7 @@ def leave_note(path: Path, word: str, reason: str = "") -> bool:
 def read_note(path: Path) -> Note | None:
     """Read a note; None when there is none. An empty file, as `touch` leaves it, is a note without a word."""
     try:
-        return parse_note(path.read_bytes())
+        return parse_note(read_bytes(path))
     except FileNotFoundError:
         return None
 

@@ -273,11 +273,12 @@ class RunPaths:
 
     def attempts(self) -> list[AttemptPaths]:
         """All attempts so far, the oldest first."""
+        root = self.attempts_root
         try:
-            names = [name for name in os.listdir(self.attempts_root) if name.isdigit()]
+            numbers = [int(name) for name in os.listdir(root) if name.isdigit()]
         except FileNotFoundError:
             return []
-        return [self.attempt(int(name)) for name in sorted(names, key=int)]
+        return [AttemptPaths(root / str(number)) for number in sorted(numbers)]
 
 
 CHECKPOINT_PREFIX = "step-"

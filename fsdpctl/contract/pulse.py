@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from fsdpctl.contract.files import read_bytes
+
 _SIZE = 80
 _WINDOW = 200
 """Steps over which a rank knows how long its slow steps take."""
@@ -73,7 +75,7 @@ class PulseWriter:
 def read_pulse(path: Path) -> Pulse | None:
     """Read a pulse; None before the first."""
     try:
-        section, step, since, slow = path.read_text(encoding="ascii").split()
+        section, step, since, slow = read_bytes(path).decode("ascii").split()
         return Pulse(Section(section), int(step), float(since), float(slow))
     except (OSError, ValueError):
         return None

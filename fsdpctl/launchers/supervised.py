@@ -13,8 +13,9 @@ from contextlib import suppress
 
 from fsdpctl.contract import AbortWord, Env, StopWord
 from fsdpctl.contract.codec import CodecError, read_json, write_text
+from fsdpctl.contract.files import read_bytes
 from fsdpctl.contract.notes import leave_note, read_note
-from fsdpctl.contract.paths import RunPaths
+from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.records import ProcessIdentity
 from fsdpctl.errors import FsdpctlError
 from fsdpctl.launchers.base import View
@@ -70,14 +71,18 @@ def kill_supervisor(run: RunPaths) -> None:
 def has_ended(run: RunPaths) -> bool:
     """Whether the newest attempt is judged, and none will follow by itself."""
     attempts = run.attempts()
-    verdict = read_verdict(attempts[-1]) if attempts else None
+    return bool(attempts) and _is_last(attempts[-1])
+
+
+def _is_last(attempt: AttemptPaths) -> bool:
+    verdict = read_verdict(attempt)
     return verdict is not None and not verdict.restart
 
 
 def is_running(run: RunPaths) -> bool:
     """Whether the newest attempt goes on, or another one will follow it. A supervisor may outlive both for a while."""
     attempts = run.attempts()
-    if not attempts or has_ended(run):
+    if not attempts or _is_last(attempts[-1]):
         return False
     return find_supervisor(run) is not None or bool(living_agents(attempts[-1]))
 
@@ -99,7 +104,7 @@ def _view(run: RunPaths) -> View:
 def read_waiting(run: RunPaths) -> str:
     """What the supervisor waits for; empty when it waits for nothing."""
     try:
-        return run.waiting.read_text(encoding="utf-8").strip() if find_supervisor(run) is not None else ""
+        return read_bytes(run.waiting).decode(errors="replace").strip() if find_supervisor(run) is not None else ""
     except FileNotFoundError:
         return ""
 

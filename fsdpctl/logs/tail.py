@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from fsdpctl.contract.files import open_file
 from fsdpctl.logs.splitter import LineSplitter
 
 BLOCK = 65_536
@@ -48,7 +49,7 @@ class Tail:
         self.mtime = stat.st_mtime
         if stat.st_size == self._offset:
             return
-        with open(self._path, "rb", buffering=0) as file:
+        with open_file(self._path) as file:
             file.seek(self._offset)
             # Only up to the size seen: a rank that never stops writing must not hold up the others.
             while self._offset < stat.st_size and (block := file.read(BLOCK)):
@@ -58,7 +59,7 @@ class Tail:
 
 def start_of_last(path: Path, count: int) -> int:
     """Return the offset at which the last `count` whole lines begin; a half line after them is not counted."""
-    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+    with contextlib.suppress(FileNotFoundError), open_file(path) as file:
         return _after_newline_from_end(file, count + 1)
     return 0
 

@@ -22,6 +22,7 @@ from types import FrameType
 
 from fsdpctl.contract import BUNDLED_TRAINER, GOOD_ENDS, AbortWord, Env, NodeExit, StopWord
 from fsdpctl.contract.codec import read_json, write_json, write_text
+from fsdpctl.contract.files import read_bytes
 from fsdpctl.contract.notes import Note, leave_note, read_note
 from fsdpctl.contract.paths import DIR_MODE, AttemptPaths, NodePaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan, NodeContext
@@ -182,7 +183,7 @@ class GraceTimer:
 def rank_environment(plan: LaunchPlan, context: NodeContext) -> dict[str, str]:
     """The whole environment of the ranks: inherited, then secrets, then ours."""
     paths = RunPaths.of(plan.run_dir)
-    secrets: dict[str, str] = json.loads(paths.secrets.read_text()) if paths.secrets.exists() else {}
+    secrets: dict[str, str] = json.loads(read_bytes(paths.secrets)) if paths.secrets.exists() else {}
     ours = node_env(plan, context)
     env = {**os.environ, **secrets, **ours}
     if inherited := os.environ.get(Env.USER_PYTHONPATH):

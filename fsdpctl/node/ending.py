@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fsdpctl.contract import NodeExit
 from fsdpctl.contract.codec import CodecError, read_json
+from fsdpctl.contract.files import read_tail
 from fsdpctl.contract.notes import read_note
 from fsdpctl.contract.paths import AttemptPaths, NodePaths
 from fsdpctl.contract.records import NodeEnd, Outcome
@@ -99,9 +100,6 @@ def describe_code(code: int) -> str:
 
 def _read_tail(path: Path, limit: int = 65_536) -> str:
     try:
-        with open(path, "rb") as file:
-            file.seek(0, 2)
-            file.seek(max(0, file.tell() - limit))
-            return file.read().decode("utf-8", errors="replace")
+        return read_tail(path, limit).decode("utf-8", errors="replace")
     except OSError:
         return ""

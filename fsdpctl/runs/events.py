@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from fsdpctl.contract.codec import write_json
+from fsdpctl.contract.files import read_bytes
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.runs.decide import Verdict
 
@@ -59,7 +60,7 @@ def newest_events(run: RunPaths, count: int) -> list[Event]:
 
 def _read(attempt: AttemptPaths) -> Iterable[Event]:
     try:
-        lines = attempt.events.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = read_bytes(attempt.events).decode(errors="replace").splitlines()
     except OSError:
         return
     for line in lines:

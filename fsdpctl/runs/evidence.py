@@ -6,10 +6,12 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
 from fsdpctl.contract.codec import CodecError, read_json
+from fsdpctl.contract.files import open_file, read_bytes, read_tail
 from fsdpctl.contract.notes import read_note
 from fsdpctl.contract.paths import AttemptPaths, NodePaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
@@ -77,7 +79,7 @@ def read_plan(run: RunPaths) -> LaunchPlan:
 def total_steps(run: RunPaths) -> int | None:
     """The length of a run of the bundled trainer."""
     try:
-        config = _parse(run.trainer_config.read_bytes())
+        config = _parse(read_bytes(run.trainer_config))
     except OSError:
         return None
     steps = config.get("steps") if config is not None else None
@@ -87,7 +89,7 @@ def total_steps(run: RunPaths) -> int | None:
 def read_metrics(metrics: Path) -> Iterator[dict[str, Any]]:
     """All whole lines of metrics.jsonl, in order; none before the first."""
     try:
-        with open(metrics, "rb") as file:
+        with BufferedReader(open_file(metrics)) as file:
             for line in file:
                 if line.endswith(b"\n") and (found := _parse(line)) is not None:
                     yield found
@@ -98,10 +100,7 @@ def read_metrics(metrics: Path) -> Iterator[dict[str, Any]]:
 def recent_metrics(metrics: Path) -> list[dict[str, Any]]:
     """The newest whole lines of metrics.jsonl, in order; the trainer may be writing the next one."""
     try:
-        with open(metrics, "rb") as file:
-            file.seek(0, 2)
-            file.seek(max(0, file.tell() - _TAIL_BYTES))
-            lines = file.read().split(b"\n")[:-1]
+        lines = read_tail(metrics, _TAIL_BYTES).split(b"\n")[:-1]
     except OSError:
         return []
     return [found for line in lines if (found := _parse(line)) is not None]

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from fsdpctl.contract import SCHEMA, Env
 from fsdpctl.contract.codec import CodecError, read_json, write_json, write_text
+from fsdpctl.contract.files import read_bytes
 from fsdpctl.contract.paths import DIR_MODE, AttemptPaths, RunPaths
 from fsdpctl.errors import BusyError, FsdpctlError
 from fsdpctl.runs.record import RunRecord, new_run_id
@@ -92,7 +93,7 @@ def claim_attempt(run: RunPaths) -> AttemptPaths:
 
 def list_runs() -> list[Listed]:
     """All registered runs, the newest first; broken ones at the end."""
-    found = [run for name in _registered() if (run := _read(name)) is not None]
+    found = [run for pointer in _pointers() if (run := _read(pointer)) is not None]
     return sorted(
         found, key=lambda run: (run.record is not None, run.record.created if run.record else 0), reverse=True
     )
@@ -100,7 +101,7 @@ def list_runs() -> list[Listed]:
 
 def run_ids() -> list[str]:
     """The ids of the runs that are there; no record is read, so it stays quick with thousands."""
-    return [name for name in _registered() if (root := _target(name)) is not None and root.is_dir()]
+    return [pointer.name for pointer in _pointers() if (root := _target(pointer)) is not None and root.is_dir()]
 
 
 def read_record(paths: RunPaths) -> RunRecord:
@@ -135,10 +136,10 @@ def locked(paths: RunPaths) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _read(name: str) -> Listed | None:
-    if (root := _target(name)) is None:
+def _read(pointer: Path) -> Listed | None:
+    if (root := _target(pointer)) is None:
         return None
-    paths = RunPaths(root)
+    name, paths = pointer.name, RunPaths(root)
     try:
         return Listed(name, paths, read_record(paths))
     except FileNotFoundError:
@@ -148,23 +149,28 @@ def _read(name: str) -> Listed | None:
         return Listed(name, paths, None, str(error))
 
 
-def _registered() -> list[str]:
+def _pointers() -> list[Path]:
+    registry = _registry()
     try:
-        return [name for name in os.listdir(home() / "registry") if not name.startswith(".")]
+        return [registry / name for name in os.listdir(registry) if not name.startswith(".")]
     except FileNotFoundError:
         return []
 
 
-def _target(name: str) -> Path | None:
+def _target(pointer: Path) -> Path | None:
     """Where a pointer points to, be it garbage; None when it has just been removed."""
     try:
-        return Path(_pointer(name).read_text(encoding="utf-8", errors="surrogateescape").strip())
+        return Path(os.fsdecode(read_bytes(pointer)).strip())
     except OSError:
         return None
 
 
 def _pointer(run_id: str) -> Path:
-    return home() / "registry" / run_id
+    return _registry() / run_id
+
+
+def _registry() -> Path:
+    return home() / "registry"
 
 
 def _make_private(directory: Path) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import codecs
-import os
-import stat
 from collections.abc import Sequence
+from io import BufferedReader
 from pathlib import Path
 
+from fsdpctl.contract.files import NO_FILE, open_file
 from fsdpctl.errors import UsageError
 from fsdpctl.specs.model import ClusterProfile, JobSpec
 from fsdpctl.specs.override import apply_overrides
@@ -21,13 +21,21 @@ MAX_BYTES = 1_000_000
 
 def load_job(name_or_path: str, overrides: Sequence[str] = ()) -> JobSpec:
     """Find, read and check a job, with `--set` overrides applied before the check."""
-    path = find_job(name_or_path)
-    return parse_job(_read_text(path, "job"), one_line(str(path)), overrides)
+    return read_job(find_job(name_or_path), overrides)
 
 
 def load_profile(name_or_path: str) -> ClusterProfile:
     """Find, read and check a cluster profile."""
-    path = find_profile(name_or_path)
+    return read_profile(find_profile(name_or_path))
+
+
+def read_job(path: Path, overrides: Sequence[str] = ()) -> JobSpec:
+    """Read and check a job's file."""
+    return parse_job(_read_text(path, "job"), one_line(str(path)), overrides)
+
+
+def read_profile(path: Path) -> ClusterProfile:
+    """Read and check a profile's file."""
     return parse_profile(_read_text(path, "profile"), one_line(str(path)))
 
 
@@ -58,17 +66,12 @@ def _read_text(path: Path, what: str) -> str:
 
 def _read_bytes(path: Path, source: str, what: str) -> bytes:
     try:
-        with open(path, "rb", opener=_open_nonblocking) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise UsageError(f"{source}: not a file; a {what} is one YAML file")
+        with BufferedReader(open_file(path)) as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
+        if error.errno == NO_FILE:
+            raise UsageError(f"{source}: not a file; a {what} is one YAML file") from None
         raise UsageError(f"{source}: cannot read this {what}: {error.strerror}") from None
     if len(data) > MAX_BYTES:
         raise UsageError(f"{source}: larger than {MAX_BYTES:,} bytes; a {what} is a few lines of YAML")
     return data
-
-
-def _open_nonblocking(path: str, flags: int) -> int:
-    """Open without waiting for the other end of a pipe."""
-    return os.open(path, flags | os.O_NONBLOCK)

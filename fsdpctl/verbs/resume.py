@@ -22,7 +22,7 @@ from fsdpctl.runs.evidence import read_plan
 from fsdpctl.runs.record import Submission
 from fsdpctl.runs.store import locked, open_record
 from fsdpctl.snapshot import take_snapshot
-from fsdpctl.specs.load import parse_job, parse_profile
+from fsdpctl.specs.load import read_job, read_profile
 from fsdpctl.specs.types import format_duration
 from fsdpctl.verbs.rewind import go_back
 from fsdpctl.verbs.status import RunStatus, read_status
@@ -70,9 +70,9 @@ def resume(
 
 def _prepare(run: RunPaths, overrides: Sequence[str], submit_dir: Path) -> Request:
     """Plan from what the run has stored: a resume needs nothing of the directory where it is typed."""
-    profile = parse_profile(run.profile.read_text(encoding="utf-8"), str(run.profile))
+    profile = read_profile(run.profile)
     profile = profile.model_copy(update={"runs_root": str(run.root.parent)})
-    job = parse_job(run.job.read_text(encoding="utf-8"), str(run.job), overrides)
+    job = read_job(run.job, overrides)
     return plan_request(profile, job, site_of(profile, run.root.parent, run.root.name, submit_dir))
 
 

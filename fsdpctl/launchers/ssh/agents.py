@@ -24,7 +24,7 @@ from fsdpctl.launchers.ssh.reach import Reach, Stall, find_lost
 from fsdpctl.node.peers import PeerWatch, read_end
 from fsdpctl.node.remote import Ended, NodeFacts, Seen, Started
 from fsdpctl.runs.events import add_event
-from fsdpctl.specs.load import parse_profile
+from fsdpctl.specs.load import read_profile
 from fsdpctl.specs.model import SshBackend
 
 ANSWER_S = 60.0
@@ -37,7 +37,7 @@ class SshAgents:
     """The agents of one run. Connections stay open between questions."""
 
     def __init__(self, run: RunPaths, plan: LaunchPlan) -> None:
-        self._profile = parse_profile(run.profile.read_text(encoding="utf-8"), str(run.profile))
+        self._profile = read_profile(run.profile)
         self._run, self._plan = run, plan
         self._links = {node.rank: self._link(node) for node in plan.nodes}
         self._dropped = read_json(tuple[DroppedHost, ...], run.dropped) if run.dropped.exists() else ()

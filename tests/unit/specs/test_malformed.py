@@ -225,7 +225,7 @@ def test_what_is_no_file_is_refused(command: str, cli: Cli) -> None:
     os.mkfifo("pipe.yaml")
     for word, says in {
         "missing.yaml": "missing.yaml: cannot read this {}: No such file or directory",
-        "folder.yaml": "folder.yaml: cannot read this {}: Is a directory",
+        "folder.yaml": "folder.yaml: not a file; a {} is one YAML file",
         "pipe.yaml": "pipe.yaml: not a file; a {} is one YAML file",
         "/dev/zero": "/dev/zero: not a file; a {} is one YAML file",
         "./" + "x" * 300 + ".yaml": "cannot read this {}: File name too long",

@@ -17,7 +17,7 @@ from fsdpctl.launchers.ssh.io import Link
 from fsdpctl.launchers.ssh.private.files import HostFiles
 from fsdpctl.node.copies import Copy
 from fsdpctl.runs.store import read_record
-from fsdpctl.specs.load import parse_profile
+from fsdpctl.specs.load import read_profile
 from fsdpctl.specs.model import SshBackend
 
 ANSWER_S = 60.0
@@ -29,7 +29,7 @@ class CopyHosts:
     """All hosts that may have checkpoints of a run, those that were replaced or are not used any more too."""
 
     def __init__(self, run: RunPaths, plan: LaunchPlan) -> None:
-        profile = parse_profile(run.profile.read_text(encoding="utf-8"), str(run.profile))
+        profile = read_profile(run.profile)
         assert isinstance(profile.backend, SshBackend)
         dropped = read_json(tuple[DroppedHost, ...], run.dropped) if run.dropped.exists() else ()
         most = max(submission.nodes for submission in read_record(run).submissions)
