@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
@@ -16,7 +17,7 @@ from fsdpctl import __version__
 from fsdpctl.cli import checkpoints, data, jobs, profiles
 from fsdpctl.cli.doctor import doctor
 from fsdpctl.cli.logs import logs
-from fsdpctl.cli.output import say
+from fsdpctl.cli.output import Unheard, say
 from fsdpctl.cli.resume import resume
 from fsdpctl.cli.status import ls, status
 from fsdpctl.cli.stop import cancel, stop
@@ -37,6 +38,7 @@ _SITE_ERRORS = (
     errno.ENAMETOOLONG,
     errno.ENOENT,
     errno.ELOOP,
+    errno.ENXIO,
 )
 """What a disk or a directory says, not what a bug does."""
 
@@ -88,6 +90,13 @@ def main() -> None:
     """Run the command line: expected failures end as one message and a fixed exit code, never as a traceback."""
     os.umask(0o077)  # what a run leaves is its owner's, whatever the shell says
     try:
+        _run()
+    except Unheard:
+        sys.exit(CliExit.UNHEARD)
+
+
+def _run() -> None:
+    try:
         build_app(*sys.argv[1:2])()
     except FsdpctlError as error:
         say(f"error: {error.message}")
@@ -97,6 +106,10 @@ def main() -> None:
     except OSError as error:
         if error.errno not in _SITE_ERRORS:
             _report_bug(error)
+        if not _has_directory():
+            say("error: the current directory is not there any more")
+            say("hint: cd to another one")
+            sys.exit(CliExit.FAILED)
         say(f"error: {error.strerror}" + (f": {error.filename}" if error.filename else ""))
         if sys.argv[1:2] not in (["jobs"], ["profiles"], ["data"]):
             say("hint: runs live in the profile's runs_root, or in $FSDPCTL_HOME (default ~/.local/state/fsdpctl)")
@@ -107,6 +120,13 @@ def main() -> None:
         sys.exit(CliExit.FAILED)
     except Exception as error:
         _report_bug(error)
+
+
+def _has_directory() -> bool:
+    try:
+        return Path.cwd().is_dir()
+    except OSError:
+        return False
 
 
 def _report_bug(error: Exception) -> NoReturn:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fsdpctl.cli.options import Run
-from fsdpctl.cli.output import emit, say
+from fsdpctl.cli.output import emit, say, write
 from fsdpctl.errors import FsdpctlError, UsageError
 
 if TYPE_CHECKING:
@@ -166,4 +166,4 @@ def _rows(lines: list[Line], reader: AttemptReader, *, raw: bool) -> list[str]:
 def _print_rows(rows: list[str], *, raw: bool) -> None:
     if rows:
         # One write for many lines; `emit` lets newlines pass, and no line holds one.
-        (print if raw else emit)("\n".join(rows))
+        (write if raw else emit)("\n".join(rows))

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TextIO
 
 # C0 and C1 controls, DEL, and the bidirectional controls that can reorder what a person reads.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 GAP = "  "
 MIN_ROOM = 20  # below, a column of broken lines is worse than a terminal's own breaks
+
+
+class Unheard(BaseException):
+    """Whoever read the output has left, like `head`: no failure, and like Ctrl-C nothing to be handled on the way."""
 
 
 def safe(text: str) -> str:
@@ -23,17 +28,27 @@ def safe(text: str) -> str:
 
 def say(text: str) -> None:
     """Talk to the person: stderr."""
-    print(safe(text), file=sys.stderr, flush=True)
+    write(safe(text), sys.stderr)
 
 
 def emit(text: str) -> None:
     """Give data: stdout."""
-    print(safe(text), flush=True)
+    write(safe(text))
 
 
 def emit_json(value: Any) -> None:
     """Give data as JSON: stdout."""
-    print(json.dumps(value, indent=2), flush=True)
+    write(json.dumps(value, indent=2))
+
+
+def write(text: str, stream: TextIO | None = None) -> None:
+    """Write lines as they are, to stdout unless told otherwise. Raises Unheard."""
+    stream = stream or sys.stdout
+    try:
+        print(text, file=stream, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # Python writes what is left once more at its end
+        raise Unheard from None
 
 
 def emit_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -42,10 +57,12 @@ def emit_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)][:-1]
     indent = sum(width + len(GAP) for width in widths)
     room = _room() - indent
+    table = []
     for *front, last in cells:
         start = "".join(cell.ljust(width) + GAP for cell, width in zip(front, widths, strict=True))
         lines = _broken(last, room) if len(last) > room >= MIN_ROOM else [last]
-        print((start + ("\n" + " " * indent).join(lines)).rstrip(), flush=True)
+        table.append((start + ("\n" + " " * indent).join(lines)).rstrip())
+    write("\n".join(table))
 
 
 def _room() -> int:

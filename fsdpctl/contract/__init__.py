@@ -20,6 +20,7 @@ class CliExit(IntEnum):
     UNREACHABLE = 4  # scheduler or host unreachable or refusing
     BUSY = 5  # the run is alive or locked
     INTERRUPTED = 130
+    UNHEARD = 141  # whoever read the output has left, like `head`: what a shell makes of SIGPIPE
 
 
 class NodeExit(IntEnum):

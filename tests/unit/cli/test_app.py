@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -19,7 +21,7 @@ def test_a_directory_in_the_place_of_a_file_is_no_bug() -> None:
     run.attempt(1).events.mkdir(parents=True)
     done = subprocess.run([COMMAND, "logs"], capture_output=True, text=True, timeout=60)
     assert done.returncode == CliExit.FAILED
-    assert done.stderr.startswith(f"error: Is a directory: {run.attempt(1).events}\n")
+    assert done.stderr.startswith(f"error: not a regular file: {run.attempt(1).events}\n")
 
 
 def test_a_full_disk_without_a_name_is_just_full() -> None:
@@ -27,6 +29,33 @@ def test_a_full_disk_without_a_name_is_just_full() -> None:
         done = subprocess.run([COMMAND, "jobs", "ls"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
     assert done.returncode == CliExit.FAILED
     assert done.stderr.startswith("error: No space left on device\n")
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+@pytest.mark.parametrize(
+    "words", [("jobs", "ls"), ("profiles", "ls"), ("jobs", "show", "llm-tiny"), ("ls",), ("logs",)]
+)
+def test_a_reader_that_has_left_ends_a_command_without_a_word(words: tuple[str, ...], stream: str) -> None:
+    """As `fsdpctl ls | head -1` does. A shell says 141 of what SIGPIPE has ended."""
+    create(default_runs_root(), RunRecord.new("llm-aaaa", "llm", "local", "local", 1.0, 1), lambda run: None)
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, stream: write_end}
+    done = subprocess.run([COMMAND, *words], **streams, text=True, timeout=60)
+    os.close(write_end)
+    has_written = (words == ("logs",)) == (stream == "stderr")  # there are none, which is said on stderr
+    assert done.returncode == (CliExit.UNHEARD if has_written else CliExit.OK)
+    assert not done.stderr if has_written else True
+
+
+@pytest.mark.parametrize("words", [("submit", "llm-tiny"), ("submit", "llm-tiny", "--dry-run"), ("doctor", "local")])
+def test_a_current_directory_that_was_deleted_is_named(words: tuple[str, ...], tmp_path: Path) -> None:
+    shell = ["bash", "-c", 'cd "$1" && rmdir "$1" && exec "$0" "${@:2}"', str(COMMAND), str(tmp_path / "gone"), *words]
+    (tmp_path / "gone").mkdir()
+    done = subprocess.run(shell, capture_output=True, text=True, timeout=60)
+    assert done.returncode == CliExit.FAILED
+    assert done.stderr == "error: the current directory is not there any more\nhint: cd to another one\n"
+    assert not default_runs_root().exists()
 
 
 def test_every_command_is_there_where_none_is_named() -> None:

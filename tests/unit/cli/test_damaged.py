@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from fsdpctl.cli.app import main
 from fsdpctl.contract import CliExit
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.runs.record import RunRecord
@@ -26,6 +30,16 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
     "gone": lambda file: file.unlink(),
     "a loop": lambda file: (file.unlink(), file.symlink_to(file)),
 }
+
+NO_FILES: dict[str, Callable[[Path], object]] = {
+    "a pipe": os.mkfifo,
+    "a device": lambda path: path.symlink_to("/dev/zero"),
+    "a folder": Path.mkdir,
+    "a socket": lambda path: socket.socket(socket.AF_UNIX).bind(str(path)),
+}
+OF_A_RUN = ("run.json", "plan.json", "trainer.json", "supervisor.json", "waiting", "metrics.jsonl")
+OF_AN_ATTEMPT = ("verdict.json", "outcome.json", "stop", "abort", "events.log")
+OF_A_NODE = ("agent.json", "end.json", "ended-0.json", "error-0.json", "rank-0.log", "torchrun.log", "agent.log")
 
 
 @pytest.fixture
@@ -56,3 +70,28 @@ def test_a_resume_names_the_file(damage: str, name: str, run: RunPaths) -> None:
     assert done.returncode in (CliExit.FAILED, CliExit.USAGE)
     assert str(run.root / name) in done.stderr
     assert "bug" not in done.stderr
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("words", [("ls",), ("status",), ("logs", "--agent")], ids=lambda words: words[0])
+@pytest.mark.parametrize("put", NO_FILES.values(), ids=NO_FILES)
+def test_nothing_waits_for_what_is_no_file(
+    put: Callable[[Path], object], words: tuple[str, ...], run: RunPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One at a time, for a damaged file may hide the next one from whoever reads."""
+    node = run.attempt(1).node(0).root
+    node.mkdir(parents=True)
+    named = [] if words == ("ls",) else [run.root.name]
+    monkeypatch.setattr(sys, "argv", ["fsdpctl", *words, *named])
+    for folder, names in ((run.root, OF_A_RUN), (node.parent, OF_AN_ATTEMPT), (node, OF_A_NODE)):
+        monkeypatch.chdir(folder)  # a socket's name may be no longer than 107 characters
+        for name in map(Path, names):
+            kept = name.read_bytes() if name.exists() else None
+            name.unlink(missing_ok=True)
+            put(name)
+            with pytest.raises(SystemExit) as end:
+                main()
+            assert end.value.code in (0, CliExit.FAILED), name
+            name.rmdir() if name.is_dir() else name.unlink()
+            if kept is not None:
+                name.write_bytes(kept)
