@@ -2,8 +2,9 @@
 
     python -m bench.gpu CALL [--rows WORD ...] [--budget 520] [--limit 180] [--out FILE] [--tiny]
 
-CALL is one-gpu, four-gpus or rest; `--list` shows its rows. A row is told as soon as it is known, as a JSON line here
-and in FILE; the table comes last. One that fails says so and costs no other. `--tiny` tries the whole path on CPUs.
+CALL is one-gpu, proofs, four-gpus or rest; `--list` shows its rows. A row is told as soon as it is known, as a JSON
+line here and in FILE; the table comes last. One that fails says so and costs no other. `--tiny` tries the whole path on
+CPUs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is measured: three calls, each under nine minutes on H100s, the most important rows first.
+"""What is measured: four calls, each under nine minutes on H100s, the most important rows first.
 
 `seconds` is what a row is expected to take, with imports and compilation; one that no longer fits the budget is left
 out. Rows with the same graphs find them in the compiler's cache: the first of them pays.
@@ -90,6 +90,30 @@ def one_gpu() -> list[Row]:
     ]
 
 
+def proofs() -> list[Row]:
+    """What one GPU can show beside speed: an exact resume, a stop, and what recomputing, fp16 and offload do."""
+    alone, large = "llm90m bf16", "llm7b/4"
+    four_layers = {"model.layers": 4, "batch.micro_batch": 4}
+
+    def memory(recompute: str, *against: str) -> Row:
+        changed = {**four_layers, "memory.recompute": recompute}
+        return train(f"{large} recompute {recompute}", 45, "llm7b", changed, *against, steps=8, by="peak_gib")
+
+    return [
+        Row("doctor", 15, checks.doctor),
+        Row("tests that need a GPU", 25, checks.staging),
+        Row("llm90m stopped and resumed, exact", 95, partial(stops.exact, job="llm90m", gpus=1, changed={})),
+        memory("none"),
+        memory("selective", f"{large} recompute none"),
+        memory("full", f"{large} recompute none"),
+        Row("llm300m TERM to durable", 45, partial(stops.stopped, job="llm300m", gpus=1, changed={})),
+        train(alone, 30, "llm90m", {}, steps=40),
+        train("llm90m fp16", 30, "llm90m", {"precision": "fp16"}, alone, steps=40),
+        train("llm90m offload", 40, "llm90m", {"memory.cpu_offload": True}, alone, steps=10),
+        Row("memory snapshots", 55, checks.memory),
+    ]
+
+
 def four_gpus() -> list[Row]:
     """Speed on four GPUs beside torchtitan, the strategies beside each other, and an exact resume."""
     peer, alone, full = "llm300m torchtitan 2 x 2", "llm300m ours x1", "llm300m ours FULL_SHARD"
@@ -141,4 +165,4 @@ def rest() -> list[Row]:
     ]
 
 
-CALLS: dict[str, Callable[[], list[Row]]] = {"one-gpu": one_gpu, "four-gpus": four_gpus, "rest": rest}
+CALLS: dict[str, Callable[[], list[Row]]] = {"one-gpu": one_gpu, "proofs": proofs, "four-gpus": four_gpus, "rest": rest}
