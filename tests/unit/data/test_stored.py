@@ -90,5 +90,5 @@ def test_a_directory_without_index_says_what_to_do(tmp_path: Path) -> None:
 
 def test_an_index_that_cannot_be_read_is_not_called_missing(tmp_path: Path) -> None:
     (tmp_path / "index.json").mkdir()
-    with pytest.raises(UsageError, match=r"index\.json: Is a directory$"):
+    with pytest.raises(UsageError, match=r"index\.json: not a regular file$"):
         open_index(tmp_path)
