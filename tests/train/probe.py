@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
+import torch.distributed as dist
 from torch._dynamo.utils import counters
 
 from fsdpctl.contract.paths import RunPaths
@@ -17,17 +20,46 @@ from train.loop import Trainer
 from train.place import Place
 from train.preempt import Stopper
 
+GATHERS = ("all_gather_into_tensor", "all_gather_single")  # the older name, then that from torch 2.13 on
+SCATTERS = ("reduce_scatter_tensor", "reduce_scatter_single")
+
+
+def count_collectives() -> Counter[str]:
+    """How often Python calls each of them, from now on."""
+    calls: Counter[str] = Counter()
+
+    def counted(name: str, original: Any) -> Any:
+        def call(*words: Any, **more: Any) -> Any:
+            calls[name] += 1
+            return original(*words, **more)
+
+        return call
+
+    for name in (*GATHERS, *SCATTERS, "all_reduce"):
+        if hasattr(dist, name):
+            setattr(dist, name, counted(name, getattr(dist, name)))
+    return calls
+
+
+def describe(calls: Counter[str], steps: int) -> str:
+    gathers, scatters = (sum(calls[name] for name in names) for names in (GATHERS, SCATTERS))
+    parts = {"gathers": gathers, "reduce-scatters": scatters, "all-reduces": calls["all_reduce"]}
+    return ", ".join(f"{count / steps:g} {what}" for what, count in parts.items())
+
 
 def step_each(root: Path, names: tuple[str, ...]) -> None:
     """Train each configuration in turn, in one world, and end the process."""
     place = Place.from_env(os.environ)
     launch, stopper, world = Launch.from_env({}), Stopper(None), World(place)
+    calls = count_collectives()
     for name in names:
         config = load_config(root / name / "trainer.json")
         trainer = Trainer(config, plan_layout(config, place), RunPaths(root / name), launch, world, stopper)
         counters.clear()
+        calls.clear()
         while trainer.step < config.steps:
             trainer._train_step()
+        print(f"{name}: {describe(calls, config.steps)} a step", file=sys.stderr)
         trainer.close()
         if config.compile:
             graphs, breaks = counters["stats"]["unique_graphs"], sum(counters["graph_break"].values())

@@ -1,4 +1,5 @@
-"""Every strategy at every world and accumulation gives the losses of one rank: they change memory, not numbers."""
+"""Every strategy at every world and accumulation gives the losses of one rank: they change memory and communication,
+not numbers."""
 
 from __future__ import annotations
 
@@ -13,6 +14,15 @@ STEPS = 20
 BATCH = 16
 SHARED = ("FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "DDP")
 HYBRID = ("HYBRID_SHARD", "_HYBRID_SHARD_ZERO2")
+# What a micro-step gathers, and what a step reduces, with a unit for each of three blocks and one for the rest. Blocks
+# that are put back after their forward pass are gathered again, the rest stays. One all-reduce is that of the loss.
+COMMUNICATION = {
+    "FULL_SHARD": (7, 4, 1),
+    "SHARD_GRAD_OP": (4, 4, 1),
+    "HYBRID_SHARD": (7, 4, 5),
+    "_HYBRID_SHARD_ZERO2": (4, 4, 5),
+    "NO_SHARD": (0, 0, 5),
+}
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +81,10 @@ def test_four_ranks_of_two_nodes(tmp_path: Path, base: Config, alone: Path) -> N
     configs = {f"{name} x{k}": variant(base, 4, k, strategy=name) for name in (*HYBRID, *SHARED) for k in (1, 4)}
     configs["4 x 1"] = variant(base, 4, 1, strategy="HYBRID_SHARD", replicate=4)  # a dimension of size 1 collapses
     configs["1 x 4"] = variant(base, 4, 1, strategy="_HYBRID_SHARD_ZERO2", shard=4)
-    step_in_turn(tmp_path, configs, nodes=2, procs_per_node=2)
+    ranks = step_in_turn(tmp_path, configs, nodes=2, procs_per_node=2)
     for name in configs:
         assert_same_numbers(tmp_path / name, alone)
+    for name, (gathers, scatters, sums) in COMMUNICATION.items():
+        for k in (1, 4):  # accumulation reduces gradients once a step
+            said = f"{name} x{k}: {k * gathers} gathers, {scatters} reduce-scatters, {sums} all-reduces a step"
+            assert said in ranks.log(), said
