@@ -14,12 +14,12 @@ from train.tokens import write_dataset
 
 @pytest.fixture(scope="session")
 def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """40,000 tokens of a language with two words, prepared for reading."""
+    """Tokens of a language with three words, prepared for reading: twelve steps are two epochs, and some of a third."""
     rng = np.random.default_rng(7)
     words = [np.frombuffer(word, dtype=np.uint8) for word in (b"sharded ", b"replica ", b"whole\n")]
     text = np.concatenate([words[i] for i in rng.integers(0, 3, size=6_000)])
     directory = tmp_path_factory.mktemp("data")
-    documents = [("train", text[:36_000]), ("val", text[36_000:40_000])]
+    documents = [("train", text[:1_400]), ("val", text[36_000:40_000])]
     write_dataset(
         directory, documents, source="three words", fingerprint="three-words-1", dtype="uint16", vocab_size=128
     )

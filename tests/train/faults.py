@@ -7,12 +7,14 @@ import os
 import resource
 import signal
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from train import checkpoint, distributed, evaluate, guard, loop, storage
 from train.checkpoint import Checkpoints
@@ -22,13 +24,58 @@ from train.staging import Staging
 
 def slow_steps(seconds: float) -> None:
     """Let a test act in mid-run."""
+    _before(loop.Trainer, "_train_step", lambda _: time.sleep(seconds))
+
+
+def signalled(rank: int, moment: str, number: int) -> None:
+    """One rank gets a signal twice: before the first step, in the backward pass of step 3, or in the save of step 4."""
+
+    def hit(*_: Any) -> None:
+        for _ in range(2):
+            os.kill(os.getpid(), number)
+
+    def hit_in_backward(trainer: Any) -> None:
+        if trainer.step == 2:
+            trainer.model.blocks[1].register_forward_hook(watch)
+
+    def watch(block: Any, inputs: Any, output: torch.Tensor) -> None:
+        output.register_hook(hit)
+
+    if os.environ["RANK"] == str(rank):
+        _before(
+            *{
+                "start": (loop.Trainer, "_run", hit),
+                "backward": (loop.Trainer, "_backward", hit_in_backward),
+                "save": (Staging, "copy", hit),
+            }[moment]
+        )
+
+
+def _before(owner: type, method: str, act: Callable[[Any], None]) -> None:
+    original = getattr(owner, method)
+
+    def acted(self: Any, *words: Any) -> Any:
+        act(self)
+        return original(self, *words)
+
+    setattr(owner, method, acted)
+
+
+class _NoValueAsked(TorchDispatchMode):
+    def __torch_dispatch__(self, op: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        assert op is not torch.ops.aten._local_scalar_dense.default, "a step asks for the value of a tensor"
+        return op(*args, **(kwargs or {}))
+
+
+def no_value_asked_in_a_step() -> None:
+    """A step fails that asks for the value of a tensor: on a GPU the host would wait there."""
     original = loop.Trainer._train_step
 
-    def slowed(self: Any) -> None:
-        time.sleep(seconds)
-        original(self)
+    def train_step(self: Any) -> None:
+        with _NoValueAsked():
+            original(self)
 
-    loop.Trainer._train_step = slowed  # type: ignore[method-assign]
+    loop.Trainer._train_step = train_step  # type: ignore[method-assign]
 
 
 def die_before_commit(step: int) -> None:

@@ -28,7 +28,10 @@ def state(step: int) -> dict[str, torch.Tensor]:
 
 
 def save_twice(run: str, control: Connection) -> None:
-    """In a process of its own, with `keep: 1`: save step 4; say "ready", wait for a word, and save step 8."""
+    """In a process of its own, with `keep: 1`: save step 4; say "ready", wait for a word, and save step 8.
+
+    Of step 8 there is a damaged checkpoint by then, which the new one replaces.
+    """
     from fsdpctl.contract.checkpoint import MANIFEST_FORMAT, Manifest
     from train.distributed import World
     from train.place import Place
@@ -42,6 +45,7 @@ def save_twice(run: str, control: Connection) -> None:
         pieces = Staging(tensors, world.place.rank, world.members, world.device).copy(tensors)
         manifest = Manifest(MANIFEST_FORMAT, step, 0, 1, (1, 1), {}, "none", torch.__version__, 0.0, {})
         if step == 8:
+            (checkpoints.root / checkpoint_name(8)).mkdir()
             control.send("ready")
             control.recv()
         checkpoints.save(manifest, pieces, beforehand=lambda: None)

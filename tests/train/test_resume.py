@@ -38,14 +38,15 @@ def test_stopped_and_killed_runs_equal_the_straight_run(tmp_path: Path, straight
     assert stopped.checkpoint == f"step-{stopped.step:08d}"
     stop.unlink()
 
-    ranks = start(run, config, env=env, **slow)
-    ranks.wait_for_step(10)
-    ranks.kill()
-    assert max(checkpoints(run)) == "step-00000008"
+    for _ in range(4):
+        ranks = start(run, {**config, "checkpoint": {"every_steps": 1, "keep": 2}}, env=env, **slow)
+        ranks.wait_for_step(metrics(run)[-1]["step"] + 1)
+        ranks.kill()
 
     train(run, config, procs_per_node=2, env={**env, "FSDPCTL_ATTEMPT": "3"})
     assert_same_run(run, straight)
-    assert column(run, "attempt") == [0] * 8 + [3] * 4
+    attempts = column(run, "attempt")
+    assert attempts == sorted(attempts) and {*attempts} == {0, 3}
     finished = read_json(Outcome, outcome)
     assert (finished.status, finished.step, finished.checkpoint) == ("finished", 12, "step-00000012")
     losses = column(straight, "loss")
@@ -64,15 +65,18 @@ def test_a_stop_before_the_first_step_is_a_checkpoint_of_step_0(tmp_path: Path, 
     assert_same_run(run, straight)
 
 
-def test_a_signal_to_one_rank_stops_all_after_the_same_step(tmp_path: Path, config: Config) -> None:
-    config.update(mesh={"strategy": "NO_SHARD"}, eval={"sequences": 9, "every_steps": 1})
-    ranks = start(tmp_path, config, procs_per_node=2, fault=faults.slow_steps, fault_args=(0.1,))
-    ranks.wait_for_step(1)
-    ranks.signal(1, signal.SIGTERM)
-    ranks.signal(1, signal.SIGTERM)
+@pytest.mark.parametrize(
+    ("moment", "number", "step"),
+    [("start", signal.SIGUSR1, 0), ("backward", signal.SIGUSR2, 3), ("save", signal.SIGTERM, 4)],
+)
+def test_a_signal_to_one_rank_stops_all_after_the_same_step(
+    moment: str, number: int, step: int, tmp_path: Path, config: Config
+) -> None:
+    """Two of them, in the middle of something."""
+    config["mesh"] = {"strategy": "NO_SHARD"}
+    ranks = start(tmp_path, config, procs_per_node=2, fault=faults.signalled, fault_args=(1, moment, number))
     assert ranks.wait() == [NodeExit.STOPPED] * 2, ranks.log()
-    step = metrics(tmp_path)[-1]["step"]
-    assert step < 12
+    assert [record["step"] for record in metrics(tmp_path)] == list(range(1, step + 1))
     assert checkpoints(tmp_path)[-1] == f"step-{step:08d}"
 
 

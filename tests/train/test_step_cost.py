@@ -7,7 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.train.ranks import Config
+from tests.train import faults
+from tests.train.ranks import Config, train
 
 LIMIT = 1.8  # seen: 1.2 to 1.4
 
@@ -18,3 +19,9 @@ def test_a_step_costs_little_more_than_a_bare_loop_of_torch(tmp_path: Path, conf
     argv = [sys.executable, "-m", "tests.train.step_cost", str(tmp_path / "trainer.json")]
     found = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True).stdout
     assert float(found) < LIMIT
+
+
+def test_no_step_asks_for_the_value_of_a_tensor(tmp_path: Path, config: Config) -> None:
+    """Nothing keeps the host from running ahead of a GPU, a loss scale included, but for the log now and then."""
+    config.update(precision="fp16", log_every=100, mesh={"strategy": "FULL_SHARD"})
+    train(tmp_path, config, procs_per_node=2, fault=faults.no_value_asked_in_a_step)
