@@ -110,7 +110,8 @@ def _run() -> None:
             say("error: the current directory is not there any more")
             say("hint: cd to another one")
             sys.exit(CliExit.FAILED)
-        say(f"error: {error.strerror}" + (f": {error.filename}" if error.filename else ""))
+        places = " -> ".join(str(name) for name in (error.filename, error.filename2) if name)
+        say(f"error: {error.strerror}" + (f": {places}" if places else ""))
         if sys.argv[1:2] not in (["jobs"], ["profiles"], ["data"]):
             say("hint: runs live in the profile's runs_root, or in $FSDPCTL_HOME (default ~/.local/state/fsdpctl)")
         sys.exit(CliExit.FAILED)

@@ -14,6 +14,7 @@ from fsdpctl.contract import CliExit
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import create, default_runs_root
 from tests.launchers.harness import COMMAND
+from tests.testbed.disks import Mount
 
 
 def test_a_directory_in_the_place_of_a_file_is_no_bug() -> None:
@@ -29,6 +30,21 @@ def test_a_full_disk_without_a_name_is_just_full() -> None:
         done = subprocess.run([COMMAND, "jobs", "ls"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
     assert done.returncode == CliExit.FAILED
     assert done.stderr.startswith("error: No space left on device\n")
+
+
+@pytest.mark.parametrize("left", [0, 4096, 40_000, 300_000])
+def test_a_full_disk_is_named_wherever_a_submit_meets_it(
+    left: int, small_disk: Mount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FSDPCTL_HOME", str(small_disk.path / "home"))
+    small_disk.fill()
+    os.truncate(ballast := small_disk.path / "ballast", ballast.stat().st_size - left)
+    done = subprocess.run([COMMAND, "submit", "llm-tiny"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == CliExit.FAILED
+    first, *_ = done.stderr.splitlines()
+    assert first.startswith("error: No space left on device: ")
+    assert str(small_disk.path) in first
+    assert not list(small_disk.path.glob("home/*/*"))
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
