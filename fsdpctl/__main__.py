@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
 import sys
 
@@ -14,6 +15,8 @@ def main() -> None:
     """Run the CLI; Ctrl-C ends it without a traceback from the first moment on."""
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     open_closed_streams()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # what the locale cannot write, as stderr has it anyway
     try:
         from fsdpctl.cli.app import main as run
 

@@ -91,6 +91,13 @@ def test_a_closed_stream_is_nobodys_bug(closed: str, words: str, code: int) -> N
     assert "bug" not in done.stderr
 
 
+def test_what_the_locale_cannot_write_is_escaped(tmp_path: Path) -> None:
+    (tmp_path / "j\xf6b.yaml").write_text("name: mine\nentrypoint: {script: s.py}\n", encoding="utf-8")
+    words, env = [COMMAND, "jobs", "check", "j\xf6b.yaml"], {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(words, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "j\\xf6b.yaml: ok, 1 node, s.py\n")
+
+
 def test_children_find_all_three_streams_open() -> None:
     """Else their output would land in whatever file was opened first."""
     probe = "from fsdpctl.__main__ import open_closed_streams; open_closed_streams();"
