@@ -26,12 +26,12 @@ from fsdpctl.logs.sources import Choice
 from fsdpctl.runs.evidence import read_metrics
 from fsdpctl.runs.find import find_attempt, find_run
 from fsdpctl.runs.store import list_runs
-from fsdpctl.specs.load import load_job, load_profile
+from fsdpctl.specs.load import load_profile
 from fsdpctl.verbs.doctor import examine_cluster
 from fsdpctl.verbs.resume import resume
 from fsdpctl.verbs.status import RunStatus, read_status
 from fsdpctl.verbs.stop import cancel, stop
-from fsdpctl.verbs.submit import prepare, submit
+from fsdpctl.verbs.submit import read_request, submit
 from fsdpctl.verbs.watch import watch
 
 
@@ -132,8 +132,7 @@ class Client:
         directory. Raises UsageError when the job or the profile is wrong or they do not fit, LaunchError when a host
         or the scheduler refuses.
         """
-        spec = load_job(str(job), _overrides(nodes, overrides))
-        return Run(submit(prepare(load_profile(str(profile)), spec)))
+        return Run(submit(read_request(str(job), str(profile), _overrides(nodes, overrides))))
 
     def runs(self) -> list[Run]:
         """All runs that can be read, the newest first."""

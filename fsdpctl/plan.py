@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
@@ -40,17 +41,23 @@ class _Fit:
     slurm: SlurmPlan | None
 
 
+class MisfitError(UsageError):
+    """A job and a profile, each of them right, do not go together; each problem begins with the key that is wrong."""
+
+    def __init__(self, subject: str, problems: Sequence[str]) -> None:
+        super().__init__("\n".join([f"{subject}:", *problems]))
+        self.subject, self.problems = subject, problems
+
+
 def build_plan(profile: ClusterProfile, job: JobSpec, site: Site) -> LaunchPlan:
     """Check profile and job against each other and return the whole launch as a value.
 
-    Raises UsageError that lists every problem at once.
+    Raises MisfitError that lists every problem at once.
     """
     problems: list[str] = []
     fit = _fit(profile, job, site, problems)
     if problems:
-        raise UsageError(
-            f"job {job.name} does not fit profile {profile.name}:\n" + "\n".join(f"  {problem}" for problem in problems)
-        )
+        raise MisfitError(f"job {job.name} does not fit profile {profile.name}", problems)
     return _launch_plan(profile, job, site, fit)
 
 

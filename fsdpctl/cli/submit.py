@@ -41,9 +41,10 @@ def submit(
     as_json: Json = False,
 ) -> None:
     """Start a job on a cluster."""
-    from fsdpctl.verbs.submit import foresee
+    from fsdpctl.verbs.submit import foresee, read_request
 
-    request = _prepare(job, profile, [*_options(nodes, procs_per_node, name, debug), *(set_ or [])], smoke, dry_run)
+    overrides = [*_options(nodes, procs_per_node, name, debug), *(set_ or [])]
+    request = read_request(job, profile, overrides, smoke=smoke, dry_run=dry_run)
     site, warnings = foresee(request.plan)
     for warning in warnings:
         say(f"warning: {warning}")
@@ -68,16 +69,6 @@ def _options(nodes: int | None, procs_per_node: int | None, name: str | None, de
     """Options are overrides with a shorter name: one validator for both."""
     given = {"--nodes": nodes, "--procs-per-node": procs_per_node, "--name": name, "--debug": debug}
     return [f"{option}={value}" for option, value in given.items() if value is not None]
-
-
-def _prepare(job: str, profile: str, overrides: list[str], smoke: bool, dry_run: bool) -> Request:
-    from fsdpctl.smoke import shrink
-    from fsdpctl.specs.load import load_job, load_profile
-    from fsdpctl.verbs.submit import DRY_RUN_ID_SUFFIX, prepare
-
-    spec = load_job(job, overrides)
-    spec = shrink(spec) if smoke else spec
-    return prepare(load_profile(profile), spec, run_id=spec.name + DRY_RUN_ID_SUFFIX if dry_run else None)
 
 
 def _print_plan(request: Request, site: str, as_json: bool) -> None:

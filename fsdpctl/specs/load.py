@@ -14,7 +14,7 @@ from fsdpctl.specs.override import apply_overrides
 from fsdpctl.specs.problems import Place, fail, one_line
 from fsdpctl.specs.search import find_job, find_profile
 from fsdpctl.specs.validate import validate
-from fsdpctl.specs.yaml_tree import parse_mapping
+from fsdpctl.specs.yaml_tree import Document, parse_mapping
 
 MAX_BYTES = 1_000_000
 
@@ -31,24 +31,42 @@ def load_profile(name_or_path: str) -> ClusterProfile:
 
 def read_job(path: Path, overrides: Sequence[str] = ()) -> JobSpec:
     """Read and check a job's file."""
-    return parse_job(_read_text(path, "job"), one_line(str(path)), overrides)
+    return validate(job_document(path, overrides), JobSpec)
 
 
 def read_profile(path: Path) -> ClusterProfile:
     """Read and check a profile's file."""
-    return parse_profile(_read_text(path, "profile"), one_line(str(path)))
+    return validate(profile_document(path), ClusterProfile)
+
+
+def job_document(path: Path, overrides: Sequence[str] = ()) -> Document:
+    """A job's file as it was written, with overrides applied."""
+    return _parse_job(_read_text(path, "job"), one_line(str(path)), overrides)
+
+
+def profile_document(path: Path) -> Document:
+    """A profile's file as it was written."""
+    return _parse_profile(_read_text(path, "profile"), one_line(str(path)))
 
 
 def parse_job(text: str, source: str, overrides: Sequence[str] = ()) -> JobSpec:
     """Check a job given as YAML; `source` is what messages call it."""
-    document = parse_mapping(text, source, f"job {source}")
-    apply_overrides(document, overrides)
-    return validate(document, JobSpec)
+    return validate(_parse_job(text, source, overrides), JobSpec)
 
 
 def parse_profile(text: str, source: str) -> ClusterProfile:
     """Check a cluster profile given as YAML; `source` is what messages call it."""
-    return validate(parse_mapping(text, source, f"profile {source}"), ClusterProfile)
+    return validate(_parse_profile(text, source), ClusterProfile)
+
+
+def _parse_job(text: str, source: str, overrides: Sequence[str]) -> Document:
+    document = parse_mapping(text, source, f"job {source}")
+    apply_overrides(document, overrides)
+    return document
+
+
+def _parse_profile(text: str, source: str) -> Document:
+    return parse_mapping(text, source, f"profile {source}")
 
 
 def _read_text(path: Path, what: str) -> str:

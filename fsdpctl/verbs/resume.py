@@ -18,11 +18,12 @@ from fsdpctl.contract.trainer import TrainerConfig
 from fsdpctl.errors import BusyError, UsageError
 from fsdpctl.launchers.environment import read_secrets
 from fsdpctl.launchers.table import get_launcher
+from fsdpctl.plan import MisfitError
 from fsdpctl.runs.evidence import read_plan
 from fsdpctl.runs.record import Submission
 from fsdpctl.runs.store import locked, open_record
 from fsdpctl.snapshot import take_snapshot
-from fsdpctl.specs.load import read_job, read_profile
+from fsdpctl.specs.load import job_document, profile_document, read_job, read_profile
 from fsdpctl.specs.types import format_duration
 from fsdpctl.verbs.rewind import go_back
 from fsdpctl.verbs.status import RunStatus, read_status
@@ -30,6 +31,7 @@ from fsdpctl.verbs.submit import (
     Request,
     check_entrypoint,
     foresee,
+    located,
     plan_request,
     site_of,
     write_specs,
@@ -73,7 +75,10 @@ def _prepare(run: RunPaths, overrides: Sequence[str], submit_dir: Path) -> Reque
     profile = read_profile(run.profile)
     profile = profile.model_copy(update={"runs_root": str(run.root.parent)})
     job = read_job(run.job, overrides)
-    return plan_request(profile, job, site_of(profile, run.root.parent, run.root.name, submit_dir))
+    try:
+        return plan_request(profile, job, site_of(profile, run.root.parent, run.root.name, submit_dir))
+    except MisfitError as error:
+        raise located(error, job_document(run.job, overrides), profile_document(run.profile)) from None
 
 
 def _refuse_finished(run: RunPaths, status: RunStatus, request: Request, *, is_changed: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,11 +16,15 @@ from fsdpctl.errors import RefusedError, UsageError
 from fsdpctl.launchers.environment import read_secrets
 from fsdpctl.launchers.table import get_launcher
 from fsdpctl.node.checks.smi import visible_gpus
-from fsdpctl.plan import Site, build_plan
+from fsdpctl.plan import MisfitError, Site, build_plan
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import claim_run_id, create, default_runs_root, discard, locked
+from fsdpctl.smoke import shrink
 from fsdpctl.snapshot import list_project, take_snapshot
+from fsdpctl.specs.load import job_document, load_job, load_profile, profile_document
 from fsdpctl.specs.model import ClusterProfile, JobSpec
+from fsdpctl.specs.search import find_job, find_profile
+from fsdpctl.specs.yaml_tree import Document
 from fsdpctl.verbs.data_source import resolve_data
 from fsdpctl.verbs.pretrained import resolve_weights
 
@@ -41,6 +46,29 @@ def prepare(profile: ClusterProfile, job: JobSpec, *, run_id: str | None = None)
     here = Path.cwd()
     check_entrypoint(job, here)
     return plan_request(profile, job, site_of(profile, runs_root, run_id or claim_run_id(job.name, runs_root), here))
+
+
+def read_request(
+    job: str, profile: str, overrides: Sequence[str] = (), *, smoke: bool = False, dry_run: bool = False
+) -> Request:
+    """Find and read both files, then `prepare`; what does not go together is named by the lines that say so."""
+    spec = load_job(job, overrides)
+    spec = shrink(spec) if smoke else spec
+    try:
+        return prepare(load_profile(profile), spec, run_id=spec.name + DRY_RUN_ID_SUFFIX if dry_run else None)
+    except MisfitError as error:
+        raise located(error, job_document(find_job(job), overrides), profile_document(find_profile(profile))) from None
+
+
+def located(error: MisfitError, *documents: Document) -> MisfitError:
+    """The same with the place in front of each problem where its key was written, in the first document that has it."""
+    return MisfitError(error.subject, [_located(problem, documents) for problem in error.problems])
+
+
+def _located(problem: str, documents: Sequence[Document]) -> str:
+    path = tuple(problem.partition(":")[0].split("."))
+    places = [document.places[path] for document in documents if path in document.places]
+    return f"{places[0]}: {problem}" if places else problem
 
 
 def plan_request(profile: ClusterProfile, job: JobSpec, site: Site) -> Request:

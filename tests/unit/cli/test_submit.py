@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from fsdpctl.cli.submit import foresee_slow_steps
+from fsdpctl.plan import MisfitError
 from fsdpctl.specs.load import load_job
+from fsdpctl.verbs.submit import read_request
+
+HOSTS = """name: two
+backend: {kind: ssh}
+master_address: 10.0.0.1
+nodes:
+  - {id: a, address: 10.0.0.1, gpus: 2}
+  - {id: b, address: 10.0.0.2, gpus: 2}
+procs_per_node: 4
+"""
 
 
 @pytest.mark.parametrize(
@@ -28,3 +41,22 @@ def test_slow_steps_are_foreseen_by_their_work_not_by_the_size_of_the_model(
     else:
         assert warning is not None
         assert f"{tokens:,} tokens a step without a GPU: expect {word} for each" in warning
+
+
+def test_what_does_not_go_together_is_named_where_it_was_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("two.yaml").write_text(HOSTS)
+    Path("mine.yaml").write_text("name: mine\nentrypoint: {script: s.py}\nnodes: 3\n")
+    Path("s.py").touch()
+    with pytest.raises(MisfitError) as caught:
+        read_request("mine.yaml", "two.yaml")
+    assert str(caught.value).splitlines() == [
+        "job mine does not fit profile two:",
+        "mine.yaml:3: nodes: 3 wanted, but the profile lists 2",
+        "two.yaml:7: procs_per_node: 4 ranks a node need as many GPUs, but a node has 2",
+    ]
+    with pytest.raises(MisfitError) as caught:
+        read_request("mine.yaml", "two.yaml", ["--nodes=9"])
+    assert "\n--nodes 9: nodes: 9 wanted" in str(caught.value)
