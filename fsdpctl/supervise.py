@@ -31,7 +31,7 @@ from fsdpctl.runs.store import claim_attempt, read_record
 
 POLL_S = 0.2
 PAUSE_S = 1.0
-"""Between a failure and the next attempt."""
+"""Before the next attempt, where the last one has made no step: what failed at once may do so again."""
 RETRY_S = 3.0
 """Between two looks at hosts that do not answer."""
 WAIT_LIMIT_S = 1800.0
@@ -64,7 +64,8 @@ class Supervisor:
             verdict = read_verdict(attempt) or self._run_attempt(attempt)
             if not verdict.restart:
                 break
-            time.sleep(PAUSE_S)
+            if self._count_idle(attempt, verdict.step):
+                time.sleep(PAUSE_S)
             if not self._find_hosts(attempt):
                 break
             attempt = claim_attempt(self.run)
@@ -118,11 +119,15 @@ class Supervisor:
     def _decide(self, attempt: AttemptPaths, end: Verdict, *, refused: bool) -> Verdict:
         if refused and attempt.number == self.first_attempt:
             return end  # whoever submits is waiting, and can do something about it
+        idle = self._count_idle(attempt, end.step)
+        return decide_next(end, History(attempt.number - self.first_attempt, self.plan.restarts, idle))
+
+    def _count_idle(self, attempt: AttemptPaths, step: int) -> int:
+        """How many attempts in a row have made no step, up to this one, which has come to `step`."""
         earlier = [read_verdict(self.run.attempt(number)) for number in range(1, attempt.number)]
         steps = [verdict.step if verdict else 0 for verdict in earlier]
         before = max(steps[: self.first_attempt - 1], default=0)
-        idle = count_idle([*steps[self.first_attempt - 1 :], end.step], before)
-        return decide_next(end, History(attempt.number - self.first_attempt, self.plan.restarts, idle))
+        return count_idle([*steps[self.first_attempt - 1 :], step], before)
 
     def _find_hosts(self, attempt: AttemptPaths) -> bool:
         """Wait until the next attempt can start everywhere; False when it never can, or nobody wants it any more."""

@@ -106,7 +106,7 @@ class Agent:
         watch = PeerWatch(self.attempt, self._watched(), self.plan.peer_timeout_s)
         first_rank = self.node_rank * self.plan.procs_per_node
         dog = Watchdog(self.tag, self.paths, range(first_rank, first_rank + self.plan.procs_per_node))
-        failure = FailureWatch(self.paths.torchrun_log, TERM_S)
+        failure = FailureWatch(self.paths.torchrun_log, first_rank, TERM_S)
         grace = GraceTimer(self.plan.grace_s)
         next_look = 0.0
         while (code := torchrun.poll()) is None:
@@ -118,6 +118,9 @@ class Agent:
             if grace.is_over(read_note(self.attempt.stop)):
                 self._end_ranks(torchrun)
                 return NodeEnd(NodeExit.STOPPED_UNSAVED, f"ended by force {self.plan.grace_s} s after the stop")
+            if (killed := failure.find_killed()) is not None:  # the other nodes need not wait for torchrun's end
+                leave_note(self.attempt.abort, AbortWord.FAULT, f"node {self.node_rank}: {killed.reason}")
+                return self._own_failure(torchrun) or killed
             if time.monotonic() >= next_look:
                 next_look = time.monotonic() + PEERS_EVERY_S
                 if (lost := watch.find_lost()) is not None:

@@ -33,18 +33,24 @@ def describe_end(code: int, attempt: AttemptPaths, paths: NodePaths) -> NodeEnd:
     exit_code, rank = failure
     if exit_code in (NodeExit.STOPPED, NodeExit.STOPPED_UNSAVED):
         return NodeEnd(exit_code, "stopped")
+    return _describe_failure(exit_code, rank)
+
+
+def _describe_failure(exit_code: int, rank: int) -> NodeEnd:
     return NodeEnd(1, f"rank {rank} ended with {describe_code(exit_code)}", failed_rank=rank)
 
 
 class FailureWatch:
-    """Sees in torchrun's log that it is waiting for the peers of a rank that failed.
+    """Sees in torchrun's log that a rank has failed, before torchrun itself is at its end.
 
-    It waits 30 s, whatever its shutdown time-out says, and names the failure only then. Under NCCL the peers sit in a
-    collective that can never complete.
+    It waits 30 s for the peers of that rank, whatever its shutdown time-out says, and names the failure only then.
+    Under NCCL they sit in a collective that can never complete.
     """
 
-    def __init__(self, log: Path, patience_s: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._log, self._patience_s, self._clock = log, patience_s, clock
+    def __init__(
+        self, log: Path, first_rank: int, patience_s: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._log, self._first_rank, self._patience_s, self._clock = log, first_rank, patience_s, clock
         self._since: float | None = None
 
     def has_begun(self) -> bool:
@@ -56,6 +62,11 @@ class FailureWatch:
     def is_overdue(self) -> bool:
         """Whether torchrun has waited long enough."""
         return self.has_begun() and self._clock() - (self._since or 0.0) > self._patience_s
+
+    def find_killed(self) -> NodeEnd | None:
+        """The end of this node, if a signal began it: then no failure of another rank can have been the cause."""
+        failure = first_failure(_read_tail(self._log), self._first_rank)
+        return _describe_failure(*failure) if failure is not None and failure[0] < 0 else None
 
 
 def _good_end(attempt: AttemptPaths) -> NodeEnd:
@@ -78,14 +89,17 @@ def read_outcome(attempt: AttemptPaths) -> Outcome | None:
         return None
 
 
-def first_failure(report: str) -> tuple[int, int] | None:
-    """Return (exit code, global rank) of the first failure that torchrun reports, or None."""
+def first_failure(report: str, first_rank: int = 0) -> tuple[int, int] | None:
+    """Return (exit code, global rank) of the first failure that torchrun reports, or None.
+
+    Until its summary is there, global ranks are counted from the node's `first_rank`.
+    """
     found = _REPORT.search(report)
     if found is None:
         return None
     local_rank = int(found[2])
     ranks = {int(local): int(rank) for rank, local in _GLOBAL_RANK.findall(report)}
-    return int(found[1]), ranks.get(local_rank, local_rank)
+    return int(found[1]), ranks.get(local_rank, first_rank + local_rank)
 
 
 def describe_code(code: int) -> str:

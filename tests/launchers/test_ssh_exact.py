@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.contract.codec import read_json
-from fsdpctl.contract.records import DroppedHost, ProcessIdentity
+from fsdpctl.contract.records import DroppedHost
 from fsdpctl.runs.events import newest_events
 from tests.launchers import exact
 from tests.launchers.exact import Curve
 from tests.launchers.harness import Run, fsdpctl, kill, submit, wait_for
+from tests.launchers.recovery import measure_recovery
 from tests.launchers.ssh_cluster import Cluster
 from tests.services import require
 
@@ -48,15 +49,9 @@ def test_a_killed_part_comes_back_exactly(
     assert status["state"] == "SUCCEEDED", run.describe()
     assert status["attempt"] == 2
     assert run.curve() == undisturbed
-    print(f"{victim.__name__} killed: {first_step_after(run, killed) - killed:.1f} s to the first new step")
+    print(f"{victim.__name__} killed: {measure_recovery(run, killed)}")
     run.assert_nothing_left()
     cluster.assert_clean()
-
-
-def first_step_after(run: Run, killed: float) -> float:
-    """When the second attempt made its first step."""
-    began = max(killed, *(read_json(ProcessIdentity, node.agent).started for node in run.paths.attempt(2).nodes()))
-    return min(float(line["time"]) for line in run.metrics() if line["time"] > began)
 
 
 def test_a_dead_host_is_waited_for_and_comes_back_exactly(cluster: Cluster, project: Path, undisturbed: Curve) -> None:
@@ -149,7 +144,7 @@ def test_without_a_shared_disk_a_dead_head_is_replaced_exactly(
     assert (status["state"], status["attempt"]) == ("SUCCEEDED", 2), run.describe()
     assert "node 0 got step-" in run.paths.attempt(2).node(0).rank_log(0).read_text()
     assert run.curve() == undisturbed
-    print(f"head lost with its disk: {first_step_after(run, killed) - killed:.1f} s to the first new step")
+    print(f"head lost with its disk: {measure_recovery(run, killed)}")
     assert fsdpctl("checkpoints", "ls", run.run_id, cwd=project).stdout.count("complete") == 3
     cluster.nodes[0].boot()  # the supervisor leaves when it has answered
     run.assert_nothing_left(30)

@@ -72,7 +72,7 @@ def test_without_a_report_the_log_is_named(attempt: AttemptPaths) -> None:
 
 def test_a_failure_in_the_log_is_not_waited_for_long(tmp_path: Path) -> None:
     now, log = [100.0], tmp_path / "torchrun.log"
-    watch = FailureWatch(log, patience_s=5, clock=lambda: now[0])
+    watch = FailureWatch(log, first_rank=2, patience_s=5, clock=lambda: now[0])
     assert not watch.is_overdue(), "no log yet"
     log.write_text("rendezvous took 1.2 s\n")
     now[0] += 1000
@@ -81,3 +81,19 @@ def test_a_failure_in_the_log_is_not_waited_for_long(tmp_path: Path) -> None:
     assert not watch.is_overdue()
     now[0] += 6
     assert watch.is_overdue()
+
+
+@pytest.mark.parametrize(
+    ("log", "end"),
+    [
+        ("rendezvous took 1.2 s\n", None),
+        (REPORT, NodeEnd(1, "rank 3 ended with signal 9 (SIGKILL)", 3)),
+        (REPORT.splitlines()[0], NodeEnd(1, "rank 5 ended with signal 9 (SIGKILL)", 5)),
+        (REPORT.replace("-9)", "1)"), None),
+        (REPORT.replace("-9)", "75)"), None),
+    ],
+    ids=["no failure", "whole", "no summary yet", "perhaps a victim", "stopped"],
+)
+def test_a_killed_rank_is_seen_before_torchrun_ends(log: str, end: NodeEnd | None, tmp_path: Path) -> None:
+    (tmp_path / "torchrun.log").write_text(log)
+    assert FailureWatch(tmp_path / "torchrun.log", first_rank=4, patience_s=5).find_killed() == end
