@@ -21,8 +21,7 @@ from fsdpctl.contract import AbortWord, NodeExit, State, StopWord
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.notes import leave_note, read_note
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
-from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.contract.records import Allocation
+from fsdpctl.contract.plan import Allocation, LaunchPlan
 from fsdpctl.node.slurm import commands
 from fsdpctl.node.slurm.partition import Partition, read_partition
 from fsdpctl.node.slurm.text import Job

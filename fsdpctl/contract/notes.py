@@ -12,6 +12,8 @@ from fsdpctl.contract.files import read_bytes
 
 @dataclass(frozen=True)
 class Note:
+    """What one of these files says; a hand may have left it empty."""
+
     word: str
     reason: str
 

@@ -34,6 +34,24 @@ class AllocatedNode:
 
 
 @dataclass(frozen=True)
+class Allocation:
+    """Where one attempt of a Slurm run stands, by node rank."""
+
+    job_id: str
+    restarts: int  # how often Slurm has requeued the job
+    nodes: tuple[AllocatedNode, ...]
+
+
+@dataclass(frozen=True)
+class DroppedHost:
+    """A host that another one has replaced, and why."""
+
+    node: PlannedNode
+    reason: str
+    time: float  # seconds since the epoch
+
+
+@dataclass(frozen=True)
 class Head:
     """Where the ranks meet. Without an address, node 0 resolves its own; `rule` says which rule chose."""
 

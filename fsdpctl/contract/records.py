@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from fsdpctl.contract.plan import AllocatedNode, PlannedNode
-
 
 @dataclass(frozen=True)
 class ProcessIdentity:
@@ -18,24 +16,6 @@ class ProcessIdentity:
     start_ticks: int  # field 22 of /proc/PID/stat
     boot_id: str
     started: float  # seconds since the epoch
-
-
-@dataclass(frozen=True)
-class Allocation:
-    """Where one attempt of a Slurm run stands, by node rank."""
-
-    job_id: str
-    restarts: int  # how often Slurm has requeued the job
-    nodes: tuple[AllocatedNode, ...]
-
-
-@dataclass(frozen=True)
-class DroppedHost:
-    """A host that another one has replaced, and why."""
-
-    node: PlannedNode
-    reason: str
-    time: float  # seconds since the epoch
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ from fsdpctl.contract.codec import read_json, write_json, write_text
 from fsdpctl.contract.files import read_bytes
 from fsdpctl.contract.notes import Note, leave_note, read_note
 from fsdpctl.contract.paths import DIR_MODE, AttemptPaths, NodePaths, RunPaths
-from fsdpctl.contract.plan import LaunchPlan, NodeContext
-from fsdpctl.contract.records import Allocation, NodeEnd
+from fsdpctl.contract.plan import Allocation, LaunchPlan, NodeContext
+from fsdpctl.contract.records import NodeEnd
 from fsdpctl.node import processes, signals
 from fsdpctl.node.check import NodeCheckError, check_node
 from fsdpctl.node.ending import FailureWatch, describe_end

@@ -21,7 +21,6 @@ from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import NodePaths
 from fsdpctl.contract.records import RankEnd, RankError
 from fsdpctl.node import signals
-from fsdpctl.node.stacks import DUMP_SIGNAL
 
 
 def main(argv: list[str]) -> None:
@@ -55,7 +54,7 @@ def _take_over_output(log: Path) -> None:
 
 def _dump_stacks_on_demand(path: Path) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    faulthandler.register(DUMP_SIGNAL, file=descriptor, all_threads=True)
+    faulthandler.register(signals.DUMP_SIGNAL, file=descriptor, all_threads=True)
 
 
 def _run(argv: list[str]) -> None:

@@ -12,6 +12,9 @@ from types import FrameType
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 
+DUMP_SIGNAL = signal.SIGRTMIN
+"""A rank writes the stacks of all its threads when it comes; no library here uses it."""
+
 
 def ignore() -> None:
     """For torchrun, and through it for ranks until they stand."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -11,9 +10,7 @@ from pathlib import Path
 
 from fsdpctl.contract.paths import NodePaths
 from fsdpctl.node import processes
-
-DUMP_SIGNAL = signal.SIGRTMIN
-"""`rank.py` writes the stacks of all threads when it comes; no library here uses it."""
+from fsdpctl.node.signals import DUMP_SIGNAL
 
 DUMP_S = 1.0
 

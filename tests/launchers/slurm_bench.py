@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from fsdpctl.contract.codec import read_json
-from fsdpctl.contract.records import Allocation
+from fsdpctl.contract.plan import Allocation
 from fsdpctl.launchers.slurm.ref import read_ref
 from tests.launchers.harness import Run, submit
 from tests.testbed.slurm import SlurmCluster

@@ -11,8 +11,7 @@ from fsdpctl.contract.check import MAX_CLOCK_SKEW_S
 from fsdpctl.contract.codec import read_json, write_json
 from fsdpctl.contract.notes import leave_note
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
-from fsdpctl.contract.plan import LaunchPlan, PlannedNode
-from fsdpctl.contract.records import DroppedHost
+from fsdpctl.contract.plan import DroppedHost, LaunchPlan, PlannedNode
 from fsdpctl.errors import LaunchError
 from fsdpctl.launchers.fanout import HostError, Result, fan_out
 from fsdpctl.launchers.ssh.answer import module_argv, read_answer

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fsdpctl.contract.plan import LaunchPlan, PlannedNode
-from fsdpctl.contract.records import DroppedHost
+from fsdpctl.contract.plan import DroppedHost, LaunchPlan, PlannedNode
 from fsdpctl.specs.model import ClusterProfile
 
 BAD_FOR_S = 3600.0

@@ -7,8 +7,7 @@ from pathlib import Path
 from fsdpctl.contract.checkpoint import Manifest
 from fsdpctl.contract.codec import read_json
 from fsdpctl.contract.paths import CHECKPOINT_MANIFEST, RunPaths, checkpoint_name
-from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.contract.records import DroppedHost
+from fsdpctl.contract.plan import DroppedHost, LaunchPlan
 from fsdpctl.launchers.fanout import fan_out
 from fsdpctl.launchers.ssh.answer import module_argv, read_answer
 from fsdpctl.launchers.ssh.bench import find_keepers
