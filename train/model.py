@@ -4,8 +4,8 @@ QKV and gate/up are fused into one matrix each, since wide matrix products are t
 real arithmetic in the half-split form of Hugging Face's Llama. A tied head has no weight of its own: it multiplies
 with the embedding's, so that nothing can untie the two.
 
-Shapes in names: B sequences, T positions, D model width, V vocabulary, H query heads, K key/value heads,
-E head width, F width of the SwiGLU.
+Shapes in names: B sequences, T positions, D model width, V vocabulary, H query heads, K key/value heads, N heads of
+any kind, E head width, P half of it, F width of the SwiGLU.
 """
 
 from __future__ import annotations
@@ -39,14 +39,15 @@ class Attention(nn.Module):
         self.qkv = nn.Linear(config.d_model, (config.heads + 2 * config.kv_heads) * config.head_dim, bias=False)
         self.out = nn.Linear(config.heads * config.head_dim, config.d_model, bias=False)
 
-    def forward(self, x_BTD: Tensor, cos_TE: Tensor, sin_TE: Tensor) -> Tensor:
+    def forward(self, x_BTD: Tensor, cos_TP: Tensor, sin_TP: Tensor) -> Tensor:
         B, T, _ = x_BTD.shape
         qkv_BTNE = self.qkv(x_BTD).view(B, T, self.heads + 2 * self.kv_heads, self.head_dim)
-        q_BHTE, k_BKTE, v_BKTE = qkv_BTNE.transpose(1, 2).split([self.heads, self.kv_heads, self.kv_heads], dim=1)
+        q_BTHE, k_BTKE, v_BTKE = qkv_BTNE.split([self.heads, self.kv_heads, self.kv_heads], dim=2)
+        # Rotated before the heads come first: attention's output then lies as the next product reads it, uncopied.
         y_BHTE = F.scaled_dot_product_attention(
-            rotate(q_BHTE, cos_TE, sin_TE),
-            rotate(k_BKTE, cos_TE, sin_TE),
-            v_BKTE,
+            rotate(q_BTHE, cos_TP, sin_TP).transpose(1, 2),
+            rotate(k_BTKE, cos_TP, sin_TP).transpose(1, 2),
+            v_BTKE.transpose(1, 2),
             is_causal=True,
             enable_gqa=self.heads != self.kv_heads,
         )
@@ -76,11 +77,11 @@ class Block(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
         self.recompute: Recompute = "none"
 
-    def forward(self, x_BTD: Tensor, cos_TE: Tensor, sin_TE: Tensor) -> Tensor:
-        return recompute.call(self._forward, self.recompute, x_BTD, cos_TE, sin_TE)
+    def forward(self, x_BTD: Tensor, cos_TP: Tensor, sin_TP: Tensor) -> Tensor:
+        return recompute.call(self._forward, self.recompute, x_BTD, cos_TP, sin_TP)
 
-    def _forward(self, x_BTD: Tensor, cos_TE: Tensor, sin_TE: Tensor) -> Tensor:
-        x_BTD = x_BTD + self.dropout(self.attention(self.attention_norm(x_BTD), cos_TE, sin_TE))
+    def _forward(self, x_BTD: Tensor, cos_TP: Tensor, sin_TP: Tensor) -> Tensor:
+        x_BTD = x_BTD + self.dropout(self.attention(self.attention_norm(x_BTD), cos_TP, sin_TP))
         y_BTD: Tensor = self.dropout(self.mlp(self.mlp_norm(x_BTD)))
         return x_BTD + y_BTD
 
@@ -97,8 +98,8 @@ class TokenLoss(nn.Module):
 class Decoder(nn.Module):
     """The whole model; calling it gives the loss summed over the tokens of the batch."""
 
-    cos_TE: Tensor
-    sin_TE: Tensor
+    cos_TP: Tensor
+    sin_TP: Tensor
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -111,8 +112,8 @@ class Decoder(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
         self.loss = TokenLoss()
         self.body = self.summed_loss  # compiled as one, or with compiled parts
-        for name in ("cos_TE", "sin_TE"):
-            self.register_buffer(name, torch.empty(config.seq_len, config.head_dim), persistent=False)
+        for name in ("cos_TP", "sin_TP"):
+            self.register_buffer(name, torch.empty(config.seq_len, config.head_dim // 2), persistent=False)
 
     def forward(self, tokens_BT: Tensor, targets_BT: Tensor) -> Tensor:
         casts = self.autocast_dtype is not None
@@ -137,7 +138,7 @@ class Decoder(nn.Module):
         x_BTD: Tensor = self.dropout(self.embed(tokens_BT))
         x_BTD = x_BTD.to(self.autocast_dtype or x_BTD.dtype)
         for block in self.blocks:
-            x_BTD = block(x_BTD, self.cos_TE[:T], self.sin_TE[:T])
+            x_BTD = block(x_BTD, self.cos_TP[:T], self.sin_TP[:T])
         return x_BTD
 
     def head_logits(self, x_BTD: Tensor) -> Tensor:
@@ -150,14 +151,16 @@ class Decoder(nn.Module):
         """Compute the rotary tables on the CPU, so that every device gets the same bits, and bring them there."""
         half = torch.arange(0, self.config.head_dim, 2, dtype=torch.float64) / self.config.head_dim
         positions = torch.arange(self.config.seq_len, dtype=torch.float64)
-        angles_TE = torch.outer(positions, self.config.rope_theta**-half).repeat(1, 2)
-        self.cos_TE, self.sin_TE = (table.float().to(device) for table in (angles_TE.cos(), angles_TE.sin()))
+        angles_TP = torch.outer(positions, self.config.rope_theta**-half)
+        self.cos_TP, self.sin_TP = (table.float().to(device) for table in (angles_TP.cos(), angles_TP.sin()))
 
 
-def rotate(x_BNTE: Tensor, cos_TE: Tensor, sin_TE: Tensor) -> Tensor:
-    """Apply rotary positions, in the tables' precision, to N heads."""
-    low, high = x_BNTE.chunk(2, dim=-1)
-    return (x_BNTE * cos_TE + torch.cat((-high, low), dim=-1) * sin_TE).type_as(x_BNTE)
+def rotate(x_BTNE: Tensor, cos_TP: Tensor, sin_TP: Tensor) -> Tensor:
+    """Apply rotary positions to N heads, in the tables' precision."""
+    low_BTNP, high_BTNP = x_BTNE.chunk(2, dim=-1)
+    cos_T1P, sin_T1P = cos_TP[:, None], sin_TP[:, None]
+    rotated = (low_BTNP * cos_T1P - high_BTNP * sin_T1P, high_BTNP * cos_T1P + low_BTNP * sin_T1P)
+    return torch.cat([half_BTNP.type_as(x_BTNE) for half_BTNP in rotated], dim=-1)
 
 
 def initial_value(name: str, shape: torch.Size, config: ModelConfig, seed: int) -> Tensor:

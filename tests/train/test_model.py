@@ -72,8 +72,8 @@ def test_rotated_products_depend_on_the_distance_only() -> None:
     model = small_model()
     generator = torch.Generator().manual_seed(0)
     q, k = torch.randn(8, generator=generator), torch.randn(8, generator=generator)
-    q_1NTE, k_1NTE = q.expand(1, 1, 16, 8), k.expand(1, 1, 16, 8)
-    scores = rotate(q_1NTE, model.cos_TE, model.sin_TE)[0, 0] @ rotate(k_1NTE, model.cos_TE, model.sin_TE)[0, 0].T
+    q_TE, k_TE = (rotate(one.expand(1, 16, 1, 8), model.cos_TP, model.sin_TP)[0, :, 0] for one in (q, k))
+    scores = q_TE @ k_TE.T
     for distance in range(-15, 16):
         diagonal = scores.diagonal(distance)
         assert torch.allclose(diagonal, diagonal[0].expand_as(diagonal), atol=1e-5)
