@@ -78,20 +78,21 @@ class Checkpoints:
         self.resumed_from = checkpoint_name(manifest.step)
         read_tensors(self.root / self.resumed_from, tensors, self.council.control)
 
-    def save(self, manifest: Manifest, pieces: Mapping[str, Piece], beforehand: Callable[[], None]) -> str | None:
+    def save(self, manifest: Manifest, pieces: Mapping[str, Piece], written: Callable[[], None]) -> str | None:
         """Save and return the checkpoint's name; None when it could not be written, which was then said loudly.
 
-        `manifest` lacks only the files. Rank 0 calls `beforehand` first: what it raises fails the save.
+        `manifest` lacks only the files. Rank 0 calls `written` before the checkpoint gets its name: an OSError fails
+        the save.
         """
         name = checkpoint_name(manifest.step)
         began = time.monotonic()
         aside = self.root / self.council.broadcast(f"{name}.tmp-{self.attempt}-{uuid.uuid4().hex[:8]}")
         try:
-            self.council.on_main(beforehand)
             self.council.on_main(partial(aside.mkdir, mode=0o700, parents=True))
             write_tensors(aside, pieces, self.council.control)
             files = merge(self.council.on_all(partial(digest_written, aside, self.council.place.rank)))
             save_s = round(time.monotonic() - began, 3)
+            self.council.on_main(written)
             self.council.on_main(lambda: self.commit(aside, replace(manifest, files=files, save_s=save_s)))
         except (StorageError, OSError) as error:
             if self.council.is_main:

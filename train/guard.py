@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
-from .distributed import World
+from .distributed import Council, World
 from .errors import TrainError
 
 log = logging.getLogger(__name__)
@@ -101,28 +101,37 @@ class Guard:
             f"weights; look at these samples, lower the learning rate, or resume from an older checkpoint"
         )
 
-    def require_finite(self, tensors: Mapping[str, Tensor], step: int) -> None:
-        """Refuse to save weights that are no numbers any more: the newest checkpoint shall stay a good one."""
-        found: list[list[str]] = self.world.gather(find_non_finite(tensors, self.world.device))
-        if culprits := [f"rank {rank} ({_shorten(names)})" for rank, names in enumerate(found) if names]:
-            raise NonFiniteError(
-                f"after step {step} weights or optimizer state are not finite on {', '.join(culprits)}: not saved;"
-                " resume from a checkpoint with a lower learning rate"
-            )
+
+@dataclass(frozen=True)
+class Largest:
+    """The largest absolute value of each tensor, as far as this rank has it. No other norm of a finite one is sure not
+    to overflow, and that of NaN is NaN."""
+
+    names: list[str]
+    values: Tensor  # on the host, once the device has come so far
+
+    @classmethod
+    @torch.no_grad()
+    def of(cls, tensors: Mapping[str, Tensor], device: torch.device) -> Largest:
+        """Look at the tensors as they are now, all at once, without waiting for the device."""
+        local = {name: tensor.to_local() if isinstance(tensor, DTensor) else tensor for name, tensor in tensors.items()}
+        held = {name: part for name, part in local.items() if part.numel()}
+        norms = torch._foreach_norm(list(held.values()), ord=math.inf)
+        return cls(list(held), torch.stack([norm.to(device) for norm in norms]).to("cpu", non_blocking=True))
+
+    def not_finite(self) -> list[str]:
+        return [name for name, ok in zip(self.names, self.values.isfinite().tolist(), strict=True) if not ok]
 
 
-@torch.no_grad()
-def find_non_finite(tensors: Mapping[str, Tensor], device: torch.device) -> list[str]:
-    """The names of those that are not finite, as far as this rank has them.
-
-    One answer for all: the host waits for each that it wants of a GPU. No norm but the largest value can overflow, and
-    that of NaN is NaN.
-    """
-    local = {name: tensor.to_local() if isinstance(tensor, DTensor) else tensor for name, tensor in tensors.items()}
-    held = {name: part for name, part in local.items() if part.numel()}
-    largest = torch._foreach_norm(list(held.values()), ord=math.inf)
-    finite = torch.stack([norm.to(device) for norm in largest]).isfinite().tolist()
-    return [name for name, is_finite in zip(held, finite, strict=True) if not is_finite]
+def require_finite(largest: Largest, step: int, council: Council) -> None:
+    """Refuse to save weights that are no numbers any more: the newest checkpoint shall stay a good one."""
+    found: list[list[str]] = council.gather(largest.not_finite())
+    by_rank = zip(council.members, found, strict=True)
+    if culprits := [f"rank {rank} ({_shorten(names)})" for rank, names in by_rank if names]:
+        raise NonFiniteError(
+            f"after step {step} weights or optimizer state are not finite on {', '.join(culprits)}: not saved;"
+            " resume from a checkpoint with a lower learning rate"
+        )
 
 
 def _shorten(names: list[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+from contextlib import suppress
 from functools import partial
 
 import torch
@@ -19,7 +20,7 @@ from .data import SampleIds, SampleOrder, hash_samples, rank_share, split_target
 from .distributed import World
 from .errors import TrainError
 from .evaluate import held_out_loss
-from .guard import Guard
+from .guard import Guard, NonFiniteError
 from .launch import Launch
 from .layout import Layout
 from .model import IGNORED
@@ -81,6 +82,9 @@ class Trainer:
             return self._run()
         except torch.OutOfMemoryError as error:
             raise TrainError(memory_advice(error, self.profiler.out_of_memory())) from error
+        except NonFiniteError:
+            self._land()
+            raise
 
     def _run(self) -> Outcome:
         gc.collect()
@@ -166,7 +170,7 @@ class Trainer:
     def _stop(self, stop: Stop) -> Outcome:
         log.info("asked to stop (%s) after step %d", stop.word.value, self.step)
         self.pulse.mark(Section.SAVE, self.step)
-        self.saver.drain()  # what is in flight is waited for, and only then it is known what time is left
+        self.saves.drain(self.telemetry)  # only then it is known what time is left
         problem = self.saves.lack_of_time(self.step, stop)
         if not problem and not self.saves.save_now(self.step, self.telemetry):
             problem = "the save failed"
@@ -176,6 +180,12 @@ class Trainer:
         reason = f"not saved: {problem}; a resume {self.saver.describe_newest(self.step)}"
         log.warning("step %d %s", self.step, reason)
         return Outcome("stopped", self.step, None, reason, self._summary())
+
+    def _land(self) -> None:
+        """Let a save in flight come to its end, when all ranks give up at the same step: it is a good one."""
+        while self.saver.in_flight:
+            with suppress(NonFiniteError):  # of the steps that were on their way
+                self.saves.drain(self.telemetry)
 
     def _finish(self) -> Outcome:
         if not self.saves.save_now(self.step, self.telemetry):

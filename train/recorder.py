@@ -7,6 +7,7 @@ behind the step and read `LAG` steps later, when they have long arrived. On a CP
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -57,6 +58,7 @@ class Recorder:
     def __init__(
         self,
         device: torch.device,
+        start_step: int,
         tokens_per_step: int,
         attempt: int,
         sinks: Sequence[Callable[[StepMetrics], None]],
@@ -71,6 +73,8 @@ class Recorder:
         self.pace = pace
         self.lag = LAG.get(device.type, 0)
         self.pending: deque[_Pending] = deque()
+        self.delivered = start_step
+        self.delivery = threading.Condition()
         self.restart_clock()
 
     def restart_clock(self) -> None:
@@ -90,6 +94,11 @@ class Recorder:
         """Wait for all steps so far and deliver them."""
         while self.pending:
             self._deliver(self.pending.popleft())
+
+    def wait_for(self, step: int) -> None:
+        """Wait, in another thread, until this step is delivered."""
+        with self.delivery:
+            self.delivery.wait_for(lambda: self.delivered >= step)
 
     def _deliver(self, pending: _Pending) -> None:
         pending.end.wait()
@@ -113,6 +122,9 @@ class Recorder:
         )
         for sink in self.sinks:
             sink(metrics)
+        with self.delivery:
+            self.delivered = pending.step
+            self.delivery.notify_all()
         self.watch(Finding(pending.step, pending.samples, loss, grad_norm, own_loss, int(skipped), int(in_a_row)))
 
 

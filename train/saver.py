@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -31,25 +32,30 @@ PATIENCE_S = 10.0  # for this rank's own word on a save that failed elsewhere
 _ENDED, _GOING_ON, _BROKEN = range(3)
 
 
+@dataclass(frozen=True)
+class Checks:
+    """What must hold of a save, asked in its thread."""
+
+    copied: Callable[[], None]  # once the copy is there, on every rank; what it raises ends the run
+    written: Callable[[], None]  # before it gets its name, on rank 0; an OSError fails this save alone
+
+
 class Saver:
     """The saves of one attempt, on one rank."""
 
-    def __init__(self, checkpoints: Checkpoints, staging: Staging, world: World, *, wait: bool) -> None:
+    def __init__(self, checkpoints: Checkpoints, staging: Staging, world: World) -> None:
         self.checkpoints, self.staging, self.world = checkpoints, staging, world
-        self.wait_for_each = wait
         self.saved_step: int | None = None
         self.save_s = 0.0  # what the last one took, from staging to disk; 0: not known
         self.failed_saves = 0
         self.in_flight: _Save | None = None
 
-    def save(self, manifest: Manifest, tensors: Mapping[str, Tensor], beforehand: Callable[[], None]) -> None:
+    def save(self, manifest: Manifest, tensors: Mapping[str, Tensor], checks: Checks) -> None:
         """Save the tensors as they are now. `hold` must be called before they change."""
         self._wait_for_the_last(manifest.step)
         began = time.perf_counter()
         pieces = self.staging.copy(tensors)
-        self.in_flight = _Save(manifest.step, began, lambda: self._write(manifest, pieces, beforehand))
-        if self.wait_for_each:
-            self.drain()
+        self.in_flight = _Save(manifest.step, began, lambda: self._write(manifest, pieces, checks))
 
     def hold(self) -> None:
         """Call before the tensors change: they may still be on their way into the copy."""
@@ -67,10 +73,10 @@ class Saver:
         stage = self.world.maximum(save.stage)
         if stage == _GOING_ON:
             return
+        self.in_flight = None
         if stage == _BROKEN:
             save.thread.join(PATIENCE_S)
             raise save.error or TrainError(f"the save of step {save.step} broke on another rank")
-        self.in_flight = None
         self._take_in(save)
 
     def drain(self) -> None:
@@ -94,11 +100,12 @@ class Saver:
             if self.world.is_main:
                 log.warning("the save of step %d waited %.2f s for that of step %d", step, waited, last)
 
-    def _write(self, manifest: Manifest, pieces: Mapping[str, Piece], beforehand: Callable[[], None]) -> str | None:
+    def _write(self, manifest: Manifest, pieces: Mapping[str, Piece], checks: Checks) -> str | None:
         if self.world.device.type == "cuda":
             torch.cuda.set_device(self.world.device)  # a thread begins on GPU 0
         self.staging.wait()
-        return self.checkpoints.save(manifest, pieces, beforehand)
+        checks.copied()
+        return self.checkpoints.save(manifest, pieces, checks.written)
 
     def _take_in(self, save: _Save) -> None:
         gc.collect()  # on all ranks at once: torch's planning leaves a third of a megabyte in circles

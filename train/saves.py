@@ -18,10 +18,11 @@ from . import copies
 from .checkpoint import Checkpoints
 from .distributed import World
 from .errors import ConfigError
+from .guard import Largest, require_finite
 from .parallelize import draw_parameters
 from .preempt import Stop
 from .pretrained import load_pretrained
-from .saver import Saver
+from .saver import Checks, Saver
 from .staging import Staging
 from .state import State, check_resumable
 from .telemetry import Telemetry
@@ -48,7 +49,7 @@ class Saves:
         self.checkpoints = Checkpoints(paths, world.new_council(), attempt, config.checkpoint.keep)
         members = self.checkpoints.council.members
         staging = Staging(state.tensors(), world.place.rank, members, world.device)
-        self.saver = Saver(self.checkpoints, staging, world, wait=config.checkpoint.mode == "sync")
+        self.saver = Saver(self.checkpoints, staging, world)
 
     def resume(self) -> int:
         """Fill the state from the newest intact checkpoint, or for a first step; return the step to go on from."""
@@ -76,19 +77,31 @@ class Saves:
     def save(self, step: int, telemetry: Telemetry) -> None:
         """Save the state as it is after `step` steps; beside training, unless the configuration says otherwise."""
         self.pulse.mark(Section.SAVE, step)
-        telemetry.recorder.drain()  # a checkpoint must not know more steps than the metrics
+        if self.saver.in_flight:
+            telemetry.recorder.drain()  # that save waits for what this thread delivers
         tensors = self.state.tensors()
-        self.state.guard.require_finite(tensors, step)
-        self.saver.save(self._describe(step), tensors, beforehand=telemetry.sync)
+        largest = Largest.of(tensors, self.world.device)
+        checks = Checks(
+            copied=lambda: require_finite(largest, step, self.checkpoints.council),
+            written=lambda: telemetry.sync(step),  # a checkpoint must not know more steps than the metrics
+        )
+        self.saver.save(self._describe(step), tensors, checks)
+        if self.config.checkpoint.mode == "sync":
+            self.drain(telemetry)
         telemetry.recorder.restart_clock()
+
+    def drain(self, telemetry: Telemetry) -> None:
+        """Wait for the save in flight. It waits for the numbers of its steps, which this thread has to deliver."""
+        telemetry.recorder.drain()
+        self.saver.drain()
 
     def save_now(self, step: int, telemetry: Telemetry) -> bool:
         """Have a checkpoint of this step before going on; False when that failed."""
         self.pulse.mark(Section.SAVE, step)
-        self.saver.drain()
+        self.drain(telemetry)
         if self.saver.saved_step != step:
             self.save(step, telemetry)
-            self.saver.drain()
+            self.drain(telemetry)
         return self.saver.saved_step == step
 
     def lack_of_time(self, step: int, stop: Stop) -> str:

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 from torch.distributed.checkpoint.default_planner import create_default_local_save_plan
 from torch.distributed.checkpoint.planner import WriteItem
 from torch.distributed.tensor import DTensor
+
+from .threads import begin
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,12 @@ class Staging:
         self.copied = torch.cuda.Event() if on_gpu else None  # type: ignore[no-untyped-call]
         mine = choose_share(tensors, rank, members)
         items = create_default_local_save_plan(mine, is_coordinator=True).items
-        self.pieces = {item.index.fqn: Piece(item, self._buffer_for(mine[item.index.fqn])) for item in items}
+        # Pinned memory takes half a second a GB: time enough until the first save.
+        self._allocated = begin(lambda: self._allocate(mine, items))
+
+    @cached_property
+    def pieces(self) -> dict[str, Piece]:
+        return self._allocated()
 
     def copy(self, tensors: Mapping[str, Tensor]) -> dict[str, Piece]:
         """Begin to copy this rank's share; `wait` before reading it, and `hold` before the tensors change."""
@@ -63,8 +71,16 @@ class Staging:
         for name, piece in self.pieces.items():
             piece.values.copy_(_local(tensors[name]), non_blocking=True)
 
-    def _buffer_for(self, tensor: Tensor) -> Tensor:
-        return torch.empty_like(_local(tensor), device="cpu", pin_memory=self.stream is not None)
+    def _allocate(self, tensors: Mapping[str, Tensor], items: Sequence[WriteItem]) -> dict[str, Piece]:
+        on_gpu = self.stream is not None
+        if on_gpu:
+            torch.cuda.set_device(self.device)  # a thread begins on GPU 0
+        pieces = {}
+        for item in items:
+            name = item.index.fqn
+            buffer = torch.empty_like(_local(tensors[name]), device="cpu", pin_memory=on_gpu)
+            pieces[name] = Piece(item, buffer)
+        return pieces
 
 
 def choose_share(tensors: Mapping[str, Tensor], rank: int, members: range) -> dict[str, Tensor]:

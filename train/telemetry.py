@@ -41,11 +41,13 @@ class Telemetry:
             self.board = Board(paths.tensorboard, start_step)
             self.progress = ProgressLog(start_step, config.steps, config.log_every, layout.tokens_per_step)
             sinks += [self.board.write, self.progress.show]
-        self.recorder = Recorder(world.device, layout.tokens_per_step, attempt, sinks, guard.watch, pace)
+        self.recorder = Recorder(world.device, start_step, layout.tokens_per_step, attempt, sinks, guard.watch, pace)
 
-    def sync(self) -> None:
-        """Have every step that the recorder has delivered on disk, from any thread. Raises OSError where it cannot."""
+    def sync(self, step: int) -> None:
+        """Have all up to this step on disk, from another thread than the one that delivers it. Raises OSError where it
+        cannot."""
         if self.file:
+            self.recorder.wait_for(step)
             self.file.sync()
 
     def held_out(self, step: int, loss: float, entropy: float) -> None:

@@ -17,6 +17,22 @@ def attempt(work: Callable[[], T]) -> tuple[T | None, Exception | None]:
         return None, error
 
 
+def begin(work: Callable[[], T]) -> Callable[[], T]:
+    """Do it in a thread. The function that is returned waits for it, and returns or raises what came of it."""
+    results: list[tuple[T | None, Exception | None]] = []
+    thread = threading.Thread(target=lambda: results.append(attempt(work)), daemon=True)
+    thread.start()
+
+    def wait() -> T:
+        thread.join()
+        value, error = results[0]
+        if error is not None:
+            raise error
+        return cast(T, value)
+
+    return wait
+
+
 def at_once(works: Sequence[Callable[[], T]]) -> list[T]:
     """Do all of it, the first here and each other in a thread; return the values, or raise what the first of those that
     failed raised.

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from train import checkpoint, distributed, evaluate, guard, loop, storage
+from train import checkpoint, distributed, evaluate, guard, loop, recorder, storage
 from train.checkpoint import Checkpoints
 from train.saver import Saver
 from train.staging import Staging
@@ -196,6 +196,16 @@ def loss_is_nan(rank: int, steps: list[int]) -> None:
         return original(self, ids)
 
     loop.Trainer._backward = backward  # type: ignore[method-assign]
+
+
+def numbers_come_late() -> None:
+    """A step's numbers are known two steps later, as on a GPU."""
+    recorder.LAG["cpu"] = 2
+
+
+def loss_is_nan_and_known_late(rank: int, steps: list[int]) -> None:
+    numbers_come_late()
+    loss_is_nan(rank, steps)
 
 
 def weights_become_infinite(rank: int, step: int) -> None:

@@ -37,6 +37,27 @@ def test_what_training_changes_after_the_save_does_not_reach_the_file(
     assert digests(tmp_path / "slow") == digests(straight)
 
 
+def test_a_save_does_not_wait_for_numbers_that_come_late(tmp_path: Path, straight: Path, config: Config) -> None:
+    train(tmp_path / "late", config, procs_per_node=2, fault=faults.numbers_come_late)
+    assert digests(tmp_path / "late") == digests(straight)
+    assert column(tmp_path / "late", "loss_hex") == column(straight, "loss_hex")
+    config.update(checkpoint={"every_steps": 1, "keep": 20})
+    for mode in ("async", "sync"):
+        config["checkpoint"]["mode"] = mode
+        train(tmp_path / mode, config, procs_per_node=2, fault=faults.numbers_come_late)
+        assert len(checkpoints(tmp_path / mode)) == len(column(tmp_path / mode, "loss_hex")) == config["steps"]
+
+
+def test_a_save_in_flight_survives_steps_that_end_the_run(tmp_path: Path, config: Config) -> None:
+    config.update(checkpoint={"every_steps": 9}, max_skipped_steps=3)
+    fault = faults.loss_is_nan_and_known_late
+    ranks = start(tmp_path, config, procs_per_node=2, fault=fault, fault_args=(1, [6, 7, 8, 9, 10]))
+    assert ranks.wait() == [1, 1], ranks.log()
+    assert "3 steps in a row without a finite loss" in ranks.log()
+    assert checkpoints(tmp_path) == ["step-00000009"]  # begun before it was known that step 8 was the third
+    assert [record["step"] for record in metrics(tmp_path)] == list(range(1, 11))
+
+
 def test_killed_while_a_save_is_in_flight(tmp_path: Path, straight: Path, config: Config) -> None:
     ranks = start(tmp_path, config, procs_per_node=2, fault=faults.slow_writes, fault_args=(60.0, 8))
     ranks.wait_for_step(11)

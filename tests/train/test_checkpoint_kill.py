@@ -48,7 +48,7 @@ def save_twice(run: str, control: Connection) -> None:
             (checkpoints.root / checkpoint_name(8)).mkdir()
             control.send("ready")
             control.recv()
-        checkpoints.save(manifest, pieces, beforehand=lambda: None)
+        checkpoints.save(manifest, pieces, written=lambda: None)
 
 
 def save_under_strace(run: Path, *options: str) -> tuple[int | None, str]:

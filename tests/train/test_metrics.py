@@ -69,7 +69,7 @@ def test_a_full_disk_fails_the_save_but_not_the_step(tmp_path: Path, monkeypatch
 def test_the_recorder_keeps_the_loss_to_the_bit_and_the_order() -> None:
     seen: list[StepMetrics] = []
     pace = Pace(Alone(), every=10)
-    recorder = Recorder(pace.world.device, 256, attempt=2, sinks=[seen.append], watch=lambda _: None, pace=pace)
+    recorder = Recorder(pace.world.device, 0, 256, attempt=2, sinks=[seen.append], watch=lambda _: None, pace=pace)
     recorder.lag = 2  # as on a GPU
     for step in (1, 2, 3):
         loss, one = torch.tensor(1 / (step + 2), dtype=torch.float64), torch.tensor(1.0)

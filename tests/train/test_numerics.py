@@ -14,7 +14,7 @@ from tests.train import faults
 from tests.train.ranks import Config, checkpoints, column, metrics, start, step_in_turn, train
 from tests.train.test_model import small_model
 from train.data import split_targets
-from train.guard import Finding, Guard, NonFiniteError, find_non_finite
+from train.guard import Finding, Guard, Largest, NonFiniteError
 from train.model import IGNORED
 from train.optim import build_optimizer, take_step
 from train.tokens import write_dataset
@@ -118,7 +118,7 @@ def test_each_tensor_that_is_not_finite_is_found_by_one_question(monkeypatch: py
     monkeypatch.setattr(torch.Tensor, "tolist", lambda tensor: asked.append(tensor) or answer(tensor))
     for single in ("__bool__", "item"):  # what asks a GPU once more
         monkeypatch.setattr(torch.Tensor, single, None)
-    assert find_non_finite(tensors, torch.device("cpu")) == ["nan", "minus", "bad half"]
+    assert Largest.of(tensors, torch.device("cpu")).not_finite() == ["nan", "minus", "bad half"]
     assert len(asked) == 1
 
 
