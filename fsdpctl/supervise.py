@@ -88,9 +88,11 @@ class Supervisor:
             lost = self.agents.find_lost(attempt)
             if lost is not None and leave_note(attempt.abort, AbortWord.FAULT, lost):
                 add_event(attempt, f"ends the attempt: {lost}")
-            if self.agents.is_blind():
-                self._wait_for(attempt, "no host answers: what they do is not seen from here")
+            if (silence := self.agents.describe_silence(attempt)) is not None:
+                self._wait_for(attempt, silence)
             elif self.told:
+                if not attempt.abort.exists():
+                    add_event(attempt, "all hosts answer again")
                 self._wait_no_more()
             time.sleep(POLL_S)
         if _is_cancelled(attempt):

@@ -37,8 +37,8 @@ class LocalAgents:
     def find_lost(self, attempt: AttemptPaths) -> str | None:
         return None  # on one machine the agents find each other
 
-    def is_blind(self) -> bool:
-        return False
+    def describe_silence(self, attempt: AttemptPaths) -> str | None:
+        return None
 
     def end(self, attempt: AttemptPaths) -> list[str]:
         left = processes.sweep(processes.Tag(self._run.root.name), spare=[os.getpid()])

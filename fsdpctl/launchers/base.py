@@ -55,8 +55,8 @@ class Agents(Protocol):
     def find_lost(self, attempt: AttemptPaths) -> str | None:
         """The node that the agents wait for in vain, in words; None while all is well."""
 
-    def is_blind(self) -> bool:
-        """Whether nothing is seen of any node, so that nothing can be said of the attempt."""
+    def describe_silence(self, attempt: AttemptPaths) -> str | None:
+        """Which nodes do not answer at the moment, in words: what is told before, or without, anything being ended."""
 
     def end(self, attempt: AttemptPaths) -> list[str]:
         """End every process of the run on every node; what could not be proven gone, one line each."""

@@ -19,7 +19,7 @@ from fsdpctl.launchers.ssh.bench import BAD_FOR_S, find_bad, find_candidates
 from fsdpctl.launchers.ssh.config import target_of
 from fsdpctl.launchers.ssh.io import Link
 from fsdpctl.launchers.ssh.private.disks import Disks
-from fsdpctl.launchers.ssh.reach import Reach, Stall, find_lost
+from fsdpctl.launchers.ssh.reach import Reach, Stall, describe_silent, find_lost
 from fsdpctl.node.peers import PeerWatch, read_end
 from fsdpctl.node.remote import Ended, NodeFacts, Seen, Started
 from fsdpctl.runs.events import add_event
@@ -42,7 +42,7 @@ class SshAgents:
         self._dropped = read_json(tuple[DroppedHost, ...], run.dropped) if run.dropped.exists() else ()
         self._refused: dict[int, str] = {}  # by rank: what a host said against itself
         self._old_links = [(host.node.rank, self._link(host.node)) for host in self._dropped]
-        self._reach = Reach(self._links, plan.peer_timeout_s)
+        self._reach = Reach(self._links)
         self._watch: PeerWatch | None = None
         self._stall = Stall(run, run.attempt(1))
         self._disks = None if plan.shared_disk else Disks(run)
@@ -54,10 +54,13 @@ class SshAgents:
         return Link(target_of(node, backend))
 
     def prepare(self, attempt: AttemptPaths) -> list[str]:
-        """Take spares for hosts that do not answer or were at fault; the hosts still missing, one line each."""
-        missing = {r.item: str(r.error) for r in fan_out(list(self._links), self._open) if r.error}
+        """Take spares for hosts that were at fault, or silent for long; the hosts still missing, one line each."""
+        errors = {r.item: r.error for r in fan_out(list(self._links), self._open) if r.error}
+        missing = {rank: str(error) for rank, error in errors.items()}
+        silent_s, limit_s = self._reach.silent_s(), self._plan.peer_timeout_s
+        awaited = {rank for rank, error in errors.items() if error.passing and silent_s[rank] <= limit_s}
         for rank, reason in {**_at_fault(attempt, list(self._links)), **self._refused, **missing}.items():
-            if self._replace(attempt, rank, reason):
+            if rank not in awaited and self._replace(attempt, rank, reason):
                 missing.pop(rank, None)
         return list(missing.values())
 
@@ -94,6 +97,7 @@ class SshAgents:
         self._dropped = (*self._dropped, dropped)
         self._old_links.append((node.rank, self._links[node.rank]))
         self._links[node.rank] = link
+        self._reach.replace(node.rank, link)
         self._plan = self._plan.with_node(node)
         write_json(self._run.dropped, self._dropped)
         write_json(self._run.plan, self._plan)
@@ -159,8 +163,10 @@ class SshAgents:
             return None
         return f"node {rank}: {self._links[rank].target} is out of reach, and the run makes no progress"
 
-    def is_blind(self) -> bool:
-        return self._disks is not None and self._disks.are_unseen(self._plan.peer_timeout_s)
+    def describe_silence(self, attempt: AttemptPaths) -> str | None:
+        if attempt.abort.exists():
+            return None
+        return describe_silent(self._reach.silent_s(), {rank: str(link.target) for rank, link in self._links.items()})
 
     def end(self, attempt: AttemptPaths) -> list[str]:
         """End what is left on every host, replaced ones too; what could not be ended or asked, one line each."""

@@ -65,10 +65,6 @@ class Disks:
                 return rank
         return None
 
-    def are_unseen(self, timeout_s: float) -> bool:
-        """Whether no node could be looked at for so long."""
-        return all(mirror.sight.unseen_s() > timeout_s for mirror in self._mirrors.values())
-
     def has_checkpoints(self) -> bool:
         return bool(self._newest())
 

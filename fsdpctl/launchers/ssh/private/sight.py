@@ -27,10 +27,6 @@ class Sight:
         """The node could not be looked at."""
         self._since = None
 
-    def unseen_s(self) -> float:
-        """How long ago the node was looked at."""
-        return self._clock() - self._last
-
     def still_s(self) -> float:
         since = self._since
         return self._last - since if since is not None else 0.0

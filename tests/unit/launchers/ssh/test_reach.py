@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.launchers.ssh.reach import STALL_FACTOR, Silence, Stall, find_lost
+from fsdpctl.launchers.ssh.reach import DOUBT_S, STALL_FACTOR, Silence, Stall, describe_silent, find_lost
 
 LONG = STALL_FACTOR * 5 + 0.1
 
@@ -26,6 +26,34 @@ LONG = STALL_FACTOR * 5 + 0.1
 )
 def test_find_lost(silent_s: dict[int, float], stalled_s: float, lost: int | None) -> None:
     assert find_lost(silent_s, stalled_s, 5.0) == lost
+
+
+@pytest.mark.parametrize(
+    ("silent_s", "told"),
+    [
+        ({0: 0.0, 1: DOUBT_S}, None),
+        ({0: 0.0, 1: DOUBT_S + 0.1}, "no answer from b"),
+        ({0: 0.0, 1: 9.0, 2: 9.0}, "no answer from b, c"),
+        ({0: 9.0, 1: 9.0}, "no host answers"),
+        ({0: 9.0}, "no answer from a"),
+    ],
+)
+def test_who_does_not_answer_is_told(silent_s: dict[int, float], told: str | None) -> None:
+    assert describe_silent(silent_s, {0: "a", 1: "b", 2: "c"}) == told
+
+
+def test_a_host_is_not_silent_before_it_can_have_answered() -> None:
+    now = [0.0]
+    silence = Silence((0, 1), 5.0, late_s=3.0, clock=lambda: now[0])
+    now[0] = 3.0
+    assert silence.seconds() == {0: 0.0, 1: 0.0}
+    now[0] = 9.0
+    silence.hears(0)
+    silence.expect(1)  # a spare
+    now[0] = 12.0
+    assert silence.seconds() == {0: 0.0, 1: 0.0}
+    now[0] = 14.0
+    assert silence.seconds() == {0: 2.0, 1: 2.0}
 
 
 def test_the_first_host_heard_after_a_cut_does_not_make_the_others_look_lost() -> None:
