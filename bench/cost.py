@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import resource
 import statistics
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -34,6 +36,19 @@ def cpu_of_children() -> float:
     """Of all that this process has waited for, and that these have waited for."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
+
+
+def instructions_of(argv: Sequence[str]) -> int:
+    """Of one run of a command without its children, as valgrind counts them. Raises CalledProcessError."""
+    with tempfile.TemporaryDirectory() as folder:
+        tool = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
+        words, env = [*tool, f"--log-file={folder}/%p", *argv], {**os.environ, "PYTHONHASHSEED": "0"}
+        with subprocess.Popen(words, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            code = process.wait()
+        if code:
+            raise subprocess.CalledProcessError(code, words)
+        log = Path(folder, str(process.pid)).read_text()
+    return int(re.findall(r"refs: +([\d,]+)", log)[-1].replace(",", ""))
 
 
 def in_turns(works: Mapping[str, Callable[[], Cost]], rounds: int) -> dict[str, list[Cost]]:

@@ -1,9 +1,9 @@
 """What the program costs around the training, on any machine: first words, listings, launches, and being there.
 
-    python -m bench.cpu [--rounds 5] [words | scale | launch | presence ...]
+    python -m bench.cpu [--rounds 5] [words | scale | launch | presence | instructions ...]
 
 Peers are driven in the same turns: torchrun, and torchx where it is installed. A busy machine moves seconds by
-factors: look at the ratios, and at the least processor time.
+factors: look at the ratios, at the least processor time, and at the instructions, which are the same on any machine.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from bench.cost import Cost, cost_of, cpu_of_children, in_turns, tell, tell_table
+from bench.cost import Cost, cost_of, cpu_of_children, in_turns, instructions_of, tell, tell_table
 from fsdpctl.contract.codec import read_json
 from fsdpctl.contract.paths import NodePaths, RunPaths
 from fsdpctl.contract.records import ProcessIdentity
@@ -99,6 +99,30 @@ def presence(rounds: int) -> None:
         tell_table("While a run goes on", ("process", "of a core", "resident MiB", "its share of shared pages"), rows)
 
 
+def instructions(rounds: int) -> None:
+    """Of commands, and of what each process between `submit` and the first rank's Python does before its work."""
+    python = [sys.executable, "-c"]
+    commands = {
+        "python -c pass": [*python, "pass"],
+        "import typer, pydantic, yaml": [*python, "import typer, yaml; from pydantic import BaseModel, Field"],
+        "fsdpctl --help": [*FSDPCTL, "--help"],
+        "fsdpctl submit llm-tiny --dry-run": [*FSDPCTL, "submit", "llm-tiny", "--dry-run"],
+        "what the supervisor imports": [*python, "import fsdpctl.supervise, fsdpctl.launchers.agents"],
+        "what an agent imports": [*python, "import fsdpctl.node.agent"],
+        "what a rank imports": [*python, "import fsdpctl.node.rank"],
+    }
+    with _home():
+        _multiply(_submit(STAMP))
+        commands[f"fsdpctl ls, {RUNS} runs"] = [*FSDPCTL, "ls"]
+        rows = []
+        for name, argv in commands.items():
+            cost_of(argv)  # compiles
+            millions = instructions_of(argv) / 1e6
+            print(json.dumps({"table": "instructions", "what": name, "millions": millions}))
+            rows.append((f"`{name}`", f"{millions:,.0f}"))
+    tell_table("Instructions", ("what", "millions"), rows)
+
+
 def _command(argv: list[str]) -> Callable[[], Cost]:
     return lambda: cost_of(argv)
 
@@ -170,6 +194,8 @@ def _memory_mib(pid: int) -> dict[str, float]:
 
 
 TABLES = {"words": words, "scale": scale, "launch": launch, "presence": presence}
+if shutil.which("valgrind"):
+    TABLES["instructions"] = instructions
 
 
 def main() -> None:
@@ -177,6 +203,7 @@ def main() -> None:
     parser.add_argument("tables", nargs="*", choices=[*TABLES, []], help="default: all")
     parser.add_argument("--rounds", type=int, default=5)
     given = parser.parse_args()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed comes with its byte code
     root = Path.cwd()
     for name in given.tables or TABLES:
         TABLES[name](given.rounds)
