@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
-from tests.launchers.harness import Run, command_line
+from fsdpctl.contract.paths import checkpoint_name
+from tests.launchers.harness import Run, command_line, kill, wait_for
 
 Curve = list[tuple[int, str, str]]
 STEPS = 60
+SAVE_EVERY = 7
 JOB = f"""
 name: exact
 nodes: 2
@@ -20,7 +24,7 @@ trainer:
           tie_embeddings: true, dropout: 0.1}}
   batch: {{sequences: 32, micro_batch: 4}}
   optim: {{lr: 3.0e-3, warmup_steps: 5}}
-  checkpoint: {{every_steps: 7, keep: 2}}
+  checkpoint: {{every_steps: {SAVE_EVERY}, keep: 2}}
   eval: {{sequences: 8}}
 """
 
@@ -40,6 +44,19 @@ class Reference:
             self._curve = run.curve()
         assert [step for step, _, _ in self._curve] == list(range(1, STEPS + 1))
         return self._curve
+
+
+def kill_in_turn(run: Run, victims: Sequence[Callable[[Run], list[int]]]) -> list[str]:
+    """Kill a part in each attempt, once it has saved more than the one before; return what was said of their ends."""
+    for number, victim in enumerate(victims, start=1):
+        _kill_after(run.paths.checkpoints / checkpoint_name(SAVE_EVERY * number), run, victim)
+        wait_for(run.paths.attempt(number).verdict.exists, 60, run.describe)
+    verdicts = [run.paths.attempt(number).verdict for number in range(1, len(victims) + 1)]
+    return [json.loads(path.read_text())["reason"] for path in verdicts]
+
+
+def _kill_after(save: Path, run: Run, victim: Callable[[Run], list[int]]) -> None:
+    kill(wait_for(lambda: save.exists() and victim(run), 180, run.describe))
 
 
 def rank(run: Run) -> list[int]:

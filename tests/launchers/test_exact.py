@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.launchers import exact
-from tests.launchers.harness import Run, fsdpctl, kill, read_variable, submit, wait_for
+from tests.launchers.harness import fsdpctl, kill, read_variable, submit, wait_for
+from tests.launchers.slow import STEP, Brake
 
 
 @pytest.fixture
@@ -20,26 +20,26 @@ def undisturbed(project: Path, reference: exact.Reference) -> exact.Curve:
 
 
 CAUSES = {
-    "rank": r"node 1: rank [23] ended with signal 9",
-    "torchrun": "node 1: torchrun ended with signal 9",
-    "agent": "node 1: the node agent was killed",
-    "node": "the agent of node 1 vanished without a word",
-    "head": "the agent of node 0 vanished without a word",
+    exact.rank: r"node 1: rank [23] ended with signal 9",
+    exact.torchrun: "node 1: torchrun ended with signal 9",
+    exact.agent: "node 1: the node agent was killed",
+    exact.node: "the agent of node 1 vanished without a word",
+    exact.head: "the agent of node 0 vanished without a word",
 }
 
 
-@pytest.mark.parametrize("victim", [exact.rank, exact.torchrun, exact.agent, exact.node, exact.head])
-def test_a_killed_part_comes_back_exactly(
-    victim: Callable[[Run], list[int]], project: Path, undisturbed: exact.Curve
+@pytest.mark.timeout(600)
+def test_killed_parts_come_back_exactly(
+    project: Path, undisturbed: exact.Curve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = submit("exact.yaml", cwd=project)
-    run.wait_step(9)
-    kill(victim(run))
+    """Each part of the run once, in one attempt after the other."""
+    Brake(project / "slow", monkeypatch).set((*STEP, 0.2), attempts=len(CAUSES))
+    run = submit("exact.yaml", "--set", f"restarts={len(CAUSES)}", cwd=project)
+    reasons = exact.kill_in_turn(run, list(CAUSES))
     status = run.wait_ended()
-    assert status["state"] == "SUCCEEDED", run.describe()
-    assert status["attempt"] == 2
-    reason = json.loads(run.paths.attempt(1).verdict.read_text())["reason"]
-    assert re.match(CAUSES[victim.__name__], reason), reason
+    assert (status["state"], status["attempt"]) == ("SUCCEEDED", len(CAUSES) + 1), run.describe()
+    for cause, reason in zip(CAUSES.values(), reasons, strict=True):
+        assert re.match(cause, reason), reason
     assert run.curve() == undisturbed
     run.assert_nothing_left()
 

@@ -7,7 +7,6 @@ import re
 import shlex
 import signal
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,24 +16,11 @@ from fsdpctl.launchers.slurm.ref import read_ref
 from fsdpctl.runs.events import newest_events
 from tests.launchers import exact
 from tests.launchers.exact import Curve
-from tests.launchers.harness import COMMAND, Run, kill, wait_for
+from tests.launchers.harness import COMMAND, kill, wait_for
+from tests.launchers.slow import SAVE, STEP, Brake
 from tests.launchers.slurm_bench import SlurmRun, submit_to, write_profile
 from tests.testbed.slurm import SlurmCluster
 
-SLOW = """
-import os, sys, threading, time
-def slow(module, owner, method, pause_s):
-    while not hasattr(sys.modules.get(module), owner):
-        time.sleep(0.01)
-    owner = getattr(sys.modules[module], owner)
-    original = getattr(owner, method)
-    setattr(owner, method, lambda *words: (time.sleep(pause_s), original(*words))[1])
-if int(os.environ.get("FSDPCTL_ATTEMPT", 99)) <= {attempts} and "RANK" in os.environ:
-    for words in {what}:
-        threading.Thread(target=slow, args=words, daemon=True).start()
-"""
-STEP = ("train.loop", "Trainer", "_train_step")
-SAVE = ("train.storage", "FileSystemWriter", "write_data")
 # One rank a node, each with half of every tensor: a rank costs seconds to start, and more are shown elsewhere.
 SMALL = ("--procs-per-node", "1", "--set", "trainer.mesh.strategy=FULL_SHARD")
 
@@ -45,16 +31,15 @@ def undisturbed(project: Path, slurm: SlurmCluster, reference: exact.Reference) 
 
 
 @pytest.fixture(autouse=True)
-def slow_steps(undisturbed: Curve, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever happens to the first attempt happens while it trains, on a machine of any speed."""
-    (project / "slow").mkdir()
-    monkeypatch.setenv("PYTHONPATH", str(project / "slow"))
-    slow_down(project, (*STEP, 0.3))
+def brake(undisturbed: Curve, project: Path, monkeypatch: pytest.MonkeyPatch) -> Brake:
+    brake = Brake(project / "slow", monkeypatch)
+    brake.set((*STEP, 0.3))
+    return brake
 
 
-def launch_from_a_dying_shell(cluster: SlurmCluster, project: Path) -> SlurmRun:
+def launch_from_a_dying_shell(cluster: SlurmCluster, project: Path, profile: str) -> SlurmRun:
     """Kill the shell and the CLI as soon as sbatch has returned."""
-    words = [str(COMMAND), "submit", "./exact.yaml", "--profile", write_profile(project), *SMALL, "--name", "orphan"]
+    words = [str(COMMAND), "submit", "./exact.yaml", "--profile", profile, *SMALL, "--name", "orphan"]
     shell = subprocess.Popen(
         ["bash", "-c", f"{shlex.join(words)}; sleep 1000"],
         cwd=project,
@@ -78,14 +63,6 @@ def launch(cluster: SlurmCluster, project: Path, *words: str, partition: str = "
     return submit_to(cluster, "./exact.yaml", "--profile", profile, *SMALL, *words, cwd=project)
 
 
-def slow_down(project: Path, *what: tuple[str, str, str, float], attempts: int = 1) -> None:
-    """Let methods pause before they begin, in the first attempts, from outside of the trainer: Python runs this first.
-
-    Each is named by module, class and method.
-    """
-    (project / "slow" / "sitecustomize.py").write_text(SLOW.format(what=what, attempts=attempts))
-
-
 def assert_exact(run: SlurmRun, undisturbed: Curve, limit_s: float = 150) -> None:
     status = run.wait_ended(limit_s)
     assert status["state"] == "SUCCEEDED", run.describe()
@@ -94,9 +71,9 @@ def assert_exact(run: SlurmRun, undisturbed: Curve, limit_s: float = 150) -> Non
     assert run.cluster.job(run.job_id)["JobState"] == "COMPLETED"
 
 
-def test_preempted_twice(slurm: SlurmCluster, project: Path, undisturbed: Curve) -> None:
+def test_preempted_twice(slurm: SlurmCluster, project: Path, undisturbed: Curve, brake: Brake) -> None:
     """With TERM to the steps, then as sites do it that send USR2, to the batch script."""
-    slow_down(project, (*STEP, 0.3), attempts=2)
+    brake.set((*STEP, 0.3), attempts=2)
     run = launch(slurm, project)
     for restarts, site in enumerate(("", "SlurmctldParameters=preempt_send_user_signal"), start=1):
         run.wait_step(8 * restarts)
@@ -113,34 +90,33 @@ def test_preempted_twice(slurm: SlurmCluster, project: Path, undisturbed: Curve)
     assert "SIGUSR2 came: Slurm takes the nodes back" in events and not any("SIGTERM" in text for text in events)
 
 
-def test_preempted_without_a_warning(slurm: SlurmCluster, project: Path, undisturbed: Curve) -> None:
-    run = launch(slurm, project, partition="rude")
-    run.wait_step(9)
-    slurm.preempt(seconds=0)
-    slurm.release(run.job_id, restarts=1)
-    assert_exact(run, undisturbed)
-
-
-def test_requeued_by_hand_after_the_login_shell_was_killed(
-    slurm: SlurmCluster, project: Path, undisturbed: Curve
+@pytest.mark.timeout(600)
+def test_requeued_by_hand_and_preempted_without_a_warning(
+    slurm: SlurmCluster, project: Path, undisturbed: Curve, brake: Brake
 ) -> None:
-    run = launch_from_a_dying_shell(slurm, project)
+    """A run whose login shell was killed when it had hardly been submitted."""
+    brake.set((*STEP, 0.3), attempts=2)
+    run = launch_from_a_dying_shell(slurm, project, write_profile(project, "rude"))
     run.wait_step(9)
     slurm.run("scontrol", "requeue", run.job_id)
     slurm.release(run.job_id, restarts=1)
+    run.wait_step(len(run.metrics()) + 2)
+    slurm.preempt(seconds=0)
+    slurm.release(run.job_id, restarts=2)
     assert_exact(run, undisturbed)
-    assert len(run.reasons()) == 2
+    assert len(run.reasons()) == 3
 
 
-@pytest.mark.parametrize("victim", [exact.rank, exact.torchrun, exact.agent])
-def test_a_killed_part_comes_back_in_the_same_allocation(
-    victim: Callable[[Run], list[int]], slurm: SlurmCluster, project: Path, undisturbed: Curve
+@pytest.mark.timeout(600)
+def test_killed_parts_come_back_in_the_same_allocation(
+    slurm: SlurmCluster, project: Path, undisturbed: Curve, brake: Brake
 ) -> None:
-    run = launch(slurm, project)
-    run.wait_step(9)
-    kill(victim(run))
+    victims = [exact.rank, exact.torchrun, exact.agent]
+    brake.set((*STEP, 0.3), attempts=len(victims))
+    run = launch(slurm, project, "--set", f"restarts={len(victims)}")
+    exact.kill_in_turn(run, victims)
     assert_exact(run, undisturbed)
-    assert run.status()["attempt"] == 2
+    assert len(run.reasons()) == len(victims) + 1
     assert slurm.job(run.job_id)["Restarts"] == "0"
 
 
@@ -177,9 +153,9 @@ def test_daemons_may_be_away(slurm: SlurmCluster, project: Path, undisturbed: Cu
 
 
 @pytest.mark.timeout(600)
-def test_the_time_limit_is_hit_twice(slurm: SlurmCluster, project: Path, undisturbed: Curve) -> None:
+def test_the_time_limit_is_hit_twice(slurm: SlurmCluster, project: Path, undisturbed: Curve, brake: Brake) -> None:
     """One submit of a training that takes longer than the partition ever gives."""
-    slow_down(project, (*STEP, 1.5), attempts=2)  # Slurm sends its warning up to 30 s after it is due
+    brake.set((*STEP, 1.5), attempts=2)  # Slurm sends its warning up to 30 s after it is due
     run = launch(slurm, project, "--set", "time_limit=72h", "--set", "grace=2m", more=", time: 4h")
     assert slurm.job(run.job_id)["TimeLimit"] == "04:00:00"
     for restarts in (1, 2):
@@ -195,10 +171,10 @@ def test_the_time_limit_is_hit_twice(slurm: SlurmCluster, project: Path, undistu
 
 @pytest.mark.timeout(600)
 def test_a_grace_that_is_too_short_loses_one_interval_and_says_so(
-    slurm: SlurmCluster, project: Path, undisturbed: Curve
+    slurm: SlurmCluster, project: Path, undisturbed: Curve, brake: Brake
 ) -> None:
     """Of the job's grace and the partition's the shorter one counts: 1 s, and 5 more until KILL."""
-    slow_down(project, (*STEP, 1.0), (*SAVE, 6))
+    brake.set((*STEP, 1.0), (*SAVE, 6))
     words = ("--set", "grace=2m", "--set", "trainer.checkpoint.every_steps=20")
     run = launch(slurm, project, *words, partition="brief")
     saved = run.paths.checkpoints / "step-00000020"
