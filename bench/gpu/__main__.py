@@ -1,10 +1,10 @@
 """What this machine's GPUs show: speed beside torchtitan, saves, starts, memory, and what CPUs cannot prove.
 
-    python -m bench.gpu CALL [--rows WORD ...] [--budget 520] [--limit 180] [--out FILE] [--tiny]
+    python -m bench.gpu CALL [--rows PATTERN] [--budget 520] [--limit 180] [--out FILE] [--tiny]
 
-CALL is one-gpu, proofs, four-gpus or rest; `--list` shows its rows. A row is told as soon as it is known, as a JSON
-line here and in FILE; the table comes last. One that fails says so and costs no other. `--tiny` tries the whole path on
-CPUs.
+CALL is one-gpu, proofs, two-gpus, four-gpus or rest; `--list` shows its rows. A row is told as soon as it is known, as
+a JSON line here and in FILE; the table comes last. One that fails says so and costs no other. `--tiny` tries the whole
+path on CPUs.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -32,14 +33,16 @@ from bench.gpu.scene import Scene
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("call", choices=CALLS)
-    parser.add_argument("--rows", nargs="+", metavar="WORD", help="only rows with one of these in their name")
+    parser.add_argument(
+        "--rows", default="", metavar="PATTERN", help="only rows whose name has this regular expression"
+    )
     parser.add_argument("--budget", type=float, default=520, help="seconds for all: rows that no longer fit are left")
     parser.add_argument("--limit", type=float, default=180, help="seconds that one command of a row may take")
     parser.add_argument("--out", type=Path, help="a file for the rows, too")
     parser.add_argument("--tiny", action="store_true", help="a small model, a few steps, at most two processes")
     parser.add_argument("--list", action="store_true", help="only say which rows there are, and their seconds")
     words = parser.parse_args()
-    rows = [row for row in CALLS[words.call]() if not words.rows or any(word in row.name for word in words.rows)]
+    rows = [row for row in CALLS[words.call]() if re.search(words.rows, row.name)]
     if words.list:
         print("\n".join(f"{row.seconds:4.0f} s  {row.name}" for row in rows))
         return

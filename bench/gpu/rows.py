@@ -1,4 +1,4 @@
-"""What is measured: four calls, each under nine minutes on H100s, the most important rows first.
+"""What is measured: calls of `bench.gpu`, each under nine minutes on H100s, the most important rows first.
 
 `seconds` is what a row is expected to take, with imports and compilation; one that no longer fits the budget is left
 out. Rows with the same graphs find them in the compiler's cache: the first of them pays.
@@ -68,20 +68,19 @@ def one_gpu() -> list[Row]:
     """Speed on one GPU beside torchtitan, saves, and the way back after a stop."""
     at_40 = {**SYNTHETIC, "batch.micro_batch": 40}
     peer_resumed = partial(training.peer_resumed, job="llm300m", changed=SYNTHETIC)
-    resumed = partial(training.resumed, job="llm300m", gpus=1, changed=SYNTHETIC)
+    resumed = partial(training.saves_then_resumed, job="llm300m", gpus=1, num_steps=80, every=25, changed=SYNTHETIC)
     where = partial(spent.spent, job="llm300m", gpus=1, changed=SYNTHETIC)
     least = partial(floor.floor, job="llm300m", changed=SYNTHETIC)
     return [
-        titan("llm300m torchtitan", 60, "llm300m", SYNTHETIC),
-        train("llm300m ours", 60, "llm300m", SYNTHETIC, "llm300m torchtitan"),
+        titan("llm300m torchtitan", 65, "llm300m", SYNTHETIC),
+        train("llm300m ours", 90, "llm300m", SYNTHETIC, "llm300m torchtitan"),
         Row("llm300m ours, where the time goes", 35, where),
         Row("llm300m, what the hardware allows", 20, least),
-        titan("llm90m torchtitan", 40, "llm90m", UNTIED),
-        train("llm90m ours", 40, "llm90m", UNTIED, "llm90m torchtitan"),
-        save("llm300m ours, saves", 65, "llm300m", SYNTHETIC, "llm300m ours", steps=100, every=30),
-        save("llm90m ours, 500 steps, saves", 75, "llm90m", UNTIED, "llm90m ours", steps=500, every=100),
+        titan("llm90m torchtitan", 45, "llm90m", UNTIED),
+        train("llm90m ours", 55, "llm90m", UNTIED, "llm90m torchtitan"),
         Row("llm300m torchtitan, resumed", 80, peer_resumed),
-        Row("llm300m ours, resumed", 55, resumed, ("llm300m torchtitan, resumed",), "first_step_s"),
+        Row("llm300m ours, saves, then resumed", 110, resumed, ("llm300m torchtitan, resumed",), "first_step_s"),
+        save("llm90m ours, 500 steps, saves", 95, "llm90m", UNTIED, "llm90m ours", steps=500, every=100),
         titan("llm300m torchtitan, 40 x 2048", 60, "llm300m", at_40, steps=40),
         train("llm300m ours, 40 x 2048", 55, "llm300m", at_40, "llm300m torchtitan", "llm300m torchtitan, 40 x 2048"),
         attention("cuDNN", "CUDNN_ATTENTION"),
@@ -111,6 +110,23 @@ def proofs() -> list[Row]:
         train("llm90m fp16", 30, "llm90m", {"precision": "fp16"}, alone, steps=40),
         train("llm90m offload", 40, "llm90m", {"memory.cpu_offload": True}, alone, steps=10),
         Row("memory snapshots", 55, checks.memory),
+    ]
+
+
+def two_gpus() -> list[Row]:
+    """The strategies beside each other where sharding shows: a few blocks of the 7B-class model."""
+    full = "llm7b/4 FULL_SHARD"
+
+    def strategy(name: str, *against: str) -> Row:
+        changed = {"model.layers": 4, "mesh.strategy": name}
+        return train(f"llm7b/4 {name}", 45, "llm7b", changed, *against, gpus=2, steps=20, by="peak_gib")
+
+    exact = partial(stops.exact, job="llm90m", gpus=2, changed=FULL_SHARD)
+    return [
+        strategy("FULL_SHARD"),
+        strategy("SHARD_GRAD_OP", full),
+        strategy("NO_SHARD", full),
+        Row("llm90m FULL_SHARD stopped and resumed, exact", 100, exact),
     ]
 
 
@@ -165,4 +181,10 @@ def rest() -> list[Row]:
     ]
 
 
-CALLS: dict[str, Callable[[], list[Row]]] = {"one-gpu": one_gpu, "proofs": proofs, "four-gpus": four_gpus, "rest": rest}
+CALLS: dict[str, Callable[[], list[Row]]] = {
+    "one-gpu": one_gpu,
+    "proofs": proofs,
+    "two-gpus": two_gpus,
+    "four-gpus": four_gpus,
+    "rest": rest,
+}
