@@ -200,13 +200,16 @@ def main(run: RunPaths) -> None:
     """Leave the supervisor behind, and end once it stands: its starter may live long, and never wait for a child."""
     os.umask(0o077)
     read_end, write_end = os.pipe()
+    starter = os.getpid()
     if os.fork():
         os.close(write_end)
-        sys.exit(0 if os.read(read_end, 1) else 1)
+        os._exit(0 if os.read(read_end, 1) else 1)
     os.close(read_end)
     _take_office(run)
     os.write(write_end, b".")
     os.close(write_end)
+    while os.getppid() == starter:  # it carries the run's tag: a run that ends at once would be swept with it
+        time.sleep(0.001)
     _supervise(run)
 
 

@@ -7,6 +7,7 @@ import subprocess
 
 from fsdpctl.contract.paths import DIR_MODE, AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.errors import LaunchError
 from fsdpctl.launchers.environment import local_agent_environment
 from fsdpctl.node import processes
 from fsdpctl.runs.evidence import living_agents
@@ -24,11 +25,15 @@ class LocalAgents:
         return []
 
     def start(self, attempt: AttemptPaths) -> None:
-        self._children = [
-            _start_agent(self._plan, self._run, attempt, node.rank)
-            for node in self._plan.nodes
-            if not attempt.node(node.rank).agent.exists()
-        ]
+        try:
+            self._children = [
+                _start_agent(self._plan, self._run, attempt, node.rank)
+                for node in self._plan.nodes
+                if not attempt.node(node.rank).agent.exists()
+            ]
+        except LaunchError:
+            self.end(attempt)
+            raise
 
     def is_over(self, attempt: AttemptPaths) -> bool:
         running = [child for child in self._children if child.poll() is None]  # and reap the others
@@ -61,6 +66,8 @@ def _start_agent(plan: LaunchPlan, run: RunPaths, attempt: AttemptPaths, node_ra
             stderr=descriptor,
             start_new_session=True,
         )
+    except OSError as error:
+        raise LaunchError(f"no agent can be started with {plan.python}: {error.strerror}") from None
     finally:
         os.close(descriptor)
 

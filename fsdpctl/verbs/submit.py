@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -76,7 +77,13 @@ def plan_request(profile: ClusterProfile, job: JobSpec, site: Site) -> Request:
     is_here = profile.backend.kind == "local"
     job = resolve_data(job, Path(site.submit_dir), is_here=is_here)
     job = resolve_weights(job, Path(site.submit_dir), is_here=is_here)
-    return Request(profile, job, build_plan(profile, job, site))
+    plan = build_plan(profile, job, site)
+    if is_here and not plan.setup and shutil.which(plan.python) is None:
+        raise UsageError(
+            f"profile {profile.name}: this machine has no program {plan.python}",
+            hint="`python` or `venv` in the profile says what runs the ranks",
+        )
+    return Request(profile, job, plan)
 
 
 def runs_root_of(profile: ClusterProfile) -> Path:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.cli.submit import foresee_slow_steps
+from fsdpctl.errors import UsageError
 from fsdpctl.plan import MisfitError
 from fsdpctl.specs.load import load_job
 from fsdpctl.verbs.submit import read_request
@@ -60,3 +61,13 @@ def test_what_does_not_go_together_is_named_where_it_was_written(
     with pytest.raises(MisfitError) as caught:
         read_request("mine.yaml", "two.yaml", ["--nodes=9"])
     assert "\n--nodes 9: nodes: 9 wanted" in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["python: /nope/bin/python", "venv: /nope", "python: nosuchpython"])
+def test_an_interpreter_that_this_machine_lacks_is_refused(
+    key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("here.yaml").write_text(f"name: here\nbackend: local\n{key}\n")
+    with pytest.raises(UsageError, match=r"profile here: this machine has no program .*(nope/bin/|nosuch)python$"):
+        read_request("llm-tiny", "here.yaml")

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from fsdpctl.contract import Env, State
@@ -15,6 +16,12 @@ from fsdpctl.contract.paths import RunPaths
 from fsdpctl.launchers import local
 from fsdpctl.node import processes
 from fsdpctl.runs.decide import Verdict
+from fsdpctl.runs.evidence import read_verdict
+from fsdpctl.runs.record import RunRecord
+from fsdpctl.runs.store import claim_attempt, create, default_runs_root
+from fsdpctl.specs.load import load_job, load_profile
+from fsdpctl.supervise import Supervisor
+from fsdpctl.verbs.submit import prepare
 
 
 @contextmanager
@@ -42,3 +49,34 @@ def test_a_supervisor_on_its_way_out_is_not_a_run_to_cancel(tmp_path: Path) -> N
         with process_of(run) as stray:
             assert local.cancel(run)
             assert stray.wait(10) < 0
+
+
+def run_with(python: str) -> RunPaths:
+    """A run whose first attempt nobody has started yet."""
+    request = prepare(load_profile("local"), load_job("llm-tiny"))
+    plan = replace(request.plan, python=python)
+    record = RunRecord.new(plan.run_id, "llm-tiny", "local", "local", 1.0, 1)
+    run = create(default_runs_root(), record, lambda run: write_json(run.plan, plan))
+    claim_attempt(run)
+    return run
+
+
+def test_an_interpreter_that_is_gone_fails_the_run_at_once_by_its_name(tmp_path: Path) -> None:
+    run = run_with(str(tmp_path / "gone/python"))
+    Supervisor(run).work()
+    verdict = read_verdict(run.attempt(1))
+    assert verdict is not None
+    assert verdict.state is State.FAILED
+    assert verdict.reason == f"no agent can be started with {tmp_path}/gone/python: No such file or directory"
+
+
+def test_a_run_that_ends_at_once_does_not_take_along_who_says_that_its_supervisor_stands(tmp_path: Path) -> None:
+    """Who starts a supervisor carries the run's tag, too; here it would be slow to leave."""
+    slow = tmp_path / "slow"
+    slow.mkdir()
+    (slow / "sitecustomize.py").write_text("import atexit, time\natexit.register(time.sleep, 3)\n")
+    run = run_with("/bin/false")
+    words = [sys.executable, "-m", "fsdpctl.supervise", str(run.root)]
+    env = {**os.environ, Env.RUN_ID: run.root.name, "PYTHONPATH": str(slow), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
