@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -90,37 +91,27 @@ class TestSsh(LauncherContract):
         cluster.assert_clean()
 
     def test_the_node_with_another_torch_is_named(self, cluster: Cluster, project: Path) -> None:
-        cluster.write_profile(python="/var/tmp/python")
-        for host in cluster.nodes:
-            other = 'export PYTHONPATH="/var/tmp/other:$PYTHONPATH"\n' if host.name == "node2" else ""
-            shim = host.dir / "var-tmp" / "python"
-            shim.write_text(f'#!/bin/sh\n{other}exec {sys.executable} "$@"\n')
-            shim.chmod(0o755)
-        metadata = cluster.nodes[1].dir / "var-tmp" / "other" / "torch-0.1.dist-info" / "METADATA"
-        metadata.parent.mkdir(parents=True)
-        metadata.write_text("Metadata-Version: 2.1\nName: torch\nVersion: 0.1\n")
+        cluster.write_profile(python=python_with_another_torch(cluster, cluster.nodes[1]))
         assert "node2 (10.77.0.2): torch 0.1, the other nodes have " in self.refused(cluster, project)
 
-    def test_one_spare_after_the_other_comes_in_until_one_is_fit(self, cluster: Cluster, project: Path) -> None:
-        """The head's only port is taken, the first spare's disk is read-only, the second is well."""
-        port = 23_871
-        cluster.write_profile(f"ports: {{first: {port}, last: {port}}}\n", spares=2)
-        shared = str(cluster.lan.shared)
-        head, _, read_only, _ = cluster.nodes
-        read_only.run("mount", "-o", "remount,bind,ro", shared)
-        try:
-            with listening(head, port):
-                run = self.submit_script(project, RECORDER, extra="restarts: 3\n")
-                status = run.wait_ended()
-        finally:
-            read_only.run("mount", "-o", "remount,bind,rw", shared)
+    @pytest.mark.parametrize("fault", ["Read-only file system", "torch 0.1, the other nodes have"])
+    def test_one_spare_after_the_other_comes_in_until_one_is_fit(
+        self, fault: str, cluster: Cluster, project: Path
+    ) -> None:
+        """The head's only port is taken, the first spare has a fault, too, the second is well."""
+        port, (head, _, spare, _) = 23_871, cluster.nodes
+        python = python_with_another_torch(cluster, spare) if "torch" in fault else sys.executable
+        cluster.write_profile(f"ports: {{first: {port}, last: {port}}}\n", spares=2, python=python)
+        with listening(head, port), contextlib.nullcontext() if "torch" in fault else read_only(spare):
+            run = self.submit_script(project, RECORDER, extra="restarts: 3\n")
+            status = run.wait_ended()
         assert (status["state"], status["attempt"]) == ("SUCCEEDED", 3), run.describe()
         busy, unfit = read_json(tuple[DroppedHost, ...], run.paths.dropped)
         assert (busy.node.id, unfit.node.id) == ("node1", "node3")
         assert f"no free port in {port}-{port} on the head" in busy.reason
-        assert "Read-only file system" in unfit.reason
+        assert fault in unfit.reason
         refused = json.loads(run.paths.attempt(2).verdict.read_text())["reason"]
-        assert refused.startswith("node3 (10.77.0.3): ") and "Read-only file system" in refused
+        assert refused.startswith("node3 (10.77.0.3): ") and fault in refused
         cluster.assert_clean()
 
     def test_cancel_goes_on_until_a_host_answers_again(self, cluster: Cluster, project: Path) -> None:
@@ -286,6 +277,30 @@ def listening(host: Host, port: int) -> Iterator[None]:
         yield
     finally:
         server.communicate("\n", timeout=10)
+
+
+@contextmanager
+def read_only(host: Host) -> Iterator[None]:
+    """The shared disk, as the host sees it."""
+    shared = str(host.lan.shared)
+    host.run("mount", "-o", "remount,bind,ro", shared)
+    try:
+        yield
+    finally:
+        host.run("mount", "-o", "remount,bind,rw", shared)
+
+
+def python_with_another_torch(cluster: Cluster, odd: Host) -> str:
+    """An interpreter of all hosts that finds another torch on one."""
+    for host in cluster.nodes:
+        other = 'export PYTHONPATH="/var/tmp/other:$PYTHONPATH"\n' if host is odd else ""
+        shim = host.dir / "var-tmp" / "python"
+        shim.write_text(f'#!/bin/sh\n{other}exec {sys.executable} "$@"\n')
+        shim.chmod(0o755)
+    metadata = odd.dir / "var-tmp" / "other" / "torch-0.1.dist-info" / "METADATA"
+    metadata.parent.mkdir(parents=True, exist_ok=True)
+    metadata.write_text("Metadata-Version: 2.1\nName: torch\nVersion: 0.1\n")
+    return "/var/tmp/python"
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from fsdpctl.contract import GOOD_ENDS, AbortWord, NodeExit
@@ -201,13 +201,20 @@ class SshAgents:
         return read_answer(kind, answer, link.target, self._plan)
 
     def _objections(self, checks: Sequence[Result[int, NodeFacts]]) -> list[str]:
-        facts = {str(self._links[result.item].target): result.value for result in checks if result.value}
-        loss = self._disks.find_loss({name: fact.saved for name, fact in facts.items()}) if self._disks else None
-        return self._own_problems(checks) or compare(facts, time.time()) or ([loss] if loss else [])
+        facts = {result.item: result.value for result in checks if result.value}
+        names = {rank: str(self._links[rank].target) for rank in facts}
+        loss = self._disks.find_loss({names[rank]: fact.saved for rank, fact in facts.items()}) if self._disks else None
+        # Of two that differ, the one that came in for another is the odd one.
+        first = sorted(facts, key=[host.node.rank for host in self._dropped].count)
+        odd = compare({rank: facts[rank] for rank in first}, time.time())
+        return self._own_problems(checks) or self._refuse(odd) or ([loss] if loss else [])
 
     def _own_problems(self, results: Sequence[Result[int, NodeFacts]] | Sequence[Result[int, Started]]) -> list[str]:
-        """What hosts say against themselves; a next attempt does without them."""
-        problems = {result.item: result.value.problem for result in results if result.value and result.value.problem}
+        """What hosts say against themselves."""
+        return self._refuse({r.item: r.value.problem for r in results if r.value and r.value.problem})
+
+    def _refuse(self, problems: dict[int, str]) -> list[str]:
+        """A next attempt does without these, where there are spares; one line each."""
         self._refused |= problems
         return [f"{self._links[rank].target}: {problem}" for rank, problem in problems.items()]
 
@@ -234,18 +241,21 @@ def remote_argv(plan: LaunchPlan, run: RunPaths, verb: str, attempt: int, node_r
     return module_argv(plan, run, "fsdpctl.node.remote", verb, *where)
 
 
-def compare(facts: dict[str, NodeFacts], now: float) -> list[str]:
-    """The odd ones out: versions that differ from those of the most nodes, and clocks that are far off."""
-    problems = []
+def compare(facts: Mapping[int, NodeFacts], now: float) -> dict[int, str]:
+    """The odd ones out: versions that differ from those of the most nodes, and clocks that are far off.
+
+    Where as many have one version as another, that of the first node is the usual one.
+    """
+    problems: dict[int, list[str]] = {rank: [] for rank in facts}
     for what in ("python", "torch"):
-        seen = {name: getattr(fact, what) or "none" for name, fact in facts.items()}
+        seen = {rank: getattr(fact, what) or "none" for rank, fact in facts.items()}
         values = list(seen.values())
         usual = max(values, key=lambda value: (values.count(value), -values.index(value)), default="")
-        problems += [
-            f"{name}: {what} {value}, the other nodes have {usual}" for name, value in seen.items() if value != usual
-        ]
-    for name, fact in facts.items():
+        for rank, value in seen.items():
+            if value != usual:
+                problems[rank].append(f"{what} {value}, the other nodes have {usual}")
+    for rank, fact in facts.items():
         if abs(skew := fact.time - now) > MAX_CLOCK_SKEW_S:
             direction = "ahead of" if skew > 0 else "behind"
-            problems.append(f"{name}: its clock is {abs(skew):.0f} s {direction} this machine's")
-    return problems
+            problems[rank].append(f"its clock is {abs(skew):.0f} s {direction} this machine's")
+    return {rank: "; ".join(found) for rank, found in sorted(problems.items()) if found}
