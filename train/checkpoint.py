@@ -28,6 +28,7 @@ from fsdpctl.contract.checkpoint import (
     committed,
     digest_file,
     read_manifest,
+    remove_checkpoint,
     verify_files,
     write_manifest,
 )
@@ -132,10 +133,8 @@ class Checkpoints:
         self.invalid.discard(newest)
         names = committed(self.root)
         for name in choose_doomed(names[: names.index(newest) + 1], self.keep, self.resumed_from, self.invalid):
-            doomed = self.root / f"{name}.tmp-pruned"
             try:
-                (self.root / name).rename(doomed)  # half removed, it must not look like a checkpoint
-                shutil.rmtree(doomed)
+                remove_checkpoint(self.root / name)
             except OSError as error:
                 log.warning("checkpoint %s cannot be removed: %s", name, error)
 

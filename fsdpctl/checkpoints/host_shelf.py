@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from fsdpctl.checkpoints.stored import Stored, choose_listed, examine, list_checkpoints, read_stored, remove
-from fsdpctl.contract.checkpoint import choose_committed
+from fsdpctl.checkpoints.stored import Stored, choose_listed, examine, list_checkpoints, read_stored
+from fsdpctl.contract.checkpoint import choose_committed, remove_checkpoint
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import LaunchError, RunFailed, UsageError
@@ -41,7 +41,7 @@ class HostShelf:
         for host, left in self._hosts.ask("remove", stored.path.name, num_bytes=size).items():
             self._left += [f"{copy.name} on {host}: {copy.problem}" for copy in left if copy.problem]
         if stored.path.exists():
-            remove(stored)
+            remove_checkpoint(stored.path)
 
     @contextmanager
     def take(self, step: int | None, near: Path) -> Iterator[Stored]:

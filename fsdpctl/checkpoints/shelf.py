@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from fsdpctl.checkpoints.stored import Stored, choose_whole, examine, list_checkpoints, remove
+from fsdpctl.checkpoints.stored import Stored, choose_whole, examine, list_checkpoints
+from fsdpctl.contract.checkpoint import remove_checkpoint
 from fsdpctl.contract.codec import CodecError
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.runs.evidence import read_plan
@@ -56,7 +57,7 @@ class LocalShelf:
         return examine(stored)
 
     def remove(self, stored: Stored) -> None:
-        remove(stored)
+        remove_checkpoint(stored.path)
 
     @contextmanager
     def take(self, step: int | None, near: Path) -> Iterator[Stored]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -70,29 +69,22 @@ def examine(stored: Stored) -> Stored:
 
 
 def choose_doomed(
-    found: Sequence[Stored], keep: int, examine: Callable[[Stored], Stored] = examine
+    found: Sequence[Stored], keep: int, look: Callable[[Stored], Stored] = examine
 ) -> tuple[list[Stored], list[Stored]]:
-    """Of checkpoints, the newest first: those older than the newest `keep` whole ones, and the damaged among the newer.
+    """Of checkpoints, the newest first: those older than the newest `keep` whole ones, and the broken among the newer.
 
     Fewer than `keep` whole ones: nothing is doomed.
     """
-    damaged: list[Stored] = []
+    broken: list[Stored] = []
     whole = 0
     for position, stored in enumerate(found):
-        if examine(stored).broken is None:
+        if (looked_at := look(stored)).broken is None:
             whole += 1
         else:
-            damaged.append(stored)
+            broken.append(looked_at)
         if whole == keep:
-            return list(found[position + 1 :]), damaged
-    return [], damaged
-
-
-def remove(stored: Stored) -> None:
-    """Half removed, it must not look like a checkpoint."""
-    doomed = stored.path.with_name(f"{stored.path.name}.tmp-pruned")
-    stored.path.rename(doomed)
-    shutil.rmtree(doomed)
+            return list(found[position + 1 :]), broken
+    return [], broken
 
 
 def read_stored(path: Path) -> Stored:

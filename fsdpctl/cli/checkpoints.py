@@ -124,14 +124,14 @@ def prune(
             hint = f"fsdpctl stop {paths.root.name}; a run keeps checkpoint.keep by itself"
             raise BusyError(f"run {paths.root.name} is {status.state}: it may need any of them", hint=hint)
         shelf = open_shelf(paths)
-        doomed, damaged = choose_doomed(shelf.read(), keep, shelf.examine)
+        doomed, broken = choose_doomed(shelf.read(), keep, shelf.examine)
         for stored in doomed:
             shelf.remove(stored)
             emit(f"{stored.path.name}: removed")
     for line in shelf.complaints():
         say(line)
-    for stored in damaged:
-        say(f"{stored.path.name} is damaged and was left: fsdpctl checkpoints verify {paths.root.name}")
+    for stored in broken:
+        say(f"{stored.path.name} was left: {stored.broken}")
 
 
 @app.command()
@@ -156,7 +156,7 @@ def export(
     with shelf.take(step, out.absolute().parent if out else Path.cwd()) as stored:
         newest = shelf.read()[0].path.name
         if step is None and newest != stored.path.name:
-            say(f"warning: {newest} is damaged and passed over: fsdpctl checkpoints verify {paths.root.name}")
+            say(f"warning: {newest} is passed over: fsdpctl checkpoints verify {paths.root.name}")
         assert stored.manifest is not None
         number = stored.manifest.step
         if to is Format.TORCH:

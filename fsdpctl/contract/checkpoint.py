@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 
 from fsdpctl.contract.codec import CodecError, decode, encode, write_text
 from fsdpctl.contract.files import read_bytes
-from fsdpctl.contract.paths import CHECKPOINT_MANIFEST, CHECKPOINT_PREFIX, checkpoint_name
+from fsdpctl.contract.paths import CHECKPOINT_MANIFEST, CHECKPOINT_PREFIX, DIR_MODE, checkpoint_name
 
 MANIFEST_FORMAT = 1
 
@@ -70,6 +71,20 @@ def committed(root: Path) -> list[str]:
 
 def choose_committed(names: Iterable[str]) -> list[str]:
     return sorted((name for name in names if COMMITTED.fullmatch(name)), key=lambda name: (len(name), name))
+
+
+def remove_checkpoint(directory: Path) -> None:
+    """Half removed, it must not look like a checkpoint. Raises OSError."""
+    doomed = directory.with_name(f"{directory.name}.tmp-pruned")
+    directory.rename(doomed)
+    shutil.rmtree(doomed)
+
+
+def set_aside(directory: Path, attempt: int) -> None:
+    """Move a checkpoint out of the trainer's sight, for the run has gone back behind it after `attempt`."""
+    aside = directory.with_name(f"set-aside-{attempt}")
+    aside.mkdir(mode=DIR_MODE, exist_ok=True)
+    directory.rename(aside / directory.name)
 
 
 def digest_file(path: Path) -> FileDigest:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,11 +20,13 @@ from fsdpctl.contract.checkpoint import (
     Manifest,
     committed,
     read_manifest,
+    remove_checkpoint,
+    set_aside,
     verify_files,
     verify_sizes,
 )
 from fsdpctl.contract.codec import encode, read_json
-from fsdpctl.contract.paths import DIR_MODE, RunPaths, step_of
+from fsdpctl.contract.paths import RunPaths, step_of
 from fsdpctl.contract.records import Rewind
 
 
@@ -50,11 +51,9 @@ def look(directory: Path, *, reads_all: bool) -> Copy:
 
 
 def remove(directory: Path) -> Copy:
-    """Half removed, it must not look like a checkpoint."""
-    doomed = directory.with_name(f"{directory.name}.tmp-pruned")
+    """The copy that is gone, or why it stays."""
     try:
-        directory.rename(doomed)
-        shutil.rmtree(doomed)
+        remove_checkpoint(directory)
     except OSError as error:
         return Copy(directory.name, None, f"cannot be removed: {error.strerror}")
     return Copy(directory.name, None)
@@ -67,9 +66,7 @@ def set_left_behind_aside(run: RunPaths) -> None:
         manifest = look(run.checkpoints / name, reads_all=False).manifest
         rewind = find_rewind(step_of(name), manifest.attempt if manifest else 0, rewinds)
         if rewind is not None:
-            aside = run.checkpoints / f"set-aside-{rewind.attempt - 1}"
-            aside.mkdir(mode=DIR_MODE, exist_ok=True)
-            (run.checkpoints / name).rename(aside / name)
+            set_aside(run.checkpoints / name, rewind.attempt - 1)
 
 
 def find_rewind(step: int, attempt: int, rewinds: Sequence[Rewind]) -> Rewind | None:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from fsdpctl.checkpoints.host_shelf import HostShelf
 from fsdpctl.checkpoints.stored import Stored
-from fsdpctl.contract.checkpoint import committed
+from fsdpctl.contract.checkpoint import committed, set_aside
 from fsdpctl.contract.codec import read_json, write_json
-from fsdpctl.contract.paths import DIR_MODE, RunPaths, checkpoint_name, step_of
+from fsdpctl.contract.paths import RunPaths, checkpoint_name, step_of
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.records import Rewind
 from fsdpctl.errors import UsageError
@@ -29,13 +29,9 @@ def set_newer_aside(run: RunPaths, step: int) -> None:
     if checkpoint_name(step) not in saved:
         have = ", ".join(str(step_of(name)) for name in saved) or "none"
         raise UsageError(f"run {run.root.name} has no checkpoint of step {step}; it has {have}")
-    newer = [name for name in saved if step_of(name) > step]
-    if not newer:
-        return
-    aside = run.checkpoints / f"set-aside-{len(run.attempts())}"
-    aside.mkdir(mode=DIR_MODE, exist_ok=True)
-    for name in newer:
-        (run.checkpoints / name).rename(aside / name)
+    for name in saved:
+        if step_of(name) > step:
+            set_aside(run.checkpoints / name, len(run.attempts()))
 
 
 def leave_newer_behind(run: RunPaths, plan: LaunchPlan, step: int) -> None:

@@ -79,7 +79,7 @@ def test_prune_keeps_the_newest_whole_ones(run: RunPaths) -> None:
     done = checkpoints("prune", "--keep", "2")
     assert done.returncode == 0
     assert done.stdout == "step-00000004: removed\n"
-    assert "step-00000016 is damaged and was left" in done.stderr
+    assert "step-00000016 was left: __0_0.distcp does not have the digest" in done.stderr
     assert names(run) == ["step-00000008", "step-00000012", "step-00000016"]
 
 
@@ -96,7 +96,7 @@ def test_export_without_a_whole_checkpoint_says_what_is_wrong(run: RunPaths, tmp
     assert done.returncode == 1
     assert "step-00000016: __0_0.distcp does not have the digest" in done.stderr
     assert not (tmp_path / "out").exists()
-    passed_over = "warning: step-00000016 is damaged and passed over"
+    passed_over = "warning: step-00000016 is passed over"
     assert passed_over in checkpoints("export", "--out", str(tmp_path / "out")).stderr
     assert passed_over not in checkpoints("export", "--step", "12", "--out", str(tmp_path / "out")).stderr
 

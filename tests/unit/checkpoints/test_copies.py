@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.checkpoints.host_shelf import merge
-from fsdpctl.checkpoints.stored import Stored
+from fsdpctl.checkpoints.stored import Stored, choose_doomed
 from fsdpctl.contract.checkpoint import MANIFEST_FORMAT, Manifest, digest_file, write_manifest
 from fsdpctl.contract.codec import decode, write_json
 from fsdpctl.contract.paths import RunPaths, checkpoint_name
@@ -101,6 +101,13 @@ def test_a_host_sets_aside_what_was_left_behind_whenever_it_comes_back(tmp_path:
         set_left_behind_aside(run)
         assert kept.exists() and again.exists() and not left.exists() and not damaged.exists()
         assert sorted(path.name for path in (run.checkpoints / "set-aside-2").iterdir()) == [left.name, damaged.name]
+
+
+def test_a_copy_of_a_silent_host_is_not_called_damaged() -> None:
+    known = [Stored(ROOT / checkpoint_name(step), manifest(step)) for step in (12, 8)]
+    doomed, (away,) = choose_doomed(merge(ROOT, known, {"a": [whole(8), whole(4)]}), 1, lambda stored: stored)
+    assert [stored.path.name for stored in doomed] == [checkpoint_name(4)]
+    assert (away.path.name, away.broken) == (checkpoint_name(12), "no host that answers has it")
 
 
 def test_going_back_needs_a_whole_copy_on_a_host_that_takes_part() -> None:
