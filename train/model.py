@@ -5,17 +5,19 @@ real arithmetic in the half-split form of Hugging Face's Llama. A tied head has 
 with the embedding's, so that nothing can untie the two.
 
 Shapes in names: B sequences, T positions, D model width, V vocabulary, H query heads, K key/value heads, N heads of
-any kind, E head width, P half of it, F width of the SwiGLU.
+any kind, E head width, P half of it, F width of the SwiGLU, G twice that.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import FunctionCtx
 
 from fsdpctl.contract.model import ModelConfig
 from fsdpctl.contract.trainer import Recompute
@@ -55,6 +57,32 @@ class Attention(nn.Module):
         return out
 
 
+class GatedSiLU(torch.autograd.Function):
+    """silu(gate) * up, with both gradients as one expression over the pair.
+
+    What autograd derives ends in a concatenation, in which torch's compiler computes every element twice, as if it were
+    of either half: 1.75 times the time on a GPU.
+    """
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, gate_up_BTG: Tensor) -> Tensor:
+        ctx.save_for_backward(gate_up_BTG)
+        gate_BTF, up_BTF = gate_up_BTG.chunk(2, dim=-1)
+        return F.silu(gate_BTF) * up_BTF
+
+    @staticmethod
+    def backward(ctx: Any, grad_BTF: Tensor) -> Tensor:
+        (gate_up_BTG,) = ctx.saved_tensors
+        precise = torch.promote_types(gate_up_BTG.dtype, torch.float32)
+        pair_BT2F = gate_up_BTG.unflatten(-1, (2, -1)).to(precise)
+        gate_BT1F, up_BT1F = pair_BT2F.split(1, dim=-2)
+        sigmoid_BT1F = gate_BT1F.sigmoid()
+        slope_BT1F = sigmoid_BT1F * (1 + gate_BT1F * (1 - sigmoid_BT1F))
+        is_gate_21 = torch.arange(2, device=grad_BTF.device)[:, None] == 0
+        slopes_BT2F = torch.where(is_gate_21, up_BT1F * slope_BT1F, gate_BT1F * sigmoid_BT1F)
+        return (grad_BTF.unsqueeze(-2) * slopes_BT2F).type_as(gate_up_BTG).flatten(-2)
+
+
 class SwiGLU(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -62,8 +90,7 @@ class SwiGLU(nn.Module):
         self.down = nn.Linear(config.ffn, config.d_model, bias=False)
 
     def forward(self, x_BTD: Tensor) -> Tensor:
-        gate_BTF, up_BTF = self.gate_up(x_BTD).chunk(2, dim=-1)
-        out: Tensor = self.down(F.silu(gate_BTF) * up_BTF)
+        out: Tensor = self.down(GatedSiLU.apply(self.gate_up(x_BTD)))  # type: ignore[no-untyped-call]
         return out
 
 

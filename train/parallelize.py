@@ -8,7 +8,7 @@ come from a checkpoint, or are drawn where there is none.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, cast
 
@@ -29,6 +29,10 @@ from .model import Block, Decoder, initial_value
 from .pace import OwnWork
 
 log = logging.getLogger(__name__)
+
+COMPILER: dict[str, str | int | bool | Callable[..., Any]] = {
+    "online_softmax": False  # the loss reads a row twice, from the cache, sooner than it rescales its sum on the way
+}
 
 
 def build_model(config: TrainerConfig, world: World, shape: tuple[int, int], own_work: OwnWork) -> Decoder:
@@ -77,11 +81,11 @@ def _compile(model: Decoder, units: tuple[Unit, ...]) -> None:
     # What the compiler cannot take runs eagerly; a slow run is better than none.
     torch._dynamo.config.suppress_errors = True
     if not units:
-        model.body = torch.compile(model.body, dynamic=False)
+        model.body = torch.compile(model.body, dynamic=False, options=COMPILER)
         return
     parts = [model.get_submodule(name) for unit in units for name in unit] if lie_in_blocks(units) else model.blocks
     for module in (*(part for part in parts if not _holds_another(part, parts)), model.loss):
-        module.compile(dynamic=False)
+        module.compile(dynamic=False, options=COMPILER)
 
 
 def _holds_another(module: nn.Module, others: Iterable[nn.Module]) -> bool:

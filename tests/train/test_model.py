@@ -11,7 +11,7 @@ import torch
 from fsdpctl.contract.model import ModelConfig
 from fsdpctl.contract.trainer import OptimConfig
 from fsdpctl.contract.units import module_names
-from train.model import IGNORED, Decoder, initial_value, rotate
+from train.model import IGNORED, Decoder, GatedSiLU, initial_value, rotate
 from train.optim import build_optimizer, clip_gradients, learning_rate
 
 SMALL: dict[str, Any] = {
@@ -79,6 +79,17 @@ def test_rotated_products_depend_on_the_distance_only() -> None:
         assert torch.allclose(diagonal, diagonal[0].expand_as(diagonal), atol=1e-5)
     assert scores.diagonal(0)[0] == pytest.approx(float(q @ k), abs=1e-5)
     assert abs(scores.diagonal(3)[0] - scores.diagonal(0)[0]) > 1e-3
+
+
+def test_gated_silu_has_the_gradient_that_it_should() -> None:
+    generator = torch.Generator().manual_seed(0)
+    gate_up = 3 * torch.randn(2, 5, 14, generator=generator, dtype=torch.float64)
+    assert torch.autograd.gradcheck(GatedSiLU.apply, gate_up.requires_grad_())
+    half = gate_up.detach().bfloat16().requires_grad_()
+    gate, up = half.double().chunk(2, dim=-1)
+    [expected] = torch.autograd.grad((torch.nn.functional.silu(gate) * up).sum(), half)
+    [found] = torch.autograd.grad(GatedSiLU.apply(half).sum(), half)
+    torch.testing.assert_close(found, expected, rtol=2**-8, atol=0)  # one rounding to bf16
 
 
 def test_ignored_targets_add_nothing() -> None:
