@@ -20,7 +20,7 @@ FIRST, STEPS = 8, 3
 DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 GROUPS = {  # the first whose pattern a kernel's name has
     "NCCL": "nccl",
-    "attention": "flash|fmha|sdpa|attention",
+    "attention": "flash|fmha|sdpa|attention|cudnn::fusion",
     "optimizer": "FusedAdam",
     "norm and scaling of gradients": "multi_tensor_apply|lpnorm",
     "matrix products": "gemm|nvjet|cutlass|xmma|triton_tem",

@@ -13,6 +13,7 @@ from bench.gpu.process import CommandError
 from bench.gpu.result import Result
 from bench.gpu.rows import CALLS, Row
 from bench.gpu.scene import Scene
+from bench.gpu.spent import STEPS, Kernel, by_group, dearest
 from bench.gpu.training import _our_result
 
 STEP_S, STALL_S, EVERY = 0.25, 0.5, 10
@@ -33,6 +34,26 @@ def test_a_stall_is_what_the_host_waits_beyond_the_steps(tmp_path: Path) -> None
     assert result.stall_ms == pytest.approx(1000 * STALL_S, abs=1e-2)
     assert result.p99_over_p50 == pytest.approx((STEP_S + STALL_S) / STEP_S, abs=1e-3)
     assert (result.save_s, result.peak_gib) == (1.5, 2.5)
+
+
+def test_a_step_s_time_is_put_into_groups_and_idle() -> None:
+    kernels = [
+        Kernel("nvjet_sm90_tst_256x128", 0, 3000 * STEPS),
+        Kernel("void cudnn::fusion::convert_dq_to_16bits<true>", 3000 * STEPS, 1000 * STEPS),
+        Kernel("ncclDevKernel_AllGather", 3500 * STEPS, 1500 * STEPS),  # beside the one before it
+        Kernel("triton_poi_fused_mul_silu", 5500 * STEPS, 250 * STEPS),
+        Kernel("something new", 5750 * STEPS, 125 * STEPS),
+    ]
+    assert by_group(reversed(kernels)) == {
+        "matrix products": 3.0,
+        "NCCL": 1.5,
+        "attention": 1.0,
+        "idle": 0.5,
+        "compiled, element by element": 0.25,
+        "others": 0.125,
+    }
+    assert by_group([]) == {}
+    assert dearest(kernels, most=1) == (f"3.00 ms in {1 / STEPS:g}: nvjet_sm90_tst_256x128",)
 
 
 def test_a_row_that_fails_costs_no_other_and_one_without_time_is_left_out(tmp_path: Path) -> None:
