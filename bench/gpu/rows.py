@@ -114,18 +114,26 @@ def proofs() -> list[Row]:
 
 
 def two_gpus() -> list[Row]:
-    """The strategies beside each other where sharding shows: a few blocks of the 7B-class model."""
-    full = "llm7b/4 FULL_SHARD"
+    """Speed on two GPUs beside torchtitan, and the strategies where sharding shows: blocks of the 7B-class model."""
+    peer, alone, full = "llm300m torchtitan x2", "llm300m ours x1", "llm7b/4 FULL_SHARD"
+    sharded = {**SYNTHETIC, **FULL_SHARD}
+
+    def speed(name: str, seconds: float, changed: Changes) -> Row:
+        return train(f"llm300m ours x2, {name}", seconds, "llm300m", changed, peer, alone, gpus=2)
 
     def strategy(name: str, *against: str) -> Row:
         changed = {"model.layers": 4, "mesh.strategy": name}
-        return train(f"llm7b/4 {name}", 45, "llm7b", changed, *against, gpus=2, steps=20, by="peak_gib")
+        return train(f"llm7b/4 {name}", 50, "llm7b", changed, *against, gpus=2, steps=20, by="peak_gib")
 
     exact = partial(stops.exact, job="llm90m", gpus=2, changed=FULL_SHARD)
     return [
-        strategy("FULL_SHARD"),
-        strategy("SHARD_GRAD_OP", full),
-        strategy("NO_SHARD", full),
+        titan(peer, 65, "llm300m", SYNTHETIC, (1, 2)),
+        train(alone, 90, "llm300m", SYNTHETIC),
+        speed("one graph", 70, {**sharded, "mesh.units.blocks": 0}),
+        speed("a graph a block", 50, sharded),
+        strategy("NO_SHARD"),
+        strategy("FULL_SHARD", "llm7b/4 NO_SHARD"),
+        strategy("SHARD_GRAD_OP", "llm7b/4 NO_SHARD", full),
         Row("llm90m FULL_SHARD stopped and resumed, exact", 100, exact),
     ]
 
