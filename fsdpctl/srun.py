@@ -6,16 +6,14 @@ within a second and leave in order, with the first cause on disk. `--wait` is th
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Mapping
 
 from fsdpctl.container import enter, step_options, task_setup
-from fsdpctl.contract import Env, NodeExit
-from fsdpctl.contract.codec import encode
+from fsdpctl.contract import Env
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.contract.records import NodeEnd
+from fsdpctl.setup_lines import told_lines
 from fsdpctl.torchrun import agent_argv, code_env
 
 OTHER_TASKS_S = 600
@@ -35,20 +33,15 @@ _NOT_FOR_SRUN = (
 )
 
 # $0 is the attempt's directory, "$@" the agent. Its output goes straight to a file on the node, not through srun.
-# Where `setup` fails there is no agent to say so: the shell leaves the node's end itself.
 _TASK = """\
 export {node_rank}="$SLURM_NODEID"
 node="$0/node-$SLURM_NODEID"
 mkdir -p -m 700 "$node"
 exec >>"$node/agent.log" 2>&1 </dev/null
-trap 'echo {setup_failed} >"$node/end.json"' EXIT
-set -e
 {setup}
-trap - EXIT
 {code}
 exec "$@" --node-rank="$SLURM_NODEID"
 """
-_SETUP_FAILED = NodeEnd(NodeExit.NODE_FAULT, "a line of `setup` failed; see agent.log")
 
 
 def srun_argv(plan: LaunchPlan, attempt: AttemptPaths) -> list[str]:
@@ -75,12 +68,10 @@ def srun_argv(plan: LaunchPlan, attempt: AttemptPaths) -> list[str]:
 
 
 def _task(plan: LaunchPlan) -> str:
-    failed = json.dumps(encode(_SETUP_FAILED)).replace("`", "\\`").replace('"', '\\"')
     code = shlex.join(f"{name}={value}" for name, value in code_env(RunPaths.of(plan.run_dir)).items())
     return _TASK.format(
         node_rank=Env.NODE_RANK,
-        setup="\n".join(task_setup(plan)),
-        setup_failed=f'"{failed}"',
+        setup="\n".join(told_lines(task_setup(plan), '"$node/end.json"')),
         code=f"export {code}",  # again: a module or a container's image may have a PYTHONPATH of its own
     )
 

@@ -12,9 +12,9 @@ from contextlib import closing, contextmanager
 
 from fsdpctl.contract.plan import LaunchPlan, PlannedNode
 from fsdpctl.doctor.parcel import last_line, parcel, probe_argv
-from fsdpctl.launchers.agents import with_setup
 from fsdpctl.launchers.environment import own_environment
 from fsdpctl.launchers.fanout import HostError
+from fsdpctl.setup_lines import with_setup
 from fsdpctl.specs.model import ClusterProfile, LocalBackend, SshBackend
 from fsdpctl.specs.slurm import SlurmBackend
 

@@ -10,11 +10,11 @@ from fsdpctl.container import enter, step_options, task_setup
 from fsdpctl.contract.plan import LaunchPlan, PlannedNode
 from fsdpctl.doctor.parcel import last_line, parcel, probe_argv
 from fsdpctl.errors import LaunchError
-from fsdpctl.launchers.agents import with_setup
 from fsdpctl.launchers.fanout import HostError
 from fsdpctl.launchers.slurm.env import job_environment
 from fsdpctl.launchers.slurm.submit import slurms_line
 from fsdpctl.node.slurm.commands import TIMEOUT_S, SlurmError, allocated_nodes, ask
+from fsdpctl.setup_lines import with_setup
 
 PATIENCE_S = 60
 """How long nodes may take to become free: somebody waits at a terminal."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fsdpctl.contract.plan import LaunchPlan, PlannedNode
 from fsdpctl.doctor.parcel import last_line, parcel, probe_argv
-from fsdpctl.launchers.agents import with_setup
 from fsdpctl.launchers.ssh.config import target_of
 from fsdpctl.launchers.ssh.io import Link
+from fsdpctl.setup_lines import with_setup
 from fsdpctl.specs.model import SshBackend
 
 

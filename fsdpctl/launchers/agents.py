@@ -11,6 +11,7 @@ from fsdpctl.errors import LaunchError
 from fsdpctl.launchers.environment import local_agent_environment
 from fsdpctl.node import processes
 from fsdpctl.runs.evidence import living_agents
+from fsdpctl.setup_lines import with_told_setup
 from fsdpctl.torchrun import agent_argv
 
 
@@ -53,12 +54,11 @@ class LocalAgents:
 def _start_agent(plan: LaunchPlan, run: RunPaths, attempt: AttemptPaths, node_rank: int) -> subprocess.Popen[bytes]:
     node = attempt.node(node_rank)
     node.root.mkdir(mode=DIR_MODE, exist_ok=True)
+    argv = [*agent_argv(plan.python, plan.run_dir, attempt.number), f"--node-rank={node_rank}"]
     descriptor = os.open(node.agent_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         return subprocess.Popen(
-            with_setup(
-                plan.setup, [*agent_argv(plan.python, plan.run_dir, attempt.number), f"--node-rank={node_rank}"]
-            ),
+            with_told_setup(plan.setup, str(node.end), argv),
             env=local_agent_environment(os.environ, run, attempt.number, node_rank),
             cwd=run.root,
             stdin=subprocess.DEVNULL,
@@ -70,10 +70,3 @@ def _start_agent(plan: LaunchPlan, run: RunPaths, attempt: AttemptPaths, node_ra
         raise LaunchError(f"no agent can be started with {plan.python}: {error.strerror}") from None
     finally:
         os.close(descriptor)
-
-
-def with_setup(setup: tuple[str, ...], argv: list[str]) -> list[str]:
-    """Run the profile's shell lines, then become `argv`; the words of `argv` never pass through the shell's parser."""
-    if not setup:
-        return argv
-    return ["bash", "-c", "\n".join(["set -e", *setup, 'exec "$@"']), "bash", *argv]

@@ -91,6 +91,16 @@ class TestLocal(LauncherContract):
         assert "localhost (127.0.0.1) is loopback" in status["reason"]
         assert "master_address of profile strict" in status["reason"]
 
+    def test_a_line_of_setup_that_fails_is_the_reason(self, project: Path, tmp_path: Path) -> None:
+        profile = tmp_path / "with setup.yaml"
+        profile.write_text("name: strict\nbackend: local\nsetup: ['echo loading', 'cat /nowhere']\n")
+        (project / "script.py").write_text(RECORDER)
+        (project / "job.yaml").write_text("name: probe\nrestarts: 0\nentrypoint: {script: script.py}\n")
+        run = submit("./job.yaml", "--profile", str(profile), cwd=project)
+        status = run.wait_ended()
+        assert (status["state"], status["reason"]) == ("FAILED", "node 0: a line of `setup` failed; see agent.log")
+        assert "/nowhere" in fsdpctl("logs", run.run_id, "--agent", cwd=project).stdout
+
     def test_a_rank_that_has_left_the_others_alone_is_named(self, project: Path) -> None:
         run = self.submit_script(project, f"import os\nif os.environ['RANK'] != '1':{indented(WAITS_FOR_STOP)}")
         wait_for(lambda: run.status()["reason"].endswith("; still running: 0,2,3"), 60, run.describe)

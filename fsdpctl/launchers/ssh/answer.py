@@ -8,11 +8,11 @@ from typing import TypeVar
 from fsdpctl.contract.codec import CodecError, decode
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.launchers.agents import with_setup
 from fsdpctl.launchers.fanout import HostError
 from fsdpctl.launchers.ssh.config import Target
 from fsdpctl.launchers.ssh.io import Answer
 from fsdpctl.node.remote import NOT_SHARED
+from fsdpctl.setup_lines import with_setup
 from fsdpctl.torchrun import code_env
 
 T = TypeVar("T")
