@@ -18,7 +18,7 @@ from fsdpctl.errors import UsageError
 
 NODE_SIDE = (
     *("__init__.py", "batch.py", "container.py", "contract", "debug.py", "errors.py", "node", "runs", "srun.py"),
-    "torchrun.py",
+    *("setup_lines.py", "torchrun.py"),
 )
 """What of this package runs on nodes; `tests/unit/test_snapshot.py` proves that it needs nothing else."""
 
