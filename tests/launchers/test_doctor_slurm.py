@@ -26,7 +26,8 @@ def test_allocated_nodes_are_examined_and_given_back(slurm: SlurmCluster, tmp_pa
     found = {node["node"]: {finding["check"]: finding for finding in node["findings"]} for node in nodes}
     assert list(found) == ["node1", "node2", "node3"]
     assert accused(found) == {node: {"scheduler"} for node in found}
-    assert "can preempt the run with 20 s to save, but its grace is 1m" in found["node1"]["scheduler"]["reason"]
+    told = "can preempt the run with 25 s to save (GraceTime 20, KillWait 5), but its grace is 1m"
+    assert told in found["node1"]["scheduler"]["reason"]
     assert all(node["connect"]["result"] == "ok" for node in found.values())
     assert found["node3"]["shared"]["result"] == "ok"
     assert not slurm.run("squeue", "--noheader", "--states=RUNNING,PENDING")
