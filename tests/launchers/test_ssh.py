@@ -178,7 +178,7 @@ class TestSsh(LauncherContract):
         for run in kill_at_each_step(*words, cwd=project, homes=tmp_path, monkeypatch=monkeypatch, command=on_login):
             states.append(run.status()["state"] if run else None)
             if run is None:
-                assert not cluster.left()
+                cluster.assert_clean()
             elif states[-2:] == [None, "PLANNED"]:
                 fsdpctl("resume", run.run_id, cwd=project)
                 self.wait_up(run, ranks=2)
