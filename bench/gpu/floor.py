@@ -25,8 +25,8 @@ BACKENDS = (SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION)
 def floor(scene: Scene, job: str, changed: Changes) -> Result:
     path = scene.write(scene.config(job, scene.gpus(1), 10, changed))
     said = run([sys.executable, "-m", "bench.gpu.floor", str(path)], scene.root / "log", scene.limit_s, scene.env)
-    found = json.loads(said.strip().splitlines()[-1])
-    return Result(found=found.pop("all"), details=tuple(f"{value:.2f} {what}" for what, value in found.items()))
+    found, *details = json.loads(said.strip().splitlines()[-1])
+    return Result(found=found, details=tuple(details))
 
 
 def main() -> None:
@@ -35,27 +35,27 @@ def main() -> None:
     print(json.dumps(measure(config["model"], config["batch"]["micro_batch"])))
 
 
-def measure(model: dict[str, Any], micro_batch: int) -> dict[str, Any]:
+def measure(model: dict[str, Any], micro_batch: int) -> list[str]:
+    """In words: all together, and then each."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     tokens = micro_batch * model["seq_len"]
-    found: dict[str, Any] = {}
+    details: list[str] = []
     products_ms = 0.0
     for name, (width_in, width_out, times) in matrices(model).items():
         milliseconds, teraflops = product(device, tokens, width_in, width_out)
-        found[f"ms a product, {teraflops:.0f} TFLOP/s: {name}, three of {width_in} x {width_out}"] = milliseconds
+        details.append(f"{milliseconds:.2f} ms, {teraflops:.0f} TFLOP/s: {name}, three of {width_in} x {width_out}")
         products_ms += milliseconds * times
     attention_ms = {}
     for backend in BACKENDS:
         try:
             attention_ms[backend.name] = attention(device, model, micro_batch, backend) * model["layers"]
         except RuntimeError as error:
-            found[f"{backend.name}: {error}"[:100]] = 0.0
+            details.append(f"{backend.name}: {error}"[:100])
     copied = torch.empty(2**30 if device.type == "cuda" else 2**20, dtype=torch.uint8, device=device)
     copy_ms = time_ms(device, lambda: copied.clone())
-    found["TB/s of a copy, read and written"] = 2 * copied.numel() / copy_ms / 1e9
+    details.append(f"{2 * copied.numel() / copy_ms / 1e9:.2f} TB/s of a copy, read and written")
     each = ", ".join(f"attention {milliseconds:.1f} ms by {name}" for name, milliseconds in attention_ms.items())
-    found["all"] = f"matrix products {products_ms:.1f} ms, {each}"
-    return found
+    return [f"matrix products {products_ms:.1f} ms, {each}", *details]
 
 
 def matrices(model: dict[str, Any]) -> dict[str, tuple[int, int, int]]:

@@ -77,8 +77,8 @@ def _train(
 
 
 def _our_result(config: dict[str, Any], gpus: int, began: float, root: Path, log: str) -> Result:
-    """A step's time is the device's own, from the end of the step before. That leaves out what a save holds up between
-    two steps: so much the host's clock shows more over all of them."""
+    """A step's time is the device's own, from the end of the step before, or from where a save has left the queue. So
+    what a save holds up shows in two places: in the step after it, and in what the host's clock shows more."""
     lines = [line for line in read_metrics(root) if line["time"] > began]
     tokens = config["batch"]["sequences"] * config["model"]["seq_len"]
     took = {line["step"]: tokens / line["tokens_per_s"] for line in lines}
@@ -86,16 +86,18 @@ def _our_result(config: dict[str, Any], gpus: int, began: float, root: Path, log
     every = config["checkpoint"]["every_steps"]
     after_saves = [line["step"] for line in settled[1:] if (line["step"] - 1) % every == 0]
     by_host = settled[-1]["time"] - settled[0]["time"]
-    held_up = by_host - sum(took[line["step"]] for line in settled[1:])
-    stall = max(0.0, held_up / len(after_saves)) if after_saves else 0.0
-    times = sorted(took[line["step"]] + stall * (line["step"] in after_saves) for line in settled)
+    between = max(0.0, by_host - sum(took[line["step"]] for line in settled[1:]))
+    for step in after_saves:
+        took[step] += between / len(after_saves)
+    times = sorted(took[line["step"]] for line in settled)
     middle = statistics.median(times)
+    stalls = [took[step] - middle for step in after_saves]
     ahead = middle if torch.cuda.is_available() else 0.0  # at most so much the host had not waited for
     return Result(
         tokens_per_s_gpu=tokens / gpus / middle,
         step_ms=1000 * middle,
         p99_over_p50=times[int(0.99 * (len(times) - 1))] / middle,
-        stall_ms=1000 * stall if after_saves else None,
+        stall_ms=1000 * statistics.mean(stalls) if stalls else None,
         save_s=longest_save(log),
         peak_gib=float(re.findall(r"peak memory ([\d.]+) GiB", log)[-1]),
         first_step_s=lines[0]["time"] - began + ahead,

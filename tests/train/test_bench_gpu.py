@@ -19,12 +19,15 @@ from bench.gpu.training import _our_result
 STEP_S, STALL_S, EVERY = 0.25, 0.5, 10
 
 
-def test_a_stall_is_what_the_host_waits_beyond_the_steps(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_between", [True, False])
+def test_a_stall_is_what_the_steps_after_saves_take_longer(tmp_path: Path, is_between: bool) -> None:
+    """Between two steps only the host's clock shows it, else the device's own."""
     began, lines = time.time(), []
     for step in range(1, 46):
         stalls = (step - 1) // EVERY  # each save holds up the step after it
         at = began + 5 + step * STEP_S + stalls * STALL_S
-        lines.append({"step": step, "time": at, "tokens_per_s": 64 / STEP_S, "loss": 1.0})
+        took_s = STEP_S if is_between or step == 1 or (step - 1) % EVERY else STEP_S + STALL_S
+        lines.append({"step": step, "time": at, "tokens_per_s": 64 / took_s, "loss": 1.0})
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     config = {"batch": {"sequences": 4}, "model": {"seq_len": 16}, "checkpoint": {"every_steps": EVERY}}
     log = "saved step-00000010 in 1.50 s (staged in 0.001 s)\npeak memory 2.50 GiB\n"
