@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import resource
@@ -20,6 +21,8 @@ from train import checkpoint, distributed, evaluate, guard, loop, recorder, stor
 from train.checkpoint import Checkpoints
 from train.saver import Saver
 from train.staging import Staging
+
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of <malloc.h>
 
 
 def slow_steps(seconds: float) -> None:
@@ -154,7 +157,8 @@ def bug_in_the_saving_thread() -> None:
 
 
 def note_memory(path: str) -> None:
-    """Leave the resident bytes of this process after each save."""
+    """Leave the resident bytes of this process after each save: of what is in use, see `_give_back_at_once`."""
+    _give_back_at_once()
     original = Saver._take_in
 
     def take_in(self: Any, save: Any) -> None:
@@ -164,6 +168,13 @@ def note_memory(path: str) -> None:
             file.write(f"{pages * resource.getpagesize()}\n")
 
     Saver._take_in = take_in  # type: ignore[method-assign]
+
+
+def _give_back_at_once() -> None:
+    """glibc raises both limits with the size of what is freed, and then keeps a free block of that size, or not."""
+    libc = ctypes.CDLL(None)
+    for limit in (M_TRIM_THRESHOLD, M_MMAP_THRESHOLD):
+        assert libc.mallopt(limit, 64 << 10) == 1
 
 
 def newer_attempt_appears(step: int, attempts: str) -> None:
