@@ -81,6 +81,14 @@ def read_json(cls: type[T], path: Path) -> T:
         raise CodecError(f"{path}: {error}") from None
 
 
+def find_json(cls: type[T], path: Path) -> T | None:
+    """What `read_json` reads; None where there is no such file, or none that can be read."""
+    try:
+        return read_json(cls, path)
+    except (FileNotFoundError, CodecError):
+        return None
+
+
 def _decode(hint: Any, value: Any, path: str) -> Any:
     if hint in _SCALARS:  # first, for most values are: `ls` reads thousands of records
         return _decode_scalar(hint, value, path)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from fsdpctl.contract import AbortWord, Env, StopWord
-from fsdpctl.contract.codec import CodecError, read_json, write_text
+from fsdpctl.contract.codec import find_json, write_text
 from fsdpctl.contract.files import read_bytes
 from fsdpctl.contract.notes import leave_note, read_note
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
@@ -49,15 +49,8 @@ def start_supervisor(run: RunPaths) -> None:
 
 def find_supervisor(run: RunPaths) -> ProcessIdentity | None:
     """The living supervisor of this host, if there is one."""
-    identity = _last_supervisor(run)
+    identity = find_json(ProcessIdentity, run.supervisor)
     return identity if identity is not None and processes.is_alive(identity) else None
-
-
-def _last_supervisor(run: RunPaths) -> ProcessIdentity | None:
-    try:
-        return read_json(ProcessIdentity, run.supervisor)
-    except (FileNotFoundError, CodecError):
-        return None
 
 
 def kill_supervisor(run: RunPaths) -> None:
@@ -95,7 +88,7 @@ def observe(runs: Sequence[RunPaths]) -> Mapping[str, View]:
 def _view(run: RunPaths) -> View:
     if not is_running(run):
         return View("none")
-    last = _last_supervisor(run)
+    last = find_json(ProcessIdentity, run.supervisor)
     if last is not None and last.host == socket.gethostname() and not processes.is_alive(last):
         return View("running", f"nobody watches over it any more; fsdpctl supervise {run.root.name} changes that")
     return View("running", read_waiting(run))

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf
 
-from fsdpctl.contract.codec import CodecError, read_json
+from fsdpctl.contract.codec import CodecError, find_json, read_json
 from fsdpctl.contract.paths import AttemptPaths, NodePaths
-from fsdpctl.contract.records import RankError
+from fsdpctl.contract.records import NodeEnd, RankError
 from fsdpctl.logs.model import LogFile
-from fsdpctl.node.peers import read_end
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ def _logs_of(node: NodePaths, choice: Choice) -> Iterator[LogFile]:
 
 def _errors_of(node: NodePaths) -> list[RankError]:
     errors = [error for rank in sorted(node.rank_logs()) if (error := _read_error(node, rank)) is not None]
-    end = read_end(node)
+    end = find_json(NodeEnd, node.end)
     if end is not None and end.failed_rank is not None and end.failed_rank not in {error.rank for error in errors}:
         # A rank that a signal killed leaves no error of its own: its agent says it.
         message = end.reason.removeprefix(f"rank {end.failed_rank} ")

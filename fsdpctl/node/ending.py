@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fsdpctl.contract import NodeExit
-from fsdpctl.contract.codec import CodecError, read_json
+from fsdpctl.contract.codec import find_json
 from fsdpctl.contract.files import read_tail
 from fsdpctl.contract.notes import read_note
 from fsdpctl.contract.paths import AttemptPaths, NodePaths
@@ -70,7 +70,7 @@ class FailureWatch:
 
 
 def _good_end(attempt: AttemptPaths) -> NodeEnd:
-    outcome = read_outcome(attempt)
+    outcome = find_json(Outcome, attempt.outcome)
     if outcome is None:  # an own script that says nothing: exit 0 after a stop means that it obeyed
         stopped = read_note(attempt.stop) is not None
         return NodeEnd(NodeExit.STOPPED, "stopped") if stopped else NodeEnd(NodeExit.FINISHED, "finished")
@@ -80,13 +80,6 @@ def _good_end(attempt: AttemptPaths) -> NodeEnd:
         saved = outcome.checkpoint is not None
         return NodeEnd(NodeExit.STOPPED if saved else NodeExit.STOPPED_UNSAVED, outcome.reason or "stopped")
     return NodeEnd(1, outcome.reason or "failed")
-
-
-def read_outcome(attempt: AttemptPaths) -> Outcome | None:
-    try:
-        return read_json(Outcome, attempt.outcome)
-    except (FileNotFoundError, CodecError):
-        return None
 
 
 def first_failure(report: str, first_rank: int = 0) -> tuple[int, int] | None:

@@ -11,15 +11,15 @@ import socket
 import time
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 
 from fsdpctl.contract import NodeExit
-from fsdpctl.contract.codec import CodecError, read_json, write_json
+from fsdpctl.contract.codec import find_json, write_json
 from fsdpctl.contract.notes import read_note
 from fsdpctl.contract.paths import AttemptPaths, NodePaths
 from fsdpctl.contract.plan import LaunchPlan, NodeContext
-from fsdpctl.contract.records import NodeReady
+from fsdpctl.contract.records import NodeEnd, NodeReady
 from fsdpctl.node import network
-from fsdpctl.node.peers import read_end
 
 POLL_S = 0.05
 
@@ -95,9 +95,9 @@ def _await_ready(
     paths = attempt.node(rank)
     while True:
         beat()
-        if (ready := _read_ready(paths)) is not None:
+        if (ready := _find_ready(paths)) is not None:
             return ready
-        if (end := read_end(paths)) is not None:
+        if (end := find_json(NodeEnd, paths.end)) is not None:
             raise MeetingError(f"node {rank}: {end.reason}")
         if (note := read_note(attempt.abort)) is not None:
             raise MeetingError(f"{note.word}: {note.reason}")
@@ -106,9 +106,7 @@ def _await_ready(
         time.sleep(POLL_S)
 
 
-def _read_ready(paths: NodePaths) -> NodeReady | None:
-    try:
+def _find_ready(paths: NodePaths) -> NodeReady | None:
+    with suppress(FileNotFoundError):
         os.scandir(paths.root).close()  # NFS: a fresh listing, so that a new file is seen now, not in 30 s
-        return read_json(NodeReady, paths.ready)
-    except (FileNotFoundError, CodecError):
-        return None
+    return find_json(NodeReady, paths.ready)

@@ -11,17 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fsdpctl.contract import GOOD_ENDS
-from fsdpctl.contract.codec import CodecError, read_json
+from fsdpctl.contract.codec import find_json
 from fsdpctl.contract.paths import AttemptPaths, NodePaths
 from fsdpctl.contract.records import NodeEnd
-
-
-def read_end(paths: NodePaths) -> NodeEnd | None:
-    """How the node ended, or None while it has not said."""
-    try:
-        return read_json(NodeEnd, paths.end)
-    except (FileNotFoundError, CodecError):
-        return None
 
 
 class Heartbeat:
@@ -60,7 +52,7 @@ class PeerWatch:
             self._seen.clear()  # this very process was kept from running (suspend, SIGSTOP), and so may they have been
         self._last_look = now
         for rank, paths in list(self._nodes.items()):
-            end = read_end(paths)
+            end = find_json(NodeEnd, paths.end)
             if end is not None:
                 if end.code not in GOOD_ENDS:
                     return f"node {rank}: {end.reason}"
@@ -71,7 +63,8 @@ class PeerWatch:
 
     def find_living(self) -> list[int]:
         """The peers that have neither ended nor fallen silent."""
-        return [r for r, paths in self._nodes.items() if read_end(paths) is None and not self._is_silent(r, paths)]
+        running = {rank: paths for rank, paths in self._nodes.items() if find_json(NodeEnd, paths.end) is None}
+        return [rank for rank, paths in running.items() if not self._is_silent(rank, paths)]
 
     def _is_silent(self, rank: int, paths: NodePaths) -> bool:
         try:

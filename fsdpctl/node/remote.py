@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from fsdpctl.contract.checkpoint import committed
-from fsdpctl.contract.codec import CodecError, encode, read_json
+from fsdpctl.contract.codec import encode, find_json, read_json
 from fsdpctl.contract.notes import read_note
 from fsdpctl.contract.paths import DIR_MODE, NodePaths, RunPaths, step_of
 from fsdpctl.contract.plan import LaunchPlan
@@ -91,7 +91,7 @@ def check(run: RunPaths, attempt: int, node_rank: int) -> NodeFacts:
 def start(run: RunPaths, attempt: int, node_rank: int) -> Started:
     """Start the agent, detached, and wait until it stands. One that has stood in this attempt never comes back."""
     node = _node_dir(run, attempt, node_rank)
-    if (earlier := _identity(node)) is not None:
+    if (earlier := find_json(ProcessIdentity, node.agent)) is not None:
         return Started(earlier)
     if (abort := read_note(run.attempt(attempt).abort)) is not None:
         return Started(None, f"too late, the attempt ends: {abort.reason}")
@@ -108,7 +108,7 @@ def start(run: RunPaths, attempt: int, node_rank: int) -> Started:
         start_new_session=True,
     )
     deadline = time.monotonic() + START_LIMIT_S
-    while (identity := _identity(node)) is None or identity.pid != agent.pid:
+    while (identity := find_json(ProcessIdentity, node.agent)) is None or identity.pid != agent.pid:
         if agent.poll() is not None:
             return Started(None, f"the agent ended with {agent.returncode} at once: {_last_line(node.agent_log)}")
         if time.monotonic() > deadline:
@@ -120,7 +120,7 @@ def start(run: RunPaths, attempt: int, node_rank: int) -> Started:
 
 def look(run: RunPaths, attempt: int, node_rank: int) -> Seen:
     """Ask the process table, which no file system's cache and no busy disk can delay."""
-    agent = _identity(run.attempt(attempt).node(node_rank))
+    agent = find_json(ProcessIdentity, run.attempt(attempt).node(node_rank).agent)
     return Seen(agent is not None and processes.is_alive(agent))
 
 
@@ -148,13 +148,6 @@ def find_neighbour(run: RunPaths, attempt: int, node_rank: int) -> int | None:
         if node.node_rank != node_rank and (node.agent.exists() or not node.ready.exists()):
             return node.node_rank
     return None
-
-
-def _identity(node: NodePaths) -> ProcessIdentity | None:
-    try:
-        return read_json(ProcessIdentity, node.agent)
-    except (FileNotFoundError, CodecError):
-        return None
 
 
 def _last_line(log: Path) -> str:

@@ -10,14 +10,12 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-from fsdpctl.contract.codec import CodecError, read_json
+from fsdpctl.contract.codec import CodecError, find_json, read_json
 from fsdpctl.contract.files import open_file, read_bytes, read_tail
 from fsdpctl.contract.notes import read_note
 from fsdpctl.contract.paths import AttemptPaths, NodePaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.contract.records import ProcessIdentity, RankEnd
-from fsdpctl.node.ending import read_outcome
-from fsdpctl.node.peers import read_end
+from fsdpctl.contract.records import NodeEnd, Outcome, ProcessIdentity, RankEnd
 from fsdpctl.node.processes import boot_id, is_alive
 from fsdpctl.runs.decide import AttemptEnd, Verdict
 
@@ -35,9 +33,8 @@ def living_agents(attempt: AttemptPaths) -> list[NodePaths]:
 
 
 def _agent_lives(node: NodePaths) -> bool:
-    try:
-        identity = read_json(ProcessIdentity, node.agent)
-    except (FileNotFoundError, CodecError):
+    identity = find_json(ProcessIdentity, node.agent)
+    if identity is None:
         return False
     if identity.boot_id == boot_id():
         return is_alive(identity)
@@ -51,8 +48,14 @@ def _agent_lives(node: NodePaths) -> bool:
 
 def attempt_end(attempt: AttemptPaths, num_nodes: int) -> AttemptEnd:
     """Collect what an attempt left behind."""
-    ends = {rank: end for rank in range(num_nodes) if (end := read_end(attempt.node(rank))) is not None}
-    return AttemptEnd(num_nodes, ends, read_outcome(attempt), read_note(attempt.stop), read_note(attempt.abort))
+    found = {rank: find_json(NodeEnd, attempt.node(rank).end) for rank in range(num_nodes)}
+    return AttemptEnd(
+        num_nodes=num_nodes,
+        ends={rank: end for rank, end in found.items() if end is not None},
+        outcome=find_json(Outcome, attempt.outcome),
+        stop=read_note(attempt.stop),
+        abort=read_note(attempt.abort),
+    )
 
 
 def ended_ranks(attempt: AttemptPaths) -> dict[int, float]:
@@ -66,10 +69,7 @@ def ended_ranks(attempt: AttemptPaths) -> dict[int, float]:
 
 
 def read_verdict(attempt: AttemptPaths) -> Verdict | None:
-    try:
-        return read_json(Verdict, attempt.verdict)
-    except (FileNotFoundError, CodecError):
-        return None
+    return find_json(Verdict, attempt.verdict)
 
 
 def read_plan(run: RunPaths) -> LaunchPlan:

@@ -9,15 +9,13 @@ from itertools import groupby
 from typing import Any
 
 from fsdpctl.contract import NodeExit, State
-from fsdpctl.contract.codec import CodecError
+from fsdpctl.contract.codec import CodecError, find_json
 from fsdpctl.contract.notes import read_note
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
-from fsdpctl.contract.records import Outcome
+from fsdpctl.contract.records import NodeEnd, Outcome
 from fsdpctl.launchers.base import View
 from fsdpctl.launchers.table import get_launcher
 from fsdpctl.logs.ranges import fold
-from fsdpctl.node.ending import read_outcome
-from fsdpctl.node.peers import read_end
 from fsdpctl.runs.decide import Verdict, judge
 from fsdpctl.runs.evidence import attempt_end, ended_ranks, living_agents, read_verdict, recent_metrics, total_steps
 from fsdpctl.runs.record import RunRecord
@@ -87,7 +85,7 @@ def _status(run: RunPaths, record: RunRecord, view: View) -> RunStatus:
     if state is State.RUNNING and attempt is not None and newest.get("attempt") == attempt.number:
         reason += describe_slow(newest)
     total = total_steps(run)
-    outcome = read_outcome(attempt) if attempt else None
+    outcome = find_json(Outcome, attempt.outcome) if attempt else None
     return RunStatus(
         run_id=record.run_id,
         job=record.job,
@@ -186,7 +184,7 @@ def _between_agents(attempt: AttemptPaths) -> tuple[State, str]:
     verdict = read_verdict(attempt)
     if verdict is not None and verdict.restart:
         return State.RESTARTING, f"after attempt {attempt.number}: {verdict.reason}"
-    return State.RUNNING, "ending" if any(read_end(node) for node in attempt.nodes()) else "starting"
+    return State.RUNNING, "ending" if any(find_json(NodeEnd, node.end) for node in attempt.nodes()) else "starting"
 
 
 def _running_reason(attempt: AttemptPaths) -> str:
@@ -194,7 +192,7 @@ def _running_reason(attempt: AttemptPaths) -> str:
         return f"ending: {note.word} {note.reason}".rstrip()
     if (note := read_note(attempt.stop)) is not None:
         return f"stopping ({note.word or 'stop file'}): saving, then leaving"
-    if any((end := read_end(node)) and end.code != NodeExit.FINISHED for node in attempt.nodes()):
+    if any((end := find_json(NodeEnd, node.end)) and end.code != NodeExit.FINISHED for node in attempt.nodes()):
         return "ending"
     if ends := ended_ranks(attempt):
         return _describe_stragglers(attempt, ends)

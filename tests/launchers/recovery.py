@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from fsdpctl.contract.codec import read_json
-from fsdpctl.contract.records import ProcessIdentity
-from fsdpctl.node.peers import read_end
+from fsdpctl.contract.codec import find_json, read_json
+from fsdpctl.contract.records import NodeEnd, ProcessIdentity
 from fsdpctl.runs.events import newest_events
 from tests.launchers.harness import Run
 
@@ -41,7 +40,7 @@ def measure_recovery(run: Run, fault: float, attempt: int = 1) -> Recovery:
     return Recovery(
         fault=fault,
         seen=old.abort.stat().st_mtime,
-        ended=max((end.time for node in old.nodes() if (end := read_end(node)) is not None), default=fault),
+        ended=max((end.time for node in old.nodes() if (end := find_json(NodeEnd, node.end))), default=fault),
         judged=acts.get((attempt, "FAILED"), 0.0) or acts[attempt, "LOST"],
         stands=acts[attempt + 1, "started"],
         # What a rank writes its stacks into is the first thing that it opens.

@@ -8,9 +8,10 @@ import subprocess
 from pathlib import Path
 
 from fsdpctl.contract import NodeExit
+from fsdpctl.contract.codec import find_json
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.node.peers import read_end
+from fsdpctl.contract.records import NodeEnd
 from fsdpctl.plan import Site, build_plan
 from fsdpctl.specs.load import load_job, load_profile
 from fsdpctl.specs.slurm import Container
@@ -50,7 +51,7 @@ def test_a_setup_that_fails_is_the_nodes_end(tmp_path: Path) -> None:
     run = RunPaths(tmp_path)
     done = start_task(run, plan_of(run, '["echo loading", "cat /nowhere"]'), 0)
     assert done.returncode != 0
-    end = read_end(run.attempt(1).node(0))
+    end = find_json(NodeEnd, run.attempt(1).node(0).end)
     assert end is not None
     assert (end.code, end.reason) == (NodeExit.NODE_FAULT, "a line of `setup` failed; see agent.log")
     assert "/nowhere" in run.attempt(1).node(0).agent_log.read_text()

@@ -8,10 +8,11 @@ from typing import TypeVar
 
 from fsdpctl.contract import GOOD_ENDS, AbortWord, NodeExit
 from fsdpctl.contract.check import MAX_CLOCK_SKEW_S
-from fsdpctl.contract.codec import read_json, write_json
+from fsdpctl.contract.codec import find_json, read_json, write_json
 from fsdpctl.contract.notes import leave_note
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import DroppedHost, LaunchPlan, PlannedNode
+from fsdpctl.contract.records import NodeEnd
 from fsdpctl.errors import LaunchError
 from fsdpctl.launchers.fanout import HostError, Result, fan_out
 from fsdpctl.launchers.ssh.answer import module_argv, read_answer
@@ -20,7 +21,7 @@ from fsdpctl.launchers.ssh.config import target_of
 from fsdpctl.launchers.ssh.io import Link
 from fsdpctl.launchers.ssh.private.disks import Disks
 from fsdpctl.launchers.ssh.reach import Reach, Stall, describe_silent, find_lost
-from fsdpctl.node.peers import PeerWatch, read_end
+from fsdpctl.node.peers import PeerWatch
 from fsdpctl.node.remote import Ended, NodeFacts, Seen, Started
 from fsdpctl.runs.events import add_event
 from fsdpctl.specs.load import read_profile
@@ -220,7 +221,7 @@ class SshAgents:
 
 
 def _at_fault(attempt: AttemptPaths, ranks: Sequence[int]) -> dict[int, str]:
-    ends = {rank: read_end(attempt.node(rank)) for rank in ranks}
+    ends = {rank: find_json(NodeEnd, attempt.node(rank).end) for rank in ranks}
     return {rank: end.reason for rank, end in ends.items() if end is not None and end.code == NodeExit.NODE_FAULT}
 
 
@@ -230,7 +231,7 @@ def _errors(results: Sequence[Result[int, T]]) -> list[str]:
 
 def find_fallen(attempt: AttemptPaths) -> str | None:
     """A node that has ended badly: on disks of their own its peers do not see that."""
-    ends = {node.node_rank: read_end(node) for node in attempt.nodes()}
+    ends = {node.node_rank: find_json(NodeEnd, node.end) for node in attempt.nodes()}
     bad = [f"node {rank}: {end.reason}" for rank, end in ends.items() if end and end.code not in GOOD_ENDS]
     return bad[0] if bad else None
 

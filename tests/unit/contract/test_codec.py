@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsdpctl.contract.codec import CodecError, decode, encode, read_json, write_json
+from fsdpctl.contract.codec import CodecError, decode, encode, find_json, read_json, write_json
 from fsdpctl.contract.records import Outcome, RankError
 
 
@@ -71,6 +71,15 @@ def test_a_file_is_private_and_names_itself_when_broken(tmp_path: Path) -> None:
     path.write_text(path.read_text()[:-5])
     with pytest.raises(CodecError, match=str(path)):
         read_json(Outcome, path)
+
+
+def test_a_file_that_is_not_there_or_broken_is_not_found(tmp_path: Path) -> None:
+    path = tmp_path / "outcome.json"
+    assert find_json(Outcome, path) is None
+    path.write_text('{"status": "finished", "st')
+    assert find_json(Outcome, path) is None
+    write_json(path, Outcome("finished", 3))
+    assert find_json(Outcome, path) == Outcome("finished", 3)
 
 
 def test_a_failed_write_keeps_the_old_file_and_no_debris(tmp_path: Path) -> None:

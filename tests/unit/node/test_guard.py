@@ -8,9 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from fsdpctl.contract.codec import find_json
 from fsdpctl.contract.paths import NodePaths
+from fsdpctl.contract.records import NodeEnd
 from fsdpctl.node import processes
-from fsdpctl.node.peers import read_end
 from fsdpctl.node.processes import Tag
 from fsdpctl.torchrun import tag_env
 from tests.launchers.harness import wait_for
@@ -19,6 +20,7 @@ PARENT = """
 import subprocess, sys, time
 from pathlib import Path
 from fsdpctl.contract.paths import NodePaths
+from fsdpctl.contract.records import NodeEnd
 from fsdpctl.node.guard import Guard
 from fsdpctl.node.processes import Tag
 guard = Guard(Tag("run-g", 0), NodePaths(Path(sys.argv[1])))
@@ -48,7 +50,7 @@ def test_a_killed_agent_takes_its_node_with_it(tmp_path: Path) -> None:
         parent.stdout.readline()
         parent.kill()
         wait_for(lambda: not processes.find(Tag("run-g")), 10, "the sweep")
-    end = read_end(NodePaths(tmp_path))
+    end = find_json(NodeEnd, NodePaths(tmp_path).end)
     assert end is not None
     assert (end.code, end.reason) == (1, "the node agent was killed")
 
@@ -65,4 +67,4 @@ def test_a_killed_guard_is_replaced_and_a_dismissed_one_says_nothing(tmp_path: P
         parent.stdin.close()
         assert parent.wait(timeout=10) == 0
     wait_for(lambda: not processes.find(Tag("run-g")), 10, "everybody to leave")
-    assert read_end(NodePaths(tmp_path)) is None
+    assert find_json(NodeEnd, NodePaths(tmp_path).end) is None
