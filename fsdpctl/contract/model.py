@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fsdpctl.contract.strict import STRICT
+from fsdpctl.contract.strict import STRICT, require_at_least, require_fraction, require_positive
 
 MAX_LAYERS = 10_000
 """No model has so many, and the modules of a model are listed by name."""
@@ -31,20 +31,16 @@ class ModelConfig:
     init_std: float = 0.02  # of initial weights
 
     def __post_init__(self) -> None:
-        for name in ("vocab_size", "d_model", "layers", "heads", "kv_heads", "head_dim", "ffn", "seq_len"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("rope_theta", "norm_eps", "init_std"):
-            if getattr(self, name) <= 0:
-                raise ValueError(f"{name} must be greater than 0, got {getattr(self, name)}")
+        require_at_least(1, vocab_size=self.vocab_size, d_model=self.d_model, layers=self.layers, heads=self.heads)
+        require_at_least(1, kv_heads=self.kv_heads, head_dim=self.head_dim, ffn=self.ffn, seq_len=self.seq_len)
+        require_positive(rope_theta=self.rope_theta, norm_eps=self.norm_eps, init_std=self.init_std)
         if self.layers > MAX_LAYERS:
             raise ValueError(f"layers must be at most {MAX_LAYERS}, got {self.layers}")
         if self.heads % self.kv_heads:
             raise ValueError(f"heads ({self.heads}) must be a multiple of kv_heads ({self.kv_heads})")
         if self.head_dim % 2:
             raise ValueError(f"head_dim must be even for rotary positions, got {self.head_dim}")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must lie in [0, 1), got {self.dropout}")
+        require_fraction(dropout=self.dropout)
 
     @property
     def block_parameters(self) -> int:

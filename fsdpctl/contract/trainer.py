@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from fsdpctl.contract.model import ModelConfig
-from fsdpctl.contract.strict import STRICT
+from fsdpctl.contract.strict import STRICT, require_at_least, require_fraction, require_positive
 from fsdpctl.contract.units import UnitsConfig, lie_in_blocks, resolve_units
 
 Strategy = Literal["FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD", "_HYBRID_SHARD_ZERO2", "DDP"]
@@ -18,7 +18,6 @@ ReduceDtype = Literal["fp32", "bf16"]
 Recompute = Literal["none", "selective", "full"]
 Schedule = Literal["cosine", "linear", "constant", "wsd"]
 SaveMode = Literal["async", "sync"]
-
 
 BUILTIN = "builtin"
 """The data source that needs no files: the Python standard library's sources, as bytes."""
@@ -58,9 +57,7 @@ class MeshConfig:
     prefetch: int | None = None  # units gathered ahead of the one at work; unset: FSDP's own choice
 
     def __post_init__(self) -> None:
-        for name in ("replicate", "shard", "prefetch"):
-            if (size := getattr(self, name)) is not None and size < 1:
-                raise ValueError(f"{name} must be at least 1, got {size}")
+        require_at_least(1, replicate=self.replicate, shard=self.shard, prefetch=self.prefetch)
         if self.strategy == "DDP" and self.units != UnitsConfig():
             raise ValueError("DDP has no units: it reduces gradients in buckets; leave units away")
         if self.prefetch is not None and self.strategy in ("NO_SHARD", "DDP"):
@@ -82,8 +79,7 @@ class MemoryConfig:
     cpu_offload: bool = False  # parameters, gradients and optimizer stay in the host's memory
 
     def __post_init__(self) -> None:
-        if self.recompute_every < 1:
-            raise ValueError(f"recompute_every must be at least 1, got {self.recompute_every}")
+        require_at_least(1, recompute_every=self.recompute_every)
         if self.recompute_every > 1 and self.recompute == "none":
             raise ValueError("recompute_every without recompute does nothing; set recompute to selective or full")
 
@@ -99,8 +95,7 @@ class BatchConfig:
     tokens: int = 0  # the global batch in tokens, instead of sequences
 
     def __post_init__(self) -> None:
-        if self.micro_batch < 1:
-            raise ValueError(f"micro_batch must be at least 1, got {self.micro_batch}")
+        require_at_least(1, micro_batch=self.micro_batch)
         if min(self.sequences, self.tokens) < 0 or bool(self.sequences) == bool(self.tokens):
             raise ValueError("give the global batch as sequences or as tokens, one of them, at least 1")
 
@@ -132,15 +127,9 @@ class OptimConfig:
     frozen: tuple[str, ...] = ()  # patterns of parameter names that are not trained, such as "blocks.0.*"
 
     def __post_init__(self) -> None:
-        for name in ("lr", "eps", "clip_norm"):
-            if getattr(self, name) <= 0:
-                raise ValueError(f"{name} must be greater than 0, got {getattr(self, name)}")
-        for name in ("beta1", "beta2"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} must lie in [0, 1), got {getattr(self, name)}")
-        for name in ("weight_decay", "warmup_steps"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
+        require_positive(lr=self.lr, eps=self.eps, clip_norm=self.clip_norm)
+        require_fraction(beta1=self.beta1, beta2=self.beta2)
+        require_at_least(0, weight_decay=self.weight_decay, warmup_steps=self.warmup_steps)
         if not 0 < self.decay_ratio <= 1:
             raise ValueError(f"decay_ratio must be greater than 0 and at most 1, got {self.decay_ratio}")
         if not 0 <= self.min_lr_ratio <= 1:
@@ -158,9 +147,7 @@ class CheckpointConfig:
     mode: SaveMode = "async"  # sync: training waits until the checkpoint is on disk
 
     def __post_init__(self) -> None:
-        for name in ("every_steps", "keep"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        require_at_least(1, every_steps=self.every_steps, keep=self.keep)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,9 +160,7 @@ class EvalConfig:
     every_steps: int | None = None  # steps between evaluations; unset: only at the end
 
     def __post_init__(self) -> None:
-        for name in ("sequences", "every_steps"):
-            if (count := getattr(self, name)) is not None and count < 1:
-                raise ValueError(f"{name} must be at least 1, got {count}")
+        require_at_least(1, sequences=self.sequences, every_steps=self.every_steps)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,9 +174,7 @@ class ProfileConfig:
     memory: bool = False  # remember allocations, and write them down when a GPU's memory runs out
 
     def __post_init__(self) -> None:
-        for name in ("first_step", "steps"):
-            if (count := getattr(self, name)) is not None and count < 1:
-                raise ValueError(f"{name} must be at least 1, got {count}")
+        require_at_least(1, first_step=self.first_step, steps=self.steps)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,8 +215,4 @@ class TrainerConfig:
             raise ValueError("recompute takes whole blocks: units inside of them would be gathered once more for it")
         if self.init_from == "":
             raise ValueError("init_from must not be empty; leave it away for random weights")
-        if self.steps < 1:
-            raise ValueError(f"steps must be at least 1, got {self.steps}")
-        for name in ("log_every", "max_skipped_steps"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        require_at_least(1, steps=self.steps, log_every=self.log_every, max_skipped_steps=self.max_skipped_steps)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from fsdpctl.contract.model import ModelConfig
-from fsdpctl.contract.strict import STRICT
+from fsdpctl.contract.strict import STRICT, require_at_least
 
 Unit = tuple[str, ...]
 """Names of the modules that are gathered together."""
@@ -37,10 +37,8 @@ class UnitsConfig:
     def __post_init__(self) -> None:
         if (self.blocks is not None) + (self.parameters is not None) + (self.names is not None) > 1:
             raise ValueError("give units by blocks, by parameters or by names, one of them")
-        if self.blocks is not None and self.blocks < 0:
-            raise ValueError(f"blocks must be at least 0, got {self.blocks}")
-        if self.parameters is not None and self.parameters < 1:
-            raise ValueError(f"parameters must be at least 1, got {self.parameters}")
+        require_at_least(0, blocks=self.blocks)
+        require_at_least(1, parameters=self.parameters)
         if self.names == ():
             raise ValueError("names must hold at least one; blocks: 0 makes the whole model one unit")
 
