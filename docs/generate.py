@@ -23,8 +23,9 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from fsdpctl.specs import types as scalars
+from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.keys import Key, classes_in, walk
-from fsdpctl.specs.model import ClusterProfile, JobSpec
+from fsdpctl.specs.profile import ClusterProfile
 from fsdpctl.specs.slurm import ContainerOption, Mount, SbatchOption
 
 DOCS = Path(__file__).parent

@@ -11,7 +11,8 @@ from fsdpctl.contract.layout import resolve_mesh, split_batch
 from fsdpctl.contract.plan import Device, Entry, Head, LaunchPlan, Mesh, PlannedNode, Ports, SlurmPlan
 from fsdpctl.errors import UsageError
 from fsdpctl.plan_slurm import plan_slurm
-from fsdpctl.specs.model import ClusterProfile, JobSpec, LocalBackend, Network, SshBackend
+from fsdpctl.specs.job import JobSpec
+from fsdpctl.specs.profile import ClusterProfile, LocalBackend, Network, SshBackend
 from fsdpctl.specs.slurm import SlurmBackend
 from fsdpctl.specs.types import format_duration
 

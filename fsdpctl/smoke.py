@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from fsdpctl.contract.trainer import TrainerConfig
 from fsdpctl.errors import UsageError
-from fsdpctl.specs.model import JobSpec
+from fsdpctl.specs.job import JobSpec
 
 STEPS = 8
 MAX_LAYERS, MAX_HEADS, MAX_HEAD_DIM, MAX_FFN, MAX_SEQ_LEN = 2, 2, 32, 256, 32

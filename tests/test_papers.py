@@ -22,9 +22,10 @@ from fsdpctl.contract import AbortWord, CliExit, Env, NodeExit, State, StopWord
 from fsdpctl.contract.paths import AttemptPaths, NodePaths, RunPaths
 from fsdpctl.contract.plan import NodeContext
 from fsdpctl.plan import Site, build_plan
+from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.keys import walk
 from fsdpctl.specs.load import load_job, load_profile, parse_job, parse_profile
-from fsdpctl.specs.model import ClusterProfile, JobSpec
+from fsdpctl.specs.profile import ClusterProfile
 from fsdpctl.torchrun import node_env
 from tests.launchers.harness import fsdpctl
 from tests.services import require

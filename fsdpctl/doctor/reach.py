@@ -15,7 +15,7 @@ from fsdpctl.doctor.parcel import last_line, parcel, probe_argv
 from fsdpctl.launchers.environment import own_environment
 from fsdpctl.launchers.fanout import HostError
 from fsdpctl.setup_lines import with_setup
-from fsdpctl.specs.model import ClusterProfile, LocalBackend, SshBackend
+from fsdpctl.specs.profile import ClusterProfile, LocalBackend, SshBackend
 from fsdpctl.specs.slurm import SlurmBackend
 
 Reach = Callable[[PlannedNode, str, float], str]

@@ -7,7 +7,7 @@ from fsdpctl.doctor.parcel import last_line, parcel, probe_argv
 from fsdpctl.launchers.ssh.config import target_of
 from fsdpctl.launchers.ssh.io import Link
 from fsdpctl.setup_lines import with_setup
-from fsdpctl.specs.model import SshBackend
+from fsdpctl.specs.profile import SshBackend
 
 
 class SshReach:

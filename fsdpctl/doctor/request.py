@@ -9,7 +9,8 @@ from pathlib import Path
 from fsdpctl.contract.check import Look, ProbeRequest
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.plan import Site, build_plan
-from fsdpctl.specs.model import ClusterProfile, Entrypoint, JobSpec
+from fsdpctl.specs.job import Entrypoint, JobSpec
+from fsdpctl.specs.profile import ClusterProfile
 
 SLURM_NODES = 2
 """The fewest that show the network between nodes."""

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from fsdpctl.contract.files import NO_FILE, open_file
 from fsdpctl.errors import UsageError
-from fsdpctl.specs.model import ClusterProfile, JobSpec
+from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.override import apply_overrides
 from fsdpctl.specs.problems import Place, fail, one_line
+from fsdpctl.specs.profile import ClusterProfile
 from fsdpctl.specs.search import find_job, find_profile
 from fsdpctl.specs.validate import validate
 from fsdpctl.specs.yaml_tree import Document, parse_mapping

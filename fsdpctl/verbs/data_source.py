@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fsdpctl.contract.model import ModelConfig
 from fsdpctl.contract.trainer import BUILTIN
 from fsdpctl.errors import UsageError
-from fsdpctl.specs.model import JobSpec
+from fsdpctl.specs.job import JobSpec
 
 if TYPE_CHECKING:
     from fsdpctl.contract.dataset import Index

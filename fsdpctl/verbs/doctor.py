@@ -11,7 +11,7 @@ from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.doctor.examine import Examined, examine
 from fsdpctl.doctor.reach import open_reach
 from fsdpctl.doctor.request import plan_nodes
-from fsdpctl.specs.model import ClusterProfile
+from fsdpctl.specs.profile import ClusterProfile
 from fsdpctl.verbs.submit import foresee, runs_root_of, site_of
 
 

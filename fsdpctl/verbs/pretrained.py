@@ -10,7 +10,7 @@ from pathlib import Path
 from fsdpctl.contract.llama import check_fit
 from fsdpctl.contract.model import ModelConfig
 from fsdpctl.errors import UsageError
-from fsdpctl.specs.model import JobSpec
+from fsdpctl.specs.job import JobSpec
 
 
 def resolve_weights(job: JobSpec, submit_dir: Path, *, is_here: bool) -> JobSpec:

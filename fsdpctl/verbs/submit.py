@@ -22,8 +22,9 @@ from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import claim_run_id, create, default_runs_root, discard, locked
 from fsdpctl.smoke import shrink
 from fsdpctl.snapshot import list_project, take_snapshot
+from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.load import job_document, load_job, load_profile, profile_document
-from fsdpctl.specs.model import ClusterProfile, JobSpec
+from fsdpctl.specs.profile import ClusterProfile
 from fsdpctl.specs.search import find_job, find_profile
 from fsdpctl.specs.yaml_tree import Document
 from fsdpctl.verbs.data_source import resolve_data

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from fsdpctl.errors import UsageError
 from fsdpctl.launchers.ssh.config import Target
 from fsdpctl.launchers.ssh.trust import accept_new
-from fsdpctl.specs.model import ClusterProfile, SshBackend
+from fsdpctl.specs.profile import ClusterProfile, SshBackend
 
 
 def trust_hosts(profile: ClusterProfile, tell: Callable[[str], None]) -> None:

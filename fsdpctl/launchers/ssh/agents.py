@@ -25,7 +25,7 @@ from fsdpctl.node.peers import PeerWatch
 from fsdpctl.node.remote import Ended, NodeFacts, Seen, Started
 from fsdpctl.runs.events import add_event
 from fsdpctl.specs.load import read_profile
-from fsdpctl.specs.model import SshBackend
+from fsdpctl.specs.profile import SshBackend
 
 ANSWER_S = 60.0
 """A cold Python on a cold file system, and nvidia-smi."""

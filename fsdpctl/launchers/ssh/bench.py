@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fsdpctl.contract.plan import DroppedHost, LaunchPlan, PlannedNode
-from fsdpctl.specs.model import ClusterProfile
+from fsdpctl.specs.profile import ClusterProfile
 
 BAD_FOR_S = 3600.0
 """A host that was replaced is not taken again for so long: one that comes and goes would eat all restarts."""

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from fsdpctl.contract.plan import PlannedNode
 from fsdpctl.launchers.fanout import HostError
-from fsdpctl.specs.model import SshBackend
+from fsdpctl.specs.profile import SshBackend
 
 DEFAULT_PORT = 22
 NO_PROMPT = {"SSH_ASKPASS_REQUIRE": "never"}

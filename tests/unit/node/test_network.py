@@ -38,7 +38,7 @@ def test_a_lease_passes_over_taken_ports_and_other_leases() -> None:
 
 
 def test_the_default_ports_lie_outside_the_ephemeral_range() -> None:
-    from fsdpctl.specs.model import PortRange
+    from fsdpctl.specs.profile import PortRange
 
     first, last = network.ephemeral_range()
     assert PortRange().last < first or PortRange().first > last

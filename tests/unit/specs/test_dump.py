@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from fsdpctl.contract.model import ModelConfig
 from fsdpctl.contract.trainer import BatchConfig, CheckpointConfig, OptimConfig, TrainerConfig
 from fsdpctl.specs.dump import dump_yaml
+from fsdpctl.specs.job import Entrypoint, JobSpec
 from fsdpctl.specs.load import load_job, load_profile, parse_job, parse_profile
-from fsdpctl.specs.model import ClusterProfile, Entrypoint, JobSpec, LocalBackend, Network, Node
+from fsdpctl.specs.profile import ClusterProfile, LocalBackend, Network, Node
 from fsdpctl.specs.slurm import SlurmBackend
 from fsdpctl.specs.types import check_text
 from fsdpctl.specs.yaml_tree import read_scalar

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from fsdpctl.errors import UsageError
+from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.load import load_job, load_profile, parse_job, parse_profile
-from fsdpctl.specs.model import JobSpec
 
 VALUES = [None, True, -1, 0, 1.5, 10**17, 1e300, "", "x", "-x", "a b", "a\nb", "1e-4", [], [1], ["a"], {}, {"a": 1}]
 

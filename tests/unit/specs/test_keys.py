@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.keys import walk
 from fsdpctl.specs.load import load_job, load_profile
-from fsdpctl.specs.model import ClusterProfile, JobSpec
+from fsdpctl.specs.profile import ClusterProfile
 
 
 def test_every_key_of_a_full_spec_is_walked() -> None:

@@ -9,8 +9,8 @@ import pytest
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.dataset import BYTES, FORMAT, Index, Shard
 from fsdpctl.errors import UsageError
+from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.load import load_job
-from fsdpctl.specs.model import JobSpec
 from fsdpctl.verbs.data_source import resolve_data
 
 

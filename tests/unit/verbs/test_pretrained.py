@@ -10,8 +10,8 @@ import pytest
 
 from fsdpctl.contract.llama import llama_config
 from fsdpctl.errors import UsageError
+from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.load import load_job
-from fsdpctl.specs.model import JobSpec
 from fsdpctl.verbs.pretrained import resolve_weights
 
 

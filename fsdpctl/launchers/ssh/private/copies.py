@@ -17,7 +17,7 @@ from fsdpctl.launchers.ssh.private.files import HostFiles
 from fsdpctl.node.copies import Copy
 from fsdpctl.runs.store import read_record
 from fsdpctl.specs.load import read_profile
-from fsdpctl.specs.model import SshBackend
+from fsdpctl.specs.profile import SshBackend
 
 ANSWER_S = 60.0
 SLOWEST_BYTES_PER_S = 10 * 2**20

@@ -1,0 +1,80 @@
+"""JobSpec: frozen, strict, unknown keys refused. The sentence at a key is its documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from fsdpctl.contract import BUNDLED_TRAINER
+from fsdpctl.contract.plan import Debug
+from fsdpctl.contract.trainer import TrainerConfig
+from fsdpctl.specs.base import Spec, refuse
+from fsdpctl.specs.types import Count, Duration, EnvMap, Module, Name, Text, Word, format_duration
+
+
+class Entrypoint(Spec):
+    """What each rank runs: a module or a script, not both."""
+
+    module: Module | None = None
+    """A Python module of your project; `train` is the bundled trainer."""
+    script: Word | None = None
+    """A Python file, relative to the directory where you submit."""
+
+    @model_validator(mode="after")
+    def _one(self) -> Entrypoint:
+        if (self.module is None) == (self.script is None):
+            raise ValueError("give either `module` or `script`")
+        return self
+
+    @property
+    def is_bundled_trainer(self) -> bool:
+        return self.module == BUNDLED_TRAINER
+
+
+class JobSpec(Spec):
+    """One training job, for any cluster."""
+
+    name: Name
+    """Run ids begin with it."""
+    entrypoint: Entrypoint = Entrypoint(module=BUNDLED_TRAINER)
+    """What each rank runs; unset: the bundled trainer."""
+    nodes: Annotated[int, Field(ge=1, le=1024)] = 1
+    """Number of nodes; `--nodes` replaces it."""
+    procs_per_node: Count | None = None
+    """Ranks per node; unset: what the profile says."""
+    args: tuple[Text, ...] = ()
+    """Arguments of your own entrypoint, passed on byte for byte."""
+    env: EnvMap = {}
+    """Environment of all ranks, over that of the profile."""
+    time_limit: Duration | None = None
+    """Wall time of one attempt; the run is asked to save and leave `grace` before it."""
+    grace: Duration = 60
+    """From "save and leave" to the end by force."""
+    restarts: Annotated[int, Field(ge=0, le=1000)] = 0
+    """How often the run may come back by itself after a failure."""
+    debug: Debug | None = None
+    """How much NCCL and torch tell into the run directory; unset: what the profile says."""
+    trainer: TrainerConfig | None = None
+    """Configuration of the bundled trainer."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> JobSpec:
+        refuse([*self._misplaced_trainer(), *self._short_time()])
+        return self
+
+    def _misplaced_trainer(self) -> Iterator[str]:
+        if not self.entrypoint.is_bundled_trainer:
+            if self.trainer is not None:
+                yield "trainer: it configures the bundled trainer, but the entrypoint is your own"
+            return
+        if self.trainer is None:
+            yield "the bundled trainer needs a `trainer` section"
+        if self.args:
+            yield "args: the bundled trainer takes none; its settings live under `trainer`"
+
+    def _short_time(self) -> Iterator[str]:
+        if self.time_limit is not None and self.time_limit <= self.grace:
+            limit, grace = format_duration(self.time_limit), format_duration(self.grace)
+            yield f"time_limit ({limit}) must exceed grace ({grace})"
