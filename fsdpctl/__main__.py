@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import io
 import os
 import sys
 
@@ -15,9 +14,10 @@ def main() -> None:
     """Run the CLI; Ctrl-C ends it without a traceback from the first moment on."""
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     open_closed_streams()
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # what the locale cannot write, as stderr has it anyway
     try:
+        from fsdpctl.cli.output import open_outlet
+
+        sys.stdout, sys.stderr = open_outlet(sys.stdout), open_outlet(sys.stderr)
         from fsdpctl.cli.app import main as run
 
         run()
@@ -30,9 +30,9 @@ def open_closed_streams() -> None:
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(descriptor, True)
     os.close(descriptor)
-    sys.stdin = sys.stdin or os.fdopen(0)
-    sys.stdout = sys.stdout or os.fdopen(1, "w")
-    sys.stderr = sys.stderr or os.fdopen(2, "w")
+    sys.stdin = sys.stdin or os.fdopen(0, closefd=False)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import shutil
 import sys
 from collections.abc import Sequence
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 # C0 and C1 controls, DEL, and the bidirectional controls that can reorder what a person reads.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -19,6 +23,29 @@ MIN_ROOM = 20  # below, a column of broken lines is worse than a terminal's own 
 
 class Unheard(BaseException):
     """Whoever read the output has left, like `head`: no failure, and like Ctrl-C nothing to be handled on the way."""
+
+
+class Outlet(io.FileIO):
+    """A standard stream that raises Unheard. Of a broken pipe Typer, Rich and Python each make something else.
+
+    Without a buffer: Python would write what is left in it once more at its end, and fail again.
+    """
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        view = memoryview(data)
+        done = 0
+        try:
+            while done < view.nbytes:
+                done += os.write(self.fileno(), view[done:])
+        except BrokenPipeError:
+            raise Unheard from None
+        return done
+
+
+def open_outlet(stream: TextIO) -> TextIO:
+    """The same stream as an outlet; what the locale cannot write is escaped."""
+    outlet = Outlet(stream.fileno(), "w", closefd=False)
+    return io.TextIOWrapper(outlet, encoding=stream.encoding, errors="backslashreplace", line_buffering=True)
 
 
 def safe(text: str) -> str:
@@ -42,13 +69,10 @@ def emit_json(value: Any) -> None:
 
 
 def write(text: str, stream: TextIO | None = None) -> None:
-    """Write lines as they are, to stdout unless told otherwise. Raises Unheard."""
+    """Write lines as they are, to stdout unless told otherwise."""
     stream = stream or sys.stdout
-    try:
-        print(text, file=stream, flush=True)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # Python writes what is left once more at its end
-        raise Unheard from None
+    stream.write(f"{text}\n")
+    stream.flush()
 
 
 def emit_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

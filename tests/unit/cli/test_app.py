@@ -25,7 +25,8 @@ def test_a_directory_in_the_place_of_a_file_is_no_bug() -> None:
     assert done.stderr.startswith(f"error: not a regular file: {run.attempt(1).events}\n")
 
 
-def test_a_full_disk_without_a_name_is_just_full() -> None:
+def test_a_full_disk_without_a_name_is_just_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     with open("/dev/full", "w", encoding="utf-8") as full:
         done = subprocess.run([COMMAND, "jobs", "ls"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
     assert done.returncode == CliExit.FAILED
@@ -62,6 +63,33 @@ def test_a_reader_that_has_left_ends_a_command_without_a_word(words: tuple[str, 
     has_written = (words == ("logs",)) == (stream == "stderr")  # there are none, which is said on stderr
     assert done.returncode == (CliExit.UNHEARD if has_written else CliExit.OK)
     assert not done.stderr if has_written else True
+
+
+@pytest.mark.parametrize(
+    "words", ["--help", "--version", "submit --help", "jobs --help", "--show-completion bash", "submt"]
+)
+def test_a_reader_that_has_left_ends_what_typer_writes_alike(
+    words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    done = subprocess.run([COMMAND, *words.split()], stdout=write_end, stderr=write_end, timeout=60)
+    os.close(write_end)
+    assert done.returncode == CliExit.UNHEARD
+    assert not list(tmp_path.iterdir()), "no crash report"
+
+
+@pytest.mark.parametrize("instruction", ["source_bash", "complete_bash"])
+def test_a_shell_that_has_left_ends_a_completion_alike(instruction: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("_FSDPCTL_COMPLETE", instruction), ("COMP_WORDS", "fsdpctl st"), ("COMP_CWORD", "1")):
+        monkeypatch.setenv(name, value)
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    done = subprocess.run([COMMAND], stdout=write_end, stderr=subprocess.PIPE, timeout=60)
+    os.close(write_end)
+    assert (done.returncode, done.stderr) == (CliExit.UNHEARD, b"")
 
 
 @pytest.mark.parametrize("words", [("submit", "llm-tiny"), ("submit", "llm-tiny", "--dry-run"), ("doctor", "local")])
