@@ -8,16 +8,14 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from fsdpctl.contract.layout import resolve_mesh, split_batch
-from fsdpctl.contract.plan import Device, Entry, Head, LaunchPlan, Mesh, PlannedNode, Ports, SlurmPlan
+from fsdpctl.contract.plan import Entry, Head, LaunchPlan, Mesh, PlannedNode, Ports, SlurmPlan
 from fsdpctl.errors import UsageError
+from fsdpctl.plan_nodes import choose_device, choose_nodes, count_gpus, count_procs
 from fsdpctl.plan_slurm import plan_slurm
 from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.profile import ClusterProfile, LocalBackend, Network, SshBackend
 from fsdpctl.specs.slurm import SlurmBackend
 from fsdpctl.specs.types import format_duration
-
-CPU_PROCS_PER_NODE = 2
-"""Ranks per node where there are no GPUs and nothing else is said: enough to shard within a node."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +61,8 @@ def build_plan(profile: ClusterProfile, job: JobSpec, site: Site) -> LaunchPlan:
 
 
 def _fit(profile: ClusterProfile, job: JobSpec, site: Site, problems: list[str]) -> _Fit:
-    nodes = _plan_nodes(profile, job, site, problems)
-    procs = _procs_per_node(profile, job, site, problems)
+    nodes = choose_nodes(profile, job, site.gpus, problems)
+    procs = count_procs(profile, job, site.gpus, problems)
     mesh = _plan_mesh(job, procs, problems)
     if mesh is not None and not _shares_disk(profile):
         _keep_copies_whole(mesh, job.nodes, procs, problems)
@@ -84,7 +82,7 @@ def _launch_plan(profile: ClusterProfile, job: JobSpec, site: Site, fit: _Fit) -
         backend=profile.backend.kind,
         nodes=fit.nodes,
         procs_per_node=fit.procs_per_node,
-        device=_device(profile, site),
+        device=choose_device(profile, site.gpus),
         mesh=fit.mesh,
         head=_plan_head(profile),
         ports=Ports(profile.ports.first, profile.ports.last),
@@ -120,70 +118,6 @@ def network_env(network: Network) -> dict[str, str]:
     if network.socket_family is not None:
         env["NCCL_SOCKET_FAMILY"] = network.socket_family
     return {**env, **network.nccl}
-
-
-def _plan_nodes(profile: ClusterProfile, job: JobSpec, site: Site, problems: list[str]) -> tuple[PlannedNode, ...]:
-    if profile.nodes and job.nodes > len(profile.nodes):
-        problems.append(f"nodes: {job.nodes} wanted, but the profile lists {len(profile.nodes)}")
-        return ()
-    if profile.nodes:
-        chosen = profile.nodes[: job.nodes]
-        return tuple(PlannedNode(rank, node.id, node.address, node.port, node.env) for rank, node in enumerate(chosen))
-    if isinstance(profile.backend, LocalBackend):
-        shares = _divide_gpus(profile, job, site, problems)
-        return tuple(
-            PlannedNode(rank, f"local{rank}", "127.0.0.1", env=_visible(share)) for rank, share in enumerate(shares)
-        )
-    return tuple(PlannedNode(rank, f"node{rank}") for rank in range(job.nodes))
-
-
-def _divide_gpus(profile: ClusterProfile, job: JobSpec, site: Site, problems: list[str]) -> list[tuple[str, ...]]:
-    """This machine's GPUs, the same number for each of the local nodes."""
-    if _device(profile, site) == "cpu":
-        return [()] * job.nodes
-    wanted = profile.gpus_per_node
-    if wanted is None:
-        if len(site.gpus) % job.nodes:
-            problems.append(
-                f"nodes: {len(site.gpus)} GPUs do not divide over {job.nodes} local nodes;"
-                " choose another number or set gpus_per_node"
-            )
-            return []
-        wanted = len(site.gpus) // job.nodes
-    if wanted * job.nodes > len(site.gpus):
-        problems.append(
-            f"gpus_per_node: {job.nodes} nodes x {wanted} GPUs wanted, but this machine has {len(site.gpus)}"
-        )
-        return []
-    return [site.gpus[rank * wanted : (rank + 1) * wanted] for rank in range(job.nodes)]
-
-
-def _visible(share: tuple[str, ...]) -> dict[str, str]:
-    return {"CUDA_VISIBLE_DEVICES": ",".join(share)} if share else {}
-
-
-def _device(profile: ClusterProfile, site: Site) -> Device:
-    if isinstance(profile.backend, LocalBackend):
-        return "cuda" if site.gpus and profile.gpus_per_node != 0 else "cpu"
-    return "cuda" if _gpus_per_node(profile) else "cpu"
-
-
-def _gpus_per_node(profile: ClusterProfile) -> int:
-    if profile.gpus_per_node is not None:
-        return profile.gpus_per_node
-    return min((node.gpus or 0 for node in profile.nodes), default=0)
-
-
-def _procs_per_node(profile: ClusterProfile, job: JobSpec, site: Site, problems: list[str]) -> int:
-    if isinstance(profile.backend, LocalBackend) and profile.gpus_per_node is None:
-        gpus = len(site.gpus) // job.nodes
-    else:
-        gpus = _gpus_per_node(profile)
-    has_gpus = _device(profile, site) == "cuda"
-    procs = job.procs_per_node or profile.procs_per_node or (gpus if has_gpus else CPU_PROCS_PER_NODE)
-    if has_gpus and procs > gpus:
-        problems.append(f"procs_per_node: {procs} ranks a node need as many GPUs, but a node has {gpus}")
-    return procs
 
 
 def _plan_mesh(job: JobSpec, procs: int, problems: list[str]) -> Mesh | None:
@@ -247,7 +181,7 @@ def _plan_slurm(profile: ClusterProfile, site: Site, problems: list[str]) -> Slu
         return None
     runs_root = str(PurePath(site.run_dir).parent)
     python = _python(profile, site, inside=False)
-    return plan_slurm(profile.backend, _gpus_per_node(profile), python, runs_root, problems)
+    return plan_slurm(profile.backend, count_gpus(profile), python, runs_root, problems)
 
 
 def _python(profile: ClusterProfile, site: Site, *, inside: bool) -> str:
