@@ -110,7 +110,8 @@ def sweep(
 ) -> list[int]:
     """End every process that carries the tag or descends from `below`, but those in `spare`; return who is left.
 
-    TERM first when `term_s` is positive, then KILL, looking again each time: a process may fork while we look.
+    TERM first when `term_s` is positive, then KILL, looking again each time: a process may fork while we look. Nobody
+    waits for processes that ignore TERM, as torchrun does until it has imported torch.
     """
     spared = set(spare)
 
@@ -121,7 +122,7 @@ def sweep(
 
     if term_s > 0:
         _signal(remaining(), signal.SIGTERM)
-        _wait_until(lambda: not remaining(), term_s)
+        _wait_until(lambda: all(_ignores(pid, signal.SIGTERM) for pid in remaining()), term_s)
     deadline = time.monotonic() + kill_s
     while (left := remaining()) and time.monotonic() < deadline:
         _signal(left, signal.SIGKILL)
@@ -137,6 +138,16 @@ def _parent(pid: int) -> int | None:
     """Parent of a living process; None if it is gone or a zombie."""
     fields = _stat_fields(pid)
     return int(fields[1]) if fields else None
+
+
+def _ignores(pid: int, number: signal.Signals) -> bool:
+    """Whether a signal is lost on a process, which may be gone by now."""
+    try:
+        status = (PROC / str(pid) / "status").read_text(errors="replace")
+    except OSError:
+        return True
+    ignored = int(status.partition("\nSigIgn:")[2].split()[0], 16)
+    return bool(ignored >> (number - 1) & 1)
 
 
 def _signal(pids: Iterable[int], number: signal.Signals) -> None:

@@ -18,7 +18,8 @@ from tests.launchers.harness import wait_for
 
 RUN = f"run-{os.getpid()}"  # another session of the tests may be sweeping, too
 SLEEP = "import time; time.sleep(600)"
-DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"
+TAKES_NO_TERM = "import signal, time; signal.signal(signal.SIGTERM, {}); print(flush=True); time.sleep(600)"
+STAYS, DEAF = TAKES_NO_TERM.format("lambda *_: None"), TAKES_NO_TERM.format("signal.SIG_IGN")
 FORKS_AWAY = """
 import os, time
 if os.fork() == 0:
@@ -74,17 +75,26 @@ def test_tags_tell_runs_and_nodes_apart(start) -> None:  # type: ignore[no-untyp
     assert processes.find(Tag(RUN + "b")) == [other.pid]
 
 
-def test_a_sweep_ends_the_deaf_and_the_forked_away_and_nobody_else(start) -> None:  # type: ignore[no-untyped-def]
-    deaf, same_command = start(DEAF, RUN), start(SLEEP, "b" + RUN)
+def test_a_sweep_ends_the_willful_and_the_forked_away_and_nobody_else(start) -> None:  # type: ignore[no-untyped-def]
+    stays, same_command = start(STAYS, RUN), start(SLEEP, "b" + RUN)
     forker = start(FORKS_AWAY, RUN)
-    for child in (deaf, forker):
+    for child in (stays, forker):
         child.stdout.readline()
     wait_for(lambda: len(processes.find(Tag(RUN))) == 2, 10, "the one in between to leave")
     started = time.monotonic()
     assert processes.sweep(Tag(RUN), term_s=0.3) == []
-    assert time.monotonic() - started >= 0.3, "the deaf one got its time after TERM"
+    assert time.monotonic() - started >= 0.3, "the one that stays got its time after TERM"
     assert processes.find(Tag(RUN)) == []
     assert same_command.poll() is None
+
+
+def test_a_sweep_waits_for_nobody_who_ignores_its_first_word(start) -> None:  # type: ignore[no-untyped-def]
+    deaf, obeys = start(DEAF, RUN), start(SLEEP, RUN)
+    deaf.stdout.readline()
+    started = time.monotonic()
+    assert processes.sweep(Tag(RUN), term_s=300) == []
+    assert time.monotonic() - started < 150
+    assert (deaf.wait(), obeys.wait()) == (-9, -15)
 
 
 def test_a_sweep_spares_whom_it_is_told_to(start) -> None:  # type: ignore[no-untyped-def]
