@@ -89,13 +89,17 @@ class Stopper:
 
 
 def _age_s(path: Path) -> float:
-    return max(0.0, time.time() - path.stat().st_mtime)
+    try:
+        return max(0.0, time.time() - path.stat().st_mtime)
+    except OSError:
+        return math.inf
 
 
 def read_stop_word(path: Path) -> StopWord | None:
-    """The first word of the stop file; a file that says nothing known is a user's wish. None: there is no file."""
+    """The first word of the stop file; a file that says nothing known is a user's wish. None: there is no file, or a
+    file server does not answer for it now, which shall not end a run; the next step asks again."""
     try:
         words = path.read_text(encoding="utf-8", errors="replace").split()
-    except FileNotFoundError:
+    except OSError:
         return None
     return StopWord(words[0]) if words and words[0] in WORDS else StopWord.USER

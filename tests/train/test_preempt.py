@@ -84,6 +84,18 @@ def test_stop_file(tmp_path: Path, text: str, word: StopWord) -> None:
     assert word_of(Stopper(path).agree(Alone())) is word
 
 
+def test_a_file_server_that_does_not_answer_ends_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither while there is no stop file, nor between the look into it and the look at its age."""
+    (tmp_path / "file").touch()
+    path = tmp_path / "file/stop"  # no such directory: an error of another kind
+    stopper = Stopper(path, grace_s=100.0)
+    assert stopper.agree(Alone()) is None
+    monkeypatch.setattr("train.preempt.read_stop_word", lambda _: StopWord.USER)
+    stopper.last_look -= 30.0
+    stop = stopper.agree(Alone())
+    assert stop is not None and 60 < stop.left_s() <= 70, "it may have been there since the last look"
+
+
 def test_the_grace_runs_from_the_signal_on() -> None:
     stopper = Stopper(None, grace_s=100.0)
     os.kill(os.getpid(), signal.SIGTERM)
