@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -41,11 +41,10 @@ class MetricsFile:
     """Appends to metrics.jsonl, after cutting away what lies beyond the checkpoint that training starts from."""
 
     def __init__(self, path: Path, start_step: int) -> None:
-        kept = [record for record in read_metrics(path) if record["step"] <= start_step]
-        write_text(path, "".join(json.dumps(record) + "\n" for record in kept))
-        losses = [record["loss"] for record in kept if record["loss"] is not None]
-        self.first_loss: float | None = losses[0] if losses else None
-        self.last_loss: float | None = losses[-1] if losses else None
+        kept = cut(_lines(path), start_step)
+        write_text(path, "".join(line + "\n" for line in kept))  # a new file: what an older attempt holds is another
+        self.first_loss: float | None = next(_losses(kept), None)
+        self.last_loss: float | None = next(_losses(reversed(kept)), None)
         self._file = path.open("ab", buffering=0)  # a line at a time, for those who follow
         self._unwritten = b""
         self._lock = threading.Lock()  # `sync` is called by the thread that saves
@@ -110,9 +109,27 @@ class Board:
 
 def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
     """The records of a metrics file; a last line that was cut short is dropped."""
-    if path.exists():
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-            try:
-                yield json.loads(line)
-            except ValueError:
-                continue
+    yield from _records(_lines(path))
+
+
+def cut(lines: Sequence[str], step: int) -> Sequence[str]:
+    """The lines up to a step, which are in order: only what goes is looked into. Of 100,000 steps each is a start's
+    business otherwise, and takes seconds."""
+    end = len(lines)
+    while end and not any(record["step"] <= step for record in _records([lines[end - 1]])):
+        end -= 1
+    return lines[:end]
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
+
+
+def _records(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+    for line in lines:
+        with contextlib.suppress(ValueError):
+            yield json.loads(line)
+
+
+def _losses(lines: Iterable[str]) -> Iterator[float]:
+    return (record["loss"] for record in _records(lines) if record["loss"] is not None)

@@ -111,7 +111,7 @@ class Recorder:
             samples=pending.samples,
             lr=pending.lr,
             grad_norm=_finite(grad_norm),
-            tokens_per_s=round(self.tokens_per_step / max(pending.end.seconds_since(pending.begin), 1e-9), 1),
+            tokens_per_s=_rate(self.tokens_per_step, pending.end.seconds_since(pending.begin)),
             tokens=pending.step * self.tokens_per_step,
             time=round(pending.time, 3),
             attempt=self.attempt,
@@ -126,6 +126,11 @@ class Recorder:
             self.delivered = pending.step
             self.delivery.notify_all()
         self.watch(Finding(pending.step, pending.samples, loss, grad_norm, own_loss, int(skipped), int(in_a_row)))
+
+
+def _rate(tokens: int, seconds: float) -> float:
+    """In seven digits: never 0, however long a step was held up."""
+    return float(f"{tokens / max(seconds, 1e-9):.7g}")
 
 
 def _finite(value: float) -> float | None:

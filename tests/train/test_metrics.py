@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ import torch
 from tests.train.alone import Alone
 from train.metrics import MetricsFile, StepMetrics, read_metrics
 from train.pace import Pace
-from train.recorder import Recorder, StepTensors
+from train.progress import ProgressLog
+from train.recorder import Recorder, StepTensors, _rate
 
 
 def step_metrics(step: int, loss: float = 1.0) -> StepMetrics:
@@ -32,6 +34,23 @@ def test_a_resume_cuts_what_lies_beyond_the_checkpoint(tmp_path: Path) -> None:
     file.write(step_metrics(5, loss=0.25))
     assert [record["step"] for record in read_metrics(path)] == [1, 2, 3, 4, 5]
     assert (file.first_loss, file.last_loss) == (9.0, 0.25)
+
+
+def test_a_resume_reads_what_it_cuts_and_not_each_line_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "metrics.jsonl"
+    lines = [json.dumps(asdict(step_metrics(step, loss=1.0 / step))) for step in range(1, 1001)]
+    path.write_text("\n".join(lines))  # of the last line, its end was not written
+    parsed = []
+    monkeypatch.setattr(json, "loads", lambda line, loads=json.loads: parsed.append(line) or loads(line))
+    file = MetricsFile(path, start_step=998)
+    assert path.read_text() == "".join(line + "\n" for line in lines[:998]), "to the byte"
+    assert (file.first_loss, file.last_loss) == (1.0, 1.0 / 998)
+    assert len(parsed) <= 5
+    file.close()
+    MetricsFile(path, start_step=0).close()
+    assert path.read_text() == ""
 
 
 class FullDisk:
@@ -80,3 +99,12 @@ def test_the_recorder_keeps_the_loss_to_the_bit_and_the_order() -> None:
     assert [m.loss_hex for m in seen] == [(1 / 3).hex(), (1 / 4).hex(), (1 / 5).hex()]
     assert [m.tokens for m in seen] == [256, 512, 768]
     assert all(m.tokens_per_s > 0 and m.attempt == 2 for m in seen)
+
+
+def test_a_step_that_was_held_up_for_hours_still_has_a_rate() -> None:
+    """It would round to 0, by which the time that is left is divided."""
+    shown = ProgressLog(0, steps=10, log_every=1, tokens_per_step=256)
+    for step in (1, 2, 3):
+        shown.show(replace(step_metrics(step), tokens_per_s=_rate(256, 20_000.0)))
+    assert shown.tokens_per_s == pytest.approx(256 / 20_000)
+    assert _rate(524_288, 2.1785713) == pytest.approx(524_288 / 2.1785713, rel=1e-6)
