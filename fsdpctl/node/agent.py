@@ -9,7 +9,6 @@ process of this node's part of the run is alive. What it knows it writes under `
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import subprocess
@@ -20,12 +19,11 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
-from fsdpctl.contract import BUNDLED_TRAINER, GOOD_ENDS, AbortWord, Env, NodeExit, StopWord
+from fsdpctl.contract import GOOD_ENDS, AbortWord, NodeExit, StopWord
 from fsdpctl.contract.codec import read_json, write_json, write_text
-from fsdpctl.contract.files import read_bytes
 from fsdpctl.contract.notes import Note, leave_note, read_note
-from fsdpctl.contract.paths import DIR_MODE, AttemptPaths, NodePaths, RunPaths
-from fsdpctl.contract.plan import Allocation, LaunchPlan, NodeContext
+from fsdpctl.contract.paths import DIR_MODE, AttemptPaths, RunPaths
+from fsdpctl.contract.plan import Allocation, LaunchPlan
 from fsdpctl.contract.records import NodeEnd
 from fsdpctl.node import processes, signals
 from fsdpctl.node.check import NodeCheckError, check_node
@@ -33,8 +31,8 @@ from fsdpctl.node.ending import FailureWatch, describe_end
 from fsdpctl.node.guard import Guard
 from fsdpctl.node.meeting import MeetingError, meet
 from fsdpctl.node.peers import Heartbeat, PeerWatch
+from fsdpctl.node.start import start_torchrun
 from fsdpctl.node.watchdog import Watchdog
-from fsdpctl.torchrun import node_env, torchrun_argv
 
 POLL_S = 0.1
 PEERS_EVERY_S = 0.5
@@ -49,7 +47,7 @@ class Agent:
 
     def __init__(self, plan: LaunchPlan, attempt: AttemptPaths, node_rank: int) -> None:
         self.plan, self.attempt, self.node_rank = plan, attempt, node_rank
-        self.paths: NodePaths = attempt.node(node_rank)
+        self.paths = attempt.node(node_rank)
         self.tag = processes.Tag(plan.run_id, node_rank)
         self.heartbeat = Heartbeat(self.paths.heartbeat)
         self.started = time.monotonic()
@@ -77,29 +75,10 @@ class Agent:
             print(f"node check: {doubt.check} {doubt.result}: {doubt.reason}. {doubt.fix}", flush=True)
         context, lease = meet(self.plan, self.attempt, self.node_rank, self.heartbeat.beat)
         try:
-            with open(self.paths.torchrun_log, "ab") as log:
-                torchrun = self._start(context, log.fileno())
-            ending = self._follow(torchrun)
+            return self._follow(start_torchrun(self.plan, context))
         finally:
             if lease is not None:
                 lease.release()
-        return ending
-
-    def _start(self, context: NodeContext, log: int) -> subprocess.Popen[bytes]:
-        argv = torchrun_argv(self.plan, context)
-        env = rank_environment(self.plan, context)
-        workdir = self.plan.workdir or default_workdir(self.plan)
-        print("command:", json.dumps(argv), "in", workdir, flush=True)
-        return subprocess.Popen(
-            argv,
-            env=env,
-            cwd=workdir,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            preexec_fn=signals.ignore,
-        )
 
     def _follow(self, torchrun: subprocess.Popen[bytes]) -> NodeEnd:
         """Wait for torchrun while obeying the files and watching the peers."""
@@ -183,27 +162,10 @@ class GraceTimer:
         return self._clock() - self._since > self._grace_s
 
 
-def rank_environment(plan: LaunchPlan, context: NodeContext) -> dict[str, str]:
-    """The whole environment of the ranks: inherited, then secrets, then ours."""
-    paths = RunPaths.of(plan.run_dir)
-    secrets: dict[str, str] = json.loads(read_bytes(paths.secrets)) if paths.secrets.exists() else {}
-    ours = node_env(plan, context)
-    env = {**os.environ, **secrets, **ours}
-    if inherited := os.environ.get(Env.USER_PYTHONPATH):
-        env["PYTHONPATH"] = os.pathsep.join([ours["PYTHONPATH"], inherited])
-    return env
-
-
-def read_plan(run: RunPaths, attempt: AttemptPaths) -> LaunchPlan:
+def _placed_plan(run: RunPaths, attempt: AttemptPaths) -> LaunchPlan:
     """The plan; with the names and addresses of the nodes where a scheduler chose them for this attempt."""
     plan = read_json(LaunchPlan, run.plan)
     return plan.place(read_json(Allocation, attempt.allocation).nodes) if attempt.allocation.exists() else plan
-
-
-def default_workdir(plan: LaunchPlan) -> str:
-    """Ranks start in the snapshot: of the user's project, or of the bundled trainer."""
-    paths = RunPaths.of(plan.run_dir)
-    return str(paths.code if plan.entry.target == BUNDLED_TRAINER else paths.source)
 
 
 def main(argv: list[str]) -> int:
@@ -226,7 +188,7 @@ def main(argv: list[str]) -> int:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     write_text(paths.reserve, " " * RESERVE_BYTES)
-    agent = Agent(read_plan(run, attempt), attempt, words.node_rank)
+    agent = Agent(_placed_plan(run, attempt), attempt, words.node_rank)
     end = agent.run()
     if end.code not in GOOD_ENDS:
         leave_note(attempt.abort, AbortWord.FAULT, f"node {words.node_rank}: {end.reason}")
