@@ -107,7 +107,7 @@ def instructions(rounds: int) -> None:
         "import typer, pydantic, yaml": [*python, "import typer, yaml; from pydantic import BaseModel, Field"],
         "fsdpctl --help": [*FSDPCTL, "--help"],
         "fsdpctl submit llm-tiny --dry-run": [*FSDPCTL, "submit", "llm-tiny", "--dry-run"],
-        "what the supervisor imports": [*python, "import fsdpctl.supervise, fsdpctl.launchers.agents"],
+        "what the supervisor imports": [*python, "import fsdpctl.supervise, fsdpctl.launchers.local.agents"],
         "what an agent imports": [*python, "import fsdpctl.node.agent"],
         "what a rank imports": [*python, "import fsdpctl.node.rank"],
     }

@@ -20,9 +20,8 @@ from fsdpctl.contract import AbortWord, State
 from fsdpctl.contract.codec import write_json, write_text
 from fsdpctl.contract.notes import leave_note, read_note
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
-from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import FsdpctlError
-from fsdpctl.launchers.base import Agents
+from fsdpctl.launchers.table import open_agents
 from fsdpctl.node import processes
 from fsdpctl.runs.decide import History, Verdict, count_idle, decide_next, judge
 from fsdpctl.runs.events import add_event, record_start, record_verdict
@@ -173,17 +172,6 @@ class Supervisor:
 
     def _record(self, attempt: AttemptPaths, verdict: Verdict) -> None:
         record_verdict(attempt, replace(verdict, step=newest_step(self.run)))
-
-
-def open_agents(run: RunPaths, plan: LaunchPlan) -> Agents:
-    """The agents of this run's backend."""
-    if plan.backend == "ssh":
-        from fsdpctl.launchers.ssh.agents import SshAgents
-
-        return SshAgents(run, plan)
-    from fsdpctl.launchers.agents import LocalAgents
-
-    return LocalAgents(run, plan)
 
 
 def _is_cancelled(attempt: AttemptPaths) -> bool:

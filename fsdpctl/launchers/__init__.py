@@ -1,1 +1,1 @@
-"""How an attempt gets onto its nodes: one module per backend."""
+"""How an attempt gets onto its nodes: a folder per backend."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from fsdpctl.contract import Env, State
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.launchers import local
+from fsdpctl.launchers.local import launcher as local
 from fsdpctl.node import processes
 from fsdpctl.runs.decide import Verdict
 from fsdpctl.runs.evidence import read_verdict

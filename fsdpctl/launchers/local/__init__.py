@@ -1,0 +1,1 @@
+"""This machine: each node is a process group of its own."""
