@@ -93,13 +93,14 @@ def runs_root_of(profile: ClusterProfile) -> Path:
 
 
 def site_of(profile: ClusterProfile, runs_root: Path, run_id: str, submit_dir: Path) -> Site:
-    """What this machine contributes to a plan."""
+    """What this machine contributes to a plan. Its GPUs only where they matter: the driver may take seconds to tell."""
+    has_own_gpus = profile.backend.kind == "local" and profile.gpus_per_node != 0
     return Site(
         run_id=run_id,
         run_dir=str(runs_root / run_id),
         submit_dir=str(submit_dir),
         python=sys.executable,
-        gpus=tuple(visible_gpus()) if profile.backend.kind == "local" else (),
+        gpus=tuple(visible_gpus()) if has_own_gpus else (),
     )
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -17,3 +18,18 @@ def test_a_run_is_found_from_anywhere(given: str, root: str, tmp_path: Path, mon
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     profile = parse_profile(f"name: p\nruns_root: {given}\n", "p.yaml")
     assert prepare(profile, load_job("llm-tiny"), run_id="r").plan.run_dir == str(tmp_path / root / "r")
+
+
+@pytest.mark.parametrize(
+    ("keys", "device"), [("", "cuda"), ("gpus_per_node: 1\n", "cuda"), ("gpus_per_node: 0\n", "cpu")]
+)
+def test_the_driver_is_asked_only_where_a_gpu_may_be_used(
+    keys: str, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool, asked = tmp_path / "nvidia-smi", tmp_path / "asked"
+    tool.write_text(f"#!/bin/sh\necho 'GPU 0: (UUID: GPU-1)'\ntouch {asked}\n")
+    tool.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    plan = prepare(parse_profile(f"name: p\n{keys}", "p.yaml"), load_job("llm-tiny"), run_id="r").plan
+    assert (plan.device, asked.exists()) == (device, device == "cuda")
