@@ -69,7 +69,7 @@ def examine(stored: Stored) -> Stored:
 
 
 def choose_doomed(
-    found: Sequence[Stored], keep: int, look: Callable[[Stored], Stored] = examine
+    found: Sequence[Stored], keep: int, look: Callable[[Stored], Stored]
 ) -> tuple[list[Stored], list[Stored]]:
     """Of checkpoints, the newest first: those older than the newest `keep` whole ones, and the broken among the newer.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fsdpctl.checkpoints.stored import choose_doomed, list_checkpoints
+from fsdpctl.checkpoints.stored import choose_doomed, examine, list_checkpoints
 from fsdpctl.contract.checkpoint import MANIFEST_FORMAT, Manifest, digest_file, write_manifest
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import RunPaths, checkpoint_name
@@ -86,7 +86,7 @@ def test_prune_keeps_the_newest_whole_ones(run: RunPaths) -> None:
 def test_prune_of_nothing_but_damaged_ones_removes_nothing(run: RunPaths) -> None:
     for step in (4, 8, 12, 16):
         damage(run, step)
-    doomed, damaged = choose_doomed(list_checkpoints(run), 1)
+    doomed, damaged = choose_doomed(list_checkpoints(run), 1, examine)
     assert (doomed, len(damaged)) == ([], 4)
 
 
