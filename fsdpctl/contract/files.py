@@ -10,6 +10,8 @@ from pathlib import Path
 
 NO_FILE = errno.ENXIO
 """What open(2) itself says of a socket."""
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
+"""What write(2) says of a disk, and of a user's share of it."""
 
 
 def open_file(path: Path) -> FileIO:

@@ -7,15 +7,21 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from fsdpctl.contract.files import read_bytes
+from fsdpctl.contract import StopWord
+from fsdpctl.contract.files import FULL_DISK, read_bytes
 
 
 @dataclass(frozen=True)
 class Note:
-    """What one of these files says; a hand may have left it empty."""
+    """What one of these files says; a hand, or a full disk, may have left it empty."""
 
     word: str
     reason: str
+
+    @property
+    def is_users_stop(self) -> bool:
+        """Whether a person wants the run to stop, as far as a stop file says it: one that says nothing does, too."""
+        return self.word in (StopWord.USER, "")
 
 
 def leave_note(path: Path, word: str, reason: str = "") -> bool:
@@ -29,6 +35,20 @@ def leave_note(path: Path, word: str, reason: str = "") -> bool:
         return False
     finally:
         Path(aside).unlink()
+    return True
+
+
+def leave_stop(path: Path, word: StopWord, reason: str) -> bool:
+    """Ask ranks to save and leave. On a full disk without a word: an empty file needs no room, and is heard alike."""
+    try:
+        return leave_note(path, word, reason)
+    except OSError as error:
+        if error.errno not in FULL_DISK:
+            raise
+    try:
+        path.touch(mode=0o600, exist_ok=False)
+    except FileExistsError:
+        return False
     return True
 
 

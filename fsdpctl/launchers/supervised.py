@@ -14,7 +14,7 @@ from contextlib import suppress
 from fsdpctl.contract import AbortWord, Env, StopWord
 from fsdpctl.contract.codec import find_json, write_text
 from fsdpctl.contract.files import read_bytes
-from fsdpctl.contract.notes import leave_note, read_note
+from fsdpctl.contract.notes import leave_note, leave_stop, read_note
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.records import ProcessIdentity
 from fsdpctl.errors import FsdpctlError
@@ -106,7 +106,7 @@ def stop(run: RunPaths) -> bool:
     """Ask the newest attempt to save and leave; False if nothing runs."""
     if not is_running(run):
         return False
-    leave_note(run.attempts()[-1].stop, StopWord.USER, "fsdpctl stop")
+    leave_stop(run.attempts()[-1].stop, StopWord.USER, "fsdpctl stop")
     return True
 
 

@@ -51,7 +51,7 @@ def decide_step(seen: Situation) -> Step:
         return Step(Next.LEAVE, _coming_back(verdict, "Slurm requeued the job"))
     if job.is_ending and not job.is_taken and job.reason != "TimeLimit":
         return Step(Next.LEAVE, Verdict(State.CANCELLED, "cancelled through Slurm (scancel)", step=verdict.step))
-    if seen.stop is not None and seen.stop.word == StopWord.USER:
+    if seen.stop is not None and seen.stop.is_users_stop:
         return Step(Next.LEAVE, verdict)
     if job.is_preempted:
         return _requeue(seen, "preempted")

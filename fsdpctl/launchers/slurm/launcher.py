@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from fsdpctl.contract import AbortWord, State, StopWord
-from fsdpctl.contract.notes import leave_note
+from fsdpctl.contract.notes import leave_note, leave_stop
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import FsdpctlError, LaunchError, RefusedError
@@ -117,7 +117,7 @@ def stop(run: RunPaths) -> bool:
     attempt = _wait_for(lambda: _open_attempt(run), ATTEMPT_LIMIT_S)
     if attempt is None:
         raise FsdpctlError(f"job {job.job_id} has not begun to train", hint=f"fsdpctl cancel {run.root.name}")
-    leave_note(attempt.stop, StopWord.USER, "fsdpctl stop")
+    leave_stop(attempt.stop, StopWord.USER, "fsdpctl stop")
     return True
 
 

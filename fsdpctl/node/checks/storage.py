@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 from pathlib import Path
 
 from fsdpctl.contract.check import Check, Finding, fail, ok, warn
+from fsdpctl.contract.files import FULL_DISK
 from fsdpctl.contract.paths import DIR_MODE
 
 MIN_FREE_BYTES = 64 * 2**20
@@ -16,7 +16,6 @@ MIN_FREE_BYTES = 64 * 2**20
 LOW_FREE_BYTES = 10 * 2**30
 """Less than one checkpoint of a model of a billion parameters with its optimizer state (16 bytes each)."""
 
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 _FIX_SPACE = "free some space or quota there, or set another `runs_root` in the profile"
 
 
@@ -25,7 +24,7 @@ def check_storage(directory: Path) -> list[Finding]:
     try:
         _write(directory)
     except OSError as error:
-        if error.errno in _FULL:
+        if error.errno in FULL_DISK:
             return [fail(Check.DISK, f"{directory.parent} is full: {error.strerror}", _FIX_SPACE)]
         reason = f"cannot write in the run directory: {error.strerror}: {directory.parent}"
         return [fail(Check.RUN_ROOT, reason, "give this user the right to write there, or set another `runs_root`")]

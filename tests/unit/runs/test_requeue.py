@@ -45,6 +45,7 @@ def seen(verdict: Verdict, job: Job = RUNNING, word: str | None = None, suspects
         # A user's stop is no preemption, even during one.
         (seen(STOPPED, RUNNING, StopWord.USER), Next.LEAVE, State.STOPPED, False),
         (seen(STOPPED, PREEMPTED, StopWord.USER), Next.LEAVE, State.STOPPED, False),
+        (seen(STOPPED, PREEMPTED, ""), Next.LEAVE, State.STOPPED, False),  # touched by hand
         # Preemption: a saved job that just exits would count as completed.
         (seen(STOPPED, PREEMPTED, StopWord.PREEMPT), Next.REQUEUE, State.STOPPED, True),
         (seen(FINAL, PREEMPTED, StopWord.PREEMPT), Next.REQUEUE, State.FAILED, True),
