@@ -2,45 +2,30 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import socket
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.launchers.contract import RECORDER, WAITS_FOR_STOP, LauncherContract
-from tests.launchers.harness import COMMAND, fsdpctl, submit, wait_for
+from tests.launchers.harness import COMMAND, Run, fsdpctl, submit, wait_for
 from tests.launchers.killed_submit import kill_at_each_step
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 80 MiB: what the node check wants free, and a little more."""
-    if os.geteuid() != 0:
-        pytest.skip("mounting needs root")
-    mount = tmp_path / "small disk"
-    mount.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=80m,mode=700", "tmpfs", str(mount)], check=True)
-    yield mount
-    subprocess.run(["umount", "-l", str(mount)], check=True)
+from tests.testbed.disks import Mount
 
 
 def indented(script: str) -> str:
     return script.replace("\n", "\n    ")
 
 
-def fill_up(disk: Path) -> None:
-    with contextlib.suppress(OSError), open(disk / "ballast", "wb", buffering=0) as file:
-        while True:
-            file.write(b"x" * 4096)
-
-
 class TestLocal(LauncherContract):
     profile = "local"
+
+    def submit_under(self, project: Path, profile: str, script: str = RECORDER) -> Run:
+        """Submit a script under a profile with this text."""
+        (project / "own profile.yaml").write_text(profile)
+        return self.submit_script(project, script, "--profile", "./own profile.yaml")
 
     def test_the_dry_run_is_the_real_run(self, project: Path) -> None:
         (project / "script.py").write_text(WAITS_FOR_STOP)
@@ -61,42 +46,30 @@ class TestLocal(LauncherContract):
                 assert environ[name].replace(run.run_id, planned["plan"]["run_id"]) == value
         fsdpctl("stop", run.run_id, cwd=project)
 
-    def test_a_taken_port_is_passed_over(self, project: Path, tmp_path: Path) -> None:
-        profile = tmp_path / "two-ports.yaml"
-        text = fsdpctl("profiles", "show", "local", cwd=project).stdout
+    def test_a_taken_port_is_passed_over(self, project: Path) -> None:
         first, last = 23_801, 23_802
-        profile.write_text(text.replace("first: 24000", f"first: {first}").replace("last: 24999", f"last: {last}"))
+        text = fsdpctl("profiles", "show", "local", cwd=project).stdout
+        text = text.replace("first: 24000", f"first: {first}").replace("last: 24999", f"last: {last}")
         with socket.create_server(("", first)):
-            (project / "script.py").write_text(RECORDER)
-            (project / "job.yaml").write_text("name: probe\nnodes: 2\nentrypoint: {script: script.py}\n")
-            run = submit("./job.yaml", "--profile", str(profile), cwd=project)
+            run = self.submit_under(project, text)
             assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
             (seen, *_) = self.seen(run)
             assert isinstance(seen["env"], dict)
             assert seen["env"]["MASTER_PORT"] == str(last)
             with socket.create_server(("", last)):
-                run = submit("./job.yaml", "--profile", str(profile), cwd=project)
-                status = run.wait_ended()
+                status = self.submit_under(project, text).wait_ended()
         assert status["state"] == "FAILED"
         assert f"no free port in {first}-{last}" in status["reason"]
 
-    def test_loopback_is_refused_where_nodes_are_machines(self, project: Path, tmp_path: Path) -> None:
-        profile = tmp_path / "strict.yaml"
-        profile.write_text("name: strict\nbackend: local\nmaster_address: localhost\n")
-        (project / "script.py").write_text(RECORDER)
-        (project / "job.yaml").write_text("name: probe\nnodes: 2\nentrypoint: {script: script.py}\n")
-        run = submit("./job.yaml", "--profile", str(profile), cwd=project)
+    def test_loopback_is_refused_where_nodes_are_machines(self, project: Path) -> None:
+        run = self.submit_under(project, "name: strict\nbackend: local\nmaster_address: localhost\n")
         status = run.wait_ended()
         assert status["state"] == "FAILED"
         assert "localhost (127.0.0.1) is loopback" in status["reason"]
         assert "master_address of profile strict" in status["reason"]
 
-    def test_a_line_of_setup_that_fails_is_the_reason(self, project: Path, tmp_path: Path) -> None:
-        profile = tmp_path / "with setup.yaml"
-        profile.write_text("name: strict\nbackend: local\nsetup: ['echo loading', 'cat /nowhere']\n")
-        (project / "script.py").write_text(RECORDER)
-        (project / "job.yaml").write_text("name: probe\nrestarts: 0\nentrypoint: {script: script.py}\n")
-        run = submit("./job.yaml", "--profile", str(profile), cwd=project)
+    def test_a_line_of_setup_that_fails_is_the_reason(self, project: Path) -> None:
+        run = self.submit_under(project, "name: strict\nbackend: local\nsetup: ['echo loading', 'cat /nowhere']\n")
         status = run.wait_ended()
         assert (status["state"], status["reason"]) == ("FAILED", "node 0: a line of `setup` failed; see agent.log")
         assert "/nowhere" in fsdpctl("logs", run.run_id, "--agent", cwd=project).stdout
@@ -141,21 +114,17 @@ class TestLocal(LauncherContract):
                 run.assert_nothing_left()
         assert states[0] is None and "PLANNED" in states, "some kills came before the run existed, some after"
 
-    def test_on_a_full_disk_a_run_obeys_stop_and_cancel(self, project: Path, tmp_path: Path, small_disk: Path) -> None:
-        profile = tmp_path / "small.yaml"
-        text = fsdpctl("profiles", "show", "local", cwd=project).stdout
-        profile.write_text(f"{text}\nruns_root: {small_disk}\n")
-        (project / "script.py").write_text(WAITS_FOR_STOP)
-        (project / "job.yaml").write_text("name: probe\nnodes: 2\nentrypoint: {script: script.py}\n")
-        leaves = submit("./job.yaml", "--profile", str(profile), cwd=project)
+    def test_on_a_full_disk_a_run_obeys_stop_and_cancel(self, project: Path, small_disk: Mount) -> None:
+        profile = f"{fsdpctl('profiles', 'show', 'local', cwd=project).stdout}\nruns_root: {small_disk.path}\n"
+        leaves = self.submit_under(project, profile, WAITS_FOR_STOP)
         self.wait_up(leaves)
-        fill_up(small_disk)
+        small_disk.fill()
         fsdpctl("stop", leaves.run_id, cwd=project)
         assert leaves.status()["state"] == "STOPPED", leaves.describe()
-        (small_disk / "ballast").unlink()
-        stays = submit("./job.yaml", "--profile", str(profile), cwd=project)
+        small_disk.empty()
+        stays = self.submit_under(project, profile, WAITS_FOR_STOP)
         self.wait_up(stays)
-        fill_up(small_disk)
+        small_disk.fill()
         fsdpctl("cancel", stays.run_id, cwd=project)
         assert not stays.pids(), stays.describe()
 

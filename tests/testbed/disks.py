@@ -1,4 +1,4 @@
-"""A disk that can be filled or made read-only: a tmpfs of 32 MiB, mounted where only this test looks."""
+"""A disk that can be filled or made read-only: a tmpfs of 80 MiB, mounted where only this test looks."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ import pytest
 
 from tests.services import require
 
+SIZE = "80m"
+"""What the node check wants free, and a little more."""
+
 
 @dataclass
 class Mount:
@@ -19,10 +22,15 @@ class Mount:
 
     path: Path
 
-    def fill(self) -> None:
-        with contextlib.suppress(OSError), open(self.path / "ballast", "wb", buffering=0) as file:
-            while file.write(b"x" * 65_536):
-                pass
+    def fill(self, leave: int = 0) -> None:
+        with open(self.path / "ballast", "wb", buffering=0) as file:
+            with contextlib.suppress(OSError):
+                while file.write(b"x" * 65_536):
+                    pass
+            file.truncate(file.tell() - leave)
+
+    def empty(self) -> None:
+        (self.path / "ballast").unlink()
 
     def make_read_only(self) -> None:
         subprocess.run(["mount", "-o", "remount,ro", str(self.path)], check=True)
@@ -34,6 +42,6 @@ def small_disk(tmp_path: Path) -> Iterator[Mount]:
     require("mount")
     path = tmp_path / "disk"
     path.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32m", "fsdpctl-test", str(path)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE},mode=700", "fsdpctl-test", str(path)], check=True)
     yield Mount(path)
     subprocess.run(["umount", "--lazy", str(path)], check=True)

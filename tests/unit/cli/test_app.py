@@ -38,8 +38,7 @@ def test_a_full_disk_is_named_wherever_a_submit_meets_it(
     left: int, small_disk: Mount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FSDPCTL_HOME", str(small_disk.path / "home"))
-    small_disk.fill()
-    os.truncate(ballast := small_disk.path / "ballast", ballast.stat().st_size - left)
+    small_disk.fill(leave=left)
     done = subprocess.run([COMMAND, "submit", "llm-tiny"], capture_output=True, text=True, timeout=60)
     assert done.returncode == CliExit.FAILED
     first, *_ = done.stderr.splitlines()

@@ -66,6 +66,7 @@ def test_a_small_disk_is_one_fault(small_disk: Mount) -> None:
 
 
 def test_a_nearly_small_disk_is_a_fault_too(small_disk: Mount) -> None:
+    small_disk.fill(leave=32 * 2**20)
     run_root, disk = check_storage(small_disk.path / "probe")
     assert (run_root.result, disk.result) == (Result.OK, Result.FAIL)
     assert "MiB are free" in disk.reason
