@@ -114,13 +114,7 @@ def _parse(line: bytes) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def last_metrics(metrics: Path) -> dict[str, Any] | None:
-    """The newest whole line of metrics.jsonl."""
-    lines = recent_metrics(metrics)
-    return lines[-1] if lines else None
-
-
 def newest_step(run: RunPaths) -> int:
     """The last step that any attempt has reached; 0 before the first."""
-    metrics = last_metrics(run.metrics)
-    return int(metrics.get("step", 0)) if metrics else 0
+    lines = recent_metrics(run.metrics)
+    return int(lines[-1].get("step", 0)) if lines else 0
