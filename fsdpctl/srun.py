@@ -21,15 +21,8 @@ OTHER_TASKS_S = 600
 
 # Of the batch script's own step, or an option of srun that we give: `srun` would take it as a wish of the user.
 _NOT_FOR_SRUN = (
-    *(
-        "SLURM_CPUS_PER_TASK",
-        "SLURM_DISTRIBUTION",
-        "SLURM_EXACT",
-        "SLURM_KILL_BAD_EXIT",
-        "SLURM_NPROCS",
-        "SLURM_NTASKS",
-    ),
-    *("SLURM_TRES_PER_TASK", "SLURM_WAIT", "SRUN_CPUS_PER_TASK"),
+    *("SLURM_CPUS_PER_TASK", "SLURM_DISTRIBUTION", "SLURM_EXACT", "SLURM_KILL_BAD_EXIT", "SLURM_NPROCS"),
+    *("SLURM_NTASKS", "SLURM_TRES_PER_TASK", "SLURM_WAIT", "SRUN_CPUS_PER_TASK"),
 )
 
 # $0 is the attempt's directory, "$@" the agent. Its output goes straight to a file on the node, not through srun.
