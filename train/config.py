@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fsdpctl.contract.codec import CodecError, decode
+from fsdpctl.contract.files import read_bytes
 from fsdpctl.contract.trainer import TrainerConfig
 
 from .errors import ConfigError
@@ -15,7 +16,7 @@ from .errors import ConfigError
 def load_config(path: Path) -> TrainerConfig:
     """Read JSON, or YAML that is either the trainer's mapping or a job with a `trainer:` key."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_bytes(path).decode()
         value = json.loads(text) if path.suffix == ".json" else _parse_yaml(text)
         if isinstance(value, dict) and "trainer" in value:
             value = value["trainer"]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fsdpctl.contract.codec import write_text
+from fsdpctl.contract.files import read_bytes
 
 log = logging.getLogger(__name__)
 
@@ -122,7 +123,7 @@ def cut(lines: Sequence[str], step: int) -> Sequence[str]:
 
 
 def _lines(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
+    return read_bytes(path).decode(errors="replace").splitlines() if path.exists() else []
 
 
 def _records(lines: Iterable[str]) -> Iterator[dict[str, Any]]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fsdpctl.contract.codec import CodecError, decode, encode, write_text
-from fsdpctl.contract.files import read_bytes
+from fsdpctl.contract.files import open_file, read_bytes
 from fsdpctl.contract.paths import CHECKPOINT_MANIFEST, CHECKPOINT_PREFIX, DIR_MODE, checkpoint_name
 
 MANIFEST_FORMAT = 1
@@ -88,7 +88,7 @@ def set_aside(directory: Path, attempt: int) -> None:
 
 
 def digest_file(path: Path) -> FileDigest:
-    with path.open("rb") as file:
+    with open_file(path) as file:
         return FileDigest(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
 
 

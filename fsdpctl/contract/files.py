@@ -1,4 +1,4 @@
-"""Reading a run's files: nothing but regular files, or a reader would wait for a FIFO's writer, or a device's end."""
+"""Opening a run's files: nothing but regular files, or one would wait at a FIFO for the other side, or for a device."""
 
 from __future__ import annotations
 
@@ -16,11 +16,29 @@ FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 
 def open_file(path: Path) -> FileIO:
     """Open to read, without a buffer. Raises OSError; with NO_FILE for a FIFO, a device, a socket or a directory."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    return FileIO(_open(path, os.O_RDONLY))
+
+
+def open_log(path: Path) -> int:
+    """A descriptor that appends; a new file is its owner's alone. Raises as `open_file` does."""
+    return _open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+
+def _open(path: Path, flags: int) -> int:
+    try:
+        descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno == NO_FILE:
+            raise _no_file(path) from None
+        raise
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise OSError(NO_FILE, "not a regular file", str(path))
-    return FileIO(descriptor)
+        raise _no_file(path)
+    return descriptor
+
+
+def _no_file(path: Path) -> OSError:
+    return OSError(NO_FILE, "not a regular file", str(path))
 
 
 def read_bytes(path: Path) -> bytes:

@@ -20,6 +20,7 @@ from fsdpctl.contract.dataset import (
     Shard,
     read_index,
 )
+from fsdpctl.contract.files import open_file
 from fsdpctl.data.progress import Report
 from fsdpctl.errors import UsageError
 
@@ -106,7 +107,7 @@ def _check_file(path: Path, size: int | None, sha256: str, report: Report) -> li
 
 
 def _blocks(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
+    with open_file(path) as file:
         while block := file.read(BLOCK):
             yield block
 

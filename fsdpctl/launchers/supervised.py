@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from fsdpctl.contract import AbortWord, Env, StopWord
 from fsdpctl.contract.codec import find_json, write_text
-from fsdpctl.contract.files import read_bytes
+from fsdpctl.contract.files import open_log, read_bytes
 from fsdpctl.contract.notes import leave_note, leave_stop, read_note
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.records import ProcessIdentity
@@ -29,7 +29,7 @@ CANCELLED_BY = "fsdpctl cancel"
 def start_supervisor(run: RunPaths) -> None:
     """Start `fsdpctl.supervise` in a session of its own and wait until it stands."""
     kill_supervisor(run)  # one that only waits for lost hosts, which the new one does as well
-    descriptor = os.open(run.supervisor_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    descriptor = open_log(run.supervisor_log)
     try:
         subprocess.run(
             [sys.executable, "-m", "fsdpctl.supervise", str(run.root)],

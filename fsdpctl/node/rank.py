@@ -18,6 +18,7 @@ from pathlib import Path
 
 from fsdpctl.contract import BUNDLED_TRAINER, GOOD_ENDS, Env
 from fsdpctl.contract.codec import write_json
+from fsdpctl.contract.files import open_log
 from fsdpctl.contract.paths import NodePaths
 from fsdpctl.contract.records import RankEnd, RankError
 from fsdpctl.node import signals
@@ -46,7 +47,7 @@ def main(argv: list[str]) -> None:
 
 
 def _take_over_output(log: Path) -> None:
-    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    descriptor = open_log(log)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
     os.close(descriptor)

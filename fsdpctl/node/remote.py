@@ -22,6 +22,7 @@ from typing import Any
 
 from fsdpctl.contract.checkpoint import committed
 from fsdpctl.contract.codec import encode, find_json, read_json
+from fsdpctl.contract.files import open_log, read_bytes
 from fsdpctl.contract.notes import read_note
 from fsdpctl.contract.paths import DIR_MODE, NodePaths, RunPaths, step_of
 from fsdpctl.contract.plan import LaunchPlan
@@ -97,7 +98,7 @@ def start(run: RunPaths, attempt: int, node_rank: int) -> Started:
         return Started(None, f"too late, the attempt ends: {abort.reason}")
     if (other := find_neighbour(run, attempt, node_rank)) is not None:
         return Started(None, f"{run.root} is on one disk with that of node {other}: {NOT_PRIVATE}")
-    descriptor = os.open(node.agent_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    descriptor = open_log(node.agent_log)
     agent = subprocess.Popen(
         [*agent_argv(sys.executable, str(run.root), attempt), f"--node-rank={node_rank}"],
         env=agent_environment(os.environ, run, attempt, node_rank),
@@ -151,7 +152,7 @@ def find_neighbour(run: RunPaths, attempt: int, node_rank: int) -> int | None:
 
 
 def _last_line(log: Path) -> str:
-    lines = log.read_text(errors="replace").strip().splitlines()
+    lines = read_bytes(log).decode(errors="replace").strip().splitlines()
     return lines[-1] if lines else "it said nothing"
 
 

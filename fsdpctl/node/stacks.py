@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from fsdpctl.contract.files import read_bytes
 from fsdpctl.contract.paths import NodePaths
 from fsdpctl.node import processes
 from fsdpctl.node.signals import DUMP_SIGNAL
@@ -47,6 +48,6 @@ def _read(path: Path) -> str:
 
 def _read_bytes(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_bytes(path)
     except OSError:
         return b""

@@ -7,7 +7,7 @@ import os
 import subprocess
 
 from fsdpctl.contract import BUNDLED_TRAINER, Env
-from fsdpctl.contract.files import read_bytes
+from fsdpctl.contract.files import open_log, read_bytes
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan, NodeContext
 from fsdpctl.node import signals
@@ -20,7 +20,7 @@ def start_torchrun(plan: LaunchPlan, context: NodeContext) -> subprocess.Popen[b
     argv = torchrun_argv(plan, context)
     workdir = plan.workdir or _default_workdir(plan, run)
     print("command:", json.dumps(argv), "in", workdir, flush=True)
-    with open(run.attempt(context.attempt).node(context.node_rank).torchrun_log, "ab") as log:
+    with open(open_log(run.attempt(context.attempt).node(context.node_rank).torchrun_log), "ab") as log:
         return subprocess.Popen(
             argv,
             env=_rank_environment(plan, context, run),

@@ -6,14 +6,13 @@ The supervisor is the only writer, on the submitting host or inside a Slurm allo
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from fsdpctl.contract.codec import write_json
-from fsdpctl.contract.files import read_bytes
+from fsdpctl.contract.files import open_log, read_bytes
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.runs.decide import Verdict
 
@@ -31,10 +30,8 @@ def add_event(attempt: AttemptPaths, text: str) -> None:
     """Write down an act. A disk that is full must not keep the supervisor from acting."""
     stamp = datetime.now(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds")
     line = f"{stamp}Z {'; '.join(text.splitlines())}\n"  # as the ranks write theirs
-    with suppress(OSError):
-        descriptor = os.open(attempt.events, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        with open(descriptor, "wb", buffering=0) as file:
-            file.write(line.encode(errors="backslashreplace"))
+    with suppress(OSError), open(open_log(attempt.events), "ab", buffering=0) as file:
+        file.write(line.encode(errors="backslashreplace"))
 
 
 def record_start(attempt: AttemptPaths, num_nodes: int) -> None:

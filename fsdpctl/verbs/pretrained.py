@@ -7,6 +7,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+from fsdpctl.contract.files import read_bytes
 from fsdpctl.contract.llama import check_fit
 from fsdpctl.contract.model import ModelConfig
 from fsdpctl.errors import UsageError
@@ -27,7 +28,7 @@ def resolve_weights(job: JobSpec, submit_dir: Path, *, is_here: bool) -> JobSpec
 def _check(directory: Path, model: ModelConfig) -> None:
     path = directory / "config.json"
     try:
-        check_fit(json.loads(path.read_text(encoding="utf-8")), model)
+        check_fit(json.loads(read_bytes(path).decode()), model)
     except OSError as error:
         hint = "once there is a checkpoint it is not needed: --set trainer.init_from=null"
         raise UsageError(f"trainer.init_from: {path}: {error.strerror}", hint=hint) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 
+from fsdpctl.contract.files import open_log
 from fsdpctl.contract.paths import DIR_MODE, AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import LaunchError
@@ -55,7 +56,7 @@ def _start_agent(plan: LaunchPlan, run: RunPaths, attempt: AttemptPaths, node_ra
     node = attempt.node(node_rank)
     node.root.mkdir(mode=DIR_MODE, exist_ok=True)
     argv = [*agent_argv(plan.python, plan.run_dir, attempt.number), f"--node-rank={node_rank}"]
-    descriptor = os.open(node.agent_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    descriptor = open_log(node.agent_log)
     try:
         return subprocess.Popen(
             with_told_setup(plan.setup, str(node.end), argv),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +18,7 @@ from fsdpctl.runs.store import create
 from fsdpctl.specs.load import load_job, load_profile
 from fsdpctl.verbs.submit import prepare, write_specs
 from tests.launchers.harness import COMMAND
+from tests.testbed.no_files import NO_FILES
 
 DAMAGE: dict[str, Callable[[Path], object]] = {
     "empty": lambda file: file.write_bytes(b""),
@@ -31,12 +30,6 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
     "a loop": lambda file: (file.unlink(), file.symlink_to(file)),
 }
 
-NO_FILES: dict[str, Callable[[Path], object]] = {
-    "a pipe": os.mkfifo,
-    "a device": lambda path: path.symlink_to("/dev/zero"),
-    "a folder": Path.mkdir,
-    "a socket": lambda path: socket.socket(socket.AF_UNIX).bind(str(path)),
-}
 OF_A_RUN = ("run.json", "plan.json", "trainer.json", "supervisor.json", "waiting", "metrics.jsonl")
 OF_AN_ATTEMPT = ("verdict.json", "outcome.json", "stop", "abort", "events.log")
 OF_A_NODE = ("agent.json", "end.json", "ended-0.json", "error-0.json", "rank-0.log", "torchrun.log", "agent.log")
@@ -72,6 +65,17 @@ def test_a_resume_names_the_file(damage: str, name: str, run: RunPaths) -> None:
     assert "bug" not in done.stderr
 
 
+@pytest.mark.parametrize("put", NO_FILES.values(), ids=NO_FILES)
+def test_a_start_waits_for_no_reader_of_its_log(
+    put: Callable[[Path], object], run: RunPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(run.root)
+    put(Path(run.supervisor_log.name))
+    done = fsdpctl("resume", run.root.name)
+    assert done.returncode == CliExit.FAILED
+    assert str(run.supervisor_log) in done.stderr
+
+
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("words", [("ls",), ("status",), ("logs", "--agent")], ids=lambda words: words[0])
 @pytest.mark.parametrize("put", NO_FILES.values(), ids=NO_FILES)
@@ -84,7 +88,7 @@ def test_nothing_waits_for_what_is_no_file(
     named = [] if words == ("ls",) else [run.root.name]
     monkeypatch.setattr(sys, "argv", ["fsdpctl", *words, *named])
     for folder, names in ((run.root, OF_A_RUN), (node.parent, OF_AN_ATTEMPT), (node, OF_A_NODE)):
-        monkeypatch.chdir(folder)  # a socket's name may be no longer than 107 characters
+        monkeypatch.chdir(folder)
         for name in map(Path, names):
             kept = name.read_bytes() if name.exists() else None
             name.unlink(missing_ok=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from fsdpctl.contract.files import open_file
+
 BLOCK = 4 * 2**20
 OVERLAP = 512
 """Read again each time: a file that was replaced by a longer one does not have the end of the old one there."""
@@ -35,7 +37,7 @@ def replace(path: Path, data: bytes) -> None:
 
 def _last_bytes(path: Path) -> tuple[int, bytes]:
     try:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             size = file.seek(0, 2)
             file.seek(max(0, size - OVERLAP))
             return size, file.read()

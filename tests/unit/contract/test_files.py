@@ -1,0 +1,53 @@
+"""What is no regular file is refused at once, by readers and by writers: a FIFO, a device, a folder, a socket."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fsdpctl.contract.checkpoint import FileDigest, InvalidCheckpointError, verify_files
+from fsdpctl.contract.files import open_file, open_log
+from fsdpctl.contract.paths import NodePaths
+from fsdpctl.launchers.ssh.private.growing import grow
+from fsdpctl.node import stacks
+from tests.testbed.no_files import NO_FILES
+
+
+@pytest.fixture(params=NO_FILES.values(), ids=NO_FILES)
+def no_file(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    request.param(Path("stacks-0.txt"))
+    return tmp_path / "stacks-0.txt"
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("opens", [open_file, open_log, lambda path: grow(path, 5, lambda offset, size: b"12345")])
+def test_it_is_opened_by_nobody(opens: Callable[[Path], object], no_file: Path) -> None:
+    with pytest.raises(OSError) as caught:
+        opens(no_file)
+    assert caught.value.filename == str(no_file)
+
+
+def test_a_log_is_made_private_and_appended_to(tmp_path: Path) -> None:
+    for text in (b"one ", b"two"):
+        with open(open_log(tmp_path / "log"), "wb") as file:
+            file.write(text)
+    assert (tmp_path / "log").read_bytes() == b"one two"
+    assert (tmp_path / "log").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.timeout(60)
+def test_it_has_no_stacks_to_tell(no_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stacks, "DUMP_S", 0.0)
+    paths = NodePaths(no_file.parent)
+    assert paths.rank_stacks(0) == no_file
+    assert stacks.dump_stacks(paths, {0: 2**22 + 1}) == {0: ""}, "and no process has that number"
+
+
+@pytest.mark.timeout(60)
+def test_it_is_no_part_of_a_checkpoint(no_file: Path) -> None:
+    empty = FileDigest(no_file.stat().st_size, "")
+    with pytest.raises(InvalidCheckpointError):
+        verify_files(no_file.parent, [(no_file.name, empty)])
