@@ -8,7 +8,6 @@ that is started again goes on where the last one stood.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sys
 import time
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from fsdpctl.contract import AbortWord, State
 from fsdpctl.contract.codec import write_json, write_text
+from fsdpctl.contract.files import take_lock
 from fsdpctl.contract.notes import leave_note, read_note
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.errors import FsdpctlError
@@ -203,10 +203,7 @@ def main(run: RunPaths) -> None:
 
 def _take_office(run: RunPaths) -> None:
     """Be the one supervisor of the run, for as long as this process lives."""
-    lock = os.open(run.supervisor_lock, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    if take_lock(run.supervisor_lock) is None:
         sys.exit("another supervisor has this run")
     write_json(run.supervisor, processes.identify(os.getpid()))
 

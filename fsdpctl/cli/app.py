@@ -39,6 +39,9 @@ _SITE_ERRORS = (
     errno.ENOENT,
     errno.ELOOP,
     errno.ENXIO,
+    errno.EIO,
+    errno.ESTALE,
+    errno.ENOLCK,
 )
 """What a disk or a directory says, not what a bug does."""
 

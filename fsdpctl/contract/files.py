@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 from io import FileIO
@@ -22,6 +23,22 @@ def open_file(path: Path) -> FileIO:
 def open_log(path: Path) -> int:
     """A descriptor that appends; a new file is its owner's alone. Raises as `open_file` does."""
     return _open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+
+def take_lock(path: Path) -> int | None:
+    """A descriptor that holds the lock of this file while it is open, on NFS too; None while another process has it.
+
+    Raises as `open_file` does, and where a file system has no locks.
+    """
+    descriptor = _open(path, os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        if error.errno in (errno.EAGAIN, errno.EACCES):
+            return None
+        raise OSError(error.errno, error.strerror, str(path)) from None
+    return descriptor
 
 
 def _open(path: Path, flags: int) -> int:

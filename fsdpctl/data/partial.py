@@ -8,7 +8,6 @@ index.json                       written when all pieces are done; then only the
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ import numpy as np
 
 from fsdpctl.contract.codec import CodecError, read_json, write_json
 from fsdpctl.contract.dataset import INDEX_NAME, TOKENIZER_NAME, Index, Shard
+from fsdpctl.contract.files import take_lock
 from fsdpctl.data.piece import PieceResult
 from fsdpctl.data.recipe import Recipe, differences
 from fsdpctl.errors import BusyError, UsageError
@@ -55,12 +55,9 @@ class Partial:
     def begin(self, recipe: Recipe) -> Iterator[None]:
         """Hold the directory, made new or found with the same recipe. Raises UsageError where the recipe differs."""
         self.root.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o600)
+        if (descriptor := take_lock(self._lock)) is None:
+            raise BusyError(f"another command is preparing {self.target}")
         try:
-            try:
-                fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise BusyError(f"another command is preparing {self.target}") from None
             self._match(recipe)
             self._pieces.mkdir(exist_ok=True)
             yield

@@ -6,7 +6,6 @@ No database: homes are NFS or Lustre, where renames are safe and SQLite is not.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import time
@@ -17,7 +16,7 @@ from pathlib import Path
 
 from fsdpctl.contract import SCHEMA, Env
 from fsdpctl.contract.codec import CodecError, read_json, write_json, write_text
-from fsdpctl.contract.files import read_bytes
+from fsdpctl.contract.files import read_bytes, take_lock
 from fsdpctl.contract.paths import DIR_MODE, AttemptPaths, RunPaths
 from fsdpctl.errors import BusyError, FsdpctlError
 from fsdpctl.runs.record import RunRecord, new_run_id
@@ -125,12 +124,9 @@ def open_record(paths: RunPaths) -> RunRecord:
 @contextmanager
 def locked(paths: RunPaths) -> Iterator[None]:
     """Hold the run's lock: one command changes a run at a time. It dies with its owner, on NFS too."""
-    descriptor = os.open(paths.lock, os.O_RDWR | os.O_CREAT, 0o600)
+    if (descriptor := take_lock(paths.lock)) is None:
+        raise BusyError(f"another command is changing run {paths.root.name}; try again in a moment")
     try:
-        try:
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise BusyError(f"another command is changing run {paths.root.name}; try again in a moment") from None
         yield
     finally:
         os.close(descriptor)

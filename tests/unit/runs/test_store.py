@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -120,6 +121,17 @@ def test_the_lock_is_for_one_and_dies_with_its_owner() -> None:
     os.kill(child, 9)
     os.waitpid(child, 0)
     with locked(run):
+        pass
+
+
+def test_a_disk_without_locks_is_not_taken_for_another_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = make("llm-aaaa")
+
+    def refuse(descriptor: int, how: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.lockf", refuse)
+    with pytest.raises(OSError, match=f"No locks available: '{run.lock}'"), locked(run):
         pass
 
 
