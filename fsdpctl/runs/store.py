@@ -10,7 +10,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -175,5 +175,6 @@ def _make_private(directory: Path) -> None:
 
 def _clear_debris(runs_root: Path) -> None:
     for path in runs_root.glob(".new-*"):
-        if time.time() - path.stat().st_mtime > _DEBRIS_AFTER_S:
-            shutil.rmtree(path, ignore_errors=True)
+        with suppress(FileNotFoundError):  # renamed meanwhile: another submit has made its run
+            if time.time() - path.stat().st_mtime > _DEBRIS_AFTER_S:
+                shutil.rmtree(path, ignore_errors=True)

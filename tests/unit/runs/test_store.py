@@ -106,6 +106,12 @@ def test_old_debris_is_cleared_and_fresh_work_is_not() -> None:
     assert sorted(path.name for path in root.iterdir()) == [".new-fresh-2", "llm-aaaa"]
 
 
+def test_work_of_another_submit_may_vanish_while_debris_is_looked_for() -> None:
+    default_runs_root().mkdir(parents=True)
+    (default_runs_root() / ".new-done-1").symlink_to("gone")  # listed, and not there any more
+    assert make("llm-aaaa").root.is_dir()
+
+
 def test_the_lock_is_for_one_and_dies_with_its_owner() -> None:
     run = make("llm-aaaa")
     ready, release = os.pipe(), os.pipe()
