@@ -23,7 +23,7 @@ from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.errors import FsdpctlError
 from fsdpctl.launchers.table import open_agents
 from fsdpctl.node import processes
-from fsdpctl.runs.decide import History, Verdict, count_idle, decide_next, judge
+from fsdpctl.runs.decide import History, Verdict, count_idle, decide_next, judge, stop_cause
 from fsdpctl.runs.events import add_event, record_start, record_verdict
 from fsdpctl.runs.evidence import attempt_end, newest_step, read_plan, read_verdict
 from fsdpctl.runs.store import claim_attempt, read_record
@@ -133,22 +133,27 @@ class Supervisor:
     def _find_hosts(self, attempt: AttemptPaths) -> bool:
         """Wait until the next attempt can start everywhere; False when it never can, or nobody wants it any more."""
         deadline = time.monotonic() + WAIT_LIMIT_S
-        while True:
-            if _is_cancelled(attempt):
-                self._prove(attempt, CANCEL_PROOF_S)
-                self._record(attempt, Verdict(State.CANCELLED, "fsdpctl cancel"))
-                return False
-            if (stop := read_note(attempt.stop)) is not None:
-                self._record(attempt, Verdict(State.STOPPED, f"stopped ({stop.word}) between two attempts"))
-                return False
+        while not self._is_told_to_end(attempt):
             if not (missing := self.agents.prepare(attempt)):
                 self._wait_no_more()
-                return True
+                return not self._is_told_to_end(attempt)  # hosts may have taken their time to answer
             if time.monotonic() > deadline:
                 self._record(attempt, Verdict(State.FAILED, f"did not come back: {'; '.join(missing)}"))
                 return False
             self._wait_for(attempt, f"waiting for {'; '.join(missing)}")
             time.sleep(RETRY_S)
+        return False
+
+    def _is_told_to_end(self, attempt: AttemptPaths) -> bool:
+        """Whether nobody wants another attempt any more, which is the run's end."""
+        if _is_cancelled(attempt):
+            self._prove(attempt, CANCEL_PROOF_S)
+            self._record(attempt, Verdict(State.CANCELLED, "fsdpctl cancel"))
+            return True
+        if (stop := read_note(attempt.stop)) is not None:
+            self._record(attempt, Verdict(State.STOPPED, f"{stop_cause(stop)} between two attempts"))
+            return True
+        return False
 
     def _prove(self, attempt: AttemptPaths, limit_s: float) -> None:
         """End what is left on every node, and come back until each has answered."""

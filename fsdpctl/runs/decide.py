@@ -42,7 +42,7 @@ def judge(attempt: AttemptEnd) -> Verdict:
     if attempt.abort is not None and attempt.abort.word == AbortWord.CANCEL:
         return Verdict(State.CANCELLED, attempt.abort.reason or "cancelled")
     if outcome is not None and outcome.status == "stopped" and outcome.checkpoint and not _was_broken_off(attempt):
-        return Verdict(State.STOPPED, f"{_stop_cause(attempt)}; saved at step {outcome.step}")
+        return Verdict(State.STOPPED, f"{stop_cause(attempt.stop)}; saved at step {outcome.step}")
     bad = {rank: end for rank, end in attempt.ends.items() if end.code not in GOOD_ENDS}
     missing = [rank for rank in range(attempt.num_nodes) if rank not in attempt.ends]
     if bad and not (missing and all(is_victim(end) for end in bad.values())):
@@ -52,9 +52,9 @@ def judge(attempt: AttemptEnd) -> Verdict:
     if all(end.code == NodeExit.FINISHED for end in attempt.ends.values()):
         return Verdict(State.SUCCEEDED, "finished")
     if all(end.code != NodeExit.STOPPED_UNSAVED for end in attempt.ends.values()):
-        return Verdict(State.STOPPED, _stop_cause(attempt))
+        return Verdict(State.STOPPED, stop_cause(attempt.stop))
     why = outcome.reason if outcome is not None and outcome.status == "stopped" else ""
-    return Verdict(State.STOPPED, f"{_stop_cause(attempt)}; {why or 'not saved, resumes from an older checkpoint'}")
+    return Verdict(State.STOPPED, f"{stop_cause(attempt.stop)}; {why or 'not saved, resumes from an older checkpoint'}")
 
 
 def root_cause(bad: Mapping[int, NodeEnd]) -> str:
@@ -82,10 +82,9 @@ def _was_broken_off(attempt: AttemptEnd) -> bool:
     return attempt.stop is None and attempt.abort is not None and attempt.abort.word == AbortWord.FAULT
 
 
-def _stop_cause(attempt: AttemptEnd) -> str:
-    if attempt.stop is None:
-        return "stopped"
-    return f"stopped ({attempt.stop.word})" if attempt.stop.word else "stopped"
+def stop_cause(stop: Note | None) -> str:
+    """In words, as far as the stop file says it."""
+    return f"stopped ({stop.word})" if stop is not None and stop.word else "stopped"
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from fsdpctl.contract import Env, State
 from fsdpctl.contract.codec import write_json
-from fsdpctl.contract.paths import RunPaths
+from fsdpctl.contract.notes import leave_note
+from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.launchers.local import launcher as local
 from fsdpctl.node import processes
 from fsdpctl.runs.decide import Verdict
@@ -51,9 +54,9 @@ def test_a_supervisor_on_its_way_out_is_not_a_run_to_cancel(tmp_path: Path) -> N
             assert stray.wait(10) < 0
 
 
-def run_with(python: str) -> RunPaths:
+def run_with(python: str, *overrides: str) -> RunPaths:
     """A run whose first attempt nobody has started yet."""
-    request = prepare(load_profile("local"), load_job("llm-tiny"))
+    request = prepare(load_profile("local"), load_job("llm-tiny", overrides))
     plan = replace(request.plan, python=python)
     record = RunRecord.new(plan.run_id, "llm-tiny", "local", "local", 1.0, 1)
     run = create(default_runs_root(), record, lambda run: write_json(run.plan, plan))
@@ -68,6 +71,24 @@ def test_an_interpreter_that_is_gone_fails_the_run_at_once_by_its_name(tmp_path:
     assert verdict is not None
     assert verdict.state is State.FAILED
     assert verdict.reason == f"no agent can be started with {tmp_path}/gone/python: No such file or directory"
+
+
+@pytest.mark.parametrize(("note", "word", "state"), [("stop", "user", "STOPPED"), ("abort", "cancel", "CANCELLED")])
+def test_an_end_that_is_asked_for_while_hosts_are_asked_is_heard(
+    note: str, word: str, state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = run_with("/bin/false", "restarts=1")
+    supervisor = Supervisor(run)
+
+    def prepare_slowly(attempt: AttemptPaths) -> list[str]:
+        leave_note(attempt.root / note, word)
+        return []
+
+    monkeypatch.setattr(supervisor.agents, "prepare", prepare_slowly)
+    supervisor.work()
+    assert [attempt.number for attempt in run.attempts()] == [1]
+    assert (verdict := read_verdict(run.attempt(1))) is not None
+    assert verdict.state == state
 
 
 def test_a_run_that_ends_at_once_does_not_take_along_who_says_that_its_supervisor_stands(tmp_path: Path) -> None:
