@@ -154,8 +154,7 @@ def export(
     paths = find_run(run)
     shelf = open_shelf(paths)
     with shelf.take(step, out.absolute().parent if out else Path.cwd()) as stored:
-        newest = shelf.read()[0].path.name
-        if step is None and newest != stored.path.name:
+        if step is None and (newest := shelf.read()[0].path.name) != stored.path.name:
             say(f"warning: {newest} is passed over: fsdpctl checkpoints verify {paths.root.name}")
         assert stored.manifest is not None
         number = stored.manifest.step

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from fsdpctl.cli.complete import complete_profile
+from fsdpctl.cli.options import Json
 from fsdpctl.cli.output import say
 from fsdpctl.cli.spec_files import check_all, copy_spec, plural, print_list, print_spec
 
@@ -14,22 +15,22 @@ app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="List, show,
 
 
 @app.command()
-def ls(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def ls(as_json: Json = False) -> None:
     """List the profiles that `submit --profile` knows by name."""
     from fsdpctl.specs.search import list_files, profile_dirs
 
-    print_list(list_files(profile_dirs()), _summarize, json=json)
+    print_list(list_files(profile_dirs()), _summarize, as_json=as_json)
 
 
 @app.command()
 def show(
     name: Annotated[str, typer.Argument(help="Name or file of a profile.", autocompletion=complete_profile)],
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Print a profile with all defaults filled in."""
     from fsdpctl.specs.load import load_profile
 
-    print_spec(load_profile(name), json=json)
+    print_spec(load_profile(name), as_json=as_json)
 
 
 @app.command()

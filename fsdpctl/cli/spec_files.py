@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fsdpctl.specs.base import Spec
 
 
-def print_list(files: Mapping[str, Path], summarize: Callable[[str], str], *, json: bool) -> None:
+def print_list(files: Mapping[str, Path], summarize: Callable[[str], str], *, as_json: bool) -> None:
     """Print one line a file; one that does not load is shown as broken and the others still list."""
     found = []
     for name, path in files.items():
@@ -22,18 +22,18 @@ def print_list(files: Mapping[str, Path], summarize: Callable[[str], str], *, js
             found.append({"name": name, "summary": summarize(str(path)), "path": str(path), "error": None})
         except UsageError as error:
             found.append({"name": name, "summary": "broken, see `check`", "path": str(path), "error": error.message})
-    if json:
+    if as_json:
         emit_json(found)
     else:
         rows = [[str(item[key]) for key in ("name", "summary", "path")] for item in found]
         emit_table(("NAME", "WHAT", "FILE"), rows)
 
 
-def print_spec(spec: Spec, *, json: bool) -> None:
+def print_spec(spec: Spec, *, as_json: bool) -> None:
     """Print a spec with all defaults filled in, as YAML that loads again."""
     from fsdpctl.specs.dump import dump_yaml
 
-    if json:
+    if as_json:
         emit_json(spec.model_dump(mode="json"))
     else:
         emit(dump_yaml(spec).rstrip())
