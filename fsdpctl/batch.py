@@ -19,7 +19,7 @@ from types import FrameType
 
 from fsdpctl.contract import AbortWord, NodeExit, State, StopWord
 from fsdpctl.contract.codec import write_json
-from fsdpctl.contract.notes import leave_note, leave_stop, read_note
+from fsdpctl.contract.notes import leave_note, leave_wish, read_note
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import Allocation, LaunchPlan
 from fsdpctl.node.slurm import commands
@@ -111,13 +111,13 @@ class Batch:
             job = None
         if number == signal.SIGTERM and job is not None and is_cancelled(job, self.own_restarts):
             reason = "cancelled through Slurm (scancel)"
-            is_first = leave_note(attempt.abort, AbortWord.CANCEL, reason)
+            is_first = leave_wish(attempt.abort, AbortWord.CANCEL, reason)
         elif number == signal.SIGUSR2 and not (job is not None and job.is_preempted):
             reason = "the time limit of the allocation is near"
-            is_first = leave_stop(attempt.stop, StopWord.TIME, reason)
+            is_first = leave_wish(attempt.stop, StopWord.TIME, reason)
         else:
             reason = "Slurm takes the nodes back"
-            is_first = leave_stop(attempt.stop, StopWord.PREEMPT, reason)
+            is_first = leave_wish(attempt.stop, StopWord.PREEMPT, reason)
         if is_first:
             add_event(attempt, f"{signal.Signals(number).name} came: {reason}")
         if job is not None and job.is_taken and is_wanted(attempt) and self.own_restarts < self.slurm.max_requeues:
@@ -185,7 +185,7 @@ def is_cancelled(job: Job, own_restarts: int) -> bool:
 def is_wanted(attempt: AttemptPaths) -> bool:
     """Whether nobody has asked for the end of the run."""
     stop, abort = read_note(attempt.stop), read_note(attempt.abort)
-    return (stop is None or not stop.is_users_stop) and (abort is None or abort.word != AbortWord.CANCEL)
+    return (stop is None or not stop.is_users_stop) and (abort is None or not abort.is_cancel)
 
 
 def suspects(end: AttemptEnd) -> list[int]:

@@ -181,7 +181,7 @@ class Supervisor:
 
 def _is_cancelled(attempt: AttemptPaths) -> bool:
     note = read_note(attempt.abort)
-    return note is not None and note.word == AbortWord.CANCEL
+    return note is not None and note.is_cancel
 
 
 def _was_never_begun(attempt: AttemptPaths) -> bool:

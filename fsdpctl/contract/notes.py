@@ -6,8 +6,9 @@ import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-from fsdpctl.contract import StopWord
+from fsdpctl.contract import AbortWord, StopWord
 from fsdpctl.contract.files import FULL_DISK, read_bytes
 
 
@@ -20,8 +21,13 @@ class Note:
 
     @property
     def is_users_stop(self) -> bool:
-        """Whether a person wants the run to stop, as far as a stop file says it: one that says nothing does, too."""
+        """Of a stop file, whether a person wants the run to stop: one that says nothing is a person's."""
         return self.word in (StopWord.USER, "")
+
+    @property
+    def is_cancel(self) -> bool:
+        """Of an abort file, whether a person wants the end of the run: one that says nothing is a person's."""
+        return self.word in (AbortWord.CANCEL, "")
 
 
 def leave_note(path: Path, word: str, reason: str = "") -> bool:
@@ -38,8 +44,8 @@ def leave_note(path: Path, word: str, reason: str = "") -> bool:
     return True
 
 
-def leave_stop(path: Path, word: StopWord, reason: str) -> bool:
-    """Ask ranks to save and leave. On a full disk without a word: an empty file needs no room, and is heard alike."""
+def leave_wish(path: Path, word: StopWord | Literal[AbortWord.CANCEL], reason: str) -> bool:
+    """Leave a note that is understood without its words: on a full disk an empty file, which needs no room there."""
     try:
         return leave_note(path, word, reason)
     except OSError as error:

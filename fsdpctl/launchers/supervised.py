@@ -14,7 +14,7 @@ from contextlib import suppress
 from fsdpctl.contract import AbortWord, Env, StopWord
 from fsdpctl.contract.codec import find_json, write_text
 from fsdpctl.contract.files import open_log, read_bytes
-from fsdpctl.contract.notes import leave_note, leave_stop, read_note
+from fsdpctl.contract.notes import leave_wish, read_note
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.records import ProcessIdentity
 from fsdpctl.errors import FsdpctlError
@@ -106,7 +106,7 @@ def stop(run: RunPaths) -> bool:
     """Ask the newest attempt to save and leave; False if nothing runs."""
     if not is_running(run):
         return False
-    leave_stop(run.attempts()[-1].stop, StopWord.USER, "fsdpctl stop")
+    leave_wish(run.attempts()[-1].stop, StopWord.USER, "fsdpctl stop")
     return True
 
 
@@ -115,7 +115,7 @@ def ask_to_end(run: RunPaths) -> None:
     if not (attempts := run.attempts()):
         return
     abort = attempts[-1].abort
-    if leave_note(abort, AbortWord.CANCEL, CANCELLED_BY):
+    if leave_wish(abort, AbortWord.CANCEL, CANCELLED_BY):
         return
-    if (note := read_note(abort)) is None or note.word != AbortWord.CANCEL:
+    if (note := read_note(abort)) is None or not note.is_cancel:
         write_text(abort, f"{AbortWord.CANCEL} {CANCELLED_BY}\n")

@@ -21,7 +21,7 @@ from types import FrameType
 
 from fsdpctl.contract import GOOD_ENDS, AbortWord, NodeExit, StopWord
 from fsdpctl.contract.codec import read_json, write_json, write_text
-from fsdpctl.contract.notes import Note, leave_note, leave_stop, read_note
+from fsdpctl.contract.notes import Note, leave_note, leave_wish, read_note
 from fsdpctl.contract.paths import DIR_MODE, AttemptPaths, RunPaths
 from fsdpctl.contract.plan import Allocation, LaunchPlan
 from fsdpctl.contract.records import NodeEnd
@@ -121,7 +121,7 @@ class Agent:
         if limit is None or self.node_rank != 0 or self.plan.backend == "slurm":  # Slurm limits the whole allocation
             return
         if time.monotonic() - self.started > limit - self.plan.grace_s and not self.attempt.stop.exists():
-            leave_stop(self.attempt.stop, StopWord.TIME, f"the time limit of {limit} s is near")
+            leave_wish(self.attempt.stop, StopWord.TIME, f"the time limit of {limit} s is near")
 
     def _end_now(self, torchrun: subprocess.Popen[bytes], note: Note, failure: FailureWatch) -> NodeEnd:
         own = self._own_failure(torchrun) if note.word == AbortWord.FAULT and failure.has_begun() else None
@@ -181,7 +181,7 @@ def main(argv: list[str]) -> int:
     paths.root.mkdir(mode=DIR_MODE, parents=True, exist_ok=True)
 
     def on_signal(number: int, _frame: FrameType | None) -> None:
-        leave_stop(attempt.stop, StopWord.PREEMPT, f"node {words.node_rank} got {signal.Signals(number).name}")
+        leave_wish(attempt.stop, StopWord.PREEMPT, f"node {words.node_rank} got {signal.Signals(number).name}")
 
     for number in signals.STOP_SIGNALS:
         signal.signal(number, on_signal)

@@ -39,7 +39,7 @@ def judge(attempt: AttemptEnd) -> Verdict:
     outcome = attempt.outcome
     if outcome is not None and outcome.status == "finished":
         return Verdict(State.SUCCEEDED, f"finished at step {outcome.step}")
-    if attempt.abort is not None and attempt.abort.word == AbortWord.CANCEL:
+    if attempt.abort is not None and attempt.abort.is_cancel:
         return Verdict(State.CANCELLED, attempt.abort.reason or "cancelled")
     if outcome is not None and outcome.status == "stopped" and outcome.checkpoint and not _was_broken_off(attempt):
         return Verdict(State.STOPPED, f"{stop_cause(attempt.stop)}; saved at step {outcome.step}")

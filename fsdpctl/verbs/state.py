@@ -81,7 +81,7 @@ def _between_agents(attempt: AttemptPaths) -> tuple[State, str]:
 
 def _running_reason(attempt: AttemptPaths) -> str:
     if (note := read_note(attempt.abort)) is not None:
-        return f"ending: {note.word} {note.reason}".rstrip()
+        return f"ending: {note.word or 'abort file'} {note.reason}".rstrip()
     if (note := read_note(attempt.stop)) is not None:
         return f"stopping ({note.word or 'stop file'}): saving, then leaving"
     if any((end := find_json(NodeEnd, node.end)) and end.code != NodeExit.FINISHED for node in attempt.nodes()):

@@ -127,6 +127,7 @@ class TestLocal(LauncherContract):
         small_disk.fill()
         fsdpctl("cancel", stays.run_id, cwd=project)
         assert not stays.pids(), stays.describe()
+        assert stays.status()["state"] == "CANCELLED", stays.describe()
 
     def test_broken_records_do_not_hide_the_others(self, project: Path) -> None:
         good = self.submit_script(project, RECORDER)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from fsdpctl.contract import AbortWord, State, StopWord
-from fsdpctl.contract.notes import leave_note, leave_stop
+from fsdpctl.contract.notes import leave_wish
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import FsdpctlError, LaunchError, RefusedError
@@ -117,7 +117,7 @@ def stop(run: RunPaths) -> bool:
     attempt = _wait_for(lambda: _open_attempt(run), ATTEMPT_LIMIT_S)
     if attempt is None:
         raise FsdpctlError(f"job {job.job_id} has not begun to train", hint=f"fsdpctl cancel {run.root.name}")
-    leave_stop(attempt.stop, StopWord.USER, "fsdpctl stop")
+    leave_wish(attempt.stop, StopWord.USER, "fsdpctl stop")
     return True
 
 
@@ -127,7 +127,7 @@ def cancel(run: RunPaths) -> bool:
     if job is None:
         return False
     if (attempt := _open_attempt(run)) is not None:
-        leave_note(attempt.abort, AbortWord.CANCEL, "fsdpctl cancel")
+        leave_wish(attempt.abort, AbortWord.CANCEL, "fsdpctl cancel")
     _scancel([job.job_id])
     if not _wait_for(lambda: _living_job(run) is None, CANCEL_LIMIT_S):
         raise FsdpctlError(f"job {job.job_id} is still there after {CANCEL_LIMIT_S:.0f} s", hint="see `squeue --me`")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.contract import AbortWord, StopWord
-from fsdpctl.contract.notes import Note, leave_note, leave_stop, read_note
+from fsdpctl.contract.notes import Note, leave_note, leave_wish, read_note
 from tests.testbed.disks import Mount
 
 
@@ -24,15 +24,17 @@ def test_a_touched_file_is_a_note_without_a_word(tmp_path: Path) -> None:
     assert read_note(tmp_path / "stop") == Note("", "")
 
 
-def test_a_full_disk_takes_a_stop_without_its_words(small_disk: Mount) -> None:
+def test_a_full_disk_takes_a_wish_without_its_words(small_disk: Mount) -> None:
     small_disk.fill()
     stop, abort = small_disk.path / "stop", small_disk.path / "abort"
-    assert leave_stop(stop, StopWord.USER, "fsdpctl stop")
-    assert not leave_stop(stop, StopWord.USER, "fsdpctl stop")
+    assert leave_wish(stop, StopWord.USER, "fsdpctl stop")
+    assert not leave_wish(stop, StopWord.USER, "fsdpctl stop")
     assert (note := read_note(stop)) is not None and note.is_users_stop
     with pytest.raises(OSError, match="No space left"):
-        leave_note(abort, AbortWord.CANCEL)  # without its word it would be taken for a fault's
-    assert {path.name for path in small_disk.path.iterdir()} == {"ballast", "stop"}
+        leave_note(abort, AbortWord.FAULT)  # without its word it would be taken for a person's
+    assert leave_wish(abort, AbortWord.CANCEL, "fsdpctl cancel")
+    assert (note := read_note(abort)) is not None and note.is_cancel
+    assert {path.name for path in small_disk.path.iterdir()} == {"ballast", "stop", "abort"}
 
 
 def test_of_many_writers_one_wins(tmp_path: Path) -> None:

@@ -52,6 +52,7 @@ FAULT = Note("fault", "node 1: lost")
         ({0: ABORTED, 1: ABORTED}, SAVED, None, FAULT, State.FAILED, "node 0: fault: node 1: lost"),
         ({0: ABORTED, 1: ABORTED}, SAVED, USER, FAULT, State.STOPPED, "stopped (user); saved at step 7"),
         ({0: ABORTED, 1: ABORTED}, None, None, CANCEL, State.CANCELLED, "fsdpctl cancel"),
+        ({0: ABORTED, 1: ABORTED}, None, None, Note("", ""), State.CANCELLED, "cancelled"),
         ({0: VICTIM, 1: KILLED}, None, None, None, State.FAILED, "node 1: rank 2 ended with signal 9 (SIGKILL)"),
         ({0: VICTIM, 1: ABORTED}, None, None, None, State.FAILED, "node 0: rank 0 ended with exit code 1"),
         ({0: VICTIM}, None, None, None, State.LOST, "the agent of node 1 vanished without a word"),
