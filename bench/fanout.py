@@ -20,7 +20,7 @@ from pathlib import Path
 
 from fsdpctl.launchers.fanout import fan_out
 from fsdpctl.launchers.ssh.config import Target
-from fsdpctl.launchers.ssh.io import Link
+from fsdpctl.launchers.ssh.link import Link
 from tests.testbed.ssh_hosts import Lan
 
 FIRST = 101

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fsdpctl.contract.plan import LaunchPlan, PlannedNode
 from fsdpctl.doctor.parcel import last_line, parcel, probe_argv
 from fsdpctl.launchers.ssh.config import target_of
-from fsdpctl.launchers.ssh.io import Link
+from fsdpctl.launchers.ssh.link import Link
 from fsdpctl.setup_lines import with_setup
 from fsdpctl.specs.profile import SshBackend
 

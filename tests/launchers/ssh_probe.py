@@ -1,4 +1,4 @@
-"""Run on `login`: one command on many hosts through `launchers/ssh/io.py`; what came of each, as JSON.
+"""Run on `login`: one command on many hosts through `launchers/ssh/link.py`; what came of each, as JSON.
 
 python -m tests.launchers.ssh_probe TIMEOUT_S '[["name", "address", port], ...]' WORD...
 """
@@ -11,7 +11,7 @@ import time
 
 from fsdpctl.launchers.fanout import fan_out
 from fsdpctl.launchers.ssh.config import Target
-from fsdpctl.launchers.ssh.io import Link
+from fsdpctl.launchers.ssh.link import Link
 
 
 def main(timeout_s: int, hosts: list[tuple[str, str, int]], argv: list[str]) -> None:

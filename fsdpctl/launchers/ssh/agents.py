@@ -18,7 +18,7 @@ from fsdpctl.launchers.fanout import HostError, Result, fan_out
 from fsdpctl.launchers.ssh.answer import module_argv, read_answer
 from fsdpctl.launchers.ssh.bench import BAD_FOR_S, find_bad, find_candidates
 from fsdpctl.launchers.ssh.config import target_of
-from fsdpctl.launchers.ssh.io import Link
+from fsdpctl.launchers.ssh.link import Link
 from fsdpctl.launchers.ssh.private.disks import Disks
 from fsdpctl.launchers.ssh.reach import Reach, Stall, describe_silent, find_lost
 from fsdpctl.node.peers import PeerWatch

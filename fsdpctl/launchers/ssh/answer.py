@@ -10,7 +10,7 @@ from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.launchers.fanout import HostError
 from fsdpctl.launchers.ssh.config import Target
-from fsdpctl.launchers.ssh.io import Answer
+from fsdpctl.launchers.ssh.link import Answer
 from fsdpctl.node.remote import NOT_SHARED
 from fsdpctl.setup_lines import with_setup
 from fsdpctl.torchrun import code_env

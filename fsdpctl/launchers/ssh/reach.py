@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
-from fsdpctl.launchers.ssh.io import Link
+from fsdpctl.launchers.ssh.link import Link
 
 EVERY_S = 2.0
 DOUBT_S = 4.5

@@ -12,7 +12,7 @@ from fsdpctl.launchers.fanout import fan_out
 from fsdpctl.launchers.ssh.answer import module_argv, read_answer
 from fsdpctl.launchers.ssh.bench import find_keepers
 from fsdpctl.launchers.ssh.config import target_of
-from fsdpctl.launchers.ssh.io import Link
+from fsdpctl.launchers.ssh.link import Link
 from fsdpctl.launchers.ssh.private.files import HostFiles
 from fsdpctl.node.copies import Copy
 from fsdpctl.runs.store import read_record

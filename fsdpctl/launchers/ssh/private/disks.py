@@ -8,7 +8,7 @@ from fsdpctl.contract.checkpoint import committed
 from fsdpctl.contract.paths import AttemptPaths, RunPaths, step_of
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.launchers.fanout import fan_out
-from fsdpctl.launchers.ssh.io import Link
+from fsdpctl.launchers.ssh.link import Link
 from fsdpctl.launchers.ssh.private.loads import find_loads, run_files
 from fsdpctl.launchers.ssh.private.mirror import Mirror
 from fsdpctl.launchers.ssh.private.push import has_our_disk, push

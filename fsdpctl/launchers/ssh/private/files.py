@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from fsdpctl.launchers.fanout import HostError
-from fsdpctl.launchers.ssh.io import Link
+from fsdpctl.launchers.ssh.link import Link
 
 if TYPE_CHECKING:
     from paramiko import SFTPAttributes, SFTPClient

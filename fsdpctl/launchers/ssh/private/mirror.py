@@ -16,7 +16,7 @@ from fsdpctl.contract.checkpoint import choose_committed, committed
 from fsdpctl.contract.notes import leave_note, parse_note
 from fsdpctl.contract.paths import CHECKPOINT_MANIFEST, DIR_MODE, AttemptPaths, RunPaths
 from fsdpctl.launchers.fanout import HostError
-from fsdpctl.launchers.ssh.io import Link
+from fsdpctl.launchers.ssh.link import Link
 from fsdpctl.launchers.ssh.private.files import HostFiles, Stamp
 from fsdpctl.launchers.ssh.private.growing import grow, replace
 from fsdpctl.launchers.ssh.private.sight import Sight

@@ -11,7 +11,7 @@ from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.launchers.fanout import HostError
 from fsdpctl.launchers.ssh.answer import read_answer
-from fsdpctl.launchers.ssh.io import Link
+from fsdpctl.launchers.ssh.link import Link
 from fsdpctl.launchers.ssh.private.loads import SLOWEST_BYTES_PER_S, Load
 from fsdpctl.node import intake
 from fsdpctl.setup_lines import with_setup

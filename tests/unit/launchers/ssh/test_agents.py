@@ -14,7 +14,7 @@ from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.records import NodeEnd
 from fsdpctl.launchers.ssh.agents import compare, find_fallen, remote_argv
 from fsdpctl.launchers.ssh.answer import explain
-from fsdpctl.launchers.ssh.io import Answer
+from fsdpctl.launchers.ssh.link import Answer
 from fsdpctl.node.remote import NodeFacts
 from fsdpctl.plan import Site, build_plan
 from fsdpctl.specs.load import parse_job, parse_profile
