@@ -13,6 +13,7 @@ import threading
 from pathlib import Path
 
 from fsdpctl.contract.checkpoint import choose_committed, committed
+from fsdpctl.contract.files import read_bytes
 from fsdpctl.contract.notes import leave_note, parse_note
 from fsdpctl.contract.paths import CHECKPOINT_MANIFEST, DIR_MODE, AttemptPaths, RunPaths
 from fsdpctl.launchers.fanout import HostError
@@ -81,7 +82,7 @@ class Mirror:
     def _shares_our_disk(self) -> bool:
         """The submitting machine may be one of the nodes; nobody else has the supervisor's file."""
         if self._is_here is None:
-            self._is_here = self._host.read(self._run.supervisor, 0, MAX_SMALL) == self._run.supervisor.read_bytes()
+            self._is_here = self._host.read(self._run.supervisor, 0, MAX_SMALL) == read_bytes(self._run.supervisor)
         return self._is_here
 
     def _exchange_all(self, own: dict[str, Stamp]) -> None:
@@ -154,7 +155,7 @@ class Mirror:
 
     def _carry(self, path: Path) -> None:
         try:
-            data = path.read_bytes()
+            data = read_bytes(path)
         except FileNotFoundError:
             return
         if self._carried.get(path) != data:
