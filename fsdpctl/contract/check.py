@@ -6,12 +6,14 @@ compares nodes. `docs/doctor.md` says what each check means.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, TypeVar
 
 from fsdpctl.contract.plan import LaunchPlan
+
+T = TypeVar("T")
 
 MAX_CLOCK_SKEW_S = 60.0
 """Clocks that differ by more are wrong: nothing that nodes say about time can be put in order."""
@@ -102,6 +104,11 @@ class Versions:
     cuda: str | None = None
     nccl: str | None = None
     driver: str | None = None
+
+
+def most_common(values: Sequence[T]) -> T:
+    """What the most nodes have; where as many have one as another, what the first one has."""
+    return max(values, key=lambda value: (values.count(value), -values.index(value)))
 
 
 @dataclass(frozen=True)

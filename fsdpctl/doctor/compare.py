@@ -15,6 +15,7 @@ from fsdpctl.contract.check import (
     Result,
     Versions,
     fail,
+    most_common,
     ok,
     unknown,
     warn,
@@ -105,10 +106,6 @@ def _judge_version(check: Check, value: str | None, usual: str | None, num_nodes
 
 def _minor(version: str | None) -> str:
     return (version or "").rpartition(".")[0]
-
-
-def most_common(values: Sequence[str | None]) -> str | None:
-    return max(values, key=lambda value: (values.count(value), -values.index(value)))
 
 
 def compare_clocks(skews: Mapping[int, float]) -> dict[int, list[Finding]]:

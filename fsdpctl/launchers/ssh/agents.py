@@ -7,25 +7,21 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from fsdpctl.contract import GOOD_ENDS, AbortWord, NodeExit
-from fsdpctl.contract.check import MAX_CLOCK_SKEW_S
-from fsdpctl.contract.codec import find_json, read_json, write_json
+from fsdpctl.contract.codec import find_json
 from fsdpctl.contract.notes import leave_note
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
-from fsdpctl.contract.plan import DroppedHost, LaunchPlan, PlannedNode
+from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.records import NodeEnd
 from fsdpctl.errors import LaunchError
 from fsdpctl.launchers.fanout import HostError, Result, fan_out
 from fsdpctl.launchers.ssh.answer import module_argv, read_answer
-from fsdpctl.launchers.ssh.bench import BAD_FOR_S, find_bad, find_candidates
-from fsdpctl.launchers.ssh.config import target_of
+from fsdpctl.launchers.ssh.compare import compare
+from fsdpctl.launchers.ssh.hosts import Hosts
 from fsdpctl.launchers.ssh.link import Link
+from fsdpctl.launchers.ssh.liveness import Liveness, Stall, describe_silent, find_lost
 from fsdpctl.launchers.ssh.private.disks import Disks
-from fsdpctl.launchers.ssh.reach import Reach, Stall, describe_silent, find_lost
 from fsdpctl.node.peers import PeerWatch
 from fsdpctl.node.remote import Ended, NodeFacts, Seen, Started
-from fsdpctl.runs.events import add_event
-from fsdpctl.specs.load import read_profile
-from fsdpctl.specs.profile import SshBackend
 
 ANSWER_S = 60.0
 """A cold Python on a cold file system, and nvidia-smi."""
@@ -34,31 +30,30 @@ T = TypeVar("T", NodeFacts, Started, Seen, Ended)
 
 
 class SshAgents:
-    """The agents of one run. Connections stay open between questions."""
+    """The agents of one run."""
 
     def __init__(self, run: RunPaths, plan: LaunchPlan) -> None:
-        self._profile = read_profile(run.profile)
-        self._run, self._plan = run, plan
-        self._links = {node.rank: self._link(node) for node in plan.nodes}
-        self._dropped = read_json(tuple[DroppedHost, ...], run.dropped) if run.dropped.exists() else ()
+        self._run, self._hosts = run, Hosts(run, plan)
         self._refused: dict[int, str] = {}  # by rank: what a host said against itself
-        self._old_links = [(host.node.rank, self._link(host.node)) for host in self._dropped]
-        self._reach = Reach(self._links)
+        self._liveness = Liveness(self._hosts.links)
         self._watch: PeerWatch | None = None
         self._stall = Stall(run, run.attempt(1))
         self._disks = None if plan.shared_disk else Disks(run)
         self._holders = {node.id for node in plan.nodes}  # hosts that have the run's checkpoints
 
-    def _link(self, node: PlannedNode) -> Link:
-        backend = self._profile.backend
-        assert isinstance(backend, SshBackend)
-        return Link(target_of(node, backend))
+    @property
+    def _plan(self) -> LaunchPlan:
+        return self._hosts.plan
+
+    @property
+    def _links(self) -> Mapping[int, Link]:
+        return self._hosts.links
 
     def prepare(self, attempt: AttemptPaths) -> list[str]:
         """Take spares for hosts that were at fault, or silent for long; the hosts still missing, one line each."""
         errors = {r.item: r.error for r in fan_out(list(self._links), self._open) if r.error}
         missing = {rank: str(error) for rank, error in errors.items()}
-        silent_s, limit_s = self._reach.silent_s(), self._plan.peer_timeout_s
+        silent_s, limit_s = self._liveness.silent_s(), self._plan.peer_timeout_s
         awaited = {rank for rank, error in errors.items() if error.passing and silent_s[rank] <= limit_s}
         for rank, reason in {**_at_fault(attempt, list(self._links)), **self._refused, **missing}.items():
             if rank not in awaited and self._replace(attempt, rank, reason):
@@ -73,42 +68,13 @@ class SshAgents:
 
     def _replace(self, attempt: AttemptPaths, rank: int, reason: str) -> bool:
         """Put another host in the place of `rank`; False when there is none."""
-        old = self._plan.nodes[rank]
-        if rank == 0 and self._plan.head.address is not None:
-            return False  # the profile's master_address names this very host
-        if self._disks is not None and self._disks.has_checkpoints() and not self._holders & self._others(rank):
+        others = {node.id for node in self._plan.nodes if node.rank != rank}
+        if self._disks is not None and self._disks.has_checkpoints() and not self._holders & others:
             return False  # with it the last copy of the checkpoints would leave
-        for node in find_candidates(self._profile, self._plan, rank, self._dropped, time.time()):
-            link = self._link(node)
-            try:
-                link.open()
-            except HostError:
-                continue
-            dropped = DroppedHost(old, reason, time.time())
-            self._put(node, link, dropped)
-            until = time.strftime("%Y-%m-%d %H:%M", time.localtime(dropped.time + BAD_FOR_S))
-            add_event(attempt, f"{node.id} takes the place of {old.id}, which is not used until {until}: {reason}")
-            return True
-        return False
-
-    def _others(self, rank: int) -> set[str]:
-        return {node.id for node in self._plan.nodes if node.rank != rank}
-
-    def _put(self, node: PlannedNode, link: Link, dropped: DroppedHost) -> None:
-        self._dropped = (*self._dropped, dropped)
-        self._old_links.append((node.rank, self._links[node.rank]))
-        self._links[node.rank] = link
-        self._reach.replace(node.rank, link)
-        self._plan = self._plan.with_node(node)
-        write_json(self._run.dropped, self._dropped)
-        write_json(self._run.plan, self._plan)
-
-    def _avoid_bad(self, attempt: AttemptPaths) -> None:
-        """A resume begins with the profile's own nodes: put others in for those that have failed of late."""
-        bad = find_bad(self._dropped, time.time())
-        for node in self._plan.nodes:
-            if node.id in bad:
-                self._replace(attempt, node.rank, bad[node.id].reason)
+        link = self._hosts.replace(attempt, rank, reason)
+        if link is not None:
+            self._liveness.replace(rank, link)
+        return link is not None
 
     def start(self, attempt: AttemptPaths) -> None:
         """Check every host, then start the agents. Raises LaunchError when one cannot; those that could end again."""
@@ -116,7 +82,8 @@ class SshAgents:
             self._follow(attempt)
             return
         if not any(attempt.node(rank).agent.exists() for rank in self._links):
-            self._avoid_bad(attempt)
+            for rank, reason in self._hosts.bad().items():
+                self._replace(attempt, rank, reason)
         self._refused = self._disks.push(self._links, self._plan) if self._disks is not None else {}
         if self._refused:
             raise LaunchError("\n".join(self._refused.values()))
@@ -159,7 +126,7 @@ class SshAgents:
                 return fallen
             if (rank := self._disks.find_silent(timeout_s)) is not None:
                 return f"node {rank}: no sign of life for {timeout_s} s"
-        rank = find_lost(self._reach.silent_s(), self._stall.seconds(), timeout_s)
+        rank = find_lost(self._liveness.silent_s(), self._stall.seconds(), timeout_s)
         if rank is None or attempt.node(rank).end.exists():
             return None
         return f"node {rank}: {self._links[rank].target} is out of reach, and the run makes no progress"
@@ -167,12 +134,12 @@ class SshAgents:
     def describe_silence(self, attempt: AttemptPaths) -> str | None:
         if attempt.abort.exists():
             return None
-        return describe_silent(self._reach.silent_s(), {rank: str(link.target) for rank, link in self._links.items()})
+        names = {rank: str(link.target) for rank, link in self._links.items()}
+        return describe_silent(self._liveness.silent_s(), names)
 
     def end(self, attempt: AttemptPaths) -> list[str]:
         """End what is left on every host, replaced ones too; what could not be ended or asked, one line each."""
-        places = [*self._links.items(), *self._old_links]
-        results = fan_out(places, lambda place: self._end_one(attempt, *place))
+        results = fan_out(self._hosts.ever(), lambda place: self._end_one(attempt, *place))
         if self._disks is not None:
             self._disks.leave()
         stubborn = [
@@ -206,7 +173,7 @@ class SshAgents:
         names = {rank: str(self._links[rank].target) for rank in facts}
         loss = self._disks.find_loss({names[rank]: fact.saved for rank, fact in facts.items()}) if self._disks else None
         # Of two that differ, the one that came in for another is the odd one.
-        first = sorted(facts, key=[host.node.rank for host in self._dropped].count)
+        first = sorted(facts, key=[host.node.rank for host in self._hosts.dropped].count)
         odd = compare({rank: facts[rank] for rank in first}, time.time())
         return self._own_problems(checks) or self._refuse(odd) or ([loss] if loss else [])
 
@@ -240,23 +207,3 @@ def remote_argv(plan: LaunchPlan, run: RunPaths, verb: str, attempt: int, node_r
     """The command of one question, after the profile's setup lines."""
     where = [f"--run-dir={run.root}", f"--attempt={attempt}", f"--node-rank={node_rank}"]
     return module_argv(plan, run, "fsdpctl.node.remote", verb, *where)
-
-
-def compare(facts: Mapping[int, NodeFacts], now: float) -> dict[int, str]:
-    """The odd ones out: versions that differ from those of the most nodes, and clocks that are far off.
-
-    Where as many have one version as another, that of the first node is the usual one.
-    """
-    problems: dict[int, list[str]] = {rank: [] for rank in facts}
-    for what in ("python", "torch"):
-        seen = {rank: getattr(fact, what) or "none" for rank, fact in facts.items()}
-        values = list(seen.values())
-        usual = max(values, key=lambda value: (values.count(value), -values.index(value)), default="")
-        for rank, value in seen.items():
-            if value != usual:
-                problems[rank].append(f"{what} {value}, the other nodes have {usual}")
-    for rank, fact in facts.items():
-        if abs(skew := fact.time - now) > MAX_CLOCK_SKEW_S:
-            direction = "ahead of" if skew > 0 else "behind"
-            problems[rank].append(f"its clock is {abs(skew):.0f} s {direction} this machine's")
-    return {rank: "; ".join(found) for rank, found in sorted(problems.items()) if found}

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from fsdpctl.contract.checkpoint import Manifest
-from fsdpctl.contract.codec import read_json
 from fsdpctl.contract.paths import CHECKPOINT_MANIFEST, RunPaths, checkpoint_name
-from fsdpctl.contract.plan import DroppedHost, LaunchPlan
+from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.launchers.fanout import fan_out
 from fsdpctl.launchers.ssh.answer import module_argv, read_answer
-from fsdpctl.launchers.ssh.bench import find_keepers
 from fsdpctl.launchers.ssh.config import target_of
+from fsdpctl.launchers.ssh.hosts import read_dropped
 from fsdpctl.launchers.ssh.link import Link
 from fsdpctl.launchers.ssh.private.files import HostFiles
+from fsdpctl.launchers.ssh.spares import find_keepers
 from fsdpctl.node.copies import Copy
 from fsdpctl.runs.store import read_record
 from fsdpctl.specs.load import read_profile
@@ -30,9 +30,8 @@ class CopyHosts:
     def __init__(self, run: RunPaths, plan: LaunchPlan) -> None:
         profile = read_profile(run.profile)
         assert isinstance(profile.backend, SshBackend)
-        dropped = read_json(tuple[DroppedHost, ...], run.dropped) if run.dropped.exists() else ()
         most = max(submission.nodes for submission in read_record(run).submissions)
-        keepers = find_keepers(profile, plan, dropped, most)
+        keepers = find_keepers(profile, plan, read_dropped(run), most)
         self._run, self._plan = run, plan
         self._links = {node.id: Link(target_of(node, profile.backend)) for node in keepers}
         self.silent: dict[str, str] = {}  # hosts that gave no answer, and why; they are not asked again

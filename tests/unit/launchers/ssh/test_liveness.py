@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.launchers.ssh.reach import DOUBT_S, STALL_FACTOR, Silence, Stall, describe_silent, find_lost
+from fsdpctl.launchers.ssh.liveness import DOUBT_S, STALL_FACTOR, Silence, Stall, describe_silent, find_lost
 
 LONG = STALL_FACTOR * 5 + 0.1
 

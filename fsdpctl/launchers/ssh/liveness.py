@@ -64,7 +64,7 @@ class Silence:
         return {rank: max(0.0, now - max(answered, self._hears_since)) for rank, answered in self._answered.items()}
 
 
-class Reach:
+class Liveness:
     """Asks each host in a thread of its own, so that one that hangs delays no other."""
 
     def __init__(self, links: Mapping[int, Link]) -> None:
@@ -83,7 +83,7 @@ class Reach:
 
     def _begin(self, rank: int) -> None:
         link = self._links[rank]
-        threading.Thread(target=self._watch, args=(rank, link), name=f"reach-{rank}", daemon=True).start()
+        threading.Thread(target=self._watch, args=(rank, link), name=f"liveness-{rank}", daemon=True).start()
 
     def silent_s(self) -> dict[int, float]:
         return self._silence.seconds()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fsdpctl.contract.plan import DroppedHost
-from fsdpctl.launchers.ssh.bench import BAD_FOR_S, find_bad, find_candidates, find_keepers
+from fsdpctl.launchers.ssh.spares import BAD_FOR_S, find_bad, find_candidates, find_keepers
 from fsdpctl.plan import Site, build_plan
 from fsdpctl.specs.load import parse_job, parse_profile
 

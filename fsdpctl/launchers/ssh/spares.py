@@ -1,4 +1,4 @@
-"""The bench: hosts of the profile that may come in, and those that were sent off, for how long and why."""
+"""Which hosts of a profile may come in for others, and which may not, for how long. Pure."""
 
 from __future__ import annotations
 
