@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
-from fsdpctl.contract import AbortWord, NodeExit, State, StopWord
+from fsdpctl.contract import AbortWord, State
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.notes import leave_note, leave_wish, read_note
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
@@ -25,10 +25,10 @@ from fsdpctl.contract.plan import Allocation, LaunchPlan
 from fsdpctl.node.slurm import commands
 from fsdpctl.node.slurm.partition import Partition, read_partition
 from fsdpctl.node.slurm.text import Job
-from fsdpctl.runs.decide import AttemptEnd, History, Verdict, decide_next, judge
+from fsdpctl.runs.decide import History, Verdict, decide_next, judge
 from fsdpctl.runs.events import add_event, record_start, record_verdict
 from fsdpctl.runs.evidence import attempt_end, newest_step, read_plan, read_verdict
-from fsdpctl.runs.requeue import Next, Situation, Step, decide_step, history_of, is_final
+from fsdpctl.runs.requeue import Next, Situation, Step, decide_step, find_suspects, history_of, is_final, read_signal
 from fsdpctl.runs.store import claim_attempt, read_record
 from fsdpctl.srun import srun_argv, srun_env
 
@@ -103,22 +103,13 @@ class Batch:
             time.sleep(POLL_S)
 
     def _hear(self, number: int, attempt: AttemptPaths) -> None:
-        """USR2: the time limit is near, or a preemption where the site sends that. TERM: the job is being ended."""
         try:
-            job = commands.show_job(self.job_id)
+            job: Job | None = commands.show_job(self.job_id)
         except (commands.SlurmError, ValueError) as error:
             add_event(attempt, f"signal {number}, but Slurm does not say why: {error}")
             job = None
-        if number == signal.SIGTERM and job is not None and is_cancelled(job, self.own_restarts):
-            reason = "cancelled through Slurm (scancel)"
-            is_first = leave_wish(attempt.abort, AbortWord.CANCEL, reason)
-        elif number == signal.SIGUSR2 and not (job is not None and job.is_preempted):
-            reason = "the time limit of the allocation is near"
-            is_first = leave_wish(attempt.stop, StopWord.TIME, reason)
-        else:
-            reason = "Slurm takes the nodes back"
-            is_first = leave_wish(attempt.stop, StopWord.PREEMPT, reason)
-        if is_first:
+        word, reason = read_signal(number, job, self.own_restarts)
+        if leave_wish(attempt.abort if word is AbortWord.CANCEL else attempt.stop, word, reason):
             add_event(attempt, f"{signal.Signals(number).name} came: {reason}")
         if job is not None and job.is_taken and is_wanted(attempt) and self.own_restarts < self.slurm.max_requeues:
             self._requeue(attempt, ())  # where Slurm cancels what it preempts; KILL comes soon, so now
@@ -138,7 +129,7 @@ class Batch:
                 job=self._ask_job(attempt),
                 own_restarts=self.own_restarts,
                 max_requeues=self.slurm.max_requeues,
-                suspects=tuple(self.nodes[rank].name for rank in suspects(end)),
+                suspects=tuple(self.nodes[rank].name for rank in find_suspects(end)),
             )
         )
 
@@ -178,22 +169,10 @@ def preempt_grace_s(plan: LaunchPlan, partition: Partition | None) -> int:
     return min(plan.grace_s, partition.time_to_save_s)
 
 
-def is_cancelled(job: Job, own_restarts: int) -> bool:
-    return job.is_ending and not job.is_taken and job.restarts == own_restarts and job.reason != "TimeLimit"
-
-
 def is_wanted(attempt: AttemptPaths) -> bool:
     """Whether nobody has asked for the end of the run."""
     stop, abort = read_note(attempt.stop), read_note(attempt.abort)
     return (stop is None or not stop.is_users_stop) and (abort is None or not abort.is_cancel)
-
-
-def suspects(end: AttemptEnd) -> list[int]:
-    """Ranks of nodes that were at fault, or vanished. What befalls all of several nodes is no node's fault."""
-    at_fault = [rank for rank, node in end.ends.items() if node.code == NodeExit.NODE_FAULT]
-    vanished = [rank for rank in range(end.num_nodes) if rank not in end.ends]
-    found = at_fault or vanished
-    return [] if len(found) == end.num_nodes > 1 else found
 
 
 def close_open_attempts(run: RunPaths, num_nodes: int, first_attempt: int) -> None:

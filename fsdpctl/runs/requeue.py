@@ -1,18 +1,36 @@
-"""What the supervisor inside a Slurm allocation does when an attempt has ended. Pure: a table, tested row by row."""
+"""What the supervisor in a Slurm allocation makes of a signal, and of an attempt's end. Pure: tables, tested by row."""
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Literal
 
-from fsdpctl.contract import State, StopWord
+from fsdpctl.contract import AbortWord, NodeExit, State, StopWord
 from fsdpctl.contract.notes import Note
 from fsdpctl.node.slurm.text import Job
-from fsdpctl.runs.decide import History, Verdict, count_idle
+from fsdpctl.runs.decide import AttemptEnd, History, Verdict, count_idle
 
 MAX_EXCLUDED = 3
 """Nodes that one run may put aside; beyond that the fault is hardly the nodes'."""
+
+
+def read_signal(number: int, job: Job | None, own_restarts: int) -> tuple[StopWord | Literal[AbortWord.CANCEL], str]:
+    """What it asks of the attempt, and why; `job` is None where Slurm does not say.
+
+    USR2: the time limit is near, or a preemption where the site sends that. TERM: the job is being ended.
+    """
+    if number == signal.SIGTERM and job is not None and _is_cancelled(job, own_restarts):
+        return AbortWord.CANCEL, "cancelled through Slurm (scancel)"
+    if number == signal.SIGUSR2 and not (job is not None and job.is_preempted):
+        return StopWord.TIME, "the time limit of the allocation is near"
+    return StopWord.PREEMPT, "Slurm takes the nodes back"
+
+
+def _is_cancelled(job: Job, own_restarts: int) -> bool:
+    return job.is_ending and not job.is_taken and job.restarts == own_restarts and job.reason != "TimeLimit"
 
 
 class Next(StrEnum):
@@ -80,6 +98,14 @@ def _requeue(seen: Situation, why: str, exclude: tuple[str, ...] = ()) -> Step:
 
 def _coming_back(verdict: Verdict, why: str) -> Verdict:
     return replace(verdict, reason=f"{why}; {verdict.reason}", restart=True)
+
+
+def find_suspects(end: AttemptEnd) -> list[int]:
+    """Ranks of nodes that were at fault, or vanished. What befalls all of several nodes is no node's fault."""
+    at_fault = [rank for rank, node in end.ends.items() if node.code == NodeExit.NODE_FAULT]
+    vanished = [rank for rank in range(end.num_nodes) if rank not in end.ends]
+    found = at_fault or vanished
+    return [] if len(found) == end.num_nodes > 1 else found
 
 
 def count_hosts(expression: str) -> int:

@@ -1,16 +1,18 @@
-"""The table of what a Slurm run does when an attempt has ended inside its allocation, row by row."""
+"""The tables of what a Slurm run does when a signal comes, or an attempt has ended, row by row."""
 
 from __future__ import annotations
 
+import signal
 from dataclasses import replace
 
 import pytest
 
-from fsdpctl.contract import State, StopWord
+from fsdpctl.contract import AbortWord, NodeExit, State, StopWord
 from fsdpctl.contract.notes import Note
+from fsdpctl.contract.records import NodeEnd
 from fsdpctl.node.slurm.text import Job
-from fsdpctl.runs.decide import Verdict
-from fsdpctl.runs.requeue import MAX_EXCLUDED, Next, Situation, decide_step, history_of
+from fsdpctl.runs.decide import AttemptEnd, Verdict
+from fsdpctl.runs.requeue import MAX_EXCLUDED, Next, Situation, decide_step, find_suspects, history_of, read_signal
 
 RUNNING = Job("7", "RUNNING", "None", restarts=0, is_preempted=False, excluded="")
 PREEMPTED = replace(RUNNING, is_preempted=True)
@@ -103,3 +105,37 @@ def test_a_crash_loop_is_seen_over_all_allocations() -> None:
     stuck = replace(FAILED, step=9)
     history = history_of([stuck, stuck], stuck, before=9, restarts_allowed=5)
     assert (history.restarts_used, history.failures_without_progress) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("number", "job", "word"),
+    [
+        (signal.SIGTERM, SCANCELLED, AbortWord.CANCEL),
+        (signal.SIGTERM, TAKEN, StopWord.PREEMPT),
+        (signal.SIGTERM, REQUEUED, StopWord.PREEMPT),  # by hand: the run comes back
+        (signal.SIGTERM, TIMED_OUT, StopWord.PREEMPT),
+        (signal.SIGTERM, RUNNING, StopWord.PREEMPT),  # from who knows where
+        (signal.SIGTERM, None, StopWord.PREEMPT),
+        (signal.SIGUSR2, RUNNING, StopWord.TIME),
+        (signal.SIGUSR2, PREEMPTED, StopWord.PREEMPT),
+        (signal.SIGUSR2, None, StopWord.TIME),
+    ],
+)
+def test_what_a_signal_asks_for(number: int, job: Job | None, word: StopWord | AbortWord) -> None:
+    assert read_signal(number, job, own_restarts=0)[0] is word
+
+
+@pytest.mark.parametrize(
+    ("codes", "found"),
+    [
+        ({0: 1, 1: NodeExit.NODE_FAULT}, [1]),
+        ({0: 1}, [1]),  # node 1 vanished without a word
+        ({0: NodeExit.NODE_FAULT}, [0]),  # the others may have vanished because of it
+        ({0: NodeExit.NODE_FAULT, 1: NodeExit.NODE_FAULT}, []),
+        ({}, []),
+        ({0: 1, 1: 1}, []),
+    ],
+)
+def test_what_befalls_all_nodes_is_no_nodes_fault(codes: dict[int, int], found: list[int]) -> None:
+    ends = {rank: NodeEnd(code, "") for rank, code in codes.items()}
+    assert find_suspects(AttemptEnd(2, ends, outcome=None, stop=None, abort=None)) == found
