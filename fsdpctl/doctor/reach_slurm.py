@@ -11,7 +11,7 @@ from fsdpctl.contract.plan import LaunchPlan, PlannedNode
 from fsdpctl.doctor.parcel import last_line, parcel, probe_argv
 from fsdpctl.errors import LaunchError
 from fsdpctl.launchers.fanout import HostError
-from fsdpctl.launchers.slurm.env import job_environment
+from fsdpctl.launchers.slurm.environment import job_environment
 from fsdpctl.launchers.slurm.submit import slurms_line
 from fsdpctl.node.slurm.commands import TIMEOUT_S, SlurmError, allocated_nodes, ask
 from fsdpctl.setup_lines import with_setup

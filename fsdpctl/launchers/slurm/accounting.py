@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import PurePath
 
-from fsdpctl.launchers.slurm.env import tool_environment
+from fsdpctl.launchers.slurm.environment import tool_environment
 from fsdpctl.launchers.slurm.queue import MAX_POLL_S, POLL_S, QueuedJob
 from fsdpctl.node.slurm.commands import SlurmError, ask
 

@@ -16,7 +16,7 @@ from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import FsdpctlError, LaunchError, RefusedError
 from fsdpctl.launchers.base import View
 from fsdpctl.launchers.slurm.accounting import Accounts
-from fsdpctl.launchers.slurm.env import tool_environment
+from fsdpctl.launchers.slurm.environment import tool_environment
 from fsdpctl.launchers.slurm.queue import POLL_S, Queue, QueuedJob, explain, view_job
 from fsdpctl.launchers.slurm.ref import SlurmRef, append_ref, read_ref, update_ref
 from fsdpctl.launchers.slurm.submit import UncertainError, sbatch

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from fsdpctl.contract import State
 from fsdpctl.launchers.base import View
-from fsdpctl.launchers.slurm.env import tool_environment
+from fsdpctl.launchers.slurm.environment import tool_environment
 from fsdpctl.node.slurm.commands import SlurmError, ask
 from fsdpctl.sbatch import run_of
 

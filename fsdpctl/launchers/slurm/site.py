@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fsdpctl.contract.checkpoint import save_fits
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.launchers.slurm.env import tool_environment
+from fsdpctl.launchers.slurm.environment import tool_environment
 from fsdpctl.node.slurm.partition import Partition, read_partition
 from fsdpctl.specs.types import format_duration
 

@@ -10,7 +10,7 @@ import shutil
 
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.errors import LaunchError, RefusedError
-from fsdpctl.launchers.slurm.env import job_environment, swapped
+from fsdpctl.launchers.slurm.environment import job_environment, swapped
 
 # The controller may have taken the job before the answer was lost.
 _UNCERTAIN = re.compile(r"timed out|timeout|Zero Bytes|Unexpected message|Transport endpoint|reset by peer", re.I)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import os
 
-from fsdpctl.launchers.slurm.env import job_environment, swapped, tool_environment
+from fsdpctl.launchers.slurm.environment import job_environment, swapped, tool_environment
 
 INHERITED = {
     "PATH": "/bin",
