@@ -188,7 +188,6 @@ def close_open_attempts(run: RunPaths, num_nodes: int, first_attempt: int) -> No
 
 def main(run_dir: str) -> int:
     os.umask(0o077)
-    # A step must not believe that it lives in another run's, or in this script's, step.
     batch = Batch(
         RunPaths(Path(run_dir)),
         os.environ["SLURM_JOB_ID"],
