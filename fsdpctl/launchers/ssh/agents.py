@@ -82,7 +82,7 @@ class SshAgents:
             self._follow(attempt)
             return
         if not any(attempt.node(rank).agent.exists() for rank in self._links):
-            for rank, reason in self._hosts.bad().items():
+            for rank, reason in self._hosts.bad_ranks().items():
                 self._replace(attempt, rank, reason)
         self._refused = self._disks.push(self._links, self._plan) if self._disks is not None else {}
         if self._refused:
@@ -139,7 +139,7 @@ class SshAgents:
 
     def end(self, attempt: AttemptPaths) -> list[str]:
         """End what is left on every host, replaced ones too; what could not be ended or asked, one line each."""
-        results = fan_out(self._hosts.ever(), lambda place: self._end_one(attempt, *place))
+        results = fan_out(self._hosts.all_links(), lambda place: self._end_one(attempt, *place))
         if self._disks is not None:
             self._disks.leave()
         stubborn = [

@@ -31,11 +31,11 @@ class Hosts:
         assert isinstance(backend, SshBackend)
         return Link(target_of(node, backend))
 
-    def ever(self) -> list[tuple[int, Link]]:
+    def all_links(self) -> list[tuple[int, Link]]:
         """Rank and connection of all that this run has had, replaced ones too."""
         return [*self.links.items(), *self._old_links]
 
-    def bad(self) -> dict[int, str]:
+    def bad_ranks(self) -> dict[int, str]:
         """By rank, why hosts of the plan were replaced of late: a resume begins with the profile's own nodes."""
         bad = find_bad(self.dropped, time.time())
         return {node.rank: bad[node.id].reason for node in self.plan.nodes if node.id in bad}
