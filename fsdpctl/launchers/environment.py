@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from fsdpctl.contract import Env
-from fsdpctl.contract.paths import RunPaths
-from fsdpctl.torchrun import code_env, tag_env
 
 # A submit from inside another run, a torchrun worker or a Slurm step must not hand down that world's ranks.
 _FOREIGN = re.compile(
     r"(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)|ROLE_NAME|MASTER_(ADDR|PORT)|TORCHELASTIC_.*|PET_.*|FSDPCTL_(?!HOME$).*"
     r"|PYTHON(PATH|SAFEPATH)"
 )
-
-
-def local_agent_environment(
-    inherited: Mapping[str, str], run: RunPaths, attempt: int, node_rank: int
-) -> dict[str, str]:
-    """The environment of one local agent: the shell's own, with our tag and snapshot."""
-    return {**own_environment(inherited), **code_env(run), **tag_env(run.root.name, attempt, node_rank)}
 
 
 def own_environment(inherited: Mapping[str, str]) -> dict[str, str]:
@@ -31,6 +22,7 @@ def own_environment(inherited: Mapping[str, str]) -> dict[str, str]:
     return {**kept, **user_path}
 
 
-def read_secrets(names: tuple[str, ...], environ: Mapping[str, str] = os.environ) -> tuple[dict[str, str], list[str]]:
+def read_secrets(names: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     """Return the values of `pass_env` and the names that the submitting shell does not have."""
-    return {name: environ[name] for name in names if name in environ}, [name for name in names if name not in environ]
+    known = {name: os.environ[name] for name in names if name in os.environ}
+    return known, [name for name in names if name not in known]

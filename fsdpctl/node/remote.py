@@ -15,7 +15,6 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,7 +100,8 @@ def start(run: RunPaths, attempt: int, node_rank: int) -> Started:
     descriptor = open_log(node.agent_log)
     agent = subprocess.Popen(
         [*agent_argv(sys.executable, str(run.root), attempt), f"--node-rank={node_rank}"],
-        env=agent_environment(os.environ, run, attempt, node_rank),
+        # The login environment of this node: nothing of the submitting machine's is true here.
+        env={**os.environ, **code_env(run), **tag_env(run.root.name, attempt, node_rank)},
         cwd=run.root,
         stdin=subprocess.DEVNULL,
         stdout=descriptor,
@@ -128,11 +128,6 @@ def look(run: RunPaths, attempt: int, node_rank: int) -> Seen:
 def end(run: RunPaths, attempt: int, node_rank: int) -> Ended:
     """End every process of this node's part of the run, whatever its attempt, and say what would not die."""
     return Ended(tuple(processes.sweep(processes.Tag(run.root.name, node_rank))))
-
-
-def agent_environment(inherited: Mapping[str, str], run: RunPaths, attempt: int, node_rank: int) -> dict[str, str]:
-    """The login environment of this node with our tag: nothing of the submitting machine is true here."""
-    return {**inherited, **code_env(run), **tag_env(run.root.name, attempt, node_rank)}
 
 
 def _node_dir(run: RunPaths, attempt: int, node_rank: int) -> NodePaths:

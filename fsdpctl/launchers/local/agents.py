@@ -9,11 +9,11 @@ from fsdpctl.contract.files import open_log
 from fsdpctl.contract.paths import DIR_MODE, AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import LaunchError
-from fsdpctl.launchers.environment import local_agent_environment
+from fsdpctl.launchers.environment import own_environment
 from fsdpctl.node import processes
 from fsdpctl.runs.evidence import living_agents
 from fsdpctl.setup_lines import with_told_setup
-from fsdpctl.torchrun import agent_argv
+from fsdpctl.torchrun import agent_argv, code_env, tag_env
 
 
 class LocalAgents:
@@ -60,7 +60,7 @@ def _start_agent(plan: LaunchPlan, run: RunPaths, attempt: AttemptPaths, node_ra
     try:
         return subprocess.Popen(
             with_told_setup(plan.setup, str(node.end), argv),
-            env=local_agent_environment(os.environ, run, attempt.number, node_rank),
+            env={**own_environment(os.environ), **code_env(run), **tag_env(run.root.name, attempt.number, node_rank)},
             cwd=run.root,
             stdin=subprocess.DEVNULL,
             stdout=descriptor,
