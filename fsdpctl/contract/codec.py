@@ -42,9 +42,9 @@ def encode(value: Any) -> Any:
     return value
 
 
-def decode(cls: type[T], value: Any, path: str = "") -> T:
+def decode(cls: type[T], value: Any) -> T:
     """Build a `cls` from what `encode` gave. Unknown keys and wrong types raise CodecError."""
-    return typing.cast(T, _decode(cls, value, path))
+    return typing.cast(T, _decode(cls, value, ""))
 
 
 def write_json(path: Path, value: Any) -> None:

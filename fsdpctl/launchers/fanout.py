@@ -57,10 +57,10 @@ def fan_out(items: Sequence[I], act: Callable[[I], T], window: int = WINDOW) -> 
         return list(pool.map(one, items))
 
 
-def retry(act: Callable[[], T], tries: int = TRIES, sleep: Callable[[float], None] = time.sleep) -> T:
+def retry(act: Callable[[], T], sleep: Callable[[float], None] = time.sleep) -> T:
     """Call again what was dropped, after a growing pause of random length."""
     pause = FIRST_PAUSE_S
-    for _ in range(tries - 1):
+    for _ in range(TRIES - 1):
         try:
             return act()
         except HostError as error:

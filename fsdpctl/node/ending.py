@@ -105,8 +105,8 @@ def describe_code(code: int) -> str:
         return f"signal {-code}"
 
 
-def _read_tail(path: Path, limit: int = 65_536) -> str:
+def _read_tail(path: Path) -> str:
     try:
-        return read_tail(path, limit).decode("utf-8", errors="replace")
+        return read_tail(path, 65_536).decode("utf-8", errors="replace")
     except OSError:
         return ""

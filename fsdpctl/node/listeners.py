@@ -6,23 +6,24 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+_PROC = Path("/proc")
 _LISTEN = "0A"
 
 
-def find_listener(port: int, proc: Path = Path("/proc")) -> str | None:
+def find_listener(port: int) -> str | None:
     """`pid 123 (python3)`; without the right to see whose it is, None."""
-    wanted = {f"socket:[{inode}]" for inode in _inodes(port, proc)}
-    for process in proc.glob("[0-9]*"):
+    wanted = {f"socket:[{inode}]" for inode in _inodes(port)}
+    for process in _PROC.glob("[0-9]*"):
         with suppress(OSError):
             if any(str(link.readlink()) in wanted for link in (process / "fd").iterdir()):
                 return f"pid {process.name} ({(process / 'comm').read_text().strip()})"
     return None
 
 
-def _inodes(port: int, proc: Path) -> Iterator[str]:
+def _inodes(port: int) -> Iterator[str]:
     for table in ("net/tcp", "net/tcp6"):
         with suppress(OSError):
-            for line in (proc / table).read_text().splitlines()[1:]:
+            for line in (_PROC / table).read_text().splitlines()[1:]:
                 fields = line.split()
                 if fields[3] == _LISTEN and int(fields[1].rpartition(":")[2], 16) == port:
                     yield fields[9]

@@ -19,6 +19,9 @@ from fsdpctl.contract import Env
 from fsdpctl.contract.records import ProcessIdentity
 
 PROC = Path("/proc")
+KILL_S = 5.0
+"""How long processes may take to be gone after KILL: some hang in a disk."""
+
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -105,7 +108,6 @@ def sweep(
     below: int | None = None,
     spare: Iterable[int] = (),
     term_s: float = 0.0,
-    kill_s: float = 5.0,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> list[int]:
     """End every process that carries the tag or descends from `below`, but those in `spare`; return who is left.
@@ -123,7 +125,7 @@ def sweep(
     if term_s > 0:
         _signal(remaining(), signal.SIGTERM)
         _wait_until(lambda: all(_ignores(pid, signal.SIGTERM) for pid in remaining()), term_s)
-    deadline = time.monotonic() + kill_s
+    deadline = time.monotonic() + KILL_S
     while (left := remaining()) and time.monotonic() < deadline:
         _signal(left, signal.SIGKILL)
         time.sleep(0.02)
