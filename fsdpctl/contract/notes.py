@@ -32,6 +32,8 @@ class Note:
 
 def leave_note(path: Path, word: str, reason: str = "") -> bool:
     """Create the file with its whole content; False if it was there already. Safe on NFS: written aside, linked."""
+    if path.exists():  # on a full disk nothing can be written aside
+        return False
     descriptor, aside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:

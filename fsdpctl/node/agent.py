@@ -22,7 +22,7 @@ from types import FrameType
 from fsdpctl.contract import GOOD_ENDS, AbortWord, NodeExit, StopWord
 from fsdpctl.contract.codec import read_json, write_json, write_text
 from fsdpctl.contract.notes import Note, leave_note, leave_wish, read_note
-from fsdpctl.contract.paths import DIR_MODE, AttemptPaths, RunPaths
+from fsdpctl.contract.paths import DIR_MODE, AttemptPaths, NodePaths, RunPaths
 from fsdpctl.contract.plan import Allocation, LaunchPlan
 from fsdpctl.contract.records import NodeEnd
 from fsdpctl.node import processes, signals
@@ -37,7 +37,7 @@ from fsdpctl.node.watchdog import Watchdog
 POLL_S = 0.1
 PEERS_EVERY_S = 0.5
 RESERVE_BYTES = 16_384
-"""Kept free for the agent's last word: a disk that fills up must not make a run that ended well look lost."""
+"""Kept free for the agent's last words: a disk that fills up must not make a run that has ended look lost."""
 TERM_S = 5.0
 """From TERM to KILL, once ranks must end."""
 
@@ -98,14 +98,14 @@ class Agent:
                 self._end_ranks(torchrun)
                 return NodeEnd(NodeExit.STOPPED_UNSAVED, f"ended by force {self.plan.grace_s} s after the stop")
             if (killed := failure.find_killed()) is not None:  # the other nodes need not wait for torchrun's end
-                leave_note(self.attempt.abort, AbortWord.FAULT, f"node {self.node_rank}: {killed.reason}")
+                end_attempt(self.attempt, self.paths, f"node {self.node_rank}: {killed.reason}")
                 return self._own_failure(torchrun) or killed
             if time.monotonic() >= next_look:
                 next_look = time.monotonic() + PEERS_EVERY_S
                 if (lost := watch.find_lost()) is not None:
-                    leave_note(self.attempt.abort, AbortWord.FAULT, lost)
+                    end_attempt(self.attempt, self.paths, lost)
                 if (hanging := dog.check()) is not None:
-                    leave_note(self.attempt.abort, AbortWord.FAULT, f"node {self.node_rank}: {hanging}")
+                    end_attempt(self.attempt, self.paths, f"node {self.node_rank}: {hanging}")
                 if failure.is_overdue():  # torchrun itself stays: it has yet to say which rank was the first
                     self._sweep(torchrun.pid, term_s=TERM_S)
             time.sleep(POLL_S)
@@ -162,6 +162,12 @@ class GraceTimer:
         return self._clock() - self._since > self._grace_s
 
 
+def end_attempt(attempt: AttemptPaths, paths: NodePaths, reason: str) -> None:
+    """Have all nodes end. What is kept free is for such words, too."""
+    paths.reserve.unlink(missing_ok=True)
+    leave_note(attempt.abort, AbortWord.FAULT, reason)
+
+
 def _placed_plan(run: RunPaths, attempt: AttemptPaths) -> LaunchPlan:
     """The plan; with the names and addresses of the nodes where a scheduler chose them for this attempt."""
     plan = read_json(LaunchPlan, run.plan)
@@ -191,7 +197,7 @@ def main(argv: list[str]) -> int:
     agent = Agent(_placed_plan(run, attempt), attempt, words.node_rank)
     end = agent.run()
     if end.code not in GOOD_ENDS:
-        leave_note(attempt.abort, AbortWord.FAULT, f"node {words.node_rank}: {end.reason}")
+        end_attempt(attempt, paths, f"node {words.node_rank}: {end.reason}")
     paths.reserve.unlink(missing_ok=True)
     write_json(paths.end, NodeEnd(end.code, end.reason, end.failed_rank, time.time()))
     agent.guard.dismiss()

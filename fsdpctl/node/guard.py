@@ -58,6 +58,7 @@ def _watch(read_end: int, tag: Tag, paths: NodePaths) -> None:
         if os.read(read_end, 1) != FAREWELL:
             left = sweep(tag, spare=[os.getpid()])
             reason = "the node agent was killed" + (f"; still alive: {left}" if left else "")
+            paths.reserve.unlink(missing_ok=True)
             if not paths.end.exists():
                 write_json(paths.end, NodeEnd(code=1, reason=reason, time=time.time()))
     finally:

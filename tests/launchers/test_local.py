@@ -14,6 +14,16 @@ from tests.launchers.harness import COMMAND, Run, fsdpctl, submit, wait_for
 from tests.launchers.killed_submit import kill_at_each_step
 from tests.testbed.disks import Mount
 
+FAILS_WHEN_TOLD = """
+import os, time
+from pathlib import Path
+run = Path(os.environ["FSDPCTL_RUN_DIR"])
+(run / f"up-{os.environ['RANK']}").touch()
+while not (run / "fail").exists():
+    time.sleep(0.05)
+raise SystemExit(3)
+"""
+
 
 def indented(script: str) -> str:
     return script.replace("\n", "\n    ")
@@ -128,6 +138,15 @@ class TestLocal(LauncherContract):
         fsdpctl("cancel", stays.run_id, cwd=project)
         assert not stays.pids(), stays.describe()
         assert stays.status()["state"] == "CANCELLED", stays.describe()
+
+    def test_on_a_full_disk_a_failure_is_no_loss(self, project: Path, small_disk: Mount) -> None:
+        profile = f"{fsdpctl('profiles', 'show', 'local', cwd=project).stdout}\nruns_root: {small_disk.path}\n"
+        run = self.submit_under(project, profile, FAILS_WHEN_TOLD)
+        self.wait_up(run)
+        small_disk.fill()
+        (run.paths.root / "fail").touch()
+        status = run.wait_ended()
+        assert (status["state"], status["reason"][:5]) == ("FAILED", "node "), run.describe()
 
     def test_broken_records_do_not_hide_the_others(self, project: Path) -> None:
         good = self.submit_script(project, RECORDER)
