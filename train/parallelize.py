@@ -80,6 +80,8 @@ def _compile(model: Decoder, units: tuple[Unit, ...]) -> None:
     between the blocks or in them, each of the largest parts without a hook inside, and the loss."""
     # What the compiler cannot take runs eagerly; a slow run is better than none.
     torch._dynamo.config.suppress_errors = True
+    # Else its cache knows no graph with a gradient of our own (GatedSiLU), and each start derives all gradients anew.
+    torch._functorch.config.autograd_cache_allow_custom_autograd_functions = True
     if not units:
         model.body = torch.compile(model.body, dynamic=False, options=COMPILER)
         return

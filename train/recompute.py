@@ -40,3 +40,6 @@ def call(function: Callable[..., Tensor], recompute: Recompute, *tensors: Tensor
 
 def _keep_products() -> Any:
     return create_selective_checkpoint_contexts(KEPT)  # type: ignore[no-untyped-call]
+
+
+_keep_products.cache_hash = str(KEPT)  # type: ignore[attr-defined]  # without it the compiler's cache takes no such graph

@@ -63,6 +63,7 @@ def step_each(root: Path, names: tuple[str, ...]) -> None:
         trainer.close()
         if config.compile:
             graphs, breaks = counters["stats"]["unique_graphs"], sum(counters["graph_break"].values())
-            print(f"{name}: {graphs} graphs, {breaks} breaks", file=sys.stderr)
+            uncached = counters["aot_autograd"]["autograd_cache_bypass"]
+            print(f"{name}: {graphs} graphs, {breaks} breaks, {uncached} that no cache takes", file=sys.stderr)
     world.close()
     sys.exit(0)
