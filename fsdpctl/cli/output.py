@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import select
 import shutil
 import sys
 from collections.abc import Sequence
@@ -34,11 +35,13 @@ class Outlet(io.FileIO):
     def write(self, data: ReadableBuffer, /) -> int:
         view = memoryview(data)
         done = 0
-        try:
-            while done < view.nbytes:
+        while done < view.nbytes:
+            try:
                 done += os.write(self.fileno(), view[done:])
-        except BrokenPipeError:
-            raise Unheard from None
+            except BrokenPipeError:
+                raise Unheard from None
+            except BlockingIOError:  # who else has this terminal or pipe has made it so
+                select.select([], [self], [])
         return done
 
 

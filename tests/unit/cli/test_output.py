@@ -9,8 +9,11 @@ import struct
 import subprocess
 import sys
 import termios
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+
+from fsdpctl.cli.output import open_outlet, write
 
 TABLE = """
 from fsdpctl.cli.output import emit_table
@@ -55,3 +58,14 @@ def test_a_pipe_gets_a_line_a_row() -> None:
     env = {**os.environ, "COLUMNS": "40"}
     told = subprocess.run([sys.executable, "-c", TABLE], capture_output=True, text=True, env=env, check=True).stdout
     assert told.splitlines()[1] == ONE_LINE
+
+
+def test_all_is_written_where_others_have_made_the_stream_not_block() -> None:
+    """More than a pipe holds: each time that it is full the writer has to wait."""
+    text = "x" * 2**20
+    read_end, write_end = os.pipe()
+    os.set_blocking(write_end, False)
+    with ThreadPoolExecutor(1) as pool, open(read_end, "rb") as reader, open(write_end, "w") as stream:
+        arrived = pool.submit(reader.read, len(text))
+        write(text, open_outlet(stream))
+        assert arrived.result(60) == text.encode()
