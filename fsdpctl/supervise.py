@@ -12,6 +12,7 @@ import os
 import sys
 import time
 import traceback
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -203,7 +204,7 @@ def main(run: RunPaths) -> None:
     os.close(write_end)
     while os.getppid() == starter:  # it carries the run's tag: a run that ends at once would be swept with it
         time.sleep(0.001)
-    _supervise(run)
+    supervise(run)
 
 
 def _take_office(run: RunPaths) -> None:
@@ -213,13 +214,15 @@ def _take_office(run: RunPaths) -> None:
     write_json(run.supervisor, processes.identify(os.getpid()))
 
 
-def _supervise(run: RunPaths) -> None:
+def supervise(run: RunPaths) -> None:
+    """Be its supervisor to its end, through errors of the disk."""
     for _ in range(MAX_DISK_ERRORS):
         try:
             Supervisor(run).work()
             return
         except OSError:  # a full or absent disk: nothing is lost by beginning again from what is written there
-            traceback.print_exc()
+            with suppress(OSError):  # the log lies there, too
+                traceback.print_exc()
             time.sleep(DISK_PAUSE_S)
 
 

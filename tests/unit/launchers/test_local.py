@@ -1,17 +1,20 @@
-"""What `cancel` says of a run of which little is left."""
+"""What `cancel` says of a run of which little is left, and what a supervisor makes of trouble."""
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from fsdpctl import supervise
 from fsdpctl.contract import Env, State
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.notes import leave_note
@@ -89,6 +92,22 @@ def test_an_end_that_is_asked_for_while_hosts_are_asked_is_heard(
     assert [attempt.number for attempt in run.attempts()] == [1]
     assert (verdict := read_verdict(run.attempt(1))) is not None
     assert verdict.state == state
+
+
+def test_a_supervisor_outlives_a_full_disk_that_takes_no_word_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = []
+
+    def work(supervisor: Supervisor) -> None:
+        looks.append(supervisor.run)
+        if len(looks) < 3:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Supervisor, "work", work)
+    monkeypatch.setattr(supervise, "DISK_PAUSE_S", 0.0)
+    run = run_with("/bin/false")
+    with open("/dev/full", "wb", buffering=0) as full, redirect_stderr(io.TextIOWrapper(full, write_through=True)):
+        supervise.supervise(run)
+    assert len(looks) == 3
 
 
 def test_a_run_that_ends_at_once_does_not_take_along_who_says_that_its_supervisor_stands(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 from fsdpctl.contract.checkpoint import choose_committed, committed
@@ -68,8 +69,9 @@ class Mirror:
             self._exchange()
         except HostError:
             self.sight.loses()
-        except OSError as error:  # our own disk
-            print(f"node {self._rank} is not mirrored: {error}", flush=True)
+        except OSError as error:  # our own disk, where this log lies, too
+            with suppress(OSError):
+                print(f"node {self._rank} is not mirrored: {error}", flush=True)
 
     def _exchange(self) -> None:
         # The node's own files are listed first and its last word is taken last: who sees it has seen all the rest.

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
+import os
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +14,8 @@ import pytest
 
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import RunPaths
+from fsdpctl.launchers.ssh.config import Target
+from fsdpctl.launchers.ssh.link import Link
 from fsdpctl.launchers.ssh.private.files import Stamp
 from fsdpctl.launchers.ssh.private.growing import OVERLAP, grow
 from fsdpctl.launchers.ssh.private.loads import (
@@ -20,7 +25,7 @@ from fsdpctl.launchers.ssh.private.loads import (
     sending_limit_s,
     weight_files,
 )
-from fsdpctl.launchers.ssh.private.mirror import forgotten
+from fsdpctl.launchers.ssh.private.mirror import Mirror, forgotten
 from fsdpctl.launchers.ssh.private.sight import Sight
 from fsdpctl.node import intake
 from fsdpctl.specs.load import load_job
@@ -70,6 +75,21 @@ def test_a_host_says_what_it_lacks_and_takes_it_in_whole_and_private(tmp_path: P
     assert (theirs / "plan.json").read_text() == "{}"
     (tmp_path / "file").touch()
     assert intake.main(request(tmp_path / "file" / "x", wanted, files))["problem"].startswith("Not a directory: ")
+
+
+def test_a_mirror_outlives_a_full_disk_that_takes_no_word_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = RunPaths(tmp_path)
+    mirror = Mirror(Link(Target("a", "a")), run, run.attempt(1), 0, 1)
+
+    def exchange(mirror: Mirror) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Mirror, "_exchange", exchange)
+    with open("/dev/full", "wb", buffering=0) as full, redirect_stdout(io.TextIOWrapper(full)):
+        mirror.start()
+        mirror.close()
 
 
 def test_data_are_compared_by_their_index_and_sizes(tmp_path: Path) -> None:
