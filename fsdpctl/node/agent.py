@@ -14,7 +14,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
@@ -150,16 +149,16 @@ class Agent:
 class GraceTimer:
     """Counts from the moment this node saw the stop file."""
 
-    def __init__(self, grace_s: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._grace_s, self._clock = grace_s, clock
+    def __init__(self, grace_s: float) -> None:
+        self._grace_s = grace_s
         self._since: float | None = None
 
     def is_over(self, stop: Note | None) -> bool:
         if stop is None:
             return False
         if self._since is None:
-            self._since = self._clock()
-        return self._clock() - self._since > self._grace_s
+            self._since = time.monotonic()
+        return time.monotonic() - self._since > self._grace_s
 
 
 def end_attempt(attempt: AttemptPaths, paths: NodePaths, reason: str) -> None:
