@@ -56,10 +56,11 @@ def write_tensors(directory: Path, pieces: Mapping[str, Piece], group: dist.Proc
 
 def read_tensors(directory: Path, tensors: dict[str, Tensor], group: dist.ProcessGroup) -> None:
     """Fill `tensors` in place, whatever number of ranks wrote them. Collective."""
+    reader = _TensorReader(directory)
     try:
-        load(tensors, storage_reader=_TensorReader(directory), process_group=group)
+        load(tensors, storage_reader=reader, process_group=group)
     except CheckpointException as error:
-        raise TrainError(f"{directory}: {_first_cause(error)}") from None
+        raise TrainError(f"{directory}: {reader.problem or _first_cause(error)}") from None
 
 
 def written_by(directory: Path, rank: int) -> list[Path]:
@@ -130,8 +131,14 @@ class _TensorWriter(FileSystemWriter):
 
 
 class _TensorReader(FileSystemReader):
+    problem = ""  # with the table, of which torch 2.11 would only tell that there is none
+
     def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
-        metadata: Metadata = read_table(Path(self.path))
+        try:
+            metadata: Metadata = read_table(Path(self.path))
+        except Exception as error:
+            self.problem = _describe(error)
+            raise
         metadata.storage_meta = metadata.storage_meta or StorageMeta()
         metadata.storage_meta.load_id = self.load_id
         return metadata
@@ -139,5 +146,8 @@ class _TensorReader(FileSystemReader):
 
 def _first_cause(error: CheckpointException) -> str:
     rank, (cause, _) = min(error.failures.items())
-    text = str(cause).strip().partition("\n")[0]
-    return f"rank {rank}: {type(cause).__name__}: {text}"
+    return f"rank {rank}: {_describe(cause)}"
+
+
+def _describe(cause: BaseException) -> str:
+    return f"{type(cause).__name__}: {str(cause).strip().partition(chr(10))[0]}"
