@@ -32,10 +32,11 @@ COMPARED = ("of others", "last loss", "largest difference")
 
 
 def as_line(seconds: float, result: Result, row: Sequence[str]) -> str:
-    """All numbers, but of the losses only what the table has of them."""
+    """All numbers, but of the losses only what the table has of them, and every tenth."""
     told = {name: cell for name, cell in zip(HEADER, row, strict=True) if name in ("row", *COMPARED) and cell}
     known = {key: value for key, value in asdict(result).items() if key != "losses" and value not in (None, "", ())}
-    return json.dumps({**told, "seconds": round(seconds, 1), **known})
+    curve = {"losses": [round(loss, 4) for loss in result.losses[::10]]} if result.losses else {}
+    return json.dumps({**told, "seconds": round(seconds, 1), **known, **curve})
 
 
 def as_row(name: str, result: Result, others: Mapping[str, Result], compares: str) -> Sequence[str]:

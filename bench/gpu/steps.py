@@ -7,6 +7,7 @@ seconds than the steps that are measured.  torchrun ... -m bench.gpu.steps --con
 from __future__ import annotations
 
 import os
+from typing import NoReturn
 
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -29,6 +30,10 @@ class Steps(loop.Trainer):
         return Outcome("finished", self.step, None, "", self._summary())
 
 
-if __name__ == "__main__":
+def train_steps() -> NoReturn:
     loop.Trainer = Steps  # type: ignore[misc]
     leave(main())
+
+
+if __name__ == "__main__":
+    train_steps()

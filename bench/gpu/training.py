@@ -24,6 +24,7 @@ Mesh = tuple[int, int]  # copies of the model, ranks that share one
 ALONE: Mesh = (1, 1)
 SYNTHETIC: Changes = {"data.source": "synthetic"}
 STEPS_ONLY = ("-m", "bench.gpu.steps")
+EARLY = ("-m", "bench.gpu.early")
 WHOLE = ("-m", "train")
 NOTHING: Mapping[str, str] = {}
 
@@ -47,6 +48,19 @@ def saves_then_resumed(scene: Scene, job: str, gpus: int, num_steps: int, every:
     result = saves(scene, job, gpus, num_steps, every, changed)
     again = saves(scene, job, gpus, num_steps + 10, every, changed)
     return replace(result, first_step_s=again.first_step_s)
+
+
+def starts(scene: Scene, job: str, changed: Changes) -> Result:
+    """From one checkpoint, with a warm cache of the compiler: as it is, and with what could begin earlier."""
+    saves(scene, job, 1, 10, 10, changed)
+    took_s = {}
+    for early in ("nothing", "context", "context,compiler"):
+        again = _train(scene, job, 1, 12, changed, EARLY, {"BENCH_EARLY": early})
+        took_s[early] = again.first_step_s
+    return Result(
+        first_step_s=took_s["nothing"],
+        found="; ".join(f"{early} early: {seconds:.1f} s to the first step" for early, seconds in took_s.items()),
+    )
 
 
 def peer(scene: Scene, job: str, mesh: Mesh, num_steps: int, changed: Changes) -> Result:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.gpu.__main__ import measure
+from bench.gpu.agreement import describe, differences
 from bench.gpu.process import CommandError
 from bench.gpu.result import Result
 from bench.gpu.rows import CALLS, Row
@@ -88,6 +89,15 @@ def test_a_row_that_fails_costs_no_other_and_one_without_time_is_left_out(tmp_pa
     told = [json.loads(line) for line in out.read_text().splitlines()]
     assert [line["row"] for line in told] == [row.name for row in rows]
     assert "left out" in told[3] and told[1]["failed"] == "ZeroDivisionError: "
+
+
+def test_a_difference_is_told_in_terms_of_noise() -> None:
+    reference = [4.0] * 25
+    ours = [4.004] * 20 + [4.04] * 5  # early ones are as near as noise, later ones ten times as far
+    found = describe(differences(ours, reference), differences([3.996] * 25, reference))
+    assert "25 steps: compiled differs by 1.0e-02 at most, 2.8e-03 in the mean" in found
+    assert "fp32 by 1.0e-03, 1.0e-03; ratio of the means 2.80; first 20 steps" in found
+    assert found.endswith("ratio of the means 1.00")
 
 
 def test_rows_have_names_of_their_own_and_are_held_against_rows_before_them() -> None:
