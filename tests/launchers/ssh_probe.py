@@ -11,21 +11,34 @@ import time
 
 from fsdpctl.launchers.fanout import fan_out
 from fsdpctl.launchers.ssh.config import Target
-from fsdpctl.launchers.ssh.link import Link
+from fsdpctl.launchers.ssh.link import Answer, Link
 
 
 def main(timeout_s: int, hosts: list[tuple[str, str, int]], argv: list[str]) -> None:
     links = [Link(Target(name, address, port, connect_timeout_s=timeout_s)) for name, address, port in hosts]
-    started = time.monotonic()
-    results = fan_out(links, lambda link: link.run(argv, timeout_s=timeout_s))
-    seconds = time.monotonic() - started
+    began: dict[Link, float] = {}
+    ended: dict[Link, float] = {}
+
+    def ask(link: Link) -> Answer:
+        began.setdefault(link, time.monotonic())
+        try:
+            return link.run(argv, timeout_s=timeout_s)
+        finally:
+            ended[link] = time.monotonic()
+
+    results = fan_out(links, ask)
     for link in links:
         link.close()
     answers = [
-        {"stdout": result.value.stdout if result.value else None, "error": str(result.error) if result.error else None}
+        {
+            "stdout": result.value.stdout if result.value else None,
+            "error": str(result.error) if result.error else None,
+            "began": began[result.item],
+            "ended": ended[result.item],
+        }
         for result in results
     ]
-    print(json.dumps({"seconds": seconds, "answers": answers}))
+    print(json.dumps(answers))
 
 
 if __name__ == "__main__":

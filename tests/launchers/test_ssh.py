@@ -60,7 +60,7 @@ class TestSsh(LauncherContract):
             host.pull_cable()
         started = time.monotonic()
         said = self.refused(cluster, project)
-        assert time.monotonic() - started < 20
+        assert time.monotonic() - started < 60, "half of what TCP would take"
         assert "nodes started" not in said, "a pipe is spared the live line"
         for host in cluster.nodes[:2]:
             assert f"{host.name} ({host.address}): no answer within 3 s" in said or "No route to host" in said
