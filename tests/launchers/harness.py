@@ -23,7 +23,8 @@ COMMAND = Path(sys.executable).with_name("fsdpctl")
 """The installed command: `python -m fsdpctl` would look for a package in the current directory first."""
 
 ALIVE = {"QUEUED", "RUNNING", "RESTARTING"}
-ASK_EVERY_S = 2.0
+ASK_EVERY_S = 5.0
+"""Each question is a quarter of a second of processor time, which a run on a busy machine lacks."""
 
 
 def fsdpctl(*words: str, cwd: Path, expect: int | None = 0, timeout: float = 120) -> subprocess.CompletedProcess[str]:
