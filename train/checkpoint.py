@@ -131,8 +131,13 @@ class Checkpoints:
     def _prune(self, newest: str) -> None:
         """Remove what `choose_doomed` says; what lies after this step is not ours to judge."""
         self.invalid.discard(newest)
-        names = committed(self.root)
-        for name in choose_doomed(names[: names.index(newest) + 1], self.keep, self.resumed_from, self.invalid):
+        try:
+            names = committed(self.root)
+        except OSError as error:
+            log.warning("checkpoints cannot be listed: %s", error)
+            return
+        known = names[: names.index(newest) + 1] if newest in names else []  # somebody may have taken it away
+        for name in choose_doomed(known, self.keep, self.resumed_from, self.invalid):
             try:
                 remove_checkpoint(self.root / name)
             except OSError as error:

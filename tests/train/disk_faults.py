@@ -39,6 +39,18 @@ def checkpoints_removed_at(directory: str, step: int) -> None:
     _before_save(lambda at: shutil.rmtree(directory) if at == step else None)
 
 
+def checkpoints_removed_once_there(directory: str, name: str) -> None:
+    """Somebody removes the directory as soon as a checkpoint has its name in it."""
+    original = Checkpoints.commit
+
+    def commit(self: Any, aside: Path, manifest: Any) -> None:
+        original(self, aside, manifest)
+        if Path(directory, name).exists():
+            shutil.rmtree(directory)
+
+    Checkpoints.commit = commit  # type: ignore[method-assign]
+
+
 def _before_save(act: Callable[[int], Any]) -> None:
     original = Checkpoints.save
 

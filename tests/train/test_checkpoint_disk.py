@@ -83,3 +83,9 @@ def test_a_damaged_checkpoint_does_not_count_as_kept(tmp_path: Path, config: Con
     assert "checkpoint step-00000010 is skipped: the manifest is of step 8" in ranks.log()
     assert "resuming at step 8 from step-00000008" in ranks.log()
     assert checkpoints(tmp_path) == ["step-00000008", "step-00000011"]
+
+
+def test_a_directory_that_is_removed_right_after_a_save_ends_nothing(tmp_path: Path, config: Config) -> None:
+    fault_args = (str(tmp_path / "checkpoints"), "step-00000008")
+    train(tmp_path, config, fault=disk_faults.checkpoints_removed_once_there, fault_args=fault_args)
+    assert checkpoints(tmp_path) == ["step-00000012"]
