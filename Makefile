@@ -52,7 +52,7 @@ clean:
 
 .venv/.train: .venv/bin/python pyproject.toml constraints.txt
 	$(PIP) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) "$$(grep '^torch==' constraints.txt)"
-	$(PIP) --editable '.[train]'
+	$(PIP) --editable '.[train,tokenizers]'
 	@touch $@
 
 .venv/.test: .venv/.train

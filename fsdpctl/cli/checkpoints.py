@@ -173,6 +173,7 @@ def _require_torch() -> None:
     from importlib.util import find_spec
 
     from fsdpctl.errors import UsageError
+    from fsdpctl.extras import install_hint
 
     if find_spec("torch") is None:
-        raise UsageError("exporting needs torch", hint="pip install 'fsdpctl[train]'")
+        raise UsageError("exporting needs torch", hint=install_hint("train"))

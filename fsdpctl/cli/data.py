@@ -97,8 +97,10 @@ def _recipe(
 def _require_numpy() -> None:
     from importlib.util import find_spec
 
+    from fsdpctl.extras import install_hint
+
     if find_spec("numpy") is None:
-        raise UsageError("preparing data needs numpy", hint="pip install 'fsdpctl[data]'")
+        raise UsageError("preparing data needs numpy", hint=install_hint("data"))
 
 
 @app.command()

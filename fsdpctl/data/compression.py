@@ -11,6 +11,7 @@ from pathlib import PurePath
 from typing import Any, BinaryIO
 
 from fsdpctl.errors import UsageError
+from fsdpctl.extras import install_hint
 
 SUFFIXES = (".gz", ".zst")
 _BUFFER = 2**20
@@ -45,5 +46,5 @@ def import_zstd() -> Any:
         try:
             from backports import zstd
         except ImportError:
-            raise UsageError(".zst input needs the extra zstd", hint="pip install 'fsdpctl[zstd]'") from None
+            raise UsageError(".zst input needs the extra zstd", hint=install_hint("zstd")) from None
     return zstd

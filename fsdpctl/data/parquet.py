@@ -9,6 +9,7 @@ from typing import Any
 from fsdpctl.data.recipe import InputFile, Recipe
 from fsdpctl.data.spans import MAX_DOCUMENT, Document, Span
 from fsdpctl.errors import UsageError
+from fsdpctl.extras import install_hint
 
 BATCH_ROWS = 256
 
@@ -60,7 +61,7 @@ def _import_pyarrow() -> Any:
     try:
         import pyarrow.parquet
     except ImportError:
-        raise UsageError("Parquet input needs the extra parquet", hint="pip install 'fsdpctl[parquet]'") from None
+        raise UsageError("Parquet input needs the extra parquet", hint=install_hint("parquet")) from None
     return pyarrow
 
 

@@ -59,7 +59,7 @@ def _complete(order: Order, inputs: tuple[InputFile, ...]) -> Recipe:
     """The whole recipe, and early refusals: whatever can be found wrong before the work begins."""
     recipe = replace(order.recipe, inputs=inputs)
     if recipe.train_bpe is not None:
-        import_tokenizers()
+        import_tokenizers("--train-bpe")
         return replace(recipe, tokenizer="trained")
     if order.tokenizer is None:
         return recipe

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fsdpctl.contract.dataset import Dtype
 from fsdpctl.errors import UsageError
+from fsdpctl.extras import install_hint
 
 Ids = NDArray[Any]
 
@@ -57,7 +58,7 @@ class ByteTokenizer:
 
 class JsonTokenizer:
     def __init__(self, path: Path, end_token: str | None) -> None:
-        library = import_tokenizers()
+        library = import_tokenizers("a tokenizer.json")
         try:
             self._tokenizer = library.Tokenizer.from_file(str(path))
         except Exception as error:  # the library raises nothing narrower
@@ -97,7 +98,7 @@ def cut_text(text: str) -> list[str]:
 
 def train_bpe(texts: Iterable[bytes], vocab_size: int) -> str:
     """Train a byte-level BPE and return its tokenizer.json. The same texts give the same tokenizer."""
-    library = import_tokenizers()
+    library = import_tokenizers("--train-bpe")
     tokenizer = library.Tokenizer(library.models.BPE())
     tokenizer.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = library.decoders.ByteLevel()
@@ -116,12 +117,13 @@ def _parts(texts: Iterable[bytes]) -> Iterator[str]:
         yield from cut_text(text.decode())
 
 
-def import_tokenizers() -> Any:
+def import_tokenizers(what: str) -> Any:
+    """The library `tokenizers`, which `what` needs."""
     try:
         import tokenizers
     except ImportError:
         raise UsageError(
-            "a tokenizer.json needs the extra tokenizers", hint="pip install 'fsdpctl[tokenizers]', or take bytes"
+            f"{what} needs the extra tokenizers", hint=f"{install_hint('tokenizers')}; or take bytes"
         ) from None
     return tokenizers
 

@@ -93,22 +93,28 @@ def test_wrong_words_are_refused_and_leave_nothing(words: list[str], problem: st
 
 
 @pytest.mark.parametrize(
-    ("name", "module", "extra"),
+    ("words", "module", "problem", "extra"),
     [
-        ("a.jsonl.zst", "backports", "zstd"),
-        ("a.parquet", "pyarrow", "parquet"),
-        ("text.txt", "numpy", "data"),
+        ("a.jsonl.zst", "backports", ".zst input needs", "zstd"),
+        ("a.parquet", "pyarrow", "Parquet input needs", "parquet"),
+        ("text.txt", "numpy", "preparing data needs", "data"),
+        ("text.txt --train-bpe 512", "tokenizers", "--train-bpe needs", "tokenizers"),
+        ("text.txt --tokenizer t.json", "tokenizers", "a tokenizer.json needs", "tokenizers"),
     ],
 )
-def test_a_missing_library_is_named(name: str, module: str, extra: str) -> None:
+def test_a_missing_library_is_named(words: str, module: str, problem: str, extra: str) -> None:
+    name = words.split()[0]
     Path(name).write_text(TEXT)
     without = f"import sys; sys.modules['{module}'] = None; import importlib.util as u; find = u.find_spec;"
     without += f"u.find_spec = lambda name, *words: None if name == '{module}' else find(name, *words);"
-    words = ["data", "prepare", name, "--out", "out"]
+    command = ["data", "prepare", *words.split(), "--out", "out"]
     script = f"{without} from fsdpctl.cli.app import main; main()"
-    result = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, timeout=60)
+    result = subprocess.run([sys.executable, "-c", script, *command], capture_output=True, text=True, timeout=60)
     assert result.returncode == 2
-    assert result.stderr.endswith(f"hint: pip install 'fsdpctl[{extra}]'\n")
+    error, hint = result.stderr.splitlines()
+    assert error.startswith(f"error: {problem}")
+    assert f"{sys.executable} -m pip install " in hint
+    assert f"[{extra}]'" in hint
 
 
 def test_a_long_prepare_shows_a_bar_and_ctrl_c_says_how_to_go_on() -> None:
