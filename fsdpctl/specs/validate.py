@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -13,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from fsdpctl.specs.keys import classes_in, hints_of, walk
-from fsdpctl.specs.problems import MAX_SHOWN, KeyPath, Place, Problem, SpecError, did_you_mean, show
+from fsdpctl.specs.problems import MAX_SHOWN, KeyPath, Place, Problem, SpecError, did_you_mean, key_path, show
 from fsdpctl.specs.yaml_tree import Document
 
 M = TypeVar("M", bound=BaseModel)
@@ -62,9 +63,20 @@ def _problems(document: Document, model: type[BaseModel], item: ErrorDetails) ->
         for text in str(item["ctx"]["error"]).splitlines():
             yield Problem(_blamed(document, path, text), path, text)
     else:
-        yield Problem(
-            document.place(path), path, _describe(item["type"], item["input"], item.get("ctx", {}), item["msg"])
-        )
+        text = _describe(item["type"], item["input"], item.get("ctx", {}), item["msg"])
+        if item["type"] == "string_type":
+            text += _how_to_quote(document.place(path), path, item["input"])
+        yield Problem(document.place(path), path, text)
+
+
+def _how_to_quote(place: Place, path: KeyPath, given: Any) -> str:
+    """How a number, or nothing, is written as text. Of two pairs of quotes the shell takes one."""
+    if not isinstance(given, int | float | None):
+        return ""
+    quoted = json.dumps("" if given is None else show(given))
+    if place.source.startswith("--set ") and not any(isinstance(part, int) for part in path):
+        return f"; as text: --set {shlex.quote(f'{key_path(path)}={quoted}')}"
+    return f"; write {quoted} in quotes to make it text"
 
 
 def _unknown_key(key: str, known: Sequence[str], elsewhere: Mapping[str, Sequence[str]]) -> str:
@@ -108,8 +120,6 @@ def _describe(kind: str, given: Any, context: dict[str, Any], message: str) -> s
             given = given["kind"] if kind == "union_tag_invalid" else given
             allowed = re.findall("'([^']*)'", context.get("expected_tags") or context["expected"])
             return f"must be one of {', '.join(allowed)}, got {show(given)}{did_you_mean(str(given), allowed)}"
-        case "string_type" if isinstance(given, int | float):
-            return f'must be text, got {show(given)}; write "{show(given)}" in quotes to make it text'
     text = _WORDS[kind].format(**context) if kind in _WORDS else message
     return f"{text}, got {show(given)}"
 
