@@ -12,6 +12,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
+from fsdpctl.errors import FsdpctlError
+
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
@@ -42,6 +44,9 @@ class Outlet(io.FileIO):
                 raise Unheard from None
             except BlockingIOError:  # who else has this terminal or pipe has made it so
                 select.select([], [self], [])
+            except OSError as error:
+                name = "standard error" if self.fileno() == 2 else "standard output"
+                raise FsdpctlError(f"{name} cannot be written: {error.strerror}") from None
         return done
 
 

@@ -25,12 +25,13 @@ def test_a_directory_in_the_place_of_a_file_is_no_bug() -> None:
     assert done.stderr.startswith(f"error: not a regular file: {run.attempt(1).events}\n")
 
 
-def test_a_full_disk_without_a_name_is_just_full(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("words", ["jobs ls", "ls", "ls --json", "submit llm-tiny --dry-run"])
+def test_a_full_disk_below_standard_output_is_told_as_that(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     with open("/dev/full", "w", encoding="utf-8") as full:
-        done = subprocess.run([COMMAND, "jobs", "ls"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+        done = subprocess.run([COMMAND, *words.split()], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
     assert done.returncode == CliExit.FAILED
-    assert done.stderr.startswith("error: No space left on device\n")
+    assert done.stderr == "error: standard output cannot be written: No space left on device\n"
 
 
 @pytest.mark.parametrize("left", [0, 4096, 40_000, 300_000])
