@@ -18,13 +18,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fsdpctl.arguments import (
+    check_flag,
+    check_numbers,
+    check_path,
+    check_seconds,
+    check_text,
+    check_texts,
+    check_whole,
+)
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.doctor.examine import Examined
 from fsdpctl.logs.model import Line
 from fsdpctl.logs.reader import AttemptReader
 from fsdpctl.logs.sources import Choice
 from fsdpctl.runs.evidence import read_metrics
-from fsdpctl.runs.find import find_attempt, find_run
+from fsdpctl.runs.find import check_ranks, find_attempt, find_run
 from fsdpctl.runs.store import list_runs
 from fsdpctl.specs.load import load_profile
 from fsdpctl.verbs.doctor import examine_cluster
@@ -59,6 +68,7 @@ class Run:
 
         Raises TimeoutError after `timeout_s`, with the run still going on; FsdpctlError when it cannot be read.
         """
+        check_seconds("timeout_s", timeout_s)
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         for status in watch(self.paths):
             if status.state.is_alive and deadline is not None and time.monotonic() > deadline:
@@ -92,6 +102,8 @@ class Run:
         Raises BusyError while the run is alive, UsageError when the changed job does not fit or `step` was not
         saved, LaunchError when a host or the scheduler refuses.
         """
+        check_whole("step", step)
+        check_flag("update_code", update_code)
         resume(self.paths, _overrides(nodes, overrides), step=step, update_code=update_code)
 
     def metrics(self) -> list[dict[str, Any]]:
@@ -109,10 +121,14 @@ class Run:
         """What the ranks of an attempt (the newest) have written so far, line by line in one order of time.
 
         All ranks and nodes unless some are named; `agent` adds the logs of the node agents and of torchrun.
-        Raises UsageError when there is no such attempt.
+        Raises UsageError when there is no such attempt, rank or node.
         """
-        choice = Choice(frozenset(ranks), frozenset(nodes), agent)
-        return AttemptReader(find_attempt(self.paths, attempt), choice).poll(final=True)
+        check_whole("attempt", attempt)
+        check_flag("agent", agent)
+        choice = Choice(frozenset(check_numbers("ranks", ranks)), frozenset(check_numbers("nodes", nodes)), agent)
+        chosen = find_attempt(self.paths, attempt)
+        check_ranks(self.paths, chosen, choice.ranks, choice.nodes)
+        return AttemptReader(chosen, choice).poll(final=True)
 
 
 class Client:
@@ -132,7 +148,8 @@ class Client:
         directory. Raises UsageError when the job or the profile is wrong or they do not fit, LaunchError when a host
         or the scheduler refuses.
         """
-        return Run(submit(read_request(str(job), str(profile), _overrides(nodes, overrides))))
+        request = read_request(check_path("job", job), check_path("profile", profile), _overrides(nodes, overrides))
+        return Run(submit(request))
 
     def runs(self) -> list[Run]:
         """All runs that can be read, the newest first."""
@@ -143,6 +160,7 @@ class Client:
 
         Raises UsageError when there is none, or several; FsdpctlError when it cannot be read.
         """
+        check_text("word", word)
         return Run(find_run(word))
 
     def doctor(self, profile: str | Path = "local", *, nodes: int | None = None) -> list[Examined]:
@@ -151,8 +169,10 @@ class Client:
         A host that cannot be reached is a finding. Raises UsageError when the profile is wrong, LaunchError when
         Slurm gives no nodes now.
         """
-        return examine_cluster(load_profile(str(profile)), nodes)
+        check_whole("nodes", nodes)
+        return examine_cluster(load_profile(check_path("profile", profile)), nodes)
 
 
 def _overrides(nodes: int | None, overrides: Sequence[str]) -> list[str]:
-    return [*([f"nodes={nodes}"] if nodes is not None else []), *overrides]
+    check_whole("nodes", nodes)
+    return [*([f"nodes={nodes}"] if nodes is not None else []), *check_texts("overrides", overrides)]

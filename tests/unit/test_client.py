@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -99,6 +101,45 @@ def test_wrong_words_start_nothing(project: Path) -> None:
     assert client.runs() == []
     with pytest.raises(UsageError, match="there are no runs yet"):
         client.find()
+
+
+NUMBER = "a whole number or None"
+WRONG_KINDS: list[tuple[str, dict[str, Any], str]] = [
+    ("submit", {"job": None}, "job must be a name or a path, got None"),
+    ("submit", {"profile": 1}, "profile must be a name or a path, got 1"),
+    ("submit", {"nodes": "2"}, f"nodes must be {NUMBER}, got '2'"),
+    ("submit", {"nodes": True}, f"nodes must be {NUMBER}, got True"),
+    ("submit", {"overrides": [3]}, 'overrides must be a list of texts like ["trainer.steps=50"], got [3]'),
+    ("submit", {"overrides": "trainer.steps=3"}, "overrides must be a list of texts like"),
+    ("submit", {"overrides": None}, "overrides must be a list of texts like"),
+    ("find", {"word": 3}, "word must be text or None, got 3"),
+    ("doctor", {"nodes": 1.5}, f"nodes must be {NUMBER}, got 1.5"),
+    ("doctor", {"profile": None}, "profile must be a name or a path, got None"),
+    ("wait", {"timeout_s": "3"}, "timeout_s must be a number of seconds or None, got '3'"),
+    ("wait", {"timeout_s": float("nan")}, "timeout_s must be a number of seconds or None, got nan"),
+    ("resume", {"nodes": "2"}, f"nodes must be {NUMBER}, got '2'"),
+    ("resume", {"overrides": "nodes=2"}, "overrides must be a list of texts like"),
+    ("resume", {"step": "12"}, f"step must be {NUMBER}, got '12'"),
+    ("resume", {"update_code": "no"}, "update_code must be True or False, got 'no'"),
+    ("logs", {"attempt": "1"}, f"attempt must be {NUMBER}, got '1'"),
+    ("logs", {"ranks": 3}, "ranks must be a list of whole numbers like [0, 3], got 3"),
+    ("logs", {"ranks": "3"}, "ranks must be a list of whole numbers like [0, 3], got '3'"),
+    ("logs", {"nodes": ["0"]}, "nodes must be a list of whole numbers like [0, 3], got ['0']"),
+    ("logs", {"agent": "yes"}, "agent must be True or False, got 'yes'"),
+]
+
+
+@pytest.mark.parametrize(("verb", "words", "says"), WRONG_KINDS, ids=[f"{v} {w}" for v, w, _ in WRONG_KINDS])
+def test_a_value_of_another_kind_is_refused_by_its_parameters_name(
+    verb: str, words: dict[str, Any], says: str, project: Path
+) -> None:
+    of_client = verb in ("submit", "find", "doctor")
+    method = getattr(Client() if of_client else Run(RunPaths(project / "gone-abcd")), verb)
+    job = {"job": "job.yaml"} if verb == "submit" else {}
+    with pytest.raises(UsageError, match=re.escape(says)):
+        method(**(job | words))
+    assert Client().runs() == []
+    assert sorted(path.name for path in project.iterdir()) == ["job.yaml", "script.py"]
 
 
 def test_a_run_that_cannot_be_read_is_an_error_of_ours(project: Path) -> None:
