@@ -132,6 +132,9 @@ def prune(
         say(line)
     for stored in broken:
         say(f"{stored.path.name} was left: {stored.broken}")
+    for aside in paths.all_set_aside():
+        size = sum(file.stat().st_size for file in aside.rglob("*") if file.is_file())
+        say(f"{aside} was left: {_size(size)} that resume --step has set aside; delete it when you need it no more")
 
 
 @app.command()

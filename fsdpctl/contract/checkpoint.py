@@ -80,9 +80,8 @@ def remove_checkpoint(directory: Path) -> None:
     shutil.rmtree(doomed)
 
 
-def set_aside(directory: Path, attempt: int) -> None:
-    """Move a checkpoint out of the trainer's sight, for the run has gone back behind it after `attempt`."""
-    aside = directory.with_name(f"set-aside-{attempt}")
+def set_aside(directory: Path, aside: Path) -> None:
+    """Move a checkpoint out of the trainer's sight, for the run has gone back behind it."""
     aside.mkdir(mode=DIR_MODE, exist_ok=True)
     directory.rename(aside / directory.name)
 

@@ -264,6 +264,13 @@ class RunPaths:
     def checkpoints(self) -> Path:
         return self.root / "checkpoints"
 
+    def set_aside(self, attempt: int) -> Path:
+        """Checkpoints that the run has gone back behind after `attempt`. Nothing reads them any more."""
+        return self.checkpoints / f"set-aside-{attempt}"
+
+    def all_set_aside(self) -> list[Path]:
+        return sorted(self.checkpoints.glob("set-aside-*"))
+
     @property
     def attempts_root(self) -> Path:
         return self.root / "attempts"

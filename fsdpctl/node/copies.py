@@ -66,7 +66,7 @@ def set_left_behind_aside(run: RunPaths) -> None:
         manifest = look(run.checkpoints / name, reads_all=False).manifest
         rewind = find_rewind(step_of(name), manifest.attempt if manifest else 0, rewinds)
         if rewind is not None:
-            set_aside(run.checkpoints / name, rewind.attempt - 1)
+            set_aside(run.checkpoints / name, run.set_aside(rewind.attempt - 1))
 
 
 def find_rewind(step: int, attempt: int, rewinds: Sequence[Rewind]) -> Rewind | None:

@@ -31,7 +31,7 @@ def set_newer_aside(run: RunPaths, step: int) -> None:
         raise UsageError(f"run {run.root.name} has no checkpoint of step {step}; it has {have}")
     for name in saved:
         if step_of(name) > step:
-            set_aside(run.checkpoints / name, len(run.attempts()))
+            set_aside(run.checkpoints / name, run.set_aside(len(run.attempts())))
 
 
 def leave_newer_behind(run: RunPaths, plan: LaunchPlan, step: int) -> None:

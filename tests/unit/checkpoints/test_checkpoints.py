@@ -16,6 +16,7 @@ from fsdpctl.contract.paths import RunPaths, checkpoint_name
 from fsdpctl.node import processes
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import create, default_runs_root
+from fsdpctl.verbs.rewind import set_newer_aside
 from tests.launchers.harness import COMMAND
 
 
@@ -81,6 +82,16 @@ def test_prune_keeps_the_newest_whole_ones(run: RunPaths) -> None:
     assert done.stdout == "step-00000004: removed\n"
     assert "step-00000016 was left: __0_0.distcp does not have the digest" in done.stderr
     assert names(run) == ["step-00000008", "step-00000012", "step-00000016"]
+
+
+def test_prune_tells_of_what_was_set_aside(run: RunPaths) -> None:
+    set_newer_aside(run, 8)
+    done = checkpoints("prune")
+    assert done.stdout == "step-00000004: removed\n"
+    [told] = done.stderr.splitlines()
+    assert told.startswith(f"{run.checkpoints}/set-aside-0 was left: 0.00 MB that resume --step has set aside")
+    assert names(run) == ["set-aside-0", "step-00000008"]
+    assert [path.name for path in sorted(run.set_aside(0).iterdir())] == ["step-00000012", "step-00000016"]
 
 
 def test_prune_of_nothing_but_damaged_ones_removes_nothing(run: RunPaths) -> None:
