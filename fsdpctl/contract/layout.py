@@ -22,13 +22,15 @@ def resolve_mesh(mesh: MeshConfig, nodes: int, procs_per_node: int) -> tuple[int
     }[mesh.strategy]
     if mesh.replicate is None and mesh.shard is None:
         return default
-    replicate = mesh.replicate if mesh.replicate is not None else world // (mesh.shard or 1)
-    shard = mesh.shard if mesh.shard is not None else world // replicate
+    ranks = f"{world} ranks ({nodes} {'node' if nodes == 1 else 'nodes'} x {procs_per_node})"
+    given = {key: size for key in ("replicate", "shard") if (size := getattr(mesh, key)) is not None}
+    for key, size in given.items():
+        if world % size:
+            raise ValueError(f"{key} {size} does not divide the {ranks}")
+    replicate = given["replicate"] if "replicate" in given else world // given["shard"]
+    shard = given["shard"] if "shard" in given else world // replicate
     if replicate * shard != world:
-        raise ValueError(
-            f"replicate {replicate} x shard {shard} = {replicate * shard}, but the world has {world} ranks "
-            f"({nodes} nodes x {procs_per_node})"
-        )
+        raise ValueError(f"replicate {replicate} x shard {shard} = {replicate * shard}, but there are {ranks}")
     if replicate != 1 and mesh.strategy in ("FULL_SHARD", "SHARD_GRAD_OP"):
         hybrid = "HYBRID_SHARD" if mesh.strategy == "FULL_SHARD" else "_HYBRID_SHARD_ZERO2"
         raise ValueError(f"{mesh.strategy} replicates nothing, but replicate is {replicate}; use {hybrid}")

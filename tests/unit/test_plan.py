@@ -86,7 +86,7 @@ def test_what_does_not_fit_is_refused(extra: str, site: Site, job: str, message:
 def test_all_problems_come_at_once() -> None:
     with pytest.raises(UsageError) as caught:
         plan("ssh-h100", "llm-tiny", SITE, "nodes=9", "procs_per_node=9", "trainer.mesh.shard=5")
-    for part in ("nodes: 9 wanted, but the profile lists", "procs_per_node: 9 ranks", "trainer.mesh: replicate"):
+    for part in ("nodes: 9 wanted, but the profile lists", "procs_per_node: 9 ranks", "trainer.mesh: shard 5"):
         assert part in str(caught.value)
 
 

@@ -77,8 +77,12 @@ def test_the_mesh_follows_the_strategy(strategy: Strategy, nodes: int, procs: in
 def test_a_given_mesh_must_fill_the_world() -> None:
     assert resolve_mesh(MeshConfig(replicate=4), 2, 8) == (4, 4)
     assert resolve_mesh(MeshConfig(shard=2), 2, 8) == (8, 2)
-    with pytest.raises(ValueError, match="replicate 3 x shard 5 = 15, but the world has 16 ranks"):
+    with pytest.raises(ValueError, match=r"^replicate 3 does not divide the 16 ranks \(2 nodes x 8\)$"):
         resolve_mesh(MeshConfig(replicate=3), 2, 8)
+    with pytest.raises(ValueError, match=r"^shard 3 does not divide the 2 ranks \(1 node x 2\)$"):
+        resolve_mesh(MeshConfig(shard=3), 1, 2)
+    with pytest.raises(ValueError, match=r"^replicate 2 x shard 4 = 8, but there are 16 ranks \(2 nodes x 8\)$"):
+        resolve_mesh(MeshConfig(replicate=2, shard=4), 2, 8)
     with pytest.raises(ValueError, match="use HYBRID_SHARD"):
         resolve_mesh(MeshConfig(strategy="FULL_SHARD", replicate=2, shard=8), 2, 8)
 
