@@ -9,7 +9,7 @@ import typer
 from fsdpctl.cli.complete import complete_job
 from fsdpctl.cli.options import Json
 from fsdpctl.cli.output import say
-from fsdpctl.cli.spec_files import check_all, copy_spec, plural, print_list, print_spec
+from fsdpctl.cli.spec_files import check_all, copy_spec, find_target, plural, print_list, print_spec
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="List, show, check and make jobs.")
 
@@ -43,7 +43,7 @@ def check(
 
 @app.command()
 def init(
-    name: Annotated[str, typer.Argument(help="Name of the new job.")],
+    name: Annotated[str, typer.Argument(help="Name of the new job, or a .yaml file to make.")],
     base: Annotated[
         str | None,
         typer.Option(
@@ -57,9 +57,10 @@ def init(
     from fsdpctl.specs.load import load_job
     from fsdpctl.specs.search import find_job, job_dirs, list_files
 
-    base = base or (name if name in list_files(job_dirs()) else "llm-tiny")
+    target = find_target(name, Path("jobs"))
+    base = base or (target.stem if target.stem in list_files(job_dirs()) else "llm-tiny")
     load_job(base)
-    copy_spec(name, find_job(base), Path("jobs"))
+    copy_spec(find_job(base), target)
     say(f"hint: edit it, then: fsdpctl jobs check {name}")
 
 

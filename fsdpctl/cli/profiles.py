@@ -9,7 +9,7 @@ import typer
 from fsdpctl.cli.complete import complete_profile
 from fsdpctl.cli.options import Json
 from fsdpctl.cli.output import say
-from fsdpctl.cli.spec_files import check_all, copy_spec, plural, print_list, print_spec
+from fsdpctl.cli.spec_files import check_all, copy_spec, find_target, plural, print_list, print_spec
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="List, show, check and make cluster profiles.")
 
@@ -43,7 +43,7 @@ def check(
 
 @app.command()
 def init(
-    name: Annotated[str, typer.Argument(help="Name of the new profile.")],
+    name: Annotated[str, typer.Argument(help="Name of the new profile, or a .yaml file to make.")],
     base: Annotated[
         str | None,
         typer.Option(
@@ -59,9 +59,10 @@ def init(
     from fsdpctl.specs.load import load_profile
     from fsdpctl.specs.search import find_profile, list_files, profile_dirs
 
-    base = base or (name if name in list_files(profile_dirs()) else "local")
+    target = find_target(name, Path("cluster_profiles"))
+    base = base or (target.stem if target.stem in list_files(profile_dirs()) else "local")
     load_profile(base)
-    copy_spec(name, find_profile(base), Path("cluster_profiles"))
+    copy_spec(find_profile(base), target)
     say(f"hint: edit it, then: fsdpctl profiles check {name}")
 
 

@@ -52,18 +52,25 @@ def check_all(names: Sequence[str], summarize: Callable[[str], str]) -> None:
         raise UsageError("\n".join(error.message for error in errors), hint=hints[0] if hints else None)
 
 
-def copy_spec(name: str, source: Path, folder: Path) -> None:
-    """Write a copy of a spec's file under another name into `folder`, comments and all; never over another file."""
+def find_target(word: str, folder: Path) -> Path:
+    """The file that `init` makes: of a name, one in `folder`; what ends in .yaml is a path, as it is to `check`."""
+    from fsdpctl.specs.search import SUFFIXES
     from fsdpctl.specs.types import NAME
 
+    is_path = word.endswith(SUFFIXES)
+    name = Path(word).stem if is_path else word
     if not NAME.fullmatch(name):
         raise UsageError(f"{name!r} is no name: letters, digits, '.', '_' and '-', at most 64")
-    target = folder / f"{name}.yaml"
-    text, found = re.subn(r"(?m)^name: *[^ #\n]+", f"name: {name}", source.read_text(encoding="utf-8"), count=1)
+    return Path(word) if is_path else folder / f"{name}.yaml"
+
+
+def copy_spec(source: Path, target: Path) -> None:
+    """Write a copy of a spec's file under another name, comments and all; never over another file."""
+    text, found = re.subn(r"(?m)^name: *[^ #\n]+", f"name: {target.stem}", source.read_text(encoding="utf-8"), count=1)
     if not found:
         raise UsageError(f"{source} has no line `name: ...` to change; copy it by hand")
     try:
-        folder.mkdir(exist_ok=True)
+        target.parent.mkdir(exist_ok=True)
         with target.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
