@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
@@ -11,6 +12,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 _HOST = re.compile(r"[A-Za-z0-9_:][A-Za-z0-9_.:%-]{0,252}")
+_LIKE_IPV4 = re.compile(r"[0-9]+\.[0-9.]*")
 _N = "([0-9]{1,9})"
 _DURATION = re.compile(f"(?:{_N}d)?(?:{_N}h)?(?:{_N}m)?(?:{_N}s)?")
 _CLOCK = re.compile(f"(?:{_N}-)?{_N}:([0-5][0-9]):([0-5][0-9])")
@@ -55,7 +57,19 @@ def check_program(value: str) -> str:
 def check_host(value: str) -> str:
     if not _HOST.fullmatch(value):
         raise ValueError("a host is a name or an IP address: letters, digits, '.', '_', '-', ':' and '%'")
+    if _LIKE_IPV4.fullmatch(value) and not _is_address(socket.AF_INET, value):
+        raise ValueError("no IPv4 address: four numbers from 0 to 255, joined by dots")
+    if ":" in value and not _is_address(socket.AF_INET6, value.partition("%")[0]):
+        raise ValueError("no IPv6 address, and the name of a host holds no ':'")
     return value
+
+
+def _is_address(family: int, text: str) -> bool:
+    try:
+        socket.inet_pton(family, text)
+    except OSError:
+        return False
+    return True
 
 
 def check_module(value: str) -> str:

@@ -63,6 +63,14 @@ def test_what_is_no_host(value: str) -> None:
         check_host(value)
 
 
+@pytest.mark.parametrize(
+    "value", ["999.1.1.1", "256.0.0.1", "10.0.0", "10.0.0.1.2", "10.0.0.", "10..0.1", "host:22", "fe80:::1", ":"]
+)
+def test_what_looks_like_an_address_is_one(value: str) -> None:
+    with pytest.raises(ValueError, match=r"^no IPv[46] address"):
+        check_host(value)
+
+
 @pytest.mark.parametrize("value", ["", "-x", " a", "a ", "a\tb", "a\x7f", "a\x85b", "a\u2028b", "a\nb"])
 def test_what_is_no_word(value: str) -> None:
     with pytest.raises(ValueError, match=r"must not be empty|control character"):
