@@ -40,6 +40,8 @@ def prepare(order: Order, progress: Progress) -> Index:
     partial = Partial(order.target.absolute())
     recipe = _complete(order, find_inputs(order.inputs, but=(partial.target, partial.root)))
     if partial.target.exists():
+        if not partial.target.is_dir():
+            raise UsageError(f"--out {order.target} exists and is no directory", hint="choose another --out")
         return _reuse(partial.target, recipe)
     try:
         with partial.begin(recipe):
@@ -50,7 +52,7 @@ def prepare(order: Order, progress: Progress) -> Index:
     except OSError as error:  # readers of input have their own words for theirs
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         raise FsdpctlError(
-            f"cannot write {partial.root}: {error.strerror or error}",
+            f"--out {order.target}: cannot write {partial.root}: {error.strerror or error}",
             hint="free some space; the same command goes on where this one stopped" if full else None,
         ) from None
 

@@ -124,7 +124,9 @@ def test_a_full_disk_is_said_and_nothing_loads(corpus: Path, tmp_path: Path) -> 
     target = tmp_path / "out"
     result = fsdpctl("file:60000", corpus, target)
     assert result.returncode == 1
-    assert f"error: cannot write {target}.partial: File too large\nhint: free some space" in result.stderr
+    assert (
+        f"error: --out {target}: cannot write {target}.partial: File too large\nhint: free some space" in result.stderr
+    )
     assert not target.exists() and not (tmp_path / "out.partial/index.json").exists()
     assert fsdpctl("none", corpus, target).returncode == 0
     assert contents(target) == contents(make(corpus, tmp_path / "straight"))
@@ -148,8 +150,19 @@ def test_input_that_changes_meanwhile_is_refused(corpus: Path, tmp_path: Path) -
 
 
 def test_a_place_that_cannot_be_written_is_named(corpus: Path) -> None:
-    with pytest.raises(FsdpctlError, match=r"cannot write /proc/data/set\.partial: No such file or directory"):
+    with pytest.raises(
+        FsdpctlError, match=r"^--out /proc/data/set: cannot write /proc/data/set\.partial: No such file"
+    ):
         make(corpus, Path("/proc/data/set"))
+
+
+@pytest.mark.parametrize("kind", ["a file", "a device"])
+def test_an_output_that_is_no_directory_is_named(corpus: Path, kind: str) -> None:
+    out = corpus if kind == "a file" else Path("/dev/null")
+    before = corpus.read_bytes()
+    with pytest.raises(UsageError, match=f"^--out {out} exists and is no directory$"):
+        make(corpus, out)
+    assert corpus.read_bytes() == before
 
 
 def test_a_second_call_finds_it_done_and_other_words_are_refused(corpus: Path, tmp_path: Path) -> None:
