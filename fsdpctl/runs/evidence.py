@@ -91,7 +91,7 @@ def read_metrics(metrics: Path) -> Iterator[dict[str, Any]]:
     try:
         with BufferedReader(open_file(metrics)) as file:
             for line in file:
-                if line.endswith(b"\n") and (found := _parse(line)) is not None:
+                if line.endswith(b"\n") and (found := _parse_metrics(line)) is not None:
                     yield found
     except FileNotFoundError:
         return
@@ -103,7 +103,13 @@ def recent_metrics(metrics: Path) -> list[dict[str, Any]]:
         lines = read_tail(metrics, _TAIL_BYTES).split(b"\n")[:-1]
     except OSError:
         return []
-    return [found for line in lines if (found := _parse(line)) is not None]
+    return [found for line in lines if (found := _parse_metrics(line)) is not None]
+
+
+def _parse_metrics(line: bytes) -> dict[str, Any] | None:
+    """A user's script may write what it likes; what it calls a step is one only if it is a whole number."""
+    found = _parse(line)
+    return found if found is not None and type(found.get("step", 0)) is int else None
 
 
 def _parse(line: bytes) -> dict[str, Any] | None:

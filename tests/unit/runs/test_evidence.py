@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.runs.evidence import newest_step, read_metrics, recent_metrics
+
+
+@pytest.mark.parametrize("step", ["x", "7", 7.5, float("inf"), None, True, [7], {}])
+def test_what_is_no_step_is_passed_over(step: object, tmp_path: Path) -> None:
+    run = RunPaths(tmp_path)
+    lines = [{"step": 6, "loss": 2.0}, {"step": step, "loss": 1.0}]
+    run.metrics.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert newest_step(run) == 6
+    assert recent_metrics(run.metrics) == list(read_metrics(run.metrics)) == lines[:1]
+
+
+def test_lines_without_a_step_stay(tmp_path: Path) -> None:
+    run = RunPaths(tmp_path)
+    run.metrics.write_text('{"loss": 2.0}\n')
+    assert newest_step(run) == 0
+    assert list(read_metrics(run.metrics)) == [{"loss": 2.0}]
