@@ -110,7 +110,8 @@ def describe_slow(line: dict[str, Any]) -> str:
 
 
 def measure_speed(lines: Sequence[dict[str, Any]], total: int | None) -> Speed | None:
-    """Tokens per second and time left, over the last lines of one attempt; None before its second step."""
+    """Tokens per second and time left, over the last lines of one attempt; None before its second step. A run that was
+    cut short below the steps it has done, and goes back, has no time left that its older lines could tell."""
     last = lines[-1] if lines else {}
     window = [line for line in lines[-SPEED_STEPS:] if line.get("attempt") == last.get("attempt")]
     if len(window) < 2:
@@ -118,7 +119,8 @@ def measure_speed(lines: Sequence[dict[str, Any]], total: int | None) -> Speed |
     try:
         seconds = last["time"] - window[0]["time"]
         tokens_per_s = (last["tokens"] - window[0]["tokens"]) / seconds
-        eta_s = (total - last["step"]) * seconds / (len(window) - 1) if total else None
+        left = total - last["step"] if total else -1
+        eta_s = left * seconds / (len(window) - 1) if left >= 0 else None
     except (KeyError, TypeError, ZeroDivisionError):
         return None
     return Speed(tokens_per_s, eta_s)

@@ -36,3 +36,7 @@ def test_slow_ranks_are_named() -> None:
     assert describe_slow({"slow_ranks": {"1": "n1", "9": "n5"}}) == "; slow: rank 1 on n1, rank 9 on n5"
     assert [describe_slow({"slow_ranks": value}) for value in ({}, None, [1], "x")] == [""] * 4
     assert describe_slow({"step": 3}) == ""
+
+
+def test_no_time_is_left_below_nothing() -> None:
+    assert measure_speed(lines(10), 5) == Speed(128.0, None)
