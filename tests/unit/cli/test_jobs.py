@@ -77,16 +77,6 @@ def test_check_wants_a_name() -> None:
     assert (result.returncode, result.stdout) == (2, "")
 
 
-@pytest.mark.parametrize("word", ["mine.yaml", "here/mine.yml"])
-def test_init_takes_a_file_name_as_the_other_commands_do(word: str) -> None:
-    made = jobs("init", word)
-    assert (made.returncode, made.stdout) == (0, f"{word}\n")
-    assert made.stderr == f"hint: edit it, then: fsdpctl jobs check {word}\n"
-    assert jobs("check", word).returncode == 0
-    assert load_job(word).name == "mine"
-    assert jobs("init", word).returncode == 2, "never over a file"
-
-
 def test_init_writes_a_copy_to_edit_and_never_over_a_file() -> None:
     made = jobs("init", "first")
     assert (made.returncode, made.stdout) == (0, "jobs/first.yaml\n")

@@ -54,16 +54,6 @@ def test_check() -> None:
     )
 
 
-@pytest.mark.parametrize("word", ["mine.yaml", "here/mine.yml"])
-def test_init_takes_a_file_name_as_the_other_commands_do(word: str) -> None:
-    made = profiles("init", word)
-    assert (made.returncode, made.stdout) == (0, f"{word}\n")
-    assert made.stderr == f"hint: edit it, then: fsdpctl profiles check {word}\n"
-    assert profiles("check", word).returncode == 0
-    assert load_profile(word).name == "mine"
-    assert profiles("init", word).returncode == 2, "never over a file"
-
-
 def test_init_writes_a_copy_to_edit_and_never_over_a_file() -> None:
     made = profiles("init", "local")
     assert (made.returncode, made.stdout) == (0, "cluster_profiles/local.yaml\n")
