@@ -85,7 +85,7 @@ def test_the_shipped_jobs_are_read_and_have_their_sizes() -> None:
     ("change", "message"),
     [
         ({"batch": {"sequences": 9, "micro_batch": 1}}, "9 sequences does not divide over 2 ranks"),
-        ({"mesh": {"replicate": 3}}, "the world has 2 ranks"),
+        ({"mesh": {"replicate": 3}}, "replicate 3 does not divide the 2 ranks"),
     ],
 )
 def test_what_does_not_divide_is_refused_before_anything_starts(
