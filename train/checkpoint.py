@@ -15,7 +15,6 @@ import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 from torch import Tensor
@@ -37,7 +36,7 @@ from fsdpctl.contract.paths import RunPaths, checkpoint_name
 from .distributed import Council
 from .errors import TrainError
 from .staging import Piece
-from .storage import StorageError, read_tensors, write_tensors, written_by
+from .storage import MAX_PARTS, StorageError, read_tensors, share_out, write_tensors, written_by
 from .threads import at_once
 
 log = logging.getLogger(__name__)
@@ -65,8 +64,8 @@ class Checkpoints:
             directory = self.root / name
             try:
                 manifest = self.council.on_main(partial(read_manifest, directory))
-                share = islice(sorted(manifest.files.items()), rank, None, world)
-                self.council.on_all(partial(at_once, [partial(verify_files, directory, [entry]) for entry in share]))
+                share = sorted(manifest.files.items())[rank::world]
+                self.council.on_all(partial(verify_share, directory, share))
                 return manifest
             except InvalidCheckpointError as error:
                 self.invalid.add(name)
@@ -155,6 +154,12 @@ def digest_written(directory: Path, rank: int) -> dict[str, FileDigest]:
     paths = written_by(directory, rank)
     digests = at_once([partial(digest_file, path) for path in paths])
     return {path.name: digest for path, digest in zip(paths, digests, strict=True)}
+
+
+def verify_share(directory: Path, files: Sequence[tuple[str, FileDigest]]) -> None:
+    """Several at once, but no more than a rank writes: of a checkpoint of many ranks, few may read the digests."""
+    shares = share_out([expected.size for _, expected in files], MAX_PARTS)
+    at_once([partial(verify_files, directory, [files[at] for at in share]) for share in shares])
 
 
 def merge(parts: list[dict[str, FileDigest]]) -> dict[str, FileDigest]:

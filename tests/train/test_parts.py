@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from train import storage
+from fsdpctl.contract.checkpoint import InvalidCheckpointError, digest_file, verify_files
+from train import checkpoint, storage
+from train.checkpoint import verify_share
 from train.staging import Staging
 from train.storage import read_tensors, share_out, write_tensors, written_by
 from train.threads import at_once
@@ -34,6 +36,26 @@ def test_several_files_hold_what_one_would(tmp_path: Path, monkeypatch: pytest.M
         loaded = {name: torch.zeros_like(tensor) for name, tensor in tensors.items()}
         read_tensors(directory, loaded, alone)
         assert all(torch.equal(loaded[name], tensor) for name, tensor in tensors.items())
+
+
+def test_one_rank_reads_the_files_of_many_in_a_few_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[list[str]] = []
+
+    def verify(directory: Path, files: Any) -> None:
+        calls.append([name for name, _ in files])
+        verify_files(directory, files)
+
+    monkeypatch.setattr(checkpoint, "verify_files", verify)
+    names = [f"__{rank}_{part}.distcp" for rank in range(64) for part in range(8)]
+    for size, name in enumerate(names):
+        (tmp_path / name).write_bytes(bytes(size))
+    files = [(name, digest_file(tmp_path / name)) for name in names]
+    verify_share(tmp_path, files)
+    assert len(calls) == storage.MAX_PARTS  # a thread each, but the first
+    assert sorted(name for call in calls for name in call) == sorted(names)
+    (tmp_path / names[300]).write_bytes(b"x" * 300)
+    with pytest.raises(InvalidCheckpointError, match=f"{names[300]} does not have the digest"):
+        verify_share(tmp_path, files)
 
 
 def test_what_fails_beside_others_is_told() -> None:
