@@ -17,6 +17,14 @@ from fsdpctl.specs.profile import ClusterProfile, LocalBackend, Network, SshBack
 from fsdpctl.specs.slurm import SlurmBackend
 from fsdpctl.specs.types import format_duration
 
+_RANKS = ("nodes", "procs_per_node")
+FOLLOWS_FROM = {
+    "trainer.mesh": ("trainer.mesh", *_RANKS),
+    "trainer.batch": ("trainer.batch.sequences", "trainer.batch.tokens", "trainer.model.seq_len", *_RANKS),
+    "gpus_per_node": ("nodes",),
+}
+"""The keys, and those below them, that a problem named by its own key may come of."""
+
 
 @dataclass(frozen=True)
 class Site:

@@ -17,13 +17,14 @@ from fsdpctl.errors import RefusedError, UsageError
 from fsdpctl.launchers.environment import read_secrets
 from fsdpctl.launchers.table import get_launcher
 from fsdpctl.node.checks.smi import visible_gpus
-from fsdpctl.plan import MisfitError, Site, build_plan
+from fsdpctl.plan import FOLLOWS_FROM, MisfitError, Site, build_plan
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import claim_run_id, create, default_runs_root, discard, locked
 from fsdpctl.smoke import shrink
 from fsdpctl.snapshot import list_project, take_snapshot
 from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.load import job_document, load_job, load_profile, profile_document
+from fsdpctl.specs.problems import KeyPath
 from fsdpctl.specs.profile import ClusterProfile
 from fsdpctl.specs.search import find_job, find_profile
 from fsdpctl.specs.yaml_tree import Document
@@ -63,14 +64,27 @@ def read_request(
 
 
 def located(error: MisfitError, *documents: Document) -> MisfitError:
-    """The same with the place in front of each problem where its key was written, in the first document that has it."""
+    """The same with the place in front of each problem: what was typed that it comes of, else its key in the first
+    document that has it."""
     return MisfitError(error.subject, [_located(problem, documents) for problem in error.problems])
 
 
 def _located(problem: str, documents: Sequence[Document]) -> str:
-    path = tuple(problem.partition(":")[0].split("."))
-    places = [document.places[path] for document in documents if path in document.places]
-    return f"{places[0]}: {problem}" if places else problem
+    key = problem.partition(":")[0]
+    path, sources = _path(key), [_path(source) for source in FOLLOWS_FROM.get(key, ())]
+    typed = [
+        str(place)
+        for document in documents
+        for at, place in document.places.items()
+        if place.line is None and (at == path or any(at[: len(source)] == source for source in sources))
+    ]
+    places = [str(document.places[path]) for document in documents if path in document.places]
+    where = ", ".join(dict.fromkeys(typed)) or next(iter(places), "")
+    return f"{where}: {problem}" if where else problem
+
+
+def _path(key: str) -> KeyPath:
+    return tuple(key.split("."))
 
 
 def plan_request(profile: ClusterProfile, job: JobSpec, site: Site) -> Request:

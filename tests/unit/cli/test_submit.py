@@ -9,8 +9,9 @@ import pytest
 from fsdpctl.cli.submit import foresee_slow_steps
 from fsdpctl.errors import UsageError
 from fsdpctl.plan import MisfitError
-from fsdpctl.specs.load import load_job
-from fsdpctl.verbs.submit import read_request
+from fsdpctl.specs.load import job_document, load_job, profile_document
+from fsdpctl.specs.search import find_job
+from fsdpctl.verbs.submit import located, read_request
 
 HOSTS = """name: two
 backend: {kind: ssh}
@@ -61,6 +62,44 @@ def test_what_does_not_go_together_is_named_where_it_was_written(
     with pytest.raises(MisfitError) as caught:
         read_request("mine.yaml", "two.yaml", ["--nodes=9"])
     assert "\n--nodes 9: nodes: 9 wanted" in str(caught.value)
+
+
+JOB = (
+    find_job("llm-tiny").read_text().replace("nodes: 1", "nodes: 2").replace("HYBRID_SHARD}", "HYBRID_SHARD, shard: 2}")
+)
+BATCH, MESH = "trainer.batch: a global batch of", "trainer.mesh: shard"
+
+
+@pytest.mark.parametrize(
+    ("sequences", "typed", "problem"),
+    [
+        (8, ["trainer.mesh.shard=3"], f"--set trainer.mesh.shard=3: {MESH} 3 does not divide the 4 ranks"),
+        (8, ["trainer.mesh={shard: 3}"], f"--set trainer.mesh={{shard: 3}}: {MESH} 3 does not divide the 4 ranks"),
+        (8, ["--procs-per-node=3", "--nodes=1"], f"--procs-per-node 3, --nodes 1: {MESH} 2 does not divide"),
+        (8, ["trainer.steps=20", "trainer.mesh.shard=3"], f"--set trainer.mesh.shard=3: {MESH} 3 does not divide"),
+        (8, ["--nodes=3"], f"--nodes 3: {BATCH} 8 sequences does not divide over 6 ranks"),
+        (8, ["trainer.batch.sequences=9"], f"--set trainer.batch.sequences=9: {BATCH} 9 sequences"),
+        (9, ["trainer.batch.micro_batch=4", "trainer.seed=3"], f"mine.yaml:14: {BATCH} 9 sequences"),
+    ],
+)
+def test_what_was_typed_is_blamed_for_what_comes_of_it_and_for_nothing_else(
+    sequences: int, typed: list[str], problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("here.yaml").write_text("name: here\nbackend: local\nprocs_per_node: 2\ngpus_per_node: 0\n")
+    Path("mine.yaml").write_text(JOB.replace("sequences: 32", f"sequences: {sequences}"))
+    with pytest.raises(MisfitError) as caught:
+        read_request("mine.yaml", "here.yaml", typed)
+    assert str(caught.value).splitlines()[1].startswith(problem)
+
+
+def test_gpus_that_too_many_nodes_want_are_named_by_what_was_typed(tmp_path: Path) -> None:
+    profile = tmp_path / "p.yaml"
+    profile.write_text("name: p\nbackend: local\ngpus_per_node: 2\n")
+    found = MisfitError("misfit", ["gpus_per_node: 3 nodes x 2 GPUs wanted, but this machine has 4"])
+    for typed, place in ((["nodes=3"], "--set nodes=3"), ([], f"{profile}:3")):
+        documents = (job_document(find_job("llm-tiny"), typed), profile_document(profile))
+        assert located(found, *documents).problems == [f"{place}: {found.problems[0]}"]
 
 
 @pytest.mark.parametrize("key", ["python: /nope/bin/python", "venv: /nope", "python: nosuchpython"])
