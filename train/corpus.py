@@ -20,6 +20,7 @@ import numpy as np
 
 from fsdpctl.contract import Env
 from fsdpctl.contract.dataset import FORMAT, INDEX_NAME, Split, split_of
+from fsdpctl.contract.trainer import BUILTIN_VOCAB
 
 from .tokens import TokenArray, write_dataset
 
@@ -44,7 +45,7 @@ def prepare_builtin(env: Mapping[str, str], val_fraction: float) -> Path:
             source=f"standard library of Python {sys.version.split()[0]}, {len(documents)} files, as bytes",
             fingerprint=fingerprint,
             dtype="uint16",
-            vocab_size=256,
+            vocab_size=BUILTIN_VOCAB,
         )
         aside.rename(target)
     except OSError:

@@ -8,8 +8,7 @@ come from a checkpoint, or are drawn where there is none.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 import torch
@@ -20,11 +19,11 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
+from fsdpctl.contract.frozen import resolve_frozen
 from fsdpctl.contract.trainer import Precision, TrainerConfig
 from fsdpctl.contract.units import Unit, lie_in_blocks, resolve_units
 
 from .distributed import World
-from .errors import ConfigError
 from .model import Block, Decoder, initial_value
 from .pace import OwnWork
 
@@ -39,7 +38,8 @@ def build_model(config: TrainerConfig, world: World, shape: tuple[int, int], own
     """Return the decoder on its device, spread over a mesh of `shape` (replicate, shard), its values still to come."""
     with torch.device("meta"):
         model = Decoder(config.model)
-    _freeze(model, config.optim.frozen)
+    for name in resolve_frozen(config.optim.frozen, config.model):
+        model.get_parameter(name).requires_grad_(False)
     for block in blocks_of(model)[:: config.memory.recompute_every]:
         block.recompute = config.memory.recompute
     dtype = compute_dtype(config.precision, world.device)
@@ -92,18 +92,6 @@ def _compile(model: Decoder, units: tuple[Unit, ...]) -> None:
 
 def _holds_another(module: nn.Module, others: Iterable[nn.Module]) -> bool:
     return any(inner in others for inner in module.modules() if inner is not module)
-
-
-def _freeze(model: Decoder, patterns: Sequence[str]) -> None:
-    for pattern in patterns:
-        matching = [p for name, p in model.named_parameters() if fnmatchcase(name, pattern)]
-        if not matching:
-            names = ", ".join(name for name, _ in model.named_parameters() if not name.startswith("blocks."))
-            raise ConfigError(f"optim.frozen: no parameter matches {pattern!r}; there are blocks.N.* and {names}")
-        for parameter in matching:
-            parameter.requires_grad_(False)
-    if not any(p.requires_grad for p in model.parameters()):
-        raise ConfigError("optim.frozen: nothing is left to train")
 
 
 def _spread(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from fsdpctl.contract.frozen import resolve_frozen
 from fsdpctl.contract.model import ModelConfig
 from fsdpctl.contract.strict import STRICT, require_at_least, require_fraction, require_positive
 from fsdpctl.contract.units import UnitsConfig, lie_in_blocks, resolve_units
@@ -21,6 +22,7 @@ SaveMode = Literal["async", "sync"]
 
 BUILTIN = "builtin"
 """The data source that needs no files: the Python standard library's sources, as bytes."""
+BUILTIN_VOCAB = 256
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,6 +215,12 @@ class TrainerConfig:
             raise ValueError("the whole model is one unit: there is no next one to prefetch; leave prefetch away")
         if self.memory.recompute != "none" and lie_in_blocks(units):
             raise ValueError("recompute takes whole blocks: units inside of them would be gathered once more for it")
+        resolve_frozen(self.optim.frozen, self.model)
+        if self.data.source == BUILTIN and self.model.vocab_size < BUILTIN_VOCAB:
+            needs = (
+                f"data.source {BUILTIN} needs model.vocab_size of at least {BUILTIN_VOCAB}, for its tokens are bytes"
+            )
+            raise ValueError(f"{needs}; got {self.model.vocab_size}")
         if self.init_from == "":
             raise ValueError("init_from must not be empty; leave it away for random weights")
         require_at_least(1, steps=self.steps, log_every=self.log_every, max_skipped_steps=self.max_skipped_steps)

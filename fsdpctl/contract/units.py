@@ -22,6 +22,7 @@ _IN_A_BLOCK = (
     "mlp.gate_up",
     "mlp.down",
 )
+_WITH_A_WEIGHT = tuple(part for part in _IN_A_BLOCK if part not in ("attention", "mlp"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +63,13 @@ def module_names(model: ModelConfig) -> list[str]:
     blocks = [f"blocks.{number}" for number in range(model.layers)]
     inside = [name for block in blocks for name in (block, *(f"{block}.{part}" for part in _IN_A_BLOCK))]
     return [*inside, "norm"] if model.tie_embeddings else ["embed", *inside, "norm", "head"]
+
+
+def parameter_names(model: ModelConfig) -> list[str]:
+    """All parameters: the weight of each module that holds no other. Nothing has a bias."""
+    inside = [f"blocks.{number}.{part}.weight" for number in range(model.layers) for part in _WITH_A_WEIGHT]
+    whole = ["embed.weight", *inside, "norm.weight"]
+    return whole if model.tie_embeddings else [*whole, "head.weight"]
 
 
 def lie_in_blocks(units: tuple[Unit, ...]) -> bool:

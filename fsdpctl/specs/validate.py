@@ -34,7 +34,8 @@ _WORDS = {
     "tuple_type": "must be a list",
     "value_error": "{error}",
 }
-_KEY_WORD = re.compile(r"[a-z_][a-z0-9_]*(?:\[[0-9]+\]|\.[a-z_][a-z0-9_]*)*")
+# Not those of a pattern or of a parameter's name: `blocks` is a key, but not that of blocks.0.mlp or blocks.*.
+_KEY_WORD = re.compile(r"\b[a-z_][a-z0-9_]*+(?:\[[0-9]+\]|\.[a-z_][a-z0-9_]*+)*+(?![*?]|\.[0-9N*?\[])")
 _UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
 
 

@@ -95,13 +95,6 @@ def test_the_report_at_the_start_and_the_peak_at_the_end(tmp_path: Path, config:
     assert re.search(rf"peak memory {peak:.2f} GiB", log)
 
 
-def test_a_frozen_pattern_that_matches_nothing_is_refused(tmp_path: Path, config: Config) -> None:
-    config["optim"]["frozen"] = ["block.0.*"]
-    ranks = start(tmp_path, config)
-    assert ranks.wait() == [2]
-    assert "no parameter matches 'block.0.*'; there are blocks.N.* and embed.weight, norm.weight" in ranks.log()
-
-
 @pytest.mark.parametrize(
     ("change", "reason"),
     [

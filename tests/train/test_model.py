@@ -10,9 +10,10 @@ import torch
 
 from fsdpctl.contract.model import ModelConfig
 from fsdpctl.contract.trainer import OptimConfig
-from fsdpctl.contract.units import module_names
+from fsdpctl.contract.units import module_names, parameter_names
 from train.model import IGNORED, Decoder, GatedSiLU, initial_value, rotate
 from train.optim import build_optimizer, clip_gradients, learning_rate
+from train.state import seed_dropout
 
 SMALL: dict[str, Any] = {
     "vocab_size": 64,
@@ -50,12 +51,22 @@ def test_the_modules_that_can_be_units_are_those_with_parameters(tied: bool) -> 
     assert module_names(model.config) == [name for name in found if name not in left_out]
 
 
+@pytest.mark.parametrize("tied", [True, False])
+def test_the_parameters_are_known_by_name_without_the_model(tied: bool) -> None:
+    model = small_model(tie_embeddings=tied)
+    assert parameter_names(model.config) == [name for name, _ in model.named_parameters()]
+
+
 def test_a_tied_head_takes_gradients_from_both_uses() -> None:
-    model = small_model(tie_embeddings=True)
-    tokens = torch.zeros(1, 16, dtype=torch.int64)  # only token 0 goes in: other rows learn through the head
-    model(tokens, torch.full_like(tokens, 5)).backward()
-    assert model.embed.weight.grad[5].abs().sum() > 0
-    assert model.embed.weight.grad[0].abs().sum() > 0
+    tied, untied = small_model(tie_embeddings=True), small_model()
+    assert untied.head is not None
+    untied.head.load_state_dict(tied.embed.state_dict())
+    tokens = torch.arange(16).expand(2, 16)
+    for model in (tied, untied):
+        model(tokens, tokens.roll(-1, 1)).backward()
+    uses = [weight.grad for weight in (untied.embed.weight, untied.head.weight)]
+    assert all(use is not None and use.abs().max() > 1e-3 for use in uses)
+    torch.testing.assert_close(tied.embed.weight.grad, sum(uses))
 
 
 def test_no_position_sees_the_future() -> None:
@@ -90,6 +101,23 @@ def test_gated_silu_has_the_gradient_that_it_should() -> None:
     [expected] = torch.autograd.grad((torch.nn.functional.silu(gate) * up).sum(), half)
     [found] = torch.autograd.grad(GatedSiLU.apply(half).sum(), half)
     torch.testing.assert_close(found, expected, rtol=2**-8, atol=0)  # one rounding to bf16
+
+
+def test_dropout_is_that_of_one_micro_step_of_one_rank() -> None:
+    """Drawn again it is the same, as a resume needs it; and no two of a run are."""
+    model = small_model(dropout=0.1)
+    tokens = torch.arange(16).expand(2, 16)
+
+    def loss(*key: int) -> float:
+        seed_dropout(torch.device("cpu"), *key)
+        return float(model(tokens, tokens))
+
+    keys = [(7, 3, 1, 2), (8, 3, 1, 2), (7, 4, 1, 2), (7, 3, 2, 2), (7, 3, 1, 3), (7, 3, 2, 1)]
+    losses = [loss(*key) for key in keys]
+    assert len(set(losses)) == len(keys)
+    assert [loss(*key) for key in reversed(keys)] == losses[::-1]
+    model.eval()
+    assert len({loss(*key) for key in keys}) == 1
 
 
 def test_ignored_targets_add_nothing() -> None:

@@ -51,7 +51,7 @@ def test_a_job_of_any_text_loads_back(args: list[str], value: str, grace: int, m
 @given(st.floats(min_value=0, exclude_min=True, allow_infinity=False), st.none() | st.booleans())
 def test_a_trainer_loads_back(number: float, compiled: bool | None) -> None:
     model = {
-        "vocab_size": 8,
+        "vocab_size": 256,
         "d_model": 8,
         "layers": 1,
         "heads": 2,

@@ -6,6 +6,7 @@ import pytest
 
 from fsdpctl.errors import UsageError
 from fsdpctl.specs.load import load_job, parse_job
+from fsdpctl.specs.search import find_job
 
 
 def test_values_are_read_as_in_the_file() -> None:
@@ -104,6 +105,11 @@ def test_the_file_and_the_override_complain_together() -> None:
 
 
 RULES = {
+    (
+        "trainer.optim.frozen=[block.0.*]",
+    ): "trainer: optim.frozen: no parameter matches 'block.0.*'; did you mean blocks",
+    ("trainer.optim.frozen=['*']",): "trainer: optim.frozen: nothing is left to train",
+    ("trainer.model.vocab_size=255",): "trainer: data.source builtin needs model.vocab_size of at least 256",
     ("trainer.mesh.units.names=[blocks.*.foo]",): "trainer: units.names: no module is called 'blocks.*.foo'",
     ("time_limit=20s",): "time_limit (20s) must exceed grace (30s)",
     ("grace=2h", "time_limit=1h"): "time_limit (1h) must exceed grace (2h)",
@@ -130,6 +136,15 @@ def test_what_was_typed_elsewhere_is_not_blamed() -> None:
     with pytest.raises(UsageError) as error:
         parse_job(text, "job.yaml", ["restarts=4", "env.time_limit=x"])
     assert error.value.message.splitlines()[1:] == ["job.yaml:5: time_limit (1m) must exceed grace (2m)"]
+
+
+def test_the_name_of_a_parameter_is_no_key_to_be_blamed() -> None:
+    text = find_job("llm-tiny").read_text().replace("warmup_steps: 10", "warmup_steps: 10, frozen: [blocks.2.*]")
+    line = next(n for n, line in enumerate(text.splitlines(), 1) if "frozen" in line)
+    with pytest.raises(UsageError) as error:
+        parse_job(text, "job.yaml", ["trainer.mesh.units.blocks=2"])
+    [problem] = error.value.message.splitlines()[1:]
+    assert problem.startswith(f"job.yaml:{line}: trainer: optim.frozen: no parameter matches 'blocks.2.*'")
 
 
 def test_every_rule_that_is_broken_is_told() -> None:
