@@ -16,17 +16,21 @@ def shrink(job: JobSpec) -> JobSpec:
     """Return the job with a tiny model of the same kind. Vocabulary, mesh, data, precision and tying stay."""
     if job.trainer is None:
         raise UsageError(f"job {job.name} has an entrypoint of its own: only the bundled trainer knows --smoke")
-    return job.model_copy(update={"trainer": _shrink_trainer(job.trainer), "restarts": 0})
+    try:
+        small = _shrink_trainer(job.trainer, MAX_LAYERS)
+    except ValueError:  # units or frozen parameters that so few blocks have not; many tiny ones cost little more
+        small = _shrink_trainer(job.trainer, job.trainer.model.layers)
+    return job.model_copy(update={"trainer": small, "restarts": 0})
 
 
-def _shrink_trainer(config: TrainerConfig) -> TrainerConfig:
+def _shrink_trainer(config: TrainerConfig, max_layers: int) -> TrainerConfig:
     model = config.model
     head_dim = min(model.head_dim, MAX_HEAD_DIM)
     heads = min(model.heads, MAX_HEADS)
     small = replace(
         model,
         d_model=min(model.d_model, heads * head_dim),
-        layers=min(model.layers, MAX_LAYERS),
+        layers=min(model.layers, max_layers),
         heads=heads,
         kv_heads=max(1, heads * model.kv_heads // model.heads),
         head_dim=head_dim,
