@@ -33,7 +33,7 @@ def take_snapshot(plan: LaunchPlan, run: RunPaths) -> None:
     """Copy the node side and the trainer, or the user's project, into `run.code`."""
     package = Path(__file__).parent
     _copy(package, _with_byte_code(package, node_side(package)), run.code / package.name)
-    if plan.entry.target == BUNDLED_TRAINER:
+    if plan.entry.is_bundled_trainer:
         trainer = bundled.train_dir()
         _copy(trainer, _with_byte_code(trainer, _python_files(trainer)), run.code / BUNDLED_TRAINER)
     else:

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from fsdpctl.checkpoints.stored import Stored, choose_whole, examine, list_checkpoints
+from fsdpctl.checkpoints.stored import Stored, choose_whole, examine, list_checkpoints, own_script_error
 from fsdpctl.contract.checkpoint import remove_checkpoint
 from fsdpctl.contract.codec import CodecError
 from fsdpctl.contract.paths import RunPaths
@@ -33,10 +33,13 @@ class Shelf(Protocol):
 
 
 def open_shelf(run: RunPaths) -> Shelf:
+    """Raises UsageError for a run of the user's own script."""
     try:
         plan = read_plan(run)
     except (OSError, CodecError):
         return LocalShelf(run)  # a damaged run may have whole checkpoints
+    if not plan.entry.is_bundled_trainer:
+        raise own_script_error(run)
     if plan.shared_disk:
         return LocalShelf(run)
     from fsdpctl.checkpoints.host_shelf import HostShelf

@@ -37,6 +37,14 @@ def list_checkpoints(run: RunPaths) -> list[Stored]:
     return [read_stored(run.checkpoints / name) for name in committed(run.checkpoints)[::-1]]
 
 
+def own_script_error(run: RunPaths) -> UsageError:
+    """What is said wherever checkpoints of the bundled trainer are asked for, and there can be none."""
+    return UsageError(
+        f"run {run.root.name} is of your own script: what it saves is known to it alone",
+        hint=f"its checkpoints belong in {run.checkpoints}; started again, it chooses among them itself",
+    )
+
+
 def choose_listed(run: RunPaths, found: Sequence[Stored], step: int | None) -> list[Stored]:
     """The checkpoint of `step`, or all that were found, the newest first; whole or not, but at least one."""
     chosen = [stored for stored in found if step is None or stored.path.name == checkpoint_name(step)]

@@ -37,14 +37,17 @@ def ls(run: Run = None, as_json: Json = False) -> None:
     from fsdpctl.checkpoints.shelf import open_shelf
     from fsdpctl.runs.find import find_run
 
-    shelf = open_shelf(find_run(run))
+    paths = find_run(run)
+    shelf = open_shelf(paths)
     rows = [_record(stored) for stored in shelf.read()]
     for line in shelf.complaints():
         say(line)
     if as_json:
         emit_json(rows)
-        return
-    emit_table(("STEP", "SIZE", "SAVED", "RANKS", "MESH", "STATE"), [_row(row) for row in rows])
+    elif not rows:
+        say(f"run {paths.root.name} has no checkpoint yet")
+    else:
+        emit_table(("STEP", "SIZE", "SAVED", "RANKS", "MESH", "STATE"), [_row(row) for row in rows])
 
 
 def _record(stored: Stored) -> dict[str, Any]:

@@ -28,7 +28,7 @@ class NodeExit(IntEnum):
 
     FINISHED = 0
     STOPPED = 75  # stopped on request and saved: resume me
-    STOPPED_UNSAVED = 76  # stopped on request without a save: resume from an older checkpoint
+    STOPPED_UNSAVED = 76  # stopped on request without a save: a resume has an older checkpoint, or begins again
     NODE_FAULT = 77  # this node is at fault: resume elsewhere
 
 

@@ -110,6 +110,10 @@ class AttemptPaths:
         return int(self.root.name)
 
     @property
+    def run(self) -> RunPaths:
+        return RunPaths(self.root.parent.parent)
+
+    @property
     def stop(self) -> Path:
         """Anyone may create it to say "save and leave": a StopWord, then free text."""
         return self.root / "stop"

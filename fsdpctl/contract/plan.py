@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from fsdpctl.contract import BUNDLED_TRAINER
+
 BackendName = Literal["local", "ssh", "slurm"]
 Device = Literal["cpu", "cuda"]
 Debug = Literal["off", "info", "trace"]
@@ -95,6 +97,11 @@ class Entry:
     kind: Literal["module", "script"]
     target: str
     args: tuple[str, ...] = ()
+
+    @property
+    def is_bundled_trainer(self) -> bool:
+        """Else it is the user's own, of whose checkpoints nothing is known."""
+        return self.kind == "module" and self.target == BUNDLED_TRAINER
 
 
 @dataclass(frozen=True)

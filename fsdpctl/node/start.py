@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 
-from fsdpctl.contract import BUNDLED_TRAINER, Env
+from fsdpctl.contract import Env
 from fsdpctl.contract.files import open_log, read_bytes
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan, NodeContext
@@ -35,7 +35,7 @@ def start_torchrun(plan: LaunchPlan, context: NodeContext) -> subprocess.Popen[b
 
 def _default_workdir(plan: LaunchPlan, run: RunPaths) -> str:
     """Ranks start in the snapshot: of the user's project, or of the bundled trainer."""
-    return str(run.code if plan.entry.target == BUNDLED_TRAINER else run.source)
+    return str(run.code if plan.entry.is_bundled_trainer else run.source)
 
 
 def _rank_environment(plan: LaunchPlan, context: NodeContext, run: RunPaths) -> dict[str, str]:

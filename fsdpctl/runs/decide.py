@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,6 +11,16 @@ from fsdpctl.contract.notes import Note
 from fsdpctl.contract.records import NodeEnd, Outcome
 
 MAX_FAILURES_WITHOUT_PROGRESS = 3
+
+# As `node/ending.py` has it of a rank that neither a signal ended nor an error which it could tell.
+_CODE_ONLY = re.compile(r"rank \d+ ended with exit code ")
+
+_UNSAVED = {
+    True: "not saved, a resume goes on from an older checkpoint",
+    False: "not saved, a resume begins at step 0",
+    None: "not saved, a resume starts the script again",
+}
+"""By whether there is a checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +32,7 @@ class AttemptEnd:
     outcome: Outcome | None
     stop: Note | None
     abort: Note | None
+    has_older: bool | None = None  # whether the run has a checkpoint; None where only the user's script knows
 
 
 @dataclass(frozen=True)
@@ -54,7 +66,7 @@ def judge(attempt: AttemptEnd) -> Verdict:
     if all(end.code != NodeExit.STOPPED_UNSAVED for end in attempt.ends.values()):
         return Verdict(State.STOPPED, stop_cause(attempt.stop))
     why = outcome.reason if outcome is not None and outcome.status == "stopped" else ""
-    return Verdict(State.STOPPED, f"{stop_cause(attempt.stop)}; {why or 'not saved, resumes from an older checkpoint'}")
+    return Verdict(State.STOPPED, f"{stop_cause(attempt.stop)}; {why or _UNSAVED[attempt.has_older]}")
 
 
 def root_cause(bad: Mapping[int, NodeEnd]) -> str:
@@ -70,7 +82,7 @@ def root_cause(bad: Mapping[int, NodeEnd]) -> str:
 
 def is_victim(end: NodeEnd) -> bool:
     """Whether this node may have failed only because another did: its ranks lost a peer, or were told to end."""
-    return _obeyed(end) or (end.failed_rank is not None and "signal" not in end.reason)
+    return _obeyed(end) or _CODE_ONLY.match(end.reason) is not None
 
 
 def _obeyed(end: NodeEnd) -> bool:

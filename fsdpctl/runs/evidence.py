@@ -10,6 +10,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
+from fsdpctl.contract.checkpoint import committed
 from fsdpctl.contract.codec import CodecError, find_json, read_json
 from fsdpctl.contract.files import open_file, read_bytes, read_tail
 from fsdpctl.contract.notes import read_note
@@ -55,7 +56,13 @@ def attempt_end(attempt: AttemptPaths, num_nodes: int) -> AttemptEnd:
         outcome=find_json(Outcome, attempt.outcome),
         stop=read_note(attempt.stop),
         abort=read_note(attempt.abort),
+        has_older=_has_checkpoint(attempt.run),
     )
+
+
+def _has_checkpoint(run: RunPaths) -> bool | None:
+    """Whether there is one to resume from; None for a user's own script, which alone knows."""
+    return bool(committed(run.checkpoints)) if run.trainer_config.exists() else None
 
 
 def ended_ranks(attempt: AttemptPaths) -> dict[int, float]:

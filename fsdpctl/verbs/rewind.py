@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fsdpctl.checkpoints.host_shelf import HostShelf
-from fsdpctl.checkpoints.stored import Stored
+from fsdpctl.checkpoints.stored import Stored, own_script_error
 from fsdpctl.contract.checkpoint import committed, set_aside
 from fsdpctl.contract.codec import read_json, write_json
 from fsdpctl.contract.paths import RunPaths, checkpoint_name, step_of
@@ -18,6 +18,8 @@ from fsdpctl.runs.evidence import read_plan
 
 def go_back(run: RunPaths, plan: LaunchPlan, step: int) -> None:
     """Let the next attempt, which `plan` is of, begin with `step`. Raises UsageError where that was not saved."""
+    if not (plan.entry.is_bundled_trainer or committed(run.checkpoints)):
+        raise own_script_error(run)
     if plan.shared_disk:
         set_newer_aside(run, step)
     else:

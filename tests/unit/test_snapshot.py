@@ -70,6 +70,14 @@ def test_git_says_what_belongs_to_a_project_but_secrets_never_do(run: RunPaths, 
     assert os.access(run.source / "tool.sh", os.X_OK)
 
 
+def test_a_script_that_is_called_like_the_trainer_is_the_users(run: RunPaths, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "train").write_text("x = 1\n")
+    take(project, run, OWN.replace("main.py", "train"))
+    assert [path.name for path in run.source.iterdir()] == ["train"]
+
+
 def test_without_git_hidden_files_stay_behind(run: RunPaths, tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()

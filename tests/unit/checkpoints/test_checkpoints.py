@@ -13,10 +13,13 @@ from fsdpctl.checkpoints.stored import choose_doomed, examine, list_checkpoints
 from fsdpctl.contract.checkpoint import MANIFEST_FORMAT, Manifest, digest_file, write_manifest
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import RunPaths, checkpoint_name
+from fsdpctl.errors import UsageError
 from fsdpctl.node import processes
+from fsdpctl.plan import Site, build_plan
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import create, default_runs_root
-from fsdpctl.verbs.rewind import set_newer_aside
+from fsdpctl.specs.load import load_profile, parse_job
+from fsdpctl.verbs.rewind import go_back, set_newer_aside
 from tests.launchers.harness import COMMAND
 
 
@@ -62,6 +65,31 @@ def test_ls_shows_the_newest_first_and_the_broken_ones_too(run: RunPaths) -> Non
     listed = json.loads(checkpoints("ls", "llm-a", "--json").stdout)
     assert [item["step"] for item in listed] == [16, None, 8, 4]
     assert listed[0]["bytes"] == 1000 and listed[0]["mesh"] == [2, 4]
+
+
+def test_ls_of_none_says_so() -> None:
+    create(default_runs_root(), RunRecord.new("llm-bbbb", "llm", "local", "local", 1.0, 1), lambda run: None)
+    done = checkpoints("ls")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "run llm-bbbb has no checkpoint yet\n")
+    assert checkpoints("ls", "--json").stdout == "[]\n"
+
+
+def test_of_a_users_own_script_nothing_is_claimed(tmp_path: Path) -> None:
+    site = Site("mine-aaaa", str(tmp_path), str(tmp_path), "python3", ())
+    job = parse_job("name: mine\nentrypoint: {script: train.py}\n", "mine.yaml")
+    plan = build_plan(load_profile("local"), job, site)
+    record = RunRecord.new("mine-aaaa", "mine", "local", "local", 1.0, 1)
+    run = create(default_runs_root(), record, lambda run: write_json(run.plan, plan))
+    (run.checkpoints / "step-00000007").mkdir(parents=True)  # named as ours are, but with no manifest
+    said = "run mine-aaaa is of your own script: what it saves is known to it alone"
+    for word in ("ls", "verify", "prune", "export"):
+        done = checkpoints(word)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"error: {said}\n" in done.stderr and str(run.checkpoints) in done.stderr
+    go_back(run, plan, 7)  # by its name alone
+    (run.checkpoints / "step-00000007").rmdir()
+    with pytest.raises(UsageError, match=said):
+        go_back(run, plan, 7)
 
 
 def test_verify_reads_every_byte(run: RunPaths) -> None:

@@ -39,7 +39,7 @@ FAULT = Note("fault", "node 1: lost")
             USER,
             None,
             State.STOPPED,
-            "stopped (user); not saved, resumes from an older checkpoint",
+            "stopped (user); not saved, a resume starts the script again",
         ),
         (
             {0: STOPPED_UNSAVED, 1: STOPPED_UNSAVED},
@@ -72,6 +72,14 @@ def test_judge(
     reason: str,
 ) -> None:
     assert judge(AttemptEnd(2, ends, outcome, stop, abort)) == Verdict(state, reason)
+
+
+@pytest.mark.parametrize(
+    ("has_older", "goes_on"), [(True, "goes on from an older checkpoint"), (False, "begins at step 0")]
+)
+def test_a_stop_without_a_save_says_where_the_trainer_goes_on(has_older: bool, goes_on: str) -> None:
+    end = AttemptEnd(1, {0: STOPPED_UNSAVED}, None, USER, None, has_older)
+    assert judge(end).reason == f"stopped (user); not saved, a resume {goes_on}"
 
 
 FAILED = Verdict(State.FAILED, "broken")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.runs.evidence import newest_step, read_metrics, recent_metrics
+from fsdpctl.runs.evidence import attempt_end, newest_step, read_metrics, recent_metrics
 
 
 @pytest.mark.parametrize("step", ["x", "7", 7.5, float("inf"), None, True, [7], {}])
@@ -16,6 +16,17 @@ def test_what_is_no_step_is_passed_over(step: object, tmp_path: Path) -> None:
     run.metrics.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert newest_step(run) == 6
     assert recent_metrics(run.metrics) == list(read_metrics(run.metrics)) == lines[:1]
+
+
+def test_whether_there_is_a_checkpoint_only_the_bundled_trainers_runs_tell(tmp_path: Path) -> None:
+    run = RunPaths(tmp_path)
+    assert attempt_end(run.attempt(1), 1).has_older is None
+    run.trainer_config.write_text("{}")
+    assert attempt_end(run.attempt(1), 1).has_older is False
+    (run.checkpoints / "step-00000007.tmp-1-abcd").mkdir(parents=True)
+    assert attempt_end(run.attempt(1), 1).has_older is False
+    (run.checkpoints / "step-00000007").mkdir()
+    assert attempt_end(run.attempt(1), 1).has_older is True
 
 
 def test_lines_without_a_step_stay(tmp_path: Path) -> None:
