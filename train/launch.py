@@ -57,12 +57,13 @@ class Launch:
 
     def report_failure(self, rank: int, error: Exception, step: int) -> None:
         """Leave what ended this rank: the launcher tells the first failure from its victims by the time."""
-        message = str(error) if isinstance(error, TrainError) else f"{type(error).__name__}: {error}"
+        expected = isinstance(error, TrainError)
+        message = str(error) if expected else f"{type(error).__name__}: {error}"
         if rank == 0:
             self.report(Outcome("failed", step, None, message))
         if self.node_dir:
             trace = "".join(traceback.format_exception(error))
-            record = RankError(rank, self.node_rank, time.time(), message, trace)
+            record = RankError(rank, self.node_rank, time.time(), message, trace, expected)
             write_json(NodePaths(self.node_dir).rank_error(rank), record)
 
     def report(self, outcome: Outcome) -> None:

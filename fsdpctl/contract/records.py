@@ -55,6 +55,7 @@ class RankError:
     time: float
     message: str
     traceback: str
+    expected: bool = False  # one of the trainer's own errors: the message is a sentence that says all
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ def find_root_cause(errors: Iterable[RankError]) -> RootCause | None:
 
     Time alone does not tell: torch stamps errors in whole seconds, and the clocks of nodes differ.
     """
-    ordered = sorted(errors, key=lambda e: (_LOST_PEER.search(e.message) is not None, e.time, e.rank))
+    ordered = sorted(errors, key=lambda e: (_is_lost_peer(e), e.time, e.rank))
     return RootCause(ordered[0], tuple(ordered[1:])) if ordered else None
 
 
@@ -44,11 +44,15 @@ def describe(cause: RootCause) -> str:
         parts.append(details)
     if cause.victims:
         parts.append(_fold_victims(cause.victims))
-    if _LOST_PEER.search(first.message):
+    if _is_lost_peer(first):
         parts.append(
             "every error is a lost peer: some rank or node was killed without leaving an error; see fsdpctl status"
         )
     return "\n".join(parts)
+
+
+def _is_lost_peer(error: RankError) -> bool:
+    return not error.expected and _LOST_PEER.search(error.message) is not None
 
 
 def _fold_victims(victims: tuple[RankError, ...]) -> str:

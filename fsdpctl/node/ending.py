@@ -13,7 +13,7 @@ from fsdpctl.contract.codec import find_json
 from fsdpctl.contract.files import read_tail
 from fsdpctl.contract.notes import read_note
 from fsdpctl.contract.paths import AttemptPaths, NodePaths
-from fsdpctl.contract.records import NodeEnd, Outcome
+from fsdpctl.contract.records import NodeEnd, Outcome, RankError
 
 # torch/distributed/elastic/multiprocessing/api.py: "failed (exitcode: -9) local_rank: 0 (pid: 7) of binary: ..."
 _REPORT = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")
@@ -33,7 +33,17 @@ def describe_end(code: int, attempt: AttemptPaths, paths: NodePaths) -> NodeEnd:
     exit_code, rank = failure
     if exit_code in (NodeExit.STOPPED, NodeExit.STOPPED_UNSAVED):
         return NodeEnd(exit_code, "stopped")
+    if exit_code > 0 and (told := _first_told(paths)) is not None:
+        sentence, _, _ = told.message.partition("\n")
+        return NodeEnd(1, f"rank {told.rank} failed: {sentence}", failed_rank=told.rank)
     return _describe_failure(exit_code, rank)
+
+
+def _first_told(paths: NodePaths) -> RankError | None:
+    """What this node's ranks could say in a sentence: that began it, whichever of them torchrun saw end first."""
+    found = [find_json(RankError, paths.rank_error(rank)) for rank in paths.rank_logs()]
+    told = [error for error in found if error is not None and error.expected]
+    return min(told, key=lambda error: (error.time, error.rank), default=None)
 
 
 def _describe_failure(exit_code: int, rank: int) -> NodeEnd:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from fsdpctl.contract.llama import llama_config
+from fsdpctl.specs.load import parse_job
 from tests.launchers import exact
 from tests.launchers.harness import fsdpctl, kill, read_variable, submit, wait_for
 from tests.launchers.slow import STEP, Brake
@@ -42,6 +44,22 @@ def test_killed_parts_come_back_exactly(
         assert re.match(cause, reason), reason
     assert run.curve() == undisturbed
     run.assert_nothing_left()
+
+
+def test_what_ranks_can_say_in_a_sentence_is_the_reason(project: Path) -> None:
+    weights = project / "weights"
+    weights.mkdir()
+    job = parse_job(exact.JOB, "exact.yaml")
+    assert job.trainer is not None
+    (weights / "config.json").write_text(json.dumps(llama_config(job.trainer.model)))
+    (weights / "model.safetensors").write_bytes(b"no weights")
+    run = submit("exact.yaml", "--set", f"trainer.init_from={weights}", "--set", "restarts=0", cwd=project)
+    status = run.wait_ended()
+    assert status["state"] == "FAILED", run.describe()
+    sentence = f"failed: init_from {weights}: model.safetensors is no safetensors file"
+    assert re.fullmatch(rf"node [01]: rank [0-3] {re.escape(sentence)}", status["reason"])
+    first = fsdpctl("logs", run.run_id, cwd=project).stdout.splitlines()[0]
+    assert first.endswith(sentence.replace("failed", "failed first")), first
 
 
 def test_stop_and_resume_lose_and_repeat_nothing(project: Path, undisturbed: exact.Curve) -> None:

@@ -37,6 +37,13 @@ def test_a_lost_peer_is_a_victim_even_if_its_clock_is_ahead() -> None:
     assert told(closed(0, 5.0), error(2, 9.0, "ValueError: x")).startswith("rank 2 on node 1 failed first: ValueError")
 
 
+def test_a_sentence_of_the_trainer_is_a_cause_whatever_words_are_in_it() -> None:
+    sentence = RankError(2, 1, 9.0, "the data's host says: connection refused", TRACEBACK, expected=True)
+    text = told(closed(0, 5.0), sentence)
+    assert text.startswith("rank 2 on node 1 failed first: the data's host says: connection refused\n")
+    assert text.endswith("1 more rank failed after it: 0 (connection closed by peer)")
+
+
 def test_victims_with_other_reasons_are_told_apart() -> None:
     text = told(error(0, 1.0, "A: first"), error(1, 2.0, "B: own\nmore"), *(closed(rank, 3.0) for rank in range(2, 9)))
     assert text.endswith("8 more ranks failed after it: 1 (B: own); 2-8 (connection closed by peer)")

@@ -7,7 +7,7 @@ import pytest
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.notes import leave_note
 from fsdpctl.contract.paths import AttemptPaths
-from fsdpctl.contract.records import NodeEnd, Outcome
+from fsdpctl.contract.records import NodeEnd, Outcome, RankError
 from fsdpctl.node.ending import FailureWatch, describe_code, describe_end
 
 # As torch 2.13 writes it, shortened.
@@ -52,6 +52,38 @@ def test_exit_0_means_what_rank_0_says(
 
 def test_a_crash_is_told_by_global_rank_and_signal(attempt: AttemptPaths) -> None:
     attempt.node(1).torchrun_log.write_text(REPORT)
+    assert describe_end(1, attempt, attempt.node(1)) == NodeEnd(1, "rank 3 ended with signal 9 (SIGKILL)", 3)
+
+
+TOLD = "data/val-00000.bin holds 7 tokens, its index says 9: prepare it again"
+
+
+def leave_errors(attempt: AttemptPaths, *errors: RankError) -> None:
+    for error in errors:
+        attempt.node(1).rank_log(error.rank).touch()
+        write_json(attempt.node(1).rank_error(error.rank), error)
+
+
+def test_what_a_rank_says_in_a_sentence_is_the_reason(attempt: AttemptPaths) -> None:
+    attempt.node(1).torchrun_log.write_text(REPORT.replace("-9", "1"))
+    leave_errors(
+        attempt,
+        RankError(3, 1, 5.0, "RuntimeError: Connection closed by peer", "Traceback"),  # torchrun blames this one
+        RankError(4, 1, 7.0, "the save of step 9 broke on another rank", "Traceback", expected=True),
+        RankError(2, 1, 6.0, f"{TOLD}\nand more", "Traceback", expected=True),
+    )
+    assert describe_end(1, attempt, attempt.node(1)) == NodeEnd(1, f"rank 2 failed: {TOLD}", 2)
+
+
+def test_a_traceback_is_no_sentence(attempt: AttemptPaths) -> None:
+    attempt.node(1).torchrun_log.write_text(REPORT.replace("-9", "1"))
+    leave_errors(attempt, RankError(3, 1, 5.0, "ValueError: x", "Traceback"))
+    assert describe_end(1, attempt, attempt.node(1)) == NodeEnd(1, "rank 3 ended with exit code 1", 3)
+
+
+def test_a_signal_is_the_reason_whatever_others_say_of_it(attempt: AttemptPaths) -> None:
+    attempt.node(1).torchrun_log.write_text(REPORT)
+    leave_errors(attempt, RankError(2, 1, 6.0, TOLD, "Traceback", expected=True))
     assert describe_end(1, attempt, attempt.node(1)) == NodeEnd(1, "rank 3 ended with signal 9 (SIGKILL)", 3)
 
 

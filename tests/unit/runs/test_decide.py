@@ -17,6 +17,8 @@ OK, STOPPED, STOPPED_UNSAVED = NodeEnd(0, "finished"), NodeEnd(75, "stopped"), N
 KILLED = NodeEnd(1, "rank 2 ended with signal 9 (SIGKILL)", 2, time=10.2)
 VICTIM = NodeEnd(1, "rank 0 ended with exit code 1", 0, time=10.1)
 NO_GPU = NodeEnd(77, "no GPU", time=9.5)
+TOLD = NodeEnd(1, "rank 3 failed: a sentence, with or without a signal", 3, time=10.9)
+VICTIM_LEFT = NodeEnd(1, "rank 0 ended with exit code 1; processes that would not die: [9], sent a signal", 0, time=9.0)
 ABORTED = NodeEnd(1, "fault: node 1: lost", time=9.0)
 USER, TIME, CANCEL = Note("user", ""), Note("time", ""), Note("cancel", "fsdpctl cancel")
 FAULT = Note("fault", "node 1: lost")
@@ -55,6 +57,10 @@ FAULT = Note("fault", "node 1: lost")
         ({0: ABORTED, 1: ABORTED}, None, None, Note("", ""), State.CANCELLED, "cancelled"),
         ({0: VICTIM, 1: KILLED}, None, None, None, State.FAILED, "node 1: rank 2 ended with signal 9 (SIGKILL)"),
         ({0: VICTIM, 1: ABORTED}, None, None, None, State.FAILED, "node 0: rank 0 ended with exit code 1"),
+        ({0: VICTIM_LEFT, 1: KILLED}, None, None, None, State.FAILED, "node 1: rank 2 ended with signal 9 (SIGKILL)"),
+        ({0: VICTIM, 1: TOLD}, None, None, None, State.FAILED, f"node 1: {TOLD.reason}"),
+        ({0: ABORTED, 1: TOLD}, None, None, None, State.FAILED, f"node 1: {TOLD.reason}"),
+        ({1: TOLD}, None, None, None, State.FAILED, f"node 1: {TOLD.reason}"),
         ({0: VICTIM}, None, None, None, State.LOST, "the agent of node 1 vanished without a word"),
         ({0: ABORTED}, None, None, None, State.LOST, "the agent of node 1 vanished without a word"),
         ({0: KILLED}, None, None, None, State.FAILED, "node 0: rank 2 ended with signal 9 (SIGKILL)"),
