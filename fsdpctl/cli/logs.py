@@ -12,6 +12,7 @@ import typer
 
 from fsdpctl.cli.options import Run
 from fsdpctl.cli.output import emit, say, write
+from fsdpctl.contract import State
 from fsdpctl.errors import FsdpctlError, UsageError
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def logs(
     lines: Annotated[str, typer.Option("-n", "--lines", help="How many lines to look back, or `all`.")] = "100",
     agent: Annotated[bool, typer.Option("--agent", help="Also the logs of the node agents and of torchrun.")] = False,
     raw: Annotated[bool, typer.Option("--raw", help="Lines as they were written; not to a terminal.")] = False,
-    errors: Annotated[bool, typer.Option("--errors", help="Only which rank failed first, and why.")] = False,
+    errors: Annotated[bool, typer.Option("--errors", help="Only which rank or node failed first, and why.")] = False,
 ) -> None:
     """Show what all ranks say and the supervisor does, in one order of time; after a failure, the first error first."""
     from fsdpctl.logs.sources import Choice
@@ -46,8 +47,7 @@ def logs(
     paths = find_run(run)
     chosen = find_attempt(paths, attempt)
     if errors:
-        if not _print_root_cause(chosen):
-            say(f"no rank of attempt {chosen.number} left an error")
+        _print_errors(paths, chosen, is_newest=attempt is None)
         return
     choice = Choice(frozenset(rank or ()), frozenset(node or ()), agent, supervisor=not (rank or node))
     check_ranks(paths, chosen, choice.ranks, choice.nodes)
@@ -132,12 +132,40 @@ class _Watch:
 
 def _print_root_cause(attempt: AttemptPaths) -> bool:
     from fsdpctl.logs.failure import describe, find_root_cause
-    from fsdpctl.logs.sources import read_errors
+    from fsdpctl.logs.ranges import fold
+    from fsdpctl.logs.sources import read_errors, read_faults
 
-    cause = find_root_cause(read_errors(attempt))
-    if cause is not None:
+    if (cause := find_root_cause(read_errors(attempt))) is not None:
         emit(describe(cause) + "\n")
-    return cause is not None
+        return True
+    faults = read_faults(attempt)
+    for reason, nodes in faults.items():
+        emit(f"{'node' if len(nodes) == 1 else 'nodes'} {fold(nodes)} could not take part: {reason}\n")
+    return bool(faults)
+
+
+def _print_errors(run: RunPaths, attempt: AttemptPaths, *, is_newest: bool) -> None:
+    """Why the attempt failed, as its ranks, its nodes or else the supervisor know it; then, where else to look."""
+    from fsdpctl.logs.ranges import fold
+
+    if not _print_root_cause(attempt):
+        say(f"no rank of attempt {attempt.number} left an error")
+        if (reason := _failure(attempt)) is not None:
+            emit(f"attempt {attempt.number} {reason}")
+    older = [one.number for one in run.attempts() if one.number < attempt.number and _failure(one) is not None]
+    if is_newest and older:
+        which = f"attempt {older[0]}" if len(older) == 1 else f"attempts {fold(older)}"
+        say(f"hint: {which} failed before it: fsdpctl logs {run.root.name} --errors --attempt {older[-1]}")
+
+
+def _failure(attempt: AttemptPaths) -> str | None:
+    """What the supervisor says of an attempt that failed."""
+    from fsdpctl.runs.evidence import read_verdict
+
+    verdict = read_verdict(attempt)
+    if verdict is None or verdict.state not in (State.FAILED, State.LOST):
+        return None
+    return f"{verdict.state}: {verdict.reason}"
 
 
 def _print_backlog(reader: AttemptReader, count: int | None, *, raw: bool, final: bool) -> None:

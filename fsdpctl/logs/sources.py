@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf
 
+from fsdpctl.contract import NodeExit
 from fsdpctl.contract.codec import CodecError, find_json, read_json
 from fsdpctl.contract.paths import AttemptPaths, NodePaths
 from fsdpctl.contract.records import NodeEnd, RankError
@@ -37,6 +38,15 @@ def find_logs(attempt: AttemptPaths, choice: Choice) -> list[LogFile]:
 def read_errors(attempt: AttemptPaths) -> list[RankError]:
     """Return why ranks failed, as far as they or their agents could tell."""
     return [error for node in attempt.nodes() for error in _errors_of(node)]
+
+
+def read_faults(attempt: AttemptPaths) -> dict[str, list[int]]:
+    """Why nodes could not take part, before there was a rank: each reason with the nodes that gave it."""
+    faults: dict[str, list[int]] = {}
+    for node in attempt.nodes():
+        if (end := find_json(NodeEnd, node.end)) is not None and end.code == NodeExit.NODE_FAULT:
+            faults.setdefault(end.reason, []).append(node.node_rank)
+    return faults
 
 
 def _logs_of(node: NodePaths, choice: Choice) -> Iterator[LogFile]:

@@ -11,12 +11,13 @@ import typer
 from typer.testing import CliRunner, Result
 
 from fsdpctl.cli.logs import logs
-from fsdpctl.contract import State
+from fsdpctl.contract import NodeExit, State
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.contract.records import RankError
+from fsdpctl.contract.records import NodeEnd, RankError
 from fsdpctl.errors import FsdpctlError, LaunchError, UsageError
 from fsdpctl.runs import find
+from fsdpctl.runs.decide import Verdict
 from fsdpctl.verbs import status
 
 app = typer.Typer()
@@ -131,6 +132,39 @@ def test_errors_of_a_healthy_attempt(scene: Scene) -> None:
     scene.write(0, "x\n")
     result = call("--errors")
     assert (result.stdout, result.stderr) == ("", "no rank of attempt 1 left an error\n")
+
+
+def test_errors_repeats_what_failed_nodes_said(scene: Scene) -> None:
+    no_gpu = NodeEnd(NodeExit.NODE_FAULT, "GPU 3 is gone (reset it)")
+    for rank, end in enumerate((no_gpu, no_gpu, NodeEnd(1, "fault: node 0"), NodeEnd(NodeExit.NODE_FAULT, "no disk"))):
+        node = scene.run.attempt(1).node(rank)
+        node.root.mkdir(parents=True)
+        write_json(node.end, end)
+    said = "nodes 0,1 could not take part: GPU 3 is gone (reset it)\n\nnode 3 could not take part: no disk\n\n"
+    result = call("--errors")
+    assert (result.stdout, result.stderr) == (said, "")
+    assert call().stdout.startswith(said)
+
+
+def test_errors_names_older_attempts_that_failed(scene: Scene) -> None:
+    ends = [State.FAILED, State.STOPPED, State.LOST, State.FAILED]
+    for number, state in enumerate(ends, start=1):
+        scene.write(0, "x\n", attempt=number)
+        write_json(scene.run.attempt(number).verdict, Verdict(state, f"reason {number}"))
+    scene.fail(0, "ValueError: bad", 1.0, attempt=4)
+    hint = "hint: attempts 1,3 failed before it: fsdpctl logs tiny-abcd --errors --attempt 3\n"
+    result = call("--errors")
+    assert "rank 0 on node 0 failed first: ValueError: bad\n" in result.stdout
+    assert result.stderr == hint
+    result = call("--errors", "--attempt", "3")
+    assert (result.stdout, result.stderr) == ("attempt 3 LOST: reason 3\n", "no rank of attempt 3 left an error\n")
+    scene.write(0, "x\n", attempt=5)
+    healthy = call("--errors")
+    assert healthy.stdout == ""
+    assert healthy.stderr == (
+        "no rank of attempt 5 left an error\n"
+        "hint: attempts 1,3,4 failed before it: fsdpctl logs tiny-abcd --errors --attempt 4\n"
+    )
 
 
 def test_hostile_bytes_do_not_reach_the_terminal_but_raw_gives_them(scene: Scene) -> None:
