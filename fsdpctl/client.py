@@ -66,14 +66,16 @@ class Run:
     def wait(self, timeout_s: float | None = None) -> RunStatus:
         """Wait until nothing of the run is queued or running, and return how it ended.
 
-        Raises TimeoutError after `timeout_s`, with the run still going on; FsdpctlError when it cannot be read.
+        Raises TimeoutError after `timeout_s`, with the run still going on; FsdpctlError when it cannot be read, at
+        once or for minutes.
         """
         check_seconds("timeout_s", timeout_s)
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        for status in watch(self.paths):
-            if status.state.is_alive and deadline is not None and time.monotonic() > deadline:
-                raise TimeoutError(f"{self.run_id} is {status.state} after {timeout_s:g} s: {status.reason}")
-        return status
+        for look in watch(self.paths):
+            if look.status.state.is_alive and deadline is not None and time.monotonic() > deadline:
+                why = look.problem or look.status.reason
+                raise TimeoutError(f"{self.run_id} is {look.status.state} after {timeout_s:g} s: {why}")
+        return look.status
 
     def stop(self) -> bool:
         """Ask all ranks to save and leave after the same step; `wait` tells when they have. False if nothing runs.

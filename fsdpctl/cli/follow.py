@@ -59,11 +59,13 @@ def _exit_code(status: RunStatus) -> int:
 
 def _watch(run: RunPaths) -> RunStatus:
     live = LiveLine()
-    for status in watch(run):
-        if status.state.is_alive:
-            live.show(progress_line(status))
-    live.close(progress_line(status))
-    return status
+    for look in watch(run):
+        if look.problem:
+            live.show(f"{run.root.name}  state unknown for now: {look.problem}")
+        elif look.status.state.is_alive:
+            live.show(progress_line(look.status))
+    live.close(progress_line(look.status))
+    return look.status
 
 
 def progress_line(status: RunStatus) -> str:

@@ -1,0 +1,100 @@
+"""A run that cannot be read for a while, as behind a file server that is away."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+
+import pytest
+
+from fsdpctl.cli.follow import wait_for_end
+from fsdpctl.client import Run
+from fsdpctl.contract import State
+from fsdpctl.contract.codec import write_json
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.errors import FsdpctlError
+from fsdpctl.node import processes
+from fsdpctl.runs.decide import Verdict
+from fsdpctl.runs.record import RunRecord
+from fsdpctl.runs.store import create, default_runs_root
+from fsdpctl.verbs.watch import PATIENCE_S, watch
+
+
+class Server:
+    """The disk of a run that is alive, and a clock that plays one step of a script at each pause."""
+
+    def __init__(self, run: RunPaths) -> None:
+        self.run, self.now = run, 0.0
+        self.script: list[Callable[[], object]] = []
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        if self.script:
+            self.script.pop(0)()
+
+    def leave(self) -> None:
+        self.run.record.rename(self.run.record.with_suffix(".away"))
+        self.run.record.mkdir()
+
+    def come_back(self) -> None:
+        self.run.record.rmdir()
+        self.run.record.with_suffix(".away").rename(self.run.record)
+
+    def end(self) -> None:
+        write_json(self.run.attempt(1).verdict, Verdict(State.SUCCEEDED, "finished at step 4"))
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Server:
+    record = RunRecord.new("llm-aaaa", "llm", "local", "local", 1.0, 1)
+    run = create(default_runs_root(), record, lambda run: None)
+    node = run.attempt(1).node(0)
+    node.root.mkdir(parents=True)
+    write_json(node.agent, processes.identify(os.getpid()))
+    server = Server(run)
+    monkeypatch.setattr(time, "sleep", server.sleep)
+    monkeypatch.setattr(time, "monotonic", lambda: server.now)
+    return server
+
+
+def test_it_goes_on_once_the_run_can_be_read_again(server: Server) -> None:
+    server.script = [server.leave, lambda: None, server.come_back, server.end]
+    looks = list(watch(server.run))
+    assert [bool(look.problem) for look in looks] == [False, True, True, False, False]
+    assert "not a regular file" in looks[1].problem
+    assert looks[1].status == looks[0].status
+    assert looks[-1].status.state is State.SUCCEEDED
+
+
+def test_it_gives_up_when_it_lasts(server: Server) -> None:
+    server.script = [server.leave]
+    with pytest.raises(FsdpctlError, match="run llm-aaaa cannot be read"):
+        list(watch(server.run))
+    assert PATIENCE_S < server.now < PATIENCE_S + 2
+    with pytest.raises(FsdpctlError, match="run llm-aaaa cannot be read"):
+        next(watch(server.run))
+
+
+def test_patience_begins_anew_with_each_failure(server: Server) -> None:
+    pause = [lambda: None] * int(PATIENCE_S * 3)  # of four pauses a second
+    server.script = [server.leave, *pause, server.come_back, server.leave, *pause, server.come_back, server.end]
+    assert [look.status.state for look in watch(server.run)][-1] is State.SUCCEEDED
+
+
+def test_who_follows_is_told(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
+    pause = [lambda: None] * 40
+    server.script = [*pause, server.leave, *pause, server.come_back, *pause, server.end]
+    assert wait_for_end(server.run) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == "llm-aaaa  RUNNING  training"
+    assert any(line.startswith("llm-aaaa  state unknown for now: run llm-aaaa cannot be read") for line in said[1:-2])
+    assert said[-3] == "llm-aaaa  RUNNING  training"
+    assert said[-1] == "llm-aaaa SUCCEEDED: finished at step 4"
+
+
+def test_a_time_limit_holds_while_the_run_cannot_be_read(server: Server) -> None:
+    server.script = [server.leave]
+    with pytest.raises(TimeoutError, match=r"RUNNING after 20 s: .*not a regular file"):
+        Run(server.run).wait(20)
+    assert 20 < server.now < 22
