@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fsdpctl import snapshot
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.launchers.fanout import HostError
+from fsdpctl.launchers.fanout import HostError, explain_exit
 
 # Read by whatever python the profile names, so that an old one can say that it is old.
 _BOOT = """
@@ -47,7 +47,4 @@ def last_line(plan: LaunchPlan, code: int, stdout: str, stderr: str) -> str:
     lines = stdout.strip().splitlines()
     if code == 0 and lines:
         return lines[-1]
-    if code == 127:
-        raise HostError(f"the profile's python does not exist there: {plan.python}")
-    said = (stderr.strip() or stdout.strip()).splitlines()
-    raise HostError(f"exit code {code}: {said[-1] if said else 'it said nothing'}")
+    raise HostError(explain_exit(code, stdout, stderr, plan.python))

@@ -33,6 +33,14 @@ class HostError(Exception):
         self.passing, self.dropped = passing or dropped, dropped
 
 
+def explain_exit(code: int, stdout: str, stderr: str, python: str) -> str:
+    """Why a program of ours, for `python`, gave no answer on a host: what is left are its code and its last words."""
+    if code == 127:
+        return f"the profile's python does not exist there: {python}"
+    said = (stderr.strip() or stdout.strip()).splitlines()
+    return f"exit code {code}: {said[-1] if said else 'it said nothing'}"
+
+
 @dataclass(frozen=True)
 class Result(Generic[I, T]):
     """What came of one host: `value`, or `error`."""

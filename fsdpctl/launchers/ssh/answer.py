@@ -8,7 +8,7 @@ from typing import TypeVar
 from fsdpctl.contract.codec import CodecError, decode
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.launchers.fanout import HostError
+from fsdpctl.launchers.fanout import HostError, explain_exit
 from fsdpctl.launchers.ssh.config import Target
 from fsdpctl.launchers.ssh.link import Answer
 from fsdpctl.node.remote import NOT_SHARED
@@ -35,9 +35,7 @@ def read_answer(kind: type[T], answer: Answer, target: Target, plan: LaunchPlan)
 
 def explain(answer: Answer, plan: LaunchPlan) -> str:
     """Why a host answered something else than JSON."""
-    said = answer.stderr.strip() or answer.stdout.strip()
+    said = answer.stderr + answer.stdout
     if "No module named" in said and "fsdpctl" in said:
         return f"{plan.run_dir} {NOT_SHARED if plan.shared_disk else 'is not there'}"
-    if answer.code == 127:
-        return f"the profile's python does not exist there: {plan.python}"
-    return f"exit code {answer.code}: {said.splitlines()[-1] if said else 'it said nothing'}"
+    return explain_exit(answer.code, answer.stdout, answer.stderr, plan.python)

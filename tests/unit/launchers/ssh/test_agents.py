@@ -12,6 +12,8 @@ from fsdpctl.contract import NodeExit
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.records import NodeEnd
+from fsdpctl.doctor.parcel import last_line
+from fsdpctl.launchers.fanout import HostError
 from fsdpctl.launchers.ssh.agents import find_fallen, remote_argv
 from fsdpctl.launchers.ssh.answer import explain
 from fsdpctl.launchers.ssh.link import Answer
@@ -37,6 +39,14 @@ PLAN = build_plan(
 )
 def test_an_answer_that_is_none_is_explained(answer: Answer, said: str) -> None:
     assert said in explain(answer, PLAN)
+
+
+@pytest.mark.parametrize(("code", "stdout"), [(127, ""), (3, "first\nlast"), (0, " \n")])
+def test_the_doctor_explains_it_in_the_same_words(code: int, stdout: str) -> None:
+    with pytest.raises(HostError) as caught:
+        last_line(PLAN, code, stdout, "")
+    assert str(caught.value) == explain(Answer(code, stdout, ""), PLAN)
+    assert last_line(PLAN, 0, "noise\n{}\n", "a warning") == "{}"
 
 
 def test_setup_lines_come_first_and_the_umask_before_them() -> None:
