@@ -10,9 +10,9 @@ from pathlib import Path
 
 from fsdpctl.checkpoints.stored import list_checkpoints
 from fsdpctl.contract import State
-from fsdpctl.contract.checkpoint import save_fits
+from fsdpctl.contract.checkpoint import committed, save_fits
 from fsdpctl.contract.codec import encode, read_json, write_json
-from fsdpctl.contract.paths import RunPaths, checkpoint_name
+from fsdpctl.contract.paths import RunPaths, checkpoint_name, step_of
 from fsdpctl.contract.resumable import compare
 from fsdpctl.contract.trainer import TrainerConfig
 from fsdpctl.errors import BusyError, UsageError
@@ -62,8 +62,11 @@ def resume(
         if update_code:
             check_entrypoint(request.job, Path.cwd())
         _refuse_another_run(run, request, has_steps=bool(status.step))
-        if status.state is State.SUCCEEDED:
-            _refuse_finished(run, status, request, is_changed=bool(overrides) or update_code)
+        if request.job.trainer is not None:
+            _refuse_nothing_left(run, status, request.job.trainer.steps, step)
+        elif status.state is State.SUCCEEDED and step is None and not (overrides or update_code):
+            again = f"fsdpctl resume {run.root.name} --update-code, or with another --set"
+            raise UsageError(f"run {run.root.name} has succeeded", hint=again)  # it would do it all again
         if step is not None:
             go_back(run, request.plan, step)
         _store(run, request, update_code)
@@ -81,15 +84,32 @@ def _prepare(run: RunPaths, overrides: Sequence[str], submit_dir: Path) -> Reque
         raise located(error, job_document(run.job, overrides), profile_document(run.profile)) from None
 
 
-def _refuse_finished(run: RunPaths, status: RunStatus, request: Request, *, is_changed: bool) -> None:
-    """Of an own script nobody knows how far it is: one that ended well would do it all again."""
+def _refuse_nothing_left(run: RunPaths, status: RunStatus, steps: int, step: int | None) -> None:
+    saved = [step_of(name) for name in committed(run.checkpoints)]
+    if step is not None and saved and step not in saved:
+        return  # which `go_back` refuses
+    begin = step if step is not None else saved[-1] if saved else _last_saved(status)
+    is_only_evaluated = status.state is not State.SUCCEEDED and status.total_steps == steps
+    if not is_nothing_left(begin, steps, is_only_evaluated):
+        return
     again = f"fsdpctl resume {run.root.name}"
-    if request.job.trainer is None:
-        if not is_changed:
-            raise UsageError(f"run {run.root.name} has succeeded", hint=f"{again} --update-code, or with another --set")
-    elif status.step == status.total_steps == request.job.trainer.steps:
-        more = f"{again} --set trainer.steps={2 * (status.step or 0)}"
-        raise UsageError(f"run {run.root.name} has finished all {status.step} steps", hint=more)
+    older = [str(number) for number in saved if number < steps]
+    back = f"; or go back by --step to {', '.join(older)}" if older else ""
+    what = f"goes on from step {begin}, so with trainer.steps={steps} nothing is left to train"
+    if step is None and begin == steps == status.total_steps:
+        what = f"has finished all {steps} steps"
+    raise UsageError(f"run {run.root.name} {what}", hint=f"{again} --set trainer.steps={2 * begin}{back}")
+
+
+def is_nothing_left(begin: int, steps: int, is_only_evaluated: bool) -> bool:
+    """Whether a run that begins after so many steps has nothing to do. One that was ended before its evaluation after
+    the last step has that to do."""
+    return begin > steps or (begin == steps and not is_only_evaluated)
+
+
+def _last_saved(status: RunStatus) -> int:
+    """Where each host keeps its own checkpoints, what the last attempt said of them."""
+    return status.outcome.step if status.outcome is not None and status.outcome.checkpoint else 0
 
 
 def _refuse_another_run(run: RunPaths, request: Request, *, has_steps: bool) -> None:

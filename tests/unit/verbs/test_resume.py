@@ -5,12 +5,97 @@ from pathlib import Path
 
 import pytest
 
+from fsdpctl.contract import State
 from fsdpctl.contract.checkpoint import MANIFEST_FORMAT, Manifest, write_manifest
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import RunPaths, checkpoint_name
+from fsdpctl.contract.records import Outcome
+from fsdpctl.errors import UsageError
 from fsdpctl.plan import Site, build_plan
+from fsdpctl.runs.decide import Verdict
+from fsdpctl.runs.record import RunRecord
+from fsdpctl.runs.store import create, default_runs_root, locked
 from fsdpctl.specs.load import load_job, load_profile
-from fsdpctl.verbs.resume import foresee_resumed
+from fsdpctl.verbs.resume import foresee_resumed, is_nothing_left, resume
+from fsdpctl.verbs.submit import read_request, write_specs
+
+
+def save(run: RunPaths, step: int, save_s: float = 0.0) -> None:
+    directory = run.checkpoints / checkpoint_name(step)
+    directory.mkdir(parents=True)
+    write_manifest(directory, Manifest(MANIFEST_FORMAT, step, 1, 1, (1, 1), {}, "none", "2.13", 1e9, {}, save_s))
+
+
+def ended(state: State, steps: int, *saved: int) -> RunPaths:
+    """A run of `steps` that has ended after its last save."""
+    request = read_request("llm-tiny", "local", [f"trainer.steps={steps}"])
+
+    def fill(run: RunPaths) -> None:
+        write_specs(run, request)
+        for step in saved:
+            save(run, step)
+        attempt = run.attempt(1)
+        attempt.root.mkdir(parents=True)
+        status = "finished" if state is State.SUCCEEDED else "stopped"
+        write_json(attempt.outcome, Outcome(status, saved[-1], checkpoint_name(saved[-1])))
+        write_json(attempt.verdict, Verdict(state, "it ended"))
+
+    return create(default_runs_root(), RunRecord.new("r-aaaa", "r", "local", "local", 1.0, 1), fill)
+
+
+REFUSED = [
+    (
+        State.SUCCEEDED,
+        [],
+        None,
+        "has finished all 40 steps",
+        "--set trainer.steps=80; or go back by --step to 10, 20, 30",
+    ),
+    (State.SUCCEEDED, ["trainer.steps=40"], None, "has finished all 40 steps", "--set trainer.steps=80; or go back"),
+    (State.SUCCEEDED, ["trainer.steps=30"], None, "goes on from step 40, so with trainer.steps=30", "to 10, 20"),
+    (State.STOPPED, ["trainer.steps=40"], None, "goes on from step 40, so with trainer.steps=40", "=80; or go back by"),
+    (State.STOPPED, ["trainer.steps=5"], None, "goes on from step 40, so with trainer.steps=5 nothing is left", "=80"),
+    (
+        State.STOPPED,
+        ["trainer.steps=20"],
+        30,
+        "goes on from step 30, so with trainer.steps=20 nothing",
+        "=60; or go back",
+    ),
+    (State.SUCCEEDED, [], 8, "has no checkpoint of step 8; it has 10, 20, 30, 40", ""),
+    (State.SUCCEEDED, [], 50, "has no checkpoint of step 50; it has 10, 20, 30, 40", ""),
+    (State.STOPPED, ["trainer.steps=7"], 8, "has no checkpoint of step 8; it has 10, 20, 30, 40", ""),
+]
+
+
+@pytest.mark.parametrize(("state", "overrides", "step", "reason", "hint"), REFUSED)
+def test_a_resume_for_nothing_is_refused_and_changes_nothing(
+    state: State, overrides: list[str], step: int | None, reason: str, hint: str
+) -> None:
+    run = ended(state, 40 if state is State.SUCCEEDED else 120, 10, 20, 30, 40)
+    with locked(run):  # which leaves a file of its own
+        before = {path: path.read_bytes() for path in run.root.rglob("*") if path.is_file()}
+    with pytest.raises(UsageError) as refused:
+        resume(run, overrides, step=step)
+    assert refused.value.message.startswith(f"run r-aaaa {reason}")
+    assert hint in (refused.value.hint or "")
+    assert {path: path.read_bytes() for path in run.root.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    ("begin", "steps", "is_only_evaluated", "nothing"),
+    [
+        (0, 40, False, False),
+        (39, 40, False, False),
+        (40, 40, False, True),
+        (40, 40, True, False),
+        (41, 40, True, True),
+    ],
+)
+def test_only_an_evaluation_is_left_after_the_last_step(
+    begin: int, steps: int, is_only_evaluated: bool, nothing: bool
+) -> None:
+    assert is_nothing_left(begin, steps, is_only_evaluated) is nothing
 
 
 @pytest.mark.parametrize(("save_s", "warns"), [(0.0, False), (40.0, False), (70.0, True)])
@@ -22,8 +107,6 @@ def test_a_grace_that_the_newest_checkpoint_did_not_fit_into_is_told(
     write_json(run.plan, build_plan(load_profile("local"), load_job("llm-tiny", ["grace=60s"]), site))
     assert foresee_resumed(run) == [], "nothing saved yet"
     for step, took in ((4, 500.0), (8, save_s)):
-        directory = run.checkpoints / checkpoint_name(step)
-        directory.mkdir(parents=True)
-        write_manifest(directory, Manifest(MANIFEST_FORMAT, step, 1, 1, (1, 1), {}, "none", "2.13", 1e9, {}, took))
+        save(run, step, took)
     told = "step-00000008 took 70 s to save: a grace of 1m is too short"
     assert any(told in said for said in foresee_resumed(run)) is warns
