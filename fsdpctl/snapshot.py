@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
+from itertools import islice
 from pathlib import Path, PurePath
 
 from fsdpctl import bundled
@@ -15,6 +15,7 @@ from fsdpctl.contract import BUNDLED_TRAINER
 from fsdpctl.contract.paths import DIR_MODE, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import UsageError
+from fsdpctl.progress import Meter, Progress, Report, ignore
 
 NODE_SIDE = (
     *("__init__.py", "batch.py", "container.py", "contract", "debug.py", "errors.py", "node", "runs", "srun.py"),
@@ -27,17 +28,19 @@ SECRETS = (".env", ".env.*", ".netrc", ".pypirc", ".git-credentials", "id_rsa*",
 
 MAX_FILES = 20_000
 MAX_BYTES = 512 * 2**20
+_HINT = "submit from your project's folder; what git ignores is left out, without git only hidden files are"
+_BLOCK = 4 * 2**20
 
 
-def take_snapshot(plan: LaunchPlan, run: RunPaths) -> None:
-    """Copy the node side and the trainer, or the user's project, into `run.code`."""
+def take_snapshot(plan: LaunchPlan, run: RunPaths, progress: Progress = ignore) -> None:
+    """Copy the node side and the trainer, or the user's project, into `run.code`; `progress` is that of the project."""
     package = Path(__file__).parent
     _copy(package, _with_byte_code(package, node_side(package)), run.code / package.name)
     if plan.entry.is_bundled_trainer:
         trainer = bundled.train_dir()
         _copy(trainer, _with_byte_code(trainer, _python_files(trainer)), run.code / BUNDLED_TRAINER)
     else:
-        _copy_project(Path(plan.submit_dir), run.source)
+        _copy_project(Path(plan.submit_dir), run.source, progress)
 
 
 def node_side(package: Path) -> list[str]:
@@ -61,38 +64,53 @@ def _with_byte_code(root: Path, names: Sequence[str]) -> list[str]:
     return [*names, *(name for name in compiled if (root / name).is_file())]
 
 
-def _copy(root: Path, names: Sequence[str], target: Path) -> None:
+def _copy(root: Path, names: Sequence[str], target: Path, report: Report = lambda num_bytes: None) -> None:
     """Copy files with their times, and as their owner may use them: nobody else's bits come along."""
     for directory in sorted({(target / name).parent for name in names}):
         directory.mkdir(mode=DIR_MODE, parents=True, exist_ok=True)
     for name in names:
-        copy = target / name
-        shutil.copyfile(root / name, copy, follow_symlinks=False)
-        if not copy.is_symlink():
-            status = (root / name).stat()
-            copy.chmod(status.st_mode & 0o700)
-            os.utime(copy, ns=(status.st_atime_ns, status.st_mtime_ns))
+        source, copy = root / name, target / name
+        if source.is_symlink():
+            copy.symlink_to(source.readlink())
+            continue
+        _copy_bytes(source, copy, report)
+        status = source.stat()
+        copy.chmod(status.st_mode & 0o700)
+        os.utime(copy, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
-def _copy_project(root: Path, target: Path) -> None:
+def _copy_bytes(source: Path, copy: Path, report: Report) -> None:
+    try:
+        with open(source, "rb") as given, open(copy, "wb") as taken:
+            while block := given.read(_BLOCK):
+                taken.write(block)
+                report(len(block))
+    except OSError as error:
+        if error.filename is None:  # read(2) and write(2) name none
+            error.filename, error.filename2 = str(source), str(copy)
+        raise
+
+
+def _copy_project(root: Path, target: Path, progress: Progress) -> None:
     files = list_project(root)
-    sizes = [(root / name).stat().st_size for name in files]
-    if len(files) > MAX_FILES or sum(sizes) > MAX_BYTES:
+    size = sum((root / name).lstat().st_size for name in files if not (root / name).is_symlink())
+    if size > MAX_BYTES:
         raise UsageError(
-            f"{root} has {len(files)} files and {sum(sizes) // 2**20} MiB, too much to copy into each run",
-            hint="submit from your project's folder; files that git ignores are left out",
+            f"{root} has {len(files):,} files and {size // 2**20} MiB, too much to copy into each run", hint=_HINT
         )
     target.mkdir(mode=DIR_MODE, parents=True)
-    _copy(root, files, target)
+    _copy(root, files, target, Meter(progress, f"copying {len(files):,} files of {root}", size))
 
 
 def list_project(root: Path) -> list[str]:
     """Files and links below `root`: what git tracks or would track; without git, everything but hidden files.
 
-    What looks like a secret by its name is left out. Raises UsageError for links that leave the project: they would
-    mean something else on a node, or nothing.
+    What looks like a secret by its name is left out. Raises UsageError for too many, and for links that leave the
+    project: they would mean something else on a node, or nothing.
     """
-    names = sorted(name for name in _list_names(root) if not _looks_secret(name))
+    names = sorted(name for name in islice(_list_names(root), MAX_FILES + 1) if not _looks_secret(name))
+    if len(names) > MAX_FILES:
+        raise UsageError(f"{root} has more than {MAX_FILES:,} files, too many to copy into each run", hint=_HINT)
     if outside := [name for name in names if (root / name).is_symlink() and not _stays_inside(root, name)]:
         raise UsageError(
             f"links that leave {root} or lead nowhere cannot be copied into a run: {', '.join(outside[:5])}",
@@ -105,14 +123,21 @@ def _looks_secret(name: str) -> bool:
     return any(fnmatchcase(PurePath(name).name, pattern) for pattern in SECRETS)
 
 
-def _list_names(root: Path) -> set[str]:
+def _list_names(root: Path) -> Iterator[str]:
     git = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
         listing = subprocess.run(git, capture_output=True, check=True, timeout=60).stdout
-        return {name for name in listing.decode("utf-8", errors="surrogateescape").split("\0") if name}
     except (OSError, subprocess.SubprocessError):
-        found = (path.relative_to(root) for path in root.rglob("*"))
-        return {str(path) for path in found if not any(part.startswith(".") for part in path.parts)}
+        return _walk(root)
+    return iter({name for name in listing.decode("utf-8", errors="surrogateescape").split("\0") if name})
+
+
+def _walk(root: Path) -> Iterator[str]:
+    """All but what is hidden; a link to a directory is one name."""
+    for place, directories, files in os.walk(root):
+        directories[:] = [name for name in directories if not name.startswith(".")]
+        links = [name for name in directories if Path(place, name).is_symlink()]
+        yield from (str(Path(place, name).relative_to(root)) for name in (*files, *links) if not name.startswith("."))
 
 
 def _stays_inside(root: Path, name: str) -> bool:

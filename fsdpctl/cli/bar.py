@@ -27,8 +27,13 @@ class Bar:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Take it off the screen, for others who write there."""
         if self._progress is not None:
             self._progress.stop()
+            self._progress, self._phase = None, ""
 
     def __call__(self, phase: str, done: int, total: int) -> None:
         if self._progress is None and time.monotonic() < self._next:

@@ -170,8 +170,8 @@ def _describe(shards: Sequence[Shard]) -> str:
 def check(directories: Annotated[list[Path], typer.Argument(help="Prepared directories.")]) -> None:
     """Read prepared data whole and compare it with its digests; exit 1 where it differs."""
     from fsdpctl.cli.bar import Bar
-    from fsdpctl.data.progress import Meter
     from fsdpctl.data.stored import count_bytes, find_damage, open_index
+    from fsdpctl.progress import Meter
 
     problems: list[str] = []
     for directory in directories:

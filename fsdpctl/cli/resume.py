@@ -19,6 +19,7 @@ def resume(
     follow: Follow = False,
 ) -> None:
     """Continue a run from its newest checkpoint."""
+    from fsdpctl.cli.copying import show_copy
     from fsdpctl.cli.starting import show_start
     from fsdpctl.runs.find import find_run
     from fsdpctl.verbs.resume import foresee_resumed
@@ -26,8 +27,8 @@ def resume(
 
     paths = find_run(run)
     overrides = [*([f"--nodes={nodes}"] if nodes is not None else []), *(set_ or [])]
-    with show_start(paths):
-        resume_run(paths, overrides, step=step, update_code=update_code)
+    with show_copy() as progress, show_start(paths):
+        resume_run(paths, overrides, step=step, update_code=update_code, progress=progress)
     for warning in foresee_resumed(paths):
         say(f"warning: {warning}")
     say(f"resumed {paths.root.name}")

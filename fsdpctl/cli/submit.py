@@ -111,14 +111,15 @@ def _trust_hosts(request: Request) -> None:
 
 def _start(request: Request, *, quiet: bool) -> RunPaths:
     """Create the run and start it, with a live line unless `quiet`."""
+    from fsdpctl.cli.copying import show_copy
     from fsdpctl.cli.starting import show_start
     from fsdpctl.contract.paths import RunPaths
     from fsdpctl.verbs.submit import submit as submit_run
 
     paths = RunPaths.of(request.plan.run_dir)
     try:
-        with nullcontext() if quiet else show_start(paths):
-            return submit_run(request)
+        with show_copy() as progress, nullcontext() if quiet else show_start(paths):
+            return submit_run(request, progress)
     except KeyboardInterrupt:
         if paths.root.exists():  # who starts it is not this process
             say(f"\n{paths.root.name} may start all the same; fsdpctl cancel {paths.root.name} ends it")

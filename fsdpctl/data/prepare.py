@@ -17,11 +17,11 @@ from fsdpctl.contract.dataset import BYTES, FORMAT, Index, Shard, read_index
 from fsdpctl.data.inputs import cut, find_inputs, look_again
 from fsdpctl.data.partial import Partial, read_recipe
 from fsdpctl.data.piece import BPE_SAMPLE_BYTES, BpeTask, PieceResult, PieceTask, prepare_piece, train_tokenizer
-from fsdpctl.data.progress import Meter, Progress
 from fsdpctl.data.recipe import InputFile, Recipe, differences
 from fsdpctl.data.tokenizer import dtype_of, import_tokenizers, open_tokenizer
 from fsdpctl.data.workers import run_all
 from fsdpctl.errors import FsdpctlError, UsageError
+from fsdpctl.progress import Meter, Progress
 
 
 @dataclass(frozen=True)

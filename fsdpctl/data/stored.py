@@ -21,8 +21,8 @@ from fsdpctl.contract.dataset import (
     read_index,
 )
 from fsdpctl.contract.files import open_file
-from fsdpctl.data.progress import Report
 from fsdpctl.errors import UsageError
+from fsdpctl.progress import Report
 
 BLOCK = 2**20
 

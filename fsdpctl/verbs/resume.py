@@ -19,6 +19,7 @@ from fsdpctl.errors import BusyError, UsageError
 from fsdpctl.launchers.environment import read_secrets
 from fsdpctl.launchers.table import get_launcher
 from fsdpctl.plan import MisfitError
+from fsdpctl.progress import Progress, ignore
 from fsdpctl.runs.evidence import read_plan
 from fsdpctl.runs.record import Submission
 from fsdpctl.runs.store import locked, open_record
@@ -45,10 +46,12 @@ def resume(
     step: int | None = None,
     update_code: bool = False,
     only_stranded: bool = False,
+    progress: Progress = ignore,
 ) -> None:
     """Start the run again. Raises BusyError while it is alive, UsageError when the changed job does not fit.
 
-    `only_stranded`: only if its scheduler has left it behind, and nobody has resumed it since.
+    `only_stranded`: only if its scheduler has left it behind, and nobody has resumed it since. `progress` is that of
+    copying the project anew.
     """
     with locked(run):
         _mend_code(run)
@@ -69,7 +72,7 @@ def resume(
             raise UsageError(f"run {run.root.name} has succeeded", hint=again)  # it would do it all again
         if step is not None:
             go_back(run, request.plan, step)
-        _store(run, request, update_code)
+        _store(run, request, update_code, progress)
         get_launcher(request.plan.backend).start(run, request.plan)
 
 
@@ -125,13 +128,13 @@ def _refuse_another_run(run: RunPaths, request: Request, *, has_steps: bool) -> 
         )
 
 
-def _store(run: RunPaths, request: Request, update_code: bool) -> None:
+def _store(run: RunPaths, request: Request, update_code: bool, progress: Progress) -> None:
     record = open_record(run)
     attempts = run.attempts()
     first = attempts[-1].number + 1 if attempts else 1
     submission = Submission("resume", time.time(), len(request.plan.nodes), first)
     if update_code:
-        _replace_code(run, request)
+        _replace_code(run, request, progress)
     secrets, missing = read_secrets(request.plan.pass_env)
     if secrets and not missing:
         write_json(run.secrets, secrets)
@@ -139,12 +142,12 @@ def _store(run: RunPaths, request: Request, update_code: bool) -> None:
     write_json(run.record, replace(record, submissions=(*record.submissions, submission)))
 
 
-def _replace_code(run: RunPaths, request: Request) -> None:
+def _replace_code(run: RunPaths, request: Request, progress: Progress) -> None:
     """Build the new snapshot aside and swap; a resume that is killed in between is mended by the next."""
     aside = RunPaths(run.root / ".new-code")
     shutil.rmtree(aside.root, ignore_errors=True)
     aside.root.mkdir(mode=0o700)
-    take_snapshot(request.plan, aside)
+    take_snapshot(request.plan, aside, progress)
     run.code.rename(_old_code(run))
     aside.code.rename(run.code)
     shutil.rmtree(_old_code(run))

@@ -18,6 +18,7 @@ from fsdpctl.launchers.environment import read_secrets
 from fsdpctl.launchers.table import get_launcher
 from fsdpctl.node.checks.smi import visible_gpus
 from fsdpctl.plan import FOLLOWS_FROM, MisfitError, Site, build_plan
+from fsdpctl.progress import Progress, ignore
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import claim_run_id, create, default_runs_root, discard, locked
 from fsdpctl.smoke import shrink
@@ -118,8 +119,10 @@ def site_of(profile: ClusterProfile, runs_root: Path, run_id: str, submit_dir: P
     )
 
 
-def submit(request: Request) -> RunPaths:
-    """Create the run and start it. A crash in between leaves a visible PLANNED run, never an unknown one."""
+def submit(request: Request, progress: Progress = ignore) -> RunPaths:
+    """Create the run and start it; `progress` is that of copying a project. A crash in between leaves a visible PLANNED
+    run, never an unknown one.
+    """
     plan = request.plan
     secrets, missing = read_secrets(plan.pass_env)
     if missing:
@@ -135,7 +138,7 @@ def submit(request: Request) -> RunPaths:
         write_specs(run, request)
         if secrets:
             write_json(run.secrets, secrets)
-        take_snapshot(plan, run)
+        take_snapshot(plan, run, progress)
 
     run = create(Path(plan.run_dir).parent, record, fill)
     try:

@@ -56,6 +56,16 @@ class TestLocal(LauncherContract):
                 assert environ[name].replace(run.run_id, planned["plan"]["run_id"]) == value
         fsdpctl("stop", run.run_id, cwd=project)
 
+    def test_a_large_project_is_told_whenever_it_is_copied(self, project: Path) -> None:
+        with open(project / "weights.bin", "wb") as file:
+            file.truncate(60_000_000)
+        (project / "script.py").write_text(WAITS_FOR_STOP)
+        (project / "job.yaml").write_text("name: large\nnodes: 1\nentrypoint: {script: script.py}\n")
+        said = f"copying {len(list(project.iterdir()))} files of {project}: 60 MB, kept with the run\nhint: what git"
+        for words, is_told in (("submit job.yaml", True), ("resume", False), ("resume --update-code", True)):
+            assert (said in fsdpctl(*words.split(), cwd=project).stderr) == is_told
+            fsdpctl("cancel", cwd=project)
+
     def test_a_taken_port_is_passed_over(self, project: Path) -> None:
         first, last = 23_801, 23_802
         text = fsdpctl("profiles", "show", "local", cwd=project).stdout

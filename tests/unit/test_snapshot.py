@@ -13,13 +13,14 @@ from fsdpctl import bundled, snapshot
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.errors import UsageError
 from fsdpctl.plan import Site, build_plan
+from fsdpctl.progress import Progress, ignore
 from fsdpctl.specs.load import load_job, load_profile, parse_job
 
 
-def take(project: Path, run: RunPaths, job: str | None = None) -> None:
+def take(project: Path, run: RunPaths, job: str | None = None, progress: Progress = ignore) -> None:
     site = Site("r-aaaa", str(run.root), str(project), sys.executable, ())
     spec = parse_job(job, "j.yaml") if job else load_job("llm-tiny")
-    snapshot.take_snapshot(build_plan(load_profile("local"), spec, site), run)
+    snapshot.take_snapshot(build_plan(load_profile("local"), spec, site), run, progress)
 
 
 @pytest.fixture
@@ -92,6 +93,36 @@ def test_too_much_is_refused(run: RunPaths, tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "main.py").write_text("x = 1\n")
     with pytest.raises(UsageError, match="too much to copy into each run"):
         take(tmp_path, run, OWN)
+
+
+def test_too_many_files_are_refused_before_they_are_looked_at(
+    run: RunPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot, "MAX_FILES", 3)
+    project = tmp_path / "project"
+    for name in ("main.py", "data/1", "data/2", ".venv/a", ".venv/b", "data/.cache/c"):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text("x = 1\n")
+    assert snapshot.list_project(project) == ["data/1", "data/2", "main.py"]
+    (project / "data" / "3").touch()
+    with pytest.raises(UsageError, match="has more than 3 files, too many to copy into each run"):
+        take(project, run, OWN)
+
+
+def test_the_copy_tells_how_far_it_is(run: RunPaths, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    big = os.urandom(3 * snapshot._BLOCK + 7)
+    (project / "big").write_bytes(big)
+    (project / "main.py").write_text("x = 1\n")
+    (project / "empty").touch()
+    (project / "link").symlink_to("big")
+    calls: list[tuple[str, int, int]] = []
+    take(project, run, OWN, lambda *call: calls.append(call))
+    assert (run.source / "big").read_bytes() == big
+    assert {(what, total) for what, _, total in calls} == {(f"copying 4 files of {project}", len(big) + 6)}
+    done = [done for _, done, _ in calls]
+    assert done == [0, *(snapshot._BLOCK * number for number in (1, 2, 3)), len(big), len(big) + 6]
 
 
 def test_links_inside_the_project_come_along_and_others_are_refused(run: RunPaths, tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.data.prepare import Order, prepare
-from fsdpctl.data.progress import Meter
 from fsdpctl.data.recipe import Recipe
 from fsdpctl.data.stored import count_bytes, find_damage, list_datasets, open_index
 from fsdpctl.errors import UsageError
+from fsdpctl.progress import Meter
 
 
 @pytest.fixture

@@ -11,6 +11,10 @@ Report = Callable[[int], None]
 """Takes a number of bytes that have just been done."""
 
 
+def ignore(what: str, done: int, total: int) -> None:
+    """The Progress of whoever does not care."""
+
+
 class Meter:
     """A Report that adds up to Progress."""
 
