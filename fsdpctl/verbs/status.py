@@ -8,8 +8,9 @@ from itertools import groupby
 from typing import Any
 
 from fsdpctl.contract import State
+from fsdpctl.contract.checkpoint import committed
 from fsdpctl.contract.codec import CodecError, find_json
-from fsdpctl.contract.paths import RunPaths
+from fsdpctl.contract.paths import RunPaths, step_of
 from fsdpctl.contract.records import Outcome
 from fsdpctl.launchers.base import View
 from fsdpctl.launchers.table import get_launcher
@@ -54,7 +55,7 @@ def read_status(run: RunPaths) -> RunStatus:
     """Look at one run. Raises FsdpctlError when its record cannot be read."""
     record = open_record(run)
     views = get_launcher(record.backend).observe([run])
-    return _status(run, record, views.get(record.run_id, View("unknown")))
+    return status_by(run, record, views.get(record.run_id, View("unknown")))
 
 
 def read_statuses(runs: Sequence[Listed]) -> dict[str, RunStatus | str]:
@@ -67,22 +68,28 @@ def read_statuses(runs: Sequence[Listed]) -> dict[str, RunStatus | str]:
         views = get_launcher(backend).observe([run.paths for run, _ in members])
         for run, record in members:
             try:
-                found[run.run_id] = _status(run.paths, record, views.get(run.run_id, View("unknown")))
+                found[run.run_id] = status_by(run.paths, record, views.get(run.run_id, View("unknown")))
             except (CodecError, OSError) as error:
                 found[run.run_id] = str(error)
     return found
 
 
-def _status(run: RunPaths, record: RunRecord, view: View) -> RunStatus:
+def status_by(run: RunPaths, record: RunRecord, view: View) -> RunStatus:
+    """The status of a run of which its backend sees so much."""
     attempts = run.attempts()
     attempt = attempts[-1] if attempts else None
     state, reason = derive_state(record, attempt, view)
-    recent = recent_metrics(run.metrics)
-    newest = recent[-1] if recent else {}
-    if state is State.RUNNING and attempt is not None and newest.get("attempt") == attempt.number:
-        reason += describe_slow(newest)
-    total = total_steps(run)
     outcome = find_json(Outcome, attempt.outcome) if attempt else None
+    recent = written = recent_metrics(run.metrics)
+    if state.is_alive:
+        number = attempt.number if attempt else 0
+        present = max(number, record.submissions[-1].first_attempt)
+        recent, outcome = lines_of(written, present), outcome if number == present else None
+    newest = recent[-1] if recent else {}
+    if state is State.RUNNING:
+        is_beginning = written and not recent and reason.startswith(("starting", "training"))
+        reason += _describe_begin(run) if is_beginning else describe_slow(newest)
+    total = total_steps(run)
     return RunStatus(
         run_id=record.run_id,
         job=record.job,
@@ -99,6 +106,18 @@ def _status(run: RunPaths, record: RunRecord, view: View) -> RunStatus:
         run_dir=str(run.root),
         is_stranded=not state.is_alive and is_stranded(record, attempt, view, state),
     )
+
+
+def lines_of(lines: Sequence[dict[str, Any]], attempt: int) -> list[dict[str, Any]]:
+    """Those of one attempt: until it has some, an older one's may be of steps that it has yet to do again. A user's
+    script need not say whose they are."""
+    return [line for line in lines if str(line.get("attempt", attempt)) == str(attempt)]
+
+
+def _describe_begin(run: RunPaths) -> str:
+    """Where an attempt begins; nothing where that is not known here."""
+    saved = committed(run.checkpoints)
+    return f"; goes on from step {step_of(saved[-1])}" if saved else ""
 
 
 def describe_slow(line: dict[str, Any]) -> str:

@@ -1,0 +1,98 @@
+"""What is shown of a run while a newer attempt begins: nothing of the steps that it may have to do again."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fsdpctl.contract import State
+from fsdpctl.contract.codec import write_json
+from fsdpctl.contract.paths import RunPaths, checkpoint_name
+from fsdpctl.contract.records import Outcome
+from fsdpctl.launchers.base import View
+from fsdpctl.node.processes import identify
+from fsdpctl.runs.decide import Verdict
+from fsdpctl.runs.record import RunRecord, Submission
+from fsdpctl.runs.store import create, default_runs_root, open_record
+from fsdpctl.verbs.status import lines_of, read_status, status_by
+
+
+def lines(attempt: int, *steps: int) -> list[dict[str, Any]]:
+    return [
+        {"step": step, "loss": 1 / step, "time": 2.0 * step, "tokens": step * 64, "attempt": attempt} for step in steps
+    ]
+
+
+def write_lines(run: RunPaths, written: list[dict[str, Any]]) -> None:
+    run.metrics.write_text("".join(f"{json.dumps(line)}\n" for line in written))
+
+
+@pytest.fixture
+def run() -> RunPaths:
+    """Finished at step 21, then sent back to step 7; this process stands for the agent of the second attempt."""
+
+    def fill(run: RunPaths) -> None:
+        write_json(run.trainer_config, {"steps": 21})
+        write_lines(run, lines(1, *range(1, 22)))
+        (run.checkpoints / checkpoint_name(7)).mkdir(parents=True)
+        (run.checkpoints / "set-aside-1" / checkpoint_name(21)).mkdir(parents=True)
+        for number in (1, 2):
+            run.attempt(number).node(0).root.mkdir(parents=True)
+        write_json(run.attempt(1).outcome, Outcome("finished", 21, checkpoint_name(21)))
+        write_json(run.attempt(1).verdict, Verdict(State.SUCCEEDED, "finished at step 21"))
+        write_json(run.attempt(2).node(0).agent, identify(os.getpid()))
+
+    record = RunRecord.new("r-aaaa", "r", "local", "local", 1.0, 1)
+    record = replace(record, submissions=(*record.submissions, Submission("resume", 2.0, 1, 2)))
+    return create(default_runs_root(), record, fill)
+
+
+def test_an_attempt_without_a_line_has_no_step_of_an_older_one(run: RunPaths) -> None:
+    status = read_status(run)
+    assert (status.state, status.reason) == (State.RUNNING, "training, attempt 2; goes on from step 7")
+    assert (status.attempt, status.step, status.loss, status.speed, status.outcome) == (2, None, None, None, None)
+
+
+def test_from_its_first_line_on_an_attempt_tells_its_own_steps(run: RunPaths) -> None:
+    write_lines(run, [*lines(1, *range(1, 8)), *lines(2, 8)])
+    status = read_status(run)
+    assert (status.reason, status.step, status.loss) == ("training, attempt 2", 8, 1 / 8)
+
+
+def test_an_attempt_that_ends_does_not_say_where_it_begins(run: RunPaths) -> None:
+    run.attempt(2).stop.write_text("user")
+    assert read_status(run).reason == "stopping (user): saving, then leaving"
+
+
+@pytest.mark.parametrize("view", [View("queued", "Priority"), View("running")])
+def test_before_the_attempt_of_a_resume_there_is_nothing_of_it(run: RunPaths, view: View) -> None:
+    run.attempt(2).node(0).agent.unlink()
+    run.attempt(2).node(0).root.rmdir()
+    run.attempt(2).root.rmdir()
+    status = status_by(run, open_record(run), view)
+    reason = view.reason or "starting; goes on from step 7"
+    assert (status.reason, status.attempt, status.step, status.outcome) == (reason, 1, None, None)
+
+
+def test_a_run_that_comes_back_by_itself_shows_how_far_it_came(run: RunPaths) -> None:
+    write_json(run.attempt(2).verdict, Verdict(State.FAILED, "killed", restart=True))
+    write_lines(run, [*lines(1, *range(1, 8)), *lines(2, 8, 9)])
+    status = status_by(run, open_record(run), View("running"))
+    assert (status.state, status.step) == (State.RESTARTING, 9)
+
+
+def test_what_has_ended_shows_how_far_it_came(run: RunPaths) -> None:
+    write_json(run.attempt(2).verdict, Verdict(State.FAILED, "no GPU"))
+    status = read_status(run)
+    assert (status.state, status.step, status.loss) == (State.FAILED, 21, 1 / 21)
+
+
+@pytest.mark.parametrize("known", [{}, {"attempt": 2}, {"attempt": "2"}])
+def test_lines_of_a_users_script_need_not_say_whose_they_are(known: dict[str, Any]) -> None:
+    line = {"step": 3, **known}
+    assert lines_of([line], 2) == [line]
+    assert lines_of([{"step": 3, "attempt": 1}], 2) == []
