@@ -37,6 +37,11 @@ def list_checkpoints(run: RunPaths) -> list[Stored]:
     return [read_stored(run.checkpoints / name) for name in committed(run.checkpoints)[::-1]]
 
 
+def newest_manifest(run: RunPaths) -> Manifest | None:
+    """Of the newest checkpoint whose manifest can be read."""
+    return next((stored.manifest for stored in list_checkpoints(run) if stored.manifest), None)
+
+
 def own_script_error(run: RunPaths) -> UsageError:
     """What is said wherever checkpoints of the bundled trainer are asked for, and there can be none."""
     return UsageError(

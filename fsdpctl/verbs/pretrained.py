@@ -27,10 +27,14 @@ def resolve_weights(job: JobSpec, submit_dir: Path, *, is_here: bool) -> JobSpec
 
 def _check(directory: Path, model: ModelConfig) -> None:
     path = directory / "config.json"
+    hint = "once there is a checkpoint it is not needed: --set trainer.init_from=null"
     try:
         check_fit(json.loads(read_bytes(path).decode()), model)
     except OSError as error:
-        hint = "once there is a checkpoint it is not needed: --set trainer.init_from=null"
         raise UsageError(f"trainer.init_from: {path}: {error.strerror}", hint=hint) from None
     except (ValueError, RecursionError) as error:
         raise UsageError(f"trainer.init_from: the weights in {directory} do not fit: {error}") from None
+    if not any(directory.glob("*.safetensors")):
+        raise UsageError(
+            f"trainer.init_from: {directory} has no *.safetensors, in which the weights must lie", hint=hint
+        )

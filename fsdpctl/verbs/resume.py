@@ -8,13 +8,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from fsdpctl.checkpoints.stored import list_checkpoints
+from fsdpctl.checkpoints.stored import newest_manifest
 from fsdpctl.contract import State
-from fsdpctl.contract.checkpoint import committed, save_fits
-from fsdpctl.contract.codec import encode, read_json, write_json
-from fsdpctl.contract.paths import RunPaths, checkpoint_name, step_of
-from fsdpctl.contract.resumable import compare
-from fsdpctl.contract.trainer import TrainerConfig
+from fsdpctl.contract.checkpoint import save_fits
+from fsdpctl.contract.codec import write_json
+from fsdpctl.contract.paths import RunPaths, checkpoint_name
 from fsdpctl.errors import BusyError, UsageError
 from fsdpctl.launchers.environment import read_secrets
 from fsdpctl.launchers.table import get_launcher
@@ -26,8 +24,9 @@ from fsdpctl.runs.store import locked, open_record
 from fsdpctl.snapshot import take_snapshot
 from fsdpctl.specs.load import job_document, profile_document, read_job, read_profile
 from fsdpctl.specs.types import format_duration
+from fsdpctl.verbs.refusals import check_trainer
 from fsdpctl.verbs.rewind import go_back
-from fsdpctl.verbs.status import RunStatus, read_status
+from fsdpctl.verbs.status import read_status
 from fsdpctl.verbs.submit import (
     Request,
     check_entrypoint,
@@ -64,9 +63,8 @@ def resume(
         request = _prepare(run, overrides, Path.cwd() if update_code else Path(read_plan(run).submit_dir))
         if update_code:
             check_entrypoint(request.job, Path.cwd())
-        _refuse_another_run(run, request, has_steps=bool(status.step))
         if request.job.trainer is not None:
-            _refuse_nothing_left(run, status, request.job.trainer.steps, step)
+            check_trainer(run, status, request.job.trainer, step)
         elif status.state is State.SUCCEEDED and step is None and not (overrides or update_code):
             again = f"fsdpctl resume {run.root.name} --update-code, or with another --set"
             raise UsageError(f"run {run.root.name} has succeeded", hint=again)  # it would do it all again
@@ -85,47 +83,6 @@ def _prepare(run: RunPaths, overrides: Sequence[str], submit_dir: Path) -> Reque
         return plan_request(profile, job, site_of(profile, run.root.parent, run.root.name, submit_dir))
     except MisfitError as error:
         raise located(error, job_document(run.job, overrides), profile_document(run.profile)) from None
-
-
-def _refuse_nothing_left(run: RunPaths, status: RunStatus, steps: int, step: int | None) -> None:
-    saved = [step_of(name) for name in committed(run.checkpoints)]
-    if step is not None and saved and step not in saved:
-        return  # which `go_back` refuses
-    begin = step if step is not None else saved[-1] if saved else _last_saved(status)
-    is_only_evaluated = status.state is not State.SUCCEEDED and status.total_steps == steps
-    if not is_nothing_left(begin, steps, is_only_evaluated):
-        return
-    again = f"fsdpctl resume {run.root.name}"
-    older = [str(number) for number in saved if number < steps]
-    back = f"; or go back by --step to {', '.join(older)}" if older else ""
-    what = f"goes on from step {begin}, so with trainer.steps={steps} nothing is left to train"
-    if step is None and begin == steps == status.total_steps:
-        what = f"has finished all {steps} steps"
-    raise UsageError(f"run {run.root.name} {what}", hint=f"{again} --set trainer.steps={2 * begin}{back}")
-
-
-def is_nothing_left(begin: int, steps: int, is_only_evaluated: bool) -> bool:
-    """Whether a run that begins after so many steps has nothing to do. One that was ended before its evaluation after
-    the last step has that to do."""
-    return begin > steps or (begin == steps and not is_only_evaluated)
-
-
-def _last_saved(status: RunStatus) -> int:
-    """Where each host keeps its own checkpoints, what the last attempt said of them."""
-    return status.outcome.step if status.outcome is not None and status.outcome.checkpoint else 0
-
-
-def _refuse_another_run(run: RunPaths, request: Request, *, has_steps: bool) -> None:
-    """What the trainer would refuse is told now, and the stored configuration stays as it is."""
-    if request.job.trainer is None or not has_steps:
-        return
-    stored = encode(read_json(TrainerConfig, run.trainer_config))
-    _, forbidden = compare(stored, encode(request.job.trainer))
-    if forbidden:
-        raise UsageError(
-            f"run {run.root.name} has trained with another configuration:\n" + "\n".join(f"  {c}" for c in forbidden),
-            hint="submit it as a run of its own",
-        )
 
 
 def _store(run: RunPaths, request: Request, update_code: bool, progress: Progress) -> None:
@@ -167,7 +124,7 @@ def _mend_code(run: RunPaths) -> None:
 
 def foresee_resumed(run: RunPaths) -> list[str]:
     """What may be lost of this run, going by what its newest checkpoint took."""
-    manifest = next((stored.manifest for stored in list_checkpoints(run) if stored.manifest), None)
+    manifest = newest_manifest(run)
     plan = read_plan(run)
     _, found = foresee(plan, manifest.save_s if manifest is not None else 0.0)
     if manifest is not None and not save_fits(manifest.save_s, plan.grace_s):

@@ -27,6 +27,7 @@ def weights(tmp_path: Path) -> Path:
     assert job.trainer is not None
     (tmp_path / "weights").mkdir()
     (tmp_path / "weights/config.json").write_text(json.dumps(llama_config(job.trainer.model)))
+    (tmp_path / "weights/model.safetensors").touch()
     return tmp_path / "weights"
 
 
@@ -40,6 +41,13 @@ def test_other_sizes_are_refused_with_what_to_set(weights: Path) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), "vocab_size": 32000}))
     with pytest.raises(UsageError, match=r"--set trainer\.model\.vocab_size=32000"):
         resolve_weights(job_from(str(weights)), Path("/"), is_here=False)
+
+
+def test_weights_in_another_format_are_refused(weights: Path) -> None:
+    (weights / "model.safetensors").rename(weights / "pytorch_model.bin")
+    with pytest.raises(UsageError, match=r"trainer\.init_from: .*weights has no \*\.safetensors") as error:
+        resolve_weights(job_from(str(weights)), Path("/"), is_here=False)
+    assert error.value.hint is not None and "init_from=null" in error.value.hint
 
 
 def test_a_directory_that_only_the_nodes_have_is_left_to_them(tmp_path: Path) -> None:

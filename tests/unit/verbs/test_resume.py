@@ -8,6 +8,7 @@ import pytest
 from fsdpctl.contract import State
 from fsdpctl.contract.checkpoint import MANIFEST_FORMAT, Manifest, write_manifest
 from fsdpctl.contract.codec import write_json
+from fsdpctl.contract.dataset import BYTES, FORMAT, INDEX_NAME, Index, Shard
 from fsdpctl.contract.paths import RunPaths, checkpoint_name
 from fsdpctl.contract.records import Outcome
 from fsdpctl.errors import UsageError
@@ -16,7 +17,8 @@ from fsdpctl.runs.decide import Verdict
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import create, default_runs_root, locked
 from fsdpctl.specs.load import load_job, load_profile
-from fsdpctl.verbs.resume import foresee_resumed, is_nothing_left, resume
+from fsdpctl.verbs.refusals import is_nothing_left
+from fsdpctl.verbs.resume import foresee_resumed, resume
 from fsdpctl.verbs.submit import read_request, write_specs
 
 
@@ -80,6 +82,21 @@ def test_a_resume_for_nothing_is_refused_and_changes_nothing(
     assert refused.value.message.startswith(f"run r-aaaa {reason}")
     assert hint in (refused.value.hint or "")
     assert {path: path.read_bytes() for path in run.root.rglob("*") if path.is_file()} == before
+
+
+def test_other_data_than_that_of_the_checkpoint_is_refused(tmp_path: Path) -> None:
+    run = ended(State.STOPPED, 120, 10)
+    for name, fingerprint in (("same", "none"), ("other", "some")):
+        (tmp_path / name).mkdir()
+        splits = [(Shard(f"{split}-00000", 1000, 1, "", ""),) for split in ("train", "val")]
+        index = Index(FORMAT, "a test", BYTES, 0, fingerprint, "uint16", 256, splits[0], splits[1], 0.0)
+        write_json(tmp_path / name / INDEX_NAME, index)
+    stored = run.job.read_bytes()
+    with pytest.raises(UsageError, match=r"fingerprint none, but that in trainer\.data\.source, .*/other, has some"):
+        resume(run, [f"trainer.data.source={tmp_path}/other"])
+    with pytest.raises(UsageError, match="nothing is left to train"):
+        resume(run, [f"trainer.data.source={tmp_path}/same", "trainer.steps=10"])
+    assert run.job.read_bytes() == stored
 
 
 @pytest.mark.parametrize(

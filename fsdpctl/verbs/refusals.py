@@ -1,0 +1,77 @@
+"""Why a run cannot go on as it was asked to: told before anything starts or changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fsdpctl.checkpoints.stored import newest_manifest
+from fsdpctl.contract import State
+from fsdpctl.contract.checkpoint import committed
+from fsdpctl.contract.codec import encode, read_json
+from fsdpctl.contract.dataset import INDEX_NAME
+from fsdpctl.contract.paths import RunPaths, step_of
+from fsdpctl.contract.resumable import compare
+from fsdpctl.contract.trainer import BUILTIN, TrainerConfig
+from fsdpctl.data.stored import open_index
+from fsdpctl.errors import UsageError
+from fsdpctl.verbs.status import RunStatus
+
+
+def check_trainer(run: RunPaths, status: RunStatus, wanted: TrainerConfig, step: int | None) -> None:
+    """Raise UsageError for what the ranks would refuse, and where they had nothing to do; `step` is that of --step."""
+    if status.step:
+        _refuse_another_run(run, wanted)
+    _refuse_other_data(run, wanted)
+    _refuse_nothing_left(run, status, wanted.steps, step)
+
+
+def _refuse_another_run(run: RunPaths, wanted: TrainerConfig) -> None:
+    stored = encode(read_json(TrainerConfig, run.trainer_config))
+    _, forbidden = compare(stored, encode(wanted))
+    if forbidden:
+        raise UsageError(
+            f"run {run.root.name} has trained with another configuration:\n" + "\n".join(f"  {c}" for c in forbidden),
+            hint="submit it as a run of its own",
+        )
+
+
+def _refuse_other_data(run: RunPaths, wanted: TrainerConfig) -> None:
+    """Where both data and checkpoint can be seen from here."""
+    source, manifest = Path(wanted.data.source), newest_manifest(run)
+    if manifest is None or wanted.data.source == BUILTIN or not (source / INDEX_NAME).is_file():
+        return
+    found = open_index(source).fingerprint
+    if found != manifest.data_fingerprint:
+        raise UsageError(
+            f"run {run.root.name} has trained on data with the fingerprint {manifest.data_fingerprint},"
+            f" but that in trainer.data.source, {source}, has {found}",
+            hint="submit it as a run of its own, or give the directory with the run's own data",
+        )
+
+
+def _refuse_nothing_left(run: RunPaths, status: RunStatus, steps: int, step: int | None) -> None:
+    saved = [step_of(name) for name in committed(run.checkpoints)]
+    if step is not None and saved and step not in saved:
+        return  # which `go_back` refuses
+    begin = step if step is not None else saved[-1] if saved else _last_saved(status)
+    is_only_evaluated = status.state is not State.SUCCEEDED and status.total_steps == steps
+    if not is_nothing_left(begin, steps, is_only_evaluated):
+        return
+    again = f"fsdpctl resume {run.root.name}"
+    older = [str(number) for number in saved if number < steps]
+    back = f"; or go back by --step to {', '.join(older)}" if older else ""
+    what = f"goes on from step {begin}, so with trainer.steps={steps} nothing is left to train"
+    if step is None and begin == steps == status.total_steps:
+        what = f"has finished all {steps} steps"
+    raise UsageError(f"run {run.root.name} {what}", hint=f"{again} --set trainer.steps={2 * begin}{back}")
+
+
+def is_nothing_left(begin: int, steps: int, is_only_evaluated: bool) -> bool:
+    """Whether a run that begins after so many steps has nothing to do. One that was ended before its evaluation after
+    the last step has that to do."""
+    return begin > steps or (begin == steps and not is_only_evaluated)
+
+
+def _last_saved(status: RunStatus) -> int:
+    """Where each host keeps its own checkpoints, what the last attempt said of them."""
+    return status.outcome.step if status.outcome is not None and status.outcome.checkpoint else 0
