@@ -18,18 +18,18 @@ from pathlib import Path
 from types import FrameType
 
 from fsdpctl.contract import AbortWord, State
-from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.notes import leave_note, leave_wish, read_note
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import Allocation, LaunchPlan
 from fsdpctl.node.slurm import commands
 from fsdpctl.node.slurm.partition import Partition, read_partition
 from fsdpctl.node.slurm.text import Job
+from fsdpctl.runs.attempts import begin_attempt, close_open_attempts, record, say
 from fsdpctl.runs.decide import History, Verdict, decide_next, judge
-from fsdpctl.runs.events import add_event, record_start, record_verdict
+from fsdpctl.runs.events import add_event, record_start
 from fsdpctl.runs.evidence import attempt_end, newest_step, read_plan, read_verdict
 from fsdpctl.runs.requeue import Next, Situation, Step, decide_step, find_suspects, history_of, is_final, read_signal
-from fsdpctl.runs.store import claim_attempt, read_record
+from fsdpctl.runs.store import read_record
 from fsdpctl.srun import srun_argv, srun_env
 
 POLL_S = 0.1
@@ -54,23 +54,24 @@ class Batch:
     def supervise(self) -> int:
         """Run attempts until this allocation has no further use; return the exit code of the job."""
         if (owner := self._claim()) != self.job_id:
-            print(f"job {owner} runs this submission already: a killed submit was repeated", flush=True)
+            say(f"job {owner} runs this submission already: a killed submit was repeated")
             return 0
         close_open_attempts(self.run, len(self.plan.nodes), self.first_attempt)
         if self._has_ended():
-            print("the run has ended: whoever requeued its job gains nothing by that", flush=True)
+            say("the run has ended: whoever requeued its job gains nothing by that")
             return 0
         while True:
-            attempt = claim_attempt(self.run)
-            write_json(attempt.allocation, Allocation(self.job_id, self.own_restarts, self.nodes))
+            attempt = begin_attempt(self.run, Allocation(self.job_id, self.own_restarts, self.nodes))
+            if attempt is None:
+                return 1
             self._run_attempt(attempt)
             step = self._judge(attempt)
-            record_verdict(attempt, step.verdict)
+            record(attempt, step.verdict)
             if step.next is Next.REQUEUE and (refusal := self._requeue(attempt, step.exclude)):
                 reason = f"Slurm refused to requeue ({refusal}), `fsdpctl resume` continues it; {step.verdict.reason}"
                 stranded = replace(step.verdict, reason=reason, restart=False, is_stranded=not step.exclude)
                 step = Step(Next.LEAVE, stranded)
-                record_verdict(attempt, step.verdict)
+                record(attempt, step.verdict)
             if step.next is not Next.AGAIN:
                 return 0 if step.verdict.restart or step.verdict.state in (State.SUCCEEDED, State.STOPPED) else 1
             time.sleep(PAUSE_S)
@@ -173,17 +174,6 @@ def is_wanted(attempt: AttemptPaths) -> bool:
     """Whether nobody has asked for the end of the run."""
     stop, abort = read_note(attempt.stop), read_note(attempt.abort)
     return (stop is None or not stop.is_users_stop) and (abort is None or not abort.is_cancel)
-
-
-def close_open_attempts(run: RunPaths, num_nodes: int, first_attempt: int) -> None:
-    """Judge the attempts that ended with their whole allocation, before anybody here could."""
-    for attempt in run.attempts():
-        if read_verdict(attempt) is None and attempt.allocation.exists():
-            verdict = judge(attempt_end(attempt, num_nodes))
-            if attempt.number >= first_attempt and verdict.state not in (State.SUCCEEDED, State.CANCELLED):
-                reason = f"ended by Slurm and requeued; {verdict.reason}"
-                verdict = Verdict(State.STOPPED, reason, restart=True)
-            record_verdict(attempt, replace(verdict, step=newest_step(run)))
 
 
 def main(run_dir: str) -> int:

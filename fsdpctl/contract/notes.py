@@ -14,7 +14,7 @@ from fsdpctl.contract.files import FULL_DISK, read_bytes
 
 @dataclass(frozen=True)
 class Note:
-    """What one of these files says; a hand, or a full disk, may have left it empty."""
+    """What one of these files says; a hand, or a person's command on a full disk, may have left it empty."""
 
     word: str
     reason: str
@@ -46,18 +46,36 @@ def leave_note(path: Path, word: str, reason: str = "") -> bool:
     return True
 
 
+def make_spares(stop: Path) -> None:
+    """Have ready, for a disk that is full by then, what is no person's wish: an empty file would be taken for one."""
+    for word in (StopWord.TIME, StopWord.PREEMPT):
+        leave_note(_spare(stop, word), word)
+
+
 def leave_wish(path: Path, word: StopWord | Literal[AbortWord.CANCEL], reason: str) -> bool:
-    """Leave a note that is understood without its words: on a full disk an empty file, which needs no room there."""
+    """Leave a note, on a full disk, too: the spare one, or else an empty file, neither of which needs room there."""
     try:
         return leave_note(path, word, reason)
     except OSError as error:
         if error.errno not in FULL_DISK:
             raise
     try:
-        path.touch(mode=0o600, exist_ok=False)
+        _leave_without_room(path, _spare(path, word))
     except FileExistsError:
         return False
     return True
+
+
+def _leave_without_room(path: Path, spare: Path) -> None:
+    try:
+        os.utime(spare)  # ranks count from the time of the stop file
+        os.link(spare, path)
+    except FileNotFoundError:
+        path.touch(mode=0o600, exist_ok=False)
+
+
+def _spare(path: Path, word: str) -> Path:
+    return path.with_name(f".{path.name}-{word}")
 
 
 def read_note(path: Path) -> Note | None:

@@ -20,7 +20,7 @@ from types import FrameType
 
 from fsdpctl.contract import GOOD_ENDS, AbortWord, NodeExit, StopWord
 from fsdpctl.contract.codec import read_json, write_json, write_text
-from fsdpctl.contract.notes import Note, leave_note, leave_wish, read_note
+from fsdpctl.contract.notes import Note, leave_note, leave_wish, make_spares, read_note
 from fsdpctl.contract.paths import DIR_MODE, AttemptPaths, NodePaths, RunPaths
 from fsdpctl.contract.plan import Allocation, LaunchPlan
 from fsdpctl.contract.records import NodeEnd
@@ -193,6 +193,7 @@ def main(argv: list[str]) -> int:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     write_text(paths.reserve, " " * RESERVE_BYTES)
+    make_spares(attempt.stop)
     agent = Agent(_placed_plan(run, attempt), attempt, words.node_rank)
     end = agent.run()
     if end.code not in GOOD_ENDS:

@@ -12,10 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from fsdpctl.contract import StopWord
+from fsdpctl.contract.notes import read_note
 from fsdpctl.runs.store import read_record
 from tests.launchers.contract import FORKS_AWAY, RECORDER, WAITS_FOR_STOP, LauncherContract
 from tests.launchers.harness import COMMAND, Run, fsdpctl, wait_for
 from tests.launchers.slurm_bench import SlurmRun, write_contained_profile, write_profile
+from tests.testbed.disks import Mount
 from tests.testbed.slurm import SlurmCluster
 
 WAITS_IN_ITS_FIRST_ATTEMPT = """
@@ -224,6 +227,25 @@ class TestSlurm(LauncherContract):
         self.slurm.release(run.job_id, restarts=1)
         assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
         assert len(run.reasons()) == 2 and "requeued" in run.reasons()[0]
+
+    @pytest.mark.parametrize("partition", ["main", "cancel"])
+    def test_on_a_full_disk_a_preempted_run_comes_back(
+        self, partition: str, project: Path, tmp_path: Path, small_disk: Mount
+    ) -> None:
+        """Nobody takes the stop for a person's, no verdict that cannot be written ends the job, and the next attempt
+        waits for the disk."""
+        self.profile = write_profile(tmp_path, partition)
+        Path(self.profile).write_text(f"{Path(self.profile).read_text()}runs_root: {small_disk.path}\n")
+        run = self.submit_script(project, WAITS_IN_ITS_FIRST_ATTEMPT)
+        self.wait_up(run)
+        small_disk.fill()
+        self.slurm.preempt(seconds=0)
+        self.slurm.release(run.job_id, restarts=1)
+        small_disk.empty()
+        assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
+        assert len(run.paths.attempts()) == 2
+        stop = read_note(run.paths.attempt(1).stop)
+        assert stop is not None and stop.word == StopWord.PREEMPT
 
     def test_a_run_that_slurm_will_not_requeue_is_submitted_again_once(self, project: Path, tmp_path: Path) -> None:
         self.profile = write_profile(tmp_path, "cancel")

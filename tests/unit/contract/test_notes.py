@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 
 import pytest
 
 from fsdpctl.contract import AbortWord, StopWord
-from fsdpctl.contract.notes import Note, leave_note, leave_wish, read_note
+from fsdpctl.contract.notes import Note, leave_note, leave_wish, make_spares, read_note
 from tests.testbed.disks import Mount
 
 
@@ -35,6 +36,24 @@ def test_a_full_disk_takes_a_wish_without_its_words(small_disk: Mount) -> None:
     assert leave_wish(abort, AbortWord.CANCEL, "fsdpctl cancel")
     assert (note := read_note(abort)) is not None and note.is_cancel
     assert {path.name for path in small_disk.path.iterdir()} == {"ballast", "stop", "abort"}
+
+
+@pytest.mark.parametrize("word", [StopWord.TIME, StopWord.PREEMPT])
+def test_on_a_full_disk_a_schedulers_wish_is_not_taken_for_a_persons(word: StopWord, small_disk: Mount) -> None:
+    stop = small_disk.path / "stop"
+    make_spares(stop)
+    make_spares(stop)
+    for spare in small_disk.path.iterdir():
+        os.utime(spare, (1.0, 1.0))
+    small_disk.fill()
+    assert leave_wish(stop, word, "Slurm takes the nodes back")
+    assert (note := read_note(stop)) is not None and note == Note(word, "") and not note.is_users_stop
+    assert stop.stat().st_mtime > 1.0  # when it was left
+    assert not leave_wish(stop, StopWord.USER, "fsdpctl stop")
+    stop.unlink()
+    assert leave_wish(stop, StopWord.USER, "fsdpctl stop")
+    assert not leave_wish(stop, word, "too late")
+    assert (note := read_note(stop)) is not None and note.is_users_stop
 
 
 def test_of_many_writers_one_wins(tmp_path: Path) -> None:
