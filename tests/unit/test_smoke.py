@@ -30,8 +30,8 @@ def test_a_smoke_run_keeps_the_path_and_shrinks_the_cost(name: str) -> None:
     [
         ["trainer.optim.frozen=[blocks.9.*]"],
         ["trainer.optim.frozen=['[en]*.weight', 'blocks.[01].*']", "trainer.model.tie_embeddings=true"],
-        ["trainer.mesh.units.names=[blocks.9.mlp]"],
-        ["trainer.mesh.units.blocks=4", "trainer.mesh.prefetch=1"],
+        ["trainer.mesh.units={names: [blocks.9.mlp]}"],
+        ["trainer.mesh={units: {blocks: 4}, prefetch: 1}"],
     ],
 )
 def test_blocks_that_the_job_counts_on_stay(change: list[str]) -> None:
