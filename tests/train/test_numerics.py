@@ -9,15 +9,17 @@ import numpy as np
 import pytest
 import torch
 
-from fsdpctl.contract.trainer import OptimConfig
+from fsdpctl.contract.codec import decode
+from fsdpctl.contract.trainer import OptimConfig, TrainerConfig
 from tests.train import faults
 from tests.train.ranks import Config, checkpoints, column, metrics, start, step_in_turn, train
 from tests.train.test_model import small_model
-from train.data import split_targets
+from train.data import SampleOrder, split_targets
 from train.guard import Finding, Guard, Largest, NonFiniteError
-from train.model import IGNORED
+from train.model import IGNORED, Decoder
 from train.optim import build_optimizer, take_step
-from train.tokens import write_dataset
+from train.parallelize import draw_parameters
+from train.tokens import open_dataset, write_dataset
 
 
 class World:
@@ -134,6 +136,26 @@ def test_ignored_targets_do_not_count_in_any_world(tmp_path: Path, config: Confi
     assert column(one, "loss") == pytest.approx(column(two, "loss"), rel=1e-6)
     assert column(one, "grad_norm") == pytest.approx(column(two, "grad_norm"), rel=1e-5)
     assert column(one, "loss")[0] != pytest.approx(column(everything, "loss")[0], rel=1e-6)
+
+
+def test_loss_and_gradient_are_of_the_mean_over_all_valid_targets(tmp_path: Path, config: Config) -> None:
+    """As torch computes it of the whole batch at once."""
+    config["data"]["ignore_token"] = ord(" ")
+    config["model"]["dropout"] = 0.0
+    step_in_turn(tmp_path, {"run": {**config, "steps": 1}}, procs_per_node=2)
+    parsed = decode(TrainerConfig, config)
+    model = Decoder(parsed.model)
+    draw_parameters(model, parsed)
+    model.fill_rotary_tables()
+    tokens = open_dataset(Path(parsed.data.source), parsed.model.seq_len, parsed.model.vocab_size).train
+    ids = SampleOrder(tokens.num_sequences, parsed.batch.sequences, parsed.seed).step_ids(0)
+    inputs, targets = split_targets(tokens.sequences(ids), ord(" "))
+    loss = torch.nn.functional.cross_entropy(model.logits(inputs).flatten(0, 1), targets.flatten())
+    loss.backward()
+    norm = torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
+    assert IGNORED == -100, "what torch ignores"
+    assert column(tmp_path / "run", "loss") == [pytest.approx(loss.item(), rel=1e-6)]
+    assert column(tmp_path / "run", "grad_norm") == [pytest.approx(norm.item(), rel=1e-5)]
 
 
 def test_a_batch_without_a_valid_token_has_zero_loss(tmp_path: Path, config: Config) -> None:
