@@ -7,12 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from fsdpctl.contract import NodeExit
 from tests.train import faults
 from tests.train.ranks import Config, column, metrics, start, step_in_turn, train
+from train.parallelize import compute_dtype
 
 FIRST_SCALE = 2.0**34  # overflows fp16 in this small model, until it has been halved often enough
+
+
+def test_the_device_chooses_unless_the_configuration_does() -> None:
+    cpu, gpu = torch.device("cpu"), torch.device("cuda")
+    assert (compute_dtype("auto", cpu), compute_dtype("auto", gpu)) == (torch.float32, torch.bfloat16)
+    assert (compute_dtype("fp16", cpu), compute_dtype("fp32", gpu)) == (torch.float16, torch.float32)
 
 
 def test_low_precision_is_near_fp32_in_every_form(tmp_path: Path, config: Config) -> None:
@@ -52,3 +60,13 @@ def test_the_loss_scale_finds_its_size_and_survives_a_resume(tmp_path: Path, con
     train(run, config, **scaling)
     for name in ("loss_hex", "loss_scale", "skipped", "grad_norm"):
         assert column(run, name) == column(straight, name), name
+
+
+def test_an_overflow_on_one_rank_halves_the_scale_of_all(tmp_path: Path, config: Config) -> None:
+    config.update(precision="fp16", steps=4)
+    disks = tmp_path / "disk-0", tmp_path / "disk-1"  # each rank writes down what it knows itself
+    train(tmp_path, config, 2, 1, own_disks=True, fault=faults.loss_is_nan, fault_args=(1, [2]))
+    for disk in disks:
+        assert column(disk, "loss_scale") == [2.0**16, 2.0**16, 2.0**15, 2.0**15]
+        assert column(disk, "skipped") == [0, 1, 1, 1]
+    assert column(disks[0], "grad_norm") == column(disks[1], "grad_norm")
