@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -99,19 +101,28 @@ def test_resuming_a_finished_run_evaluates_and_ends(tmp_path: Path, straight: Pa
     outcome = tmp_path / "outcome.json"
     ranks = train(straight, config, env={"FSDPCTL_OUTCOME_FILE": str(outcome)})  # another world, for good measure
     assert "all 12 steps are done already" in ranks.log()
+    first, again = map(float, re.findall(r"held-out loss (\S+)", ranks.log()))
+    assert again == pytest.approx(first, abs=1.5e-4), "no dropout, whose masks are per rank; four digits are told"
     assert metrics(straight) == before
     finished = read_json(Outcome, outcome)
     assert finished.status == "finished"
     assert finished.summary["held_out_loss"] > 0
 
 
-def test_a_changed_model_or_data_is_refused_in_one_line(tmp_path: Path, straight: Path, config: Config) -> None:
-    config["model"]["ffn"] = 96
-    ranks = start(straight, config)
-    assert ranks.wait() == [2]
-    last = ranks.log().splitlines()[-1]
-    assert last.startswith("train: model.ffn: 64 -> 96 since the checkpoint")
-    assert "Traceback" not in ranks.log()
+def test_a_changed_model_or_data_is_refused_in_one_line(
+    tmp_path: Path, straight: Path, data_dir: Path, config: Config
+) -> None:
+    other = Path(shutil.copytree(data_dir, tmp_path / "other"))
+    (other / "index.json").write_text((data_dir / "index.json").read_text().replace("three-words-1", "three-words-2"))
+    refusals = [
+        ({"model": {**config["model"], "ffn": 96}}, "train: model.ffn: 64 -> 96 since the checkpoint"),
+        ({"data": {"source": str(other)}}, "train: the data has fingerprint three-words-2, but step-00000012 was"),
+    ]
+    for change, refusal in refusals:
+        ranks = start(straight, {**config, **change})
+        assert ranks.wait() == [2]
+        assert ranks.log().splitlines()[-1].startswith(refusal)
+        assert "Traceback" not in ranks.log()
 
 
 def test_a_killed_rank_takes_the_others_with_it(tmp_path: Path, config: Config) -> None:
