@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tests.train.alone import Alone
-from train.metrics import MetricsFile, StepMetrics, read_metrics
+from train.metrics import Board, MetricsFile, StepMetrics, read_metrics
 from train.pace import Pace
 from train.progress import ProgressLog
 from train.recorder import Recorder, StepTensors, _rate
@@ -99,6 +99,20 @@ def test_the_recorder_keeps_the_loss_to_the_bit_and_the_order() -> None:
     assert [m.loss_hex for m in seen] == [(1 / 3).hex(), (1 / 4).hex(), (1 / 5).hex()]
     assert [m.tokens for m in seen] == [256, 512, 768]
     assert all(m.tokens_per_s > 0 and m.attempt == 2 for m in seen)
+
+
+def test_tensorboard_shows_each_step_once_after_a_resume(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    for start_step, last in ((0, 7), (4, 6)):
+        board = Board(tmp_path, start_step)
+        for step in range(start_step + 1, last + 1):
+            board.write(step_metrics(step, loss=float(10 * start_step + step)))
+        board.close()
+    events = EventAccumulator(str(tmp_path))
+    events.Reload()
+    shown = [(event.step, event.value) for event in events.Scalars("train/loss")]
+    assert shown == [(1, 1.0), (2, 2.0), (3, 3.0), (4, 4.0), (5, 45.0), (6, 46.0)]
 
 
 def test_a_step_that_was_held_up_for_hours_still_has_a_rate() -> None:
