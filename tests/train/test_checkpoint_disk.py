@@ -39,6 +39,24 @@ def test_a_disk_that_fills_and_is_emptied(tmp_path: Path, small_disk: Mount, str
     assert column(run, "loss_hex") == column(straight, "loss_hex")
 
 
+def test_a_checkpoint_does_not_know_more_steps_than_the_metrics(
+    tmp_path: Path, small_disk: Mount, config: Config
+) -> None:
+    """Here the metrics lie on the disk that fills, and the checkpoints elsewhere."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (small_disk.path / "checkpoints").symlink_to(elsewhere)
+    (tmp_path / "disk-0").symlink_to(small_disk.path)
+    # No step is taken while the disk fills, and 20 lines need more than is left of a page.
+    config.update(steps=60, checkpoint={"every_steps": 20, "keep": 3, "mode": "sync"})
+    fault = {"fault": disk_faults.disk_full_from_to, "fault_args": (str(small_disk.path), 20, 60)}
+    ranks = train(tmp_path, config, own_disks=True, **fault)
+    assert ranks.log().count("NOT SAVED") == 1
+    assert "CHECKPOINT OF STEP 40 NOT SAVED: [Errno 28] No space left on device" in ranks.log()
+    assert sorted(path.name for path in elsewhere.iterdir()) == ["step-00000020", "step-00000060"]
+    assert column(small_disk.path, "step") == list(range(1, 61))
+
+
 def test_a_disk_that_turns_read_only(tmp_path: Path, small_disk: Mount, config: Config) -> None:
     run = on_disk(tmp_path, small_disk)
     config["checkpoint"] = {"every_steps": 2, "keep": 2}
