@@ -14,9 +14,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from fsdpctl.contract.codec import decode, encode, read_json
 from fsdpctl.contract.records import Outcome
 from fsdpctl.contract.trainer import Recompute, TrainerConfig
-from tests.train.ranks import Config, column, start, step_in_turn, train
+from tests.train.alone import Alone
+from tests.train.ranks import Config, column, step_in_turn, train
 from tests.train.test_model import small_model
 from train.model import Decoder
+from train.pace import OwnWork
+from train.parallelize import blocks_of, build_model
 
 
 class CountProducts(TorchDispatchMode):
@@ -55,6 +58,14 @@ def test_recomputing_gives_the_same_gradients_to_the_bit() -> None:
     assert results["selective", 1][1] == results["selective", 2][1] == products  # no product is made twice
     assert results["full", 1][1] - products == 2 * (results["full", 2][1] - products) > 0
     assert results["full", 1][2] < results["full", 2][2]
+
+
+def test_blocks_recompute_as_the_configuration_says(config: Config) -> None:
+    config["memory"] = {"recompute": "selective", "recompute_every": 2}
+    config["model"]["layers"] = 5
+    world = Alone()
+    model = build_model(decode(TrainerConfig, config), world, (1, 1), OwnWork(world.device))
+    assert [block.recompute for block in blocks_of(model)] == ["selective", "none"] * 2 + ["selective"]
 
 
 def test_offload_recompute_and_frozen_parameters_in_sharded_worlds(tmp_path: Path, config: Config) -> None:
