@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import gc
 import os
 import resource
 import signal
@@ -21,6 +22,7 @@ from train import checkpoint, distributed, evaluate, guard, loop, recorder, stor
 from train.checkpoint import Checkpoints
 from train.saver import Saver
 from train.staging import Staging
+from train.tokens import Tokens
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of <malloc.h>
 
@@ -79,6 +81,36 @@ def no_value_asked_in_a_step() -> None:
             original(self)
 
     loop.Trainer._train_step = train_step  # type: ignore[method-assign]
+
+
+def no_garbage_collected_in_a_step() -> None:
+    """A step fails in which Python looks for garbage: all other ranks would wait for this one."""
+    original = loop.Trainer._train_step
+
+    def train_step(self: Any) -> None:
+        seen: list[str] = []
+
+        def note(phase: str, info: dict[str, int]) -> None:
+            seen.append(phase)
+
+        gc.callbacks.append(note)
+        original(self)
+        gc.callbacks.remove(note)
+        assert not seen, "garbage was collected in a step"
+
+    loop.Trainer._train_step = train_step  # type: ignore[method-assign]
+
+
+def first_batch_comes_late(rank: int, path: str) -> None:
+    """One rank has no data until a file is there."""
+    original = Tokens.sequences
+
+    def sequences(self: Any, ids: Any) -> Any:
+        while os.environ["RANK"] == str(rank) and not Path(path).exists():
+            time.sleep(0.01)
+        return original(self, ids)
+
+    Tokens.sequences = sequences  # type: ignore[method-assign]
 
 
 def die_before_commit(step: int) -> None:

@@ -41,8 +41,19 @@ def count_collectives() -> Counter[str]:
     return calls
 
 
+def note_lead(trainer: Trainer, calls: Counter[str]) -> list[int]:
+    """The gathers that have begun whenever the first block begins."""
+    begun: list[int] = []
+    trainer.model.blocks[0].register_forward_pre_hook(lambda *_: begun.append(total(calls, GATHERS)))
+    return begun
+
+
+def total(calls: Counter[str], names: tuple[str, ...]) -> int:
+    return sum(calls[name] for name in names)
+
+
 def describe(calls: Counter[str], steps: int) -> str:
-    gathers, scatters = (sum(calls[name] for name in names) for names in (GATHERS, SCATTERS))
+    gathers, scatters = total(calls, GATHERS), total(calls, SCATTERS)
     parts = {"gathers": gathers, "reduce-scatters": scatters, "all-reduces": calls["all_reduce"]}
     return ", ".join(f"{count / steps:g} {what}" for what, count in parts.items())
 
@@ -55,11 +66,14 @@ def step_each(root: Path, names: tuple[str, ...]) -> None:
     for name in names:
         config = load_config(root / name / "trainer.json")
         trainer = Trainer(config, plan_layout(config, place), RunPaths(root / name), launch, world, stopper)
+        begun = [] if config.compile else note_lead(trainer, calls)  # a hook would be part of the graph
         counters.clear()
         calls.clear()
         while trainer.step < config.steps:
             trainer._train_step()
         print(f"{name}: {describe(calls, config.steps)} a step", file=sys.stderr)
+        for gathers in begun[:1]:
+            print(f"{name}: {gathers} gathers before the first block", file=sys.stderr)
         trainer.close()
         if config.compile:
             graphs, breaks = counters["stats"]["unique_graphs"], sum(counters["graph_break"].values())

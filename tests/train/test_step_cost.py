@@ -25,3 +25,7 @@ def test_no_step_asks_for_the_value_of_a_tensor(tmp_path: Path, config: Config) 
     """Nothing keeps the host from running ahead of a GPU, a loss scale included, but for the log now and then."""
     config.update(precision="fp16", log_every=100, mesh={"strategy": "FULL_SHARD"})
     train(tmp_path, config, procs_per_node=2, fault=faults.no_value_asked_in_a_step)
+
+
+def test_no_garbage_is_collected_in_a_step(tmp_path: Path, config: Config) -> None:
+    train(tmp_path, config, procs_per_node=2, fault=faults.no_garbage_collected_in_a_step)

@@ -50,7 +50,8 @@ def alone(tmp_path_factory: pytest.TempPathFactory, base: Config) -> Path:
 
 def assert_same_numbers(run: Path, alone: Path) -> None:
     assert column(run, "step") == list(range(1, STEPS + 1))
-    assert column(run, "samples") == column(alone, "samples"), run.name
+    for name in ("samples", "lr"):
+        assert column(run, name) == column(alone, name), run.name
     assert column(run, "loss") == pytest.approx(column(alone, "loss"), rel=1e-6), run.name
     assert column(run, "grad_norm") == pytest.approx(column(alone, "grad_norm"), rel=1e-5), run.name
 
@@ -72,9 +73,11 @@ def test_two_ranks(tmp_path: Path, base: Config, alone: Path) -> None:
     )
     configs["copied parts"] = variant(base, 2, 4, strategy="NO_SHARD", units=units["parts of blocks"])
     configs["prefetch"] = variant(base, 2, 4, strategy="FULL_SHARD", prefetch=2)
-    step_in_turn(tmp_path, configs, procs_per_node=2)
+    ranks = step_in_turn(tmp_path, configs, procs_per_node=2)
     for name in configs:
         assert_same_numbers(tmp_path / name, alone)
+    for name, ahead in {"FULL_SHARD x4": 0, "prefetch": 2}.items():  # beside the root's unit and the first block's
+        assert f"{name}: {2 + ahead} gathers before the first block" in ranks.log(), name
 
 
 def test_four_ranks_of_two_nodes(tmp_path: Path, base: Config, alone: Path) -> None:
