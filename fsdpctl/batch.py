@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -24,7 +25,7 @@ from fsdpctl.contract.plan import Allocation, LaunchPlan
 from fsdpctl.node.slurm import commands
 from fsdpctl.node.slurm.partition import Partition, read_partition
 from fsdpctl.node.slurm.text import Job
-from fsdpctl.runs.attempts import begin_attempt, close_open_attempts, record, say
+from fsdpctl.runs.attempts import begin_attempt, close_open_attempts, patiently, record, say
 from fsdpctl.runs.decide import History, Verdict, decide_next, judge
 from fsdpctl.runs.events import add_event, record_start
 from fsdpctl.runs.evidence import attempt_end, newest_step, read_plan, read_verdict
@@ -53,7 +54,9 @@ class Batch:
 
     def supervise(self) -> int:
         """Run attempts until this allocation has no further use; return the exit code of the job."""
-        if (owner := self._claim()) != self.job_id:
+        if (owner := patiently(self._claim)) is None:
+            return 1
+        if owner != self.job_id:
             say(f"job {owner} runs this submission already: a killed submit was repeated")
             return 0
         close_open_attempts(self.run, len(self.plan.nodes), self.first_attempt)
@@ -61,8 +64,8 @@ class Batch:
             say("the run has ended: whoever requeued its job gains nothing by that")
             return 0
         while True:
-            attempt = begin_attempt(self.run, Allocation(self.job_id, self.own_restarts, self.nodes))
-            if attempt is None:
+            allocation = Allocation(self.job_id, self.own_restarts, self.nodes)
+            if (attempt := patiently(partial(begin_attempt, self.run, allocation))) is None:
                 return 1
             self._run_attempt(attempt)
             step = self._judge(attempt)

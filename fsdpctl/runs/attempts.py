@@ -6,8 +6,10 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from typing import TypeVar
 
 from fsdpctl.contract import State
 from fsdpctl.contract.codec import write_json
@@ -19,26 +21,33 @@ from fsdpctl.runs.events import record_verdict
 from fsdpctl.runs.evidence import attempt_end, newest_step, read_verdict
 from fsdpctl.runs.store import claim_attempt
 
+T = TypeVar("T")
+
 DISK_TRIES, DISK_PAUSE_S = 30, 10.0
 """For a disk on which no attempt can begin: nodes that are held should not wait for long."""
 
 
-def begin_attempt(run: RunPaths, allocation: Allocation) -> AttemptPaths | None:
-    """Make the next attempt's directory, with what its agents need there; None where the disk stays full, or away."""
+def patiently(begin: Callable[[], T]) -> T | None:
+    """Do what an attempt needs before it can begin; None where the disk stays full, or away, for too long."""
     for _ in range(DISK_TRIES):
         try:
-            attempt = claim_attempt(run)
-            try:
-                write_json(attempt.allocation, allocation)
-                make_spares(attempt.stop)
-            except OSError:
-                shutil.rmtree(attempt.root, ignore_errors=True)  # else it would look like one that was lost
-                raise
-            return attempt
+            return begin()
         except OSError as error:
             say(f"no attempt can begin: {error}")
         time.sleep(DISK_PAUSE_S)
     return None
+
+
+def begin_attempt(run: RunPaths, allocation: Allocation) -> AttemptPaths:
+    """Make the next attempt's directory, with what its agents need there. Raises OSError, and leaves nothing then."""
+    attempt = claim_attempt(run)
+    try:
+        write_json(attempt.allocation, allocation)
+        make_spares(attempt.stop)
+    except OSError:
+        shutil.rmtree(attempt.root, ignore_errors=True)  # it would look like one that was lost
+        raise
+    return attempt
 
 
 def close_open_attempts(run: RunPaths, num_nodes: int, first_attempt: int) -> None:

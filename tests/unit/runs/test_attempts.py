@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from fsdpctl.contract.codec import read_json
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import AllocatedNode, Allocation
-from fsdpctl.runs.attempts import DISK_TRIES, begin_attempt
+from fsdpctl.runs.attempts import DISK_TRIES, begin_attempt, patiently
 from tests.testbed.disks import Mount
 
 ALLOCATION = Allocation("7", 1, (AllocatedNode("node1", "10.0.0.1"),))
@@ -28,13 +29,13 @@ def test_an_attempt_waits_for_a_full_disk_for_a_while(small_disk: Mount, monkeyp
 
     monkeypatch.setattr(time, "sleep", sleep)
     small_disk.fill()
-    attempt = begin_attempt(run, ALLOCATION)
+    attempt = patiently(partial(begin_attempt, run, ALLOCATION))
     assert attempt is not None and attempt == run.attempt(1)
     assert read_json(Allocation, attempt.allocation) == ALLOCATION
     assert len(pauses) == 3
 
     small_disk.fill()
-    assert begin_attempt(run, ALLOCATION) is None
+    assert patiently(partial(begin_attempt, run, ALLOCATION)) is None
     assert len(pauses) == 3 + DISK_TRIES
     assert run.attempts() == [attempt]
 
