@@ -26,6 +26,7 @@ class Check(StrEnum):
     SCHEDULER = "scheduler"
     PYTHON = "python"
     TORCH = "torch"
+    BYTE_CODE = "byte_code"
     CUDA = "cuda"
     NCCL = "nccl"
     DRIVER = "driver"

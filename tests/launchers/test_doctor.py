@@ -19,8 +19,8 @@ from tests.launchers.harness import fsdpctl, submit
 from tests.services import require
 from tests.testbed.disks import Mount
 
-HEALTHY = {"reach", "python", "torch", "interface", "head", "ports", "connect", "clock", "memlock", "nofile", "shm"}
-HEALTHY |= {"run_root", "disk", "shared"}
+HEALTHY = {"reach", "python", "torch", "byte_code", "interface", "head", "ports", "connect", "clock", "memlock"}
+HEALTHY |= {"nofile", "shm", "run_root", "disk", "shared"}
 PORT = 23_871
 
 

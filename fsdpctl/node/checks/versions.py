@@ -8,14 +8,14 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from fsdpctl.contract.check import Check, Finding, Versions, fail
+from fsdpctl.contract.check import Check, Finding, Versions, fail, ok, warn
 
 IMPORT_S = 60.0
 """torch from a cold network disk."""
 
 # Runs in a python of any version; torch's import may print, fail to find a library, or end the process.
 _ASK = """
-import json, platform
+import json, os, platform, sys
 found = {"python": platform.python_version()}
 try:
     import torch
@@ -24,6 +24,9 @@ try:
         found["nccl"] = ".".join(str(part) for part in torch.cuda.nccl.version())
     except Exception:
         pass  # a build without NCCL
+    specs = [getattr(module, "__spec__", None) for module in list(sys.modules.values())]
+    kept = [spec.cached for spec in specs if getattr(spec, "cached", None)]
+    found["byte_code"] = [sum(map(os.path.exists, kept)), len(kept)]
 except Exception as error:
     found["problem"] = "%s: %s" % (type(error).__name__, error)
 print("\\n" + json.dumps(found))
@@ -57,8 +60,22 @@ def read_versions(python: str, env: Mapping[str, str]) -> tuple[Versions, list[F
     except (ValueError, IndexError):  # the import ended the process
         last = done.stderr.strip().splitlines()[-1:] or ["it said nothing"]
         return Versions(driver=driver), [_no_torch(f"{program}: exit code {done.returncode}: {last[0]}")]
-    problem = found.pop("problem", None)
-    return Versions(**found, driver=driver), [_no_torch(f"{program}: {problem}")] if problem else []
+    problem, byte_code = found.pop("problem", None), found.pop("byte_code", None)
+    said = [_no_torch(f"{program}: {problem}")] if problem else []
+    return Versions(**found, driver=driver), said + ([judge_byte_code(*byte_code)] if byte_code else [])
+
+
+def judge_byte_code(kept: int, modules: int) -> Finding:
+    """After an import whatever could be kept is there. Images often forbid it, and then torchrun and each rank compile
+    thousands of modules at every start."""
+    if kept >= 0.9 * modules:
+        return ok(Check.BYTE_CODE, f"{kept:,} of {modules:,} modules that come with torch have it")
+    reason = f"{modules - kept:,} of {modules:,} modules that come with torch are compiled anew at every start"
+    fix = (
+        "unset PYTHONDONTWRITEBYTECODE; where site-packages is read-only run `python -m compileall` over it while the"
+        " image is built, or set PYTHONPYCACHEPREFIX under `env` to a directory on the node's own disk"
+    )
+    return warn(Check.BYTE_CODE, reason, fix)
 
 
 def read_driver(version: Path = Path("/sys/module/nvidia/version")) -> str | None:

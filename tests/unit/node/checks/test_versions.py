@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,3 +30,22 @@ def test_a_python_that_dies_is_quoted(tmp_path: Path) -> None:
     _, [finding] = versions.read_versions(program(tmp_path / "python", "echo no such library >&2; exit 7"), {})
     assert finding.reason.endswith("exit code 7: no such library")
     assert finding.fix.startswith("install torch there")
+
+
+@pytest.mark.parametrize(("forbidden", "result"), [("1", Result.WARN), ("", Result.OK)])
+def test_a_torch_that_is_compiled_at_every_start(tmp_path: Path, forbidden: str, result: Result) -> None:
+    package = tmp_path / "torch"
+    package.mkdir()
+    (package / "__init__.py").write_text(
+        "import importlib, types\n__version__, version = '9.9', types.SimpleNamespace(cuda=None)\n"
+        "for number in range(500): importlib.import_module(f'torch.part{number}')\n"
+    )
+    for number in range(500):
+        (package / f"part{number}.py").touch()
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": forbidden}
+    found, [finding] = versions.read_versions(sys.executable, env)
+    assert found.torch == "9.9"
+    assert (finding.check, finding.result) == (Check.BYTE_CODE, result)
+    if result is Result.WARN:
+        assert int(finding.reason.split()[0]) >= 501
+        assert "unset PYTHONDONTWRITEBYTECODE" in finding.fix
