@@ -29,6 +29,7 @@ class Row:
 
 HYBRID: Changes = {"mesh.strategy": "HYBRID_SHARD", "mesh.replicate": 2, "mesh.shard": 2}
 FULL_SHARD: Changes = {"mesh.strategy": "FULL_SHARD"}
+A_GRAPH_A_BLOCK: Changes = {"mesh.units": {"blocks": 1}}
 UNTIED: Changes = {**SYNTHETIC, "model.tie_embeddings": False}
 """llm90m as torchtitan's llama3 can be: it has no tied embedding."""
 SIXTEEN_LAYERS: Changes = {**SYNTHETIC, "model.layers": 16}
@@ -58,12 +59,6 @@ def save(name: str, seconds: float, job: str, changed: Changes, against: str, *,
     return Row(name, seconds, measure, (against,))
 
 
-def attention(name: str, backend: str) -> Row:
-    env = {"BENCH_ATTENTION": backend}
-    measure = partial(training.steps, job="llm300m", gpus=1, num_steps=40, changed=SYNTHETIC, env=env)
-    return Row(f"llm300m ours, {name} first", 40, measure, ("llm300m ours",))
-
-
 def one_gpu() -> list[Row]:
     """Speed on one GPU beside torchtitan, saves, and the way back after a stop."""
     at_40 = {**SYNTHETIC, "batch.micro_batch": 40}
@@ -83,9 +78,7 @@ def one_gpu() -> list[Row]:
         save("llm90m ours, 500 steps, saves", 95, "llm90m", UNTIED, "llm90m ours", steps=500, every=100),
         titan("llm300m torchtitan, 40 x 2048", 60, "llm300m", at_40, steps=40),
         train("llm300m ours, 40 x 2048", 55, "llm300m", at_40, "llm300m torchtitan", "llm300m torchtitan, 40 x 2048"),
-        attention("cuDNN", "CUDNN_ATTENTION"),
-        attention("FlashAttention", "FLASH_ATTENTION"),
-        Row("llm300m ours, what could start earlier", 150, partial(training.starts, job="llm300m", changed=SYNTHETIC)),
+        Row("llm300m ours, a start", 45, partial(training.start, job="llm300m", changed=SYNTHETIC)),
         train("llm300m ours, eager", 45, "llm300m", {**SYNTHETIC, "compile": False}, "llm300m ours", steps=40),
     ]
 
@@ -132,8 +125,8 @@ def two_gpus() -> list[Row]:
     return [
         titan(peer, 65, "llm300m", SYNTHETIC, (1, 2)),
         train(alone, 90, "llm300m", SYNTHETIC),
-        speed("one graph", 70, {**sharded, "mesh.units.blocks": 0}),
-        speed("a graph a block", 50, sharded),
+        speed("one graph", 70, sharded),
+        speed("a graph a block", 50, {**sharded, **A_GRAPH_A_BLOCK}),
         Row("llm90m FULL_SHARD stopped and resumed, exact", 100, exact),
         strategy("NO_SHARD"),
         strategy("FULL_SHARD", "llm7b/4 NO_SHARD"),
@@ -143,41 +136,38 @@ def two_gpus() -> list[Row]:
 
 
 def four_gpus() -> list[Row]:
-    """Speed on four GPUs beside torchtitan, the strategies beside each other, and an exact resume."""
-    peer, alone, full = "llm300m torchtitan 2 x 2", "llm300m ours x1", "llm300m ours FULL_SHARD"
-    hybrid, one_graph = {**SYNTHETIC, **HYBRID}, {**SYNTHETIC, **HYBRID, "mesh.units.blocks": 0}
+    """Speed on four GPUs beside torchtitan, an exact resume, a stop, and the strategies where sharding shows."""
+    peer, alone, hybrid = "llm300m torchtitan 2 x 2", "llm300m ours x1", "llm300m ours HYBRID_SHARD 2 x 2"
+    large, full = "llm7b/16", "llm7b/8 FULL_SHARD"
 
-    def strategy(name: str, seconds: float, changed: Changes, *against: str) -> Row:
-        return train(f"llm300m ours {name}", seconds, "llm300m", changed, *against, gpus=4)
+    def speed(name: str, seconds: float, changed: Changes, *against: str) -> Row:
+        return train(name, seconds, "llm300m", {**SYNTHETIC, **changed}, peer, alone, *against, gpus=4)
+
+    def strategy(name: str, changed: Changes, *against: str) -> Row:
+        changed = {"model.layers": 8, **changed}
+        return train(f"llm7b/8 {name}", 40, "llm7b", changed, *against, gpus=4, steps=20, by="peak_gib")
 
     return [
-        titan(peer, 65, "llm300m", SYNTHETIC, (2, 2)),
-        train(alone, 55, "llm300m", {}),
-        strategy("HYBRID_SHARD 2 x 2, one graph", 65, one_graph, peer, alone),
-        strategy("HYBRID_SHARD 2 x 2", 45, hybrid, peer, alone),
-        strategy("FULL_SHARD", 35, FULL_SHARD, alone),
-        strategy("SHARD_GRAD_OP", 35, {"mesh.strategy": "SHARD_GRAD_OP"}, alone, full),
-        strategy("NO_SHARD", 35, {"mesh.strategy": "NO_SHARD"}, alone, full),
-        strategy("HYBRID_SHARD 2 x 2 on text", 35, HYBRID, alone, full),
-        Row("llm300m TERM to durable", 45, partial(stops.stopped, job="llm300m", gpus=4, changed=HYBRID)),
-        Row("llm90m stopped and resumed, exact", 95, partial(stops.exact, job="llm90m", gpus=4, changed=HYBRID)),
+        titan(peer, 45, "llm300m", SYNTHETIC, (2, 2)),
+        train(alone, 80, "llm300m", SYNTHETIC),
+        speed(hybrid, 60, HYBRID),
+        speed("llm300m ours FULL_SHARD", 35, FULL_SHARD),
+        speed("llm300m ours NO_SHARD", 35, {"mesh.strategy": "NO_SHARD"}),
+        titan(f"{large} torchtitan", 60, "llm7b", SIXTEEN_LAYERS, (1, 4), steps=20),
+        train(f"{large} ours", 75, "llm7b", {**SIXTEEN_LAYERS, **FULL_SHARD}, f"{large} torchtitan", gpus=4, steps=20),
+        Row("llm90m stopped and resumed, exact", 55, partial(stops.exact, job="llm90m", gpus=4, changed=HYBRID)),
+        Row("llm300m TERM to durable", 30, partial(stops.stopped, job="llm300m", gpus=4, changed=HYBRID)),
+        speed(f"{hybrid}, a graph a block", 40, {**HYBRID, **A_GRAPH_A_BLOCK}, hybrid),
+        strategy("FULL_SHARD", FULL_SHARD),
+        strategy("SHARD_GRAD_OP", {"mesh.strategy": "SHARD_GRAD_OP"}, full),
+        strategy("NO_SHARD", {"mesh.strategy": "NO_SHARD"}, full),
+        strategy("HYBRID_SHARD 2 x 2", HYBRID, full),
     ]
 
 
 def rest() -> list[Row]:
-    """Memory of the 7B-class model, and what else only GPUs can show."""
-    full = "llm7b/8 FULL_SHARD"
-
-    def memory(name: str, changed: Changes, *against: str) -> Row:
-        changed = {"model.layers": 8, **changed}
-        return train(f"llm7b/8 {name}", 45, "llm7b", changed, *against, gpus=4, steps=8, by="peak_gib")
-
+    """What else only GPUs can show."""
     return [
-        memory("FULL_SHARD", FULL_SHARD),
-        memory("SHARD_GRAD_OP", {"mesh.strategy": "SHARD_GRAD_OP"}, full),
-        memory("NO_SHARD", {"mesh.strategy": "NO_SHARD"}, full),
-        memory("FULL_SHARD, recompute selective", {**FULL_SHARD, "memory.recompute": "selective"}, full),
-        memory("FULL_SHARD, recompute full", {**FULL_SHARD, "memory.recompute": "full"}, full),
         Row("doctor", 15, checks.doctor),
         Row("debug info", 30, partial(checks.debug, level="info")),
         Row("debug trace", 30, partial(checks.debug, level="trace")),
@@ -185,8 +175,6 @@ def rest() -> list[Row]:
         Row("memory snapshots", 55, checks.memory),
         Row("tests that need a GPU", 25, checks.staging),
         Row("a rank that hangs", 70, checks.hang),
-        titan("llm7b/16 torchtitan", 80, "llm7b", SIXTEEN_LAYERS, (1, 4), steps=20),
-        train("llm7b/16 ours", 100, "llm7b", {**SIXTEEN_LAYERS, **FULL_SHARD}, "llm7b/16 torchtitan", gpus=4, steps=20),
     ]
 
 

@@ -24,22 +24,19 @@ Mesh = tuple[int, int]  # copies of the model, ranks that share one
 ALONE: Mesh = (1, 1)
 SYNTHETIC: Changes = {"data.source": "synthetic"}
 STEPS_ONLY = ("-m", "bench.gpu.steps")
-EARLY = ("-m", "bench.gpu.early")
+TIMELINE = ("-m", "bench.gpu.timeline")
 WHOLE = ("-m", "train")
-NOTHING: Mapping[str, str] = {}
 
 
-def steps(
-    scene: Scene, job: str, gpus: int, num_steps: int, changed: Changes, env: Mapping[str, str] = NOTHING
-) -> Result:
+def steps(scene: Scene, job: str, gpus: int, num_steps: int, changed: Changes) -> Result:
     """Our trainer's steps, without the save and the evaluation at its end."""
-    return _train(scene, job, gpus, num_steps, changed, STEPS_ONLY, env)
+    return _train(scene, job, gpus, num_steps, changed, STEPS_ONLY)
 
 
 def saves(scene: Scene, job: str, gpus: int, num_steps: int, every: int, changed: Changes) -> Result:
     """Steps with saves beside them, and all that a run logs."""
     every = every if not scene.tiny else 3
-    return _train(scene, job, gpus, num_steps, {**changed, "checkpoint.every_steps": every}, WHOLE, NOTHING)
+    return _train(scene, job, gpus, num_steps, {**changed, "checkpoint.every_steps": every}, WHOLE)
 
 
 def saves_then_resumed(scene: Scene, job: str, gpus: int, num_steps: int, every: int, changed: Changes) -> Result:
@@ -50,17 +47,18 @@ def saves_then_resumed(scene: Scene, job: str, gpus: int, num_steps: int, every:
     return replace(result, first_step_s=again.first_step_s)
 
 
-def starts(scene: Scene, job: str, changed: Changes) -> Result:
-    """From one checkpoint, with a warm cache of the compiler: as it is, and with what could begin earlier."""
-    saves(scene, job, 1, 10, 10, changed)
-    took_s = {}
-    for early in ("nothing", "context", "context,compiler"):
-        again = _train(scene, job, 1, 12, changed, EARLY, {"BENCH_EARLY": early})
-        took_s[early] = again.first_step_s
-    return Result(
-        first_step_s=took_s["nothing"],
-        found="; ".join(f"{early} early: {seconds:.1f} s to the first step" for early, seconds in took_s.items()),
-    )
+def start(scene: Scene, job: str, changed: Changes) -> Result:
+    """Where a start from a checkpoint spends its time, with a warm cache of the compiler."""
+    config = scene.config(job, scene.gpus(1), 10, changed)
+    run(torchrun(1, *WHOLE, "--config", str(scene.write(config))), scene.root / "log", scene.limit_s, scene.env)
+    path = scene.write({**config, "steps": 20})
+    env = {**scene.env, "BENCH_BEGAN": str(time.time())}
+    log = run(torchrun(1, *TIMELINE, "--config", str(path)), scene.root / "log-again", scene.limit_s, env)
+    ends = [json.loads(line) for line in re.findall(r"TIMELINE (\[.*\])", log)]
+    parts = [
+        f"{part} {at_s - before_s:.1f} s" for (part, at_s), (_, before_s) in zip(ends, [["", 0.0], *ends], strict=False)
+    ]
+    return Result(first_step_s=ends[-1][1], found="; ".join(parts))
 
 
 def peer(scene: Scene, job: str, mesh: Mesh, num_steps: int, changed: Changes) -> Result:
@@ -79,14 +77,12 @@ def peer_resumed(scene: Scene, job: str, changed: Changes) -> Result:
     return _peer_result(config, *_run_peer(scene, path, ALONE, *folder))
 
 
-def _train(
-    scene: Scene, job: str, gpus: int, num_steps: int, changed: Changes, entry: tuple[str, str], env: Mapping[str, str]
-) -> Result:
+def _train(scene: Scene, job: str, gpus: int, num_steps: int, changed: Changes, entry: tuple[str, str]) -> Result:
     gpus = scene.gpus(gpus)
     path = scene.write(config := scene.config(job, gpus, num_steps, changed))
     began = time.time()
     argv = torchrun(gpus, *entry, "--config", str(path))
-    log = run(argv, scene.root / "log", scene.limit_s, {**scene.env, **env})
+    log = run(argv, scene.root / "log", scene.limit_s, scene.env)
     return _our_result(config, gpus, began, scene.root, log)
 
 
