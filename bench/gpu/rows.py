@@ -1,4 +1,4 @@
-"""What is measured: calls of `bench.gpu`, each under nine minutes on H100s, the most important rows first.
+"""What is measured: calls of `bench.gpu`, on H200s up to twelve minutes each, the most important rows first.
 
 `seconds` is what a row is expected to take, with imports and compilation; one that no longer fits the budget is left
 out. Rows with the same graphs find them in the compiler's cache: the first of them pays.
@@ -67,19 +67,19 @@ def one_gpu() -> list[Row]:
     where = partial(spent.spent, job="llm300m", gpus=1, changed=SYNTHETIC)
     least = partial(floor.floor, job="llm300m", changed=SYNTHETIC)
     return [
-        titan("llm300m torchtitan", 65, "llm300m", SYNTHETIC),
-        train("llm300m ours", 90, "llm300m", SYNTHETIC, "llm300m torchtitan"),
-        Row("llm300m ours, where the time goes", 35, where),
-        Row("llm300m, what the hardware allows", 20, least),
-        titan("llm90m torchtitan", 45, "llm90m", UNTIED),
-        train("llm90m ours", 55, "llm90m", UNTIED, "llm90m torchtitan"),
-        Row("llm300m torchtitan, resumed", 80, peer_resumed),
-        Row("llm300m ours, saves, then resumed", 110, resumed, ("llm300m torchtitan, resumed",), "first_step_s"),
-        save("llm90m ours, 500 steps, saves", 95, "llm90m", UNTIED, "llm90m ours", steps=500, every=100),
-        titan("llm300m torchtitan, 40 x 2048", 60, "llm300m", at_40, steps=40),
-        train("llm300m ours, 40 x 2048", 55, "llm300m", at_40, "llm300m torchtitan", "llm300m torchtitan, 40 x 2048"),
+        titan("llm300m torchtitan", 45, "llm300m", SYNTHETIC),
+        train("llm300m ours", 80, "llm300m", SYNTHETIC, "llm300m torchtitan"),
+        Row("llm300m ours, where the time goes", 30, where),
+        Row("llm300m, what the hardware allows", 10, least),
+        titan("llm90m torchtitan", 30, "llm90m", UNTIED),
+        train("llm90m ours", 50, "llm90m", UNTIED, "llm90m torchtitan"),
+        Row("llm300m torchtitan, resumed", 55, peer_resumed),
+        Row("llm300m ours, saves, then resumed", 90, resumed, ("llm300m torchtitan, resumed",), "first_step_s"),
+        save("llm90m ours, 500 steps, saves", 75, "llm90m", UNTIED, "llm90m ours", steps=500, every=100),
+        titan("llm300m torchtitan, 40 x 2048", 40, "llm300m", at_40, steps=40),
+        train("llm300m ours, 40 x 2048", 75, "llm300m", at_40, "llm300m torchtitan", "llm300m torchtitan, 40 x 2048"),
         Row("llm300m ours, a start", 45, partial(training.start, job="llm300m", changed=SYNTHETIC)),
-        train("llm300m ours, eager", 45, "llm300m", {**SYNTHETIC, "compile": False}, "llm300m ours", steps=40),
+        train("llm300m ours, eager", 35, "llm300m", {**SYNTHETIC, "compile": False}, "llm300m ours", steps=40),
     ]
 
 
@@ -91,21 +91,21 @@ def proofs() -> list[Row]:
 
     def memory(recompute: str, *against: str) -> Row:
         changed = {**four_layers, "memory.recompute": recompute}
-        return train(f"{large} recompute {recompute}", 45, "llm7b", changed, *against, steps=8, by="peak_gib")
+        return train(f"{large} recompute {recompute}", 40, "llm7b", changed, *against, steps=8, by="peak_gib")
 
     return [
         Row("doctor", 15, checks.doctor),
         Row("tests that need a GPU", 25, checks.staging),
-        Row("llm90m, 200 steps compiled against eager", 90, partial(agreement.agreement, job="llm90m", changed={})),
-        train(bf16, 30, "llm90m", small, steps=agreement.STEPS),
-        train("llm90m fp16", 55, "llm90m", {**small, "precision": "fp16"}, bf16, steps=agreement.STEPS),
-        train("llm90m offload", 45, "llm90m", {**small, "memory.cpu_offload": True}, bf16, steps=20),
+        Row("llm90m, 200 steps compiled against eager", 60, partial(agreement.agreement, job="llm90m", changed={})),
+        train(bf16, 25, "llm90m", small, steps=agreement.STEPS),
+        train("llm90m fp16", 40, "llm90m", {**small, "precision": "fp16"}, bf16, steps=agreement.STEPS),
+        train("llm90m offload", 35, "llm90m", {**small, "memory.cpu_offload": True}, bf16, steps=20),
         Row("memory snapshots", 55, checks.memory),
-        Row("llm90m stopped and resumed, exact", 95, partial(stops.exact, job="llm90m", gpus=1, changed={})),
+        Row("llm90m stopped and resumed, exact", 75, partial(stops.exact, job="llm90m", gpus=1, changed={})),
         memory("none"),
         memory("selective", f"{large} recompute none"),
         memory("full", f"{large} recompute none"),
-        Row("llm300m TERM to durable", 45, partial(stops.stopped, job="llm300m", gpus=1, changed={})),
+        Row("llm300m TERM to durable", 30, partial(stops.stopped, job="llm300m", gpus=1, changed={})),
     ]
 
 
@@ -119,15 +119,15 @@ def two_gpus() -> list[Row]:
 
     def strategy(name: str, *against: str) -> Row:
         changed = {"model.layers": 4, "mesh.strategy": name}
-        return train(f"llm7b/4 {name}", 50, "llm7b", changed, *against, gpus=2, steps=20, by="peak_gib")
+        return train(f"llm7b/4 {name}", 30, "llm7b", changed, *against, gpus=2, steps=20, by="peak_gib")
 
     exact = partial(stops.exact, job="llm90m", gpus=2, changed=FULL_SHARD)
     return [
-        titan(peer, 65, "llm300m", SYNTHETIC, (1, 2)),
-        train(alone, 90, "llm300m", SYNTHETIC),
-        speed("one graph", 70, sharded),
-        speed("a graph a block", 50, {**sharded, **A_GRAPH_A_BLOCK}),
-        Row("llm90m FULL_SHARD stopped and resumed, exact", 100, exact),
+        titan(peer, 45, "llm300m", SYNTHETIC, (1, 2)),
+        train(alone, 80, "llm300m", SYNTHETIC),
+        speed("one graph", 60, sharded),
+        speed("a graph a block", 40, {**sharded, **A_GRAPH_A_BLOCK}),
+        Row("llm90m FULL_SHARD stopped and resumed, exact", 60, exact),
         strategy("NO_SHARD"),
         strategy("FULL_SHARD", "llm7b/4 NO_SHARD"),
         strategy("SHARD_GRAD_OP", "llm7b/4 NO_SHARD", full),
@@ -145,17 +145,17 @@ def four_gpus() -> list[Row]:
 
     def strategy(name: str, changed: Changes, *against: str) -> Row:
         changed = {"model.layers": 8, **changed}
-        return train(f"llm7b/8 {name}", 40, "llm7b", changed, *against, gpus=4, steps=20, by="peak_gib")
+        return train(f"llm7b/8 {name}", 35, "llm7b", changed, *against, gpus=4, steps=20, by="peak_gib")
 
     return [
         titan(peer, 45, "llm300m", SYNTHETIC, (2, 2)),
-        train(alone, 80, "llm300m", SYNTHETIC),
-        speed(hybrid, 60, HYBRID),
-        speed("llm300m ours FULL_SHARD", 35, FULL_SHARD),
-        speed("llm300m ours NO_SHARD", 35, {"mesh.strategy": "NO_SHARD"}),
-        titan(f"{large} torchtitan", 60, "llm7b", SIXTEEN_LAYERS, (1, 4), steps=20),
-        train(f"{large} ours", 75, "llm7b", {**SIXTEEN_LAYERS, **FULL_SHARD}, f"{large} torchtitan", gpus=4, steps=20),
-        Row("llm90m stopped and resumed, exact", 55, partial(stops.exact, job="llm90m", gpus=4, changed=HYBRID)),
+        train(alone, 65, "llm300m", SYNTHETIC),
+        speed(hybrid, 70, HYBRID),
+        speed("llm300m ours FULL_SHARD", 40, FULL_SHARD),
+        speed("llm300m ours NO_SHARD", 55, {"mesh.strategy": "NO_SHARD"}),
+        titan(f"{large} torchtitan", 30, "llm7b", SIXTEEN_LAYERS, (1, 4), steps=20),
+        train(f"{large} ours", 65, "llm7b", {**SIXTEEN_LAYERS, **FULL_SHARD}, f"{large} torchtitan", gpus=4, steps=20),
+        Row("llm90m stopped and resumed, exact", 90, partial(stops.exact, job="llm90m", gpus=4, changed=HYBRID)),
         Row("llm300m TERM to durable", 30, partial(stops.stopped, job="llm300m", gpus=4, changed=HYBRID)),
         speed(f"{hybrid}, a graph a block", 40, {**HYBRID, **A_GRAPH_A_BLOCK}, hybrid),
         strategy("FULL_SHARD", FULL_SHARD),
