@@ -141,7 +141,7 @@ def _build_mesh(device_type: str, num_replicas: int, num_shards: int) -> DeviceM
 
 
 @torch.no_grad()
-def draw_parameters(model: Decoder, config: TrainerConfig) -> None:
+def init_weights(model: Decoder, config: TrainerConfig) -> None:
     """Give the model its first values. Each parameter is drawn whole on the CPU, and this rank keeps its part: no
     communication, no trace of the world."""
     for name, parameter in model.named_parameters():

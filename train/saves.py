@@ -19,7 +19,7 @@ from .checkpoint import Checkpoints
 from .distributed import World
 from .errors import ConfigError
 from .guard import Largest, require_finite
-from .parallelize import draw_parameters
+from .parallelize import init_weights
 from .preempt import Stop
 from .pretrained import load_pretrained
 from .saver import Checks, Saver
@@ -117,7 +117,7 @@ class Saves:
             load_pretrained(self.state.model, Path(self.config.init_from))
             log.info("weights of %s", self.config.init_from)
         else:
-            draw_parameters(self.state.model, self.config)
+            init_weights(self.state.model, self.config)
 
     def _describe(self, step: int) -> Manifest:
         return Manifest(

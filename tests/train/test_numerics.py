@@ -18,7 +18,7 @@ from train.data import SampleOrder, split_targets
 from train.guard import Finding, Guard, Largest, NonFiniteError
 from train.model import IGNORED, Decoder
 from train.optim import build_optimizer, take_step
-from train.parallelize import draw_parameters
+from train.parallelize import init_weights
 from train.tokens import open_dataset, write_dataset
 
 
@@ -145,7 +145,7 @@ def test_loss_and_gradient_are_of_the_mean_over_all_valid_targets(tmp_path: Path
     step_in_turn(tmp_path, {"run": {**config, "steps": 1}}, procs_per_node=2)
     parsed = decode(TrainerConfig, config)
     model = Decoder(parsed.model)
-    draw_parameters(model, parsed)
+    init_weights(model, parsed)
     model.fill_rotary_tables()
     tokens = open_dataset(Path(parsed.data.source), parsed.model.seq_len, parsed.model.vocab_size).train
     ids = SampleOrder(tokens.num_sequences, parsed.batch.sequences, parsed.seed).step_ids(0)
