@@ -148,6 +148,7 @@ class Decoder(nn.Module):
             return self.body(tokens_BT, targets_BT)
 
     def summed_loss(self, tokens_BT: Tensor, targets_BT: Tensor) -> Tensor:
+        """Methods within methods, each of which may be the part that `pace` times: that depends on the units."""
         return self.head_loss(self.hidden(tokens_BT), targets_BT)
 
     def head_loss(self, x_BTD: Tensor, targets_BT: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import train
 from fsdpctl.contract.codec import decode, read_json
 from fsdpctl.contract.records import Outcome, RankError
 from fsdpctl.contract.trainer import TrainerConfig
@@ -105,6 +106,13 @@ def test_an_expected_failure_reaches_the_launcher(tmp_path: Path, config: Config
     assert "nowhere" in outcome.reason
     error = read_json(RankError, tmp_path / "error-0.json")
     assert (error.rank, error.node_rank, error.message) == (0, 1, outcome.reason)
+
+
+def test_the_map_of_the_trainer_has_each_module_once() -> None:
+    there = [path.stem for path in (ROOT / "train").glob("*.py") if not path.stem.startswith("__")]
+    _, _, map_of_modules = str(train.__doc__).partition("is imported.\n")
+    named = [name for line in map_of_modules.splitlines() for name in line.rpartition("  ")[2].split()]
+    assert sorted(named) == sorted(there)
 
 
 def test_importing_the_trainer_starts_nothing() -> None:
