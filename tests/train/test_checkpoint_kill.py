@@ -79,6 +79,16 @@ def kill_points(seen: str) -> Iterator[tuple[str, int]]:
             yield call, numbers[thread, call]
 
 
+def assert_flushed_before_the_name(seen: str) -> None:
+    """A power cut, too, leaves a whole checkpoint or none: files and both directories are on disk in time."""
+    before, after = re.split(r', "\S+/checkpoints/step-00000008"', seen)
+    flushed = re.findall(r"fsync\(\d+<([^>]+)>", before)
+    names = {re.sub(r"\.tmp.*", "", Path(path).name) for path in flushed}
+    [manifest] = {name for name in names if name.startswith(".manifest.json.")}
+    assert names == {"__0_0.distcp", ".metadata", manifest, "step-00000008"}
+    assert re.search(r"fsync\(\d+<[^>]+/checkpoints>", after)
+
+
 def resume(run: Path) -> tuple[int, set[float]]:
     """What a new attempt makes of the directory: the step, and the values that it loads."""
     checkpoints = Checkpoints(RunPaths(run), Alone(), 0, 1)
@@ -99,6 +109,7 @@ def test_a_save_killed_at_any_file_operation_costs_at_most_that_save(tmp_path: P
     assert code == 0
     points = list(dict.fromkeys(kill_points(seen)))
     assert {"openat", "write", "fsync", "rename", "mkdir"} <= {call for call, _ in points}
+    assert_flushed_before_the_name(seen)
     outcomes: Counter[int] = Counter()
     for call, number in points:
         run = tmp_path / f"{call}-{number}"
