@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import mmap
 import os
 import shutil
@@ -22,6 +23,8 @@ from fsdpctl.errors import FsdpctlError, UsageError
 if TYPE_CHECKING:
     from torch import Tensor
 
+_OF_ONE_TENSOR = 4096  # more than its name, place and alignment take in a file of torch's
+
 
 def export_torch(stored: Stored, out: Path) -> None:
     """Write the model's state dict as `torch.save` does; loads with `torch.load(path, weights_only=True)`."""
@@ -30,8 +33,10 @@ def export_torch(stored: Stored, out: Path) -> None:
     reader = ShardReader(stored.path)
     with _aside(out) as aside:
         # The file is laid out first, with nothing in it, and then filled through a map of it.
+        _take_room(aside, sum(4 * math.prod(shape) + _OF_ONE_TENSOR for shape in reader.shapes.values()))
         with torch.serialization.skip_data():
             torch.save({name: torch.empty(shape) for name, shape in reader.shapes.items()}, aside)
+        _take_room(aside, aside.stat().st_size)
         with torch.serialization.set_default_mmap_options(mmap.MAP_SHARED):
             state = torch.load(aside, mmap=True, weights_only=True)
         for name, tensor in state.items():
@@ -53,6 +58,16 @@ def export_hugging_face(stored: Stored, out: Path) -> None:
         aside.mkdir(mode=0o700)
         write_safetensors(aside / "model.safetensors", shapes, _cut(reader, sources))
         (aside / "config.json").write_text(json.dumps(llama_config(model), indent=2) + "\n")
+
+
+def _take_room(path: Path, size: int) -> None:
+    """Have the disk give a file all of its room. Torch tells nobody why it cannot write one; and a map of a file for
+    which there is no room ends the process, by a bus error."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        os.posix_fallocate(descriptor, 0, size)
+    finally:
+        os.close(descriptor)
 
 
 def model_of(stored: Stored) -> ModelConfig:

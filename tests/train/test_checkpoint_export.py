@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from fsdpctl.contract.model import ModelConfig
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.errors import FsdpctlError, RunFailed, UsageError
 from tests.services import require
+from tests.testbed.disks import Mount
 from tests.train.ranks import Config, train
 from tests.train.test_storage import evil_bytes_entry, evil_table, evil_tensor, put_in_order
 from train.model import Decoder
@@ -70,6 +73,27 @@ def test_a_file_that_exists_is_not_written_over(straight: Path, tmp_path: Path) 
     with pytest.raises(UsageError, match="exists already"):
         export_torch(choose_whole(RunPaths(straight), 8), tmp_path / "model.pth")
     assert (tmp_path / "model.pth").read_text() == "mine"
+
+
+EXPORT = """
+import sys
+from pathlib import Path
+from fsdpctl.checkpoints.export import export_torch
+from fsdpctl.checkpoints.stored import choose_whole
+from fsdpctl.contract.paths import RunPaths
+export_torch(choose_whole(RunPaths(Path(sys.argv[1])), None), Path(sys.argv[2]))
+"""
+
+
+@pytest.mark.parametrize("room", [0, 16_384])
+def test_a_full_disk_is_told_and_nothing_is_left(straight_run: Path, small_disk: Mount, room: int) -> None:
+    """In a process of its own: a map of a file without room ends it."""
+    small_disk.fill(leave=room)
+    words = [sys.executable, "-c", EXPORT, str(straight_run), str(small_disk.path / "model.pth")]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].endswith("model.pth: No space left on device")
+    assert [path.name for path in small_disk.path.iterdir()] == ["ballast"]
 
 
 @pytest.mark.parametrize("attack", [evil_table, evil_bytes_entry, evil_tensor])
