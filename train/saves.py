@@ -59,6 +59,7 @@ class Saves:
         if not self.world.shared_disk:
             found = copies.share_newest(self.checkpoints, found, self.world)
         if found is None:
+            self._refuse_to_begin_again()
             self._begin()
             return 0
         for change in check_resumable(found.config, encode(self.config)):
@@ -110,6 +111,15 @@ class Saves:
         if self.saver.saved_step == step or not self.world.maximum(not stop.has_time_for(save_s)):
             return ""
         return f"a save took {save_s:.1f} s, and {stop.left_s():.1f} s were left of the grace of {stop.grace_s:g} s"
+
+    def _refuse_to_begin_again(self) -> None:
+        """What was saved is not trained anew: the first saves would take the place of what may still be mended."""
+        damaged = sorted(set().union(*self.world.gather(self.checkpoints.invalid)))
+        if damaged:
+            raise ConfigError(
+                f"no checkpoint of this run is whole, neither {' nor '.join(damaged)}: fsdpctl checkpoints verify"
+                f" says why; to begin at step 0 again, move {self.checkpoints.root} away"
+            )
 
     def _begin(self) -> None:
         log.info("no checkpoint: starting at step 0")

@@ -121,6 +121,18 @@ def test_training_goes_on_from_the_one_before_a_damaged_one(straight: Path, conf
     assert found.files.keys() == {".metadata", "__0_0.distcp", "__1_0.distcp"}
 
 
+def test_where_none_is_whole_nothing_begins_anew(straight: Path, config: Config) -> None:
+    before, names = (straight / "metrics.jsonl").read_bytes(), checkpoints(straight)
+    for name in names:
+        flip_a_bit(straight / "checkpoints" / name)
+    ranks = start(straight, config, procs_per_node=2)
+    assert ranks.wait() == [2, 2]
+    said = "train: no checkpoint of this run is whole, neither step-00000008 nor step-00000012: fsdpctl checkpoints"
+    assert ranks.log().splitlines()[-1].startswith(said)
+    assert checkpoints(straight) == names
+    assert (straight / "metrics.jsonl").read_bytes() == before
+
+
 @pytest.mark.parametrize("fault", [faults.die_before_commit, faults.die_before_rename])
 def test_killed_in_a_save(tmp_path: Path, config: Config, fault: Callable[..., None]) -> None:
     ranks = start(tmp_path, config, fault=fault, fault_args=(8,))

@@ -35,6 +35,12 @@ def test_one_disk_of_two_is_enough(tmp_path: Path, config: Config) -> None:
             assert column(disk, name) == column(straight, name), name
         assert is_whole(disk / "checkpoints")
 
+    shutil.rmtree(disks[0])
+    damage(disks[1])
+    ranks = start(run, config, 2, 2, own_disks=True)
+    assert ranks.wait() == [2, 2, 2, 2]  # also those whose disk is empty: nothing begins anew
+    assert ranks.log().splitlines()[-1].startswith("train: no checkpoint of this run is whole, neither step-")
+
 
 @pytest.mark.parametrize(
     ("versions", "giver", "takers"),
