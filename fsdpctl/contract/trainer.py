@@ -6,7 +6,7 @@ Plain dataclasses, so that the submitting laptop needs no torch and a node needs
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, cast
 
 from fsdpctl.contract.frozen import resolve_frozen
 from fsdpctl.contract.model import ModelConfig
@@ -179,6 +179,9 @@ class ProfileConfig:
         require_at_least(1, first_step=self.first_step, steps=self.steps)
 
 
+_NO_BATCH = cast(BatchConfig, None)
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrainerConfig:
     """Everything that decides what is trained."""
@@ -186,10 +189,11 @@ class TrainerConfig:
     __pydantic_config__ = STRICT
 
     model: ModelConfig
-    batch: BatchConfig
+    batch: BatchConfig = _NO_BATCH  # required, unless train_batch is given
     optim: OptimConfig
     checkpoint: CheckpointConfig
     steps: int  # optimizer steps of the whole run
+    train_batch: int | None = None  # older configurations' batch: sequences of a step; a rank takes its share at once
     data: DataConfig = field(default_factory=DataConfig)
     mesh: MeshConfig = field(default_factory=MeshConfig)
     memory: MemoryConfig = field(default_factory=MemoryConfig)
@@ -204,7 +208,8 @@ class TrainerConfig:
     log_every: int = 10  # steps between lines in the log; metrics.jsonl has every step
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "batch", self.batch.in_sequences(self.model.seq_len))
+        object.__setattr__(self, "batch", self._global_batch().in_sequences(self.model.seq_len))
+        object.__setattr__(self, "train_batch", None)
         if self.mesh.strategy == "DDP":
             if self.memory.cpu_offload:
                 raise ValueError("DDP keeps whole copies on the GPUs: cpu_offload needs a strategy of FSDP")
@@ -224,3 +229,13 @@ class TrainerConfig:
         if self.init_from == "":
             raise ValueError("init_from must not be empty; leave it away for random weights")
         require_at_least(1, steps=self.steps, log_every=self.log_every, max_skipped_steps=self.max_skipped_steps)
+
+    def _global_batch(self) -> BatchConfig:
+        if self.train_batch is None and self.batch is None:
+            raise ValueError("batch is missing: it gives the global batch, as sequences or tokens, and the micro_batch")
+        if self.train_batch is None:
+            return self.batch
+        if self.batch is not None:
+            raise ValueError("train_batch and batch both give the global batch: keep batch")
+        require_at_least(1, train_batch=self.train_batch)
+        return BatchConfig(sequences=self.train_batch, micro_batch=self.train_batch)

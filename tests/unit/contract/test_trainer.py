@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
@@ -8,6 +9,7 @@ from fsdpctl.contract.layout import resolve_mesh, split_batch
 from fsdpctl.contract.model import ModelConfig
 from fsdpctl.contract.trainer import BatchConfig, MeshConfig, OptimConfig, Strategy
 from fsdpctl.contract.units import UnitsConfig
+from fsdpctl.specs.load import load_job
 
 
 def model(**changes: object) -> ModelConfig:
@@ -23,6 +25,22 @@ def model(**changes: object) -> ModelConfig:
         "tie_embeddings": True,
     }
     return ModelConfig(**{**sizes, **changes})  # type: ignore[arg-type]
+
+
+def test_a_batch_as_older_configurations_have_it() -> None:
+    config = load_job("llm-tiny").trainer
+    assert config is not None
+    nothing = cast(BatchConfig, None)
+    older = replace(config, batch=nothing, train_batch=24)
+    assert (older.batch, older.train_batch) == (BatchConfig(sequences=24, micro_batch=24), None)
+    assert split_batch(older.batch, 4) == (6, 1)
+    assert replace(older, steps=5).batch == older.batch
+    with pytest.raises(ValueError, match="^train_batch and batch both give the global batch: keep batch$"):
+        replace(config, train_batch=24)
+    with pytest.raises(ValueError, match="^batch is missing: it gives the global batch"):
+        replace(config, batch=nothing)
+    with pytest.raises(ValueError, match="^train_batch must be at least 1, got 0$"):
+        replace(config, batch=nothing, train_batch=0)
 
 
 def test_parameters_are_counted_by_the_formula() -> None:
