@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ import pytest
 import torch
 
 from fsdpctl.checkpoints.export import export_hugging_face, export_torch
-from fsdpctl.checkpoints.stored import choose_whole
+from fsdpctl.checkpoints.stored import Stored, choose_whole
+from fsdpctl.checkpoints.tensors import ShardReader
 from fsdpctl.contract.codec import decode
 from fsdpctl.contract.model import ModelConfig
 from fsdpctl.contract.paths import RunPaths
@@ -68,6 +70,24 @@ def test_transformers_gives_the_same_logits(run: Path, tmp_path: Path, monkeypat
     torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("export", [export_torch, export_hugging_face])
+def test_one_tensor_at_a_time_is_in_memory(
+    straight_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, export: Callable[[Stored, Path], None]
+) -> None:
+    given: list[weakref.ref[torch.Tensor]] = []
+    read = ShardReader.read
+
+    def watched(reader: ShardReader, name: str) -> torch.Tensor:
+        assert [earlier for earlier in given if earlier() is not None] == []
+        whole = read(reader, name)
+        given.append(weakref.ref(whole))
+        return whole
+
+    monkeypatch.setattr(ShardReader, "read", watched)
+    export(choose_whole(RunPaths(straight_run), None), tmp_path / "out")
+    assert len(given) > 10
+
+
 def test_a_file_that_exists_is_not_written_over(straight: Path, tmp_path: Path) -> None:
     (tmp_path / "model.pth").write_text("mine")
     with pytest.raises(UsageError, match="exists already"):
@@ -79,7 +99,8 @@ EXPORT = """
 import sys
 from pathlib import Path
 from fsdpctl.checkpoints.export import export_torch
-from fsdpctl.checkpoints.stored import choose_whole
+from fsdpctl.checkpoints.stored import Stored, choose_whole
+from fsdpctl.checkpoints.tensors import ShardReader
 from fsdpctl.contract.paths import RunPaths
 export_torch(choose_whole(RunPaths(Path(sys.argv[1])), None), Path(sys.argv[2]))
 """
