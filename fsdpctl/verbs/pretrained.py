@@ -29,10 +29,14 @@ def _check(directory: Path, model: ModelConfig) -> None:
     path = directory / "config.json"
     hint = "once there is a checkpoint it is not needed: --set trainer.init_from=null"
     try:
-        check_fit(json.loads(read_bytes(path).decode()), model)
+        config = json.loads(read_bytes(path).decode())
     except OSError as error:
         raise UsageError(f"trainer.init_from: {path}: {error.strerror}", hint=hint) from None
     except (ValueError, RecursionError) as error:
+        raise UsageError(f"trainer.init_from: {path} cannot be read: {error}") from None
+    try:
+        check_fit(config, model)
+    except ValueError as error:
         raise UsageError(f"trainer.init_from: the weights in {directory} do not fit: {error}") from None
     if not any(directory.glob("*.safetensors")):
         raise UsageError(

@@ -43,6 +43,12 @@ def test_other_sizes_are_refused_with_what_to_set(weights: Path) -> None:
         resolve_weights(job_from(str(weights)), Path("/"), is_here=False)
 
 
+def test_a_config_that_is_no_json_is_named(weights: Path) -> None:
+    (weights / "config.json").write_text("{")
+    with pytest.raises(UsageError, match=r"trainer\.init_from: .*weights/config\.json cannot be read: Expecting"):
+        resolve_weights(job_from(str(weights)), Path("/"), is_here=False)
+
+
 def test_weights_in_another_format_are_refused(weights: Path) -> None:
     (weights / "model.safetensors").rename(weights / "pytorch_model.bin")
     with pytest.raises(UsageError, match=r"trainer\.init_from: .*weights has no \*\.safetensors") as error:
