@@ -35,11 +35,11 @@ def test_a_batch_as_older_configurations_have_it() -> None:
     assert (older.batch, older.train_batch) == (BatchConfig(sequences=24, micro_batch=24), None)
     assert split_batch(older.batch, 4) == (6, 1)
     assert replace(older, steps=5).batch == older.batch
-    with pytest.raises(ValueError, match="^train_batch and batch both give the global batch: keep batch$"):
+    with pytest.raises(ValueError, match=r"^train_batch and batch both give the global batch: keep batch$"):
         replace(config, train_batch=24)
-    with pytest.raises(ValueError, match="^batch is missing: it gives the global batch"):
+    with pytest.raises(ValueError, match=r"^batch is missing: it gives the global batch"):
         replace(config, batch=nothing)
-    with pytest.raises(ValueError, match="^train_batch must be at least 1, got 0$"):
+    with pytest.raises(ValueError, match=r"^train_batch must be at least 1, got 0$"):
         replace(config, batch=nothing, train_batch=0)
 
 
