@@ -24,7 +24,7 @@ from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.errors import FsdpctlError
 from fsdpctl.launchers.table import open_agents
 from fsdpctl.node import processes
-from fsdpctl.runs.decide import History, Verdict, count_idle, decide_next, judge, stop_cause
+from fsdpctl.runs.decide import History, Verdict, count_idle, decide_next, end_between, judge
 from fsdpctl.runs.events import add_event, record_start, record_verdict
 from fsdpctl.runs.evidence import attempt_end, newest_step, read_plan, read_verdict
 from fsdpctl.runs.store import claim_attempt, read_record
@@ -103,10 +103,10 @@ class Supervisor:
                 add_event(attempt, f"may have left something behind: {line}")
 
     def _start(self, attempt: AttemptPaths) -> str | None:
-        """Start the agents; return why that was impossible."""
-        if _is_cancelled(attempt):
-            return None
+        """Start the agents; return why that was impossible. None are started that nobody wants any more."""
         is_taken_over = any(node.agent.exists() for node in attempt.nodes())
+        if _is_cancelled(attempt) or (attempt.stop.exists() and not is_taken_over):
+            return None
         try:
             self.agents.start(attempt)
         except FsdpctlError as error:
@@ -147,14 +147,12 @@ class Supervisor:
 
     def _is_told_to_end(self, attempt: AttemptPaths) -> bool:
         """Whether nobody wants another attempt any more, which is the run's end."""
-        if _is_cancelled(attempt):
+        if (verdict := end_between(read_note(attempt.stop), read_note(attempt.abort))) is None:
+            return False
+        if verdict.state is State.CANCELLED:
             self._prove(attempt, CANCEL_PROOF_S)
-            self._record(attempt, Verdict(State.CANCELLED, "fsdpctl cancel"))
-            return True
-        if (stop := read_note(attempt.stop)) is not None:
-            self._record(attempt, Verdict(State.STOPPED, f"{stop_cause(stop)} between two attempts"))
-            return True
-        return False
+        self._record(attempt, verdict)
+        return True
 
     def _prove(self, attempt: AttemptPaths, limit_s: float) -> None:
         """End what is left on every node, and come back until each has answered."""
@@ -177,7 +175,13 @@ class Supervisor:
         self.run.waiting.unlink(missing_ok=True)
 
     def _record(self, attempt: AttemptPaths, verdict: Verdict) -> None:
-        record_verdict(attempt, replace(verdict, step=newest_step(self.run)))
+        """Raises OSError on a full disk, where the run is to come back: it waits for room. Nobody has to wait for the
+        end of any other: whoever looks at it judges it anew."""
+        try:
+            record_verdict(attempt, replace(verdict, step=newest_step(self.run)))
+        except OSError:
+            if verdict.restart and not (attempt.stop.exists() or _is_cancelled(attempt)):
+                raise
 
 
 def _is_cancelled(attempt: AttemptPaths) -> bool:

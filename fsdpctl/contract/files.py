@@ -14,6 +14,18 @@ NO_FILE = errno.ENXIO
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 """What write(2) says of a disk, and of a user's share of it."""
 
+_ROOM = 2**20
+
+
+def describe_disk(path: Path) -> str:
+    """What a reason adds where the disk of `path` has no room: whoever ended there could not say so. Of a share that is
+    used up it says nothing."""
+    try:
+        disk = os.statvfs(path)
+    except OSError:
+        return ""
+    return f"; no space is left on the disk of {path}" if disk.f_bavail * disk.f_frsize < _ROOM else ""
+
 
 def open_file(path: Path) -> FileIO:
     """Open to read, without a buffer. Raises OSError; with NO_FILE for a FIFO, a device, a socket or a directory."""

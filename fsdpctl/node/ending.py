@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fsdpctl.contract import NodeExit
 from fsdpctl.contract.codec import find_json
-from fsdpctl.contract.files import read_tail
+from fsdpctl.contract.files import describe_disk, read_tail
 from fsdpctl.contract.notes import read_note
 from fsdpctl.contract.paths import AttemptPaths, NodePaths
 from fsdpctl.contract.records import NodeEnd, Outcome, RankError
@@ -29,7 +29,8 @@ def describe_end(code: int, attempt: AttemptPaths, paths: NodePaths) -> NodeEnd:
         return _good_end(attempt)
     failure = first_failure(_read_tail(paths.torchrun_log))
     if failure is None:
-        return NodeEnd(1, f"torchrun ended with {describe_code(code)}; see {paths.torchrun_log.name}")
+        full = describe_disk(paths.root)
+        return NodeEnd(1, f"torchrun ended with {describe_code(code)}{full or f'; see {paths.torchrun_log.name}'}")
     exit_code, rank = failure
     if exit_code in (NodeExit.STOPPED, NodeExit.STOPPED_UNSAVED):
         return NodeEnd(exit_code, "stopped")

@@ -32,6 +32,7 @@ class AttemptEnd:
     outcome: Outcome | None
     stop: Note | None
     abort: Note | None
+    full_disk: str = ""  # what to add to a reason where the disk has no room
     has_older: bool | None = None  # whether the run has a checkpoint; None where only the user's script knows
 
 
@@ -59,14 +60,25 @@ def judge(attempt: AttemptEnd) -> Verdict:
     missing = [rank for rank in range(attempt.num_nodes) if rank not in attempt.ends]
     if bad and not (missing and all(is_victim(end) for end in bad.values())):
         return Verdict(State.FAILED, root_cause(bad))
+    if not attempt.ends and attempt.stop is not None and attempt.stop.is_users_stop:
+        return Verdict(State.STOPPED, f"{stop_cause(attempt.stop)}; no agent has reported how it ended")
     if missing:
-        return Verdict(State.LOST, f"the agent of node {missing[0]} vanished without a word")
+        return Verdict(State.LOST, f"the agent of node {missing[0]} vanished without a word{attempt.full_disk}")
     if all(end.code == NodeExit.FINISHED for end in attempt.ends.values()):
         return Verdict(State.SUCCEEDED, "finished")
     if all(end.code != NodeExit.STOPPED_UNSAVED for end in attempt.ends.values()):
         return Verdict(State.STOPPED, stop_cause(attempt.stop))
     why = outcome.reason if outcome is not None and outcome.status == "stopped" else ""
     return Verdict(State.STOPPED, f"{stop_cause(attempt.stop)}; {why or _UNSAVED[attempt.has_older]}")
+
+
+def end_between(stop: Note | None, abort: Note | None) -> Verdict | None:
+    """The end of a run that was to come back, by the notes in its last attempt; None where nobody wants it."""
+    if abort is not None and abort.is_cancel:
+        return Verdict(State.CANCELLED, abort.reason or "cancelled")
+    if stop is not None:
+        return Verdict(State.STOPPED, f"{stop_cause(stop)} between two attempts")
+    return None
 
 
 def root_cause(bad: Mapping[int, NodeEnd]) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from fsdpctl.contract.checkpoint import committed
 from fsdpctl.contract.codec import CodecError, find_json, read_json
-from fsdpctl.contract.files import open_file, read_bytes, read_tail
+from fsdpctl.contract.files import describe_disk, open_file, read_bytes, read_tail
 from fsdpctl.contract.notes import read_note
 from fsdpctl.contract.paths import AttemptPaths, NodePaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
@@ -56,6 +56,7 @@ def attempt_end(attempt: AttemptPaths, num_nodes: int) -> AttemptEnd:
         outcome=find_json(Outcome, attempt.outcome),
         stop=read_note(attempt.stop),
         abort=read_note(attempt.abort),
+        full_disk=describe_disk(attempt.run.root),
         has_older=_has_checkpoint(attempt.run),
     )
 

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 
 from fsdpctl.contract import NodeExit, State
 from fsdpctl.contract.codec import find_json
+from fsdpctl.contract.files import describe_disk
 from fsdpctl.contract.notes import read_note
 from fsdpctl.contract.paths import AttemptPaths
 from fsdpctl.contract.records import NodeEnd
 from fsdpctl.launchers.base import View
 from fsdpctl.logs.ranges import fold
-from fsdpctl.runs.decide import Verdict, judge
+from fsdpctl.runs.decide import Verdict, end_between, judge
 from fsdpctl.runs.evidence import attempt_end, ended_ranks, living_agents, read_verdict
 from fsdpctl.runs.record import RunRecord
 
@@ -56,8 +57,9 @@ def _before_the_first(view: View) -> tuple[State, str]:
 
 def _verdict(attempt: AttemptPaths, nodes: int) -> Verdict:
     if (known := read_verdict(attempt)) is not None:
-        return known
-    if not attempt.nodes():
+        wished = end_between(read_note(attempt.stop), read_note(attempt.abort)) if known.restart else None
+        return wished or known  # a full disk may have taken no word of it
+    if not attempt.nodes() and not attempt.stop.exists():
         return Verdict(State.LOST, "started, but no agent ever reported")
     return judge(attempt_end(attempt, nodes))
 
@@ -76,7 +78,8 @@ def _between_agents(attempt: AttemptPaths) -> tuple[State, str]:
     verdict = read_verdict(attempt)
     if verdict is not None and verdict.restart:
         return State.RESTARTING, f"after attempt {attempt.number}: {verdict.reason}"
-    return State.RUNNING, "ending" if any(find_json(NodeEnd, node.end) for node in attempt.nodes()) else "starting"
+    act = "ending" if any(find_json(NodeEnd, node.end) for node in attempt.nodes()) else "starting"
+    return State.RUNNING, act + describe_disk(attempt.run.root)
 
 
 def _running_reason(attempt: AttemptPaths) -> str:

@@ -110,6 +110,32 @@ def test_a_supervisor_outlives_a_full_disk_that_takes_no_word_of_it(monkeypatch:
     assert len(looks) == 3
 
 
+def test_what_was_stopped_before_it_began_is_never_started() -> None:
+    run = run_with("/bin/false", "restarts=1")
+    leave_note(run.attempt(1).stop, "user")
+    Supervisor(run).work()
+    assert [attempt.number for attempt in run.attempts()] == [1]
+    assert run.attempt(1).nodes() == []
+    assert (verdict := read_verdict(run.attempt(1))) is not None
+    assert (verdict.state, verdict.reason) == (State.STOPPED, "stopped (user); no agent has reported how it ended")
+
+
+@pytest.mark.parametrize(("note", "word"), [("stop", "user"), ("abort", "cancel")])
+def test_a_verdict_that_cannot_be_written_keeps_nobody_waiting_who_wants_the_end(
+    note: str, word: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(attempt: AttemptPaths, verdict: Verdict) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(supervise, "record_verdict", refuse)
+    run = run_with("/bin/false", "restarts=1")
+    with pytest.raises(OSError, match="No space left"):  # it comes back, once there is room
+        Supervisor(run).work()
+    leave_note(run.attempt(1).root / note, word)
+    Supervisor(run).work()
+    assert [attempt.number for attempt in run.attempts()] == [1]
+
+
 def test_a_run_that_ends_at_once_does_not_take_along_who_says_that_its_supervisor_stands(tmp_path: Path) -> None:
     """Who starts a supervisor carries the run's tag, too; here it would be slow to leave."""
     slow = tmp_path / "slow"

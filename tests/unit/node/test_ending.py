@@ -9,6 +9,7 @@ from fsdpctl.contract.notes import leave_note
 from fsdpctl.contract.paths import AttemptPaths
 from fsdpctl.contract.records import NodeEnd, Outcome, RankError
 from fsdpctl.node.ending import FailureWatch, describe_code, describe_end
+from tests.testbed.disks import Mount
 
 # As torch 2.13 writes it, shortened.
 REPORT = """\
@@ -100,6 +101,14 @@ def test_without_a_report_the_log_is_named(attempt: AttemptPaths) -> None:
     )
     assert describe_code(3) == "exit code 3"
     assert describe_code(-250) == "signal 250"
+
+
+def test_on_a_full_disk_there_is_no_log_to_look_at(small_disk: Mount) -> None:
+    attempt = AttemptPaths(small_disk.path)
+    attempt.node(1).root.mkdir()
+    small_disk.fill()
+    reason = describe_end(1, attempt, attempt.node(1)).reason
+    assert reason == f"torchrun ended with exit code 1; no space is left on the disk of {attempt.node(1).root}"
 
 
 def test_a_failure_in_the_log_is_not_waited_for_long(tmp_path: Path) -> None:

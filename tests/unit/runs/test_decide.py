@@ -53,6 +53,8 @@ FAULT = Note("fault", "node 1: lost")
         ),
         ({0: ABORTED, 1: ABORTED}, SAVED, None, FAULT, State.FAILED, "node 0: fault: node 1: lost"),
         ({0: ABORTED, 1: ABORTED}, SAVED, USER, FAULT, State.STOPPED, "stopped (user); saved at step 7"),
+        ({}, None, USER, None, State.STOPPED, "stopped (user); no agent has reported how it ended"),
+        ({}, None, TIME, None, State.LOST, "the agent of node 0 vanished without a word"),
         ({0: ABORTED, 1: ABORTED}, None, None, CANCEL, State.CANCELLED, "fsdpctl cancel"),
         ({0: ABORTED, 1: ABORTED}, None, None, Note("", ""), State.CANCELLED, "cancelled"),
         ({0: VICTIM, 1: KILLED}, None, None, None, State.FAILED, "node 1: rank 2 ended with signal 9 (SIGKILL)"),
@@ -84,7 +86,7 @@ def test_judge(
     ("has_older", "goes_on"), [(True, "goes on from an older checkpoint"), (False, "begins at step 0")]
 )
 def test_a_stop_without_a_save_says_where_the_trainer_goes_on(has_older: bool, goes_on: str) -> None:
-    end = AttemptEnd(1, {0: STOPPED_UNSAVED}, None, USER, None, has_older)
+    end = AttemptEnd(1, {0: STOPPED_UNSAVED}, None, USER, None, has_older=has_older)
     assert judge(end).reason == f"stopped (user); not saved, a resume {goes_on}"
 
 

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.contract.paths import RunPaths
+from fsdpctl.runs.decide import judge
 from fsdpctl.runs.evidence import attempt_end, newest_step, read_metrics, recent_metrics
+from tests.testbed.disks import Mount
 
 
 @pytest.mark.parametrize("step", ["x", "7", 7.5, float("inf"), None, True, [7], {}])
@@ -27,6 +29,14 @@ def test_whether_there_is_a_checkpoint_only_the_bundled_trainers_runs_tell(tmp_p
     assert attempt_end(run.attempt(1), 1).has_older is False
     (run.checkpoints / "step-00000007").mkdir()
     assert attempt_end(run.attempt(1), 1).has_older is True
+
+
+def test_who_vanishes_on_a_full_disk_had_nowhere_to_say_why(small_disk: Mount) -> None:
+    run = RunPaths(small_disk.path)
+    assert judge(attempt_end(run.attempt(1), 1)).reason == "the agent of node 0 vanished without a word"
+    small_disk.fill()
+    reason = judge(attempt_end(run.attempt(1), 1)).reason
+    assert reason == f"the agent of node 0 vanished without a word; no space is left on the disk of {run.root}"
 
 
 def test_lines_without_a_step_stay(tmp_path: Path) -> None:

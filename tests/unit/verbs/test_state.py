@@ -1,0 +1,47 @@
+"""What a run is that nobody works on any more, and whose last word a full disk has not taken."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fsdpctl.contract import State
+from fsdpctl.contract.codec import write_json
+from fsdpctl.contract.notes import leave_note
+from fsdpctl.contract.paths import AttemptPaths, RunPaths
+from fsdpctl.launchers.base import View
+from fsdpctl.runs.decide import Verdict
+from fsdpctl.runs.record import RunRecord
+from fsdpctl.verbs.state import derive_state
+
+RECORD = RunRecord.new("r-aaaa", "r", "local", "local", 1.0, 1)
+
+
+@pytest.fixture
+def attempt(tmp_path: Path) -> AttemptPaths:
+    attempt = RunPaths(tmp_path).attempt(1)
+    attempt.root.mkdir(parents=True)
+    return attempt
+
+
+def test_one_that_was_to_come_back_is_what_its_notes_say(attempt: AttemptPaths) -> None:
+    write_json(attempt.verdict, Verdict(State.LOST, "gone", restart=True))
+    assert derive_state(RECORD, attempt, View("none")) == (State.LOST, "gone")
+    leave_note(attempt.stop, "user")
+    assert derive_state(RECORD, attempt, View("none")) == (State.STOPPED, "stopped (user) between two attempts")
+    leave_note(attempt.abort, "cancel", "fsdpctl cancel")
+    assert derive_state(RECORD, attempt, View("none")) == (State.CANCELLED, "fsdpctl cancel")
+
+
+def test_one_that_had_ended_before_is_not_changed_by_a_late_note(attempt: AttemptPaths) -> None:
+    write_json(attempt.verdict, Verdict(State.LOST, "gone"))
+    leave_note(attempt.stop, "user")
+    assert derive_state(RECORD, attempt, View("none")) == (State.LOST, "gone")
+
+
+def test_one_that_was_stopped_before_any_agent_stood(attempt: AttemptPaths) -> None:
+    assert derive_state(RECORD, attempt, View("none"))[0] is State.LOST
+    leave_note(attempt.stop, "user")
+    state, reason = derive_state(RECORD, attempt, View("none"))
+    assert (state, reason) == (State.STOPPED, "stopped (user); no agent has reported how it ended")
