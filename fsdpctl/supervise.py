@@ -18,7 +18,7 @@ from pathlib import Path
 
 from fsdpctl.contract import AbortWord, State
 from fsdpctl.contract.codec import write_json, write_text
-from fsdpctl.contract.files import take_lock
+from fsdpctl.contract.files import FULL_DISK, take_lock
 from fsdpctl.contract.notes import leave_note, read_note
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.errors import FsdpctlError
@@ -175,12 +175,13 @@ class Supervisor:
         self.run.waiting.unlink(missing_ok=True)
 
     def _record(self, attempt: AttemptPaths, verdict: Verdict) -> None:
-        """Raises OSError on a full disk, where the run is to come back: it waits for room. Nobody has to wait for the
-        end of any other: whoever looks at it judges it anew."""
+        """Raises OSError, and is called again later; not for the end of a run on a full disk, which might wait for room
+        for ever: whoever looks at it judges it anew."""
         try:
             record_verdict(attempt, replace(verdict, step=newest_step(self.run)))
-        except OSError:
-            if verdict.restart and not (attempt.stop.exists() or _is_cancelled(attempt)):
+        except OSError as error:
+            comes_back = verdict.restart and not (attempt.stop.exists() or _is_cancelled(attempt))
+            if comes_back or error.errno not in FULL_DISK:
                 raise
 
 
