@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fsdpctl.checkpoints.host_shelf import HostShelf
 from fsdpctl.checkpoints.stored import Stored, own_script_error
-from fsdpctl.contract.checkpoint import committed, set_aside
+from fsdpctl.contract.checkpoint import InvalidCheckpointError, committed, read_manifest, set_aside, verify_sizes
 from fsdpctl.contract.codec import read_json, write_json
 from fsdpctl.contract.paths import RunPaths, checkpoint_name, step_of
 from fsdpctl.contract.plan import LaunchPlan
@@ -21,9 +21,22 @@ def go_back(run: RunPaths, plan: LaunchPlan, step: int) -> None:
     if not (plan.entry.is_bundled_trainer or committed(run.checkpoints)):
         raise own_script_error(run)
     if plan.shared_disk:
+        if plan.entry.is_bundled_trainer:
+            refuse_damaged(run, step)
         set_newer_aside(run, step)
     else:
         leave_newer_behind(run, plan, step)
+
+
+def refuse_damaged(run: RunPaths, step: int) -> None:
+    """A glance at names and sizes: ranks compare digests, and pass over what they find damaged to an older one."""
+    name = checkpoint_name(step)
+    if name in committed(run.checkpoints):
+        try:
+            verify_sizes(run.checkpoints / name, read_manifest(run.checkpoints / name).files.items())
+        except InvalidCheckpointError as error:
+            hint = f"fsdpctl checkpoints verify {run.root.name} tells which are whole"
+            raise UsageError(f"{name} of run {run.root.name} is damaged: {error}", hint=hint) from None
 
 
 def set_newer_aside(run: RunPaths, step: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -12,13 +13,13 @@ import pytest
 from fsdpctl.checkpoints.stored import choose_doomed, examine, list_checkpoints
 from fsdpctl.contract.checkpoint import MANIFEST_FORMAT, Manifest, digest_file, write_manifest
 from fsdpctl.contract.codec import write_json
-from fsdpctl.contract.paths import RunPaths, checkpoint_name
+from fsdpctl.contract.paths import CHECKPOINT_MANIFEST, RunPaths, checkpoint_name
 from fsdpctl.errors import UsageError
 from fsdpctl.node import processes
 from fsdpctl.plan import Site, build_plan
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import create, default_runs_root
-from fsdpctl.specs.load import load_profile, parse_job
+from fsdpctl.specs.load import load_job, load_profile, parse_job
 from fsdpctl.verbs.rewind import go_back, set_newer_aside
 from tests.launchers.harness import COMMAND
 
@@ -90,6 +91,20 @@ def test_of_a_users_own_script_nothing_is_claimed(tmp_path: Path) -> None:
     (run.checkpoints / "step-00000007").rmdir()
     with pytest.raises(UsageError, match=said):
         go_back(run, plan, 7)
+
+
+@pytest.mark.parametrize(
+    ("lost", "problem"),
+    [("__0_0.distcp", "__0_0.distcp: No such file or directory"), (CHECKPOINT_MANIFEST, "it has no manifest")],
+)
+def test_nobody_goes_back_to_a_checkpoint_that_lacks_something(run: RunPaths, lost: str, problem: str) -> None:
+    plan = build_plan(load_profile("local"), load_job("llm-tiny"), Site("llm-aaaa", "/", "/", "python3", ()))
+    (run.checkpoints / checkpoint_name(8) / lost).unlink()
+    with pytest.raises(UsageError, match=rf"^step-00000008 of run llm-aaaa is damaged: {re.escape(problem)}$"):
+        go_back(run, plan, 8)
+    assert names(run) == [checkpoint_name(step) for step in (4, 8, 12, 16)]
+    go_back(run, plan, 12)
+    assert names(run) == ["set-aside-0", *(checkpoint_name(step) for step in (4, 8, 12))]
 
 
 def test_verify_reads_every_byte(run: RunPaths) -> None:
