@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 from fsdpctl.contract.llama import check_fit, llama_names
+from fsdpctl.contract.safetensors import read_header
 
 from .errors import ConfigError
 from .model import Decoder
 from .parallelize import fill
 
 _DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
-_MAX_HEADER = 100_000_000  # as the safetensors library has it
 
 
 def load_pretrained(model: Decoder, directory: Path) -> None:
@@ -46,8 +46,8 @@ class _Weights:
         if not files:
             raise ValueError("it has no *.safetensors")
         for path in files:
-            begin, header = _read_header(path)
-            self._found |= {name: (path, begin, entry) for name, entry in header.items() if name != "__metadata__"}
+            begin, entries = read_header(path)
+            self._found |= {name: (path, begin, entry) for name, entry in entries.items()}
 
     def read(self, name: str) -> Tensor:
         if name not in self._found:
@@ -65,15 +65,3 @@ class _Weights:
             if file.readinto(data) != len(data):
                 raise ValueError(f"{path.name} is cut short")
         return torch.frombuffer(data, dtype=dtype).view(shape)
-
-
-def _read_header(path: Path) -> tuple[int, dict[str, Any]]:
-    """Where the data begins, and what it is of."""
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        if length > min(_MAX_HEADER, path.stat().st_size):
-            raise ValueError(f"{path.name} is no safetensors file")
-        header = json.loads(file.read(length))
-    if not isinstance(header, dict):
-        raise ValueError(f"{path.name} is no safetensors file")
-    return 8 + length, header

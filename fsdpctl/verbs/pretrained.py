@@ -10,6 +10,7 @@ from pathlib import Path
 from fsdpctl.contract.files import read_bytes
 from fsdpctl.contract.llama import check_fit
 from fsdpctl.contract.model import ModelConfig
+from fsdpctl.contract.safetensors import read_header
 from fsdpctl.errors import UsageError
 from fsdpctl.specs.job import JobSpec
 
@@ -27,7 +28,7 @@ def resolve_weights(job: JobSpec, submit_dir: Path, *, is_here: bool) -> JobSpec
 
 def _check(directory: Path, model: ModelConfig) -> None:
     path = directory / "config.json"
-    hint = "once there is a checkpoint it is not needed: --set trainer.init_from=null"
+    hint = "wanted: a directory with config.json and *.safetensors; after a checkpoint: --set trainer.init_from=null"
     try:
         config = json.loads(read_bytes(path).decode())
     except OSError as error:
@@ -38,7 +39,15 @@ def _check(directory: Path, model: ModelConfig) -> None:
         check_fit(config, model)
     except ValueError as error:
         raise UsageError(f"trainer.init_from: the weights in {directory} do not fit: {error}") from None
-    if not any(directory.glob("*.safetensors")):
+    files = sorted(directory.glob("*.safetensors"))
+    if not files:
         raise UsageError(
             f"trainer.init_from: {directory} has no *.safetensors, in which the weights must lie", hint=hint
         )
+    for file in files:
+        try:
+            read_header(file)
+        except OSError as error:
+            raise UsageError(f"trainer.init_from: {file}: {error.strerror}") from None
+        except ValueError as error:
+            raise UsageError(f"trainer.init_from: {directory}: {error}") from None

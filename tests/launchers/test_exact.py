@@ -52,11 +52,11 @@ def test_what_ranks_can_say_in_a_sentence_is_the_reason(project: Path) -> None:
     job = parse_job(exact.JOB, "exact.yaml")
     assert job.trainer is not None
     (weights / "config.json").write_text(json.dumps(llama_config(job.trainer.model)))
-    (weights / "model.safetensors").write_bytes(b"no weights")
+    (weights / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")  # whole, with nothing in it
     run = submit("exact.yaml", "--set", f"trainer.init_from={weights}", "--set", "restarts=0", cwd=project)
     status = run.wait_ended()
     assert status["state"] == "FAILED", run.describe()
-    sentence = f"failed: init_from {weights}: model.safetensors is no safetensors file"
+    sentence = f"failed: init_from {weights}: no file has model.embed_tokens.weight"
     assert re.fullmatch(rf"node [01]: rank [0-3] {re.escape(sentence)}", status["reason"])
     first = fsdpctl("logs", run.run_id, cwd=project).stdout.splitlines()[0]
     assert first.endswith(sentence.replace("failed", "failed first")), first

@@ -21,13 +21,17 @@ def job_from(directory: str | None) -> JobSpec:
     return job.model_copy(update={"trainer": replace(job.trainer, init_from=directory)})
 
 
+def safetensors(header: bytes, data: bytes) -> bytes:
+    return len(header).to_bytes(8, "little") + header + data
+
+
 @pytest.fixture
 def weights(tmp_path: Path) -> Path:
     job = load_job("llm-tiny")
     assert job.trainer is not None
     (tmp_path / "weights").mkdir()
     (tmp_path / "weights/config.json").write_text(json.dumps(llama_config(job.trainer.model)))
-    (tmp_path / "weights/model.safetensors").touch()
+    (tmp_path / "weights/model.safetensors").write_bytes(safetensors(b'{"x": {"data_offsets": [0, 4]}}', b"1234"))
     return tmp_path / "weights"
 
 
@@ -54,6 +58,23 @@ def test_weights_in_another_format_are_refused(weights: Path) -> None:
     with pytest.raises(UsageError, match=r"trainer\.init_from: .*weights has no \*\.safetensors") as error:
         resolve_weights(job_from(str(weights)), Path("/"), is_here=False)
     assert error.value.hint is not None and "init_from=null" in error.value.hint
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", "is no safetensors file"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 13\n", "is no safetensors file"),
+        (safetensors(b"[]", b""), "is no safetensors file"),
+        (safetensors(b'{"x": {"data_offsets": 4}}', b"1234"), "is no safetensors file"),
+        (safetensors(b'{"x": {"data_offsets": [0, 4]}}', b"123"), "is cut short: it has 42 of 43 bytes"),
+    ],
+)
+def test_weights_that_are_none_or_not_all_there_are_refused(weights: Path, content: bytes, problem: str) -> None:
+    (weights / "part-2.safetensors").write_bytes(content)
+    with pytest.raises(UsageError) as error:
+        resolve_weights(job_from(str(weights)), Path("/"), is_here=False)
+    assert error.value.message == f"trainer.init_from: {weights}: part-2.safetensors {problem}"
 
 
 def test_a_directory_that_only_the_nodes_have_is_left_to_them(tmp_path: Path) -> None:
