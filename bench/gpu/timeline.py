@@ -11,12 +11,11 @@ import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-PREFIX = "TIMELINE "
 BEGAN = float(os.environ["BENCH_BEGAN"])
 
 
 def tell(part: str) -> None:
-    print(PREFIX + json.dumps([part, time.time() - BEGAN]), flush=True)
+    print("TIMELINE", json.dumps([part, time.time() - BEGAN]), flush=True)
 
 
 def tell_after(owner: Any, name: str, part: str, then: Callable[[], None] = lambda: None) -> None:

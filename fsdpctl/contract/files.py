@@ -1,4 +1,5 @@
-"""Opening a run's files: nothing but regular files, or one would wait at a FIFO for the other side, or for a device."""
+"""Opening a run's files: nothing but regular files, or one would wait at a FIFO for the other side, or for a device.
+And what is said where their disk is full."""
 
 from __future__ import annotations
 
