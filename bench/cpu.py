@@ -24,7 +24,7 @@ from bench.cost import Cost, cost_of, cpu_of_children, in_turns, instructions_of
 from fsdpctl.contract.codec import read_json
 from fsdpctl.contract.paths import NodePaths, RunPaths
 from fsdpctl.contract.records import ProcessIdentity
-from fsdpctl.node.processes import adopt_orphans
+from fsdpctl.node.os.processes import adopt_orphans
 
 FSDPCTL = [sys.executable, "-m", "fsdpctl"]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
@@ -107,9 +107,9 @@ def instructions(rounds: int) -> None:
         "import typer, pydantic, yaml": [*python, "import typer, yaml; from pydantic import BaseModel, Field"],
         "fsdpctl --help": [*FSDPCTL, "--help"],
         "fsdpctl submit llm-tiny --dry-run": [*FSDPCTL, "submit", "llm-tiny", "--dry-run"],
-        "what the supervisor imports": [*python, "import fsdpctl.supervise, fsdpctl.launchers.local.agents"],
-        "what an agent imports": [*python, "import fsdpctl.node.agent"],
-        "what a rank imports": [*python, "import fsdpctl.node.rank"],
+        "what the supervisor imports": [*python, "import fsdpctl.supervise.loop, fsdpctl.backends.local.agents"],
+        "what an agent imports": [*python, "import fsdpctl.node.agent.agent"],
+        "what a rank imports": [*python, "import fsdpctl.node.agent.rank"],
     }
     with _home():
         _multiply(_submit(STAMP))

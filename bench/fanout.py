@@ -18,9 +18,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from fsdpctl.launchers.fanout import fan_out
-from fsdpctl.launchers.ssh.config import Target
-from fsdpctl.launchers.ssh.link import Link
+from fsdpctl.backends.fanout import fan_out
+from fsdpctl.backends.ssh.transport.link import Link
+from fsdpctl.backends.ssh.transport.ssh_config import Target
 from tests.testbed.ssh_hosts import Lan
 
 FIRST = 101

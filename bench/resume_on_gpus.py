@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.node import processes
-from fsdpctl.node.processes import Tag
+from fsdpctl.node.os import processes
+from fsdpctl.node.os.processes import Tag
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def kill_a_rank(run: Run) -> None:
     ranks = [
         pid
         for pid in processes.find(Tag(run.run_id, 1))
-        if b"fsdpctl.node.rank" in (line := Path(f"/proc/{pid}/cmdline").read_bytes())
+        if b"fsdpctl.node.agent.rank" in (line := Path(f"/proc/{pid}/cmdline").read_bytes())
         and b"distributed.run" not in line
     ]
     os.kill(ranks[0], signal.SIGKILL)

@@ -22,11 +22,11 @@ from annotated_types import Ge, Le
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from fsdpctl.specs import types as scalars
+from fsdpctl.backends.slurm.profile_keys import ContainerOption, Mount, SbatchOption
+from fsdpctl.schema import types as scalars
+from fsdpctl.schema.keys import Key, classes_in, walk
 from fsdpctl.specs.job import JobSpec
-from fsdpctl.specs.keys import Key, classes_in, walk
 from fsdpctl.specs.profile import ClusterProfile
-from fsdpctl.specs.slurm import ContainerOption, Mount, SbatchOption
 
 DOCS = Path(__file__).parent
 

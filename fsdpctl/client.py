@@ -18,7 +18,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fsdpctl.arguments import (
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.doctor.examine import Examined
+from fsdpctl.logs.line import Line
+from fsdpctl.logs.reader import AttemptReader
+from fsdpctl.logs.sources import Choice
+from fsdpctl.runs.evidence import read_metrics
+from fsdpctl.runs.find import check_ranks, find_attempt, find_run
+from fsdpctl.runs.store import list_runs
+from fsdpctl.specs.load import load_profile
+from fsdpctl.verbs.arguments import (
     check_flag,
     check_numbers,
     check_path,
@@ -27,15 +36,6 @@ from fsdpctl.arguments import (
     check_texts,
     check_whole,
 )
-from fsdpctl.contract.paths import RunPaths
-from fsdpctl.doctor.examine import Examined
-from fsdpctl.logs.model import Line
-from fsdpctl.logs.reader import AttemptReader
-from fsdpctl.logs.sources import Choice
-from fsdpctl.runs.evidence import read_metrics
-from fsdpctl.runs.find import check_ranks, find_attempt, find_run
-from fsdpctl.runs.store import list_runs
-from fsdpctl.specs.load import load_profile
 from fsdpctl.verbs.doctor import examine_cluster
 from fsdpctl.verbs.resume import resume
 from fsdpctl.verbs.status import RunStatus, read_status

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from fsdpctl import Client, Run
-from tests.launchers.harness import Run as Watched
-from tests.launchers.harness import kill
+from tests.backends.harness import Run as Watched
+from tests.backends.harness import kill
 from tests.services import require
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "minimal"

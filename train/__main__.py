@@ -19,13 +19,12 @@ from typing import NoReturn
 
 from fsdpctl.contract import GOOD_ENDS
 from fsdpctl.contract.paths import DIR_MODE, RunPaths
-
-from .config import load_config
-from .errors import ConfigError, TrainError
-from .launch import Launch
-from .layout import plan_layout
-from .place import Place
-from .preempt import Stopper
+from train.config import load_config
+from train.errors import ConfigError, TrainError
+from train.launch import Launch
+from train.parallel.layout import plan_layout
+from train.parallel.rank_info import Place
+from train.preempt import Stopper
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -42,8 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         paths = RunPaths(arguments.run_dir or launch.run_dir or arguments.config.parent)
         layout = plan_layout(config, place)
         make_run_directory(paths.root)
-        from .distributed import World
-        from .loop import Trainer
+        from train.loop import Trainer
+        from train.parallel.world import World
 
         world = World(place, launch.shared_disk)
         gc.freeze()  # all that was imported; what comes now is little, and quickly searched

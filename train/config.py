@@ -8,9 +8,8 @@ from typing import Any
 
 from fsdpctl.contract.codec import CodecError, decode
 from fsdpctl.contract.files import read_bytes
-from fsdpctl.contract.trainer import TrainerConfig
-
-from .errors import ConfigError
+from fsdpctl.contract.trainer.trainer_config import TrainerConfig
+from train.errors import ConfigError
 
 
 def load_config(path: Path) -> TrainerConfig:

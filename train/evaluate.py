@@ -7,13 +7,12 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from fsdpctl.contract.trainer import TrainerConfig
-
-from .data import rank_share, split_targets
-from .distributed import World
-from .model import IGNORED, Decoder
-from .parallelize import release_gathered
-from .tokens import Tokens
+from fsdpctl.contract.trainer.trainer_config import TrainerConfig
+from train.data.sample_order import rank_share, split_targets
+from train.data.tokens import Tokens
+from train.model.llama import IGNORED, Decoder
+from train.parallel.parallelize import release_gathered
+from train.parallel.world import World
 
 
 @torch.no_grad()

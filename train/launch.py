@@ -12,8 +12,7 @@ from fsdpctl.contract import Env, NodeExit
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import NodePaths, RunPaths
 from fsdpctl.contract.records import Outcome, RankError
-
-from .errors import TrainError
+from train.errors import TrainError
 
 
 @dataclass(frozen=True)

@@ -11,30 +11,29 @@ import torch
 from torch import Tensor
 
 from fsdpctl.contract.paths import NodePaths, RunPaths, checkpoint_name
-from fsdpctl.contract.pulse import PulseWriter, Section
+from fsdpctl.contract.rank_progress import PulseWriter, Section
 from fsdpctl.contract.records import Outcome
-from fsdpctl.contract.trainer import TrainerConfig
-
-from . import footprint
-from .data import SampleIds, SampleOrder, hash_samples, rank_share, split_targets
-from .distributed import World
-from .errors import TrainError
-from .evaluate import held_out_loss
-from .guard import Guard, NonFiniteError
-from .launch import Launch
-from .layout import Layout
-from .model import IGNORED
-from .optim import build_optimizer, clip_gradients, learning_rate, take_step
-from .pace import Pace
-from .parallelize import build_model, compute_dtype, set_gradient_sync
-from .preempt import Stop, Stopper
-from .profiling import Profiler, memory_advice
-from .progress import announce
-from .recorder import StepTensors
-from .saves import Saves
-from .source import open_source
-from .state import State, seed_dropout
-from .telemetry import Telemetry
+from fsdpctl.contract.trainer.trainer_config import TrainerConfig
+from train.checkpoint.manager import Saves
+from train.checkpoint.state import State, seed_dropout
+from train.data.sample_order import SampleIds, SampleOrder, hash_samples, rank_share, split_targets
+from train.data.source import open_source
+from train.errors import TrainError
+from train.evaluate import held_out_loss
+from train.launch import Launch
+from train.metrics import memory
+from train.metrics.profiling import Profiler, memory_advice
+from train.metrics.progress_log import announce
+from train.metrics.recorder import StepTensors
+from train.metrics.stragglers import Pace
+from train.metrics.telemetry import Telemetry
+from train.model.llama import IGNORED
+from train.nonfinite import Guard, NonFiniteError
+from train.optim import build_optimizer, clip_gradients, learning_rate, take_step
+from train.parallel.layout import Layout
+from train.parallel.parallelize import build_model, compute_dtype, set_gradient_sync
+from train.parallel.world import World
+from train.preempt import Stop, Stopper
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +66,7 @@ class Trainer:
         self.saves = Saves(config, layout.mesh, fingerprint, state, paths, world, launch.attempt, self.pulse)
         self.saver = self.saves.saver
         announce(config, layout, world, self.data)
-        for line in footprint.describe(config, self.model, self.optimizer):
+        for line in memory.describe(config, self.model, self.optimizer):
             log.info("%s", line)
         wish = paths.attempt(launch.attempt).memory_wish
         self.profiler = Profiler(config.profile, paths.profiles, world, wish, config.log_every)
@@ -198,6 +197,6 @@ class Trainer:
         return Outcome("finished", self.step, checkpoint_name(self.step), "", summary)
 
     def _summary(self) -> dict[str, float]:
-        peak = round(footprint.peak_memory_gib(self.world), 3)
+        peak = round(memory.peak_memory_gib(self.world), 3)
         log.info("peak memory %.2f GiB", peak)
         return {**self.telemetry.summary(), "peak_memory_gib": peak}

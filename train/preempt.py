@@ -17,10 +17,10 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from fsdpctl.contract import StopWord
-from fsdpctl.contract.checkpoint import save_fits
+from fsdpctl.contract.formats.manifest import save_fits
 
 if TYPE_CHECKING:
-    from .distributed import World  # imports torch, and the handlers must stand before that
+    from train.parallel.world import World  # imports torch, and the handlers must stand before that
 
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 WORDS = tuple(StopWord)  # the later word wins where ranks were told different ones

@@ -27,7 +27,7 @@ from bench.cost import tell_table
 from bench.gpu.process import CommandError
 from bench.gpu.result import HEADER, Result, as_line, as_row
 from bench.gpu.rows import CALLS, Row
-from bench.gpu.scene import Scene
+from bench.gpu.workspace import Scene
 
 
 def main() -> None:

@@ -13,8 +13,8 @@ from typing import Any
 from bench.gpu.launched import require
 from bench.gpu.process import Command, torchrun
 from bench.gpu.result import Result
-from bench.gpu.scene import Scene
 from bench.gpu.training import STEPS_ONLY, Changes, read_metrics
+from bench.gpu.workspace import Scene
 
 STEPS, EARLY = 200, 20
 """Early ones are told apart: two runs that once differ drift, and later differ whatever the reason was."""

@@ -14,7 +14,7 @@ import torch
 from bench.gpu.launched import Launched, fsdpctl, require
 from bench.gpu.process import run
 from bench.gpu.result import Result
-from bench.gpu.scene import Scene
+from bench.gpu.workspace import Scene
 
 OF_GPUS = ("torch", "cuda", "nccl", "driver", "gpus", "gpu_health", "gpu_clocks", "gpu_processes")
 

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.gpu.process import CommandError
-from bench.gpu.scene import Scene
+from bench.gpu.workspace import Scene
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.node import processes
-from fsdpctl.node.processes import Tag
+from fsdpctl.node.os import processes
+from fsdpctl.node.os.processes import Tag
 
 GOING_ON = ("QUEUED", "RUNNING", "RESTARTING")
 

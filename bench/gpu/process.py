@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fsdpctl.contract import Env
-from fsdpctl.node import processes
-from fsdpctl.node.processes import Tag
+from fsdpctl.node.os import processes
+from fsdpctl.node.os.processes import Tag
 
 TORCHRUN_BEGINS = "failed (exitcode"  # what follows is torchrun's own account of a rank that said all before
 

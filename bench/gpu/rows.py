@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from bench.gpu import agreement, checks, floor, spent, stops, training
+from bench.gpu import agreement, checks, kernel_time, roofline, stops, training
 from bench.gpu.result import Result
-from bench.gpu.scene import Scene
 from bench.gpu.training import ALONE, SYNTHETIC, Changes, Mesh
+from bench.gpu.workspace import Scene
 
 SPEED = "tokens_per_s_gpu"
 
@@ -64,8 +64,8 @@ def one_gpu() -> list[Row]:
     at_40 = {**SYNTHETIC, "batch.micro_batch": 40}
     peer_resumed = partial(training.peer_resumed, job="llm300m", changed=SYNTHETIC)
     resumed = partial(training.saves_then_resumed, job="llm300m", gpus=1, num_steps=80, every=25, changed=SYNTHETIC)
-    where = partial(spent.spent, job="llm300m", gpus=1, changed=SYNTHETIC)
-    least = partial(floor.floor, job="llm300m", changed=SYNTHETIC)
+    where = partial(kernel_time.spent, job="llm300m", gpus=1, changed=SYNTHETIC)
+    least = partial(roofline.floor, job="llm300m", changed=SYNTHETIC)
     return [
         titan("llm300m torchtitan", 45, "llm300m", SYNTHETIC),
         train("llm300m ours", 80, "llm300m", SYNTHETIC, "llm300m torchtitan"),

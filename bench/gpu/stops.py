@@ -11,8 +11,8 @@ from pathlib import Path
 
 from bench.gpu.process import Command, CommandError, run, torchrun
 from bench.gpu.result import Result
-from bench.gpu.scene import Scene
 from bench.gpu.training import WHOLE, Changes, longest_save, read_metrics
+from bench.gpu.workspace import Scene
 
 DETERMINISTIC = ("-m", "bench.gpu.deterministic")
 

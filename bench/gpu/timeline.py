@@ -42,15 +42,18 @@ tell("torchrun")
 import torch  # noqa: E402
 
 tell("torch")
-from train import distributed, loop, model, saves  # noqa: E402
+from train import loop  # noqa: E402
 from train.__main__ import main  # noqa: E402
+from train.checkpoint.checkpoints import manager  # noqa: E402
+from train.model.llama import llama  # noqa: E402
+from train.parallel import world  # noqa: E402
 
 tell("the trainer")
-tell_after(distributed.World, "__init__", "meeting, context of the GPU")
+tell_after(world.World, "__init__", "meeting, context of the GPU")
 tell_after(loop, "build_model", "the model")
-tell_after(saves.Saves, "__init__", "optimizer, memory for saves")
-tell_after(saves.Saves, "resume", "the checkpoint")
-tell_after(model.Decoder, "forward", "first forward pass")
+tell_after(manager.Saves, "__init__", "optimizer, memory for saves")
+tell_after(manager.Saves, "resume", "the checkpoint")
+tell_after(llama.Decoder, "forward", "first forward pass")
 tell_after(torch.Tensor, "backward", "first backward pass")
 tell_after(loop.Trainer, "_train_step", "the rest of the first step", end)
 

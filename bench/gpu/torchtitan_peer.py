@@ -27,7 +27,7 @@ from torchtitan.config import JobConfig
 from torchtitan.protocols.train_spec import register_train_spec
 from torchtitan.train import Trainer
 
-from train.mark import Mark
+from train.metrics.device_timestamp import Mark
 
 POOL = 256  # different sequences
 

@@ -17,7 +17,7 @@ import torch
 
 from bench.gpu.process import run, torchrun
 from bench.gpu.result import Result
-from bench.gpu.scene import Scene
+from bench.gpu.workspace import Scene
 
 Changes = Mapping[str, Any]
 Mesh = tuple[int, int]  # copies of the model, ranks that share one

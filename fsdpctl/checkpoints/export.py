@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fsdpctl.checkpoints.safetensors import write_safetensors
-from fsdpctl.checkpoints.stored import Stored
+from fsdpctl.checkpoints.listing import Stored
+from fsdpctl.checkpoints.safetensors_writer import write_safetensors
 from fsdpctl.checkpoints.tensors import ShardReader
 from fsdpctl.contract.codec import CodecError, decode
-from fsdpctl.contract.llama import llama_config, llama_names
-from fsdpctl.contract.model import ModelConfig
+from fsdpctl.contract.formats.hf_llama import llama_config, llama_names
+from fsdpctl.contract.trainer.model_config import ModelConfig
 from fsdpctl.errors import FsdpctlError, UsageError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fsdpctl.contract.checkpoint_table import read_table
+from fsdpctl.contract.formats.dcp_table import read_table
 from fsdpctl.errors import FsdpctlError
 
 if TYPE_CHECKING:

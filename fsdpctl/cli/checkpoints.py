@@ -14,7 +14,7 @@ from fsdpctl.cli.output import emit, emit_json, emit_table, say
 from fsdpctl.errors import BusyError, RunFailed
 
 if TYPE_CHECKING:
-    from fsdpctl.checkpoints.stored import Stored
+    from fsdpctl.checkpoints.listing import Stored
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="List, verify, prune and export checkpoints.")
 
@@ -34,7 +34,7 @@ class Format(StrEnum):
 @app.command()
 def ls(run: Run = None, as_json: Json = False) -> None:
     """List a run's checkpoints, the newest first. Reads their manifests only; `verify` reads all."""
-    from fsdpctl.checkpoints.shelf import open_shelf
+    from fsdpctl.checkpoints.checkpoint_store import open_shelf
     from fsdpctl.runs.find import find_run
 
     paths = find_run(run)
@@ -87,8 +87,8 @@ def _size(num_bytes: int) -> str:
 @app.command()
 def verify(run: Run = None, step: Step = None) -> None:
     """Read every byte and compare it with its digest; exit 1 where one differs."""
-    from fsdpctl.checkpoints.shelf import open_shelf
-    from fsdpctl.checkpoints.stored import choose_listed
+    from fsdpctl.checkpoints.checkpoint_store import open_shelf
+    from fsdpctl.checkpoints.listing import choose_listed
     from fsdpctl.runs.find import find_run
 
     paths = find_run(run)
@@ -115,8 +115,8 @@ def prune(
     keep: Annotated[int, typer.Option("--keep", min=1, help="Whole checkpoints to keep, the newest ones.")] = 1,
 ) -> None:
     """Remove all but the newest checkpoints. Damaged ones do not count, so a whole one always stays."""
-    from fsdpctl.checkpoints.shelf import open_shelf
-    from fsdpctl.checkpoints.stored import choose_doomed
+    from fsdpctl.checkpoints.checkpoint_store import open_shelf
+    from fsdpctl.checkpoints.listing import choose_doomed
     from fsdpctl.runs.find import find_run
     from fsdpctl.runs.store import locked
     from fsdpctl.verbs.status import read_status
@@ -153,8 +153,8 @@ def export(
 ) -> None:
     """Write the model of a checkpoint for other programs. Verifies it first; needs torch, but no GPU."""
     _require_torch()
+    from fsdpctl.checkpoints.checkpoint_store import open_shelf
     from fsdpctl.checkpoints.export import export_hugging_face, export_torch
-    from fsdpctl.checkpoints.shelf import open_shelf
     from fsdpctl.runs.find import find_run
 
     paths = find_run(run)

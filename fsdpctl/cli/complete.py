@@ -44,7 +44,7 @@ def complete_profile() -> Iterable[str]:
 @_offer
 def complete_key() -> Iterable[str]:
     """`trainer.steps=`, and `env.` where the user names the rest."""
+    from fsdpctl.schema.keys import walk
     from fsdpctl.specs.job import JobSpec
-    from fsdpctl.specs.keys import walk
 
     return [f"{key.dotted}{'.' if key.is_mapping else '='}" for key in walk(JobSpec) if not key.has_keys]

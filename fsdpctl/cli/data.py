@@ -16,9 +16,9 @@ from fsdpctl.cli.spec_files import plural
 from fsdpctl.errors import RunFailed, UsageError
 
 if TYPE_CHECKING:
-    from fsdpctl.contract.dataset import Index, Shard
+    from fsdpctl.contract.formats.dataset import Index, Shard
+    from fsdpctl.data.prepared import Listed
     from fsdpctl.data.recipe import Recipe
-    from fsdpctl.data.stored import Listed
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Prepare training data, list and check it.")
 
@@ -49,7 +49,7 @@ def prepare(
 ) -> None:
     """Turn text into tokens. Interrupted or killed, the same command goes on where it stopped."""
     _require_numpy()
-    from fsdpctl.cli.bar import Bar
+    from fsdpctl.cli.progress_bar import Bar
     from fsdpctl.data.prepare import Order
     from fsdpctl.data.prepare import prepare as make
 
@@ -109,7 +109,7 @@ def ls(
     as_json: Json = False,
 ) -> None:
     """List the prepared data in a directory."""
-    from fsdpctl.data.stored import list_datasets
+    from fsdpctl.data.prepared import list_datasets
 
     found = list_datasets(directory)
     if as_json:
@@ -138,7 +138,7 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show what prepared data holds."""
-    from fsdpctl.data.stored import open_index
+    from fsdpctl.data.prepared import open_index
 
     _print(directory, open_index(directory), as_json)
 
@@ -169,9 +169,9 @@ def _describe(shards: Sequence[Shard]) -> str:
 @app.command()
 def check(directories: Annotated[list[Path], typer.Argument(help="Prepared directories.")]) -> None:
     """Read prepared data whole and compare it with its digests; exit 1 where it differs."""
-    from fsdpctl.cli.bar import Bar
-    from fsdpctl.data.stored import count_bytes, find_damage, open_index
-    from fsdpctl.progress import Meter
+    from fsdpctl.cli.progress_bar import Bar
+    from fsdpctl.contract.byte_progress import Meter
+    from fsdpctl.data.prepared import count_bytes, find_damage, open_index
 
     problems: list[str] = []
     for directory in directories:

@@ -29,7 +29,7 @@ def doctor(
     as_json: Json = False,
 ) -> None:
     """Check all nodes of a cluster: versions, GPUs, network, clocks, limits, disk. Exit 1 when anything failed."""
-    from fsdpctl.doctor.table import rows
+    from fsdpctl.doctor.rows import rows
     from fsdpctl.logs.ranges import fold_names
     from fsdpctl.specs.load import load_profile
     from fsdpctl.verbs.doctor import examine_cluster

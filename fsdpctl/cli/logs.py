@@ -17,7 +17,7 @@ from fsdpctl.errors import FsdpctlError, UsageError
 
 if TYPE_CHECKING:
     from fsdpctl.contract.paths import AttemptPaths, RunPaths
-    from fsdpctl.logs.model import Line
+    from fsdpctl.logs.line import Line
     from fsdpctl.logs.reader import AttemptReader
     from fsdpctl.logs.sources import Choice
 

@@ -19,8 +19,8 @@ def resume(
     follow: Follow = False,
 ) -> None:
     """Continue a run from its newest checkpoint."""
-    from fsdpctl.cli.copying import show_copy
-    from fsdpctl.cli.starting import show_start
+    from fsdpctl.cli.copy_progress import show_copy
+    from fsdpctl.cli.start_progress import show_start
     from fsdpctl.runs.find import find_run
     from fsdpctl.verbs.resume import foresee_resumed
     from fsdpctl.verbs.resume import resume as resume_run

@@ -11,7 +11,7 @@ from fsdpctl.cli.output import emit, emit_json, emit_table
 from fsdpctl.errors import UsageError
 
 if TYPE_CHECKING:
-    from fsdpctl.specs.base import Spec
+    from fsdpctl.schema.spec import Spec
 
 
 def print_list(files: Mapping[str, Path], summarize: Callable[[str], str], *, as_json: bool) -> None:
@@ -31,7 +31,7 @@ def print_list(files: Mapping[str, Path], summarize: Callable[[str], str], *, as
 
 def print_spec(spec: Spec, *, as_json: bool) -> None:
     """Print a spec with all defaults filled in, as YAML that loads again."""
-    from fsdpctl.specs.dump import dump_yaml
+    from fsdpctl.schema.dump import dump_yaml
 
     if as_json:
         emit_json(spec.model_dump(mode="json"))
@@ -54,8 +54,8 @@ def check_all(names: Sequence[str], summarize: Callable[[str], str]) -> None:
 
 def find_target(word: str, folder: Path) -> Path:
     """The file that `init` makes: of a name, one in `folder`; what ends in .yaml is a path, as it is to `check`."""
+    from fsdpctl.schema.types import NAME
     from fsdpctl.specs.search import SUFFIXES
-    from fsdpctl.specs.types import NAME
 
     is_path = word.endswith(SUFFIXES)
     name = Path(word).stem if is_path else word

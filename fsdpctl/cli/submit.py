@@ -14,7 +14,7 @@ from fsdpctl.cli.output import emit, emit_json, say
 
 if TYPE_CHECKING:
     from fsdpctl.contract.paths import RunPaths
-    from fsdpctl.contract.trainer import TrainerConfig
+    from fsdpctl.contract.trainer.trainer_config import TrainerConfig
     from fsdpctl.verbs.submit import Request
 
 CPU_FLOPS = 1e11  # of a few cores, roughly
@@ -72,7 +72,7 @@ def _options(nodes: int | None, procs_per_node: int | None, name: str | None, de
 
 
 def _print_plan(request: Request, site: str, as_json: bool) -> None:
-    from fsdpctl.preview import preview_json, preview_text
+    from fsdpctl.launch.preview import preview_json, preview_text
 
     if as_json:
         emit_json(preview_json(request.plan))
@@ -111,8 +111,8 @@ def _trust_hosts(request: Request) -> None:
 
 def _start(request: Request, *, quiet: bool) -> RunPaths:
     """Create the run and start it, with a live line unless `quiet`."""
-    from fsdpctl.cli.copying import show_copy
-    from fsdpctl.cli.starting import show_start
+    from fsdpctl.cli.copy_progress import show_copy
+    from fsdpctl.cli.start_progress import show_start
     from fsdpctl.contract.paths import RunPaths
     from fsdpctl.verbs.submit import submit as submit_run
 

@@ -1,6 +1,7 @@
 """LaunchPlan: the whole launch as one value. The same for the first start, a requeue and a resume.
 
-`fsdpctl/plan.py` builds it, `fsdpctl/preview.py` prints it, and each node's agent reads it from `plan.json`.
+`fsdpctl/launch/build.py` builds it, `fsdpctl/launch/preview.py` prints it, and each node's agent reads it from
+`plan.json`.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 
 from fsdpctl.contract.codec import CodecError, read_json, write_json
-from fsdpctl.contract.dataset import INDEX_NAME, TOKENIZER_NAME, Index, Shard
 from fsdpctl.contract.files import take_lock
+from fsdpctl.contract.formats.dataset import INDEX_NAME, TOKENIZER_NAME, Index, Shard
 from fsdpctl.data.piece import PieceResult
 from fsdpctl.data.recipe import Recipe, differences
 from fsdpctl.errors import BusyError, UsageError

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fsdpctl.contract.dataset import Shard, ShardWriter, Split, split_of
+from fsdpctl.contract.byte_progress import Report
+from fsdpctl.contract.formats.dataset import Shard, ShardWriter, Split, split_of
 from fsdpctl.data.formats import read_span
 from fsdpctl.data.inputs import Piece
 from fsdpctl.data.recipe import Recipe
 from fsdpctl.data.tokenizer import Ids, dtype_of, open_tokenizer, train_bpe
-from fsdpctl.progress import Report
 
 BATCH_BYTES = 2**20
 REPORT_BYTES = 2**20

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
+from fsdpctl.contract.byte_progress import Meter, Progress
 from fsdpctl.contract.codec import encode, write_text
-from fsdpctl.contract.dataset import BYTES, FORMAT, Index, Shard, read_index
+from fsdpctl.contract.formats.dataset import BYTES, FORMAT, Index, Shard, read_index
 from fsdpctl.data.inputs import cut, find_inputs, look_again
 from fsdpctl.data.partial import Partial, read_recipe
 from fsdpctl.data.piece import BPE_SAMPLE_BYTES, BpeTask, PieceResult, PieceTask, prepare_piece, train_tokenizer
@@ -21,7 +22,6 @@ from fsdpctl.data.recipe import InputFile, Recipe, differences
 from fsdpctl.data.tokenizer import dtype_of, import_tokenizers, open_tokenizer
 from fsdpctl.data.workers import run_all
 from fsdpctl.errors import FsdpctlError, UsageError
-from fsdpctl.progress import Meter, Progress
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from fsdpctl.contract.dataset import BYTES, FORMAT
+from fsdpctl.contract.formats.dataset import BYTES, FORMAT
 
 
 @dataclass(frozen=True)

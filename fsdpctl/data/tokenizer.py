@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fsdpctl.contract.dataset import Dtype
+from fsdpctl.contract.formats.dataset import Dtype
 from fsdpctl.errors import UsageError
 from fsdpctl.extras import install_hint
 

@@ -16,8 +16,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Generic, TypeVar
 
+from fsdpctl.contract.byte_progress import Report
 from fsdpctl.errors import FsdpctlError
-from fsdpctl.progress import Report
 
 T = TypeVar("T")
 R = TypeVar("R")

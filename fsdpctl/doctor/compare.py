@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
-from fsdpctl.contract.check import (
+from fsdpctl.contract.findings import (
     MAX_CLOCK_SKEW_S,
     Check,
     Finding,

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from fsdpctl.contract.check import Finding, Look, Meet, ProbeRequest, Result, Versions
+from fsdpctl.backends.fanout import HostError, fan_out
 from fsdpctl.contract.codec import CodecError, decode, encode
+from fsdpctl.contract.findings import Finding, Look, Meet, ProbeRequest, Result, Versions
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.doctor.compare import Visit, judge
-from fsdpctl.doctor.reach import Reach
-from fsdpctl.doctor.request import clean_request, look_request, meet_request
-from fsdpctl.launchers.fanout import HostError, fan_out
+from fsdpctl.doctor.probe_requests import clean_request, look_request, meet_request
+from fsdpctl.doctor.transport import Reach
 
 LOOK_S, MEET_S, CLEAN_S = 120.0, 60.0, 30.0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fsdpctl.logs.model import Line, Source
+from fsdpctl.logs.line import Line, Source
 from fsdpctl.logs.stamp import body
 
 

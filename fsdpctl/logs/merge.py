@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterable, Iterator
 from math import inf
 
-from fsdpctl.logs.model import Line
+from fsdpctl.logs.line import Line
 
 
 def merge(streams: Iterable[Iterable[Line]]) -> Iterator[Line]:

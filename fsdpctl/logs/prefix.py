@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from fsdpctl.logs.model import Line, LogFile, Source
+from fsdpctl.logs.line import Line, LogFile, Source
 from fsdpctl.logs.ranges import fold
 
 

@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 
 from fsdpctl.contract.paths import AttemptPaths
+from fsdpctl.logs.line import Line, LogFile
 from fsdpctl.logs.merge import merge
-from fsdpctl.logs.model import Line, LogFile
 from fsdpctl.logs.sources import Choice, find_logs
 from fsdpctl.logs.stamp import parse_stamp
 from fsdpctl.logs.tail import Tail, start_of_last

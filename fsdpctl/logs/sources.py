@@ -10,7 +10,7 @@ from fsdpctl.contract import NodeExit
 from fsdpctl.contract.codec import CodecError, find_json, read_json
 from fsdpctl.contract.paths import AttemptPaths, NodePaths
 from fsdpctl.contract.records import NodeEnd, RankError
-from fsdpctl.logs.model import LogFile
+from fsdpctl.logs.line import LogFile
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,15 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-from fsdpctl.contract.checkpoint import committed
 from fsdpctl.contract.codec import CodecError, find_json, read_json
+from fsdpctl.contract.control_files import read_note
 from fsdpctl.contract.files import describe_disk, open_file, read_bytes, read_tail
-from fsdpctl.contract.notes import read_note
+from fsdpctl.contract.formats.manifest import committed
 from fsdpctl.contract.paths import AttemptPaths, NodePaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.records import NodeEnd, Outcome, ProcessIdentity, RankEnd
-from fsdpctl.node.processes import boot_id, is_alive
-from fsdpctl.runs.decide import AttemptEnd, Verdict
+from fsdpctl.node.os.processes import boot_id, is_alive
+from fsdpctl.supervise.decide import AttemptEnd, Verdict
 
 HEARTBEAT_STALE_S = 60.0
 """For agents of other hosts: with file-system caches and clock skew, a younger heartbeat counts as a sign of life."""

@@ -9,9 +9,9 @@ from pydantic import Field, model_validator
 
 from fsdpctl.contract import BUNDLED_TRAINER
 from fsdpctl.contract.plan import Debug
-from fsdpctl.contract.trainer import TrainerConfig
-from fsdpctl.specs.base import Spec, refuse
-from fsdpctl.specs.types import Count, Duration, EnvMap, Module, Name, Text, Word, format_duration
+from fsdpctl.contract.trainer.trainer_config import TrainerConfig
+from fsdpctl.schema.spec import Spec, refuse
+from fsdpctl.schema.types import Count, Duration, EnvMap, Module, Name, Text, Word, format_duration
 
 
 class Entrypoint(Spec):

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from fsdpctl.contract.files import NO_FILE, open_file
 from fsdpctl.errors import UsageError
+from fsdpctl.schema.override import apply_overrides
+from fsdpctl.schema.problems import Place, fail, one_line
+from fsdpctl.schema.validate import validate
+from fsdpctl.schema.yaml_tree import Document, parse_mapping
 from fsdpctl.specs.job import JobSpec
-from fsdpctl.specs.override import apply_overrides
-from fsdpctl.specs.problems import Place, fail, one_line
 from fsdpctl.specs.profile import ClusterProfile
 from fsdpctl.specs.search import find_job, find_profile
-from fsdpctl.specs.validate import validate
-from fsdpctl.specs.yaml_tree import Document, parse_mapping
 
 MAX_BYTES = 1_000_000
 

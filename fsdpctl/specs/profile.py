@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from fsdpctl.backends.slurm.profile_keys import SlurmBackend
 from fsdpctl.contract.plan import Debug
-from fsdpctl.specs.base import Spec, refuse
-from fsdpctl.specs.problems import shorten
-from fsdpctl.specs.slurm import SlurmBackend
-from fsdpctl.specs.types import Count, Directory, Duration, EnvMap, EnvName, Host, Name, Port, Program, Text, Word
+from fsdpctl.schema.problems import shorten
+from fsdpctl.schema.spec import Spec, refuse
+from fsdpctl.schema.types import Count, Directory, Duration, EnvMap, EnvName, Host, Name, Port, Program, Text, Word
 
 
 class Node(Spec):

@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from fsdpctl import bundled
 from fsdpctl.errors import UsageError
-from fsdpctl.specs.problems import did_you_mean, show
-from fsdpctl.specs.types import NAME
+from fsdpctl.schema.problems import did_you_mean, show
+from fsdpctl.schema.types import NAME
+from fsdpctl.specs import bundled
 
 SUFFIXES = (".yaml", ".yml")
 

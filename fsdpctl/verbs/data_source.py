@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fsdpctl.contract.model import ModelConfig
-from fsdpctl.contract.trainer import BUILTIN
+from fsdpctl.contract.trainer.model_config import ModelConfig
+from fsdpctl.contract.trainer.trainer_config import BUILTIN
 from fsdpctl.errors import UsageError
 from fsdpctl.specs.job import JobSpec
 
 if TYPE_CHECKING:
-    from fsdpctl.contract.dataset import Index
+    from fsdpctl.contract.formats.dataset import Index
 
 
 def resolve_data(job: JobSpec, submit_dir: Path, *, is_here: bool) -> JobSpec:
@@ -24,7 +24,7 @@ def resolve_data(job: JobSpec, submit_dir: Path, *, is_here: bool) -> JobSpec:
     trainer = job.trainer
     if trainer is None or trainer.data.source == BUILTIN:
         return job
-    from fsdpctl.data.stored import open_index  # many jobs take the builtin data
+    from fsdpctl.data.prepared import open_index  # many jobs take the builtin data
 
     directory = submit_dir / os.path.expanduser(trainer.data.source)  # noqa: PTH111 - Path's raises without a home
     if is_here or directory.is_dir():

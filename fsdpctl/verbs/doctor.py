@@ -6,11 +6,11 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from fsdpctl.contract.check import Check, Finding, ok, unknown, warn
+from fsdpctl.contract.findings import Check, Finding, ok, unknown, warn
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.doctor.examine import Examined, examine
-from fsdpctl.doctor.reach import open_reach
-from fsdpctl.doctor.request import plan_nodes
+from fsdpctl.doctor.probe_requests import plan_nodes
+from fsdpctl.doctor.transport import open_reach
 from fsdpctl.specs.profile import ClusterProfile
 from fsdpctl.verbs.submit import foresee, runs_root_of, site_of
 

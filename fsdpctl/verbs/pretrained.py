@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from fsdpctl.contract.files import read_bytes
-from fsdpctl.contract.llama import check_fit
-from fsdpctl.contract.model import ModelConfig
-from fsdpctl.contract.safetensors import read_header
+from fsdpctl.contract.formats.hf_llama import check_fit
+from fsdpctl.contract.formats.safetensors import read_header
+from fsdpctl.contract.trainer.model_config import ModelConfig
 from fsdpctl.errors import UsageError
 from fsdpctl.specs.job import JobSpec
 

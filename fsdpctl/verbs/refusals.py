@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fsdpctl.checkpoints.stored import newest_manifest
+from fsdpctl.checkpoints.listing import newest_manifest
 from fsdpctl.contract import State
-from fsdpctl.contract.checkpoint import committed
 from fsdpctl.contract.codec import encode, read_json
-from fsdpctl.contract.dataset import INDEX_NAME
+from fsdpctl.contract.formats.dataset import INDEX_NAME
+from fsdpctl.contract.formats.manifest import committed
 from fsdpctl.contract.paths import RunPaths, step_of
-from fsdpctl.contract.resumable import compare
-from fsdpctl.contract.trainer import BUILTIN, TrainerConfig
-from fsdpctl.data.stored import open_index
+from fsdpctl.contract.trainer.resumable import compare
+from fsdpctl.contract.trainer.trainer_config import BUILTIN, TrainerConfig
+from fsdpctl.data.prepared import open_index
 from fsdpctl.errors import UsageError
 from fsdpctl.verbs.status import RunStatus
 

@@ -8,22 +8,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from fsdpctl.checkpoints.stored import newest_manifest
+from fsdpctl.backends.submit_environment import read_secrets
+from fsdpctl.backends.table import get_launcher
+from fsdpctl.checkpoints.listing import newest_manifest
 from fsdpctl.contract import State
-from fsdpctl.contract.checkpoint import save_fits
+from fsdpctl.contract.byte_progress import Progress, ignore
 from fsdpctl.contract.codec import write_json
+from fsdpctl.contract.formats.manifest import save_fits
 from fsdpctl.contract.paths import RunPaths, checkpoint_name
 from fsdpctl.errors import BusyError, UsageError
-from fsdpctl.launchers.environment import read_secrets
-from fsdpctl.launchers.table import get_launcher
-from fsdpctl.plan import MisfitError
-from fsdpctl.progress import Progress, ignore
+from fsdpctl.launch.build import MisfitError
+from fsdpctl.launch.snapshot import take_snapshot
 from fsdpctl.runs.evidence import read_plan
 from fsdpctl.runs.record import Submission
 from fsdpctl.runs.store import locked, open_record
-from fsdpctl.snapshot import take_snapshot
+from fsdpctl.schema.types import format_duration
 from fsdpctl.specs.load import job_document, profile_document, read_job, read_profile
-from fsdpctl.specs.types import format_duration
 from fsdpctl.verbs.refusals import check_trainer
 from fsdpctl.verbs.rewind import go_back
 from fsdpctl.verbs.status import read_status

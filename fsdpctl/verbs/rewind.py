@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fsdpctl.checkpoints.host_shelf import HostShelf
-from fsdpctl.checkpoints.stored import Stored, own_script_error
-from fsdpctl.contract.checkpoint import InvalidCheckpointError, committed, read_manifest, set_aside, verify_sizes
+from fsdpctl.checkpoints.listing import Stored, own_script_error
+from fsdpctl.checkpoints.per_host_store import HostShelf
 from fsdpctl.contract.codec import read_json, write_json
+from fsdpctl.contract.formats.manifest import InvalidCheckpointError, committed, read_manifest, set_aside, verify_sizes
 from fsdpctl.contract.paths import RunPaths, checkpoint_name, step_of
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.records import Rewind
 from fsdpctl.errors import UsageError
-from fsdpctl.node.copies import set_left_behind_aside
+from fsdpctl.node.queries.checkpoint_copies import set_left_behind_aside
 from fsdpctl.runs.evidence import read_plan
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
+from fsdpctl.backends.base import View
 from fsdpctl.contract import NodeExit, State
 from fsdpctl.contract.codec import find_json
+from fsdpctl.contract.control_files import read_note
 from fsdpctl.contract.files import describe_disk
-from fsdpctl.contract.notes import read_note
 from fsdpctl.contract.paths import AttemptPaths
 from fsdpctl.contract.records import NodeEnd
-from fsdpctl.launchers.base import View
 from fsdpctl.logs.ranges import fold
-from fsdpctl.runs.decide import Verdict, end_between, judge
 from fsdpctl.runs.evidence import attempt_end, ended_ranks, living_agents, read_verdict
 from fsdpctl.runs.record import RunRecord
+from fsdpctl.supervise.decide import Verdict, end_between, judge
 
 
 def derive_state(record: RunRecord, attempt: AttemptPaths | None, view: View) -> tuple[State, str]:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from fsdpctl.backends.base import View
+from fsdpctl.backends.table import get_launcher
 from fsdpctl.contract import State
-from fsdpctl.contract.checkpoint import committed
 from fsdpctl.contract.codec import CodecError, find_json
+from fsdpctl.contract.formats.manifest import committed
 from fsdpctl.contract.paths import RunPaths, step_of
 from fsdpctl.contract.records import Outcome
-from fsdpctl.launchers.base import View
-from fsdpctl.launchers.table import get_launcher
 from fsdpctl.runs.evidence import recent_metrics, total_steps
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import Listed, open_record

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from fsdpctl.backends.table import get_launcher
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.launchers.table import get_launcher
 from fsdpctl.runs.store import open_record
 
 

@@ -10,25 +10,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from fsdpctl.backends.submit_environment import read_secrets
+from fsdpctl.backends.table import get_launcher
+from fsdpctl.contract.byte_progress import Progress, ignore
 from fsdpctl.contract.codec import write_json, write_text
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import RefusedError, UsageError
-from fsdpctl.launchers.environment import read_secrets
-from fsdpctl.launchers.table import get_launcher
+from fsdpctl.launch.build import FOLLOWS_FROM, MisfitError, Site, build_plan
+from fsdpctl.launch.smoke import shrink
+from fsdpctl.launch.snapshot import list_project, take_snapshot
 from fsdpctl.node.checks.smi import visible_gpus
-from fsdpctl.plan import FOLLOWS_FROM, MisfitError, Site, build_plan
-from fsdpctl.progress import Progress, ignore
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import claim_run_id, create, default_runs_root, discard, locked
-from fsdpctl.smoke import shrink
-from fsdpctl.snapshot import list_project, take_snapshot
+from fsdpctl.schema.problems import KeyPath
+from fsdpctl.schema.yaml_tree import Document
 from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.load import job_document, load_job, load_profile, profile_document
-from fsdpctl.specs.problems import KeyPath
 from fsdpctl.specs.profile import ClusterProfile
 from fsdpctl.specs.search import find_job, find_profile
-from fsdpctl.specs.yaml_tree import Document
 from fsdpctl.verbs.data_source import resolve_data
 from fsdpctl.verbs.pretrained import resolve_weights
 
@@ -157,7 +157,7 @@ def foresee(plan: LaunchPlan, save_s: float = 0.0) -> tuple[str, list[str]]:
     """
     if plan.backend != "slurm":
         return "", []
-    from fsdpctl.launchers.slurm import site as slurm_site
+    from fsdpctl.backends.slurm import predict as slurm_site
 
     site = slurm_site.read_site(plan)
     return (slurm_site.describe(site, plan), slurm_site.warnings(site, plan, save_s)) if site is not None else ("", [])
@@ -165,7 +165,7 @@ def foresee(plan: LaunchPlan, save_s: float = 0.0) -> tuple[str, list[str]]:
 
 def write_specs(run: RunPaths, request: Request) -> None:
     """Write the plan and the specs as resolved."""
-    from fsdpctl.specs.dump import dump_yaml
+    from fsdpctl.schema.dump import dump_yaml
 
     write_text(run.job, dump_yaml(request.job))
     write_text(run.profile, dump_yaml(request.profile))

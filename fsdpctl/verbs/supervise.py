@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from fsdpctl.backends.detached.control import find_supervisor, has_ended, start_supervisor
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.errors import UsageError
-from fsdpctl.launchers.supervised import find_supervisor, has_ended, start_supervisor
 from fsdpctl.runs.store import locked, open_record
 
 

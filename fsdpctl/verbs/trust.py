@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from fsdpctl.backends.ssh.transport.accept_keys import accept_new
+from fsdpctl.backends.ssh.transport.ssh_config import Target
 from fsdpctl.errors import UsageError
-from fsdpctl.launchers.ssh.config import Target
-from fsdpctl.launchers.ssh.trust import accept_new
 from fsdpctl.specs.profile import ClusterProfile, SshBackend
 
 

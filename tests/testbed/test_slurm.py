@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fsdpctl.sbatch import quote_option
+from fsdpctl.backends.slurm.batch_script import quote_option
 from tests.testbed.slurm import NODES, SlurmCluster, wait_until
 
 

@@ -7,8 +7,8 @@ from typing import TypeVar
 
 import torch
 
-from train.distributed import World
-from train.place import Place
+from train.parallel.rank_info import Place
+from train.parallel.world import World
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from train.tokens import write_dataset
+from train.data.tokens import write_dataset
 
 
 @pytest.fixture(scope="session")

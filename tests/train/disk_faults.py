@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from train.checkpoint import Checkpoints
+from train.checkpoint.checkpoints import Checkpoints
 
 
 def disk_full_from_to(disk: str, first: int, end: int) -> None:

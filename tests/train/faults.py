@@ -18,11 +18,13 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from train import checkpoint, distributed, evaluate, guard, loop, recorder, storage
-from train.checkpoint import Checkpoints
-from train.saver import Saver
-from train.staging import Staging
-from train.tokens import Tokens
+from train import evaluate, loop, nonfinite
+from train.checkpoint.async_saver import Saver
+from train.checkpoint.checkpoints import Checkpoints, checkpoints, dcp_io
+from train.checkpoint.staging import Staging
+from train.data.tokens import Tokens
+from train.metrics.jsonl import recorder
+from train.parallel import world
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of <malloc.h>
 
@@ -120,20 +122,20 @@ def die_before_commit(step: int) -> None:
 
 def die_before_rename(step: int) -> None:
     """Rank 0 is killed when only the rename is missing."""
-    original = checkpoint.fsync_directory
+    original = checkpoints.fsync_directory
 
     def dying(path: Path) -> None:
         if path.name.startswith(f"step-{step:08d}.tmp"):
             os.kill(os.getpid(), signal.SIGKILL)
         original(path)
 
-    checkpoint.fsync_directory = dying
+    checkpoints.fsync_directory = dying
 
 
 def disk_full(steps: list[int]) -> None:
     """Writing tensors, into several files at once, fails on rank 1 in the saves of these steps, as on a full disk."""
-    storage.PART_BYTES = 1
-    original = storage.FileSystemWriter.write_data
+    dcp_io.PART_BYTES = 1
+    original = dcp_io.FileSystemWriter.write_data
 
     def write_data(self: Any, plan: Any, planner: Any) -> Any:
         failing = any(f"step-{step:08d}." in str(self.path) for step in steps)
@@ -144,19 +146,19 @@ def disk_full(steps: list[int]) -> None:
                 raise RuntimeError("unexpected pos 704 vs 598")  # all that torch's writer has to say
         return original(self, plan, planner)
 
-    storage.FileSystemWriter.write_data = write_data  # type: ignore[method-assign]
+    dcp_io.FileSystemWriter.write_data = write_data  # type: ignore[method-assign]
 
 
 def slow_writes(seconds: float, step: int | None = None) -> None:
     """Whatever is saved (at `step`) is read and written so much later than it was staged."""
-    original = storage.FileSystemWriter.write_data
+    original = dcp_io.FileSystemWriter.write_data
 
     def write_data(self: Any, plan: Any, planner: Any) -> Any:
         if step is None or f"step-{step:08d}." in str(self.path):
             time.sleep(seconds)
         return original(self, plan, planner)
 
-    storage.FileSystemWriter.write_data = write_data  # type: ignore[method-assign]
+    dcp_io.FileSystemWriter.write_data = write_data  # type: ignore[method-assign]
 
 
 def slow_evaluation(seconds: float) -> None:
@@ -172,8 +174,8 @@ def slow_evaluation(seconds: float) -> None:
 
 def slow_writes_on_rank_0(seconds: float, step: int, patience: float) -> None:
     """One rank writes for longer than the collectives of training may take."""
-    original = distributed.dist.init_process_group
-    distributed.dist.init_process_group = partial(original, timeout=timedelta(seconds=patience))
+    original = world.dist.init_process_group
+    world.dist.init_process_group = partial(original, timeout=timedelta(seconds=patience))
     if os.environ["RANK"] == "0":
         slow_writes(seconds, step)
 
@@ -265,7 +267,7 @@ def weights_become_infinite(rank: int, step: int) -> None:
 
 
 def first_loss_scale(scale: float) -> None:
-    guard.FIRST_SCALE = scale
+    nonfinite.FIRST_SCALE = scale
 
 
 def slow_scaled_steps(scale: float, seconds: float) -> None:

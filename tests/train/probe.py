@@ -13,11 +13,11 @@ from torch._dynamo.utils import counters
 
 from fsdpctl.contract.paths import RunPaths
 from train.config import load_config
-from train.distributed import World
 from train.launch import Launch
-from train.layout import plan_layout
 from train.loop import Trainer
-from train.place import Place
+from train.parallel.layout import plan_layout
+from train.parallel.rank_info import Place
+from train.parallel.world import World
 from train.preempt import Stopper
 
 GATHERS = ("all_gather_into_tensor", "all_gather_single")  # the older name, then that from torch 2.13 on

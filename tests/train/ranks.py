@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch.distributed.checkpoint.state_dict_loader import load
 
-from fsdpctl.contract.checkpoint_table import read_table
+from fsdpctl.contract.formats.dcp_table import read_table
 from tests.train import probe
 
 context = multiprocessing.get_context("forkserver")

@@ -17,7 +17,7 @@ import torch
 from train.__main__ import main
 from train.config import load_config
 from train.loop import Trainer
-from train.model import Decoder
+from train.model.llama import Decoder
 
 
 class BareLoop:

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from fsdpctl.contract import NodeExit
-from fsdpctl.contract.checkpoint import digest_file
+from fsdpctl.contract.formats.manifest import digest_file
 from tests.train import faults
 from tests.train.ranks import Config, checkpoints, column, metrics, start, train
-from train.staging import choose_share
+from train.checkpoint.staging import choose_share
 
 
 def digests(run: Path) -> dict[str, str]:

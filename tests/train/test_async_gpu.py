@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.services import require
-from train.staging import Staging
+from train.checkpoint.staging import Staging
 
 SPIN = 500_000_000  # clock cycles, some 0.3 s
 

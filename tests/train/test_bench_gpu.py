@@ -10,12 +10,12 @@ import pytest
 
 from bench.gpu.__main__ import measure
 from bench.gpu.agreement import describe, differences
+from bench.gpu.kernel_time import STEPS, Kernel, by_group, dearest
 from bench.gpu.process import CommandError
 from bench.gpu.result import Result
 from bench.gpu.rows import CALLS, Row
-from bench.gpu.scene import Scene
-from bench.gpu.spent import STEPS, Kernel, by_group, dearest
 from bench.gpu.training import _our_result
+from bench.gpu.workspace import Scene
 
 STEP_S, STALL_S, EVERY = 0.25, 0.5, 10
 

@@ -15,7 +15,7 @@ from fsdpctl.contract.paths import RunPaths
 from tests.train import faults
 from tests.train.alone import Alone
 from tests.train.ranks import Config, checkpoints, column, start, train
-from train.checkpoint import Checkpoints
+from train.checkpoint.checkpoints import Checkpoints
 
 
 def flip_a_bit(checkpoint: Path) -> None:

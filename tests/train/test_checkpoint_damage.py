@@ -13,7 +13,7 @@ import pytest
 
 from fsdpctl.contract.paths import RunPaths
 from tests.train.alone import Alone
-from train.checkpoint import Checkpoints
+from train.checkpoint.checkpoints import Checkpoints
 
 NUM_DAMAGES = 500
 

@@ -10,7 +10,7 @@ from tests.testbed.disks import Mount
 from tests.train import disk_faults
 from tests.train.alone import Alone
 from tests.train.ranks import Config, checkpoints, column, start, train
-from train.checkpoint import Checkpoints
+from train.checkpoint.checkpoints import Checkpoints
 
 
 def newest_step(run: Path) -> int | None:

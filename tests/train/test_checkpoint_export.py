@@ -14,17 +14,17 @@ import pytest
 import torch
 
 from fsdpctl.checkpoints.export import export_hugging_face, export_torch
-from fsdpctl.checkpoints.stored import Stored, choose_whole
+from fsdpctl.checkpoints.listing import Stored, choose_whole
 from fsdpctl.checkpoints.tensors import ShardReader
 from fsdpctl.contract.codec import decode
-from fsdpctl.contract.model import ModelConfig
 from fsdpctl.contract.paths import RunPaths
+from fsdpctl.contract.trainer.model_config import ModelConfig
 from fsdpctl.errors import FsdpctlError, RunFailed, UsageError
 from tests.services import require
 from tests.testbed.disks import Mount
 from tests.train.ranks import Config, train
 from tests.train.test_storage import evil_bytes_entry, evil_table, evil_tensor, put_in_order
-from train.model import Decoder
+from train.model.llama import Decoder
 
 
 @pytest.fixture(scope="session")
@@ -99,7 +99,7 @@ EXPORT = """
 import sys
 from pathlib import Path
 from fsdpctl.checkpoints.export import export_torch
-from fsdpctl.checkpoints.stored import Stored, choose_whole
+from fsdpctl.checkpoints.listing import Stored, choose_whole
 from fsdpctl.checkpoints.tensors import ShardReader
 from fsdpctl.contract.paths import RunPaths
 export_torch(choose_whole(RunPaths(Path(sys.argv[1])), None), Path(sys.argv[2]))

@@ -18,7 +18,7 @@ from fsdpctl.contract.paths import RunPaths, checkpoint_name
 from tests.services import require
 from tests.train.alone import Alone
 from tests.train.ranks import context
-from train.checkpoint import Checkpoints
+from train.checkpoint.checkpoints import Checkpoints
 
 CALLS = "openat,write,writev,pwrite64,fsync,rename,renameat,renameat2,mkdir,mkdirat,unlink,unlinkat,rmdir"
 
@@ -32,10 +32,10 @@ def save_twice(run: str, control: Connection) -> None:
 
     Of step 8 there is a damaged checkpoint by then, which the new one replaces.
     """
-    from fsdpctl.contract.checkpoint import MANIFEST_FORMAT, Manifest
-    from train.distributed import World
-    from train.place import Place
-    from train.staging import Staging
+    from fsdpctl.contract.formats.manifest import MANIFEST_FORMAT, Manifest
+    from train.checkpoint.staging import Staging
+    from train.parallel.rank_info import Place
+    from train.parallel.world import World
 
     torch.set_num_threads(1)
     world = World(Place())

@@ -12,15 +12,15 @@ import pytest
 import torch
 
 from fsdpctl.checkpoints.export import export_hugging_face, export_torch
-from fsdpctl.checkpoints.stored import choose_whole
+from fsdpctl.checkpoints.listing import choose_whole
 from fsdpctl.contract.codec import decode
-from fsdpctl.contract.model import ModelConfig
 from fsdpctl.contract.paths import RunPaths
+from fsdpctl.contract.trainer.model_config import ModelConfig
 from tests.services import require
 from tests.train.ranks import Config, column, saved_tensors, train
 from train.errors import ConfigError
-from train.model import Decoder
-from train.pretrained import load_pretrained
+from train.model.llama import Decoder
+from train.model.pretrained import load_pretrained
 
 SIZES = {"vocab_size": 128, "d_model": 32, "layers": 2, "heads": 2, "kv_heads": 1, "head_dim": 16, "ffn": 64}
 

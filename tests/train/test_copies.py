@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from fsdpctl.contract.checkpoint import Manifest, committed, read_manifest, verify_files
+from fsdpctl.contract.formats.manifest import Manifest, committed, read_manifest, verify_files
 from tests.train import faults
 from tests.train.ranks import Config, column, start, train
-from train.copies import Copy, choose
+from train.checkpoint.peer_copy import Copy, choose
 
 
 def test_one_disk_of_two_is_enough(tmp_path: Path, config: Config) -> None:

@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fsdpctl.contract.dataset import ShardWriter, split_of
-from train import corpus
-from train.corpus import fingerprint_of, prepare_builtin, read_documents
+from fsdpctl.contract.formats.dataset import ShardWriter, split_of
+from train.data.builtin_data import fingerprint_of, prepare_builtin, read_documents
+from train.data.sample_order import builtin_data
+from train.data.tokens import Tokens, entropy, open_dataset
 from train.errors import ConfigError
-from train.tokens import Tokens, entropy, open_dataset
 
 
 @pytest.fixture
@@ -25,8 +25,8 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("a.py", "pkg/b.py", "test/c.py", "site-packages/d.py", "pkg/e.txt"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(f"# {name}\n" * 100)
-    monkeypatch.setattr(corpus.sysconfig, "get_paths", lambda: {"stdlib": str(root)})
-    monkeypatch.setattr(corpus, "split_of", lambda name, fraction: "val" if name == b"pkg/b.py" else "train")
+    monkeypatch.setattr(builtin_data.sysconfig, "get_paths", lambda: {"stdlib": str(root)})
+    monkeypatch.setattr(builtin_data, "split_of", lambda name, fraction: "val" if name == b"pkg/b.py" else "train")
     return root
 
 
@@ -103,9 +103,9 @@ def test_entropy() -> None:
 
 def test_ranks_with_different_data_are_refused(data_dir: Path, config: dict[str, object]) -> None:
     from fsdpctl.contract.codec import decode
-    from fsdpctl.contract.trainer import TrainerConfig
-    from train.place import Place
-    from train.source import open_source
+    from fsdpctl.contract.trainer.trainer_config import TrainerConfig
+    from train.data.source import open_source
+    from train.parallel.rank_info import Place
 
     class OneDiffers:
         place = Place()

@@ -13,13 +13,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from fsdpctl.contract.codec import decode, encode, read_json
 from fsdpctl.contract.records import Outcome
-from fsdpctl.contract.trainer import Recompute, TrainerConfig
+from fsdpctl.contract.trainer.trainer_config import Recompute, TrainerConfig
 from tests.train.alone import Alone
 from tests.train.ranks import Config, column, step_in_turn, train
 from tests.train.test_model import small_model
-from train.model import Decoder
-from train.pace import OwnWork
-from train.parallelize import blocks_of, build_model
+from train.metrics.stragglers import OwnWork
+from train.model.llama import Decoder
+from train.parallel.parallelize import blocks_of, build_model
 
 
 class CountProducts(TorchDispatchMode):

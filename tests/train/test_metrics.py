@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from tests.train.alone import Alone
-from train.metrics import Board, MetricsFile, StepMetrics, read_metrics
-from train.pace import Pace
-from train.progress import ProgressLog
-from train.recorder import Recorder, StepTensors, _rate
+from train.metrics.jsonl import Board, MetricsFile, StepMetrics, read_metrics
+from train.metrics.progress_log import ProgressLog
+from train.metrics.recorder import Recorder, StepTensors, _rate
+from train.metrics.stragglers import Pace
 
 
 def step_metrics(step: int, loss: float = 1.0) -> StepMetrics:

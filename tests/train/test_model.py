@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from fsdpctl.contract.model import ModelConfig
-from fsdpctl.contract.trainer import OptimConfig
-from fsdpctl.contract.units import module_names, parameter_names
-from train.model import IGNORED, Decoder, GatedSiLU, initial_value, rotate
+from fsdpctl.contract.trainer.model_config import ModelConfig
+from fsdpctl.contract.trainer.trainer_config import OptimConfig
+from fsdpctl.contract.trainer.units import module_names, parameter_names
+from train.checkpoint.state import seed_dropout
+from train.model.llama import IGNORED, Decoder, GatedSiLU, initial_value, rotate
 from train.optim import build_optimizer, clip_gradients, learning_rate
-from train.state import seed_dropout
 
 SMALL: dict[str, Any] = {
     "vocab_size": 64,

@@ -10,16 +10,16 @@ import pytest
 import torch
 
 from fsdpctl.contract.codec import decode
-from fsdpctl.contract.trainer import OptimConfig, TrainerConfig
+from fsdpctl.contract.trainer.trainer_config import OptimConfig, TrainerConfig
 from tests.train import faults
 from tests.train.ranks import Config, checkpoints, column, metrics, start, step_in_turn, train
 from tests.train.test_model import small_model
-from train.data import SampleOrder, split_targets
-from train.guard import Finding, Guard, Largest, NonFiniteError
-from train.model import IGNORED, Decoder
+from train.data.sample_order import SampleOrder, split_targets
+from train.data.tokens import open_dataset, write_dataset
+from train.model.llama import IGNORED, Decoder
+from train.nonfinite import Finding, Guard, Largest, NonFiniteError
 from train.optim import build_optimizer, take_step
-from train.parallelize import init_weights
-from train.tokens import open_dataset, write_dataset
+from train.parallel.parallelize import init_weights
 
 
 class World:

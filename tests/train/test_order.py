@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from train.data import SampleOrder, hash_samples, rank_share
-from train.permute import permute
+from train.data.permute import permute
+from train.data.sample_order import SampleOrder, hash_samples, rank_share
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 65, 1000, 4097])

@@ -15,8 +15,8 @@ import pytest
 
 from tests.train.alone import Alone
 from tests.train.ranks import Config, Ranks, metrics, start
-from train.pace import PATIENCE, Pace, find_slow
-from train.place import Place
+from train.metrics.stragglers import PATIENCE, Pace, find_slow
+from train.parallel.rank_info import Place
 
 
 @pytest.mark.parametrize(

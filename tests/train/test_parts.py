@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from fsdpctl.contract.checkpoint import InvalidCheckpointError, digest_file, verify_files
-from train import checkpoint, storage
-from train.checkpoint import verify_share
-from train.staging import Staging
-from train.storage import read_tensors, share_out, write_tensors, written_by
+from fsdpctl.contract.formats.manifest import InvalidCheckpointError, digest_file, verify_files
+from train.checkpoint import checkpoints, dcp_io
+from train.checkpoint.checkpoints import verify_share
+from train.checkpoint.dcp_io import read_tensors, share_out, write_tensors, written_by
+from train.checkpoint.staging import Staging
 from train.threads import at_once
 
 
@@ -27,8 +27,8 @@ def test_shares_are_of_about_the_same_size() -> None:
 def test_several_files_hold_what_one_would(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     alone: Any = None
     tensors = {f"t{n}": torch.randn(100 + n) for n in range(20)}
-    for part_bytes, files in ((2**20, 1), (1000, storage.MAX_PARTS)):
-        monkeypatch.setattr(storage, "PART_BYTES", part_bytes)
+    for part_bytes, files in ((2**20, 1), (1000, dcp_io.MAX_PARTS)):
+        monkeypatch.setattr(dcp_io, "PART_BYTES", part_bytes)
         directory = tmp_path / str(part_bytes)
         pieces = Staging(tensors, 0, range(1), torch.device("cpu")).copy(tensors)
         write_tensors(directory, pieces, alone)
@@ -45,13 +45,13 @@ def test_one_rank_reads_the_files_of_many_in_a_few_threads(tmp_path: Path, monke
         calls.append([name for name, _ in files])
         verify_files(directory, files)
 
-    monkeypatch.setattr(checkpoint, "verify_files", verify)
+    monkeypatch.setattr(checkpoints, "verify_files", verify)
     names = [f"__{rank}_{part}.distcp" for rank in range(64) for part in range(8)]
     for size, name in enumerate(names):
         (tmp_path / name).write_bytes(bytes(size))
     files = [(name, digest_file(tmp_path / name)) for name in names]
     verify_share(tmp_path, files)
-    assert len(calls) == storage.MAX_PARTS  # a thread each, but the first
+    assert len(calls) == dcp_io.MAX_PARTS  # a thread each, but the first
     assert sorted(name for call in calls for name in call) == sorted(names)
     (tmp_path / names[300]).write_bytes(b"x" * 300)
     with pytest.raises(InvalidCheckpointError, match=f"{names[300]} does not have the digest"):

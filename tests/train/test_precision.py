@@ -12,7 +12,7 @@ import torch
 from fsdpctl.contract import NodeExit
 from tests.train import faults
 from tests.train.ranks import Config, column, metrics, start, step_in_turn, train
-from train.parallelize import compute_dtype
+from train.parallel.parallelize import compute_dtype
 
 FIRST_SCALE = 2.0**34  # overflows fp16 in this small model, until it has been halved often enough
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.contract import StopWord
-from fsdpctl.contract.checkpoint import save_fits
+from fsdpctl.contract.formats.manifest import save_fits
 from train.preempt import SIGNALS, Stop, Stopper, read_stop_word
 
 

@@ -15,7 +15,7 @@ from fsdpctl.contract.paths import RunPaths
 from tests.services import require
 from tests.train import faults
 from tests.train.ranks import Config, Ranks, start, train
-from train.profiling import communication_share
+from train.metrics.profiling import communication_share
 
 
 def test_chosen_steps_are_traced_on_every_rank(tmp_path: Path, config: Config) -> None:

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from fsdpctl.contract.paths import NodePaths
-from fsdpctl.contract.pulse import Section, read_pulse
+from fsdpctl.contract.rank_progress import Section, read_pulse
 from tests.train import faults
 from tests.train.ranks import Config, Ranks, start
 

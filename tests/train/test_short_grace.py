@@ -6,8 +6,8 @@ import signal
 from pathlib import Path
 
 from fsdpctl.contract import NodeExit
-from fsdpctl.contract.checkpoint import read_manifest
 from fsdpctl.contract.codec import read_json
+from fsdpctl.contract.formats.manifest import read_manifest
 from fsdpctl.contract.records import Outcome
 from tests.train import faults
 from tests.train.ranks import Config, Ranks, checkpoints, metrics, start

@@ -13,12 +13,12 @@ import pytest
 import train
 from fsdpctl.contract.codec import decode, read_json
 from fsdpctl.contract.records import Outcome, RankError
-from fsdpctl.contract.trainer import TrainerConfig
+from fsdpctl.contract.trainer.trainer_config import TrainerConfig
 from tests.train.ranks import Config, checkpoints, column, start
 from train.config import load_config
 from train.errors import ConfigError
-from train.layout import plan_layout
-from train.place import Place
+from train.parallel.layout import plan_layout
+from train.parallel.rank_info import Place
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from fsdpctl.contract.checkpoint import digest_file, read_manifest, write_manifest
+from fsdpctl.contract.formats.manifest import digest_file, read_manifest, write_manifest
 from fsdpctl.contract.paths import checkpoint_name
 from tests.train.ranks import Config, start
 

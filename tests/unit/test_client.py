@@ -16,7 +16,7 @@ import pytest
 from fsdpctl import Client, Run
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.errors import BusyError, FsdpctlError, UsageError
-from tests.launchers.harness import fsdpctl, wait_for
+from tests.backends.harness import fsdpctl, wait_for
 from tests.services import require
 
 COUNTS_UNTIL_STOPPED = """

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.launchers.harness import COMMAND, cpu_seconds
+from tests.backends.harness import COMMAND, cpu_seconds
 
 HEAVY = {"torch", "numpy", "fabric", "paramiko", "submitit", "pydantic", "yaml", "rich"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fsdpctl.contract.check import Check, Finding, fail, ok, unknown, warn
+from fsdpctl.contract.findings import Check, Finding, fail, ok, unknown, warn
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.node.checks import smi
 from fsdpctl.node.checks.smi import Gpu

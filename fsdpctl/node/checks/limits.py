@@ -6,7 +6,7 @@ import os
 import resource
 from pathlib import Path
 
-from fsdpctl.contract.check import Check, Finding, fail, ok, warn
+from fsdpctl.contract.findings import Check, Finding, fail, ok, warn
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.node.checks.network import has_infiniband
 

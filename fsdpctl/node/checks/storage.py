@@ -6,8 +6,8 @@ import os
 import shutil
 from pathlib import Path
 
-from fsdpctl.contract.check import Check, Finding, fail, ok, warn
 from fsdpctl.contract.files import FULL_DISK
+from fsdpctl.contract.findings import Check, Finding, fail, ok, warn
 from fsdpctl.contract.paths import DIR_MODE
 
 MIN_FREE_BYTES = 64 * 2**20

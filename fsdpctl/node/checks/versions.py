@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from fsdpctl.contract.check import Check, Finding, Versions, fail, ok, warn
+from fsdpctl.contract.findings import Check, Finding, Versions, fail, ok, warn
 
 IMPORT_S = 60.0
 """torch from a cold network disk."""

@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from fsdpctl.checkpoints.stored import choose_doomed, examine, list_checkpoints
-from fsdpctl.contract.checkpoint import MANIFEST_FORMAT, Manifest, digest_file, write_manifest
+from fsdpctl.checkpoints.listing import choose_doomed, examine, list_checkpoints
 from fsdpctl.contract.codec import write_json
+from fsdpctl.contract.formats.manifest import MANIFEST_FORMAT, Manifest, digest_file, write_manifest
 from fsdpctl.contract.paths import CHECKPOINT_MANIFEST, RunPaths, checkpoint_name
 from fsdpctl.errors import UsageError
-from fsdpctl.node import processes
-from fsdpctl.plan import Site, build_plan
+from fsdpctl.launch.build import Site, build_plan
+from fsdpctl.node.os import processes
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import create, default_runs_root
 from fsdpctl.specs.load import load_job, load_profile, parse_job
 from fsdpctl.verbs.rewind import go_back, set_newer_aside
-from tests.launchers.harness import COMMAND
+from tests.backends.harness import COMMAND
 
 
 @pytest.fixture

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from fsdpctl.checkpoints.host_shelf import merge
-from fsdpctl.checkpoints.stored import Stored, choose_doomed
-from fsdpctl.contract.checkpoint import MANIFEST_FORMAT, Manifest, digest_file, write_manifest
+from fsdpctl.checkpoints.listing import Stored, choose_doomed
+from fsdpctl.checkpoints.per_host_store import merge
 from fsdpctl.contract.codec import decode, write_json
+from fsdpctl.contract.formats.manifest import MANIFEST_FORMAT, Manifest, digest_file, write_manifest
 from fsdpctl.contract.paths import RunPaths, checkpoint_name
 from fsdpctl.contract.records import Rewind
-from fsdpctl.node.copies import Copy, find_rewind, set_left_behind_aside
+from fsdpctl.node.queries.checkpoint_copies import Copy, find_rewind, set_left_behind_aside
 from fsdpctl.verbs.rewind import find_refusal
 
 ROOT = Path("/runs/j-abcd/checkpoints")
@@ -39,7 +39,7 @@ def save(run: RunPaths, step: int, attempt: int = 1) -> Path:
 
 
 def ask(run: RunPaths, verb: str, *names: str) -> dict[str, str]:
-    words = [sys.executable, "-m", "fsdpctl.node.copies", verb, str(run.root), *names]
+    words = [sys.executable, "-m", "fsdpctl.node.queries.checkpoint_copies", verb, str(run.root), *names]
     said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     return {copy.name: copy.problem for copy in decode(tuple[Copy, ...], json.loads(said))}
 

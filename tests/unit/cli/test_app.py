@@ -13,7 +13,7 @@ from fsdpctl.cli.app import COMMANDS, GROUPS
 from fsdpctl.contract import CliExit
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import create, default_runs_root
-from tests.launchers.harness import COMMAND
+from tests.backends.harness import COMMAND
 from tests.testbed.disks import Mount
 
 

@@ -12,7 +12,7 @@ import pytest
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import create, default_runs_root
-from tests.launchers.harness import COMMAND, cpu_seconds
+from tests.backends.harness import COMMAND, cpu_seconds
 
 BASH = r"""
 eval "$(_FSDPCTL_COMPLETE=source_bash fsdpctl)"

@@ -17,7 +17,7 @@ from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import create
 from fsdpctl.specs.load import load_job, load_profile
 from fsdpctl.verbs.submit import prepare, write_specs
-from tests.launchers.harness import COMMAND
+from tests.backends.harness import COMMAND
 from tests.testbed.no_files import NO_FILES
 
 DAMAGE: dict[str, Callable[[Path], object]] = {

@@ -124,7 +124,7 @@ def test_a_long_prepare_shows_a_bar_and_ctrl_c_says_how_to_go_on() -> None:
             file.write(TEXT)
     parent, child = pty.openpty()
     words = command("prepare", "long.txt", "--out", "out", "--split-on", "", "--workers", "1")
-    words[2] = f"from fsdpctl.cli import bar; bar.QUIET_S = 0; {words[2]}"
+    words[2] = f"from fsdpctl.cli import progress_bar; progress_bar.QUIET_S = 0; {words[2]}"
     process = subprocess.Popen(words, stdin=child, stdout=subprocess.DEVNULL, stderr=child, start_new_session=True)
     os.close(child)
     seen = b""
@@ -143,7 +143,7 @@ def test_a_long_prepare_shows_a_bar_and_ctrl_c_says_how_to_go_on() -> None:
 def test_a_strange_name_does_not_disturb_the_bar() -> None:
     data("prepare", "text.txt", "--out", "[/red]\x1b[2J", "--split-on", "")
     words = command("check", "[/red]\x1b[2J")
-    words[2] = f"from fsdpctl.cli import bar; bar.QUIET_S = 0; {words[2]}"
+    words[2] = f"from fsdpctl.cli import progress_bar; progress_bar.QUIET_S = 0; {words[2]}"
     parent, child = pty.openpty()
     process = subprocess.run(words, stdout=subprocess.PIPE, stderr=child, text=True, timeout=60)
     os.close(child)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import subprocess
 
 from fsdpctl.contract.codec import write_json
-from fsdpctl.plan import Site, build_plan
-from fsdpctl.runs.decide import State, Verdict
+from fsdpctl.launch.build import Site, build_plan
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import create, default_runs_root
 from fsdpctl.specs.load import parse_job, parse_profile
-from tests.launchers.harness import COMMAND
+from fsdpctl.supervise.decide import State, Verdict
+from tests.backends.harness import COMMAND
 
 
 def test_a_reason_of_several_lines_stays_in_its_column() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from fsdpctl.cli.submit import foresee_slow_steps
 from fsdpctl.errors import UsageError
-from fsdpctl.plan import MisfitError
+from fsdpctl.launch.build import MisfitError
 from fsdpctl.specs.load import job_document, load_job, profile_document
 from fsdpctl.specs.search import find_job
 from fsdpctl.verbs.submit import located, read_request

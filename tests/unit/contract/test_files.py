@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from fsdpctl.contract.checkpoint import FileDigest, InvalidCheckpointError, verify_files
+from fsdpctl.backends.ssh.sync.append_sync import grow
 from fsdpctl.contract.files import open_file, open_log
+from fsdpctl.contract.formats.manifest import FileDigest, InvalidCheckpointError, verify_files
 from fsdpctl.contract.paths import NodePaths
-from fsdpctl.launchers.ssh.private.growing import grow
-from fsdpctl.node import stacks
+from fsdpctl.node.agent.agent import stacks
 from tests.testbed.no_files import NO_FILES
 
 

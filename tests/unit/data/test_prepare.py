@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fsdpctl.contract.dataset import read_index, split_of
+from fsdpctl.contract.formats.dataset import read_index, split_of
 from fsdpctl.data import inputs
 from fsdpctl.data.partial import Partial
 from fsdpctl.data.prepare import Order, prepare
+from fsdpctl.data.prepared import find_damage
 from fsdpctl.data.recipe import Recipe
-from fsdpctl.data.stored import find_damage
 from fsdpctl.errors import BusyError, FsdpctlError, UsageError
 from tests.unit.data.small_pieces import PIECE_BYTES
 

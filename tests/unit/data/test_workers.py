@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from fsdpctl.contract.byte_progress import Report
 from fsdpctl.data.workers import run_all
 from fsdpctl.errors import FsdpctlError, UsageError
-from fsdpctl.progress import Report
 
 
 def square(item: int, report: Report) -> int:

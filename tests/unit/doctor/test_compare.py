@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from fsdpctl.contract.check import Check, Finding, Look, Meet, Result, Versions, fail, ok
+from fsdpctl.contract.findings import Check, Finding, Look, Meet, Result, Versions, fail, ok
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.doctor.compare import Visit, compare_clocks, compare_versions, judge, worst_of_each
-from fsdpctl.doctor.request import plan_nodes
-from fsdpctl.plan import Site
+from fsdpctl.doctor.probe_requests import plan_nodes
+from fsdpctl.launch.build import Site
 from fsdpctl.specs.load import load_profile
 
 NUM_NODES = 4

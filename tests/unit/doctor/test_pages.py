@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fsdpctl import debug
-from fsdpctl.contract.check import Check, Result
+from fsdpctl.commands import debug_env
+from fsdpctl.contract.findings import Check, Result
 from fsdpctl.contract.paths import NodePaths
 from fsdpctl.contract.plan import Debug
 
@@ -31,7 +31,7 @@ def test_every_check_is_explained_in_the_order_of_the_table() -> None:
 
 def test_what_is_always_set_is_explained() -> None:
     rows = table("networks.md", "What is always set")
-    found = debug.always("cuda", NODE)
+    found = debug_env.always("cuda", NODE)
     assert {row[0] for row in rows} == set(found)
     for name, value, _ in rows:
         assert found[name].removeprefix(f"{NODE.root}/") == re.split("`", value)[0]
@@ -41,6 +41,6 @@ def test_what_is_always_set_is_explained() -> None:
 def test_every_level_is_explained(level: Debug) -> None:
     rows = table("networks.md", "Debug levels")
     told = {name: value for at, name, value, _ in rows if at in ("info", level)}
-    for name, value in debug.on_demand(level, "cuda", NODE).items():
+    for name, value in debug_env.on_demand(level, "cuda", NODE).items():
         assert told.pop(name) == value.removeprefix(f"{NODE.root}/")
     assert not told

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fsdpctl.logs.collapse import collapse
-from fsdpctl.logs.model import Line, LogFile, Source
+from fsdpctl.logs.line import Line, LogFile, Source
 from fsdpctl.logs.prefix import prefixed, widths
 from fsdpctl.logs.ranges import fold, fold_names
 

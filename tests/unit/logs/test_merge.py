@@ -6,8 +6,8 @@ from itertools import islice
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fsdpctl.logs.line import Line
 from fsdpctl.logs.merge import merge
-from fsdpctl.logs.model import Line
 
 
 def line(rank: int, stamp: float | None, text: str = "") -> Line:

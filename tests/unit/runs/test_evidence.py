@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.runs.decide import judge
 from fsdpctl.runs.evidence import attempt_end, newest_step, read_metrics, recent_metrics
+from fsdpctl.supervise.decide import judge
 from tests.testbed.disks import Mount
 
 

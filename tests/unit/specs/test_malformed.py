@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fsdpctl.specs import yaml_tree
+from fsdpctl.schema import yaml_tree
 
 Cli = Callable[..., Any]
 

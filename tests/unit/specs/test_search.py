@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fsdpctl import bundled
 from fsdpctl.errors import UsageError
+from fsdpctl.specs import bundled
 from fsdpctl.specs.load import load_job, load_profile
 from fsdpctl.specs.search import find_job, find_profile, job_dirs, list_files, profile_dirs
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.contract.codec import write_json
-from fsdpctl.contract.dataset import BYTES, FORMAT, Index, Shard
+from fsdpctl.contract.formats.dataset import BYTES, FORMAT, Index, Shard
 from fsdpctl.errors import UsageError
 from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.load import load_job

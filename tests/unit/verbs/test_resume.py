@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.contract import State
-from fsdpctl.contract.checkpoint import MANIFEST_FORMAT, Manifest, write_manifest
 from fsdpctl.contract.codec import write_json
-from fsdpctl.contract.dataset import BYTES, FORMAT, INDEX_NAME, Index, Shard
+from fsdpctl.contract.formats.dataset import BYTES, FORMAT, INDEX_NAME, Index, Shard
+from fsdpctl.contract.formats.manifest import MANIFEST_FORMAT, Manifest, write_manifest
 from fsdpctl.contract.paths import RunPaths, checkpoint_name
 from fsdpctl.contract.records import Outcome
 from fsdpctl.errors import UsageError
-from fsdpctl.plan import Site, build_plan
-from fsdpctl.runs.decide import Verdict
+from fsdpctl.launch.build import Site, build_plan
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import create, default_runs_root, locked
 from fsdpctl.specs.load import load_job, load_profile
+from fsdpctl.supervise.decide import Verdict
 from fsdpctl.verbs.refusals import is_nothing_left
 from fsdpctl.verbs.resume import foresee_resumed, resume
 from fsdpctl.verbs.submit import read_request, write_specs

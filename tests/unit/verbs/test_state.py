@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from fsdpctl.backends.base import View
 from fsdpctl.contract import State
 from fsdpctl.contract.codec import write_json
-from fsdpctl.contract.notes import leave_note
+from fsdpctl.contract.control_files import leave_note
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
-from fsdpctl.launchers.base import View
-from fsdpctl.runs.decide import Verdict
 from fsdpctl.runs.record import RunRecord
+from fsdpctl.supervise.decide import Verdict
 from fsdpctl.verbs.state import derive_state
 
 RECORD = RunRecord.new("r-aaaa", "r", "local", "local", 1.0, 1)

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
+from fsdpctl.backends.base import View
 from fsdpctl.contract import State
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import RunPaths, checkpoint_name
 from fsdpctl.contract.records import Outcome
-from fsdpctl.launchers.base import View
-from fsdpctl.node.processes import identify
-from fsdpctl.runs.decide import Verdict
+from fsdpctl.node.os.processes import identify
 from fsdpctl.runs.record import RunRecord, Submission
 from fsdpctl.runs.store import create, default_runs_root, open_record
+from fsdpctl.supervise.decide import Verdict
 from fsdpctl.verbs.status import lines_of, read_status, status_by
 
 

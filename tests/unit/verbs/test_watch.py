@@ -14,10 +14,10 @@ from fsdpctl.contract import State
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.errors import FsdpctlError
-from fsdpctl.node import processes
-from fsdpctl.runs.decide import Verdict
+from fsdpctl.node.os import processes
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import create, default_runs_root
+from fsdpctl.supervise.decide import Verdict
 from fsdpctl.verbs.watch import PATIENCE_S, watch
 
 

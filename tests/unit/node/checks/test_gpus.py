@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from fsdpctl.contract.check import Check, Finding, Result
+from fsdpctl.contract.findings import Check, Finding, Result
 from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.launch.build import Site, build_plan
 from fsdpctl.node.checks import smi
 from fsdpctl.node.checks.gpus import check_gpus, without_tool
-from fsdpctl.plan import Site, build_plan
 from fsdpctl.specs.load import parse_job, parse_profile
 
 HEALTHY = """<gpu id="00000000:{n}1:00.0">

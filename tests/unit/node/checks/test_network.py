@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from fsdpctl.contract.check import Finding, Result
+from fsdpctl.contract.findings import Finding, Result
 from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.launch.build import Site, build_plan
 from fsdpctl.node.checks.network import check_infiniband, check_interface, has_infiniband, read_ports, select
-from fsdpctl.plan import Site, build_plan
 from fsdpctl.specs.load import load_profile, parse_job
 
 SITE = Site("r", "/runs/r", "/", "python3", ())

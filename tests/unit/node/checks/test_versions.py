@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fsdpctl.contract.check import Check, Result
+from fsdpctl.contract.findings import Check, Result
 from fsdpctl.node.checks import versions
 
 

@@ -1,0 +1,84 @@
+"""Where a row runs: its directory, its time, its data, and the configuration of its job."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import yaml
+
+from train.data.tokens import write_dataset
+
+SYNTHETIC_SEQUENCES = 2048
+
+
+@dataclass(frozen=True)
+class Scene:
+    root: Path  # of one row, empty
+    shared: Path  # of all rows
+    limit_s: float  # that one command may take
+    tiny: bool  # the whole path in little, without GPUs
+
+    @property
+    def env(self) -> dict[str, str]:
+        """Of every command: prepared data and the state of fsdpctl stay among the bench's own files."""
+        return {"FSDPCTL_HOME": str(self.shared / "home")}
+
+    def gpus(self, wanted: int) -> int:
+        """As many, where they are; a tiny try has two processes at most."""
+        if self.tiny:
+            return min(wanted, 2)
+        if (there := torch.cuda.device_count()) < wanted:
+            raise LookupError(f"needs {wanted} GPUs, {there} are there")
+        return wanted
+
+    def config(self, job: str, gpus: int, steps: int, changed: Mapping[str, Any]) -> dict[str, Any]:
+        """The job's configuration with one micro-step a step, so that every trainer does the same. Keys have dots."""
+        name, steps = ("llm-tiny", min(steps, 12)) if self.tiny else (job, steps)
+        config: dict[str, Any] = yaml.safe_load(Path("jobs", f"{name}.yaml").read_text())["trainer"]
+        if self.tiny:
+            config["batch"]["micro_batch"] = 2
+        config["optim"]["warmup_steps"] = min(10, steps)
+        config.update(steps=steps, eval={"sequences": 2 * gpus}, log_every=10)
+        config["checkpoint"]["every_steps"] = steps * 100
+        for key, value in changed.items():
+            if self.tiny and key.startswith(("model.", "batch.", "mesh.replicate", "mesh.shard")):
+                continue
+            *outer, last = key.split(".")
+            place = config
+            for part in outer:
+                place = place.setdefault(part, {})
+            place[last] = value
+        micro_batch = config["batch"]["micro_batch"]
+        config["batch"] = {"micro_batch": micro_batch, "sequences": micro_batch * gpus}
+        if config["data"]["source"] == "synthetic":
+            config["data"]["source"] = str(self._synthetic(config["model"]))
+        return config
+
+    def write(self, config: Mapping[str, Any]) -> Path:
+        path = self.root / "trainer.json"
+        path.write_text(json.dumps(config))
+        return path
+
+    def _synthetic(self, model: Mapping[str, Any]) -> Path:
+        """Random tokens of the whole vocabulary, as torchtitan gets them: bytes of text would touch few rows of the
+        embedding, and often."""
+        directory = self.shared / f"tokens-{model['vocab_size']}-{model['seq_len']}"
+        if not (directory / "index.json").exists():
+            directory.mkdir()
+            tokens = np.random.default_rng(0).integers(model["vocab_size"], size=SYNTHETIC_SEQUENCES * model["seq_len"])
+            documents = [("train", tokens[model["seq_len"] * 64 :]), ("val", tokens[: model["seq_len"] * 64])]
+            write_dataset(
+                directory,
+                [(split, part.astype(np.uint16)) for split, part in documents],  # type: ignore[misc]
+                source="random tokens",
+                fingerprint=directory.name,
+                dtype="uint16",
+                vocab_size=model["vocab_size"],
+            )
+        return directory

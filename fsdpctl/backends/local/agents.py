@@ -1,0 +1,73 @@
+"""Node agents as detached processes of this machine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+from fsdpctl.backends.submit_environment import own_environment
+from fsdpctl.commands.setup_lines import with_told_setup
+from fsdpctl.commands.torchrun import agent_argv, code_env, tag_env
+from fsdpctl.contract.files import open_log
+from fsdpctl.contract.paths import DIR_MODE, AttemptPaths, RunPaths
+from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.errors import LaunchError
+from fsdpctl.node.os import processes
+from fsdpctl.runs.evidence import living_agents
+
+
+class LocalAgents:
+    """The agents of one local run. Each is in a session of its own: it outlives the terminal and its starter."""
+
+    def __init__(self, run: RunPaths, plan: LaunchPlan) -> None:
+        self._run, self._plan = run, plan
+        self._children: list[subprocess.Popen[bytes]] = []
+
+    def prepare(self, attempt: AttemptPaths) -> list[str]:
+        return []
+
+    def start(self, attempt: AttemptPaths) -> None:
+        try:
+            self._children = [
+                _start_agent(self._plan, self._run, attempt, node.rank)
+                for node in self._plan.nodes
+                if not attempt.node(node.rank).agent.exists()
+            ]
+        except LaunchError:
+            self.end(attempt)
+            raise
+
+    def is_over(self, attempt: AttemptPaths) -> bool:
+        running = [child for child in self._children if child.poll() is None]  # and reap the others
+        return not running and not living_agents(attempt)
+
+    def find_lost(self, attempt: AttemptPaths) -> str | None:
+        return None  # on one machine the agents find each other
+
+    def describe_silence(self, attempt: AttemptPaths) -> str | None:
+        return None
+
+    def end(self, attempt: AttemptPaths) -> list[str]:
+        left = processes.sweep(processes.Tag(self._run.root.name), spare=[os.getpid()])
+        return [f"still alive after KILL: {', '.join(map(str, left))}"] if left else []
+
+
+def _start_agent(plan: LaunchPlan, run: RunPaths, attempt: AttemptPaths, node_rank: int) -> subprocess.Popen[bytes]:
+    node = attempt.node(node_rank)
+    node.root.mkdir(mode=DIR_MODE, exist_ok=True)
+    argv = [*agent_argv(plan.python, plan.run_dir, attempt.number), f"--node-rank={node_rank}"]
+    descriptor = open_log(node.agent_log)
+    try:
+        return subprocess.Popen(
+            with_told_setup(plan.setup, str(node.end), argv),
+            env={**own_environment(os.environ), **code_env(run), **tag_env(run.root.name, attempt.number, node_rank)},
+            cwd=run.root,
+            stdin=subprocess.DEVNULL,
+            stdout=descriptor,
+            stderr=descriptor,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise LaunchError(f"no agent can be started with {plan.python}: {error.strerror}") from None
+    finally:
+        os.close(descriptor)

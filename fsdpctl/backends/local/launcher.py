@@ -1,0 +1,59 @@
+"""The local launcher: every node is a detached agent on this machine, watched by a supervisor."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+from fsdpctl.backends.base import View
+from fsdpctl.backends.detached import control
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.errors import FsdpctlError
+from fsdpctl.node.os import processes
+from fsdpctl.runs.store import claim_attempt
+
+CANCEL_WAIT_S = 8.0
+"""How long agents get to end their ranks before we do it: TERM, five seconds, KILL, and a margin."""
+
+
+def start(run: RunPaths, plan: LaunchPlan) -> None:
+    """Claim the next attempt and let the supervisor run it."""
+    claim_attempt(run)
+    control.start_supervisor(run)
+
+
+def observe(runs: Sequence[RunPaths]) -> Mapping[str, View]:
+    return control.observe(runs)
+
+
+def stop(run: RunPaths) -> bool:
+    return control.stop(run)
+
+
+def cancel(run: RunPaths) -> bool:
+    tag = processes.Tag(run.root.name)
+    # Of a run that has ended only its supervisor may be left, on its way out.
+    supervisor = control.find_supervisor(run)
+    others = [pid for pid in processes.find(tag) if supervisor is None or pid != supervisor.pid]
+    if not control.is_running(run) and not others:
+        return False
+    _wait_until(lambda: _ask_to_end(run), CANCEL_WAIT_S)
+    control.kill_supervisor(run)
+    if left := processes.sweep(tag):
+        raise FsdpctlError(f"still alive after KILL: {', '.join(map(str, left))}", hint="ps shows what they are")
+    return True
+
+
+def _ask_to_end(run: RunPaths) -> bool:
+    """Leave the note in the newest attempt, which may be a newer one each time; True once nothing runs."""
+    with suppress(OSError):  # a full disk is a reason to cancel, not an excuse: the sweep needs no file
+        control.ask_to_end(run)
+    return not control.is_running(run)
+
+
+def _wait_until(condition: Callable[[], bool], limit_s: float) -> None:
+    deadline = time.monotonic() + limit_s
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.1)

@@ -1,0 +1,60 @@
+"""What sacct remembers of jobs that the controller has forgotten, on sites that keep accounts.
+
+Most sites do not store comments there: a job is known by its working directory, which is the run's own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from pathlib import PurePath
+
+from fsdpctl.backends.slurm.environment import tool_environment
+from fsdpctl.backends.slurm.job.scontrol import SlurmError, ask
+from fsdpctl.backends.slurm.queue import MAX_POLL_S, POLL_S, QueuedJob
+
+FORMAT = "JobIDRaw,State,Submit,WorkDir"
+"""The directory last, for it may hold anything."""
+
+
+def parse_accounts(text: str) -> list[QueuedJob]:
+    """Read what `sacct --parsable2 --format=FORMAT` prints; a state may say more, as in `CANCELLED by 0`."""
+    jobs = []
+    for line in text.splitlines():
+        fields = line.split("|", FORMAT.count(","))
+        if len(fields) == FORMAT.count(",") + 1 and fields[1]:
+            job_id, state, submitted, directory = fields
+            jobs.append(QueuedJob(job_id, state.split()[0], "", "", submitted, PurePath(directory).name))
+    return jobs
+
+
+def ask_accounts(job_ids: Collection[str]) -> list[QueuedJob]:
+    argv = ["sacct", "--allocations", "--duplicates", "--noheader", "--parsable2", f"--format={FORMAT}"]
+    return parse_accounts(ask([*argv, f"--jobs={','.join(sorted(job_ids))}"], tool_environment()))
+
+
+class Accounts:
+    """Asks sacct once about each job, about many in one question, at most every two seconds."""
+
+    def __init__(
+        self,
+        ask: Callable[[Collection[str]], Sequence[QueuedJob]] = ask_accounts,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._ask, self._clock, self._next = ask, clock, 0.0
+        self._jobs: dict[str, list[QueuedJob]] = {}
+
+    def jobs(self, job_ids: Collection[str]) -> list[QueuedJob]:
+        """What is known of them; nothing where no accounts are kept."""
+        if (unknown := {*job_ids} - {*self._jobs}) and self._clock() >= self._next:
+            self._learn(unknown)
+        return [job for job_id in job_ids for job in self._jobs.get(job_id, [])]
+
+    def _learn(self, job_ids: set[str]) -> None:
+        try:
+            found = self._ask(job_ids)
+        except SlurmError:  # disabled, or away for now
+            self._next = self._clock() + MAX_POLL_S
+            return
+        self._jobs |= {job_id: [job for job in found if job.job_id == job_id] for job_id in job_ids}
+        self._next = self._clock() + POLL_S

@@ -1,0 +1,97 @@
+"""LaunchPlan -> the whole batch script that Slurm gets. Pure: the dry run prints it, the launcher submits it.
+
+What a rank needs (environment, entry, secrets) is not in it: nodes read that from the run directory. So a script
+holds nothing secret, and nothing here passes through `--export`, which splits values at commas.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from fsdpctl.commands.torchrun import code_env
+from fsdpctl.contract import Env
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.errors import UsageError
+
+COMMENT_PREFIX = "fsdpctl:"
+SIGNAL_MARGIN_S = 30
+"""From the end by force of ranks that did not save within the grace, to the end of the allocation."""
+
+_MAX_SIGNAL_S = 65_535  # sbatch(1): --signal's time is a 16-bit number of seconds
+_PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./\[\]-]*")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+def batch_script(plan: LaunchPlan) -> str:
+    """The text of the batch script: it starts, on the first node, the supervisor of the run's attempts."""
+    assert plan.slurm is not None
+    run = RunPaths.of(plan.run_dir)
+    env = {Env.RUN_ID: plan.run_id, **code_env(run)}
+    lines = [
+        "#!/bin/bash",
+        *[f"#SBATCH {quote_option(option)}" for option in sbatch_options(plan)],
+        "",
+        "set -e",
+        "umask 077",
+        *plan.setup,
+        *[f"export {name}={shlex.quote(value)}" for name, value in env.items()],
+        shlex.join(["exec", plan.slurm.python, "-m", "fsdpctl.backends.slurm.job.batch", plan.run_dir]),
+    ]
+    if found := next((line for line in lines if _CONTROL.search(line)), None):
+        raise UsageError(f"a control character would reach the batch script: {found!r}")
+    return "\n".join(lines) + "\n"
+
+
+def sbatch_options(plan: LaunchPlan) -> list[str]:
+    """All options of the job, ours first, unquoted."""
+    assert plan.slurm is not None
+    log = _escape_pattern(str(RunPaths.of(plan.run_dir).batch_log))
+    time_limit = [f"--time={format_time(plan.time_limit_s)}"] if plan.time_limit_s is not None else []
+    warning_s = min(plan.grace_s + SIGNAL_MARGIN_S, _MAX_SIGNAL_S)
+    return [
+        f"--job-name={plan.job_name}",
+        f"--comment={job_comment(plan.run_id, plan.slurm.comment)}",
+        f"--nodes={len(plan.nodes)}",
+        "--ntasks-per-node=1",
+        *time_limit,
+        f"--signal=B:USR2@{warning_s}",
+        "--requeue" if plan.slurm.max_requeues else "--no-requeue",
+        "--open-mode=append",
+        f"--output={log}",
+        f"--chdir={plan.run_dir}",
+        *plan.slurm.options,
+    ]
+
+
+def job_comment(run_id: str, text: str = "") -> str:
+    """By this a job is known to belong to a run: job ids are used again after the controller lost its state."""
+    return f"{COMMENT_PREFIX}{run_id} {text}".rstrip()
+
+
+def run_of(comment: str) -> str:
+    """The run id in a job's comment, "" where the job is none of ours."""
+    return comment.removeprefix(COMMENT_PREFIX).partition(" ")[0] if comment.startswith(COMMENT_PREFIX) else ""
+
+
+def format_time(seconds: int) -> str:
+    """Slurm's D-HH:MM:SS."""
+    return f"{seconds // 86400}-{seconds // 3600 % 24:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+
+
+def quote_option(option: str) -> str:
+    """One option for a `#SBATCH` line. sbatch splits it at blanks, whatever stands before them, and ends it at a bare
+    `#`; it takes off double quotes, and within them a backslash before a backslash or a quote.
+    """
+    name, equals, value = option.partition("=")
+    if _PLAIN.fullmatch(value):
+        return option
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'{name}{equals}"{escaped}"'
+
+
+def _escape_pattern(path: str) -> str:
+    if "\\" in path:  # there is no escape for it: sbatch stops replacing `%` in a name with a backslash
+        raise UsageError(f"Slurm cannot write a log to a path with a backslash: {path}", hint="change runs_root")
+    return path.replace("%", "%%")

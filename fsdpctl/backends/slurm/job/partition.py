@@ -1,0 +1,73 @@
+"""One partition of this Slurm, as `scontrol show config` and `show partition` have it. Parsing is pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fsdpctl.backends.slurm.job.scontrol import SlurmError, ask
+
+_TIME = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
+
+
+@dataclass(frozen=True)
+class Partition:
+    """What a job of it may expect, and what of the whole cluster concerns that."""
+
+    name: str
+    max_time_s: int | None
+    grace_s: int  # of a preemption, from the first signal to the end of the job
+    preempt_mode: str  # "OFF" where no job of the partition is ever preempted
+    kill_wait_s: int = 30  # from the end of the job (TERM) to KILL
+    signal: str = "TERM"  # what begins the grace: to the steps, or USR2 to the batch script
+
+    @property
+    def is_preempted(self) -> bool:
+        return self.preempt_mode != "OFF"
+
+    @property
+    def time_to_save_s(self) -> int:
+        """From the first signal of a preemption to KILL."""
+        return self.grace_s + self.kill_wait_s
+
+
+def read_partition(name: str | None, env: Mapping[str, str] | None = None) -> Partition | None:
+    """Ask the controller, for None of the default one; None when it does not answer, or does not know it."""
+    try:
+        config = ask(["scontrol", "show", "config"], env)
+        partitions = ask(["scontrol", "--oneliner", "show", "partition"], env)
+    except SlurmError:
+        return None
+    return parse_partition(config, partitions, name)
+
+
+def parse_partition(config: str, partitions: str, wanted: str | None) -> Partition | None:
+    """Put both texts together."""
+    settings = dict(re.findall(r"^(\w+)\s*= (.*?)\s*$", config, re.MULTILINE))
+    for line in partitions.splitlines():
+        keys = dict(re.findall(r"(\w+)=(\S*)", line))
+        if keys.get("PartitionName") == wanted or (wanted is None and keys.get("Default") == "YES"):
+            return _partition(keys, settings)
+    return None
+
+
+def _partition(keys: Mapping[str, str], settings: Mapping[str, str]) -> Partition:
+    kill_wait = re.match(r"\d+", settings.get("KillWait", ""))
+    return Partition(
+        name=keys["PartitionName"],
+        max_time_s=parse_time(keys.get("MaxTime", "")),
+        grace_s=int(keys.get("GraceTime", "0")),
+        kill_wait_s=int(kill_wait[0]) if kill_wait else Partition.kill_wait_s,
+        signal="USR2" if "preempt_send_user_signal" in settings.get("SlurmctldParameters", "") else "TERM",
+        preempt_mode="OFF" if settings.get("PreemptType") == "preempt/none" else keys.get("PreemptMode", "OFF"),
+    )
+
+
+def parse_time(text: str) -> int | None:
+    """Slurm's D-HH:MM:SS, HH:MM:SS or MM:SS in seconds; None for UNLIMITED, NONE and the like."""
+    found = _TIME.fullmatch(text)
+    if found is None:
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds

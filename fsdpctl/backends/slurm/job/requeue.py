@@ -1,0 +1,123 @@
+"""What the supervisor in a Slurm allocation makes of a signal, and of an attempt's end. Pure: tables, tested by row."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Literal
+
+from fsdpctl.backends.slurm.job.scontrol_output import Job
+from fsdpctl.contract import AbortWord, NodeExit, State, StopWord
+from fsdpctl.contract.control_files import Note
+from fsdpctl.supervise.decide import AttemptEnd, History, Verdict, count_idle
+
+MAX_EXCLUDED = 3
+"""Nodes that one run may put aside; beyond that the fault is hardly the nodes'."""
+
+
+def read_signal(number: int, job: Job | None, own_restarts: int) -> tuple[StopWord | Literal[AbortWord.CANCEL], str]:
+    """What it asks of the attempt, and why; `job` is None where Slurm does not say.
+
+    USR2: the time limit is near, or a preemption where the site sends that. TERM: the job is being ended.
+    """
+    if number == signal.SIGTERM and job is not None and _is_cancelled(job, own_restarts):
+        return AbortWord.CANCEL, "cancelled through Slurm (scancel)"
+    if number == signal.SIGUSR2 and not (job is not None and job.is_preempted):
+        return StopWord.TIME, "the time limit of the allocation is near"
+    return StopWord.PREEMPT, "Slurm takes the nodes back"
+
+
+def _is_cancelled(job: Job, own_restarts: int) -> bool:
+    return job.is_ending and not job.is_taken and job.restarts == own_restarts and job.reason != "TimeLimit"
+
+
+class Next(StrEnum):
+    AGAIN = "again"  # a new attempt in the same allocation
+    REQUEUE = "requeue"  # hand the nodes back and queue again
+    LEAVE = "leave"
+
+
+@dataclass(frozen=True)
+class Step:
+    """What to do, and what the attempt's verdict becomes."""
+
+    next: Next
+    verdict: Verdict
+    exclude: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Situation:
+    """One ended attempt, seen from inside its allocation."""
+
+    verdict: Verdict  # already through `decide_next`
+    stop: Note | None
+    job: Job
+    own_restarts: int  # of the job, when this allocation began
+    max_requeues: int
+    suspects: tuple[str, ...]  # names of nodes that were at fault or vanished
+
+
+def decide_step(seen: Situation) -> Step:
+    """Preemption and the time limit come back; a cancel, a user's stop and a finished run never do."""
+    verdict, job = seen.verdict, seen.job
+    if is_final(verdict):
+        return Step(Next.LEAVE, verdict)
+    if job.is_ending and job.restarts > seen.own_restarts:
+        return Step(Next.LEAVE, _coming_back(verdict, "Slurm requeued the job"))
+    if job.is_ending and not job.is_taken and job.reason != "TimeLimit":
+        return Step(Next.LEAVE, Verdict(State.CANCELLED, "cancelled through Slurm (scancel)", step=verdict.step))
+    if seen.stop is not None and seen.stop.is_users_stop:
+        return Step(Next.LEAVE, verdict)
+    if job.is_preempted:
+        return _requeue(seen, "preempted")
+    if job.is_ending or (seen.stop is not None and seen.stop.word == StopWord.TIME):
+        return _requeue(seen, "time limit")
+    if seen.stop is not None and seen.stop.word == StopWord.PREEMPT:
+        return _requeue(seen, "asked to leave by a signal")
+    if not verdict.restart:
+        return Step(Next.LEAVE, verdict)
+    if seen.suspects and count_hosts(job.excluded) + len(seen.suspects) <= MAX_EXCLUDED:
+        return _requeue(seen, f"without {', '.join(seen.suspects)}", seen.suspects)
+    return Step(Next.AGAIN, verdict)
+
+
+def is_final(verdict: Verdict) -> bool:
+    """Whether nothing that Slurm says can change it."""
+    return verdict.state in (State.SUCCEEDED, State.CANCELLED)
+
+
+def _requeue(seen: Situation, why: str, exclude: tuple[str, ...] = ()) -> Step:
+    if seen.own_restarts >= seen.max_requeues:
+        ended = f"{why}, and all {seen.max_requeues} requeues are used up; {seen.verdict.reason}"
+        return Step(Next.LEAVE, replace(seen.verdict, reason=ended, restart=False))
+    return Step(Next.REQUEUE, _coming_back(seen.verdict, f"{why}, requeued"), exclude)
+
+
+def _coming_back(verdict: Verdict, why: str) -> Verdict:
+    return replace(verdict, reason=f"{why}; {verdict.reason}", restart=True)
+
+
+def find_suspects(end: AttemptEnd) -> list[int]:
+    """Ranks of nodes that were at fault, or vanished. What befalls all of several nodes is no node's fault."""
+    at_fault = [rank for rank, node in end.ends.items() if node.code == NodeExit.NODE_FAULT]
+    vanished = [rank for rank in range(end.num_nodes) if rank not in end.ends]
+    found = at_fault or vanished
+    return [] if len(found) == end.num_nodes > 1 else found
+
+
+def count_hosts(expression: str) -> int:
+    """At least how many hosts a host list names; a range counts as one."""
+    return len([part for part in expression.split(",") if part])
+
+
+def history_of(earlier: Sequence[Verdict], now: Verdict, before: int, restarts_allowed: int) -> History:
+    """The failures of one submission, over all its allocations. What Slurm ended by itself is none.
+
+    `before` is the step at which the submission began.
+    """
+    failures = [verdict for verdict in earlier if verdict.state in (State.FAILED, State.LOST)]
+    idle = count_idle([verdict.step for verdict in (*failures, now)], before)
+    return History(len(failures), restarts_allowed, idle)

@@ -1,0 +1,57 @@
+"""Ask the Slurm controller, with a limit on the time: it may be down, and a training must not care."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+
+from fsdpctl.backends.slurm.job.scontrol_output import Job, parse_job, parse_nodes
+from fsdpctl.contract.plan import AllocatedNode
+from fsdpctl.node.os import signals
+
+TIMEOUT_S = 30.0
+
+
+class SlurmError(Exception):
+    """Slurm refuses or does not answer; the message is its own last line."""
+
+
+def ask(argv: Sequence[str], env: Mapping[str, str] | None = None) -> str:
+    """Run one Slurm command and return what it prints. Raises SlurmError."""
+    try:
+        done = subprocess.run(
+            argv,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=TIMEOUT_S,
+            stdin=subprocess.DEVNULL,
+            env=env,
+            preexec_fn=signals.ignore,  # a requeue ends everything in the job, `scontrol requeue` itself included
+        )
+    except FileNotFoundError:
+        raise SlurmError(f"{argv[0]} is not on the PATH of this machine") from None
+    except subprocess.TimeoutExpired:
+        raise SlurmError(f"{argv[0]} gave no answer within {TIMEOUT_S:.0f} s") from None
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        raise SlurmError(f"{argv[0]}: {lines[-1]}")
+    return done.stdout
+
+
+def show_job(job_id: str) -> Job:
+    return parse_job(ask(["scontrol", "show", "job", job_id]))
+
+
+def allocated_nodes(host_list: str) -> tuple[AllocatedNode, ...]:
+    """The nodes of a host list expression, in its order, with the addresses that Slurm itself uses."""
+    names = ask(["scontrol", "show", "hostnames", host_list]).split()
+    known = parse_nodes(ask(["scontrol", "show", "node", host_list]))
+    return tuple(known.get(name, AllocatedNode(name, name)) for name in names)
+
+
+def requeue(job_id: str, excluded: str) -> None:
+    """Put the running job back into the queue; a job that runs cannot be given `excluded` nodes, one that ends can."""
+    ask(["scontrol", "requeue", job_id])
+    if excluded:
+        ask(["scontrol", "update", f"JobId={job_id}", f"ExcNodeList={excluded}"])

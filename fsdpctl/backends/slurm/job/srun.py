@@ -1,0 +1,75 @@
+"""The srun command of one attempt: a task a node, each a shell that becomes the node's agent. Pure.
+
+srun is told not to end the step when one task ends badly, against common advice: the agents see each other fail
+within a second and leave in order, with the first cause on disk. `--wait` is the net below them.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+
+from fsdpctl.backends.slurm.job.container import enter, step_options, task_setup
+from fsdpctl.commands.setup_lines import told_lines
+from fsdpctl.commands.torchrun import agent_argv, code_env
+from fsdpctl.contract import Env
+from fsdpctl.contract.paths import AttemptPaths, RunPaths
+from fsdpctl.contract.plan import LaunchPlan
+
+OTHER_TASKS_S = 600
+"""How long the other tasks may live on after the first one has ended: longer than any end of a healthy run takes."""
+
+# Of the batch script's own step, or an option of srun that we give: `srun` would take it as a wish of the user.
+_NOT_FOR_SRUN = (
+    *("SLURM_CPUS_PER_TASK", "SLURM_DISTRIBUTION", "SLURM_EXACT", "SLURM_KILL_BAD_EXIT", "SLURM_NPROCS"),
+    *("SLURM_NTASKS", "SLURM_TRES_PER_TASK", "SLURM_WAIT", "SRUN_CPUS_PER_TASK"),
+)
+
+# $0 is the attempt's directory, "$@" the agent. Its output goes straight to a file on the node, not through srun.
+_TASK = """\
+export {node_rank}="$SLURM_NODEID"
+node="$0/node-$SLURM_NODEID"
+mkdir -p -m 700 "$node"
+exec >>"$node/agent.log" 2>&1 </dev/null
+{setup}
+{code}
+exec "$@" --node-rank="$SLURM_NODEID"
+"""
+
+
+def srun_argv(plan: LaunchPlan, attempt: AttemptPaths) -> list[str]:
+    """What the batch script runs."""
+    nodes = str(len(plan.nodes))
+    return [
+        "srun",
+        f"--nodes={nodes}",
+        f"--ntasks={nodes}",
+        "--ntasks-per-node=1",
+        "--distribution=block",
+        "--kill-on-bad-exit=0",
+        f"--wait={OTHER_TASKS_S}",
+        "--mpi=none",
+        "--cpu-bind=none",  # a task's ranks share its cores; Slurm would bind all of them to one
+        *step_options(plan),
+        "bash",
+        "-c",
+        _task(plan),
+        str(attempt.root),
+        *enter(plan),
+        *agent_argv(plan.python, plan.run_dir, attempt.number),
+    ]
+
+
+def _task(plan: LaunchPlan) -> str:
+    code = shlex.join(f"{name}={value}" for name, value in code_env(RunPaths.of(plan.run_dir)).items())
+    return _TASK.format(
+        node_rank=Env.NODE_RANK,
+        setup="\n".join(told_lines(task_setup(plan), '"$node/end.json"')),
+        code=f"export {code}",  # again: a module or a container's image may have a PYTHONPATH of its own
+    )
+
+
+def srun_env(batch: Mapping[str, str], attempt: AttemptPaths, preempt_grace_s: int) -> dict[str, str]:
+    """The batch script's environment, the part of the tag that all nodes share, and what only this job knows."""
+    kept = {name: value for name, value in batch.items() if name not in _NOT_FOR_SRUN}
+    return {**kept, Env.ATTEMPT: str(attempt.number), Env.PREEMPT_GRACE: str(preempt_grace_s)}

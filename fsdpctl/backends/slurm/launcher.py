@@ -1,0 +1,181 @@
+"""The Slurm launcher: a batch script of ours supervises the run; from here it is submitted, looked at and ended.
+
+A job belongs to a run by its comment. Ids alone prove nothing: a controller that lost its state gives them out again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from fsdpctl.backends.base import View
+from fsdpctl.backends.slurm.accounting import Accounts
+from fsdpctl.backends.slurm.batch_script import batch_script
+from fsdpctl.backends.slurm.environment import tool_environment
+from fsdpctl.backends.slurm.job.scontrol import SlurmError, ask
+from fsdpctl.backends.slurm.job_refs import SlurmRef, append_ref, read_ref, update_ref
+from fsdpctl.backends.slurm.queue import POLL_S, Queue, QueuedJob, explain, view_job
+from fsdpctl.backends.slurm.sbatch import UncertainError, sbatch
+from fsdpctl.contract import AbortWord, State, StopWord
+from fsdpctl.contract.control_files import leave_wish
+from fsdpctl.contract.paths import AttemptPaths, RunPaths
+from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.errors import FsdpctlError, LaunchError, RefusedError
+from fsdpctl.runs.evidence import read_verdict
+from fsdpctl.runs.store import read_record
+
+FOUND_WITHIN_S = 20.0
+"""How long a job of an sbatch that gave no answer may take to show."""
+CANCEL_LIMIT_S = 90.0
+"""Slurm's KillWait, 30 s by default, an epilog, and a margin."""
+ATTEMPT_LIMIT_S = 30.0
+"""From a job's start to its attempt's directory."""
+
+_queue, _accounts = Queue(), Accounts()
+
+T = TypeVar("T")
+
+
+def start(run: RunPaths, plan: LaunchPlan) -> None:
+    """Submit the newest submission, once: a job that an earlier, killed submit left is taken for it."""
+    submission = len(read_record(run).submissions)
+    existing = _living_job(run) if read_ref(run) is not None else None
+    append_ref(run, SlurmRef(submission, time.time(), existing.job_id if existing else None))
+    if existing is not None:
+        return
+    try:
+        job_id = sbatch(run, batch_script(plan))
+    except UncertainError as error:
+        job_id = _find_late(run, error)
+    update_ref(run, job_id=job_id)
+    _refuse_hopeless(run)
+
+
+def _refuse_hopeless(run: RunPaths) -> None:
+    """Most sites queue even what can never start."""
+    try:
+        job = _living_job(run)
+    except LaunchError:  # the job is submitted, and whatever Slurm thinks of it, `status` will tell
+        return
+    if job is not None and job.never_starts:
+        _scancel([job.job_id])
+        raise RefusedError(f"Slurm would never start the job: {explain(job.reason)}")
+
+
+def observe(runs: Sequence[RunPaths]) -> Mapping[str, View]:
+    try:
+        jobs = _queue.jobs()
+    except SlurmError as error:
+        return {run.root.name: View("unknown", f"Slurm does not answer: {error}") for run in runs}
+    found = {run: _newest_job(run, jobs) for run in runs}
+    found |= _remembered([run for run, job in found.items() if job is None])
+    return {run.root.name: _view(run, job) for run, job in found.items()}
+
+
+def _remembered(runs: Sequence[RunPaths]) -> dict[RunPaths, QueuedJob]:
+    """From the accounts, the ends of jobs that the controller has forgotten and the run directory does not tell."""
+    refs = {run: ref for run in runs if (ref := read_ref(run)) is not None and ref.job_id and not _has_last_word(run)}
+    past = _accounts.jobs([ref.job_id for ref in refs.values() if ref.job_id is not None])
+    newest = {run: _newest_job(run, past) for run in refs}
+    return {run: job for run, job in newest.items() if job is not None and job.is_over}
+
+
+def _has_last_word(run: RunPaths) -> bool:
+    """Whether the newest submission was judged, for good."""
+    attempts = run.attempts()
+    if not attempts or attempts[-1].number < read_record(run).submissions[-1].first_attempt:
+        return False
+    verdict = read_verdict(attempts[-1])
+    return verdict is not None and not verdict.restart and verdict.state is not State.LOST
+
+
+def _view(run: RunPaths, job: QueuedJob | None) -> View:
+    ref = read_ref(run)
+    if job is not None and not job.is_over:
+        return view_job(job)
+    if ref is not None and ref.final is not None:
+        return View("none", ref.reason, ref.final)
+    if job is not None:
+        return view_job(job)
+    if ref is None or ref.job_id is None:
+        return View("none")
+    return View("none", f"Slurm knows job {ref.job_id} no more", State.LOST)
+
+
+def stop(run: RunPaths) -> bool:
+    """Ask a running job's attempt to save and leave; take a waiting job out of the queue."""
+    job = _living_job(run)
+    if job is None:
+        return False
+    if job.is_waiting:
+        _scancel(["--state=PENDING", job.job_id])
+        job = _living_job(run)
+        if job is None:
+            update_ref(run, final=State.STOPPED, reason="stopped (user) while it waited in the queue")
+            return True
+    attempt = _wait_for(lambda: _open_attempt(run), ATTEMPT_LIMIT_S)
+    if attempt is None:
+        raise FsdpctlError(f"job {job.job_id} has not begun to train", hint=f"fsdpctl cancel {run.root.name}")
+    leave_wish(attempt.stop, StopWord.USER, "fsdpctl stop")
+    return True
+
+
+def cancel(run: RunPaths) -> bool:
+    """End all jobs of the run; agents that hear of it in time sweep their nodes first."""
+    job = _living_job(run)
+    if job is None:
+        return False
+    if (attempt := _open_attempt(run)) is not None:
+        leave_wish(attempt.abort, AbortWord.CANCEL, "fsdpctl cancel")
+    _scancel([job.job_id])
+    if not _wait_for(lambda: _living_job(run) is None, CANCEL_LIMIT_S):
+        raise FsdpctlError(f"job {job.job_id} is still there after {CANCEL_LIMIT_S:.0f} s", hint="see `squeue --me`")
+    update_ref(run, final=State.CANCELLED, reason="cancelled")
+    return True
+
+
+def _open_attempt(run: RunPaths) -> AttemptPaths | None:
+    """The newest attempt, if nobody has judged it yet."""
+    attempts = run.attempts()
+    return attempts[-1] if attempts and read_verdict(attempts[-1]) is None else None
+
+
+def _living_job(run: RunPaths) -> QueuedJob | None:
+    """The queued or running job of the run, asked now. Raises LaunchError while Slurm does not answer."""
+    try:
+        _queue.refresh()
+        job = _newest_job(run, _queue.jobs())
+    except SlurmError as error:
+        raise LaunchError(f"Slurm does not answer: {error}") from error
+    return job if job is not None and not job.is_over else None
+
+
+def _newest_job(run: RunPaths, jobs: Sequence[QueuedJob]) -> QueuedJob | None:
+    """Of the jobs that carry the run's id, one that is alive, else the last one."""
+    ours = sorted(
+        (job for job in jobs if job.run_id == run.root.name), key=lambda job: (not job.is_over, job.submitted)
+    )
+    return ours[-1] if ours else None
+
+
+def _find_late(run: RunPaths, error: UncertainError) -> str:
+    job = _wait_for(lambda: _living_job(run), FOUND_WITHIN_S)
+    if job is None:
+        raise error
+    return job.job_id
+
+
+def _scancel(words: list[str]) -> None:
+    try:
+        ask(["scancel", *words], tool_environment())
+    except SlurmError as error:
+        raise LaunchError(f"Slurm does not cancel: {error}") from error
+
+
+def _wait_for(condition: Callable[[], T], limit_s: float) -> T:
+    """Ask until the answer is true or time is up; return the last answer."""
+    deadline = time.monotonic() + limit_s
+    while not (found := condition()) and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+    return found

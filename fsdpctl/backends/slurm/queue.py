@@ -1,0 +1,141 @@
+"""What squeue says of all of a user's jobs at once. Parsing is pure; asking is rare: one question for all runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from fsdpctl.backends.base import View
+from fsdpctl.backends.slurm.batch_script import run_of
+from fsdpctl.backends.slurm.environment import tool_environment
+from fsdpctl.backends.slurm.job.scontrol import SlurmError, ask
+from fsdpctl.contract import State
+
+POLL_S = 2.0
+MAX_POLL_S = 60.0
+
+FORMAT = "%i|%T|%r|%S|%V|%k"
+"""Job id, state, reason, expected start, submit time, comment: the comment last, for it may hold anything."""
+
+_WAITING = ("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT")
+_FINAL = (
+    *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED"),
+    *("REVOKED", "TIMEOUT"),
+)
+
+_NEVER = (
+    *("BadConstraints", "DependencyNeverSatisfied", "InvalidAccount", "InvalidQOS", "PartitionConfig"),
+    *("PartitionNodeLimit", "PartitionTimeLimit"),
+)
+"""Reasons that go away only when the job or the cluster is changed."""
+
+_MEANINGS = {
+    "BeginTime": "Slurm holds a requeued job back for about two minutes",
+    "Dependency": "waits for another job",
+    "JobHeldAdmin": "held by an administrator",
+    "JobHeldUser": "held; `scontrol release` lets it go",
+    "PartitionConfig": "the partition has no such nodes, or not so many",
+    "PartitionNodeLimit": "the partition gives no job so many nodes",
+    "PartitionTimeLimit": "the partition gives no job so much time; `backend.time` says how much it gives",
+    "Priority": "other jobs come first",
+    "ReqNodeNotAvail": "a node that it asks for is not available",
+    "Resources": "the nodes are in use",
+}
+
+
+@dataclass(frozen=True)
+class QueuedJob:
+    """One job of the user, queued, running, or ended a short while ago."""
+
+    job_id: str
+    state: str
+    reason: str
+    start: str  # expected or real; "N/A" when unknown
+    submitted: str
+    run_id: str  # "" for jobs that are none of ours
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.state in _WAITING
+
+    @property
+    def never_starts(self) -> bool:
+        return self.is_waiting and self.reason in _NEVER
+
+    @property
+    def is_over(self) -> bool:
+        return self.state in _FINAL
+
+
+def parse_queue(text: str) -> list[QueuedJob]:
+    """Read what `squeue --format=FORMAT` prints; lines that are no job of that form are passed over."""
+    jobs = []
+    for line in text.splitlines():
+        fields = line.strip().split("|", FORMAT.count("|"))
+        if len(fields) == FORMAT.count("|") + 1:
+            job_id, state, reason, start, submitted, comment = fields
+            jobs.append(QueuedJob(job_id, state, reason, start, submitted, run_of(comment)))
+    return jobs
+
+
+def view_job(job: QueuedJob) -> View:
+    """One job as a state of its run."""
+    if job.is_waiting:
+        return View("queued", f"job {job.job_id}: {explain(job.reason)}{_expected(job.start)}")
+    if job.state == "PREEMPTED":
+        reason = f"job {job.job_id} was preempted, and Slurm does not requeue it: `fsdpctl resume` continues the run"
+        return View("none", reason, State.STOPPED, is_stranded=True)
+    if job.is_over:
+        final = {"CANCELLED": State.CANCELLED, "COMPLETED": State.LOST}.get(job.state, State.FAILED)
+        return View("none", f"job {job.job_id} is {job.state} in Slurm; see batch.log", final)
+    return View("running", f"job {job.job_id}")
+
+
+def explain(reason: str) -> str:
+    """Slurm's reason for waiting, as Slurm calls it, with a meaning where we know one."""
+    meaning = _MEANINGS.get(reason.strip("()").split(",")[0])
+    return f"{reason} ({meaning})" if meaning else reason
+
+
+def _expected(start: str) -> str:
+    return "" if start in ("N/A", "") else f", expected to start {start.replace('T', ' ')}"
+
+
+def ask_queue() -> list[QueuedJob]:
+    argv = ["squeue", "--me", "--states=all", "--noheader", f"--format={FORMAT}"]
+    return parse_queue(ask(argv, tool_environment()))
+
+
+class Queue:
+    """Asks squeue at most every two seconds, and by itself less often while it does not answer."""
+
+    def __init__(
+        self,
+        ask: Callable[[], Sequence[QueuedJob]] = ask_queue,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._ask, self._clock, self._sleep = ask, clock, sleep
+        self._pause_s, self._next, self._answered = POLL_S, 0.0, -POLL_S
+        self._jobs: Sequence[QueuedJob] | SlurmError = ()
+
+    def jobs(self) -> Sequence[QueuedJob]:
+        """All of this user's jobs that Slurm remembers. Raises SlurmError."""
+        if self._clock() >= self._next:
+            self.refresh()
+        if isinstance(self._jobs, SlurmError):
+            raise self._jobs
+        return self._jobs
+
+    def refresh(self) -> None:
+        """Ask now, or as soon as two seconds have passed since the last answer."""
+        self._sleep(max(0.0, self._answered + POLL_S - self._clock()))
+        try:
+            self._jobs = self._ask()
+            self._pause_s = POLL_S
+        except SlurmError as error:
+            self._jobs = error
+            self._pause_s = min(2 * self._pause_s, MAX_POLL_S)
+        self._answered = self._clock()
+        self._next = self._answered + self._pause_s

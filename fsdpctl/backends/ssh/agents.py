@@ -1,0 +1,209 @@
+"""Node agents on other hosts: check all, start all or none, end all and prove it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+from fsdpctl.backends.fanout import HostError, Result, fan_out
+from fsdpctl.backends.ssh.hosts import Hosts
+from fsdpctl.backends.ssh.liveness import Liveness, Stall, describe_silent, find_lost
+from fsdpctl.backends.ssh.preflight import compare
+from fsdpctl.backends.ssh.sync.disks import Disks
+from fsdpctl.backends.ssh.transport.answer import module_argv, read_answer
+from fsdpctl.backends.ssh.transport.link import Link
+from fsdpctl.contract import GOOD_ENDS, AbortWord, NodeExit
+from fsdpctl.contract.codec import find_json
+from fsdpctl.contract.control_files import leave_note
+from fsdpctl.contract.paths import AttemptPaths, RunPaths
+from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.contract.records import NodeEnd
+from fsdpctl.errors import LaunchError
+from fsdpctl.node.agent.peers import PeerWatch
+from fsdpctl.node.queries.agent_control import Ended, NodeFacts, Seen, Started
+
+ANSWER_S = 60.0
+"""A cold Python on a cold file system, and nvidia-smi."""
+
+T = TypeVar("T", NodeFacts, Started, Seen, Ended)
+
+
+class SshAgents:
+    """The agents of one run."""
+
+    def __init__(self, run: RunPaths, plan: LaunchPlan) -> None:
+        self._run, self._hosts = run, Hosts(run, plan)
+        self._refused: dict[int, str] = {}  # by rank: what a host said against itself
+        self._liveness = Liveness(self._hosts.links)
+        self._watch: PeerWatch | None = None
+        self._stall = Stall(run, run.attempt(1))
+        self._disks = None if plan.shared_disk else Disks(run)
+        self._holders = {node.id for node in plan.nodes}  # hosts that have the run's checkpoints
+
+    @property
+    def _plan(self) -> LaunchPlan:
+        return self._hosts.plan
+
+    @property
+    def _links(self) -> Mapping[int, Link]:
+        return self._hosts.links
+
+    def prepare(self, attempt: AttemptPaths) -> list[str]:
+        """Take spares for hosts that were at fault, or silent for long; the hosts still missing, one line each."""
+        errors = {r.item: r.error for r in fan_out(list(self._links), self._open) if r.error}
+        missing = {rank: str(error) for rank, error in errors.items()}
+        silent_s, limit_s = self._liveness.silent_s(), self._plan.peer_timeout_s
+        awaited = {rank for rank, error in errors.items() if error.passing and silent_s[rank] <= limit_s}
+        for rank, reason in {**_at_fault(attempt, list(self._links)), **self._refused, **missing}.items():
+            if rank not in awaited and self._replace(attempt, rank, reason):
+                missing.pop(rank, None)
+        return list(missing.values())
+
+    def _open(self, rank: int) -> None:
+        """Raise HostError unless the host answers now: a connection to a dead host looks open for minutes."""
+        link = self._links[rank]
+        if not link.is_answering(link.target.connect_timeout_s):
+            link.open()
+
+    def _replace(self, attempt: AttemptPaths, rank: int, reason: str) -> bool:
+        """Put another host in the place of `rank`; False when there is none."""
+        others = {node.id for node in self._plan.nodes if node.rank != rank}
+        if self._disks is not None and self._disks.has_checkpoints() and not self._holders & others:
+            return False  # with it the last copy of the checkpoints would leave
+        link = self._hosts.replace(attempt, rank, reason)
+        if link is not None:
+            self._liveness.replace(rank, link)
+        return link is not None
+
+    def start(self, attempt: AttemptPaths) -> None:
+        """Check every host, then start the agents. Raises LaunchError when one cannot; those that could end again."""
+        if all(attempt.node(rank).agent.exists() for rank in self._links):
+            self._follow(attempt)
+            return
+        if not any(attempt.node(rank).agent.exists() for rank in self._links):
+            for rank, reason in self._hosts.bad_ranks().items():
+                self._replace(attempt, rank, reason)
+        self._refused = self._disks.push(self._links, self._plan) if self._disks is not None else {}
+        if self._refused:
+            raise LaunchError("\n".join(self._refused.values()))
+        checks = self._ask_all(NodeFacts, "check", attempt)
+        if problems := [*_errors(checks), *self._objections(checks)]:
+            raise LaunchError("\n".join(problems))
+        starts = self._ask_all(Started, "start", attempt)
+        self._follow(attempt)
+        if problems := [*_errors(starts), *self._own_problems(starts)]:
+            leave_note(attempt.abort, AbortWord.FAULT, problems[0])  # for a host that goes on, cut off, with its start
+            self.end(attempt)
+            raise LaunchError("\n".join(problems))
+        self._holders = {node.id for node in self._plan.nodes}
+
+    def _follow(self, attempt: AttemptPaths) -> None:
+        if self._disks is not None:
+            self._disks.follow(attempt, self._links)
+
+    def is_over(self, attempt: AttemptPaths) -> bool:
+        """Whether every agent has ended, or is silent and cannot be seen on its host either."""
+        self._follow(attempt)
+        if self._watch is None or self._watch.attempt != attempt:
+            self._watch = PeerWatch(attempt, list(self._links), self._plan.peer_timeout_s)
+            self._stall = Stall(self._run, attempt)
+        if self._watch.find_living():
+            return False
+        silent = [rank for rank in self._links if not attempt.node(rank).end.exists()]
+        seen = self._ask_all(Seen, "look", attempt, silent)
+        if any(result.value and result.value.alive for result in seen):
+            return False
+        # Where disks are private, a host that cannot be asked may be at work until something has ended the attempt.
+        unknown = self._disks is not None and any(result.error and result.error.passing for result in seen)
+        return not unknown or attempt.abort.exists()
+
+    def find_lost(self, attempt: AttemptPaths) -> str | None:
+        """A host out of reach without which the run stands still; agents on a shared disk look alive even then."""
+        timeout_s = self._plan.peer_timeout_s
+        if self._disks is not None:
+            if (fallen := find_fallen(attempt)) is not None:
+                return fallen
+            if (rank := self._disks.find_silent(timeout_s)) is not None:
+                return f"node {rank}: no sign of life for {timeout_s} s"
+        rank = find_lost(self._liveness.silent_s(), self._stall.seconds(), timeout_s)
+        if rank is None or attempt.node(rank).end.exists():
+            return None
+        return f"node {rank}: {self._links[rank].target} is out of reach, and the run makes no progress"
+
+    def describe_silence(self, attempt: AttemptPaths) -> str | None:
+        if attempt.abort.exists():
+            return None
+        names = {rank: str(link.target) for rank, link in self._links.items()}
+        return describe_silent(self._liveness.silent_s(), names)
+
+    def end(self, attempt: AttemptPaths) -> list[str]:
+        """End what is left on every host, replaced ones too; what could not be ended or asked, one line each."""
+        results = fan_out(self._hosts.all_links(), lambda place: self._end_one(attempt, *place))
+        if self._disks is not None:
+            self._disks.leave()
+        stubborn = [
+            f"{result.item[1].target}: still alive after KILL: {', '.join(map(str, result.value.left))}"
+            for result in results
+            if result.value and result.value.left
+        ]
+        return [*(str(result.error) for result in results if result.error), *stubborn]
+
+    def _end_one(self, attempt: AttemptPaths, rank: int, link: Link) -> Ended:
+        try:
+            return self._ask(Ended, "end", attempt, rank, link)
+        except HostError as error:
+            if self._disks is None or error.passing:
+                raise
+        self._disks.push_back(link, self._plan)  # who sweeps is not there: the start did not come so far
+        return self._ask(Ended, "end", attempt, rank, link)
+
+    def _ask_all(
+        self, kind: type[T], verb: str, attempt: AttemptPaths, ranks: Sequence[int] | None = None
+    ) -> list[Result[int, T]]:
+        chosen = list(self._links) if ranks is None else ranks
+        return fan_out(chosen, lambda rank: self._ask(kind, verb, attempt, rank, self._links[rank]))
+
+    def _ask(self, kind: type[T], verb: str, attempt: AttemptPaths, rank: int, link: Link) -> T:
+        answer = link.run(remote_argv(self._plan, self._run, verb, attempt.number, rank), timeout_s=ANSWER_S)
+        return read_answer(kind, answer, link.target, self._plan)
+
+    def _objections(self, checks: Sequence[Result[int, NodeFacts]]) -> list[str]:
+        facts = {result.item: result.value for result in checks if result.value}
+        names = {rank: str(self._links[rank].target) for rank in facts}
+        loss = self._disks.find_loss({names[rank]: fact.saved for rank, fact in facts.items()}) if self._disks else None
+        # Of two that differ, the one that came in for another is the odd one.
+        first = sorted(facts, key=[host.node.rank for host in self._hosts.dropped].count)
+        odd = compare({rank: facts[rank] for rank in first}, time.time())
+        return self._own_problems(checks) or self._refuse(odd) or ([loss] if loss else [])
+
+    def _own_problems(self, results: Sequence[Result[int, NodeFacts]] | Sequence[Result[int, Started]]) -> list[str]:
+        """What hosts say against themselves."""
+        return self._refuse({r.item: r.value.problem for r in results if r.value and r.value.problem})
+
+    def _refuse(self, problems: dict[int, str]) -> list[str]:
+        """A next attempt does without these, where there are spares; one line each."""
+        self._refused |= problems
+        return [f"{self._links[rank].target}: {problem}" for rank, problem in problems.items()]
+
+
+def _at_fault(attempt: AttemptPaths, ranks: Sequence[int]) -> dict[int, str]:
+    ends = {rank: find_json(NodeEnd, attempt.node(rank).end) for rank in ranks}
+    return {rank: end.reason for rank, end in ends.items() if end is not None and end.code == NodeExit.NODE_FAULT}
+
+
+def _errors(results: Sequence[Result[int, T]]) -> list[str]:
+    return [str(result.error) for result in results if result.error]
+
+
+def find_fallen(attempt: AttemptPaths) -> str | None:
+    """A node that has ended badly: on disks of their own its peers do not see that."""
+    ends = {node.node_rank: find_json(NodeEnd, node.end) for node in attempt.nodes()}
+    bad = [f"node {rank}: {end.reason}" for rank, end in ends.items() if end and end.code not in GOOD_ENDS]
+    return bad[0] if bad else None
+
+
+def remote_argv(plan: LaunchPlan, run: RunPaths, verb: str, attempt: int, node_rank: int) -> list[str]:
+    """The command of one question, after the profile's setup lines."""
+    where = [f"--run-dir={run.root}", f"--attempt={attempt}", f"--node-rank={node_rank}"]
+    return module_argv(plan, run, "fsdpctl.node.queries.agent_control", verb, *where)

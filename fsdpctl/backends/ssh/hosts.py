@@ -1,0 +1,72 @@
+"""The hosts of one run, a connection to each by rank, and others in the place of those that are at fault."""
+
+from __future__ import annotations
+
+import time
+
+from fsdpctl.backends.fanout import HostError
+from fsdpctl.backends.ssh.spares import BAD_FOR_S, find_bad, find_candidates
+from fsdpctl.backends.ssh.transport.link import Link
+from fsdpctl.backends.ssh.transport.ssh_config import target_of
+from fsdpctl.contract.codec import read_json, write_json
+from fsdpctl.contract.paths import AttemptPaths, RunPaths
+from fsdpctl.contract.plan import DroppedHost, LaunchPlan, PlannedNode
+from fsdpctl.runs.events import add_event
+from fsdpctl.specs.load import read_profile
+from fsdpctl.specs.profile import SshBackend
+
+
+class Hosts:
+    """Connections stay open between questions. `plan` is the one on the hosts of today."""
+
+    def __init__(self, run: RunPaths, plan: LaunchPlan) -> None:
+        self._run, self._profile = run, read_profile(run.profile)
+        self.plan = plan
+        self.links = {node.rank: self._link(node) for node in plan.nodes}
+        self.dropped = read_dropped(run)
+        self._old_links = [(host.node.rank, self._link(host.node)) for host in self.dropped]
+
+    def _link(self, node: PlannedNode) -> Link:
+        backend = self._profile.backend
+        assert isinstance(backend, SshBackend)
+        return Link(target_of(node, backend))
+
+    def all_links(self) -> list[tuple[int, Link]]:
+        """Rank and connection of all that this run has had, replaced ones too."""
+        return [*self.links.items(), *self._old_links]
+
+    def bad_ranks(self) -> dict[int, str]:
+        """By rank, why hosts of the plan were replaced of late: a resume begins with the profile's own nodes."""
+        bad = find_bad(self.dropped, time.time())
+        return {node.rank: bad[node.id].reason for node in self.plan.nodes if node.id in bad}
+
+    def replace(self, attempt: AttemptPaths, rank: int, reason: str) -> Link | None:
+        """Put another host in the place of `rank`; the connection to it, None when there is no other."""
+        if rank == 0 and self.plan.head.address is not None:
+            return None  # the profile's master_address names this very host
+        for node in find_candidates(self._profile, self.plan, rank, self.dropped, time.time()):
+            link = self._link(node)
+            try:
+                link.open()
+            except HostError:
+                continue
+            dropped = DroppedHost(self.plan.nodes[rank], reason, time.time())
+            self._put(node, link, dropped)
+            until = time.strftime("%Y-%m-%d %H:%M", time.localtime(dropped.time + BAD_FOR_S))
+            old = dropped.node.id
+            add_event(attempt, f"{node.id} takes the place of {old}, which is not used until {until}: {reason}")
+            return link
+        return None
+
+    def _put(self, node: PlannedNode, link: Link, dropped: DroppedHost) -> None:
+        self.dropped = (*self.dropped, dropped)
+        self._old_links.append((node.rank, self.links[node.rank]))
+        self.links[node.rank] = link
+        self.plan = self.plan.with_node(node)
+        write_json(self._run.dropped, self.dropped)
+        write_json(self._run.plan, self.plan)
+
+
+def read_dropped(run: RunPaths) -> tuple[DroppedHost, ...]:
+    """The hosts that were replaced, the oldest first."""
+    return read_json(tuple[DroppedHost, ...], run.dropped) if run.dropped.exists() else ()

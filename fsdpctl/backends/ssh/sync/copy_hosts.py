@@ -1,0 +1,65 @@
+"""The checkpoints on a run's hosts, where these share no disk: asked by commands, beside the supervisor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fsdpctl.backends.fanout import fan_out
+from fsdpctl.backends.ssh.hosts import read_dropped
+from fsdpctl.backends.ssh.spares import find_keepers
+from fsdpctl.backends.ssh.sync.host_files import HostFiles
+from fsdpctl.backends.ssh.transport.answer import module_argv, read_answer
+from fsdpctl.backends.ssh.transport.link import Link
+from fsdpctl.backends.ssh.transport.ssh_config import target_of
+from fsdpctl.contract.formats.manifest import Manifest
+from fsdpctl.contract.paths import CHECKPOINT_MANIFEST, RunPaths, checkpoint_name
+from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.node.queries.checkpoint_copies import Copy
+from fsdpctl.runs.store import read_record
+from fsdpctl.specs.load import read_profile
+from fsdpctl.specs.profile import SshBackend
+
+ANSWER_S = 60.0
+SLOWEST_BYTES_PER_S = 10 * 2**20
+"""Of a disk that is read or emptied."""
+
+
+class CopyHosts:
+    """All hosts that may have checkpoints of a run, those that were replaced or are not used any more too."""
+
+    def __init__(self, run: RunPaths, plan: LaunchPlan) -> None:
+        profile = read_profile(run.profile)
+        assert isinstance(profile.backend, SshBackend)
+        most = max(submission.nodes for submission in read_record(run).submissions)
+        keepers = find_keepers(profile, plan, read_dropped(run), most)
+        self._run, self._plan = run, plan
+        self._links = {node.id: Link(target_of(node, profile.backend)) for node in keepers}
+        self.silent: dict[str, str] = {}  # hosts that gave no answer, and why; they are not asked again
+
+    def ask(self, verb: str, *names: str, num_bytes: int = 0) -> dict[str, tuple[Copy, ...]]:
+        """What `fsdpctl.node.queries.checkpoint_copies` says, by host; only of hosts that answer."""
+        argv = module_argv(
+            self._plan, self._run, "fsdpctl.node.queries.checkpoint_copies", verb, str(self._run.root), *names
+        )
+        limit_s = ANSWER_S + num_bytes / SLOWEST_BYTES_PER_S
+
+        def ask_one(host: str) -> tuple[Copy, ...]:
+            link = self._links[host]
+            return read_answer(tuple[Copy, ...], link.run(argv, timeout_s=limit_s), link.target, self._plan)
+
+        results = fan_out([host for host in self._links if host not in self.silent], ask_one)
+        self.silent |= {result.item: str(result.error) for result in results if result.error}
+        return {result.item: result.value for result in results if result.value is not None}
+
+    def fetch(self, host: str, manifest: Manifest, into: Path) -> Path:
+        """Copy a checkpoint's files here, unverified. Raises HostError."""
+        name = checkpoint_name(manifest.step)
+        there, here = self._run.checkpoints / name, into / name
+        here.mkdir(mode=0o700)
+        files = HostFiles(self._links[host], ANSWER_S)
+        try:
+            for file in files.files(there).keys() & {CHECKPOINT_MANIFEST, *manifest.files}:
+                files.fetch(there / file, here / file)
+        finally:
+            files.close()
+        return here

@@ -1,0 +1,92 @@
+"""What a host without a shared disk needs of this machine: the run's files, its data, the weights to begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from fsdpctl.contract.codec import CodecError, read_json
+from fsdpctl.contract.formats.dataset import INDEX_NAME, TOKENIZER_NAME, read_index
+from fsdpctl.contract.formats.manifest import committed
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.contract.trainer.trainer_config import BUILTIN, TrainerConfig
+from fsdpctl.node.queries import receive_files
+
+SLOWEST_BYTES_PER_S = 2**20
+"""Of a line."""
+SLOWEST_READ_PER_S = 20 * 2**20
+"""Of a disk."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """Files that every host must have under the same path."""
+
+    root: Path
+    wanted: dict[str, str]  # name below `root` -> what must lie there
+    tops: tuple[str, ...] = ()  # nothing else may lie under these
+    whole: bool = False  # where one file differs, all are sent
+
+    @property
+    def read_limit_s(self) -> float:
+        """How long a host may take to read what is not told by its size."""
+        read = [name for name, identity in self.wanted.items() if not receive_files.is_size(identity)]
+        return _num_bytes(self.root, read) / SLOWEST_READ_PER_S
+
+
+def find_loads(run: RunPaths) -> list[Load]:
+    return [load for load in (run_files(run), data_files(run), weight_files(run)) if load is not None]
+
+
+def run_files(run: RunPaths) -> Load:
+    """What ranks need of the run directory."""
+    wanted = (run.code, run.plan, run.trainer_config, run.secrets, run.rewinds)
+    tops = tuple(str(path.relative_to(run.root)) for path in wanted)
+    return Load(run.root, receive_files.inventory(run.root, tops), tops)
+
+
+def data_files(run: RunPaths) -> Load | None:
+    """The prepared data, where they lie whole on this machine; else the hosts have them, or make them."""
+    if not run.trainer_config.exists():
+        return None
+    source = read_json(TrainerConfig, run.trainer_config).data.source
+    if source == BUILTIN:
+        return None
+    directory = Path(source)
+    try:
+        index = read_index(directory)
+        shards = [name for shard in (*index.train, *index.val) for name in (shard.tokens_file, shard.ends_file)]
+        sizes = {name: receive_files.size_of(directory / name) for name in shards}
+        # The index comes last, as when the data were made: without it there are none.
+        rest = receive_files.inventory(directory, [TOKENIZER_NAME, INDEX_NAME])
+    except (OSError, CodecError):
+        return None
+    return Load(directory, {**sizes, **rest}, whole=True)
+
+
+def weight_files(run: RunPaths) -> Load | None:
+    """The weights to begin with, where they lie on this machine and are still needed; else the hosts have them."""
+    directory, names = _find_weights(run)
+    # Other weights of the same model have the same sizes: here only digests tell.
+    return Load(directory, receive_files.inventory(directory, names)) if names else None
+
+
+def _find_weights(run: RunPaths) -> tuple[Path, list[str]]:
+    if not run.trainer_config.exists() or committed(run.checkpoints):
+        return run.root, []  # a run that has a checkpoint goes on from that
+    init_from = read_json(TrainerConfig, run.trainer_config).init_from
+    directory = Path(init_from or run.root)
+    shards = sorted(path.name for path in directory.glob("*.safetensors"))
+    return directory, [*shards, "config.json"] if init_from and shards else []
+
+
+def sending_limit_s(run: RunPaths) -> float:
+    """How long data and weights may take to a host that has none of them."""
+    data = data_files(run)
+    num_bytes = _num_bytes(data.root, data.wanted) if data is not None else 0
+    return (num_bytes + _num_bytes(*_find_weights(run))) / SLOWEST_BYTES_PER_S
+
+
+def _num_bytes(root: Path, names: Iterable[str]) -> int:
+    return sum(path.stat().st_size for path in map(root.joinpath, names) if path.is_file())

@@ -1,0 +1,1 @@
+"""Connections to hosts: ssh configuration, host keys, commands and their answers."""

@@ -1,0 +1,111 @@
+"""Checkpoints where nodes share no disk: each host has copies of its own, and this machine their manifests."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from fsdpctl.backends.fanout import HostError
+from fsdpctl.backends.ssh.sync.copy_hosts import CopyHosts
+from fsdpctl.checkpoints.listing import Stored, choose_listed, examine, list_checkpoints, read_stored
+from fsdpctl.contract.formats.manifest import choose_committed, remove_checkpoint
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.errors import LaunchError, RunFailed, UsageError
+from fsdpctl.node.queries.checkpoint_copies import Copy
+
+
+class HostShelf:
+    """A `Shelf` spread over hosts."""
+
+    def __init__(self, run: RunPaths, plan: LaunchPlan) -> None:
+        self._run = run
+        self._hosts = CopyHosts(run, plan)
+        self._left: list[str] = []
+
+    def read(self) -> list[Stored]:
+        if not (answers := self._hosts.ask("list")):
+            raise LaunchError("\n".join(self.complaints()))
+        return merge(self._run.checkpoints, list_checkpoints(self._run), answers)
+
+    def examine(self, stored: Stored) -> Stored:
+        size = stored.manifest.num_bytes if stored.manifest else 0
+        answers = self._hosts.ask("verify", stored.path.name, num_bytes=size)
+        return _merge_one(stored.path, stored, _by_host(stored.path.name, answers))
+
+    def remove(self, stored: Stored) -> None:
+        size = stored.manifest.num_bytes if stored.manifest else 0
+        for host, left in self._hosts.ask("remove", stored.path.name, num_bytes=size).items():
+            self._left += [f"{copy.name} on {host}: {copy.problem}" for copy in left if copy.problem]
+        if stored.path.exists():
+            remove_checkpoint(stored.path)
+
+    @contextmanager
+    def take(self, step: int | None, near: Path) -> Iterator[Stored]:
+        found = choose_listed(self._run, self.read(), step)
+        with _directory(near) as place:
+            yield self._fetch_whole(found, place)
+
+    def _fetch_whole(self, found: Sequence[Stored], place: Path) -> Stored:
+        problems: list[str] = []
+        for stored in found:
+            problems += stored.problems
+            for host in stored.hosts:
+                fetched = self._fetch(stored, host, place)
+                if fetched.broken is None:
+                    return fetched
+                problems.append(f"{stored.path.name} on {host}: {fetched.broken}")
+                shutil.rmtree(fetched.path)
+        raise RunFailed("\n".join([*problems, *self.complaints()]))
+
+    def _fetch(self, stored: Stored, host: str, place: Path) -> Stored:
+        assert stored.manifest is not None
+        if (free := shutil.disk_usage(place).free) < stored.manifest.num_bytes:
+            needed = f"{stored.path.name} has {stored.manifest.num_bytes / 1e9:.2f} GB"
+            raise UsageError(
+                f"{needed}, {place.parent} only {free / 1e9:.2f} GB free for it", hint="choose another --out"
+            )
+        try:
+            return examine(read_stored(self._hosts.fetch(host, stored.manifest, place)))
+        except HostError as error:
+            return Stored(place / stored.path.name, None, str(error))
+
+    def complaints(self) -> list[str]:
+        return [*self._hosts.silent.values(), *self._left]
+
+
+@contextmanager
+def _directory(near: Path) -> Iterator[Path]:
+    try:
+        place = Path(tempfile.mkdtemp(prefix=".fsdpctl-", dir=near))
+    except OSError as error:
+        raise UsageError(f"{near}: {error.strerror}", hint="choose another --out") from None
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def merge(root: Path, known: Sequence[Stored], answers: Mapping[str, Sequence[Copy]]) -> list[Stored]:
+    """What is known here, and what hosts say of their copies: one entry a checkpoint, the newest first."""
+    here = {stored.path.name: stored for stored in known}
+    names = choose_committed({*here, *(copy.name for copies in answers.values() for copy in copies)})
+    return [_merge_one(root / name, here.get(name), _by_host(name, answers)) for name in names[::-1]]
+
+
+def _by_host(name: str, answers: Mapping[str, Sequence[Copy]]) -> dict[str, Copy]:
+    return {host: copy for host, copies in answers.items() for copy in copies if copy.name == name}
+
+
+def _merge_one(path: Path, known: Stored | None, copies: Mapping[str, Copy]) -> Stored:
+    whole = [copy.manifest for copy in copies.values() if copy.manifest and not copy.problem]
+    damaged = [copy.manifest for copy in copies.values() if copy.manifest]
+    here = [known.manifest] if known and known.manifest else []
+    # Of two attempts that saved the same step, the newer counts.
+    manifest = max(whole or here or damaged, key=lambda manifest: manifest.attempt, default=None)
+    problems = {host: copy.problem for host, copy in copies.items()}
+    spoiled = "; ".join(f"{host}: {problem}" for host, problem in problems.items())
+    return Stored(path, manifest, None if whole else spoiled or "no host that answers has it", problems)

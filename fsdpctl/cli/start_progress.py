@@ -1,0 +1,45 @@
+"""One live line on a terminal while hosts are asked, checked and started; elsewhere nothing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from threading import Event, Thread
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fsdpctl.contract.paths import RunPaths
+
+QUIET_S = 1.0
+EVERY_S = 0.2
+
+
+@contextmanager
+def show_start(run: RunPaths) -> Iterator[None]:
+    """Show how far the run's next attempt is, for as long as the caller starts it."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    started = Event()
+    watcher = Thread(target=_watch, args=(run, len(run.attempts()), started), daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        started.set()
+        watcher.join()
+
+
+def _watch(run: RunPaths, after: int, started: Event) -> None:
+    from fsdpctl.cli.follow import LiveLine
+    from fsdpctl.contract.codec import CodecError
+    from fsdpctl.verbs.start_progress import read_start
+
+    line = LiveLine()
+    pause_s = QUIET_S
+    while not started.wait(pause_s):
+        pause_s = EVERY_S
+        with suppress(OSError, CodecError):  # a start that is refused may take everything back meanwhile
+            line.show(read_start(run, after))
+    line.erase()

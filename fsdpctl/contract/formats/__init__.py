@@ -1,0 +1,1 @@
+"""Formats on disk: checkpoint manifests, prepared data, safetensors, Hugging Face configurations."""

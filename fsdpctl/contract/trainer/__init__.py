@@ -1,0 +1,1 @@
+"""The configuration of the bundled trainer, and what follows from it."""

@@ -1,0 +1,43 @@
+"""Which parameters are not trained: decided from the configuration alone, and refused before anything starts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+from fsdpctl.contract.trainer.model_config import ModelConfig
+from fsdpctl.contract.trainer.units import parameter_names
+
+
+def resolve_frozen(patterns: Sequence[str], model: ModelConfig) -> frozenset[str]:
+    """The names of the parameters that match a pattern: * goes over dots, so that `blocks.0.*` is all of a block.
+
+    Raises ValueError for a pattern that matches nothing, and where nothing is left to train.
+    """
+    names = parameter_names(model) if patterns else []
+    chosen: set[str] = set()
+    for pattern in patterns:
+        found = [name for name in names if fnmatchcase(name, pattern)]
+        if not found:
+            raise ValueError(f"optim.frozen: no parameter matches {pattern!r}{_did_you_mean(pattern, model)}")
+        chosen.update(found)
+    if patterns and len(chosen) == len(names):
+        raise ValueError("optim.frozen: nothing is left to train; leave some parameters out")
+    return frozenset(chosen)
+
+
+def _did_you_mean(pattern: str, model: ModelConfig) -> str:
+    """The names near to a pattern, and all that there are: those of one block stand for those of the others."""
+    import difflib  # takes 3 ms, and most patterns are right
+
+    last = model.layers - 1
+    number = min(int(found[0][:5]), last) if (found := re.search(r"\d+", pattern)) else last
+    block = f"blocks.{number}."
+    names = [name for name in parameter_names(model) if not name.startswith("blocks.") or name.startswith(block)]
+    known = [f"{block}*", f"{block}attention.*", f"{block}mlp.*", *names]
+    near = difflib.get_close_matches(pattern[:64], known, n=1, cutoff=0.5)
+    top = ", ".join(name for name in names if not name.startswith(block))
+    inside = ", ".join(name.removeprefix(block) for name in names if name.startswith(block))
+    blocks = f"each of blocks.0 to blocks.{last}" if last else "blocks.0"
+    return f"{f'; did you mean {near[0]}?' if near else ';'} there are {top} and, in {blocks}, {inside}"

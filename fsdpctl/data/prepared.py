@@ -1,0 +1,123 @@
+"""Data sets that are there: find them, and prove that they are what was prepared. Needs nothing but the contract."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from fsdpctl.contract.byte_progress import Report
+from fsdpctl.contract.codec import CodecError
+from fsdpctl.contract.files import open_file
+from fsdpctl.contract.formats.dataset import (
+    BYTES,
+    END_BYTES,
+    INDEX_NAME,
+    TOKEN_BYTES,
+    TOKENIZER_NAME,
+    Index,
+    Shard,
+    read_index,
+)
+from fsdpctl.errors import UsageError
+
+BLOCK = 2**20
+
+
+@dataclass(frozen=True)
+class Listed:
+    """One data set; `index` is None where `broken` says why it cannot be read."""
+
+    path: Path
+    index: Index | None
+    broken: str | None = None
+
+
+def list_datasets(directory: Path) -> list[Listed]:
+    """The data sets in `directory`, itself included, by name; unfinished and broken ones too."""
+    try:
+        inner = sorted(path for path in directory.iterdir() if path.is_dir())
+    except OSError as error:
+        raise UsageError(f"{directory}: {error.strerror}") from None
+    return [found for path in (directory, *inner) if (found := _look(path)) is not None]
+
+
+def _look(path: Path) -> Listed | None:
+    if path.suffix == ".partial" and (path / "recipe.json").exists():
+        return Listed(path, None, "unfinished: the command that began it goes on")
+    if not (path / INDEX_NAME).exists():
+        return None
+    try:
+        return Listed(path, read_index(path))
+    except (CodecError, OSError) as error:
+        return Listed(path, None, str(error))
+
+
+def open_index(directory: Path) -> Index:
+    """The index of a prepared directory. Raises UsageError saying why there is none."""
+    try:
+        return read_index(directory)
+    except CodecError as error:
+        raise UsageError(str(error)) from None
+    except (FileNotFoundError, NotADirectoryError):
+        raise UsageError(
+            f"{directory} holds no prepared data: it has no {INDEX_NAME}",
+            hint=f"fsdpctl data prepare TEXT... --out {shlex.quote(str(directory))}",
+        ) from None
+    except OSError as error:
+        raise UsageError(f"{directory / INDEX_NAME}: {error.strerror}") from None
+
+
+def count_bytes(index: Index) -> int:
+    """How much `find_damage` reads."""
+    shards = index.train + index.val
+    return sum(shard.tokens * TOKEN_BYTES[index.dtype] + shard.documents * END_BYTES for shard in shards)
+
+
+def find_damage(directory: Path, index: Index, report: Report) -> list[str]:
+    """Read everything and return what is not as it was prepared, in words. `report` takes numbers of bytes read."""
+    problems: list[str] = []
+    for shard in index.train + index.val:
+        problems += _check_file(
+            directory / shard.tokens_file, shard.tokens * TOKEN_BYTES[index.dtype], shard.sha256, report
+        )
+        problems += _check_file(directory / shard.ends_file, shard.documents * END_BYTES, shard.ends_sha256, report)
+        problems += _check_ends(directory / shard.ends_file, shard)
+    if index.tokenizer != BYTES:
+        path = directory / TOKENIZER_NAME
+        problems += _check_file(path, None, index.tokenizer, report)
+    return problems
+
+
+def _check_file(path: Path, size: int | None, sha256: str, report: Report) -> list[str]:
+    try:
+        found = path.stat().st_size
+        if size is not None and found != size:
+            return [f"{path} holds {found:,} bytes, its index says {size:,}"]
+        digest = hashlib.sha256()
+        for block in _blocks(path):
+            digest.update(block)
+            report(len(block))
+    except OSError as error:
+        return [f"{path}: {error.strerror}"]
+    return [] if digest.hexdigest() == sha256 else [f"{path} has changed: its sha256 is not the index's"]
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    with open_file(path) as file:
+        while block := file.read(BLOCK):
+            yield block
+
+
+def _check_ends(path: Path, shard: Shard) -> list[str]:
+    """The last document ends where the tokens end: what digests of two files cannot see."""
+    try:
+        with path.open("rb") as file:
+            file.seek(-END_BYTES, 2)
+            (last,) = struct.unpack("<Q", file.read(END_BYTES))
+    except (OSError, struct.error):
+        return []  # told already
+    return [] if last == shard.tokens else [f"{path} ends at token {last:,}, its index says {shard.tokens:,}"]

@@ -1,0 +1,148 @@
+"""The code that a run runs, copied into its directory: an edit after submit never changes a queued or resumed run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from itertools import islice
+from pathlib import Path, PurePath
+
+from fsdpctl.contract import BUNDLED_TRAINER
+from fsdpctl.contract.byte_progress import Meter, Progress, Report, ignore
+from fsdpctl.contract.paths import DIR_MODE, RunPaths
+from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.errors import UsageError
+from fsdpctl.specs import bundled
+
+NODE_SIDE = (
+    *("__init__.py", "errors.py", "contract", "commands", "node", "runs", "supervise"),
+    *("backends/__init__.py", "backends/slurm/__init__.py", "backends/slurm/job"),
+)
+"""What of this package runs on nodes; `tests/unit/launch/test_snapshot.py` proves that it needs nothing else."""
+
+SECRETS = (".env", ".env.*", ".netrc", ".pypirc", ".git-credentials", "id_rsa*", "id_ed25519*", "*.pem", "*.key")
+"""Files that hold keys and passwords, left out of every copy, whatever git says of them: `pass_env` is for those."""
+
+MAX_FILES = 20_000
+MAX_BYTES = 512 * 2**20
+_HINT = "submit from your project's folder; what git ignores is left out, without git only hidden files are"
+_BLOCK = 4 * 2**20
+
+
+def take_snapshot(plan: LaunchPlan, run: RunPaths, progress: Progress = ignore) -> None:
+    """Copy the node side and the trainer, or the user's project, into `run.code`; `progress` is that of the project."""
+    package = Path(__file__).parent.parent
+    _copy(package, _with_byte_code(package, node_side(package)), run.code / package.name)
+    if plan.entry.is_bundled_trainer:
+        trainer = bundled.train_dir()
+        _copy(trainer, _with_byte_code(trainer, _python_files(trainer)), run.code / BUNDLED_TRAINER)
+    else:
+        _copy_project(Path(plan.submit_dir), run.source, progress)
+
+
+def node_side(package: Path) -> list[str]:
+    """The files of this package that a node needs, below `package`."""
+    return [name for part in NODE_SIDE for name in _python_files(package, part)]
+
+
+def _python_files(root: Path, part: str = "") -> list[str]:
+    place = root / part
+    found = [place] if place.is_file() else sorted(place.rglob("*.py"))
+    return [str(path.relative_to(root)) for path in found]
+
+
+def _with_byte_code(root: Path, names: Sequence[str]) -> list[str]:
+    """The files and what Python has made of them, or each agent and each rank would compile them again, all at once.
+
+    It counts for this version of Python, and for a source of the same size and time; else nobody looks at it.
+    """
+    suffix = f".{sys.implementation.cache_tag}.pyc"
+    compiled = [str(PurePath(name).parent / "__pycache__" / (PurePath(name).stem + suffix)) for name in names]
+    return [*names, *(name for name in compiled if (root / name).is_file())]
+
+
+def _copy(root: Path, names: Sequence[str], target: Path, report: Report = lambda num_bytes: None) -> None:
+    """Copy files with their times, and as their owner may use them: nobody else's bits come along."""
+    for directory in sorted({(target / name).parent for name in names}):
+        directory.mkdir(mode=DIR_MODE, parents=True, exist_ok=True)
+    for name in names:
+        source, copy = root / name, target / name
+        if source.is_symlink():
+            copy.symlink_to(source.readlink())
+            continue
+        _copy_bytes(source, copy, report)
+        status = source.stat()
+        copy.chmod(status.st_mode & 0o700)
+        os.utime(copy, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def _copy_bytes(source: Path, copy: Path, report: Report) -> None:
+    try:
+        with open(source, "rb") as given, open(copy, "wb") as taken:
+            while block := given.read(_BLOCK):
+                taken.write(block)
+                report(len(block))
+    except OSError as error:
+        if error.filename is None:  # read(2) and write(2) name none
+            error.filename, error.filename2 = str(source), str(copy)
+        raise
+
+
+def _copy_project(root: Path, target: Path, progress: Progress) -> None:
+    files = list_project(root)
+    size = sum((root / name).lstat().st_size for name in files if not (root / name).is_symlink())
+    if size > MAX_BYTES:
+        raise UsageError(
+            f"{root} has {len(files):,} files and {size // 2**20} MiB, too much to copy into each run", hint=_HINT
+        )
+    target.mkdir(mode=DIR_MODE, parents=True)
+    _copy(root, files, target, Meter(progress, f"copying {len(files):,} files of {root}", size))
+
+
+def list_project(root: Path) -> list[str]:
+    """Files and links below `root`: what git tracks or would track; without git, everything but hidden files.
+
+    What looks like a secret by its name is left out. Raises UsageError for too many, and for links that leave the
+    project: they would mean something else on a node, or nothing.
+    """
+    names = sorted(name for name in islice(_list_names(root), MAX_FILES + 1) if not _looks_secret(name))
+    if len(names) > MAX_FILES:
+        raise UsageError(f"{root} has more than {MAX_FILES:,} files, too many to copy into each run", hint=_HINT)
+    if outside := [name for name in names if (root / name).is_symlink() and not _stays_inside(root, name)]:
+        raise UsageError(
+            f"links that leave {root} or lead nowhere cannot be copied into a run: {', '.join(outside[:5])}",
+            hint="replace them by copies, or let git ignore them",
+        )
+    return [name for name in names if (root / name).is_symlink() or (root / name).is_file()]
+
+
+def _looks_secret(name: str) -> bool:
+    return any(fnmatchcase(PurePath(name).name, pattern) for pattern in SECRETS)
+
+
+def _list_names(root: Path) -> Iterator[str]:
+    git = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        listing = subprocess.run(git, capture_output=True, check=True, timeout=60).stdout
+    except (OSError, subprocess.SubprocessError):
+        return _walk(root)
+    return iter({name for name in listing.decode("utf-8", errors="surrogateescape").split("\0") if name})
+
+
+def _walk(root: Path) -> Iterator[str]:
+    """All but what is hidden; a link to a directory is one name."""
+    for place, directories, files in os.walk(root):
+        directories[:] = [name for name in directories if not name.startswith(".")]
+        links = [name for name in directories if Path(place, name).is_symlink()]
+        yield from (str(Path(place, name).relative_to(root)) for name in (*files, *links) if not name.startswith("."))
+
+
+def _stays_inside(root: Path, name: str) -> bool:
+    link = root / name
+    try:
+        return not link.readlink().is_absolute() and link.resolve(strict=True).is_relative_to(root.resolve())
+    except (OSError, RuntimeError):  # dangling, or a circle
+        return False

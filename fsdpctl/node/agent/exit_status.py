@@ -1,0 +1,123 @@
+"""What torchrun's end means: outcome of rank 0, the ranks' error files, and torchrun's own report."""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from fsdpctl.contract import NodeExit
+from fsdpctl.contract.codec import find_json
+from fsdpctl.contract.control_files import read_note
+from fsdpctl.contract.files import describe_disk, read_tail
+from fsdpctl.contract.paths import AttemptPaths, NodePaths
+from fsdpctl.contract.records import NodeEnd, Outcome, RankError
+
+# torch/distributed/elastic/multiprocessing/api.py: "failed (exitcode: -9) local_rank: 0 (pid: 7) of binary: ..."
+_REPORT = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")
+# It logs this before it waits: "Sending process 7 closing signal SIGTERM".
+_WAITS_FOR_PEERS = "closing signal"
+# Its summary names global ranks: "  rank      : 2 (local_rank: 0)".
+_GLOBAL_RANK = re.compile(r"rank\s+: (\d+) \(local_rank: (\d+)\)")
+
+
+def describe_end(code: int, attempt: AttemptPaths, paths: NodePaths) -> NodeEnd:
+    """Turn torchrun's exit code into this node's end."""
+    if code == 0:
+        return _good_end(attempt)
+    failure = first_failure(_read_tail(paths.torchrun_log))
+    if failure is None:
+        full = describe_disk(paths.root)
+        return NodeEnd(1, f"torchrun ended with {describe_code(code)}{full or f'; see {paths.torchrun_log.name}'}")
+    exit_code, rank = failure
+    if exit_code in (NodeExit.STOPPED, NodeExit.STOPPED_UNSAVED):
+        return NodeEnd(exit_code, "stopped")
+    if exit_code > 0 and (told := _first_told(paths)) is not None:
+        sentence, _, _ = told.message.partition("\n")
+        return NodeEnd(1, f"rank {told.rank} failed: {sentence}", failed_rank=told.rank)
+    return _describe_failure(exit_code, rank)
+
+
+def _first_told(paths: NodePaths) -> RankError | None:
+    """What this node's ranks could say in a sentence: that began it, whichever of them torchrun saw end first."""
+    found = [find_json(RankError, paths.rank_error(rank)) for rank in paths.rank_logs()]
+    told = [error for error in found if error is not None and error.expected]
+    return min(told, key=lambda error: (error.time, error.rank), default=None)
+
+
+def _describe_failure(exit_code: int, rank: int) -> NodeEnd:
+    return NodeEnd(1, f"rank {rank} ended with {describe_code(exit_code)}", failed_rank=rank)
+
+
+class FailureWatch:
+    """Sees in torchrun's log that a rank has failed, before torchrun itself is at its end.
+
+    It waits 30 s for the peers of that rank, whatever its shutdown time-out says, and names the failure only then.
+    Under NCCL they sit in a collective that can never complete.
+    """
+
+    def __init__(
+        self, log: Path, first_rank: int, patience_s: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._log, self._first_rank, self._patience_s, self._clock = log, first_rank, patience_s, clock
+        self._since: float | None = None
+
+    def has_begun(self) -> bool:
+        """Whether a rank of this node has failed."""
+        if self._since is None and _WAITS_FOR_PEERS in _read_tail(self._log):
+            self._since = self._clock()
+        return self._since is not None
+
+    def is_overdue(self) -> bool:
+        """Whether torchrun has waited long enough."""
+        return self.has_begun() and self._clock() - (self._since or 0.0) > self._patience_s
+
+    def find_killed(self) -> NodeEnd | None:
+        """The end of this node, if a signal began it: then no failure of another rank can have been the cause."""
+        failure = first_failure(_read_tail(self._log), self._first_rank)
+        return _describe_failure(*failure) if failure is not None and failure[0] < 0 else None
+
+
+def _good_end(attempt: AttemptPaths) -> NodeEnd:
+    outcome = find_json(Outcome, attempt.outcome)
+    if outcome is None:  # an own script that says nothing: exit 0 after a stop means that it obeyed
+        stopped = read_note(attempt.stop) is not None
+        return NodeEnd(NodeExit.STOPPED, "stopped") if stopped else NodeEnd(NodeExit.FINISHED, "finished")
+    if outcome.status == "finished":
+        return NodeEnd(NodeExit.FINISHED, "finished")
+    if outcome.status == "stopped":
+        saved = outcome.checkpoint is not None
+        return NodeEnd(NodeExit.STOPPED if saved else NodeExit.STOPPED_UNSAVED, outcome.reason or "stopped")
+    return NodeEnd(1, outcome.reason or "failed")
+
+
+def first_failure(report: str, first_rank: int = 0) -> tuple[int, int] | None:
+    """Return (exit code, global rank) of the first failure that torchrun reports, or None.
+
+    Until its summary is there, global ranks are counted from the node's `first_rank`.
+    """
+    found = _REPORT.search(report)
+    if found is None:
+        return None
+    local_rank = int(found[2])
+    ranks = {int(local): int(rank) for rank, local in _GLOBAL_RANK.findall(report)}
+    return int(found[1]), ranks.get(local_rank, first_rank + local_rank)
+
+
+def describe_code(code: int) -> str:
+    """`exit code 1`, or the signal's name for a negative code."""
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"signal {-code} ({signal.Signals(-code).name})"
+    except ValueError:
+        return f"signal {-code}"
+
+
+def _read_tail(path: Path) -> str:
+    try:
+        return read_tail(path, 65_536).decode("utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,65 @@
+"""The guard: a tiny process beside each agent that outlives it by exactly one sweep.
+
+torchrun's workers survive the death of whoever started them and train on. So the agent holds one end of a pipe and
+the guard sleeps in a read at the other: end of file without a farewell means that the agent is dead, and the guard
+ends the node's processes at once and says so in the run directory. It costs no CPU while all is well.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+
+from fsdpctl.contract.codec import write_json
+from fsdpctl.contract.paths import NodePaths
+from fsdpctl.contract.records import NodeEnd
+from fsdpctl.node.os.processes import Tag, sweep
+
+FAREWELL = b"."
+
+
+class Guard:
+    """Forks the guard. The agent calls `dismiss` when it has ended its node in good order."""
+
+    def __init__(self, tag: Tag, paths: NodePaths) -> None:
+        self._tag, self._paths = tag, paths
+        self._start()
+
+    def _start(self) -> None:
+        read_end, self._write_end = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(self._write_end)
+            _watch(read_end, self._tag, self._paths)
+        os.close(read_end)
+
+    def check(self) -> None:
+        """Start a new guard if somebody killed it."""
+        with suppress(ChildProcessError):
+            ended, _ = os.waitpid(self.pid, os.WNOHANG)
+            if ended:
+                os.close(self._write_end)
+                self._start()
+
+    def dismiss(self) -> None:
+        with suppress(BrokenPipeError):
+            os.write(self._write_end, FAREWELL)
+        os.close(self._write_end)
+        with suppress(ChildProcessError):
+            os.waitpid(self.pid, 0)
+
+
+def _watch(read_end: int, tag: Tag, paths: NodePaths) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)
+    try:
+        if os.read(read_end, 1) != FAREWELL:
+            left = sweep(tag, spare=[os.getpid()])
+            reason = "the node agent was killed" + (f"; still alive: {left}" if left else "")
+            paths.reserve.unlink(missing_ok=True)
+            if not paths.end.exists():
+                write_json(paths.end, NodeEnd(code=1, reason=reason, time=time.time()))
+    finally:
+        os._exit(0)

@@ -1,0 +1,112 @@
+"""Before ranks start: every node passes its check, then the head says where to meet.
+
+The head opens nothing until all nodes stand, so one bad node ends the attempt with its own reason instead of a
+rendezvous that waits for ten minutes.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
+
+from fsdpctl.contract import NodeExit
+from fsdpctl.contract.codec import find_json, write_json
+from fsdpctl.contract.control_files import read_note
+from fsdpctl.contract.paths import AttemptPaths, NodePaths
+from fsdpctl.contract.plan import LaunchPlan, NodeContext
+from fsdpctl.contract.records import NodeEnd, NodeReady
+from fsdpctl.node.os import addresses
+
+POLL_S = 0.05
+
+
+class MeetingError(Exception):
+    """The nodes did not come together. `code` is what this agent ends with."""
+
+    def __init__(self, message: str, code: int = 1) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def meet(
+    plan: LaunchPlan, attempt: AttemptPaths, node_rank: int, beat: Callable[[], None]
+) -> tuple[NodeContext, addresses.PortLease | None]:
+    """Wait for all nodes and agree on the endpoint; the head also gets the lease of its port."""
+    deadline = time.monotonic() + plan.join_timeout_s
+    if node_rank == 0:
+        return _open(plan, attempt, beat, deadline)
+    write_json(attempt.node(node_rank).ready, NodeReady(socket.gethostname()))
+    ready = _await_ready(plan, attempt, 0, beat, deadline)
+    assert ready.address is not None and ready.port is not None
+    interface = plan.interface if plan.interface != "auto" else addresses.interface_towards(ready.address)
+    return NodeContext(node_rank, attempt.number, ready.address, ready.port, interface), None
+
+
+def _open(
+    plan: LaunchPlan, attempt: AttemptPaths, beat: Callable[[], None], deadline: float
+) -> tuple[NodeContext, addresses.PortLease]:
+    for rank in range(1, len(plan.nodes)):
+        _await_ready(plan, attempt, rank, beat, deadline)
+    address, interface = resolve_head(plan)
+    start = zlib.crc32(f"{plan.run_id}.{attempt.number}".encode())
+    lease = addresses.lease_port(plan.ports.first, plan.ports.last, start)
+    if lease is None:
+        raise MeetingError(f"no free port in {plan.ports.first}-{plan.ports.last} on the head", NodeExit.NODE_FAULT)
+    write_json(attempt.node(0).ready, NodeReady(socket.gethostname(), interface, address, lease.port))
+    return NodeContext(0, attempt.number, address, lease.port, interface), lease
+
+
+def resolve_head(plan: LaunchPlan) -> tuple[str, str | None]:
+    """Return (address, interface) of the head, on the head itself. An address that others cannot reach is refused."""
+    try:
+        address = _head_address(plan)
+        numeric = addresses.resolve(address)
+    except OSError as error:
+        raise MeetingError(f"the head's address does not resolve ({plan.head.rule}): {error}") from error
+    if len(plan.nodes) > 1 and not plan.allow_loopback and addresses.is_unreachable_for_others(numeric):
+        raise MeetingError(
+            f"the head's address {address} ({numeric}) is loopback or link-local, which other nodes cannot reach;"
+            f" it came from: {plan.head.rule}. Set master_address or addresses.interface in the profile"
+        )
+    interface = plan.interface if plan.interface != "auto" else addresses.interface_towards(numeric)
+    return address, interface
+
+
+def _head_address(plan: LaunchPlan) -> str:
+    if plan.head.address is not None:
+        return plan.head.address
+    found = addresses.interfaces()
+    interface = plan.interface
+    if interface == "auto":
+        peers = [node.address for node in plan.nodes[1:] if node.address is not None]
+        interface = (addresses.interface_towards(addresses.resolve(peers[0])) if peers else None) or "lo"
+    if interface not in found:
+        raise MeetingError(f"interface {interface!r} has no IPv4 address here; found: {', '.join(found) or 'none'}")
+    return found[interface]
+
+
+def _await_ready(
+    plan: LaunchPlan, attempt: AttemptPaths, rank: int, beat: Callable[[], None], deadline: float
+) -> NodeReady:
+    paths = attempt.node(rank)
+    while True:
+        beat()
+        if (ready := _find_ready(paths)) is not None:
+            return ready
+        if (end := find_json(NodeEnd, paths.end)) is not None:
+            raise MeetingError(f"node {rank}: {end.reason}")
+        if (note := read_note(attempt.abort)) is not None:
+            raise MeetingError(f"{note.word}: {note.reason}")
+        if time.monotonic() > deadline:
+            raise MeetingError(f"node {rank} ({plan.nodes[rank].id}) did not come within {plan.join_timeout_s} s")
+        time.sleep(POLL_S)
+
+
+def _find_ready(paths: NodePaths) -> NodeReady | None:
+    with suppress(FileNotFoundError):
+        os.scandir(paths.root).close()  # NFS: a fresh listing, so that a new file is seen now, not in 30 s
+    return find_json(NodeReady, paths.ready)

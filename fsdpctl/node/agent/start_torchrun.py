@@ -1,0 +1,48 @@
+"""Start torchrun with the ranks of this node: the environment they get, the directory they begin in."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+
+from fsdpctl.commands.torchrun import node_env, torchrun_argv
+from fsdpctl.contract import Env
+from fsdpctl.contract.files import open_log, read_bytes
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.contract.plan import LaunchPlan, NodeContext
+from fsdpctl.node.os import signals
+
+
+def start_torchrun(plan: LaunchPlan, context: NodeContext) -> subprocess.Popen[bytes]:
+    """In a session of its own, deaf to what schedulers send; its output goes into the node's directory."""
+    run = RunPaths.of(plan.run_dir)
+    argv = torchrun_argv(plan, context)
+    workdir = plan.workdir or _default_workdir(plan, run)
+    print("command:", json.dumps(argv), "in", workdir, flush=True)
+    with open(open_log(run.attempt(context.attempt).node(context.node_rank).torchrun_log), "ab") as log:
+        return subprocess.Popen(
+            argv,
+            env=_rank_environment(plan, context, run),
+            cwd=workdir,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            preexec_fn=signals.ignore,
+        )
+
+
+def _default_workdir(plan: LaunchPlan, run: RunPaths) -> str:
+    """Ranks start in the snapshot: of the user's project, or of the bundled trainer."""
+    return str(run.code if plan.entry.is_bundled_trainer else run.source)
+
+
+def _rank_environment(plan: LaunchPlan, context: NodeContext, run: RunPaths) -> dict[str, str]:
+    """The whole environment of the ranks: inherited, then secrets, then ours."""
+    secrets: dict[str, str] = json.loads(read_bytes(run.secrets)) if run.secrets.exists() else {}
+    ours = node_env(plan, context)
+    env = {**os.environ, **secrets, **ours}
+    if inherited := os.environ.get(Env.USER_PYTHONPATH):
+        env["PYTHONPATH"] = os.pathsep.join([ours["PYTHONPATH"], inherited])
+    return env

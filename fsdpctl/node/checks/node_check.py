@@ -1,0 +1,54 @@
+"""The node check: what must hold on this node before ranks start. `fsdpctl doctor` runs the same checks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from fsdpctl.contract.findings import Check, Finding, Result, fail, ok
+from fsdpctl.contract.paths import NodePaths
+from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.node.checks.gpus import check_gpus
+from fsdpctl.node.checks.limits import check_limits
+from fsdpctl.node.checks.network import check_infiniband, check_interface
+from fsdpctl.node.checks.storage import check_storage
+
+
+class NodeCheckError(Exception):
+    """This node cannot take part, and why."""
+
+
+def check_node(plan: LaunchPlan, node_dir: Path) -> list[Finding]:
+    """Raise NodeCheckError with everything that would end or hang the ranks here; return what is merely doubtful."""
+    findings = inspect(plan, NodePaths(node_dir).node_rank, node_dir)
+    failures = [finding for finding in findings if finding.result is Result.FAIL]
+    if failures:
+        raise NodeCheckError("; ".join(f"{failure.reason} ({failure.fix})" for failure in failures))
+    return [finding for finding in findings if finding.result is not Result.OK]
+
+
+def inspect(plan: LaunchPlan, node_rank: int, directory: Path) -> list[Finding]:
+    """Everything that this node can say by itself, in under two seconds. `directory` is where the run writes."""
+    env = rank_env(plan, node_rank)
+    return [
+        check_python(plan.python, env),
+        *check_gpus(plan, env),
+        *check_infiniband(plan, env),
+        check_interface(plan.interface),
+        *check_limits(plan),
+        *check_storage(directory),
+    ]
+
+
+def rank_env(plan: LaunchPlan, node_rank: int) -> dict[str, str]:
+    """The environment in which this node's ranks will look for programs and GPUs."""
+    return {**os.environ, **plan.env, **plan.nodes[node_rank].env}
+
+
+def check_python(python: str, env: Mapping[str, str]) -> Finding:
+    if (found := shutil.which(python, path=env.get("PATH"))) is None:
+        fix = "set `venv` or `python` in the profile, or install it on this node"
+        return fail(Check.PYTHON, f"the profile's python does not exist here: {python}", fix)
+    return ok(Check.PYTHON, found)

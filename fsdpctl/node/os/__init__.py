@@ -1,0 +1,1 @@
+"""Processes, signals, addresses and ports of this host."""

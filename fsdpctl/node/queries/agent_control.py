@@ -1,0 +1,167 @@
+"""What the submitting side asks of a node over SSH, one process per question, the answer as one line of JSON.
+
+    python -m fsdpctl.node.queries.agent_control check|start|look|end --run-dir DIR --attempt N --node-rank R
+
+Every question may be asked again: a connection can break after the deed and before the answer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fsdpctl.commands.torchrun import agent_argv, code_env, tag_env
+from fsdpctl.contract.codec import encode, find_json, read_json
+from fsdpctl.contract.control_files import read_note
+from fsdpctl.contract.files import open_log, read_bytes
+from fsdpctl.contract.formats.manifest import committed
+from fsdpctl.contract.paths import DIR_MODE, NodePaths, RunPaths, step_of
+from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.contract.records import ProcessIdentity
+from fsdpctl.node.checks.node_check import NodeCheckError, check_node
+from fsdpctl.node.os import processes
+from fsdpctl.node.queries.checkpoint_copies import set_left_behind_aside
+
+START_LIMIT_S = 30.0
+NOT_PRIVATE = "with shared_filesystem: false, runs_root must be a directory that each host has for itself"
+NOT_SHARED = "is not there: runs_root must be a directory that all hosts and the submitting machine share"
+
+
+@dataclass(frozen=True)
+class NodeFacts:
+    """What must agree between nodes, and what this node says against itself."""
+
+    hostname: str
+    python: str
+    torch: str
+    time: float  # seconds since the epoch, by the node's own clock
+    problem: str = ""
+    saved: int = 0  # step of the newest checkpoint that lies here
+
+
+@dataclass(frozen=True)
+class Started:
+    """The agent stands, or has stood; or why not."""
+
+    agent: ProcessIdentity | None
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Whether the agent of this attempt is alive, by pid, start time and boot."""
+
+    alive: bool
+
+
+@dataclass(frozen=True)
+class Ended:
+    """Pids of this node's part of the run that even KILL did not end."""
+
+    left: tuple[int, ...]
+
+
+def check(run: RunPaths, attempt: int, node_rank: int) -> NodeFacts:
+    """Look whether ranks could start here."""
+    problem = ""
+    try:
+        if not run.plan.exists():
+            raise NodeCheckError(f"{run.root} {NOT_SHARED}")
+        check_node(read_json(LaunchPlan, run.plan), _node_dir(run, attempt, node_rank).root)
+        set_left_behind_aside(run)
+    except (NodeCheckError, OSError) as error:  # OSError: a disk that cannot even take the node's directory
+        problem = str(error)
+    try:
+        torch = importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        torch = ""
+    saved = max((step_of(name) for name in committed(run.checkpoints)), default=0)
+    return NodeFacts(platform.node(), ".".join(platform.python_version_tuple()[:2]), torch, time.time(), problem, saved)
+
+
+def start(run: RunPaths, attempt: int, node_rank: int) -> Started:
+    """Start the agent, detached, and wait until it stands. One that has stood in this attempt never comes back."""
+    node = _node_dir(run, attempt, node_rank)
+    if (earlier := find_json(ProcessIdentity, node.agent)) is not None:
+        return Started(earlier)
+    if (abort := read_note(run.attempt(attempt).abort)) is not None:
+        return Started(None, f"too late, the attempt ends: {abort.reason}")
+    if (other := find_neighbour(run, attempt, node_rank)) is not None:
+        return Started(None, f"{run.root} is on one disk with that of node {other}: {NOT_PRIVATE}")
+    descriptor = open_log(node.agent_log)
+    agent = subprocess.Popen(
+        [*agent_argv(sys.executable, str(run.root), attempt), f"--node-rank={node_rank}"],
+        # The login environment of this node: nothing of the submitting machine's is true here.
+        env={**os.environ, **code_env(run), **tag_env(run.root.name, attempt, node_rank)},
+        cwd=run.root,
+        stdin=subprocess.DEVNULL,
+        stdout=descriptor,
+        stderr=descriptor,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + START_LIMIT_S
+    while (identity := find_json(ProcessIdentity, node.agent)) is None or identity.pid != agent.pid:
+        if agent.poll() is not None:
+            return Started(None, f"the agent ended with {agent.returncode} at once: {_last_line(node.agent_log)}")
+        if time.monotonic() > deadline:
+            agent.kill()
+            return Started(None, f"the agent did not stand within {START_LIMIT_S:.0f} s")
+        time.sleep(0.01)
+    return Started(identity)
+
+
+def look(run: RunPaths, attempt: int, node_rank: int) -> Seen:
+    """Ask the process table, which no file system's cache and no busy disk can delay."""
+    agent = find_json(ProcessIdentity, run.attempt(attempt).node(node_rank).agent)
+    return Seen(agent is not None and processes.is_alive(agent))
+
+
+def end(run: RunPaths, attempt: int, node_rank: int) -> Ended:
+    """End every process of this node's part of the run, whatever its attempt, and say what would not die."""
+    return Ended(tuple(processes.sweep(processes.Tag(run.root.name, node_rank))))
+
+
+def _node_dir(run: RunPaths, attempt: int, node_rank: int) -> NodePaths:
+    node = run.attempt(attempt).node(node_rank)
+    node.root.mkdir(mode=DIR_MODE, parents=True, exist_ok=True)
+    return node
+
+
+def find_neighbour(run: RunPaths, attempt: int, node_rank: int) -> int | None:
+    """Another node that writes into this directory and must not; of one on another disk only its `ready` comes here."""
+    if read_json(LaunchPlan, run.plan).shared_disk:
+        return None
+    for node in run.attempt(attempt).nodes():
+        if node.node_rank != node_rank and (node.agent.exists() or not node.ready.exists()):
+            return node.node_rank
+    return None
+
+
+def _last_line(log: Path) -> str:
+    lines = read_bytes(log).decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else "it said nothing"
+
+
+def main(argv: list[str]) -> Any:
+    parser = argparse.ArgumentParser(prog="fsdpctl.node.queries.agent_control")
+    parser.add_argument("verb", choices=["check", "start", "look", "end"])
+    parser.add_argument("--run-dir", type=Path, required=True)
+    parser.add_argument("--attempt", type=int, required=True)
+    parser.add_argument("--node-rank", type=int, required=True)
+    words = parser.parse_args(argv)
+    os.umask(0o077)
+    verb = {"check": check, "start": start, "look": look, "end": end}[words.verb]
+    return verb(RunPaths(words.run_dir), words.attempt, words.node_rank)
+
+
+if __name__ == "__main__":
+    print(json.dumps(encode(main(sys.argv[1:]))), flush=True)

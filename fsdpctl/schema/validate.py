@@ -1,0 +1,152 @@
+"""A tree to a model: pydantic's findings in our words, at the place where the user wrote them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from fsdpctl.schema.keys import classes_in, hints_of, walk
+from fsdpctl.schema.problems import MAX_SHOWN, KeyPath, Place, Problem, SpecError, did_you_mean, key_path, show
+from fsdpctl.schema.yaml_tree import Document
+
+M = TypeVar("M", bound=BaseModel)
+
+_MAPPING = "must be a mapping of keys to values"
+_WORDS = {
+    "bool_type": "must be true or false",
+    "dataclass_type": _MAPPING,
+    "dict_type": _MAPPING,
+    "float_type": "must be a number",
+    "greater_than_equal": "must be at least {ge}",
+    "int_type": "must be a whole number",
+    "less_than_equal": "must be at most {le}",
+    "model_attributes_type": _MAPPING,
+    "model_type": _MAPPING,
+    "string_type": "must be text",
+    "tuple_type": "must be a list",
+    "value_error": "{error}",
+}
+# Not those of a pattern or of a parameter's name: `blocks` is a key, but not that of blocks.0.mlp or blocks.*.
+_KEY_WORD = re.compile(r"\b[a-z_][a-z0-9_]*+(?:\[[0-9]+\]|\.[a-z_][a-z0-9_]*+)*+(?![*?]|\.[0-9N*?\[])")
+_UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
+
+
+def validate(document: Document, model: type[M]) -> M:
+    """Build a `model` from a document. Raises SpecError with all problems of the document."""
+    problems = list(document.problems)
+    try:
+        # JSON mode: in Python mode the models, being strict, want tuples and dataclasses for our lists and dicts.
+        spec = model.model_validate_json(json.dumps(document.tree))
+    except ValidationError as error:
+        found = error.errors(include_url=False)
+        for item in found[:MAX_SHOWN]:  # a suggestion takes its time
+            problems += _problems(document, model, item)
+        raise SpecError(document.what, problems, num_more=len(found[MAX_SHOWN:])) from None
+    if problems:
+        raise SpecError(document.what, problems)
+    return spec
+
+
+def _problems(document: Document, model: type[BaseModel], item: ErrorDetails) -> Iterator[Problem]:
+    path = _tree_path(document.tree, item["loc"], item["type"])
+    if item["type"] in _UNKNOWN_KEY:
+        text = _unknown_key(str(path[-1]), _keys_at(model, item["loc"][:-1]), _keys_by_name(model))
+        yield Problem(document.place(path), path, text)
+    elif item["type"] == "value_error" and isinstance(item["input"], dict):
+        for text in str(item["ctx"]["error"]).splitlines():
+            yield Problem(_blamed(document, path, text), path, text)
+    else:
+        text = _describe(item["type"], item["input"], item.get("ctx", {}), item["msg"])
+        if item["type"] == "string_type":
+            text += _how_to_quote(document.place(path), path, item["input"])
+        yield Problem(document.place(path), path, text)
+
+
+def _how_to_quote(place: Place, path: KeyPath, given: Any) -> str:
+    """How a number, or nothing, is written as text. Of two pairs of quotes the shell takes one."""
+    if not isinstance(given, int | float | None):
+        return ""
+    quoted = json.dumps("" if given is None else show(given))
+    if place.source.startswith("--set ") and not any(isinstance(part, int) for part in path):
+        return f"; as text: --set {shlex.quote(f'{key_path(path)}={quoted}')}"
+    return f"; write {quoted} in quotes to make it text"
+
+
+def _unknown_key(key: str, known: Sequence[str], elsewhere: Mapping[str, Sequence[str]]) -> str:
+    there = f" there is {' and '.join(elsewhere[key][:3])};" if key in elsewhere else ""
+    return f"unknown key{did_you_mean(key, known) or ';'}{there} known keys: {', '.join(known)}"
+
+
+@cache
+def _keys_by_name(model: type[BaseModel]) -> dict[str, list[str]]:
+    """Where else a key of this name may stand: the path, and the kind that has it, where that is one of several."""
+    found: dict[str, list[str]] = {}
+    for key in walk(model):
+        kinds = typing.get_args(hints_of(key.owner).get("kind"))
+        found.setdefault(key.path[-1], []).append(f"{key.dotted}{f' of kind {kinds[0]}' if kinds else ''}")
+    return found
+
+
+def _blamed(document: Document, path: KeyPath, text: str) -> Place:
+    """The place of the keys that a rule names: all that the command line changed, else the first one of the file."""
+    named = [document.places[key] for word in _KEY_WORD.findall(text) if (key := _written(document, path, word))]
+    typed = [place for place in dict.fromkeys(named) if place.line is None]
+    if typed:
+        return Place(", ".join(place.source for place in typed))
+    return named[0] if named else document.place(path)
+
+
+def _written(document: Document, path: KeyPath, word: str) -> KeyPath:
+    """The key that the user wrote below `path` and that ends in `word`, like `steps` or `nodes[1].id`; () for none."""
+    keys = tuple(int(part) if part.isdigit() else part for part in re.findall(r"\w+", word))
+    ending = [found for found in document.by_last_key.get(keys[-1], ()) if found[-len(keys) :] == keys]
+    return min((found for found in ending if found != path and found[: len(path)] == path), key=len, default=())
+
+
+def _describe(kind: str, given: Any, context: dict[str, Any], message: str) -> str:
+    match kind:
+        case "missing":
+            return "missing; this key is required"
+        case "union_tag_not_found":
+            return "the key kind is missing; it says which keys may stand here"
+        case "literal_error" | "union_tag_invalid":
+            given = given["kind"] if kind == "union_tag_invalid" else given
+            allowed = re.findall("'([^']*)'", context.get("expected_tags") or context["expected"])
+            return f"must be one of {', '.join(allowed)}, got {show(given)}{did_you_mean(str(given), allowed)}"
+    text = _WORDS[kind].format(**context) if kind in _WORDS else message
+    return f"{text}, got {show(given)}"
+
+
+def _tree_path(tree: Any, loc: tuple[str | int, ...], kind: str) -> KeyPath:
+    """The keys of `loc` as the user wrote them: pydantic adds union tags and `[key]`."""
+    path: KeyPath = ()
+    for part in loc:
+        if isinstance(tree, list) or (isinstance(tree, dict) and part in tree):
+            tree = tree[part]  # type: ignore[index]
+            path = (*path, part)
+    return (*path, loc[-1]) if kind == "missing" else path
+
+
+def _keys_at(model: Any, loc: tuple[str | int, ...]) -> list[str]:
+    """The keys that a user may write in the mapping at `loc`."""
+    hints: list[Any] = [model]
+    for part in loc:
+        hints = [hint for outer in hints for hint in _step(outer, part)]
+    return [key for hint in hints for cls in classes_in(hint) for key in hints_of(cls)]
+
+
+def _step(hint: Any, part: str | int) -> Iterator[Any]:
+    for cls in classes_in(hint):
+        fields = hints_of(cls)
+        if part in fields:
+            yield fields[str(part)]
+        elif isinstance(part, int) or part in typing.get_args(fields.get("kind")):
+            yield cls  # an item of a list, or the tag that chose this member of a union

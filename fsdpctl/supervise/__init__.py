@@ -1,0 +1,1 @@
+"""Attempts of a run, one after the other: what an end means, and what follows."""

@@ -1,0 +1,294 @@
+"""The behaviour of every launcher, written once. A subclass names the profile; the servers behind it are real.
+
+Jobs here are plain scripts: what is tested is launching, and a script without torch starts four times faster.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.backends.harness import Run, command_line, find_variable, fsdpctl, kill, submit, wait_for
+from tests.services import require
+
+RECORDER = """
+import json, os, sys
+from pathlib import Path
+rank = os.environ["RANK"]
+Path(os.environ["FSDPCTL_RUN_DIR"], f"seen-{rank}.json").write_text(
+    json.dumps({"argv": sys.argv[1:], "env": dict(os.environ), "cwd": os.getcwd()}))
+print("rank", rank, "was here")
+"""
+
+WAITS_FOR_STOP = """
+import os, time
+from pathlib import Path
+print("waiting", flush=True)
+Path(os.environ["FSDPCTL_RUN_DIR"], f"up-{os.environ['RANK']}").touch()
+while not Path(os.environ["FSDPCTL_STOP_FILE"]).exists():
+    time.sleep(0.05)
+"""
+
+IGNORES_STOP = """
+import os, signal, time
+from pathlib import Path
+def note(number, frame):
+    Path(os.environ["FSDPCTL_RUN_DIR"], f"term-{os.environ['RANK']}").touch()
+signal.signal(signal.SIGTERM, note)
+Path(os.environ["FSDPCTL_RUN_DIR"], f"up-{os.environ['RANK']}").touch()
+while True:
+    time.sleep(0.05)
+"""
+
+DEAF_PEERS = """
+import os, signal, time
+from pathlib import Path
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+Path(os.environ["FSDPCTL_RUN_DIR"], f"up-{os.environ['RANK']}").touch()
+time.sleep(1000)
+"""
+
+FORKS_AWAY = """
+import os, time
+from pathlib import Path
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.execve("/bin/sleep", ["sleep", "1000"], {"FORGOT": os.environ["FSDPCTL_RUN_ID"]})
+    if os.fork() == 0:
+        Path(os.environ["FSDPCTL_RUN_DIR"], f"up-{os.environ['RANK']}").touch()
+        time.sleep(1000)
+    os._exit(0)
+time.sleep(1000)
+"""
+
+RANK_2_FAILS = """
+import os, time
+if os.environ["RANK"] == "2":
+    time.sleep(0.3)
+    raise ValueError("the data is \\x1b[31mbroken")
+time.sleep(1000)
+"""
+
+AWKWARD = [
+    "plain",
+    "",
+    "two words",
+    "$(touch pwned)",
+    "`id`",
+    "a;b&c|d",
+    "it's",
+    '"q"',
+    "-x",
+    "--y=1",
+    "*?~!",
+    "\u00e9",
+]
+
+
+def forgetful(run: Run) -> list[int]:
+    """Processes of the FORKS_AWAY script that have nothing of their run but a variable of its own."""
+    return find_variable("FORGOT", run.run_id)
+
+
+class LauncherContract:
+    """Subclass it, name the class TestXxx, and say which profile."""
+
+    profile: str
+    leaves_within_s = 10.0
+
+    @pytest.fixture
+    def project(self, tmp_path: Path) -> Path:
+        require("torch")  # torchrun is part of it
+        directory = tmp_path / "my project"
+        directory.mkdir()
+        return directory
+
+    def submit_script(
+        self, project: Path, text: str, *words: str, nodes: int = 2, grace: str = "30s", extra: str = ""
+    ) -> Run:
+        (project / "script.py").write_text(text)
+        (project / "job.yaml").write_text(
+            f"name: probe\nnodes: {nodes}\nprocs_per_node: 2\ngrace: {grace}\n"
+            f"entrypoint: {{script: script.py}}\n{extra}"
+        )
+        return self.submit("./job.yaml", "--profile", self.profile, *words, cwd=project)
+
+    def submit(self, *words: str, cwd: Path) -> Run:
+        return submit(*words, cwd=cwd)
+
+    def written(self, run: Run, pattern: str) -> list[Path]:
+        """What ranks have written into their run directory, by name."""
+        return sorted(run.paths.root.glob(pattern))
+
+    def wait_up(self, run: Run, ranks: int = 4) -> None:
+        wait_for(lambda: len(self.written(run, "up-*")) == ranks, 60, lambda: f"all ranks up; {run.describe()}")
+
+    def seen(self, run: Run) -> list[dict[str, object]]:
+        seen = [json.loads(path.read_text()) for path in self.written(run, "seen-*.json")]
+        assert len(seen) == 4
+        return seen
+
+    def test_every_rank_has_its_place(self, project: Path) -> None:
+        run = self.submit_script(project, RECORDER)
+        assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
+        for rank, seen in enumerate(self.seen(run)):
+            env = seen["env"]
+            assert isinstance(env, dict)
+            assert (env["RANK"], env["WORLD_SIZE"], env["LOCAL_RANK"]) == (str(rank), "4", str(rank % 2))
+            assert env["FSDPCTL_NODE_RANK"] == str(rank // 2)
+            assert env["FSDPCTL_RUN_ID"] == run.run_id
+            assert seen["cwd"] == f"{env['FSDPCTL_RUN_DIR']}/code/src"
+        run.assert_nothing_left(self.leaves_within_s)
+
+    def test_words_and_secrets_arrive_byte_for_byte(
+        self, project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        monkeypatch.setenv("TOKEN_CANARY", "s3cret-canary")
+        profile = tmp_path / "with-secret.yaml"
+        base = fsdpctl("profiles", "show", self.profile, cwd=project).stdout
+        profile.write_text(base.replace("pass_env: []", "") + "\npass_env: [TOKEN_CANARY]\n")
+        args, value = json.dumps(AWKWARD), 'a b & $(touch pwned) "q" \\n'
+        (project / "script.py").write_text(RECORDER)
+        (project / "job.yaml").write_text(
+            f"name: probe\nnodes: 2\nprocs_per_node: 2\nentrypoint: {{script: script.py}}\nargs: {args}\n"
+            f"env: {{ODD: {json.dumps(value)}}}\n"
+        )
+        run = self.submit("./job.yaml", "--profile", str(profile), cwd=project)
+        assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
+        for seen in self.seen(run):
+            env = seen["env"]
+            assert isinstance(env, dict)
+            assert seen["argv"] == AWKWARD
+            assert env["ODD"] == value
+            assert env["TOKEN_CANARY"] == "s3cret-canary"
+        assert not list(tmp_path.rglob("pwned"))
+        holders = [
+            p for p in run.paths.root.rglob("*") if p.is_file() and "s3cret-canary" in p.read_text(errors="replace")
+        ]
+        assert [p for p in holders if not p.name.startswith("seen-")] == [run.paths.secrets]
+        assert run.paths.secrets.stat().st_mode & 0o777 == 0o600
+        refused = fsdpctl("resume", run.run_id, cwd=project, expect=2)
+        assert f"run {run.run_id} has succeeded" in refused.stderr
+
+    def test_an_edit_after_submit_changes_nothing(self, project: Path) -> None:
+        run = self.submit_script(project, WAITS_FOR_STOP)
+        self.wait_up(run)
+        (project / "script.py").write_text("raise SystemExit(9)")
+        fsdpctl("stop", run.run_id, cwd=project)
+        fsdpctl("resume", run.run_id, cwd=project)
+        wait_for(lambda: run.find(1, "script.py"), 60, lambda: f"the second attempt; {run.describe()}")
+        fsdpctl("stop", run.run_id, cwd=project)
+        assert run.status()["state"] == "STOPPED", run.describe()
+
+    def test_resume_needs_nothing_of_where_it_is_typed(self, project: Path, tmp_path: Path) -> None:
+        run = self.submit_script(project, WAITS_FOR_STOP)
+        self.wait_up(run)
+        fsdpctl("stop", run.run_id, cwd=project)
+        for path in project.iterdir():
+            path.unlink()
+        fsdpctl("resume", run.run_id, cwd=tmp_path)
+        wait_for(lambda: run.find(1, "script.py"), 60, lambda: f"the second attempt; {run.describe()}")
+        fsdpctl("stop", run.run_id, cwd=tmp_path)
+        assert run.status()["state"] == "STOPPED", run.describe()
+
+    def test_stop_lets_a_script_leave(self, project: Path) -> None:
+        run = self.submit_script(project, WAITS_FOR_STOP)
+        self.wait_up(run)
+        assert run.status()["state"] == "RUNNING"
+        fsdpctl("stop", run.run_id, cwd=project)
+        status = run.status()
+        assert (status["state"], status["reason"]) == ("STOPPED", "stopped (user)")
+        run.assert_nothing_left(self.leaves_within_s)
+
+    def test_a_script_that_ignores_the_stop_gets_term_then_kill(self, project: Path) -> None:
+        run = self.submit_script(project, IGNORES_STOP, grace="2s")
+        self.wait_up(run)
+        fsdpctl("stop", run.run_id, cwd=project)
+        assert run.status()["state"] == "STOPPED", run.describe()
+        assert len(self.written(run, "term-*")) == 4
+        run.assert_nothing_left(self.leaves_within_s)
+
+    def test_cancel_leaves_nothing_even_of_what_forked_away(self, project: Path) -> None:
+        run = self.submit_script(project, FORKS_AWAY)
+        other = self.submit_script(project, FORKS_AWAY)
+        self.wait_up(run)
+        self.wait_up(other)
+        fsdpctl("cancel", run.run_id, cwd=project)
+        assert not run.pids(), run.describe()
+        assert not forgetful(run), "those that threw away their environment are gone as well"
+        assert forgetful(other)
+        assert run.status()["state"] == "CANCELLED"
+        assert len([p for p in other.pids() if "script.py" in command_line(p)]) >= 4, "the other run of the same script"
+        fsdpctl("cancel", other.run_id, cwd=project)
+        assert not other.pids(), other.describe()
+
+    def test_the_first_failing_rank_is_named(self, project: Path) -> None:
+        run = self.submit_script(project, RANK_2_FAILS)
+        status = run.wait_ended()
+        assert status["state"] == "FAILED"
+        assert "node 1: rank 2 ended with exit code 1" in status["reason"]
+        shown = fsdpctl("logs", run.run_id, cwd=project).stdout
+        assert "rank 2" in shown.splitlines()[0], shown
+        assert "ValueError: the data is \\x1b[31mbroken" in shown
+        run.assert_nothing_left(self.leaves_within_s)
+
+    def test_peers_that_cannot_go_on_are_not_waited_for(self, project: Path) -> None:
+        """As under NCCL: a rank dies, and its peers on the node neither fail nor hear TERM."""
+        run = self.submit_script(project, DEAF_PEERS)
+        self.wait_up(run)
+        victims = [pid for pid in run.find(1, "script.py") if "distributed.run" not in command_line(pid)]
+        kill(victims[:1])
+        status = run.wait_ended(limit_s=25)
+        assert "signal 9 (SIGKILL)" in status["reason"]
+        run.assert_nothing_left(self.leaves_within_s)
+
+    def test_a_failure_comes_back_only_while_it_may(self, project: Path) -> None:
+        run = self.submit_script(project, "raise SystemExit(3)", extra="restarts: 1\n")
+        status = run.wait_ended()
+        assert (status["state"], status["attempt"]) == ("FAILED", 2)
+        assert "all 1 restarts are used up" in status["reason"]
+        acts = [(event["attempt"], event["text"].partition(":")[0]) for event in status["events"]]
+        assert acts == [(1, "started on 2 nodes"), (1, "FAILED"), (2, "started on 2 nodes"), (2, "FAILED")]
+        assert status["events"][1]["text"].endswith("exit code 3; comes back")
+        shown = fsdpctl("logs", run.run_id, "--attempt", "1", cwd=project).stdout
+        assert "supervisor | " in shown and status["events"][1]["text"] in shown
+
+    def test_a_living_run_cannot_be_resumed(self, project: Path) -> None:
+        run = self.submit_script(project, WAITS_FOR_STOP)
+        fsdpctl("resume", run.run_id, cwd=project, expect=5)
+        self.wait_up(run)
+        fsdpctl("resume", run.run_id, cwd=project, expect=5)
+        fsdpctl("stop", run.run_id, cwd=project)
+
+    def test_two_runs_at_once_share_nothing(self, project: Path) -> None:
+        first = self.submit_script(project, WAITS_FOR_STOP, "--name", "one")
+        second = self.submit_script(project, WAITS_FOR_STOP, "--name", "two")
+        self.wait_up(first)
+        self.wait_up(second)
+        for run in (first, second):
+            fsdpctl("stop", run.run_id, cwd=project)
+            assert run.status()["state"] == "STOPPED", run.describe()
+
+    def test_a_dead_agent_leaves_no_orphan(self, project: Path) -> None:
+        run = self.submit_script(project, IGNORES_STOP)
+        self.wait_up(run)
+        kill(sorted(run.find(1, "fsdpctl.node.agent.agent"))[:1], signal.SIGKILL)
+        run.assert_nothing_left(self.leaves_within_s)
+        status = run.status()
+        assert (status["state"], status["reason"]) == ("FAILED", "node 1: the node agent was killed")
+
+    def test_the_run_directory_is_private_whatever_the_umask(self, project: Path) -> None:
+        before = os.umask(0)
+        try:
+            run = self.submit_script(project, RECORDER)
+        finally:
+            os.umask(before)
+        run.wait_ended()
+        open_to_others = [p for p in run.paths.root.rglob("*") if not p.is_symlink() and p.stat().st_mode & 0o077]
+        assert open_to_others == []
+        assert run.paths.root.stat().st_mode & 0o777 == 0o700

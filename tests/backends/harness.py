@@ -1,0 +1,150 @@
+"""Hands and eyes of the launcher tests: the real CLI as a process, the real process table."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fsdpctl.backends.detached.control import has_ended
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.node.os import processes
+
+COMMAND = Path(sys.executable).with_name("fsdpctl")
+"""The installed command: `python -m fsdpctl` would look for a package in the current directory first."""
+
+ALIVE = {"QUEUED", "RUNNING", "RESTARTING"}
+ASK_EVERY_S = 5.0
+"""Each question is a quarter of a second of processor time, which a run on a busy machine lacks."""
+
+
+def fsdpctl(*words: str, cwd: Path, expect: int | None = 0, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    """Run the CLI as a user would; check its exit code unless `expect` is None."""
+    done = subprocess.run([COMMAND, *words], cwd=cwd, capture_output=True, text=True, timeout=timeout)
+    if expect is not None:
+        assert done.returncode == expect, f"exit {done.returncode}, wanted {expect}\n{done.stdout}\n{done.stderr}"
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def cpu_seconds(argv: list[str], env: dict[str, str]) -> float:
+    """Processor time of a command and of all its children."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(argv, stdout=subprocess.DEVNULL, check=True, env=env)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def wait_for(condition: Callable[[], Any], limit_s: float, what: str | Callable[[], str]) -> Any:
+    """Wait until `condition` gives something true and return it; `what` may be a description to make at the end.
+
+    It rests as long as it has asked: a question that costs half a second of a core must not slow down its own answer.
+    """
+    deadline = time.monotonic() + limit_s
+    while (asked := time.monotonic()) < deadline:
+        if found := condition():
+            return found
+        time.sleep(max(0.02, time.monotonic() - asked))
+    raise AssertionError(f"not within {limit_s} s: {what() if callable(what) else what}")
+
+
+@dataclass
+class Run:
+    """One submitted run."""
+
+    run_id: str
+    paths: RunPaths
+    cwd: Path
+
+    @classmethod
+    def of(cls, row: dict[str, Any], cwd: Path) -> Run:
+        """From what `--json` says of a run."""
+        return cls(row["run_id"], RunPaths.of(row["run_dir"]), cwd)
+
+    def status(self) -> dict[str, Any]:
+        return dict(json.loads(fsdpctl("status", "--json", self.run_id, cwd=self.cwd).stdout))
+
+    def wait_ended(self, limit_s: float = 240) -> dict[str, Any]:
+        """Ask the CLI once the last attempt is judged; now and then before that, for a run may end without a word."""
+        asked = time.monotonic()
+
+        def ended() -> dict[str, Any] | None:
+            nonlocal asked
+            if not has_ended(self.paths) and time.monotonic() - asked < ASK_EVERY_S:
+                return None
+            asked = time.monotonic()
+            status = self.status()
+            return None if status["state"] in ALIVE else status
+
+        return dict(wait_for(ended, limit_s, lambda: f"{self.run_id} to end; {self.describe()}"))
+
+    def wait_step(self, step: int, limit_s: float = 180) -> None:
+        wait_for(lambda: len(self.metrics()) >= step, limit_s, lambda: f"step {step}; {self.describe()}")
+
+    def metrics(self) -> list[dict[str, Any]]:
+        if not self.paths.metrics.exists():
+            return []
+        return [json.loads(line) for line in self.paths.metrics.read_text().splitlines() if line.endswith("}")]
+
+    def curve(self) -> list[tuple[int, str, str]]:
+        """What two runs must share bit for bit."""
+        return [(line["step"], line["loss_hex"], line["samples"]) for line in self.metrics()]
+
+    def pids(self, node_rank: int | None = None) -> list[int]:
+        return processes.find(processes.Tag(self.run_id, node_rank))
+
+    def find(self, node_rank: int | None, words: str) -> list[int]:
+        """Processes of a node whose command line holds `words`."""
+        return [pid for pid in self.pids(node_rank) if words in command_line(pid)]
+
+    def assert_nothing_left(self, limit_s: float = 10) -> None:
+        wait_for(lambda: not self.pids(), limit_s, lambda: f"no process left, but {self.describe()}")
+
+    def describe(self) -> str:
+        living = "\n".join(f"  {pid} {command_line(pid)}" for pid in self.pids())
+        logs = [*self.paths.root.glob("attempts/*/node-*/*.log"), *self.paths.root.glob("*.log")]
+        tails = "\n".join(f"--- {log}\n{log.read_text(errors='replace')[-1500:]}" for log in logs)
+        return f"processes:\n{living}\n{tails}"
+
+
+def submit(*words: str, cwd: Path, timeout: float = 60) -> Run:
+    return Run.of(json.loads(fsdpctl("submit", *words, "--json", cwd=cwd, timeout=timeout).stdout), cwd)
+
+
+def command_line(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def read_variable(pid: int, name: str) -> str:
+    """One environment variable of another process."""
+    variables = Path(f"/proc/{pid}/environ").read_text().split("\0")
+    return dict(variable.split("=", 1) for variable in variables if "=" in variable)[name]
+
+
+def find_variable(name: str, value: str) -> list[int]:
+    """Processes that have exactly this variable in their environment."""
+    wanted = f"{name}={value}".encode()
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if wanted in path.read_bytes().split(b"\0"):
+                found.append(int(path.parent.name))
+    return found
+
+
+def kill(pids: list[int], number: int = signal.SIGKILL) -> None:
+    assert pids, "nothing to kill"
+    for pid in pids:
+        os.kill(pid, number)

@@ -1,0 +1,188 @@
+"""The local launcher: the common behaviour, and what only a local run can show."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.backends.contract import RECORDER, WAITS_FOR_STOP, LauncherContract
+from tests.backends.harness import COMMAND, Run, fsdpctl, submit, wait_for
+from tests.backends.killed_submit import kill_at_each_step
+from tests.testbed.disks import Mount
+
+FAILS_WHEN_TOLD = """
+import os, time
+from pathlib import Path
+run = Path(os.environ["FSDPCTL_RUN_DIR"])
+(run / f"up-{os.environ['RANK']}").touch()
+while not (run / "fail").exists():
+    time.sleep(0.05)
+raise SystemExit(3)
+"""
+
+
+def indented(script: str) -> str:
+    return script.replace("\n", "\n    ")
+
+
+class TestLocal(LauncherContract):
+    profile = "local"
+
+    def submit_under(self, project: Path, profile: str, script: str = RECORDER) -> Run:
+        """Submit a script under a profile with this text."""
+        (project / "own profile.yaml").write_text(profile)
+        return self.submit_script(project, script, "--profile", "./own profile.yaml")
+
+    def test_the_dry_run_is_the_real_run(self, project: Path) -> None:
+        (project / "script.py").write_text(WAITS_FOR_STOP)
+        (project / "job.yaml").write_text(
+            'name: probe\nnodes: 2\nentrypoint: {script: script.py}\nargs: ["a b", "$c"]\nenv: {X: "1 2"}\n'
+        )
+        planned = json.loads(fsdpctl("submit", "./job.yaml", "--dry-run", "--json", cwd=project).stdout)
+        run = submit("./job.yaml", cwd=project)
+        self.wait_up(run)
+        for rank, node in enumerate(planned["nodes"]):
+            (pid,) = run.find(rank, "torch.distributed.run")
+            argv = Path(f"/proc/{pid}/cmdline").read_text().split("\0")[:-1]
+            real = [word.replace(run.run_id, planned["plan"]["run_id"]) for word in argv]
+            port = [word for word in real if word.startswith("--master-port=")]
+            assert [word if word not in port else "--master-port=<port>" for word in real] == node["argv"]
+            environ = dict(v.split("=", 1) for v in Path(f"/proc/{pid}/environ").read_text().split("\0") if v)
+            for name, value in node["env"].items():
+                assert environ[name].replace(run.run_id, planned["plan"]["run_id"]) == value
+        fsdpctl("stop", run.run_id, cwd=project)
+
+    def test_a_large_project_is_told_whenever_it_is_copied(self, project: Path) -> None:
+        with open(project / "weights.bin", "wb") as file:
+            file.truncate(60_000_000)
+        (project / "script.py").write_text(WAITS_FOR_STOP)
+        (project / "job.yaml").write_text("name: large\nnodes: 1\nentrypoint: {script: script.py}\n")
+        said = f"copying {len(list(project.iterdir()))} files of {project}: 60 MB, kept with the run\nhint: what git"
+        for words, is_told in (("submit job.yaml", True), ("resume", False), ("resume --update-code", True)):
+            assert (said in fsdpctl(*words.split(), cwd=project).stderr) == is_told
+            fsdpctl("cancel", cwd=project)
+
+    def test_a_taken_port_is_passed_over(self, project: Path) -> None:
+        first, last = 23_801, 23_802
+        text = fsdpctl("profiles", "show", "local", cwd=project).stdout
+        text = text.replace("first: 24000", f"first: {first}").replace("last: 24999", f"last: {last}")
+        with socket.create_server(("", first)):
+            run = self.submit_under(project, text)
+            assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
+            (seen, *_) = self.seen(run)
+            assert isinstance(seen["env"], dict)
+            assert seen["env"]["MASTER_PORT"] == str(last)
+            with socket.create_server(("", last)):
+                status = self.submit_under(project, text).wait_ended()
+        assert status["state"] == "FAILED"
+        assert f"no free port in {first}-{last}" in status["reason"]
+
+    def test_loopback_is_refused_where_nodes_are_machines(self, project: Path) -> None:
+        run = self.submit_under(project, "name: strict\nbackend: local\nmaster_address: localhost\n")
+        status = run.wait_ended()
+        assert status["state"] == "FAILED"
+        assert "localhost (127.0.0.1) is loopback" in status["reason"]
+        assert "master_address of profile strict" in status["reason"]
+
+    def test_a_line_of_setup_that_fails_is_the_reason(self, project: Path) -> None:
+        run = self.submit_under(project, "name: strict\nbackend: local\nsetup: ['echo loading', 'cat /nowhere']\n")
+        status = run.wait_ended()
+        assert (status["state"], status["reason"]) == ("FAILED", "node 0: a line of `setup` failed; see agent.log")
+        assert "/nowhere" in fsdpctl("logs", run.run_id, "--agent", cwd=project).stdout
+
+    def test_a_rank_that_has_left_the_others_alone_is_named(self, project: Path) -> None:
+        run = self.submit_script(project, f"import os\nif os.environ['RANK'] != '1':{indented(WAITS_FOR_STOP)}")
+        wait_for(lambda: run.status()["reason"].endswith("; still running: 0,2,3"), 60, run.describe)
+        assert run.status()["reason"].startswith("rank 1 ended at ")
+        refused = fsdpctl("logs", run.run_id, "--rank", "99", cwd=project, expect=2)
+        assert f"{run.run_id} has no rank 99; its ranks are 0-3" in refused.stderr
+        assert "no node 2; its nodes are 0-1" in fsdpctl("logs", "--node", "2", cwd=project, expect=2).stderr
+        fsdpctl("stop", run.run_id, cwd=project)
+        assert run.status()["state"] == "STOPPED", run.describe()
+
+    def test_the_time_limit_ends_in_a_stop(self, project: Path) -> None:
+        run = self.submit_script(project, WAITS_FOR_STOP, extra="time_limit: 40s\n")  # less the grace: 10 s
+        status = run.wait_ended()
+        assert (status["state"], status["reason"]) == ("STOPPED", "stopped (time)"), run.describe()
+
+    def test_a_users_own_train_never_replaces_ours(self, project: Path) -> None:
+        (project / "train.py").write_text("raise SystemExit('the wrong train')")
+        (project / "train").mkdir()
+        (project / "train" / "__main__.py").write_text("raise SystemExit('the wrong train')")
+        (project / "fsdpctl").mkdir()
+        (project / "fsdpctl" / "__init__.py").write_text("raise SystemExit('the wrong fsdpctl')")
+        run = submit("llm-tiny", "--smoke", "--set", "trainer.steps=2", cwd=project)
+        assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
+
+    def test_a_submit_killed_at_any_step_leaves_nothing_or_a_visible_run(
+        self, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (project / "script.py").write_text("print('done')")
+        (project / "job.yaml").write_text("name: probe\nentrypoint: {script: script.py}\n")
+        states: list[str | None] = []
+        for run in kill_at_each_step("./job.yaml", cwd=project, homes=tmp_path, monkeypatch=monkeypatch):
+            states.append(run.status()["state"] if run else None)
+            if run and states[-2:] == [None, "PLANNED"]:
+                fsdpctl("resume", run.run_id, cwd=project)
+                assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
+            if run:
+                fsdpctl("cancel", run.run_id, cwd=project)
+                run.assert_nothing_left()
+        assert states[0] is None and "PLANNED" in states, "some kills came before the run existed, some after"
+
+    def test_on_a_full_disk_a_run_obeys_stop_and_cancel(self, project: Path, small_disk: Mount) -> None:
+        profile = f"{fsdpctl('profiles', 'show', 'local', cwd=project).stdout}\nruns_root: {small_disk.path}\n"
+        leaves = self.submit_under(project, profile, WAITS_FOR_STOP)
+        self.wait_up(leaves)
+        small_disk.fill()
+        fsdpctl("stop", leaves.run_id, cwd=project)
+        assert leaves.status()["state"] == "STOPPED", leaves.describe()
+        small_disk.empty()
+        stays = self.submit_under(project, profile, WAITS_FOR_STOP)
+        self.wait_up(stays)
+        small_disk.fill()
+        fsdpctl("cancel", stays.run_id, cwd=project)
+        assert not stays.pids(), stays.describe()
+        assert stays.status()["state"] == "CANCELLED", stays.describe()
+
+    def test_on_a_full_disk_a_failure_is_no_loss(self, project: Path, small_disk: Mount) -> None:
+        profile = f"{fsdpctl('profiles', 'show', 'local', cwd=project).stdout}\nruns_root: {small_disk.path}\n"
+        run = self.submit_under(project, profile, FAILS_WHEN_TOLD)
+        self.wait_up(run)
+        small_disk.fill()
+        (run.paths.root / "fail").touch()
+        status = run.wait_ended()
+        assert (status["state"], status["reason"][:5]) == ("FAILED", "node "), run.describe()
+
+    def test_broken_records_do_not_hide_the_others(self, project: Path) -> None:
+        good = self.submit_script(project, RECORDER)
+        bad = self.submit_script(project, RECORDER)
+        good.wait_ended()
+        bad.wait_ended()
+        bad.paths.record.write_text("{")
+        rows = {row["run_id"]: row["state"] for row in json.loads(fsdpctl("ls", "--json", cwd=project).stdout)}
+        assert rows == {good.run_id: "SUCCEEDED", bad.run_id: "BROKEN"}
+
+    def test_two_resumes_at_once_start_one_attempt(self, project: Path) -> None:
+        run = self.submit_script(project, WAITS_FOR_STOP)
+        self.wait_up(run)
+        fsdpctl("stop", run.run_id, cwd=project)
+        words = [COMMAND, "resume", run.run_id]
+        racers = [subprocess.Popen(words, cwd=project, stderr=subprocess.PIPE) for _ in range(3)]
+        codes = sorted(racer.wait() for racer in racers)
+        for racer in racers:
+            assert racer.stderr is not None
+            racer.stderr.close()
+        assert codes == [0, 5, 5]
+        wait_for(lambda: run.status()["reason"] == "training, attempt 2", 60, run.describe())
+        fsdpctl("stop", run.run_id, cwd=project)
+        assert [attempt.number for attempt in run.paths.attempts()] == [1, 2]
+
+
+@pytest.mark.parametrize("word", ["--nodes=0", "--nodes=x", "--procs-per-node=-1"])
+def test_bad_numbers_are_usage_errors(word: str, tmp_path: Path) -> None:
+    fsdpctl("submit", "llm-tiny", word, cwd=tmp_path, expect=2)

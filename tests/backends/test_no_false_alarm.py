@@ -1,0 +1,74 @@
+"""What is slow, but no hang, alarms neither the watchdog nor the agents that watch each other."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.backends.harness import submit
+from tests.services import require
+
+STEPS = 2000
+JOB = f"""
+name: patient
+nodes: 2
+procs_per_node: 1
+trainer:
+  steps: {STEPS}
+  log_every: 100
+  model: {{vocab_size: 256, d_model: 16, layers: 1, heads: 1, kv_heads: 1, head_dim: 16, ffn: 16, seq_len: 16}}
+  mesh: {{strategy: NO_SHARD}}
+  batch: {{sequences: 2, micro_batch: 1}}
+  optim: {{lr: 1.0e-3}}
+  checkpoint: {{every_steps: 500, keep: 1, mode: sync}}
+  eval: {{sequences: 2, every_steps: 1000}}
+"""
+# Longer than any step may take: a step has max(3 * p99, 10 s).
+SLOW_S = 10.5
+PAUSE_S = 20
+SLOW_ONCE = f"""
+import os, sys, threading, time
+def slow(owner, name):
+    original = getattr(owner, name)
+    def once(*words, **more):
+        setattr(owner, name, original)
+        time.sleep({SLOW_S})
+        return original(*words, **more)
+    setattr(owner, name, once)
+def patch():
+    while not hasattr(sys.modules.get("train.loop"), "Trainer"):
+        time.sleep(0.01)
+    slow(sys.modules["train.loop"], "held_out_loss")
+    slow(sys.modules["train.checkpoint.async_saver"].Saver, "drain")
+if "RANK" in os.environ:
+    threading.Thread(target=patch, daemon=True).start()
+"""
+
+
+@pytest.mark.timeout(600)
+def test_a_slow_save_a_slow_evaluation_and_a_pause_of_the_machine(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require("torch")
+    (tmp_path / "patient.yaml").write_text(JOB)
+    (tmp_path / "slow").mkdir()
+    (tmp_path / "slow" / "sitecustomize.py").write_text(SLOW_ONCE)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "slow"))
+    run = submit("patient.yaml", cwd=tmp_path)
+    run.wait_step(1100)
+    for number in (signal.SIGSTOP, signal.SIGCONT):
+        for pid in run.pids():
+            os.kill(pid, number)
+        if number == signal.SIGSTOP:
+            time.sleep(PAUSE_S)
+    status = run.wait_ended()
+    assert (status["state"], status["attempt"]) == ("SUCCEEDED", 1), run.describe()
+    times = [line["time"] for line in run.metrics()]
+    pauses = sorted(after - before for before, after in pairwise(times))
+    assert len(times) == STEPS and pauses[-1] > PAUSE_S and min(pauses[-3:]) > SLOW_S, pauses[-5:]
+    assert not [path for path in run.paths.root.rglob("stacks-*.txt") if path.stat().st_size]

@@ -1,0 +1,278 @@
+"""The Slurm launcher on a real cluster: the common behaviour, and what only Slurm can show."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fsdpctl.contract import StopWord
+from fsdpctl.contract.control_files import read_note
+from fsdpctl.runs.store import read_record
+from tests.backends.contract import FORKS_AWAY, RECORDER, WAITS_FOR_STOP, LauncherContract
+from tests.backends.harness import COMMAND, Run, fsdpctl, wait_for
+from tests.backends.slurm_bench import SlurmRun, write_contained_profile, write_profile
+from tests.testbed.disks import Mount
+from tests.testbed.slurm import SlurmCluster
+
+WAITS_IN_ITS_FIRST_ATTEMPT = """
+import os, time
+from pathlib import Path
+Path(os.environ["FSDPCTL_RUN_DIR"], f"up-{os.environ['RANK']}").touch()
+while os.environ["FSDPCTL_ATTEMPT"] == "1" and not Path(os.environ["FSDPCTL_STOP_FILE"]).exists():
+    time.sleep(0.05)
+"""
+FOLLOW = """
+import sys
+from fsdpctl.cli.follow import follow_run
+from fsdpctl.runs.find import find_run
+sys.exit(follow_run(find_run(sys.argv[1])))
+"""
+
+
+class TestSlurm(LauncherContract):
+    @pytest.fixture(autouse=True)
+    def cluster(self, slurm: SlurmCluster, tmp_path: Path) -> SlurmCluster:
+        self.slurm = slurm
+        self.profile = write_profile(tmp_path)
+        return slurm
+
+    def submit_script(
+        self, project: Path, text: str, *words: str, nodes: int = 2, grace: str = "30s", extra: str = ""
+    ) -> SlurmRun:
+        run = super().submit_script(project, text, *words, nodes=nodes, grace=grace, extra=extra)
+        return SlurmRun(run.run_id, run.paths, run.cwd, self.slurm)
+
+    def test_the_dry_run_is_the_script_that_slurm_got(self, project: Path) -> None:
+        (project / "script.py").write_text(WAITS_FOR_STOP)
+        (project / "job.yaml").write_text("name: probe\nnodes: 2\ntime_limit: 1h\nentrypoint: {script: script.py}\n")
+        words = ("submit", "./job.yaml", "--profile", self.profile)
+        done = fsdpctl(*words, "--dry-run", "--json", cwd=project)
+        assert "preempted (REQUEUE) with TERM, and KILL 5 s later, TERM 20 s before that" in done.stderr
+        planned = json.loads(done.stdout)
+        row = json.loads(fsdpctl(*words, "--json", cwd=project).stdout)
+        run = SlurmRun(row["run_id"], Run.of(row, project).paths, project, self.slurm)
+        told = self.slurm.run("scontrol", "write", "batch_script", run.job_id, "-")
+        assert told.replace(run.run_id, planned["plan"]["run_id"]) + "\n" == planned["batch_script"]
+        assert "WCKey" not in self.slurm.job(run.job_id) or self.slurm.job(run.job_id)["WCKey"] in ("*", "(null)")
+        fsdpctl("cancel", run.run_id, cwd=project)
+
+    def test_a_waiting_run_says_why_and_can_be_stopped_or_cancelled(self, project: Path) -> None:
+        blocker = self.slurm.run(
+            "sbatch", "--parsable", "--nodes=4", "--exclusive", "--output=/dev/null", "--wrap=sleep 600"
+        )
+        wait_for(lambda: self.slurm.job(blocker)["JobState"] == "RUNNING", 20, "the blocker to run")
+        first, second = self.submit_script(project, RECORDER), self.submit_script(project, RECORDER)
+        wait_for(lambda: "the nodes are in use" in first.status()["reason"], 30, first.status)
+        assert first.status()["state"] == second.status()["state"] == "QUEUED"
+        assert f"job {first.job_id}" in first.status()["reason"]
+        fsdpctl("resume", first.run_id, cwd=project, expect=5)
+        fsdpctl("stop", first.run_id, cwd=project)
+        assert first.status()["state"] == "STOPPED"
+        fsdpctl("cancel", second.run_id, cwd=project)
+        assert second.status()["state"] == "CANCELLED"
+        assert self.slurm.run("squeue", "--noheader", "--format=%i") == blocker
+        self.slurm.run("scancel", blocker)
+        fsdpctl("resume", first.run_id, cwd=project)
+        assert first.wait_ended()["state"] == "SUCCEEDED", first.describe()
+
+    def test_a_short_grace_is_said_before_the_run(self, project: Path, tmp_path: Path) -> None:
+        (project / "script.py").write_text(RECORDER)
+        (project / "job.yaml").write_text("name: probe\ngrace: 2m\nentrypoint: {script: script.py}\n")
+        short = "can preempt the run with 6 s to save (GraceTime 1, KillWait 5), but its grace is 2m"
+        for partition, said in (("brief", short), ("high", "")):
+            done = fsdpctl("submit", "./job.yaml", "--profile", write_profile(tmp_path, partition), cwd=project)
+            assert [line for line in done.stderr.splitlines() if "warning" in line and said in line] or not said
+            assert said or "warning" not in done.stderr
+
+    def test_scancel_leaves_nothing_and_stays(self, project: Path) -> None:
+        run = self.submit_script(project, FORKS_AWAY)
+        self.wait_up(run)
+        self.slurm.run("scancel", run.job_id)
+        run.assert_nothing_left()
+        assert run.wait_ended()["state"] == "CANCELLED", run.describe()
+        wait_for(lambda: self.slurm.job(run.job_id)["JobState"] == "CANCELLED", 20, run.describe)
+        self.slurm.run("scontrol", "requeue", run.job_id)
+        self.slurm.run("scontrol", "update", f"JobId={run.job_id}", "StartTime=now+2")
+        wait_for(lambda: self.slurm.job(run.job_id)["JobState"] == "COMPLETED", 60, run.describe)
+        assert (run.status()["state"], len(run.paths.attempts())) == ("CANCELLED", 1)
+
+    @pytest.mark.parametrize(
+        ("more", "said"),
+        [
+            (", constraint: none-such", "Invalid feature specification"),
+            (", cpus_per_task: 64", "never start the job: PartitionConfig (the partition has no such nodes"),
+            (", nodelist: node77", "Invalid node name specified"),
+            (", reservation: none-such", "Requested reservation is invalid"),
+        ],
+    )
+    def test_slurm_refuses_in_its_own_words(self, more: str, said: str, project: Path, tmp_path: Path) -> None:
+        self.refused(write_profile(tmp_path, more=more), project, said)
+
+    def test_an_unknown_partition(self, project: Path, tmp_path: Path) -> None:
+        self.refused(write_profile(tmp_path, "none-such"), project, "Invalid partition name specified")
+
+    def test_too_many_nodes(self, project: Path) -> None:
+        self.refused(
+            self.profile,
+            project,
+            "never start the job: PartitionConfig (the partition has no such nodes, or not so many",
+            "--nodes=9",
+        )
+
+    def test_a_controller_that_is_down(self, project: Path) -> None:
+        self.slurm.kill("slurmctld")
+        self.refused(self.profile, project, "Unable to contact slurm controller")
+
+    def refused(self, profile: str, project: Path, said: str, *words: str) -> None:
+        (project / "script.py").write_text(RECORDER)
+        (project / "job.yaml").write_text("name: probe\nnodes: 2\nentrypoint: {script: script.py}\n")
+        done = fsdpctl("submit", "./job.yaml", "--profile", profile, *words, cwd=project, expect=4)
+        assert said.lower() in done.stderr.lower()
+        assert len([line for line in done.stderr.splitlines() if "error" in line]) == 1
+        assert json.loads(fsdpctl("ls", "--json", cwd=project).stdout) == []
+        assert self.slurm.run("squeue", "--noheader") in ("",) or "Unable to contact" in said
+
+    def test_a_job_of_another_shells_world_inherits_nothing(
+        self, project: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name, value in {
+            "SLURM_CPU_BIND": "x",
+            "SBATCH_PARTITION": "none-such",
+            "RANK": "7",
+            "MASTER_ADDR": "x",
+        }.items():
+            monkeypatch.setenv(name, value)
+        run = self.submit_script(project, RECORDER)
+        assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
+        env = self.seen(run)[0]["env"]
+        assert isinstance(env, dict)
+        assert env["RANK"] == "0" and env["MASTER_ADDR"] == "127.0.0.1"
+        assert "SLURM_CPU_BIND" not in env or env["SLURM_CPU_BIND"] != "x"
+
+    @pytest.mark.parametrize("moment", ["run.json", "slurm.json", ".submission_file_*", "the job", "*_submission.sh"])
+    def test_a_killed_submit_trains_once_or_not_at_all(self, moment: str, project: Path, home: Path) -> None:
+        (project / "script.py").write_text(RECORDER)
+        (project / "job.yaml").write_text("name: probe\nnodes: 2\nprocs_per_node: 2\nentrypoint: {script: script.py}\n")
+        runs = home / "fsdpctl" / "runs"
+
+        def has_come() -> bool:
+            if moment == "the job":
+                return bool(self.slurm.run("squeue", "--noheader"))
+            return bool(list(runs.glob(f"probe-*/{moment}")))
+
+        words = [COMMAND, "submit", "./job.yaml", "--profile", self.profile, "--json"]
+        process = subprocess.Popen(words, cwd=project, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while not has_come():
+            time.sleep(0.001)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        (row,) = json.loads(fsdpctl("ls", "--json", cwd=project).stdout)
+        run = Run.of(row, project)
+        if run.status()["state"] == "PLANNED":
+            fsdpctl("resume", run.run_id, cwd=project)
+        assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
+        assert [attempt.number for attempt in run.paths.attempts()] == [1]
+        wait_for(lambda: not self.slurm.run("squeue", "--noheader"), 60, "no job left")
+
+    def test_a_hostile_runs_root_is_only_a_path_in_a_container_too(self, project: Path, tmp_path: Path) -> None:
+        root = tmp_path / "a b'c\"d#e$(touch pwned)%j;&f"
+        self.profile = write_contained_profile(tmp_path, runs_root=root, comment='it\'s "mine" | #1')
+        run = self.submit_script(project, RECORDER)
+        comment = f'Comment=fsdpctl:{run.run_id} it\'s "mine" | #1'
+        assert comment in self.slurm.run("scontrol", "show", "job", run.job_id)
+        assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
+        for seen in self.seen(run):
+            env = seen["env"]
+            assert isinstance(env, dict)
+            assert (env["LOADED"], env["INSIDE"]) == ("fake/1", f"--bind={root} /image.sif")
+        assert run.paths.root.parent == root
+        assert run.paths.batch_log.is_file()
+        assert not list(tmp_path.rglob("pwned*"))
+
+    def test_a_second_job_of_the_same_submission_steps_back(self, project: Path) -> None:
+        run = self.submit_script(project, WAITS_FOR_STOP)
+        self.wait_up(run)
+        (script,) = run.paths.root.glob("*_submission.sh")
+        second = self.slurm.run("sbatch", "--parsable", str(script))
+        wait_for(lambda: self.slurm.job(second)["JobState"] == "COMPLETED", 60, run.describe)
+        assert len(run.paths.attempts()) == 1
+        assert run.status()["state"] == "RUNNING"
+        fsdpctl("stop", run.run_id, cwd=project)
+
+    def test_a_node_at_fault_is_left_out(self, project: Path) -> None:
+        bad = project / "bad-node.yaml"
+        bad.write_text(Path(self.profile).read_text() + "setup: ['test \"$SLURMD_NODENAME\" != node2']\n")
+        self.profile = str(bad)
+        run = self.submit_script(project, RECORDER, extra="restarts: 2\n")
+        wait_for(lambda: self.slurm.job(run.job_id)["ExcNodeList"] == "node2", 120, run.describe)
+        self.slurm.release(run.job_id, restarts=1)
+        assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
+        assert "node2" in run.nodes(1) and "node2" not in run.nodes(2)
+        assert run.reasons()[0] == "without node2, requeued; node 1: a line of `setup` failed; see agent.log"
+
+    def test_a_site_that_cancels_what_it_preempts(self, project: Path, tmp_path: Path) -> None:
+        """The batch script puts its job back into the queue, even with JobRequeue=0: jobs ask for themselves."""
+        self.slurm.reconfigure("JobRequeue=0")
+        self.profile = write_profile(tmp_path, "cancel")
+        run = self.submit_script(project, WAITS_IN_ITS_FIRST_ATTEMPT)
+        self.wait_up(run)
+        self.slurm.preempt(seconds=0)
+        self.slurm.release(run.job_id, restarts=1)
+        assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
+        assert len(run.reasons()) == 2 and "requeued" in run.reasons()[0]
+
+    @pytest.mark.parametrize("partition", ["main", "cancel"])
+    def test_on_a_full_disk_a_preempted_run_comes_back(
+        self, partition: str, project: Path, tmp_path: Path, small_disk: Mount
+    ) -> None:
+        """Nobody takes the stop for a person's, no verdict that cannot be written ends the job, and the next attempt
+        waits for the disk."""
+        self.profile = write_profile(tmp_path, partition)
+        Path(self.profile).write_text(f"{Path(self.profile).read_text()}runs_root: {small_disk.path}\n")
+        run = self.submit_script(project, WAITS_IN_ITS_FIRST_ATTEMPT)
+        self.wait_up(run)
+        small_disk.fill()
+        self.slurm.preempt(seconds=0)
+        self.slurm.release(run.job_id, restarts=1)
+        small_disk.empty()
+        assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
+        assert len(run.paths.attempts()) == 2
+        stop = read_note(run.paths.attempt(1).stop)
+        assert stop is not None and stop.word == StopWord.PREEMPT
+
+    def test_a_run_that_slurm_will_not_requeue_is_submitted_again_once(self, project: Path, tmp_path: Path) -> None:
+        self.profile = write_profile(tmp_path, "cancel")
+        run = self.submit_script(project, WAITS_IN_ITS_FIRST_ATTEMPT)
+        self.wait_up(run)
+        first = run.job_id
+        self.slurm.run("scontrol", "update", f"JobId={first}", "Requeue=0")  # as a plugin of the site would
+        followers = [
+            subprocess.Popen([sys.executable, "-c", FOLLOW, run.run_id], cwd=project, stderr=subprocess.PIPE, text=True)
+            for _ in range(2)
+        ]
+        self.slurm.preempt(seconds=0)
+        said = [follower.communicate(timeout=120)[1] for follower in followers]
+        assert [follower.returncode for follower in followers] == [0, 0], said
+        assert run.status()["state"] == "SUCCEEDED", run.describe()
+        assert sum("submitted again" in text for text in said) == 1
+        assert len(read_record(run.paths).submissions) == 2
+        assert run.job_id != first
+
+    def test_an_srun_that_starts_nothing_is_ended(self, project: Path, tmp_path: Path) -> None:
+        """As where the controller was restarted while srun asked for its step."""
+        srun = tmp_path / "bin" / "srun"
+        srun.parent.mkdir()
+        srun.write_text(f'#!/bin/bash\nmkdir {tmp_path}/hung && exec sleep 1000\nexec {shutil.which("srun")} "$@"\n')
+        srun.chmod(0o755)
+        profile = Path(self.profile)
+        profile.write_text(f"{profile.read_text()}join_timeout: 10s\nsetup: ['PATH={srun.parent}:$PATH']\n")
+        run = self.submit_script(project, RECORDER, extra="restarts: 3\n")
+        assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
+        assert run.reasons()[0] == "srun started no agent; see batch.log"

@@ -1,0 +1,102 @@
+"""Runs whose job the controller has forgotten, with and without accounting; and how rarely it is asked."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.backends.harness import fsdpctl
+from tests.backends.slurm_bench import SlurmRun, submit_to, write_profile
+from tests.services import require
+from tests.testbed.slurm import SlurmCluster, wait_until
+
+JOB = "name: probe\nnodes: 1\nprocs_per_node: 1\nentrypoint: {script: script.py}\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    require("torch")
+    directory = tmp_path / "project"
+    directory.mkdir()
+    (directory / "script.py").write_text("")
+    (directory / "job.yaml").write_text(JOB)
+    return directory
+
+
+@pytest.fixture
+def questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A line for each squeue and sacct that anybody runs: its name, who asks, and when."""
+    log, shims = tmp_path / "questions", tmp_path / "shims"
+    shims.mkdir()
+    log.touch()
+    for tool in ("squeue", "sacct"):
+        shim = shims / tool
+        shim.write_text(f'#!/bin/bash\necho "{tool} $PPID $(date +%s.%N)" >>{log}\nexec {shutil.which(tool)} "$@"\n')
+        shim.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{shims}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+    return log
+
+
+def test_a_forgotten_job_without_accounting(slurm: SlurmCluster, project: Path, questions: Path) -> None:
+    fsdpctl("submit", "./job.yaml", "--profile", write_profile(project), "--name", "ended", "--follow", cwd=project)
+    assert_paced(questions)
+    waiting = submit_held(slurm, project)
+    stranger = forget(slurm, waiting)
+    questions.write_text("")
+    assert states(project) == {
+        "ended": ("SUCCEEDED", "finished"),
+        "waiting": ("LOST", f"Slurm knows job {waiting.job_id} no more"),
+    }
+    assert [line.split()[0] for line in questions.read_text().splitlines()] == ["squeue", "sacct"], "one for all runs"
+    fsdpctl("cancel", waiting.run_id, cwd=project, expect=None)
+    assert slurm.job(stranger)["JobState"] == "PENDING", "it has the id, but is not the run's job"
+
+
+def test_accounts_remember_a_forgotten_job_and_refuse_an_unknown_account(
+    slurm: SlurmCluster, project: Path, accounting: str
+) -> None:
+    waiting = submit_held(slurm, project)
+    slurm.run("scancel", waiting.job_id)
+    told = ["sacct", "--noheader", "--format=State%40,WorkDir%400", f"--jobs={waiting.job_id}"]
+    wait_until(lambda: f"CANCELLED by 0 {waiting.paths.root}" in " ".join(slurm.run(*told).split()), "the accounts")
+    forget(slurm, waiting, accounting)
+    assert states(project) == {"waiting": ("CANCELLED", f"job {waiting.job_id} is CANCELLED in Slurm; see batch.log")}
+    slurm.reconfigure(f"{accounting}\nAccountingStorageEnforce=associations")
+    profile = write_profile(project, more=", account: none-such")
+    done = fsdpctl("submit", "./job.yaml", "--profile", profile, cwd=project, expect=4)
+    assert "Invalid account or account/partition combination specified" in done.stderr
+
+
+def states(project: Path) -> dict[str, tuple[str, str]]:
+    return {
+        row["job"]: (row["state"], row["reason"]) for row in json.loads(fsdpctl("ls", "--json", cwd=project).stdout)
+    }
+
+
+def submit_held(slurm: SlurmCluster, project: Path) -> SlurmRun:
+    profile = write_profile(project, more=", extra: [--hold]")
+    return submit_to(slurm, "./job.yaml", "--profile", profile, "--name", "waiting", cwd=project)
+
+
+def forget(slurm: SlurmCluster, run: SlurmRun, lines: str = "") -> str:
+    """Let the controller lose its state, and give the run's job id to a job of somebody else."""
+    slurm.reconfigure(f"{lines}\nFirstJobId={run.job_id}", forget=True)
+    stranger = slurm.run("sbatch", "--parsable", "--hold", "--wrap=true", "--output=/dev/null")
+    assert stranger == run.job_id
+    return stranger
+
+
+def assert_paced(questions: Path) -> None:
+    """Nobody asked twice within two seconds."""
+    asked: dict[str, list[float]] = {}
+    for line in questions.read_text().splitlines():
+        tool, asker, when = line.split()
+        assert tool == "squeue"
+        asked.setdefault(asker, []).append(float(when))
+    (times,) = asked.values()
+    assert len(times) >= 2
+    assert min(later - earlier for earlier, later in pairwise(times)) >= 2.0

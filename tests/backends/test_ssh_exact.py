@@ -1,0 +1,163 @@
+"""Whatever dies on real hosts, the run that comes back is the run that was never disturbed, bit for bit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fsdpctl.contract.codec import read_json
+from fsdpctl.contract.plan import DroppedHost
+from fsdpctl.runs.events import newest_events
+from tests.backends import exact
+from tests.backends.exact import Curve
+from tests.backends.harness import Run, fsdpctl, kill, submit, wait_for
+from tests.backends.recovery import measure_recovery
+from tests.backends.ssh_cluster import Cluster
+from tests.services import require
+
+
+@pytest.fixture
+def project(tmp_path: Path, cluster: Cluster) -> Path:
+    require("torch")
+    (tmp_path / "exact.yaml").write_text(exact.JOB)
+    return tmp_path
+
+
+@pytest.fixture
+def undisturbed(project: Path, cluster: Cluster, reference: exact.Reference) -> Curve:
+    curve = reference.curve(lambda: launch(cluster, project))
+    cluster.assert_clean()
+    return curve
+
+
+def launch(cluster: Cluster, project: Path, *words: str) -> Run:
+    return submit("./exact.yaml", "--profile", str(cluster.profile), *words, cwd=project)
+
+
+@pytest.mark.parametrize("victim", [exact.rank, exact.torchrun, exact.agent])
+def test_a_killed_part_comes_back_exactly(
+    victim: Callable[[Run], list[int]], cluster: Cluster, project: Path, undisturbed: Curve
+) -> None:
+    run = launch(cluster, project)
+    run.wait_step(9)
+    killed = time.time()
+    kill(victim(run))
+    status = run.wait_ended()
+    assert status["state"] == "SUCCEEDED", run.describe()
+    assert status["attempt"] == 2
+    assert run.curve() == undisturbed
+    print(f"{victim.__name__} killed: {measure_recovery(run, killed)}")
+    run.assert_nothing_left()
+    cluster.assert_clean()
+
+
+def test_a_dead_host_is_waited_for_and_comes_back_exactly(cluster: Cluster, project: Path, undisturbed: Curve) -> None:
+    cluster.write_profile(hosts=2)
+    run = launch(cluster, project)
+    run.wait_step(9)
+    victim = cluster.nodes[1]
+    victim.die()
+    waiting = "waiting for node2 (10.77.0.2): "
+    wait_for(lambda: run.status()["reason"].startswith(waiting), 60, f"the host to be missed; {run.describe()}")
+    assert run.status()["state"] == "RESTARTING"
+    victim.boot()
+    status = run.wait_ended()
+    assert (status["state"], status["attempt"]) == ("SUCCEEDED", 2), run.describe()
+    assert run.curve() == undisturbed
+    run.assert_nothing_left()
+    cluster.assert_clean()
+
+
+@pytest.mark.parametrize("rank_dies", ["while nobody watches", "afterwards"])
+def test_a_supervisor_is_replaced(rank_dies: str, cluster: Cluster, project: Path, undisturbed: Curve) -> None:
+    run = launch(cluster, project)
+    run.wait_step(9)
+    kill(run.find(None, "fsdpctl.supervise.loop"))
+    wait_for(lambda: "nobody watches" in run.status()["reason"], 20, run.describe())
+    if rank_dies == "while nobody watches":
+        kill(exact.rank(run))
+        run.assert_nothing_left()
+    fsdpctl("supervise", run.run_id, cwd=project)
+    assert "needs no new supervisor" in fsdpctl("supervise", run.run_id, cwd=project).stderr
+    if rank_dies == "afterwards":
+        assert len(run.paths.attempts()) == 1, "the living agents were taken over"
+        kill(exact.rank(run))
+    status = run.wait_ended()
+    assert (status["state"], status["attempt"]) == ("SUCCEEDED", 2), run.describe()
+    assert run.curve() == undisturbed
+    run.assert_nothing_left()
+    cluster.assert_clean()
+
+
+def test_a_host_cut_off_for_good_and_then_its_spare_are_replaced_exactly(
+    cluster: Cluster, project: Path, undisturbed: Curve
+) -> None:
+    cluster.write_profile(spares=2)
+    run = launch(cluster, project, "--set", "restarts=2")
+    run.wait_step(9)
+    pulled = time.time()
+    cluster.nodes[1].pull_cable()
+    wait_for(lambda: any(line["attempt"] == 2 for line in run.metrics()), 120, run.describe)
+    cluster.nodes[2].die()
+    status = run.wait_ended()
+    assert (status["state"], status["attempt"]) == ("SUCCEEDED", 3), run.describe()
+    first, second = [act.text for act in newest_events(run.paths, 99) if "takes the place" in act.text]
+    assert first.startswith("node3 takes the place of node2, which is not used until 2") and "10.77.0.2): " in first
+    assert second.startswith("node4 takes the place of node3, which is not used until 2") and "10.77.0.3): " in second
+    dropped = read_json(tuple[DroppedHost, ...], run.paths.dropped)
+    assert [host.node.id for host in dropped] == ["node2", "node3"]
+    assert run.curve() == undisturbed
+    print(f"cable pulled: told after {when_told(run, 'node2') - pulled:.1f} s; {measure_recovery(run, pulled)}")
+    cluster.nodes[1].plug_cable()
+    cluster.nodes[2].boot()  # the supervisor leaves when both have answered
+    run.assert_nothing_left()
+    cluster.assert_clean()
+
+
+def when_told(run: Run, host: str) -> float:
+    """When the supervisor said that the host does not answer."""
+    return next(act.time for act in newest_events(run.paths, 99) if act.text.startswith(f"no answer from {host} ("))
+
+
+def test_a_cable_pulled_for_a_while_costs_no_host(cluster: Cluster, project: Path, undisturbed: Curve) -> None:
+    """TCP may carry the run over it, or the ranks' silence may count as a hang; the host is kept either way."""
+    cluster.write_profile(spares=2)
+    cluster.profile.write_text(cluster.profile.read_text().replace("peer_timeout: 5s", "peer_timeout: 15s"))
+    run = launch(cluster, project)
+    run.wait_step(9)
+    pulled = time.time()
+    cluster.nodes[1].pull_cable()
+    time.sleep(10)
+    cluster.nodes[1].plug_cable()
+    status = run.wait_ended()
+    assert status["state"] == "SUCCEEDED", run.describe()
+    print(f"cable pulled for 10 s: told after {when_told(run, 'node2') - pulled:.1f} s, {status['attempt']} attempts")
+    assert not run.paths.dropped.exists()
+    assert run.curve() == undisturbed
+    cluster.assert_clean()
+
+
+def test_without_a_shared_disk_a_dead_head_is_replaced_exactly(
+    cluster: Cluster, project: Path, undisturbed: Curve
+) -> None:
+    """The spare has nothing; the other host's copy brings the run back."""
+    cluster.private = True
+    cluster.write_profile(spares=2)
+    run = cluster.submit_private("./exact.yaml", cwd=project)
+    run.wait_step(9)
+    killed = time.time()
+    cluster.nodes[0].die()
+    status = run.wait_ended()
+    assert (status["state"], status["attempt"]) == ("SUCCEEDED", 2), run.describe()
+    assert "node 0 got step-" in run.paths.attempt(2).node(0).rank_log(0).read_text()
+    assert run.curve() == undisturbed
+    print(
+        f"head lost with its disk: told after {when_told(run, 'node1') - killed:.1f} s; {measure_recovery(run, killed)}"
+    )
+    assert fsdpctl("checkpoints", "ls", run.run_id, cwd=project).stdout.count("complete") == 3
+    cluster.nodes[0].boot()  # the supervisor leaves when it has answered
+    run.assert_nothing_left(30)
+    cluster.assert_clean()

@@ -1,0 +1,228 @@
+"""Hosts that share no disk with each other or with the submitting machine. What dies is in test_ssh_exact.py."""
+
+from __future__ import annotations
+
+import json
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fsdpctl.contract.paths import RunPaths
+from tests.backends import exact
+from tests.backends.contract import WAITS_FOR_STOP, LauncherContract
+from tests.backends.harness import Run, fsdpctl, kill, submit, wait_for
+from tests.backends.ssh_cluster import PRIVATE_RUNS, Cluster
+from tests.services import require
+from train.data.tokens import write_dataset
+
+
+class TestSshPrivate(LauncherContract):
+    """Of what every launcher does, that which goes from disk to disk here: logs, notes, how nodes ended.
+
+    All of it was seen to hold; the rest is not shown again, minute by minute, after `TestSsh`.
+    """
+
+    leaves_within_s = 30.0  # a word needs a moment to each host, and back
+    test_every_rank_has_its_place = None
+    test_words_and_secrets_arrive_byte_for_byte = None
+    test_an_edit_after_submit_changes_nothing = None
+    test_resume_needs_nothing_of_where_it_is_typed = None
+    test_stop_lets_a_script_leave = None
+    test_cancel_leaves_nothing_even_of_what_forked_away = None
+    test_peers_that_cannot_go_on_are_not_waited_for = None
+    test_a_failure_comes_back_only_while_it_may = None
+    test_a_living_run_cannot_be_resumed = None
+    test_two_runs_at_once_share_nothing = None
+    test_the_run_directory_is_private_whatever_the_umask = None
+
+    cluster: Cluster
+
+    @pytest.fixture
+    def project(self, tmp_path: Path, cluster: Cluster) -> Path:
+        require("torch")
+        cluster.private = True
+        cluster.write_profile()
+        self.cluster, self.profile = cluster, str(cluster.profile)
+        directory = tmp_path / "my project"
+        directory.mkdir()
+        return directory
+
+    def submit(self, *words: str, cwd: Path) -> Run:
+        run = super().submit(*words, cwd=cwd)
+        return Run(run.run_id, RunPaths(self.cluster.host_disk(self.cluster.lan.login) / run.run_id), cwd)
+
+    def written(self, run: Run, pattern: str) -> list[Path]:
+        disks = [self.cluster.host_disk(host) / run.run_id for host in self.cluster.nodes]
+        return sorted((path for disk in disks for path in disk.glob(pattern)), key=lambda path: path.name)
+
+
+CUT_S = 60
+"""Three times as long as a host may be silent and a run may stand still."""
+SAYS_A_SECRET = 'import os\nprint("secret of", len(os.environ["TOKEN_CANARY"]), flush=True)\n' + WAITS_FOR_STOP
+
+
+@pytest.fixture
+def project(tmp_path: Path, cluster: Cluster) -> Path:
+    require("torch")
+    cluster.private = True
+    directory = tmp_path / "my project"
+    directory.mkdir()
+    (directory / "job.yaml").write_text("name: probe\nnodes: 2\nentrypoint: {script: script.py}\n")
+    (directory / "script.py").write_text(SAYS_A_SECRET)
+    return directory
+
+
+def wait_up(cluster: Cluster, run: Run) -> None:
+    """Until both ranks have left their mark on the disks of their hosts."""
+    marks = [cluster.host_disk(host) / run.run_id for host in cluster.nodes[:2]]
+    wait_for(lambda: sum(len(list(disk.glob("up-*"))) for disk in marks) == 2, 60, run.describe)
+    for disk in marks:
+        for mark in disk.glob("up-*"):
+            mark.unlink()
+
+
+def test_all_verbs_work_and_a_submitter_that_is_cut_off_ends_nothing(
+    cluster: Cluster, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOKEN_CANARY", "s3cret")
+    cluster.private = False
+    cluster.write_profile("pass_env: [TOKEN_CANARY]\n")
+    shared = submit("./job.yaml", "--profile", str(cluster.profile), cwd=project)
+    cluster.private = True
+    cluster.write_profile("pass_env: [TOKEN_CANARY]\n")
+    run = cluster.submit_private("./job.yaml", cwd=project)
+    wait_up(cluster, run)
+    wait_for(lambda: len(list(shared.paths.root.glob("up-*"))) == 2, 60, shared.describe)
+    cut = time.monotonic()
+    cluster.lan.login.pull_cable()
+    wait_for(lambda: run.status()["reason"].startswith("no host answers"), 60, run.describe)
+    time.sleep(max(0, cut + CUT_S - time.monotonic()))
+    cluster.lan.login.plug_cable()
+    assert (shared.status()["state"], shared.status()["attempt"]) == ("RUNNING", 1), shared.describe()
+    fsdpctl("stop", shared.run_id, cwd=project)
+    assert (shared.status()["state"], shared.status()["attempt"]) == ("STOPPED", 1), shared.describe()
+    wait_for(lambda: run.status()["reason"] == "training", 60, run.describe)
+    wait_for(lambda: "secret of 6" in fsdpctl("logs", run.run_id, cwd=project).stdout, 20, run.describe)
+    assert (run.status()["state"], run.status()["attempt"]) == ("RUNNING", 1), run.describe()
+    kill(run.find(None, "fsdpctl.supervise.loop"))
+    fsdpctl("supervise", run.run_id, cwd=project)
+    for host in cluster.nodes[:2]:
+        assert (cluster.host_disk(host) / run.run_id / "secrets.json").stat().st_mode & 0o777 == 0o600
+    fsdpctl("stop", run.run_id, cwd=project)
+    assert (run.status()["state"], run.status()["attempt"]) == ("STOPPED", 1), run.describe()
+
+    (project / "script.py").write_text("print('other', flush=True)\n" + WAITS_FOR_STOP)
+    changed = cluster.host_disk(cluster.nodes[1]) / run.run_id / "code/fsdpctl/commands/torchrun.py"
+    changed.write_text("somebody was here")
+    fsdpctl("resume", run.run_id, "--update-code", cwd=project)
+    assert changed.read_bytes() == (run.paths.code / "fsdpctl/commands/torchrun.py").read_bytes()
+    wait_up(cluster, run)
+    wait_for(lambda: "| other" in fsdpctl("logs", run.run_id, cwd=project).stdout, 20, run.describe)
+    fsdpctl("cancel", run.run_id, cwd=project)
+    assert run.status()["state"] == "CANCELLED", run.describe()
+    run.assert_nothing_left()
+    cluster.assert_clean()
+
+
+def test_prepared_data_are_sent(cluster: Cluster, project: Path) -> None:
+    data, *copies = [host.dir / "var-tmp" / "data" for host in (cluster.lan.login, *cluster.nodes[:2])]
+    data.mkdir()
+    text = [(split, np.frombuffer(b"some words " * 99, dtype=np.uint8)) for split in ("train", "val")]
+    write_dataset(data, text, source="words", fingerprint="f", dtype="uint16", vocab_size=128)
+    (project / "exact.yaml").write_text(exact.JOB)
+    cluster.write_profile()
+    run = cluster.submit_private("./exact.yaml", "--set", "trainer.data.source=/var/tmp/data", cwd=project)
+    fsdpctl("cancel", run.run_id, cwd=project)
+    for copy in copies:
+        assert {path.name: path.read_bytes() for path in copy.iterdir()} == {
+            path.name: path.read_bytes() for path in data.iterdir()
+        }
+    cluster.assert_clean()
+
+
+def test_a_run_goes_back_grows_and_gives_its_checkpoints_away(cluster: Cluster, project: Path) -> None:
+    """From one host to two, back to an older step; then one copy is damaged, one host is down, one run begins anew."""
+    (project / "exact.yaml").write_text(exact.JOB)
+    cluster.write_profile()
+    short = ("--set", "trainer.steps=21", "--set", "trainer.checkpoint.keep=9")
+    run = cluster.submit_private("./exact.yaml", "--nodes", "1", *short, cwd=project)
+    assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
+    copies, others = [cluster.host_disk(host) / run.run_id / "checkpoints" for host in cluster.nodes[:2]]
+    checkpoints = partial(fsdpctl, "checkpoints", cwd=project)
+    assert [(row["step"], row["copies"]) for row in json.loads(checkpoints("ls", "--json").stdout)] == [
+        (21, {"node1": ""}),
+        (14, {"node1": ""}),
+        (7, {"node1": ""}),
+    ]
+
+    resume = partial(fsdpctl, "resume", run.run_id, "--nodes", "2", "--set", "trainer.steps=14", cwd=project)
+    refused = resume("--step", "8", expect=2).stderr
+    assert "no host that answers has a whole checkpoint of step 8; there are step-00000021 (node1), " in refused
+    resume("--step", "7")
+    assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
+    assert "node 1 got step-00000007" in run.paths.attempt(2).node(0).rank_log(0).read_text()
+    assert [line["step"] for line in run.metrics()] == list(range(1, 15))
+    assert [line["attempt"] for line in run.metrics()] == [1] * 7 + [2] * 7
+    assert sorted(path.name for path in (copies / "set-aside-1").iterdir()) == ["step-00000014", "step-00000021"]
+
+    shard = next((copies / "step-00000014").glob("*.distcp"))
+    shard.write_bytes(bytes(shard.stat().st_size))
+    assert checkpoints("ls").stdout.count("complete on node1, node2") == 2
+    verified = checkpoints("verify", expect=1)
+    assert verified.stdout.splitlines() == ["step-00000014: ok on node2", "step-00000007: ok on node1, node2"]
+    assert f"error: step-00000014 on node1: {shard.name} does not have the digest" in verified.stderr
+    weights = cluster.lan.login.dir / "var-tmp" / "weights"
+    checkpoints("export", "--out", "/var/tmp/weights")
+    assert sorted(path.name for path in weights.iterdir()) == ["config.json", "model.safetensors"]
+
+    cluster.nodes[0].pull_cable()
+    pruned = checkpoints("prune")
+    assert pruned.stdout == "step-00000007: removed\n"
+    assert len([line for line in pruned.stderr.splitlines() if "node1 (10.77.0.1): " in line]) == 1
+    cluster.nodes[0].plug_cable()
+    assert (sorted(path.name for path in others.glob("step-*")), len(list(copies.glob("step-*")))) == (
+        ["step-00000014"],
+        2,
+    )
+
+    second = cluster.submit_private("./exact.yaml", "--set", "trainer.init_from=/var/tmp/weights", cwd=project)
+    fsdpctl("cancel", second.run_id, cwd=project)
+    for host in cluster.nodes[:2]:
+        for path in weights.iterdir():
+            assert (host.dir / "var-tmp" / "weights" / path.name).read_bytes() == path.read_bytes()
+    cluster.assert_clean()
+
+
+def test_a_directory_that_is_shared_after_all_is_named(cluster: Cluster, project: Path, tmp_path: Path) -> None:
+    cluster.write_profile()
+    cluster.profile.write_text(cluster.profile.read_text().replace(PRIVATE_RUNS, json.dumps(str(tmp_path / "runs"))))
+    words = ("submit", "./job.yaml", "--profile", str(cluster.profile))
+    said = fsdpctl(*words, cwd=project, expect=4).stderr
+    for node in ("node1 (10.77.0.1)", "node2 (10.77.0.2)"):
+        assert f"{node}: has this very directory {tmp_path}/runs/probe-" in said
+    assert said.count("set shared_filesystem: true") == 2
+    cluster.assert_clean()
+
+
+@pytest.mark.parametrize(
+    ("size", "reason"),
+    [("256k", ": No space left on device: "), ("40m", "MiB are free in ")],
+    ids=["full", "nearly full"],
+)
+def test_a_host_whose_disk_is_full_is_named_and_nothing_starts(
+    size: str, reason: str, cluster: Cluster, project: Path
+) -> None:
+    cluster.write_profile()
+    host = cluster.nodes[1]
+    host.run("mkdir", "-p", PRIVATE_RUNS)
+    host.run("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", PRIVATE_RUNS)
+    try:
+        words = ("submit", "./job.yaml", "--profile", str(cluster.profile))
+        (said,) = [line for line in fsdpctl(*words, cwd=project, expect=4).stderr.splitlines() if "node" in line]
+    finally:
+        host.run("umount", PRIVATE_RUNS)
+    assert said.startswith("error: node2 (10.77.0.2): ") and reason + PRIVATE_RUNS in said
+    cluster.assert_clean()

@@ -1,0 +1,149 @@
+"""The tables of what a Slurm run does when a signal comes, or an attempt has ended, row by row."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import replace
+
+import pytest
+
+from fsdpctl.backends.slurm.job.requeue import (
+    MAX_EXCLUDED,
+    Next,
+    Situation,
+    decide_step,
+    find_suspects,
+    history_of,
+    read_signal,
+)
+from fsdpctl.backends.slurm.job.scontrol_output import Job
+from fsdpctl.contract import AbortWord, NodeExit, State, StopWord
+from fsdpctl.contract.control_files import Note
+from fsdpctl.contract.records import NodeEnd
+from fsdpctl.supervise.decide import AttemptEnd, Verdict
+
+RUNNING = Job("7", "RUNNING", "None", restarts=0, is_preempted=False, excluded="")
+PREEMPTED = replace(RUNNING, is_preempted=True)
+SCANCELLED = replace(RUNNING, state="COMPLETING")
+TAKEN = replace(SCANCELLED, is_preempted=True, is_taken=True)
+REQUEUED = replace(SCANCELLED, restarts=1)
+TIMED_OUT = replace(SCANCELLED, reason="TimeLimit")
+STOPPED = Verdict(State.STOPPED, "stopped; saved at step 9", step=9)
+FAILED = Verdict(State.FAILED, "node 1: rank 2 ended with signal 9 (SIGKILL)", restart=True, step=9)
+FINAL = replace(FAILED, restart=False)
+
+
+def seen(verdict: Verdict, job: Job = RUNNING, word: str | None = None, suspects: tuple[str, ...] = ()) -> Situation:
+    stop = Note(word, "") if word is not None else None
+    return Situation(verdict, stop, job, own_restarts=0, max_requeues=100, suspects=suspects)
+
+
+@pytest.mark.parametrize(
+    ("situation", "then", "state", "comes_back"),
+    [
+        # A finished run stays finished, whatever Slurm does to its job in that second.
+        (seen(Verdict(State.SUCCEEDED, "finished")), Next.LEAVE, State.SUCCEEDED, False),
+        (seen(Verdict(State.SUCCEEDED, "finished"), PREEMPTED), Next.LEAVE, State.SUCCEEDED, False),
+        (seen(Verdict(State.SUCCEEDED, "finished"), TIMED_OUT), Next.LEAVE, State.SUCCEEDED, False),
+        # A cancel stays a cancel, by us or by scancel, even where the ranks had saved.
+        (seen(Verdict(State.CANCELLED, "fsdpctl cancel"), PREEMPTED), Next.LEAVE, State.CANCELLED, False),
+        (seen(STOPPED, SCANCELLED, StopWord.PREEMPT), Next.LEAVE, State.CANCELLED, False),
+        (seen(FAILED, SCANCELLED), Next.LEAVE, State.CANCELLED, False),
+        # Slurm has requeued the job already: by hand, after the grace, or for a dead node.
+        (seen(STOPPED, REQUEUED, StopWord.PREEMPT), Next.LEAVE, State.STOPPED, True),
+        (seen(FINAL, REQUEUED), Next.LEAVE, State.FAILED, True),
+        # A user's stop is no preemption, even during one.
+        (seen(STOPPED, RUNNING, StopWord.USER), Next.LEAVE, State.STOPPED, False),
+        (seen(STOPPED, PREEMPTED, StopWord.USER), Next.LEAVE, State.STOPPED, False),
+        (seen(STOPPED, PREEMPTED, ""), Next.LEAVE, State.STOPPED, False),  # touched by hand
+        # Preemption: a saved job that just exits would count as completed.
+        (seen(STOPPED, PREEMPTED, StopWord.PREEMPT), Next.REQUEUE, State.STOPPED, True),
+        (seen(FINAL, PREEMPTED, StopWord.PREEMPT), Next.REQUEUE, State.FAILED, True),
+        (seen(STOPPED, PREEMPTED, StopWord.TIME), Next.REQUEUE, State.STOPPED, True),
+        # Taken without a grace where Slurm cancels what it preempts, with scancel during a grace for comparison.
+        (seen(STOPPED, TAKEN, StopWord.PREEMPT), Next.REQUEUE, State.STOPPED, True),
+        (seen(FINAL, TAKEN), Next.REQUEUE, State.FAILED, True),
+        (seen(STOPPED, replace(TAKEN, is_taken=False), StopWord.PREEMPT), Next.LEAVE, State.CANCELLED, False),
+        (seen(STOPPED, TAKEN, StopWord.USER), Next.LEAVE, State.STOPPED, False),
+        # The time limit: near, or just passed.
+        (seen(STOPPED, RUNNING, StopWord.TIME), Next.REQUEUE, State.STOPPED, True),
+        (seen(FINAL, TIMED_OUT), Next.REQUEUE, State.FAILED, True),
+        # A signal from who knows where.
+        (seen(STOPPED, RUNNING, StopWord.PREEMPT), Next.REQUEUE, State.STOPPED, True),
+        # Failures: again on the same nodes, elsewhere when a node is to blame, or no more.
+        (seen(FAILED), Next.AGAIN, State.FAILED, True),
+        (seen(FAILED, suspects=("node2",)), Next.REQUEUE, State.FAILED, True),
+        (seen(FINAL), Next.LEAVE, State.FAILED, False),
+        (seen(FINAL, suspects=("node2",)), Next.LEAVE, State.FAILED, False),
+        (seen(STOPPED), Next.LEAVE, State.STOPPED, False),
+    ],
+)
+def test_the_table(situation: Situation, then: Next, state: State, comes_back: bool) -> None:
+    step = decide_step(situation)
+    assert (step.next, step.verdict.state, step.verdict.restart) == (then, state, comes_back)
+    assert step.verdict.step == situation.verdict.step
+
+
+def test_only_the_guilty_nodes_are_left_out() -> None:
+    step = decide_step(seen(FAILED, suspects=("node2",)))
+    assert step.exclude == ("node2",)
+    assert step.verdict.reason == f"without node2, requeued; {FAILED.reason}"
+    assert decide_step(seen(STOPPED, PREEMPTED, suspects=("node2",))).exclude == ()
+
+
+def test_at_some_point_it_is_not_the_nodes() -> None:
+    full = replace(RUNNING, excluded=",".join(f"n{i}" for i in range(MAX_EXCLUDED)))
+    assert decide_step(seen(FAILED, full, suspects=("node2",))).next is Next.AGAIN
+
+
+def test_requeues_are_counted() -> None:
+    last = replace(seen(STOPPED, replace(PREEMPTED, restarts=100)), own_restarts=100)
+    step = decide_step(last)
+    assert (step.next, step.verdict.restart) == (Next.LEAVE, False)
+    assert step.verdict.reason.startswith("preempted, and all 100 requeues are used up")
+
+
+def test_what_slurm_ended_is_no_failure() -> None:
+    preempted = replace(STOPPED, step=20)
+    history = history_of([FAILED, preempted, preempted], replace(FAILED, step=21), before=0, restarts_allowed=5)
+    assert (history.restarts_used, history.failures_without_progress) == (1, 0)
+
+
+def test_a_crash_loop_is_seen_over_all_allocations() -> None:
+    stuck = replace(FAILED, step=9)
+    history = history_of([stuck, stuck], stuck, before=9, restarts_allowed=5)
+    assert (history.restarts_used, history.failures_without_progress) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("number", "job", "word"),
+    [
+        (signal.SIGTERM, SCANCELLED, AbortWord.CANCEL),
+        (signal.SIGTERM, TAKEN, StopWord.PREEMPT),
+        (signal.SIGTERM, REQUEUED, StopWord.PREEMPT),  # by hand: the run comes back
+        (signal.SIGTERM, TIMED_OUT, StopWord.PREEMPT),
+        (signal.SIGTERM, RUNNING, StopWord.PREEMPT),  # from who knows where
+        (signal.SIGTERM, None, StopWord.PREEMPT),
+        (signal.SIGUSR2, RUNNING, StopWord.TIME),
+        (signal.SIGUSR2, PREEMPTED, StopWord.PREEMPT),
+        (signal.SIGUSR2, None, StopWord.TIME),
+    ],
+)
+def test_what_a_signal_asks_for(number: int, job: Job | None, word: StopWord | AbortWord) -> None:
+    assert read_signal(number, job, own_restarts=0)[0] is word
+
+
+@pytest.mark.parametrize(
+    ("codes", "found"),
+    [
+        ({0: 1, 1: NodeExit.NODE_FAULT}, [1]),
+        ({0: 1}, [1]),  # node 1 vanished without a word
+        ({0: NodeExit.NODE_FAULT}, [0]),  # the others may have vanished because of it
+        ({0: NodeExit.NODE_FAULT, 1: NodeExit.NODE_FAULT}, []),
+        ({}, []),
+        ({0: 1, 1: 1}, []),
+    ],
+)
+def test_what_befalls_all_nodes_is_no_nodes_fault(codes: dict[int, int], found: list[int]) -> None:
+    ends = {rank: NodeEnd(code, "") for rank, code in codes.items()}
+    assert find_suspects(AttemptEnd(2, ends, outcome=None, stop=None, abort=None)) == found

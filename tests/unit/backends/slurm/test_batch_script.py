@@ -1,0 +1,218 @@
+"""The batch script: every option of a profile reaches it, and nothing else can."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fsdpctl.backends.slurm.batch_script import batch_script, job_comment, quote_option, run_of
+from fsdpctl.backends.slurm.profile_keys import SlurmBackend
+from fsdpctl.contract.codec import decode, encode
+from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.errors import UsageError
+from fsdpctl.launch.build import Site, build_plan
+from fsdpctl.specs.load import load_job, load_profile, parse_profile
+
+SITE = Site("llm300m-k3f9", "/runs/llm300m-k3f9", "/home/me", "/usr/bin/python3", ())
+
+
+def plan(job: tuple[str, ...] = (), **backend: Any) -> LaunchPlan:
+    profile = load_profile("slurm-h100").model_dump(mode="json")
+    profile["backend"] = {"kind": "slurm", **backend}
+    return build_plan(parse_profile(json.dumps(profile), "p.yaml"), load_job("llm300m", ["nodes=2", *job]), SITE)
+
+
+def options(plan: LaunchPlan) -> list[str]:
+    lines = batch_script(plan).splitlines()
+    return [line.removeprefix("#SBATCH ") for line in lines if line.startswith("#SBATCH ")]
+
+
+def test_the_whole_script_of_the_bundled_profile() -> None:
+    script = batch_script(build_plan(load_profile("slurm-h100"), load_job("llm300m", ["nodes=2"]), SITE))
+    assert script == (
+        """\
+#!/bin/bash
+#SBATCH --job-name=llm300m
+#SBATCH --comment=fsdpctl:llm300m-k3f9
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --time=3-00:00:00
+#SBATCH --signal=B:USR2@150
+#SBATCH --requeue
+#SBATCH --open-mode=append
+#SBATCH --output=/runs/llm300m-k3f9/batch.log
+#SBATCH --chdir=/runs/llm300m-k3f9
+#SBATCH --partition=gpu
+#SBATCH --gpus-per-node=8
+#SBATCH --exclusive
+
+set -e
+umask 077
+export FSDPCTL_RUN_ID=llm300m-k3f9
+export PYTHONPATH=/runs/llm300m-k3f9/code
+export PYTHONSAFEPATH=1
+exec python3 -m fsdpctl.backends.slurm.job.batch /runs/llm300m-k3f9
+"""
+    )
+
+
+@pytest.mark.parametrize(
+    ("backend", "option"),
+    [
+        ({"partition": "a,b"}, "--partition=a,b"),
+        ({"account": "my-project"}, "--account=my-project"),
+        ({"qos": "high"}, "--qos=high"),
+        ({"constraint": "h100&ib"}, '--constraint="h100&ib"'),
+        ({"reservation": "r 1"}, '--reservation="r 1"'),
+        ({"exclude": "node[01-03,7]"}, "--exclude=node[01-03,7]"),
+        ({"nodelist": "node[1-4]"}, "--nodelist=node[1-4]"),
+        ({"dependency": "afterok:12?singleton"}, '--dependency="afterok:12?singleton"'),
+        ({"gres": "gpu:h100:8"}, "--gres=gpu:h100:8"),
+        ({"cpus_per_task": 96}, "--cpus-per-task=96"),
+        ({"mem": "0"}, "--mem=0"),
+        ({"comment": "for the paper"}, '--comment="fsdpctl:llm300m-k3f9 for the paper"'),
+        ({"exclusive": True}, "--exclusive"),
+        ({"max_requeues": 0}, "--no-requeue"),
+        ({"extra": ["--mail-type=END", "--licenses=a#b"]}, '--licenses="a#b"'),
+    ],
+)
+def test_every_key_reaches_the_script(backend: dict[str, Any], option: str) -> None:
+    given = options(plan(**backend))
+    assert given.count(option) == 1
+    assert given != options(plan())
+
+
+def test_gres_replaces_gpus_per_node() -> None:
+    assert "--gpus-per-node=8" in options(plan())
+    assert not any("gpus-per-node" in option for option in options(plan(gres="gpu:8")))
+
+
+def test_a_long_job_on_a_short_partition_asks_for_what_it_gives() -> None:
+    assert "--time=3-00:00:00" in options(plan())
+    assert "--time=0-04:00:00" in options(plan(time="4h"))
+    assert "--time=0-01:30:05" in options(plan(("time_limit=1h30m5s",), time="4h"))
+
+
+def test_a_grace_that_no_allocation_holds_is_refused() -> None:
+    with pytest.raises(UsageError, match="grace: 2m to save do not fit into allocations of 1m30s"):
+        plan(time="90s")
+
+
+def test_a_long_grace_fits_the_signal_option() -> None:
+    assert "--signal=B:USR2@65535" in options(plan(("grace=20h",)))
+
+
+@pytest.mark.parametrize("extra", ["--job-name=x", "--comm=x", "--output=x", "--no-req", "--array=1-9", "--wrap=true"])
+def test_what_fsdpctl_sets_cannot_be_given(extra: str) -> None:
+    with pytest.raises(UsageError, match="is set by fsdpctl"):
+        plan(extra=[extra])
+
+
+@pytest.mark.parametrize("extra", ["-J x", "--", "--Mail", "x", "--a\nb", "--mail-type=\x1b", "--a=\u2028x"])
+def test_an_extra_option_is_one_option(extra: str) -> None:
+    with pytest.raises(UsageError, match=r"backend\.extra"):
+        plan(extra=[extra])
+
+
+TEXT_KEYS = [name for name, field in SlurmBackend.model_fields.items() if "Annotated[str" in str(field.annotation)]
+
+
+@pytest.mark.parametrize("value", ["a\nb", "a\rb", "a\0b", "a\x1bb", "a\u2028b"])
+def test_no_key_of_the_profile_brings_a_second_line(value: str) -> None:
+    container = {"runtime": "pyxis", "image": "x"}
+    given: list[dict[str, Any]] = [{key: value} for key in TEXT_KEYS if key != "extra"]
+    given += [{"extra": [f"--mail-user={value}"]}, {"container": {**container, "image": value}}]
+    given += [{"container": {**container, "mounts": [f"/{value}"]}}, {"container": {**container, "python": value}}]
+    given += [{"container": {**container, "options": [f"--a={value}"]}}]
+    assert len(given) >= 14
+    for backend in given:
+        with pytest.raises(UsageError, match="control character"):
+            plan(**backend)
+
+
+@pytest.mark.parametrize("value", ["a\nb", "a\rb", "a\0b", "a\x1bb"])
+@pytest.mark.parametrize("field", ["run_dir", "python", "setup", "options"])
+def test_no_control_character_reaches_the_script(field: str, value: str) -> None:
+    """Whatever the validators let through one day."""
+    good = plan()
+    assert good.slurm is not None
+    bad = {
+        "run_dir": replace(good, run_dir=value),
+        "python": replace(good, slurm=replace(good.slurm, python=value)),
+        "setup": replace(good, setup=(value,)),
+        "options": replace(good, slurm=replace(good.slurm, options=(value,))),
+    }[field]
+    with pytest.raises(UsageError):
+        batch_script(bad)
+
+
+def test_a_hostile_run_directory_stays_one_word(tmp_path: Path) -> None:
+    """The script's own lines through a real bash: `exec` is given the very path, and nothing in it runs."""
+    hostile = f"/runs/$(touch {tmp_path}/canary) '\" ;&|*?~!#% x"
+    recorder = tmp_path / "python 3"
+    recorder.write_text(
+        f"#!{sys.executable}\nimport json, os, sys\nprint(json.dumps([sys.argv[1:], os.environ['PYTHONPATH']]))"
+    )
+    recorder.chmod(0o700)
+    good = plan()
+    assert good.slurm is not None
+    script = batch_script(replace(good, run_dir=hostile, slurm=replace(good.slurm, python=str(recorder))))
+    done = subprocess.run(["bash"], input=script, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == [["-m", "fsdpctl.backends.slurm.job.batch", hostile], f"{hostile}/code"]
+    assert not (tmp_path / "canary").exists()
+
+
+def test_a_path_that_slurm_cannot_write_to_is_refused() -> None:
+    with pytest.raises(UsageError, match="backslash"):
+        batch_script(replace(plan(), run_dir="/runs/a\\b"))
+    assert "--output=/runs/a%%b/batch.log" in options(replace(plan(), run_dir="/runs/a%b"))
+
+
+def test_quoting_leaves_one_shell_like_word() -> None:
+    text = "--comment=a b'c\"d\\e#f$g`h\u00e9"
+    assert shlex.split(quote_option(text)) == [text]
+
+
+def test_a_comment_tells_its_run_whatever_else_it_says() -> None:
+    for text in ("", "mine", "fsdpctl:other-run", "a | b"):
+        assert run_of(job_comment("llm-aaaa", text)) == "llm-aaaa"
+    assert run_of("my fsdpctl:llm-aaaa") == run_of("") == ""
+
+
+def test_the_plan_survives_its_file() -> None:
+    given = plan(extra=["--mail-type=END"], container={"runtime": "apptainer", "image": "x.sif"})
+    assert decode(LaunchPlan, json.loads(json.dumps(encode(given)))) == given
+
+
+def test_modules_are_loaded_behind_setup_which_may_make_them_known() -> None:
+    profile = load_profile("slurm-h100").model_copy(update={"setup": ("source /x",), "modules": ("cuda/13", "a;b")})
+    planned = build_plan(profile, load_job("llm300m", ["nodes=2"]), SITE)
+    assert "umask 077\nsource /x\nmodule load cuda/13 'a;b'\nexport " in batch_script(planned)
+
+
+def test_the_batch_script_stays_outside_of_the_container() -> None:
+    planned = plan(container={"runtime": "pyxis", "image": "nvcr.io#nvidia/pytorch:26.01-py3", "python": "/opt/python"})
+    assert "exec python3 -m fsdpctl.backends.slurm.job.batch" in batch_script(planned)
+    assert planned.python == "/opt/python"
+
+
+@pytest.mark.parametrize("mount", ["data", "/a,/b", "/a:b", "/a:/b:ro:x", "--x", ""])
+def test_a_mount_is_one_path_or_two(mount: str) -> None:
+    with pytest.raises(UsageError, match="a mount is written"):
+        plan(container={"runtime": "pyxis", "image": "x", "mounts": [mount]})
+
+
+def test_a_runs_root_that_cannot_be_mounted_is_refused() -> None:
+    profile = load_profile("slurm-h100").model_dump(mode="json")
+    profile["backend"]["container"] = {"runtime": "pyxis", "image": "x"}
+    with pytest.raises(UsageError, match="cannot be mounted"):
+        build_plan(
+            parse_profile(json.dumps(profile), "p.yaml"), load_job("llm300m"), replace(SITE, run_dir="/runs:1/llm")
+        )

@@ -1,0 +1,183 @@
+"""What a host without a shared disk gets, and how its files are followed."""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import os
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fsdpctl.backends.ssh.sync.append_sync import OVERLAP, grow
+from fsdpctl.backends.ssh.sync.file_sets import (
+    SLOWEST_BYTES_PER_S,
+    SLOWEST_READ_PER_S,
+    data_files,
+    sending_limit_s,
+    weight_files,
+)
+from fsdpctl.backends.ssh.sync.heartbeat_age import Sight
+from fsdpctl.backends.ssh.sync.host_files import Stamp
+from fsdpctl.backends.ssh.sync.mirror import Mirror, forgotten
+from fsdpctl.backends.ssh.transport.link import Link
+from fsdpctl.backends.ssh.transport.ssh_config import Target
+from fsdpctl.contract.codec import write_json
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.node.queries import receive_files
+from fsdpctl.specs.load import load_job
+from train.data.tokens import write_dataset
+
+OURS = {"plan.json": b"{}", "code/run": b"x" * 10}
+
+
+def request(
+    root: Path, wanted: dict[str, str], files: list[tuple[str, int, bytes, str | None]], remove: tuple[str, ...] = ()
+) -> io.BytesIO:
+    announced = [(name, mode, len(data), link) for name, mode, data, link in files]
+    what = {"root": str(root), "wanted": wanted, "tops": ["code", "plan.json"]}
+    head = json.dumps({**what, "files": announced, "remove": remove})
+    return io.BytesIO(head.encode() + b"\n" + b"".join(data for _, _, data, _ in files))
+
+
+def test_a_host_says_what_it_lacks_and_takes_it_in_whole_and_private(tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "runs" / "r-abcd"
+    (ours / "code").mkdir(parents=True)
+    for name, data in OURS.items():
+        (ours / name).write_bytes(data)
+    (ours / "code/run").chmod(0o755)
+    (ours / "code/alias").symlink_to("run")
+    wanted = receive_files.inventory(ours, ["code", "plan.json"])
+    assert receive_files.main(request(theirs, wanted, []))["missing"] == list(wanted)
+
+    files = [(name, 0o755 if name == "code/run" else 0o644, data, None) for name, data in OURS.items()]
+    answer = receive_files.main(request(theirs, wanted, [*files, ("code/alias", 0, b"", "run")]))
+    assert answer == {"missing": [], "extra": [], "problem": ""}
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (theirs, theirs / "code/run", theirs / "plan.json")}
+    assert modes == {"r-abcd": 0o700, "run": 0o700, "plan.json": 0o600}
+
+    (theirs / "code" / "__pycache__").mkdir()
+    (theirs / "code" / "__pycache__" / "a.pyc").touch()
+    (theirs / "code" / "old.py").touch()
+    (theirs / "code" / "run").unlink()
+    (theirs / "code" / "run").mkdir()
+    (theirs / "plan.json").chmod(0o400)
+    answer = receive_files.main(request(theirs, wanted, []))
+    assert (answer["missing"], answer["extra"]) == (["code/run", "plan.json"], ["code/old.py"])
+    answer = receive_files.main(request(theirs, wanted, files, ("code/old.py",)))
+    assert answer == {"missing": [], "extra": [], "problem": ""}
+
+    short = request(theirs, wanted, [("plan.json", 0o600, b"new", None)])
+    assert receive_files.main(io.BytesIO(short.getvalue()[:-1]))["problem"] == "the connection ended within a file"
+    assert (theirs / "plan.json").read_text() == "{}"
+    (tmp_path / "file").touch()
+    assert receive_files.main(request(tmp_path / "file" / "x", wanted, files))["problem"].startswith(
+        "Not a directory: "
+    )
+
+
+def test_a_mirror_outlives_a_full_disk_that_takes_no_word_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = RunPaths(tmp_path)
+    mirror = Mirror(Link(Target("a", "a")), run, run.attempt(1), 0, 1)
+
+    def exchange(mirror: Mirror) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Mirror, "_exchange", exchange)
+    with open("/dev/full", "wb", buffering=0) as full, redirect_stdout(io.TextIOWrapper(full)):
+        mirror.start()
+        mirror.close()
+
+
+def test_data_are_compared_by_their_index_and_sizes(tmp_path: Path) -> None:
+    """Reading hundreds of gigabytes at each start would take longer than sending what differs."""
+    run, data = RunPaths(tmp_path / "run"), tmp_path / "data"
+    run.root.mkdir()
+    assert data_files(run) is None, "an own script"
+    trainer = load_job("llm-tiny", [f"trainer.data.source={data}"]).trainer
+    write_json(run.trainer_config, trainer)
+    assert data_files(run) is None, "the hosts have them"
+    data.mkdir()
+    text = [(split, np.frombuffer(b"some words", dtype=np.uint8)) for split in ("train", "val")]
+    write_dataset(data, text, source="x", fingerprint="f", dtype="uint16", vocab_size=128)
+    load = data_files(run)
+    assert load is not None and load.whole
+    names = ["train-00000.bin", "train-00000.ends", "val-00000.bin", "val-00000.ends", "index.json"]
+    assert list(load.wanted) == names, "the index comes last"
+    assert load.wanted["train-00000.bin"] == "size 20"
+    assert sending_limit_s(run) > 2 * (20 + 8) / SLOWEST_BYTES_PER_S
+    assert load.read_limit_s == sum((data / name).stat().st_size for name in names[4:]) / SLOWEST_READ_PER_S
+    assert not receive_files.find_missing(data, load.wanted)
+    (data / "train-00000.bin").write_bytes(b"cut")
+    assert receive_files.find_missing(data, load.wanted) == ["train-00000.bin"]
+
+
+def test_weights_are_compared_by_digest_until_there_is_a_checkpoint(tmp_path: Path) -> None:
+    weights = tmp_path / "llama"
+    weights.mkdir()
+    run = RunPaths(tmp_path / "run")
+    run.root.mkdir()
+    job = load_job("llm-tiny", [f"trainer.init_from={weights}"])
+    assert job.trainer is not None
+    write_json(run.trainer_config, job.trainer)
+    (weights / "README.md").touch()
+    assert weight_files(run) is None, "no weights here: each host must have them"
+    for name in ("b.safetensors", "a.safetensors", "config.json"):
+        (weights / name).write_text(name)
+    load = weight_files(run)
+    assert load is not None and list(load.wanted) == ["a.safetensors", "b.safetensors", "config.json"]
+    (weights / "b.safetensors").write_text("c.safetensors")
+    assert receive_files.find_missing(weights, load.wanted) == ["b.safetensors"], "of the same size"
+    assert sending_limit_s(run) == (2 * 13 + 11) / SLOWEST_BYTES_PER_S
+    (run.checkpoints / "step-00000004").mkdir(parents=True)
+    assert weight_files(run) is None and sending_limit_s(run) == 0
+
+
+@pytest.mark.parametrize(
+    "contents",
+    [
+        [b"", b"one\n", b"one\ntwo\n", b"one\ntwo\n" + b"x" * 5000],
+        [b"first attempt, one\n", b"second\n"],  # replaced by a shorter one
+        [b"first attempt\n", b"second attempt, which is longer\n"],  # by a longer one
+        [b"a" * 3 * OVERLAP, b"a" * 2 * OVERLAP + b"b" * 2 * OVERLAP],  # the end differs
+    ],
+)
+def test_a_copy_follows_its_file(tmp_path: Path, contents: list[bytes]) -> None:
+    copy = tmp_path / "metrics.jsonl"
+    for content in contents:
+        assert grow(copy, len(content), lambda offset, size, now=content: now[offset : offset + size])
+        assert copy.read_bytes() == content
+
+
+def test_a_long_file_comes_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fsdpctl.backends.ssh.sync.append_sync.BLOCK", 10)
+    content = bytes(range(25))
+    done = [grow(tmp_path / "log", 25, lambda offset, size: content[offset : offset + size]) for _ in range(3)]
+    assert (done, (tmp_path / "log").read_bytes()) == ([False, False, True], content)
+
+
+def test_silence_counts_only_while_the_host_can_be_seen() -> None:
+    now = [0.0]
+    sight = Sight(clock=lambda: now[0])
+
+    def look(seconds: float, beat: int | None) -> float:
+        now[0] += seconds
+        sight.sees(Stamp(0, beat) if beat is not None else None, begun=beat is not None)
+        return sight.still_s()
+
+    assert [look(9, None), look(9, 1), look(1, 2), look(9, 2)] == [0, 0, 0, 9]
+    sight.loses()
+    now[0] += 98
+    assert [look(1, 2), look(3, 2), look(1, 3)] == [0, 3, 0]
+
+
+def test_a_removed_checkpoint_is_forgotten_and_a_missing_one_is_not() -> None:
+    a, b, c = "step-00000001", "step-00000002", "step-00000003"
+    assert forgotten([a, b], [b, c]) == [a]
+    assert forgotten([a, b], [a]) == []
+    assert forgotten([a, b], []) == []

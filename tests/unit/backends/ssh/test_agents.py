@@ -1,0 +1,69 @@
+"""The words of one question, and what is made of an answer that is none."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fsdpctl.backends.fanout import HostError
+from fsdpctl.backends.ssh.agents import find_fallen, remote_argv
+from fsdpctl.backends.ssh.transport.answer import explain
+from fsdpctl.backends.ssh.transport.link import Answer
+from fsdpctl.contract import NodeExit
+from fsdpctl.contract.codec import write_json
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.contract.records import NodeEnd
+from fsdpctl.doctor.payload import last_line
+from fsdpctl.launch.build import Site, build_plan
+from fsdpctl.specs.load import parse_job, parse_profile
+
+PLAN = build_plan(
+    parse_profile("name: p\nbackend: ssh\nnodes: [{id: a, address: 10.0.0.1}]\npython: /opt/py\n", "p"),
+    parse_job("name: j\nentrypoint: {script: s.py}\n", "j"),
+    Site("j-abcd", "/runs/j-abcd", "/here", "python3", ()),
+)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (Answer(1, "", "x\n/opt/py: No module named fsdpctl\n"), "/runs/j-abcd is not there"),
+        (Answer(1, "", "No module named 'fsdpctl.node'"), "/runs/j-abcd is not there"),
+        (Answer(127, "", "bash: /opt/py: No such file"), "python does not exist there: /opt/py"),
+        (Answer(3, "", "first\nlast"), "exit code 3: last"),
+        (Answer(1, "", ""), "exit code 1: it said nothing"),
+    ],
+)
+def test_an_answer_that_is_none_is_explained(answer: Answer, said: str) -> None:
+    assert said in explain(answer, PLAN)
+
+
+@pytest.mark.parametrize(("code", "stdout"), [(127, ""), (3, "first\nlast"), (0, " \n")])
+def test_the_doctor_explains_it_in_the_same_words(code: int, stdout: str) -> None:
+    with pytest.raises(HostError) as caught:
+        last_line(PLAN, code, stdout, "")
+    assert str(caught.value) == explain(Answer(code, stdout, ""), PLAN)
+    assert last_line(PLAN, 0, "noise\n{}\n", "a warning") == "{}"
+
+
+def test_setup_lines_come_first_and_the_umask_before_them() -> None:
+    plan = replace(PLAN, setup=("export X='a b'", "umask"), python="echo")
+    argv = remote_argv(plan, RunPaths.of("/runs/j-abcd"), "check", 2, 0)
+    said = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert said == [
+        "0077",
+        "-m fsdpctl.node.queries.agent_control check --run-dir=/runs/j-abcd --attempt=2 --node-rank=0",
+    ]
+
+
+def test_a_node_that_ended_badly_ends_the_others(tmp_path: Path) -> None:
+    attempt = RunPaths(tmp_path).attempt(1)
+    for rank, end in enumerate([None, NodeEnd(NodeExit.STOPPED, "stopped"), NodeEnd(1, "the node agent was killed")]):
+        attempt.node(rank).root.mkdir(parents=True)
+        assert find_fallen(attempt) is None
+        if end is not None:
+            write_json(attempt.node(rank).end, end)
+    assert find_fallen(attempt) == "node 2: the node agent was killed"

@@ -1,0 +1,86 @@
+"""Who is lost: the one that is silent while another answers and nothing moves."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from fsdpctl.backends.ssh.liveness import DOUBT_S, STALL_FACTOR, Silence, Stall, describe_silent, find_lost
+from fsdpctl.contract.paths import RunPaths
+
+LONG = STALL_FACTOR * 5 + 0.1
+
+
+@pytest.mark.parametrize(
+    ("silent_s", "stalled_s", "lost"),
+    [
+        ({0: 0.0, 1: 1.0}, LONG, None),
+        ({0: 0.0, 1: 5.1}, LONG, 1),
+        ({0: 9.0, 1: 0.0}, LONG, 0),
+        ({0: 0.0, 1: 99.0}, 1.0, None),  # ssh alone is broken: the run goes on
+        ({0: 99.0, 1: 99.0}, 99.0, None),  # we are cut off
+        ({0: 99.0}, 99.0, None),  # with one host nobody can tell
+    ],
+)
+def test_find_lost(silent_s: dict[int, float], stalled_s: float, lost: int | None) -> None:
+    assert find_lost(silent_s, stalled_s, 5.0) == lost
+
+
+@pytest.mark.parametrize(
+    ("silent_s", "told"),
+    [
+        ({0: 0.0, 1: DOUBT_S}, None),
+        ({0: 0.0, 1: DOUBT_S + 0.1}, "no answer from b"),
+        ({0: 0.0, 1: 9.0, 2: 9.0}, "no answer from b, c"),
+        ({0: 9.0, 1: 9.0}, "no host answers"),
+        ({0: 9.0}, "no answer from a"),
+    ],
+)
+def test_who_does_not_answer_is_told(silent_s: dict[int, float], told: str | None) -> None:
+    assert describe_silent(silent_s, {0: "a", 1: "b", 2: "c"}) == told
+
+
+def test_a_host_is_not_silent_before_it_can_have_answered() -> None:
+    now = [0.0]
+    silence = Silence((0, 1), 5.0, late_s=3.0, clock=lambda: now[0])
+    now[0] = 3.0
+    assert silence.seconds() == {0: 0.0, 1: 0.0}
+    now[0] = 9.0
+    silence.hears(0)
+    silence.expect(1)  # a spare
+    now[0] = 12.0
+    assert silence.seconds() == {0: 0.0, 1: 0.0}
+    now[0] = 14.0
+    assert silence.seconds() == {0: 2.0, 1: 2.0}
+
+
+def test_the_first_host_heard_after_a_cut_does_not_make_the_others_look_lost() -> None:
+    now = [0.0]
+    silence = Silence((0, 1), 5.0, late_s=3.0, clock=lambda: now[0])
+    now[0] = 25.0
+    assert find_lost(silence.seconds(), 99.0, 5.0) is None, "we are cut off"
+    silence.hears(0)
+    assert find_lost(silence.seconds(), 99.0, 5.0) is None, "the other one may be the next to answer"
+    for silent_s in (0.0, 1.0, 3.0, 5.0):
+        now[0] += 2.0
+        silence.hears(0)
+        assert silence.seconds() == {0: 0.0, 1: silent_s}
+        assert find_lost(silence.seconds(), 99.0, 5.0) is None
+    now[0] += 2.0
+    silence.hears(0)
+    assert find_lost(silence.seconds(), 99.0, 5.0) == 1
+
+
+def test_a_stall_is_the_time_since_anything_was_written(tmp_path: Path) -> None:
+    run, now = RunPaths(tmp_path), [0.0]
+    attempt = run.attempt(1)
+    attempt.node(1).root.mkdir(parents=True)
+    stall = Stall(run, attempt, clock=lambda: now[0])
+    for stamp, path in enumerate([run.metrics, attempt.node(1).rank_log(3), attempt.node(1).pulse(3)], start=1):
+        now[0] += 7
+        assert stall.seconds() == 7
+        path.touch()
+        os.utime(path, ns=(stamp, stamp))
+        assert stall.seconds() == 0

@@ -1,0 +1,148 @@
+"""What `cancel` says of a run of which little is left, and what a supervisor makes of trouble."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fsdpctl.backends.local import launcher as local
+from fsdpctl.contract import Env, State
+from fsdpctl.contract.codec import write_json
+from fsdpctl.contract.control_files import leave_note
+from fsdpctl.contract.paths import AttemptPaths, RunPaths
+from fsdpctl.node.os import processes
+from fsdpctl.runs.evidence import read_verdict
+from fsdpctl.runs.record import RunRecord
+from fsdpctl.runs.store import claim_attempt, create, default_runs_root
+from fsdpctl.specs.load import load_job, load_profile
+from fsdpctl.supervise import loop
+from fsdpctl.supervise.decide import Verdict
+from fsdpctl.supervise.loop import Supervisor
+from fsdpctl.verbs.submit import prepare
+
+
+@contextmanager
+def process_of(run: RunPaths) -> Iterator[subprocess.Popen[str]]:
+    """A process with the run's tag, up and at rest."""
+    script = "print(flush=True); input()"
+    env = {**os.environ, Env.RUN_ID: run.root.name}
+    with subprocess.Popen(
+        [sys.executable, "-c", script], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None and process.stdout.readline() == "\n"
+        yield process
+        process.kill()
+
+
+def test_a_supervisor_on_its_way_out_is_not_a_run_to_cancel(tmp_path: Path) -> None:
+    run = RunPaths(tmp_path / f"ended-{os.getpid()}")
+    attempt = run.attempt(1)
+    attempt.root.mkdir(parents=True)
+    write_json(attempt.verdict, Verdict(State.STOPPED, "stopped (user)"))
+    with process_of(run) as supervisor:
+        write_json(run.supervisor, processes.identify(supervisor.pid))
+        assert not local.cancel(run)
+        assert supervisor.poll() is None
+        with process_of(run) as stray:
+            assert local.cancel(run)
+            assert stray.wait(10) < 0
+
+
+def run_with(python: str, *overrides: str) -> RunPaths:
+    """A run whose first attempt nobody has started yet."""
+    request = prepare(load_profile("local"), load_job("llm-tiny", overrides))
+    plan = replace(request.plan, python=python)
+    record = RunRecord.new(plan.run_id, "llm-tiny", "local", "local", 1.0, 1)
+    run = create(default_runs_root(), record, lambda run: write_json(run.plan, plan))
+    claim_attempt(run)
+    return run
+
+
+def test_an_interpreter_that_is_gone_fails_the_run_at_once_by_its_name(tmp_path: Path) -> None:
+    run = run_with(str(tmp_path / "gone/python"))
+    Supervisor(run).work()
+    verdict = read_verdict(run.attempt(1))
+    assert verdict is not None
+    assert verdict.state is State.FAILED
+    assert verdict.reason == f"no agent can be started with {tmp_path}/gone/python: No such file or directory"
+
+
+@pytest.mark.parametrize(("note", "word", "state"), [("stop", "user", "STOPPED"), ("abort", "cancel", "CANCELLED")])
+def test_an_end_that_is_asked_for_while_hosts_are_asked_is_heard(
+    note: str, word: str, state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = run_with("/bin/false", "restarts=1")
+    supervisor = Supervisor(run)
+
+    def prepare_slowly(attempt: AttemptPaths) -> list[str]:
+        leave_note(attempt.root / note, word)
+        return []
+
+    monkeypatch.setattr(supervisor.agents, "prepare", prepare_slowly)
+    supervisor.work()
+    assert [attempt.number for attempt in run.attempts()] == [1]
+    assert (verdict := read_verdict(run.attempt(1))) is not None
+    assert verdict.state == state
+
+
+def test_a_supervisor_outlives_a_full_disk_that_takes_no_word_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = []
+
+    def work(supervisor: Supervisor) -> None:
+        looks.append(supervisor.run)
+        if len(looks) < 3:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Supervisor, "work", work)
+    monkeypatch.setattr(loop, "DISK_PAUSE_S", 0.0)
+    run = run_with("/bin/false")
+    with open("/dev/full", "wb", buffering=0) as full, redirect_stderr(io.TextIOWrapper(full, write_through=True)):
+        loop.supervise(run)
+    assert len(looks) == 3
+
+
+def test_what_was_stopped_before_it_began_is_never_started() -> None:
+    run = run_with("/bin/false", "restarts=1")
+    leave_note(run.attempt(1).stop, "user")
+    Supervisor(run).work()
+    assert [attempt.number for attempt in run.attempts()] == [1]
+    assert run.attempt(1).nodes() == []
+    assert (verdict := read_verdict(run.attempt(1))) is not None
+    assert (verdict.state, verdict.reason) == (State.STOPPED, "stopped (user); no agent has reported how it ended")
+
+
+@pytest.mark.parametrize(("note", "word"), [("stop", "user"), ("abort", "cancel")])
+def test_a_verdict_that_cannot_be_written_keeps_nobody_waiting_who_wants_the_end(
+    note: str, word: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(attempt: AttemptPaths, verdict: Verdict) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(loop, "record_verdict", refuse)
+    run = run_with("/bin/false", "restarts=1")
+    with pytest.raises(OSError, match="No space left"):  # it comes back, once there is room
+        Supervisor(run).work()
+    leave_note(run.attempt(1).root / note, word)
+    Supervisor(run).work()
+    assert [attempt.number for attempt in run.attempts()] == [1]
+
+
+def test_a_run_that_ends_at_once_does_not_take_along_who_says_that_its_supervisor_stands(tmp_path: Path) -> None:
+    """Who starts a supervisor carries the run's tag, too; here it would be slow to leave."""
+    slow = tmp_path / "slow"
+    slow.mkdir()
+    (slow / "sitecustomize.py").write_text("import atexit, time\natexit.register(time.sleep, 3)\n")
+    run = run_with("/bin/false")
+    words = [sys.executable, "-m", "fsdpctl.supervise.loop", str(run.root)]
+    env = {**os.environ, Env.RUN_ID: run.root.name, "PYTHONPATH": str(slow), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fsdpctl.contract.codec import write_json
+from fsdpctl.contract.control_files import leave_note
+from fsdpctl.contract.paths import AttemptPaths
+from fsdpctl.contract.records import NodeEnd, Outcome, RankError
+from fsdpctl.node.agent.exit_status import FailureWatch, describe_code, describe_end
+from tests.testbed.disks import Mount
+
+# As torch 2.13 writes it, shortened.
+REPORT = """\
+E1127 23:05:46.123 99 .../multiprocessing/api.py:988] failed (exitcode: -9) local_rank: 1 (pid: 7) of binary: python
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-27_23:05:46
+  rank      : 3 (local_rank: 1)
+  exitcode  : -9 (pid: 7)
+"""
+
+
+@pytest.fixture
+def attempt(tmp_path: Path) -> AttemptPaths:
+    attempt = AttemptPaths(tmp_path)
+    attempt.node(1).root.mkdir()
+    return attempt
+
+
+@pytest.mark.parametrize(
+    ("outcome", "stopped", "end"),
+    [
+        (None, False, NodeEnd(0, "finished")),
+        (None, True, NodeEnd(75, "stopped")),
+        (Outcome("finished", 9), True, NodeEnd(0, "finished")),
+        (Outcome("stopped", 9, "step-00000009", "stop file"), True, NodeEnd(75, "stop file")),
+        (Outcome("stopped", 9), True, NodeEnd(76, "stopped")),
+        (Outcome("failed", 9, reason="loss is not finite"), False, NodeEnd(1, "loss is not finite")),
+    ],
+)
+def test_exit_0_means_what_rank_0_says(
+    attempt: AttemptPaths, outcome: Outcome | None, stopped: bool, end: NodeEnd
+) -> None:
+    if outcome is not None:
+        write_json(attempt.outcome, outcome)
+    if stopped:
+        leave_note(attempt.stop, "user")
+    assert describe_end(0, attempt, attempt.node(1)) == end
+
+
+def test_a_crash_is_told_by_global_rank_and_signal(attempt: AttemptPaths) -> None:
+    attempt.node(1).torchrun_log.write_text(REPORT)
+    assert describe_end(1, attempt, attempt.node(1)) == NodeEnd(1, "rank 3 ended with signal 9 (SIGKILL)", 3)
+
+
+TOLD = "data/val-00000.bin holds 7 tokens, its index says 9: prepare it again"
+
+
+def leave_errors(attempt: AttemptPaths, *errors: RankError) -> None:
+    for error in errors:
+        attempt.node(1).rank_log(error.rank).touch()
+        write_json(attempt.node(1).rank_error(error.rank), error)
+
+
+def test_what_a_rank_says_in_a_sentence_is_the_reason(attempt: AttemptPaths) -> None:
+    attempt.node(1).torchrun_log.write_text(REPORT.replace("-9", "1"))
+    leave_errors(
+        attempt,
+        RankError(3, 1, 5.0, "RuntimeError: Connection closed by peer", "Traceback"),  # torchrun blames this one
+        RankError(4, 1, 7.0, "the save of step 9 broke on another rank", "Traceback", expected=True),
+        RankError(2, 1, 6.0, f"{TOLD}\nand more", "Traceback", expected=True),
+    )
+    assert describe_end(1, attempt, attempt.node(1)) == NodeEnd(1, f"rank 2 failed: {TOLD}", 2)
+
+
+def test_a_traceback_is_no_sentence(attempt: AttemptPaths) -> None:
+    attempt.node(1).torchrun_log.write_text(REPORT.replace("-9", "1"))
+    leave_errors(attempt, RankError(3, 1, 5.0, "ValueError: x", "Traceback"))
+    assert describe_end(1, attempt, attempt.node(1)) == NodeEnd(1, "rank 3 ended with exit code 1", 3)
+
+
+def test_a_signal_is_the_reason_whatever_others_say_of_it(attempt: AttemptPaths) -> None:
+    attempt.node(1).torchrun_log.write_text(REPORT)
+    leave_errors(attempt, RankError(2, 1, 6.0, TOLD, "Traceback", expected=True))
+    assert describe_end(1, attempt, attempt.node(1)) == NodeEnd(1, "rank 3 ended with signal 9 (SIGKILL)", 3)
+
+
+@pytest.mark.parametrize("code", [75, 76])
+def test_a_script_may_say_stopped_by_its_exit_code(attempt: AttemptPaths, code: int) -> None:
+    attempt.node(1).torchrun_log.write_text(REPORT.replace("(exitcode: -9)", f"(exitcode: {code})"))
+    assert describe_end(1, attempt, attempt.node(1)) == NodeEnd(code, "stopped")
+
+
+def test_without_a_report_the_log_is_named(attempt: AttemptPaths) -> None:
+    assert (
+        describe_end(-15, attempt, attempt.node(1)).reason
+        == "torchrun ended with signal 15 (SIGTERM); see torchrun.log"
+    )
+    assert describe_code(3) == "exit code 3"
+    assert describe_code(-250) == "signal 250"
+
+
+def test_on_a_full_disk_there_is_no_log_to_look_at(small_disk: Mount) -> None:
+    attempt = AttemptPaths(small_disk.path)
+    attempt.node(1).root.mkdir()
+    small_disk.fill()
+    reason = describe_end(1, attempt, attempt.node(1)).reason
+    assert reason == f"torchrun ended with exit code 1; no space is left on the disk of {attempt.node(1).root}"
+
+
+def test_a_failure_in_the_log_is_not_waited_for_long(tmp_path: Path) -> None:
+    now, log = [100.0], tmp_path / "torchrun.log"
+    watch = FailureWatch(log, first_rank=2, patience_s=5, clock=lambda: now[0])
+    assert not watch.is_overdue(), "no log yet"
+    log.write_text("rendezvous took 1.2 s\n")
+    now[0] += 1000
+    assert not watch.is_overdue()
+    log.write_text("W1127 23:05:46.123 99 .../multiprocessing/api.py:1033] Sending process 7 closing signal SIGTERM\n")
+    assert not watch.is_overdue()
+    now[0] += 6
+    assert watch.is_overdue()
+
+
+@pytest.mark.parametrize(
+    ("log", "end"),
+    [
+        ("rendezvous took 1.2 s\n", None),
+        (REPORT, NodeEnd(1, "rank 3 ended with signal 9 (SIGKILL)", 3)),
+        (REPORT.splitlines()[0], NodeEnd(1, "rank 5 ended with signal 9 (SIGKILL)", 5)),
+        (REPORT.replace("-9)", "1)"), None),
+        (REPORT.replace("-9)", "75)"), None),
+    ],
+    ids=["no failure", "whole", "no summary yet", "perhaps a victim", "stopped"],
+)
+def test_a_killed_rank_is_seen_before_torchrun_ends(log: str, end: NodeEnd | None, tmp_path: Path) -> None:
+    (tmp_path / "torchrun.log").write_text(log)
+    assert FailureWatch(tmp_path / "torchrun.log", first_rank=4, patience_s=5).find_killed() == end

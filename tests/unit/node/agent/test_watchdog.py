@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fsdpctl.contract.paths import NodePaths
+from fsdpctl.contract.rank_progress import Pulse, PulseWriter, Section, read_pulse
+from fsdpctl.node.agent.watchdog import Stall, Watchdog, blame, describe_waiting, limit_s
+from fsdpctl.node.os.processes import Tag
+
+WAITING = 'Thread 0x1:\n  File "x.py"\nCurrent thread 0x2:\n  File ".../torch/distributed/c10d.py", line 1 in wait'
+BACKWARD = 'Current thread 0x2:\n  File ".../torch/autograd/graph.py", line 1 in _engine_run_backward'
+BUSY = 'Thread 0x1:\n  File ".../torch/distributed/x.py"\nCurrent thread 0x2:\n  File "user.py", line 7 in tokenize'
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def stall(rank: int, section: Section = Section.STEP, age_s: float = 12.0) -> Stall:
+    return Stall(rank, Pulse(section, 7, 0.0, 0.5), age_s)
+
+
+def test_a_pulse_says_what_and_since_when(tmp_path: Path) -> None:
+    clock = Clock()
+    writer = PulseWriter(tmp_path / "pulse-3", clock)
+    assert read_pulse(tmp_path / "pulse-3") is None
+    writer.mark(Section.EVALUATE, 123456)
+    clock.now += 5
+    writer.mark(Section.STEP, 7)
+    assert read_pulse(tmp_path / "pulse-3") == Pulse(Section.STEP, 7, 1005.0, 0.0)
+    assert len((tmp_path / "pulse-3").read_bytes()) == 80
+
+
+def test_slow_steps_are_known_and_saves_are_no_steps(tmp_path: Path) -> None:
+    clock = Clock()
+    writer = PulseWriter(tmp_path / "pulse-0", clock)
+    for step in range(100):
+        if step == 50:
+            writer.mark(Section.SAVE, step)
+            clock.now += 600
+        writer.step_begins()
+        writer.mark(Section.STEP, step)
+        clock.now += 2.0 if step == 10 else 0.1
+    pulse = read_pulse(tmp_path / "pulse-0")
+    assert pulse is not None
+    assert 0.09 < pulse.slow_step_s < 2.1
+
+
+@pytest.mark.parametrize(
+    ("section", "slow_step_s", "limit"),
+    [
+        (Section.STEP, 0.05, 10.0),
+        (Section.STEP, 20.0, 60.0),
+        (Section.STEP, 0.0, 1800.0),  # the first step compiles
+        (Section.START, 0.0, 1800.0),
+        (Section.SAVE, 0.05, 1800.0),
+        (Section.DATA, 0.05, 600.0),
+        (Section.END, 0.05, float("inf")),
+    ],
+)
+def test_each_section_has_its_limit(section: Section, slow_step_s: float, limit: float) -> None:
+    assert limit_s(Pulse(section, 1, 0.0, slow_step_s)) == limit
+
+
+def look(dog: Watchdog, clock: Clock, seconds: float) -> list[int]:
+    """Let time pass as an agent does, looking twice a second; the ranks found in the end."""
+    found: list[Stall] = []
+    for _ in range(int(seconds * 2)):
+        clock.now += 0.5
+        found = dog.find_stalls()
+    return [stall.rank for stall in found]
+
+
+def test_a_rank_is_found_when_its_time_is_over(tmp_path: Path) -> None:
+    clock, paths = Clock(), NodePaths(tmp_path)
+    dog = Watchdog(Tag("r"), paths, range(2, 4), clock)
+    writers = {rank: PulseWriter(paths.pulse(rank), clock) for rank in (2, 3)}
+    assert look(dog, clock, 60) == [], "no pulse yet: not watched"
+    for step in range(3):
+        for writer in writers.values():
+            writer.step_begins()
+            writer.mark(Section.STEP, step)
+        clock.now += 0.5
+        dog.find_stalls()
+    for _ in range(20):
+        writers[2].mark(Section.DATA, 3)
+        assert look(dog, clock, 1) in ([], [3])
+    assert look(dog, clock, 1) == [3]
+
+
+def test_an_agent_that_slept_itself_accuses_nobody(tmp_path: Path) -> None:
+    clock, paths = Clock(), NodePaths(tmp_path)
+    dog = Watchdog(Tag("r"), paths, range(1), clock)
+    writer = PulseWriter(paths.pulse(0), clock)
+    for step in range(3):
+        writer.step_begins()
+        writer.mark(Section.STEP, step)
+        clock.now += 0.1
+    dog.find_stalls()
+    clock.now += 3600  # the laptop was closed
+    assert dog.find_stalls() == []
+    writer.mark(Section.STEP, 4)
+    assert look(dog, clock, 9) == []
+
+
+def test_the_culprit_is_told_from_those_who_wait() -> None:
+    stalls = [stall(0), stall(1), stall(2)]
+    waiting = {0: WAITING, 1: BACKWARD, 2: WAITING}
+    assert blame(stalls, [], {0: "S", 1: "S", 2: "S"}, waiting) is None
+    assert blame(stalls, [], {0: "S", 1: "T", 2: "S"}, waiting) == (
+        "rank 1 hangs: its process is stopped, no progress for 12 s in step after step 7"
+    )
+    assert blame([*stalls, stall(3, Section.DATA)], [], {}, waiting) == (
+        "rank 3 hangs: it waits for data, no progress for 12 s in data after step 7"
+    )
+    assert blame(stalls, [], {}, {**waiting, 2: BUSY}) == (
+        "rank 2 hangs: its peers wait for it, no progress for 12 s in step after step 7"
+    )
+    late = [stall(3, age_s=9.9)]
+    assert blame(stalls, late, {3: "S"}, {**waiting, 3: WAITING}) is None
+    assert blame(stalls, late, {3: "T"}, waiting) == (
+        "rank 3 hangs: its process is stopped, no progress for 10 s in step after step 7"
+    )
+    assert blame(stalls, late, {}, {**waiting, 3: BUSY}) == (
+        "rank 3 hangs: its peers wait for it, no progress for 10 s in step after step 7"
+    )
+    assert blame(stalls, [stall(3, Section.END)], {}, {**waiting, 3: BUSY}) is None, "it is through"
+    assert describe_waiting([stall(0), stall(1, age_s=13.4)]) == (
+        "no progress for 13 s after step 7: all ranks of this node wait for others"
+    )

@@ -1,0 +1,132 @@
+"""The node check as the agent calls it, its limits, and its disk: real mounts where a fault needs one."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fsdpctl.contract.findings import Check, Result
+from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.launch.build import Site, build_plan
+from fsdpctl.node.checks.limits import judge_memlock, judge_nofile, judge_shm
+from fsdpctl.node.checks.node_check import NodeCheckError, check_node, inspect
+from fsdpctl.node.checks.storage import check_storage
+from fsdpctl.specs.load import load_job, parse_profile
+from tests.testbed.disks import Mount
+
+GIB = 2**30
+
+
+def plan(extra: str = "", python: str = sys.executable) -> LaunchPlan:
+    profile = parse_profile(f"name: p\nbackend: local\npython: {python}\n{extra}", "p")
+    return build_plan(profile, load_job("llm-tiny"), Site("r", "/runs/r", "/", sys.executable, ()))
+
+
+def node_dir(root: Path) -> Path:
+    directory = root / "attempts" / "1" / "node-0"
+    directory.mkdir(parents=True)
+    return directory
+
+
+def test_a_healthy_node_passes_soon_and_leaves_nothing(tmp_path: Path) -> None:
+    directory = node_dir(tmp_path)
+    started = time.process_time()
+    check_node(plan(), directory)
+    assert time.process_time() - started < 2
+    assert not list(directory.iterdir())
+
+
+def test_all_faults_of_a_node_come_at_once(tmp_path: Path, small_disk: Mount) -> None:
+    directory = node_dir(small_disk.path)
+    small_disk.fill()
+    with pytest.raises(NodeCheckError) as caught:
+        check_node(plan("network: {interface: ib77}\n", python="/no/such/python"), directory)
+    for words in ("python does not exist here: /no/such/python", "'ib77' does not exist", "is full: No space left"):
+        assert words in str(caught.value)
+
+
+def test_a_nodes_own_path_finds_its_python(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "mypython").symlink_to(sys.executable)
+    env = f"nodes: [{{id: a, address: 127.0.0.1, env: {{PATH: {tmp_path}/bin}}}}]\n"
+    for extra, result in (("", Result.FAIL), (env, Result.OK)):
+        findings = inspect(plan(extra, python="mypython"), 0, node_dir(tmp_path / str(result)))
+        assert [finding.result for finding in findings if finding.check is Check.PYTHON] == [result]
+
+
+def test_a_small_disk_is_one_fault(small_disk: Mount) -> None:
+    small_disk.fill()
+    (found,) = check_storage(small_disk.path / "probe")
+    assert (found.check, found.result) == (Check.DISK, Result.FAIL)
+    assert f"{small_disk.path} is full: No space left on device" in found.reason
+
+
+def test_a_nearly_small_disk_is_a_fault_too(small_disk: Mount) -> None:
+    small_disk.fill(leave=32 * 2**20)
+    run_root, disk = check_storage(small_disk.path / "probe")
+    assert (run_root.result, disk.result) == (Result.OK, Result.FAIL)
+    assert "MiB are free" in disk.reason
+
+
+def test_a_disk_that_cannot_be_written(small_disk: Mount) -> None:
+    small_disk.make_read_only()
+    (found,) = check_storage(small_disk.path / "probe")
+    assert (found.check, found.result) == (Check.RUN_ROOT, Result.FAIL)
+    assert f"cannot write in the run directory: Read-only file system: {small_disk.path}" in found.reason
+
+
+def test_a_doubt_is_told_and_stops_nothing(tmp_path: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (512, limits[1]))
+    try:
+        doubts = check_node(plan(), node_dir(tmp_path))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert [doubt.reason for doubt in doubts if doubt.check is Check.NOFILE] == [
+        "only 512 open files; connections and data loaders need more"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("limit", "rdma", "result"),
+    [
+        (resource.RLIM_INFINITY, True, Result.OK),
+        (64 * 1024, False, Result.OK),
+        (64 * 1024, True, Result.FAIL),
+        (GIB, True, Result.WARN),
+    ],
+)
+def test_locked_memory_matters_where_infiniband_is(limit: int, rdma: bool, result: Result) -> None:
+    assert judge_memlock(limit, rdma).result is result
+
+
+@pytest.mark.parametrize(
+    ("limit", "many", "result"),
+    [
+        (resource.RLIM_INFINITY, True, Result.OK),
+        (1024, False, Result.OK),
+        (1024, True, Result.WARN),
+        (4096, True, Result.OK),
+        (100, False, Result.FAIL),
+    ],
+)
+def test_open_files(limit: int, many: bool, result: Result) -> None:
+    assert judge_nofile(limit, many).result is result
+
+
+@pytest.mark.parametrize(
+    ("free", "procs", "gpus", "result"),
+    [
+        (GIB, 8, True, Result.OK),
+        (64 * 2**20, 8, True, Result.FAIL),  # a container that was told nothing
+        (64 * 2**20, 2, True, Result.WARN),
+        (64 * 2**20, 2, False, Result.OK),
+        (0, 2, False, Result.WARN),
+    ],
+)
+def test_shared_memory(free: int, procs: int, gpus: bool, result: Result) -> None:
+    assert judge_shm(free, procs, gpus).result is result

@@ -1,0 +1,128 @@
+"""Against the real process table: children of this test, with tags of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from fsdpctl.commands.torchrun import tag_env
+from fsdpctl.node.os import processes
+from fsdpctl.node.os.processes import Tag
+from tests.backends.harness import wait_for
+
+RUN = f"run-{os.getpid()}"  # another session of the tests may be sweeping, too
+SLEEP = "import time; time.sleep(600)"
+TAKES_NO_TERM = "import signal, time; signal.signal(signal.SIGTERM, {}); print(flush=True); time.sleep(600)"
+STAYS, DEAF = TAKES_NO_TERM.format("lambda *_: None"), TAKES_NO_TERM.format("signal.SIG_IGN")
+FORKS_AWAY = """
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        print(os.getpid(), flush=True)
+        time.sleep(600)
+    os._exit(0)
+os.wait()
+"""
+
+
+@pytest.fixture
+def start(request: pytest.FixtureRequest) -> Iterator[object]:
+    children: list[subprocess.Popen[str]] = []
+
+    def start(code: str, run_id: str, node_rank: int = 0) -> subprocess.Popen[str]:
+        env = {**os.environ, **tag_env(run_id, 1, node_rank)}
+        children.append(
+            subprocess.Popen(
+                [sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, text=True, start_new_session=True
+            )
+        )
+        return children[-1]
+
+    yield start
+    for child in children:
+        child.kill()
+        child.wait()
+        assert child.stdout is not None
+        child.stdout.close()
+
+
+def test_a_process_is_known_by_more_than_its_pid(start) -> None:  # type: ignore[no-untyped-def]
+    child = start(SLEEP, RUN)
+    identity = processes.identify(child.pid)
+    assert processes.is_alive(identity)
+    assert not processes.is_alive(replace(identity, start_ticks=identity.start_ticks + 1)), "a reused pid"
+    assert not processes.is_alive(replace(identity, boot_id="another boot"))
+    child.kill()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert not processes.is_alive(identity), "a zombie is dead"
+    child.wait()
+    with pytest.raises(ProcessLookupError):
+        processes.identify(child.pid)
+
+
+def test_tags_tell_runs_and_nodes_apart(start) -> None:  # type: ignore[no-untyped-def]
+    first, second = start(SLEEP, RUN, 0), start(SLEEP, RUN, 1)
+    other = start(SLEEP, RUN + "b", 0)
+    assert set(processes.find(Tag(RUN))) == {first.pid, second.pid}
+    assert processes.find(Tag(RUN, 1)) == [second.pid]
+    assert processes.find(Tag(RUN + "b")) == [other.pid]
+
+
+def test_a_sweep_ends_the_willful_and_the_forked_away_and_nobody_else(start) -> None:  # type: ignore[no-untyped-def]
+    stays, same_command = start(STAYS, RUN), start(SLEEP, "b" + RUN)
+    forker = start(FORKS_AWAY, RUN)
+    for child in (stays, forker):
+        child.stdout.readline()
+    wait_for(lambda: len(processes.find(Tag(RUN))) == 2, 10, "the one in between to leave")
+    started = time.monotonic()
+    assert processes.sweep(Tag(RUN), term_s=0.3) == []
+    assert time.monotonic() - started >= 0.3, "the one that stays got its time after TERM"
+    assert processes.find(Tag(RUN)) == []
+    assert same_command.poll() is None
+
+
+def test_a_sweep_waits_for_nobody_who_ignores_its_first_word(start) -> None:  # type: ignore[no-untyped-def]
+    deaf, obeys = start(DEAF, RUN), start(SLEEP, RUN)
+    deaf.stdout.readline()
+    started = time.monotonic()
+    assert processes.sweep(Tag(RUN), term_s=300) == []
+    assert time.monotonic() - started < 150
+    assert (deaf.wait(), obeys.wait()) == (-9, -15)
+
+
+def test_a_sweep_spares_whom_it_is_told_to(start) -> None:  # type: ignore[no-untyped-def]
+    keep, end = start(SLEEP, RUN), start(SLEEP, RUN)
+    assert processes.sweep(Tag(RUN), spare=[keep.pid]) == []
+    assert end.wait() == -9
+    assert keep.poll() is None
+
+
+ADOPTS = """
+import os, subprocess, sys, time
+from fsdpctl.node.os import processes
+processes.adopt_orphans()
+forgets = "import os, sys\\nif os.fork() == 0:\\n    os.setsid(); os.execve('/bin/sleep', ['sleep', '600'], {})"
+subprocess.run([sys.executable, "-c", forgets], check=True)
+deadline = time.monotonic() + 10
+while not processes.descendants(os.getpid()) and time.monotonic() < deadline:
+    time.sleep(0.01)
+print(len(processes.descendants(os.getpid())), flush=True)
+sys.stdin.read()
+print(processes.sweep(processes.Tag(f"run-{os.getpid()}"), below=os.getpid(), spare=[os.getpid()]), flush=True)
+print(len(processes.descendants(os.getpid())), flush=True)
+"""
+
+
+def test_an_orphan_that_forgot_its_environment_is_swept_too() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", ADOPTS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as adopter:
+        out, _ = adopter.communicate("", timeout=30)
+    assert out.split("\n")[:3] == ["1", "[]", "0"]

@@ -1,0 +1,37 @@
+"""A node that must have its disk for itself looks whether another one writes there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fsdpctl.contract.codec import write_json
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.launch.build import Site, build_plan
+from fsdpctl.node.queries.agent_control import find_neighbour
+from fsdpctl.specs.load import parse_job, parse_profile
+
+PLAN = build_plan(
+    parse_profile("name: p\nbackend: local\n", "p"),
+    parse_job("name: j\nnodes: 2\nentrypoint: {script: s.py}\n", "j"),
+    Site("j-abcd", "/runs/j-abcd", "/here", "python3", ()),
+)
+
+
+@pytest.mark.parametrize(
+    ("left_there", "neighbour"),
+    [([], 1), (["agent.json"], 1), (["ready.json"], None), (["agent.json", "ready.json"], 1)],
+)
+def test_a_neighbour_on_the_same_disk_is_found(tmp_path: Path, left_there: list[str], neighbour: int | None) -> None:
+    """Of a node on another disk only its `ready.json` comes here."""
+    run = RunPaths(tmp_path)
+    for node in (0, 1):
+        run.attempt(1).node(node).root.mkdir(parents=True)
+    for name in left_there:
+        (run.attempt(1).node(1).root / name).touch()
+    write_json(run.plan, PLAN)
+    assert find_neighbour(run, 1, 0) is None, "a shared disk"
+    write_json(run.plan, replace(PLAN, shared_disk=False))
+    assert find_neighbour(run, 1, 0) == neighbour

@@ -1,0 +1,1 @@
+"""Checkpoints: when to save, staging, writing, verifying, loading."""

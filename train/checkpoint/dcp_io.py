@@ -1,0 +1,152 @@
+"""Tensors in a directory, through torch's distributed checkpoint (DCP), without the pickles of a stranger.
+
+DCP would unpickle its table of contents, and entries of kind "bytes", whatever is in them. Here a state holds tensors
+only, and the table is read by `fsdpctl.contract.formats.dcp_table`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.default_planner import DefaultSavePlanner
+from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
+from torch.distributed.checkpoint.metadata import Metadata, StorageMeta
+from torch.distributed.checkpoint.planner import SavePlan, SavePlanner, WriteItem
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
+from torch.distributed.checkpoint.storage import WriteResult
+from torch.futures import Future
+from torch.serialization import set_crc32_options
+
+from fsdpctl.contract.formats.dcp_table import read_table
+from train.checkpoint.staging import Piece
+from train.errors import TrainError
+from train.threads import at_once
+
+PART_BYTES = 128 * 2**20
+MAX_PARTS = 8  # files of one rank, each written, and then digested, by a thread of its own
+
+set_crc32_options(False)  # the manifest has a SHA-256 of every file
+
+
+class StorageError(Exception):
+    """Tensors could not be written or read; the text is the first cause."""
+
+
+def write_tensors(directory: Path, pieces: Mapping[str, Piece], group: dist.ProcessGroup) -> None:
+    """Write this rank's part, flushed to disk. Collective: raises on every rank when it fails on one."""
+    try:
+        save(
+            dict(pieces),
+            storage_writer=_TensorWriter(directory),
+            planner=_PiecePlanner(),
+            process_group=group,
+        )
+    except CheckpointException as error:
+        raise StorageError(_first_cause(error)) from None
+
+
+def read_tensors(directory: Path, tensors: dict[str, Tensor], group: dist.ProcessGroup) -> None:
+    """Fill `tensors` in place, whatever number of ranks wrote them. Collective."""
+    reader = _TensorReader(directory)
+    try:
+        load(tensors, storage_reader=reader, process_group=group)
+    except CheckpointException as error:
+        raise TrainError(f"{directory}: {reader.problem or _first_cause(error)}") from None
+
+
+def written_by(directory: Path, rank: int) -> list[Path]:
+    """The files that one rank wrote; the first rank also wrote the table of contents."""
+    return sorted([*directory.glob(f"__{rank}_*"), *(directory.glob(".metadata") if rank == 0 else ())])
+
+
+class _PiecePlanner(DefaultSavePlanner):
+    """Plans from pieces that know their place in the whole."""
+
+    def create_local_plan(self) -> SavePlan:
+        self.plan = SavePlan([piece.item for piece in self.state_dict.values()], planner_data=self.mappings)
+        return self.plan
+
+    def resolve_data(self, write_item: WriteItem) -> Tensor:
+        values: Tensor = self.state_dict[write_item.index.fqn].values
+        return values
+
+
+def share_out(sizes: Sequence[int], shares: int) -> list[list[int]]:
+    """Positions of `sizes` in shares of about the same sum, the largest dealt first; none is empty."""
+    dealt: list[list[int]] = [[] for _ in range(min(shares, len(sizes)))]
+    loads = [0] * len(dealt)
+    for position in sorted(range(len(sizes)), key=lambda at: -sizes[at]):
+        share = loads.index(min(loads))
+        dealt[share].append(position)
+        loads[share] += sizes[position]
+    return [sorted(share) for share in dealt if share]
+
+
+class _TensorWriter(FileSystemWriter):
+    """Writes several files at once where there is much to write: a thread alone is slower than most disks.
+
+    And fails with the reason: torch's own error on a full disk is "unexpected pos 704 vs 598", and what happens in
+    a writing thread of its own gets lost.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory, per_thread_copy_ahead=0)  # nothing to copy: the pieces are on the host
+
+    def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
+        write = super().write_data
+        try:
+            written = at_once([partial(write, part, planner) for part in self._parts(plan, planner)])
+        except Exception as error:
+            cause: BaseException = error
+            while cause.__context__:
+                cause = cause.__context__
+            raise cause from None
+        result: Future[list[WriteResult]] = Future()
+        result.set_result([one for part in written for one in part.value()])
+        return result
+
+    def _parts(self, plan: SavePlan, planner: SavePlanner) -> list[SavePlan]:
+        """The plan as one a file."""
+        sizes = [cast(_PiecePlanner, planner).resolve_data(item).nbytes for item in plan.items]
+        shares = share_out(sizes, min(MAX_PARTS, max(1, sum(sizes) // PART_BYTES)))
+        if len(shares) < 2:
+            return [plan]
+        return [
+            replace(
+                plan,
+                items=[plan.items[at] for at in share],
+                storage_data=replace(plan.storage_data, prefix=f"{plan.storage_data.prefix}{number}_"),
+            )
+            for number, share in enumerate(shares)
+        ]
+
+
+class _TensorReader(FileSystemReader):
+    problem = ""  # with the table, of which torch 2.11 would only tell that there is none
+
+    def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
+        try:
+            metadata: Metadata = read_table(Path(self.path))
+        except Exception as error:
+            self.problem = _describe(error)
+            raise
+        metadata.storage_meta = metadata.storage_meta or StorageMeta()
+        metadata.storage_meta.load_id = self.load_id
+        return metadata
+
+
+def _first_cause(error: CheckpointException) -> str:
+    rank, (cause, _) = min(error.failures.items())
+    return f"rank {rank}: {_describe(cause)}"
+
+
+def _describe(cause: BaseException) -> str:
+    return f"{type(cause).__name__}: {str(cause).strip().partition(chr(10))[0]}"

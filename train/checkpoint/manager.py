@@ -1,0 +1,143 @@
+"""When an attempt saves, what it says of the saved state, and at which state it begins."""
+
+from __future__ import annotations
+
+import logging
+import time
+from pathlib import Path
+
+import torch
+
+from fsdpctl.contract.codec import encode
+from fsdpctl.contract.formats.manifest import MANIFEST_FORMAT, Manifest
+from fsdpctl.contract.paths import RunPaths, checkpoint_name
+from fsdpctl.contract.rank_progress import PulseWriter, Section
+from fsdpctl.contract.trainer.trainer_config import TrainerConfig
+from train.checkpoint import peer_copy
+from train.checkpoint.async_saver import Checks, Saver
+from train.checkpoint.checkpoints import Checkpoints
+from train.checkpoint.staging import Staging
+from train.checkpoint.state import State, check_resumable
+from train.errors import ConfigError
+from train.metrics.telemetry import Telemetry
+from train.model.pretrained import load_pretrained
+from train.nonfinite import Largest, require_finite
+from train.parallel.parallelize import init_weights
+from train.parallel.world import World
+from train.preempt import Stop
+
+log = logging.getLogger(__name__)
+
+
+class Saves:
+    """The state's way to the disk and back, on one rank."""
+
+    def __init__(
+        self,
+        config: TrainerConfig,
+        mesh: tuple[int, int],
+        data_fingerprint: str,
+        state: State,
+        paths: RunPaths,
+        world: World,
+        attempt: int,
+        pulse: PulseWriter,
+    ) -> None:
+        self.config, self.mesh, self.data_fingerprint = config, mesh, data_fingerprint
+        self.state, self.world, self.attempt, self.pulse = state, world, attempt, pulse
+        self.checkpoints = Checkpoints(paths, world.new_council(), attempt, config.checkpoint.keep)
+        members = self.checkpoints.council.members
+        staging = Staging(state.tensors(), world.place.rank, members, world.device)
+        self.saver = Saver(self.checkpoints, staging, world)
+
+    def resume(self) -> int:
+        """Fill the state from the newest intact checkpoint, or for a first step; return the step to go on from."""
+        if self.world.is_scribe:
+            self.checkpoints.remove_leftovers()
+        found = self.checkpoints.find_newest()
+        if not self.world.shared_disk:
+            found = peer_copy.share_newest(self.checkpoints, found, self.world)
+        if found is None:
+            self._refuse_to_begin_again()
+            self._begin()
+            return 0
+        for change in check_resumable(found.config, encode(self.config)):
+            log.info("changed since the checkpoint: %s", change)
+        if found.data_fingerprint != self.data_fingerprint:
+            raise ConfigError(
+                f"the data has fingerprint {self.data_fingerprint}, but {checkpoint_name(found.step)} "
+                f"was trained on {found.data_fingerprint}: that would be another run"
+            )
+        self.checkpoints.load(found, self.state.tensors())
+        self.saver.saved_step, self.saver.save_s = found.step, found.save_s
+        files = f"{len(found.files)} files, {found.num_bytes / 1e6:.1f} MB, written by {found.world} ranks"
+        log.info("resuming at step %d from %s (%s, verified)", found.step, checkpoint_name(found.step), files)
+        return found.step
+
+    def save(self, step: int, telemetry: Telemetry) -> None:
+        """Save the state as it is after `step` steps; beside training, unless the configuration says otherwise."""
+        self.pulse.mark(Section.SAVE, step)
+        if self.saver.in_flight:
+            telemetry.recorder.drain()  # that save waits for what this thread delivers
+        tensors = self.state.tensors()
+        largest = Largest.of(tensors, self.world.device)
+        checks = Checks(
+            copied=lambda: require_finite(largest, step, self.checkpoints.council),
+            written=lambda: telemetry.sync(step),  # a checkpoint must not know more steps than the metrics
+        )
+        self.saver.save(self._describe(step), tensors, checks)
+        if self.config.checkpoint.mode == "sync":
+            self.drain(telemetry)
+        telemetry.recorder.restart_clock()
+
+    def drain(self, telemetry: Telemetry) -> None:
+        """Wait for the save in flight. It waits for the numbers of its steps, which this thread has to deliver."""
+        telemetry.recorder.drain()
+        self.saver.drain()
+
+    def save_now(self, step: int, telemetry: Telemetry) -> bool:
+        """Have a checkpoint of this step before going on; False when that failed."""
+        self.pulse.mark(Section.SAVE, step)
+        self.drain(telemetry)
+        if self.saver.saved_step != step:
+            self.save(step, telemetry)
+            self.drain(telemetry)
+        return self.saver.saved_step == step
+
+    def lack_of_time(self, step: int, stop: Stop) -> str:
+        """Why a save is not begun; nothing where there is time for it, or nothing to save."""
+        save_s = self.saver.save_s
+        if self.saver.saved_step == step or not self.world.maximum(not stop.has_time_for(save_s)):
+            return ""
+        return f"a save took {save_s:.1f} s, and {stop.left_s():.1f} s were left of the grace of {stop.grace_s:g} s"
+
+    def _refuse_to_begin_again(self) -> None:
+        """What was saved is not trained anew: the first saves would take the place of what may still be mended."""
+        damaged = sorted(set().union(*self.world.gather(self.checkpoints.invalid)))
+        if damaged:
+            raise ConfigError(
+                f"no checkpoint of this run is whole, neither {' nor '.join(damaged)}: fsdpctl checkpoints verify"
+                f" says why; to begin at step 0 again, move {self.checkpoints.root} away"
+            )
+
+    def _begin(self) -> None:
+        log.info("no checkpoint: starting at step 0")
+        if self.config.init_from:
+            load_pretrained(self.state.model, Path(self.config.init_from))
+            log.info("weights of %s", self.config.init_from)
+        else:
+            init_weights(self.state.model, self.config)
+
+    def _describe(self, step: int) -> Manifest:
+        return Manifest(
+            format=MANIFEST_FORMAT,
+            step=step,
+            attempt=self.attempt,
+            world=self.world.place.world,
+            mesh=self.mesh,
+            config=encode(self.config),
+            data_fingerprint=self.data_fingerprint,
+            torch_version=torch.__version__,
+            time=time.time(),
+            files={},  # known once they are written
+        )

@@ -1,0 +1,1 @@
+"""Prepared data, and which sequences a step takes."""

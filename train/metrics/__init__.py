@@ -1,0 +1,1 @@
+"""Metrics of each step: from the device to files."""

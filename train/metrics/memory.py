@@ -1,0 +1,78 @@
+"""What a model takes of a rank's memory: said at the start, measured at the end."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterable, Iterator, Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule
+from torch.distributed.tensor import DTensor
+
+from fsdpctl.contract.trainer.trainer_config import TrainerConfig
+from fsdpctl.contract.trainer.units import Unit, resolve_units
+from train.model.llama import Decoder
+from train.parallel.world import World
+
+MIB = 2**20
+ROOT: Unit = ()
+
+
+def describe(config: TrainerConfig, model: Decoder, optimizer: torch.optim.Optimizer) -> Iterator[str]:
+    """What was wrapped, and what this rank holds all the time; gathered units and activations come on top."""
+    total = _count(model.parameters())
+    if isinstance(model, FSDPModule):
+        yield f"units: {_describe_units(model, resolve_units(config.mesh.units, config.model))}"
+    trained = [p for p in model.parameters() if p.requires_grad]
+    yield f"parameters: {total:,}, of which {total - _count(trained):,} frozen"
+    state = [value for values in optimizer.state.values() for value in values.values()]
+    where = " in the host's memory" if config.memory.cpu_offload else ""
+    yield (
+        f"a rank holds: weights {_local_mib(model.parameters()):.2f} MiB, gradients {_local_mib(trained):.2f} MiB, "
+        f"optimizer {_local_mib(state):.2f} MiB{where}"
+    )
+
+
+def peak_memory_gib(world: World) -> float:
+    """The most that any rank has used so far: of its GPU, or of the host where there is none. Collective."""
+    if world.device.type == "cuda":
+        peak = torch.cuda.max_memory_allocated(world.device)
+    else:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return world.maximum(peak // MIB) / 1024
+
+
+def _describe_units(model: Decoder, units: Sequence[Unit]) -> str:
+    """Number and size of the units, equal ones together: in all, and what of each lies on this rank."""
+    owner: dict[nn.Parameter, Unit] = {}
+    for unit in units:  # one inside of another comes later, and takes its parameters from that
+        owner |= {p: unit for name in unit for p in model.get_submodule(name).parameters()}
+    held: dict[Unit, list[nn.Parameter]] = {unit: [] for unit in (*units, ROOT)}
+    for parameter in model.parameters():
+        held[owner.get(parameter, ROOT)].append(parameter)
+    alike: dict[tuple[int, int], list[Unit]] = {}
+    for unit, parameters in held.items():
+        alike.setdefault((_count(parameters), _count(map(_local, parameters))), []).append(unit)
+    return ", ".join(
+        f"{len(group)} of {whole:,} parameters, {local:,} on this rank ({_names(group)})"
+        for (whole, local), group in alike.items()
+        if whole
+    )
+
+
+def _names(group: Sequence[Unit]) -> str:
+    first = " + ".join(group[0]) or "the rest"
+    return f"{first}, ..." if len(group) > 1 else first
+
+
+def _count(tensors: Iterable[Tensor]) -> int:
+    return sum(tensor.numel() for tensor in tensors)
+
+
+def _local(tensor: Tensor) -> Tensor:
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
+def _local_mib(tensors: Iterable[Tensor]) -> float:
+    return sum(tensor.numel() * tensor.element_size() for tensor in map(_local, tensors)) / MIB

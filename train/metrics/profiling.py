@@ -1,0 +1,127 @@
+"""Traces of chosen steps, and a picture of GPU memory at the moment when it ran out."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch._C._autograd import DeviceType
+from torch.profiler import ProfilerActivity, profile
+
+from fsdpctl.contract.trainer.trainer_config import ProfileConfig
+from train.parallel.world import World
+
+log = logging.getLogger(__name__)
+
+MEMORY_EVENTS = 100_000
+Span = tuple[float, float]  # begin and end, in microseconds
+
+
+class Profiler:
+    """Records the chosen steps on every rank, each into a file of its own, for Perfetto or chrome://tracing."""
+
+    def __init__(self, config: ProfileConfig, directory: Path, world: World, wish: Path, look_every: int) -> None:
+        self.first, self.last = config.first_step, (config.first_step or 0) + config.steps - 1  # counted from 1
+        self.directory, self.world = directory, world
+        self.wish, self.look_every = wish, look_every
+        self.heard: int | None = None  # when the wish was last touched
+        self.recording: profile | None = None
+        self.remembers = config.memory and world.device.type == "cuda"
+        if self.remembers:
+            torch.cuda.memory._record_memory_history(max_entries=MEMORY_EVENTS)
+
+    def before_step(self, step: int) -> None:
+        """Step `step`, counted from 1, is about to begin."""
+        if step == self.first:
+            cuda = [ProfilerActivity.CUDA] if self.world.device.type == "cuda" else []
+            self.recording = profile(activities=[ProfilerActivity.CPU, *cuda])
+            self.recording.start()
+
+    def after_step(self, step: int) -> None:
+        if step == self.last:
+            self.close(step)
+        if step % self.look_every == 0 and (wished := _touched(self.wish)) != self.heard:
+            self.heard = wished
+            self._show_memory(step)
+
+    def close(self, step: int) -> None:
+        """Write the trace of the steps up to this one, if one is being recorded."""
+        if self.recording:
+            if self.world.device.type == "cuda":
+                torch.cuda.synchronize()
+            self.recording.stop()
+            path = self._path(f"steps-{self.first}-{step}", ".json.gz")
+            self.recording.export_chrome_trace(str(path))
+            log.info("profiled steps %s to %d: %s%s", self.first, step, path, _describe(self.recording))
+            self.recording = None
+
+    def out_of_memory(self) -> Path | None:
+        """Write what held the GPU's memory, for pytorch.org/memory_viz; None where it was not recorded."""
+        if not self.remembers:
+            return None
+        return self._dump_memory("out-of-memory")
+
+    def _show_memory(self, step: int) -> None:
+        if self.world.device.type != "cuda":
+            log.warning("a snapshot of GPU memory is wished for, but this run has no GPU")
+            return
+        log.info("GPU memory after step %d: %s", step, self._dump_memory(f"memory-{step}"))
+
+    def _dump_memory(self, what: str) -> Path:
+        path = self._path(what, ".pickle")
+        torch.cuda.memory._dump_snapshot(str(path))  # type: ignore[no-untyped-call]
+        return path
+
+    def _path(self, what: str, suffix: str) -> Path:
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return self.directory / f"rank-{self.world.place.rank}-{what}{suffix}"
+
+
+def _touched(path: Path) -> int | None:
+    """When, in nanoseconds; None where it is not there."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return None
+
+
+def _describe(recording: profile) -> str:
+    events: list[Any] = recording.events() or []  # type: ignore[no-untyped-call]
+    kernels = [event for event in events if event.device_type == DeviceType.CUDA]
+    shares = communication_share((event.name, (event.time_range.start, event.time_range.end)) for event in kernels)
+    if shares is None:
+        return ""
+    return "; communication {:.0%} of the time, {:.0%} of it not hidden behind compute".format(*shares)
+
+
+def communication_share(kernels: Iterable[tuple[str, Span]]) -> tuple[float, float] | None:
+    """Which part of the time NCCL's kernels ran, and how much of that nothing else did. None: there were none."""
+    named: dict[bool, list[Span]] = {True: [], False: []}
+    for name, span in kernels:
+        named["nccl" in name.lower()].append(span)
+    everything = [*named[True], *named[False]]
+    if not everything:
+        return None
+    total = max(end for _, end in everything) - min(begin for begin, _ in everything)
+    communication = _covered(named[True])
+    hidden = communication + _covered(named[False]) - _covered(everything)
+    return communication / total, (communication - hidden) / communication if communication else 0.0
+
+
+def _covered(spans: list[Span]) -> float:
+    """How much time the spans cover, overlaps once."""
+    covered, reached = 0.0, float("-inf")
+    for begin, end in sorted(spans):
+        covered += max(0.0, end - max(begin, reached))
+        reached = max(reached, end)
+    return covered
+
+
+def memory_advice(error: Exception, snapshot: Any) -> str:
+    """What a user can do about a GPU whose memory ran out."""
+    first = str(error).partition("\n")[0]
+    where = f" (what held it: {snapshot}, for pytorch.org/memory_viz)" if snapshot else ""
+    return f"{first}{where}; take a smaller micro_batch, or set memory.recompute, a strategy that shards, cpu_offload"

@@ -1,0 +1,137 @@
+"""From tensors on the device to numbers on the host, late, so that no step waits for the one before.
+
+A GPU works through a queue: asking for the loss of the newest step would drain it. So a step's numbers are copied
+behind the step and read `LAG` steps later, when they have long arrived. On a CPU there is no queue and no lag.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+
+from train.metrics.device_timestamp import Mark
+from train.metrics.jsonl import StepMetrics
+from train.metrics.stragglers import Pace, Span
+from train.nonfinite import Finding
+
+LAG = {"cuda": 2}
+
+
+@dataclass(frozen=True)
+class StepTensors:
+    """What one step leaves on the device: all of them scalars."""
+
+    loss: Tensor
+    grad_norm: Tensor
+    own_loss: Tensor  # the sum over this rank's tokens
+    valid_tokens: Tensor
+    skipped: Tensor
+    in_a_row: Tensor
+    loss_scale: Tensor
+
+    def stack(self) -> Tensor:
+        return torch.stack([getattr(self, field.name).double() for field in fields(self)])
+
+
+@dataclass(frozen=True)
+class _Pending:
+    step: int
+    values: Tensor  # StepTensors, on the host once `end` has passed
+    lr: float
+    samples: str
+    time: float
+    begin: Mark
+    end: Mark
+    own: list[Span]
+
+
+class Recorder:
+    """Hands each step's metrics to the sinks once they are known. Ranks without sinks keep the same pace."""
+
+    def __init__(
+        self,
+        device: torch.device,
+        start_step: int,
+        tokens_per_step: int,
+        attempt: int,
+        sinks: Sequence[Callable[[StepMetrics], None]],
+        watch: Callable[[Finding], None],
+        pace: Pace,
+    ) -> None:
+        self.device = device
+        self.tokens_per_step = tokens_per_step
+        self.attempt = attempt
+        self.sinks = sinks
+        self.watch = watch
+        self.pace = pace
+        self.lag = LAG.get(device.type, 0)
+        self.pending: deque[_Pending] = deque()
+        self.delivered = start_step
+        self.delivery = threading.Condition()
+        self.restart_clock()
+
+    def restart_clock(self) -> None:
+        """The next step begins now: what came before (a save, an evaluation) is not part of its time."""
+        self.begin = Mark(self.device)
+
+    def record(self, step: int, tensors: StepTensors, lr: float, samples: str) -> None:
+        values = tensors.stack().to("cpu", non_blocking=True)
+        end = Mark(self.device)
+        own = self.pace.own_work.take()
+        self.pending.append(_Pending(step, values, lr, samples, time.time(), self.begin, end, own))
+        self.begin = end
+        while len(self.pending) > self.lag:
+            self._deliver(self.pending.popleft())
+
+    def drain(self) -> None:
+        """Wait for all steps so far and deliver them."""
+        while self.pending:
+            self._deliver(self.pending.popleft())
+
+    def wait_for(self, step: int) -> None:
+        """Wait, in another thread, until this step is delivered."""
+        with self.delivery:
+            self.delivery.wait_for(lambda: self.delivered >= step)
+
+    def _deliver(self, pending: _Pending) -> None:
+        pending.end.wait()
+        self.pace.watch(pending.step, pending.own)
+        loss, grad_norm, own_loss, valid_tokens, skipped, in_a_row, loss_scale = pending.values.tolist()
+        metrics = StepMetrics(
+            step=pending.step,
+            loss=_finite(loss),
+            loss_hex=loss.hex(),
+            samples=pending.samples,
+            lr=pending.lr,
+            grad_norm=_finite(grad_norm),
+            tokens_per_s=_rate(self.tokens_per_step, pending.end.seconds_since(pending.begin)),
+            tokens=pending.step * self.tokens_per_step,
+            time=round(pending.time, 3),
+            attempt=self.attempt,
+            valid_tokens=int(valid_tokens),
+            skipped=int(skipped),
+            loss_scale=loss_scale,
+            slow_ranks={str(rank): host for rank, host in self.pace.slow.items()},
+        )
+        for sink in self.sinks:
+            sink(metrics)
+        with self.delivery:
+            self.delivered = pending.step
+            self.delivery.notify_all()
+        self.watch(Finding(pending.step, pending.samples, loss, grad_norm, own_loss, int(skipped), int(in_a_row)))
+
+
+def _rate(tokens: int, seconds: float) -> float:
+    """In seven digits: never 0, however long a step was held up."""
+    return float(f"{tokens / max(seconds, 1e-9):.7g}")
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

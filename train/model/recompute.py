@@ -1,0 +1,45 @@
+"""Activation checkpointing: what a block forgets after its forward pass and computes again in the backward pass.
+
+It happens inside of the block, so that a compiled block holds it in its graph: the other way round torch keeps far
+more (pytorch #161889).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
+
+from fsdpctl.contract.trainer.trainer_config import Recompute
+
+KEPT = [
+    torch.ops.aten.mm.default,
+    torch.ops.aten._scaled_dot_product_cudnn_attention.default,
+    torch.ops.aten._scaled_dot_product_flash_attention.default,
+    torch.ops.aten._scaled_dot_product_efficient_attention.default,
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default,
+]
+"""What `selective` keeps: the products of matrices and attention. All else is cheap to compute again."""
+
+
+def call(function: Callable[..., Tensor], recompute: Recompute, *tensors: Tensor) -> Tensor:
+    """Call `function`, keeping of its insides what `recompute` leaves."""
+    if recompute == "none" or not torch.is_grad_enabled():
+        return function(*tensors)
+    # The compiler wants to see the context function in the call itself, a plain one.
+    out: Tensor
+    if recompute == "selective":
+        out = checkpoint(function, *tensors, use_reentrant=False, context_fn=_keep_products)
+    else:
+        out = checkpoint(function, *tensors, use_reentrant=False)
+    return out
+
+
+def _keep_products() -> Any:
+    return create_selective_checkpoint_contexts(KEPT)  # type: ignore[no-untyped-call]
+
+
+_keep_products.cache_hash = str(KEPT)  # type: ignore[attr-defined]  # without it the compiler's cache takes no such graph

@@ -1,0 +1,1 @@
+"""Ranks, devices, meshes, and how a model is sharded over them."""
