@@ -19,10 +19,10 @@ from docs import generate
 from fsdpctl import Client, Run, errors
 from fsdpctl.cli.app import build_app
 from fsdpctl.commands.torchrun import node_env
-from fsdpctl.contract import AbortWord, CliExit, Env, NodeExit, State, StopWord
+from fsdpctl.contract import AbortReason, CliExit, Env, NodeExit, State, StopReason
 from fsdpctl.contract.paths import AttemptPaths, NodePaths, RunPaths
 from fsdpctl.contract.plan import NodeContext
-from fsdpctl.launch.build import Site, build_plan
+from fsdpctl.launch.build import SubmitHost, build_plan
 from fsdpctl.schema.keys import walk
 from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.load import load_job, load_profile, parse_job, parse_profile
@@ -201,7 +201,7 @@ def test_the_run_directory_page_has_every_file(cls: type) -> None:
 
 def test_the_run_directory_page_has_every_word_and_code() -> None:
     page, cells = read("docs/run-directory.md"), first_cells("docs/run-directory.md")
-    assert not [word for word in (*State, *StopWord, *AbortWord) if f"`{word}`" not in page]
+    assert not [word for word in (*State, *StopReason, *AbortReason) if f"`{word}`" not in page]
     assert [cell for cell in cells if cell.isdigit()] == [str(int(code)) for code in (*CliExit, *NodeExit)]
 
 
@@ -212,7 +212,7 @@ def test_own_scripts_are_told_every_variable() -> None:
         Env.HOME
     }
     assert f"`{Env.HOME}`" in page
-    plan = build_plan(load_profile("local"), load_job("llm-tiny"), Site("r-aaaa", "/r", "/s", sys.executable, ()))
+    plan = build_plan(load_profile("local"), load_job("llm-tiny"), SubmitHost("r-aaaa", "/r", "/s", sys.executable, ()))
     given = node_env(plan, NodeContext(0, 1, "h", 1, "eth0"))
     elsewhere = {Env.HOME, Env.USER_PYTHONPATH, Env.PREEMPT_GRACE}  # of the command line, its shell, a Slurm job
     assert {name for name in given if name.startswith("FSDPCTL_")} == variables - elsewhere

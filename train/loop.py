@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from fsdpctl.contract.paths import NodePaths, RunPaths, checkpoint_name
-from fsdpctl.contract.rank_progress import PulseWriter, Section
+from fsdpctl.contract.rank_progress import RankProgressWriter, Section
 from fsdpctl.contract.records import Outcome
 from fsdpctl.contract.trainer.trainer_config import TrainerConfig
 from train.checkpoint.manager import Saves
@@ -54,7 +54,9 @@ class Trainer:
     ) -> None:
         self.config, self.layout, self.world = config, layout, world
         self.stopper = stopper
-        self.pulse = PulseWriter(NodePaths(launch.node_dir).pulse(world.place.rank) if launch.node_dir else None)
+        self.pulse = RankProgressWriter(
+            NodePaths(launch.node_dir).rank_progress(world.place.rank) if launch.node_dir else None
+        )
         self.pulse.mark(Section.START, 0)
         self.data = open_source(config, world)
         self.order = SampleOrder(self.data.train.num_sequences, config.batch.sequences, config.seed)
@@ -68,7 +70,7 @@ class Trainer:
         announce(config, layout, world, self.data)
         for line in memory.describe(config, self.model, self.optimizer):
             log.info("%s", line)
-        wish = paths.attempt(launch.attempt).memory_wish
+        wish = paths.attempt(launch.attempt).memory_snapshot_request
         self.profiler = Profiler(config.profile, paths.profiles, world, wish, config.log_every)
         self.step = self.saves.resume()
         if self.step >= config.steps:

@@ -16,21 +16,21 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from fsdpctl.contract import StopWord
+from fsdpctl.contract import StopReason
 from fsdpctl.contract.formats.manifest import save_fits
 
 if TYPE_CHECKING:
     from train.parallel.world import World  # imports torch, and the handlers must stand before that
 
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
-WORDS = tuple(StopWord)  # the later word wins where ranks were told different ones
+WORDS = tuple(StopReason)  # the later word wins where ranks were told different ones
 
 
 @dataclass(frozen=True)
 class Stop:
     """A stop that all ranks have agreed on."""
 
-    word: StopWord
+    word: StopReason
     asked: float  # when, by this rank's monotonic clock
     grace_s: float  # endless where no launcher waits
 
@@ -69,17 +69,17 @@ class Stopper:
         now = time.monotonic()
         waited_ms = world.maximum(int(1000 * (now - self.asked)) if self.asked else 0)
         word = WORDS[answer - 1]
-        grace_s = self.preempt_grace_s if word is StopWord.PREEMPT else self.grace_s
+        grace_s = self.preempt_grace_s if word is StopReason.PREEMPT else self.grace_s
         return Stop(word, now - waited_ms / 1000, grace_s)
 
-    def _heard(self) -> StopWord | None:
+    def _heard(self) -> StopReason | None:
         now = time.monotonic()
         since_last, self.last_look = now - self.last_look, now
-        if self.stop_file is not None and (word := read_stop_word(self.stop_file)):
+        if self.stop_file is not None and (word := read_stop_reason(self.stop_file)):
             # It was not there at the last look: so much is sure, whatever the file server's clock says.
             self.asked = self.asked or now - min(since_last, _age_s(self.stop_file))
             return word
-        return StopWord.PREEMPT if self.signalled else None
+        return StopReason.PREEMPT if self.signalled else None
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self.abort_file is not None and self.abort_file.exists():  # no wish to save, but the end
@@ -95,11 +95,11 @@ def _age_s(path: Path) -> float:
         return math.inf
 
 
-def read_stop_word(path: Path) -> StopWord | None:
+def read_stop_reason(path: Path) -> StopReason | None:
     """The first word of the stop file; a file that says nothing known is a user's wish. None: there is no file, or a
     file server does not answer for it now, which shall not end a run; the next step asks again."""
     try:
         words = path.read_text(encoding="utf-8", errors="replace").split()
     except OSError:
         return None
-    return StopWord(words[0]) if words and words[0] in WORDS else StopWord.USER
+    return StopReason(words[0]) if words and words[0] in WORDS else StopReason.USER

@@ -56,7 +56,7 @@ def memory(scene: Scene) -> Result:
     keep = ["restarts=0", "trainer.profile.memory=true"]
     with Launched.submit(scene, _small(scene), 1, [*keep, "trainer.steps=5000", "trainer.log_every=5"]) as launched:
         launched.wait_steps(10)
-        launched.paths.attempt(1).memory_wish.touch()
+        launched.paths.attempt(1).memory_snapshot_request.touch()
         wished = launched.wait_files("profiles/*-memory-*.pickle")
     batch = [f"trainer.batch.sequences={8192 * torch.cuda.device_count()}"]
     with Launched.submit(scene, _small(scene), 1, [*keep, *batch, "trainer.batch.micro_batch=8192"]) as launched:

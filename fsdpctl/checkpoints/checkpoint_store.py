@@ -14,7 +14,7 @@ from fsdpctl.contract.paths import RunPaths
 from fsdpctl.runs.evidence import read_plan
 
 
-class Shelf(Protocol):
+class CheckpointStore(Protocol):
     """What can be done to checkpoints, wherever they lie."""
 
     def read(self) -> list[Stored]:
@@ -28,26 +28,26 @@ class Shelf(Protocol):
     def take(self, step: int | None, near: Path) -> AbstractContextManager[Stored]:
         """The checkpoint of `step`, or the newest whole one, verified, on this machine; what is copied goes `near`."""
 
-    def complaints(self) -> list[str]:
+    def errors(self) -> list[str]:
         """What could not be asked or done so far, one line each."""
 
 
-def open_shelf(run: RunPaths) -> Shelf:
+def open_shelf(run: RunPaths) -> CheckpointStore:
     """Raises UsageError for a run of the user's own script."""
     try:
         plan = read_plan(run)
     except (OSError, CodecError):
-        return LocalShelf(run)  # a damaged run may have whole checkpoints
+        return SharedStore(run)  # a damaged run may have whole checkpoints
     if not plan.entry.is_bundled_trainer:
         raise own_script_error(run)
     if plan.shared_disk:
-        return LocalShelf(run)
-    from fsdpctl.checkpoints.per_host_store import HostShelf
+        return SharedStore(run)
+    from fsdpctl.checkpoints.per_host_store import PerHostStore
 
-    return HostShelf(run, plan)
+    return PerHostStore(run, plan)
 
 
-class LocalShelf:
+class SharedStore:
     """All files lie in the run directory."""
 
     def __init__(self, run: RunPaths) -> None:
@@ -66,5 +66,5 @@ class LocalShelf:
     def take(self, step: int | None, near: Path) -> Iterator[Stored]:
         yield choose_whole(self._run, step)
 
-    def complaints(self) -> list[str]:
+    def errors(self) -> list[str]:
         return []

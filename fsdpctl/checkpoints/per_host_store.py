@@ -18,8 +18,8 @@ from fsdpctl.errors import LaunchError, RunFailed, UsageError
 from fsdpctl.node.queries.checkpoint_copies import Copy
 
 
-class HostShelf:
-    """A `Shelf` spread over hosts."""
+class PerHostStore:
+    """A `CheckpointStore` spread over hosts."""
 
     def __init__(self, run: RunPaths, plan: LaunchPlan) -> None:
         self._run = run
@@ -28,7 +28,7 @@ class HostShelf:
 
     def read(self) -> list[Stored]:
         if not (answers := self._hosts.ask("list")):
-            raise LaunchError("\n".join(self.complaints()))
+            raise LaunchError("\n".join(self.errors()))
         return merge(self._run.checkpoints, list_checkpoints(self._run), answers)
 
     def examine(self, stored: Stored) -> Stored:
@@ -59,7 +59,7 @@ class HostShelf:
                     return fetched
                 problems.append(f"{stored.path.name} on {host}: {fetched.broken}")
                 shutil.rmtree(fetched.path)
-        raise RunFailed("\n".join([*problems, *self.complaints()]))
+        raise RunFailed("\n".join([*problems, *self.errors()]))
 
     def _fetch(self, stored: Stored, host: str, place: Path) -> Stored:
         assert stored.manifest is not None
@@ -73,7 +73,7 @@ class HostShelf:
         except HostError as error:
             return Stored(place / stored.path.name, None, str(error))
 
-    def complaints(self) -> list[str]:
+    def errors(self) -> list[str]:
         return [*self._hosts.silent.values(), *self._left]
 
 

@@ -17,7 +17,7 @@ from fsdpctl import __version__
 from fsdpctl.cli import checkpoints, data, jobs, profiles
 from fsdpctl.cli.doctor import doctor
 from fsdpctl.cli.logs import logs
-from fsdpctl.cli.output import Unheard, say
+from fsdpctl.cli.output import BrokenPipe, log
 from fsdpctl.cli.resume import resume
 from fsdpctl.cli.status import ls, status
 from fsdpctl.cli.stop import cancel, stop
@@ -94,33 +94,33 @@ def main() -> None:
     os.umask(0o077)  # what a run leaves is its owner's, whatever the shell says
     try:
         _run()
-    except Unheard:
-        sys.exit(CliExit.UNHEARD)
+    except BrokenPipe:
+        sys.exit(CliExit.BROKEN_PIPE)
 
 
 def _run() -> None:
     try:
         build_app(*sys.argv[1:2])()
     except FsdpctlError as error:
-        say(f"error: {error.message}")
+        log(f"error: {error.message}")
         if error.hint:
-            say(f"hint: {error.hint}")
+            log(f"hint: {error.hint}")
         sys.exit(error.exit_code)
     except OSError as error:
         if error.errno not in _SITE_ERRORS:
             _report_bug(error)
         if not _has_directory():
-            say("error: the current directory is not there any more")
-            say("hint: cd to another one")
+            log("error: the current directory is not there any more")
+            log("hint: cd to another one")
             sys.exit(CliExit.FAILED)
         places = " -> ".join(str(name) for name in (error.filename, error.filename2) if name)
-        say(f"error: {error.strerror}" + (f": {places}" if places else ""))
+        log(f"error: {error.strerror}" + (f": {places}" if places else ""))
         if sys.argv[1:2] not in (["jobs"], ["profiles"], ["data"]):
-            say("hint: runs live in the profile's runs_root, or in $FSDPCTL_HOME (default ~/.local/state/fsdpctl)")
+            log("hint: runs live in the profile's runs_root, or in $FSDPCTL_HOME (default ~/.local/state/fsdpctl)")
         sys.exit(CliExit.FAILED)
     except CodecError as error:
-        say(f"error: {error}")
-        say("hint: this file is damaged, or of another version of fsdpctl")
+        log(f"error: {error}")
+        log("hint: this file is damaged, or of another version of fsdpctl")
         sys.exit(CliExit.FAILED)
     except Exception as error:
         _report_bug(error)
@@ -136,6 +136,6 @@ def _has_directory() -> bool:
 def _report_bug(error: Exception) -> NoReturn:
     from fsdpctl.cli.crash import write_report
 
-    say(f"error: a bug in fsdpctl: {type(error).__name__}: {error}")
-    say(f"hint: the traceback is in {write_report()}; please report it")
+    log(f"error: a bug in fsdpctl: {type(error).__name__}: {error}")
+    log(f"hint: the traceback is in {write_report()}; please report it")
     sys.exit(CliExit.BUG)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fsdpctl.cli.options import Json, Run
-from fsdpctl.cli.output import emit, emit_json, emit_table, say
+from fsdpctl.cli.output import log, print_data, print_json, print_table
 from fsdpctl.errors import BusyError, RunFailed
 
 if TYPE_CHECKING:
@@ -38,16 +38,16 @@ def ls(run: Run = None, as_json: Json = False) -> None:
     from fsdpctl.runs.find import find_run
 
     paths = find_run(run)
-    shelf = open_shelf(paths)
-    rows = [_record(stored) for stored in shelf.read()]
-    for line in shelf.complaints():
-        say(line)
+    store = open_shelf(paths)
+    rows = [_record(stored) for stored in store.read()]
+    for line in store.errors():
+        log(line)
     if as_json:
-        emit_json(rows)
+        print_json(rows)
     elif not rows:
-        say(f"run {paths.root.name} has no checkpoint yet")
+        log(f"run {paths.root.name} has no checkpoint yet")
     else:
-        emit_table(("STEP", "SIZE", "SAVED", "RANKS", "MESH", "STATE"), [_row(row) for row in rows])
+        print_table(("STEP", "SIZE", "SAVED", "RANKS", "MESH", "STATE"), [_row(row) for row in rows])
 
 
 def _record(stored: Stored) -> dict[str, Any]:
@@ -92,15 +92,15 @@ def verify(run: Run = None, step: Step = None) -> None:
     from fsdpctl.runs.find import find_run
 
     paths = find_run(run)
-    shelf = open_shelf(paths)
+    store = open_shelf(paths)
     problems = []
-    for stored in choose_listed(paths, shelf.read(), step):
-        examined = shelf.examine(stored)
+    for stored in choose_listed(paths, store.read(), step):
+        examined = store.examine(stored)
         if examined.broken is None:
-            emit(f"{stored.path.name}: ok{_where(examined)}")
+            print_data(f"{stored.path.name}: ok{_where(examined)}")
         problems += examined.problems
-    for line in shelf.complaints():
-        say(line)
+    for line in store.errors():
+        log(line)
     if problems:
         raise RunFailed("\n".join(problems), hint="a run resumes from the newest checkpoint that is ok")
 
@@ -126,18 +126,18 @@ def prune(
         if (status := read_status(paths)).state.is_alive:
             hint = f"fsdpctl stop {paths.root.name}; a run keeps checkpoint.keep by itself"
             raise BusyError(f"run {paths.root.name} is {status.state}: it may need any of them", hint=hint)
-        shelf = open_shelf(paths)
-        doomed, broken = choose_doomed(shelf.read(), keep, shelf.examine)
+        store = open_shelf(paths)
+        doomed, broken = choose_doomed(store.read(), keep, store.examine)
         for stored in doomed:
-            shelf.remove(stored)
-            emit(f"{stored.path.name}: removed")
-    for line in shelf.complaints():
-        say(line)
+            store.remove(stored)
+            print_data(f"{stored.path.name}: removed")
+    for line in store.errors():
+        log(line)
     for stored in broken:
-        say(f"{stored.path.name} was left: {stored.broken}")
+        log(f"{stored.path.name} was left: {stored.broken}")
     for aside in paths.all_set_aside():
         size = sum(file.stat().st_size for file in aside.rglob("*") if file.is_file())
-        say(f"{aside} was left: {_size(size)} that resume --step has set aside; delete it when you need it no more")
+        log(f"{aside} was left: {_size(size)} that resume --step has set aside; delete it when you need it no more")
 
 
 @app.command()
@@ -158,10 +158,10 @@ def export(
     from fsdpctl.runs.find import find_run
 
     paths = find_run(run)
-    shelf = open_shelf(paths)
-    with shelf.take(step, out.absolute().parent if out else Path.cwd()) as stored:
-        if step is None and (newest := shelf.read()[0].path.name) != stored.path.name:
-            say(f"warning: {newest} is passed over: fsdpctl checkpoints verify {paths.root.name}")
+    store = open_shelf(paths)
+    with store.take(step, out.absolute().parent if out else Path.cwd()) as stored:
+        if step is None and (newest := store.read()[0].path.name) != stored.path.name:
+            log(f"warning: {newest} is passed over: fsdpctl checkpoints verify {paths.root.name}")
         assert stored.manifest is not None
         number = stored.manifest.step
         if to is Format.TORCH:
@@ -170,9 +170,9 @@ def export(
         else:
             path = out or Path(f"{paths.root.name}-step{number}")
             export_hugging_face(stored, path)
-    for line in shelf.complaints():
-        say(line)
-    emit(str(path))
+    for line in store.errors():
+        log(line)
+    print_data(str(path))
 
 
 def _require_torch() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from fsdpctl.cli.output import say
+from fsdpctl.cli.output import log
 from fsdpctl.cli.progress_bar import Bar
 from fsdpctl.contract.byte_progress import Progress
 
@@ -26,5 +26,5 @@ def show_copy() -> Iterator[Progress]:
 
         yield show
     for line in large:
-        say(f"{line}, kept with the run")
-        say("hint: what git ignores is not copied; in a folder without git only hidden files are left out")
+        log(f"{line}, kept with the run")
+        log("hint: what git ignores is not copied; in a folder without git only hidden files are left out")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fsdpctl.cli.options import Json
-from fsdpctl.cli.output import emit, emit_json, emit_table, say
+from fsdpctl.cli.output import log, print_data, print_json, print_table
 from fsdpctl.cli.spec_files import plural
 from fsdpctl.errors import RunFailed, UsageError
 
@@ -60,12 +60,12 @@ def prepare(
         with Bar() as bar:
             index = make(order, bar)
     except KeyboardInterrupt:
-        say("interrupted; the same command goes on where this one stopped")
+        log("interrupted; the same command goes on where this one stopped")
         raise
     _print(out, index, as_json)
     if not as_json:
         source = shlex.quote(f"trainer.data.source={out}")
-        say(f"hint: fsdpctl submit llm-tiny --set {source} --set trainer.model.vocab_size={index.model_vocab_size}")
+        log(f"hint: fsdpctl submit llm-tiny --set {source} --set trainer.model.vocab_size={index.model_vocab_size}")
 
 
 def _recipe(
@@ -113,9 +113,9 @@ def ls(
 
     found = list_datasets(directory)
     if as_json:
-        emit_json([_as_record(item) for item in found])
+        print_json([_as_record(item) for item in found])
         return
-    emit_table(("DIRECTORY", "TRAIN TOKENS", "HELD OUT", "VOCAB", "SOURCE"), [_row(item) for item in found])
+    print_table(("DIRECTORY", "TRAIN TOKENS", "HELD OUT", "VOCAB", "SOURCE"), [_row(item) for item in found])
 
 
 def _as_record(item: Listed) -> dict[str, Any]:
@@ -147,7 +147,7 @@ def _print(directory: Path, index: Index, as_json: bool) -> None:
     if as_json:
         from fsdpctl.contract.codec import encode
 
-        emit_json({"path": str(directory), **encode(index)})
+        print_json({"path": str(directory), **encode(index)})
         return
     rows = [
         ("directory", str(directory)),
@@ -158,7 +158,7 @@ def _print(directory: Path, index: Index, as_json: bool) -> None:
         ("entropy", f"{index.unigram_entropy:.4f} nats a token, by frequency alone"),
         ("fingerprint", index.fingerprint),
     ]
-    emit("\n".join(f"{key:<13}{value}" for key, value in rows))
+    print_data("\n".join(f"{key:<13}{value}" for key, value in rows))
 
 
 def _describe(shards: Sequence[Shard]) -> str:
@@ -179,7 +179,7 @@ def check(directories: Annotated[list[Path], typer.Argument(help="Prepared direc
         with Bar() as bar:
             found = find_damage(directory, index, Meter(bar, f"checking {directory}", count_bytes(index)))
         if not found:
-            emit(f"{directory}: ok, {plural(index.train_tokens + index.val_tokens, 'token')}")
+            print_data(f"{directory}: ok, {plural(index.train_tokens + index.val_tokens, 'token')}")
         problems += found
     if problems:
         raise RunFailed("\n".join(problems), hint="prepare it again, or copy it again from where it is whole")

@@ -9,7 +9,7 @@ import typer
 
 from fsdpctl.cli.complete import complete_profile
 from fsdpctl.cli.options import Json
-from fsdpctl.cli.output import emit_json, emit_table, say
+from fsdpctl.cli.output import log, print_json, print_table
 from fsdpctl.contract import CliExit
 
 if TYPE_CHECKING:
@@ -37,15 +37,15 @@ def doctor(
 
     spec = load_profile(profile)
     if trust_hosts:
-        store_host_keys(spec, say)
+        store_host_keys(spec, log)
     examined = examine_cluster(spec, nodes)
     if as_json:
-        emit_json(as_record(spec.name, examined))
+        print_json(as_record(spec.name, examined))
     else:
-        emit_table(("CHECK", "RESULT", "NODES", "REASON"), rows(examined))
+        print_table(("CHECK", "RESULT", "NODES", "REASON"), rows(examined))
     failed = [node.node for node in examined if node.has_failed]
     if failed:
-        say(f"not fit for a run: {fold_names(failed)}")
+        log(f"not fit for a run: {fold_names(failed)}")
         raise typer.Exit(CliExit.FAILED)
 
 

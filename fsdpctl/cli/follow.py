@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from fsdpctl.cli.output import emit, safe, say
+from fsdpctl.cli.output import log, print_data, safe
 from fsdpctl.contract import CliExit, State
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.errors import BusyError
@@ -23,9 +23,9 @@ def follow_run(run: RunPaths) -> int:
     try:
         status = _keep_going(run)
     except KeyboardInterrupt:
-        say(f"\ndetached; {run.root.name} goes on. Come back with: fsdpctl logs -f {run.root.name}")
+        log(f"\ndetached; {run.root.name} goes on. Come back with: fsdpctl logs -f {run.root.name}")
         return CliExit.INTERRUPTED
-    emit(summary(status, read_losses(run.metrics)))
+    print_data(summary(status, read_losses(run.metrics)))
     return _exit_code(status)
 
 
@@ -40,7 +40,7 @@ def _keep_going(run: RunPaths) -> RunStatus:
         except BusyError:  # somebody else does, or did
             time.sleep(LINE_EVERY_S)
         else:
-            say(f"{status.reason}: submitted again")
+            log(f"{status.reason}: submitted again")
             before = status.step or 0
         status = _watch(run)
     return status
@@ -49,7 +49,7 @@ def _keep_going(run: RunPaths) -> RunStatus:
 def wait_for_end(run: RunPaths) -> int:
     """Show progress until the run has ended, then its state in one line."""
     status = _watch(run)
-    say(f"{status.run_id} {status.state}: {status.reason}")
+    log(f"{status.run_id} {status.state}: {status.reason}")
     return _exit_code(status)
 
 
@@ -138,7 +138,7 @@ class LiveLine:
             self._write(text)
         elif time.monotonic() >= self._next:
             self._next = time.monotonic() + LINE_EVERY_S
-            say(text)
+            log(text)
         else:
             return
         self._last = text
@@ -148,7 +148,7 @@ class LiveLine:
             self._write(text)
             print(file=sys.stderr, flush=True)
         elif text != self._last:
-            say(text)
+            log(text)
 
     def erase(self) -> None:
         """Leave nothing of a live line behind."""

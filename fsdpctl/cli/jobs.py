@@ -8,7 +8,7 @@ import typer
 
 from fsdpctl.cli.complete import complete_job
 from fsdpctl.cli.options import Json
-from fsdpctl.cli.output import say
+from fsdpctl.cli.output import log
 from fsdpctl.cli.spec_files import check_all, copy_spec, find_target, plural, print_list, print_spec
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="List, show, check and make jobs.")
@@ -61,7 +61,7 @@ def init(
     base = base or (target.stem if target.stem in list_files(job_dirs()) else "llm-tiny")
     load_job(base)
     copy_spec(find_job(base), target)
-    say(f"hint: edit it, then: fsdpctl jobs check {name}")
+    log(f"hint: edit it, then: fsdpctl jobs check {name}")
 
 
 def _summarize(name: str) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fsdpctl.cli.options import Run
-from fsdpctl.cli.output import emit, say, write
+from fsdpctl.cli.output import log, print_data, write
 from fsdpctl.contract import State
 from fsdpctl.errors import FsdpctlError, UsageError
 
@@ -74,7 +74,7 @@ def _print_once(attempt: AttemptPaths, choice: Choice, count: int | None, *, raw
     reader = AttemptReader(attempt, choice)
     _print_backlog(reader, count, raw=raw, final=True)
     if not reader.files:
-        say(f"attempt {attempt.number} has no such logs (yet)")
+        log(f"attempt {attempt.number} has no such logs (yet)")
 
 
 def _follow(run: RunPaths, attempt: AttemptPaths, choice: Choice, count: int | None, *, raw: bool, stay: bool) -> None:
@@ -93,7 +93,7 @@ def _follow(run: RunPaths, attempt: AttemptPaths, choice: Choice, count: int | N
         if final and not raw:
             _print_root_cause(reader.attempt)
         if later is not None and not stay:
-            say(f"--- attempt {later.number} ---")
+            log(f"--- attempt {later.number} ---")
             reader = AttemptReader(later, choice)
         elif final:
             return
@@ -124,7 +124,7 @@ class _Watch:
         else:
             alive, news = status.state.is_alive, f"{status.state}: {status.reason}"
         if news != self._told:
-            say(news)
+            log(news)
             self._told = news
         self._next_s = time.monotonic() + next(self._pauses_s)
         return alive
@@ -136,11 +136,11 @@ def _print_root_cause(attempt: AttemptPaths) -> bool:
     from fsdpctl.logs.sources import read_errors, read_faults
 
     if (cause := find_root_cause(read_errors(attempt))) is not None:
-        emit(describe(cause) + "\n")
+        print_data(describe(cause) + "\n")
         return True
     faults = read_faults(attempt)
     for reason, nodes in faults.items():
-        emit(f"{'node' if len(nodes) == 1 else 'nodes'} {fold(nodes)} could not take part: {reason}\n")
+        print_data(f"{'node' if len(nodes) == 1 else 'nodes'} {fold(nodes)} could not take part: {reason}\n")
     return bool(faults)
 
 
@@ -149,13 +149,13 @@ def _print_errors(run: RunPaths, attempt: AttemptPaths, *, is_newest: bool) -> N
     from fsdpctl.logs.ranges import fold
 
     if not _print_root_cause(attempt):
-        say(f"no rank of attempt {attempt.number} left an error")
+        log(f"no rank of attempt {attempt.number} left an error")
         if (reason := _failure(attempt)) is not None:
-            emit(f"attempt {attempt.number} {reason}")
+            print_data(f"attempt {attempt.number} {reason}")
     older = [one.number for one in run.attempts() if one.number < attempt.number and _failure(one) is not None]
     if is_newest and older:
         which = f"attempt {older[0]}" if len(older) == 1 else f"attempts {fold(older)}"
-        say(f"hint: {which} failed before it: fsdpctl logs {run.root.name} --errors --attempt {older[-1]}")
+        log(f"hint: {which} failed before it: fsdpctl logs {run.root.name} --errors --attempt {older[-1]}")
 
 
 def _failure(attempt: AttemptPaths) -> str | None:
@@ -193,5 +193,5 @@ def _rows(lines: list[Line], reader: AttemptReader, *, raw: bool) -> list[str]:
 
 def _print_rows(rows: list[str], *, raw: bool) -> None:
     if rows:
-        # One write for many lines; `emit` lets newlines pass, and no line holds one.
-        (write if raw else emit)("\n".join(rows))
+        # One write for many lines; `print_data` lets newlines pass, and no line holds one.
+        (write if raw else print_data)("\n".join(rows))

@@ -24,12 +24,12 @@ GAP = "  "
 MIN_ROOM = 20  # below, a column of broken lines is worse than a terminal's own breaks
 
 
-class Unheard(BaseException):
+class BrokenPipe(BaseException):
     """Whoever read the output has left, like `head`: no failure, and like Ctrl-C nothing to be handled on the way."""
 
 
 class Outlet(io.FileIO):
-    """A standard stream that raises Unheard. Of a broken pipe Typer, Rich and Python each make something else.
+    """A standard stream that raises BrokenPipe. Of a broken pipe Typer, Rich and Python each make something else.
 
     Without a buffer: Python would write what is left in it once more at its end, and fail again.
     """
@@ -41,7 +41,7 @@ class Outlet(io.FileIO):
             try:
                 done += os.write(self.fileno(), view[done:])
             except BrokenPipeError:
-                raise Unheard from None
+                raise BrokenPipe from None
             except BlockingIOError:  # who else has this terminal or pipe has made it so
                 select.select([], [self], [])
             except OSError as error:
@@ -61,17 +61,17 @@ def safe(text: str) -> str:
     return _UNSAFE.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
-def say(text: str) -> None:
+def log(text: str) -> None:
     """Talk to the person: stderr."""
     write(safe(text), sys.stderr)
 
 
-def emit(text: str) -> None:
+def print_data(text: str) -> None:
     """Give data: stdout."""
     write(safe(text))
 
 
-def emit_json(value: Any) -> None:
+def print_json(value: Any) -> None:
     """Give data as JSON: stdout."""
     write(json.dumps(value, indent=2))
 
@@ -83,7 +83,7 @@ def write(text: str, stream: TextIO | None = None) -> None:
     stream.flush()
 
 
-def emit_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Give rows as aligned columns: stdout. Only the last column may be long; a terminal breaks it within itself."""
     cells = [[safe(cell).replace("\n", " ") for cell in row] for row in (header, *rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)][:-1]

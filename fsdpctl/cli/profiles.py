@@ -8,7 +8,7 @@ import typer
 
 from fsdpctl.cli.complete import complete_profile
 from fsdpctl.cli.options import Json
-from fsdpctl.cli.output import say
+from fsdpctl.cli.output import log
 from fsdpctl.cli.spec_files import check_all, copy_spec, find_target, plural, print_list, print_spec
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="List, show, check and make cluster profiles.")
@@ -63,7 +63,7 @@ def init(
     base = base or (target.stem if target.stem in list_files(profile_dirs()) else "local")
     load_profile(base)
     copy_spec(find_profile(base), target)
-    say(f"hint: edit it, then: fsdpctl profiles check {name}")
+    log(f"hint: edit it, then: fsdpctl profiles check {name}")
 
 
 def _summarize(name: str) -> str:

@@ -6,7 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from fsdpctl.cli.output import safe, say
+from fsdpctl.cli.output import log, safe
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -42,7 +42,7 @@ class Bar:
             self._draw(phase, done, total)
         else:
             self._next = time.monotonic() + LINE_EVERY_S
-            say(f"{phase}: {done / max(total, 1):.0%} of {total / 1e6:,.1f} MB")
+            log(f"{phase}: {done / max(total, 1):.0%} of {total / 1e6:,.1f} MB")
 
     def _draw(self, phase: str, done: int, total: int) -> None:
         if self._progress is None:

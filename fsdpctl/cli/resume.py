@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from fsdpctl.cli.options import Follow, Run, Set
-from fsdpctl.cli.output import say
+from fsdpctl.cli.output import log
 
 
 def resume(
@@ -22,16 +22,16 @@ def resume(
     from fsdpctl.cli.copy_progress import show_copy
     from fsdpctl.cli.start_progress import show_start
     from fsdpctl.runs.find import find_run
-    from fsdpctl.verbs.resume import foresee_resumed
+    from fsdpctl.verbs.resume import predict_resumed
     from fsdpctl.verbs.resume import resume as resume_run
 
     paths = find_run(run)
     overrides = [*([f"--nodes={nodes}"] if nodes is not None else []), *(set_ or [])]
     with show_copy() as progress, show_start(paths):
         resume_run(paths, overrides, step=step, update_code=update_code, progress=progress)
-    for warning in foresee_resumed(paths):
-        say(f"warning: {warning}")
-    say(f"resumed {paths.root.name}")
+    for warning in predict_resumed(paths):
+        log(f"warning: {warning}")
+    log(f"resumed {paths.root.name}")
     if follow:
         from fsdpctl.cli.follow import follow_run
 

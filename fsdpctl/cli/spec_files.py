@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fsdpctl.cli.output import emit, emit_json, emit_table
+from fsdpctl.cli.output import print_data, print_json, print_table
 from fsdpctl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,10 +23,10 @@ def print_list(files: Mapping[str, Path], summarize: Callable[[str], str], *, as
         except UsageError as error:
             found.append({"name": name, "summary": "broken, see `check`", "path": str(path), "error": error.message})
     if as_json:
-        emit_json(found)
+        print_json(found)
     else:
         rows = [[str(item[key]) for key in ("name", "summary", "path")] for item in found]
-        emit_table(("NAME", "WHAT", "FILE"), rows)
+        print_table(("NAME", "WHAT", "FILE"), rows)
 
 
 def print_spec(spec: Spec, *, as_json: bool) -> None:
@@ -34,9 +34,9 @@ def print_spec(spec: Spec, *, as_json: bool) -> None:
     from fsdpctl.schema.dump import dump_yaml
 
     if as_json:
-        emit_json(spec.model_dump(mode="json"))
+        print_json(spec.model_dump(mode="json"))
     else:
-        emit(dump_yaml(spec).rstrip())
+        print_data(dump_yaml(spec).rstrip())
 
 
 def check_all(names: Sequence[str], summarize: Callable[[str], str]) -> None:
@@ -44,7 +44,7 @@ def check_all(names: Sequence[str], summarize: Callable[[str], str]) -> None:
     errors = []
     for name in names:
         try:
-            emit(f"{name}: ok, {summarize(name)}")
+            print_data(f"{name}: ok, {summarize(name)}")
         except UsageError as error:
             errors.append(error)
     if errors:
@@ -77,7 +77,7 @@ def copy_spec(source: Path, target: Path) -> None:
         raise UsageError(f"{target} exists", hint="edit it, or choose another name") from None
     except OSError as error:
         raise UsageError(f"cannot write {target}: {error.strerror}") from None
-    emit(str(target))
+    print_data(str(target))
 
 
 def plural(count: int, noun: str) -> str:

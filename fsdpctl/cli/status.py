@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from fsdpctl.cli.options import Json, Run
-from fsdpctl.cli.output import emit, emit_json, emit_table
+from fsdpctl.cli.output import print_data, print_json, print_table
 
 if TYPE_CHECKING:
     from fsdpctl.runs.events import Event
@@ -28,7 +28,7 @@ def status(run: Run = None, as_json: Json = False) -> None:
     found = read_status(paths)
     events = newest_events(paths, SHOWN_EVENTS)
     if as_json:
-        emit_json({**as_record(found), "events": encode(events)})
+        print_json({**as_record(found), "events": encode(events)})
         return
     rows = [
         ("run", f"{found.run_id} (job {found.job})"),
@@ -40,7 +40,7 @@ def status(run: Run = None, as_json: Json = False) -> None:
         ("directory", found.run_dir),
         *(("events" if row == 0 else "", _event(event)) for row, event in enumerate(events)),
     ]
-    emit("\n".join(f"{key:<11}{value}".replace("\n", "\n" + " " * 11) for key, value in rows))
+    print_data("\n".join(f"{key:<11}{value}".replace("\n", "\n" + " " * 11) for key, value in rows))
 
 
 def ls(as_json: Json = False) -> None:
@@ -52,10 +52,10 @@ def ls(as_json: Json = False) -> None:
     statuses = read_statuses(runs)
     rows = [_row(run, statuses[run.run_id]) for run in runs]
     if as_json:
-        emit_json(rows)
+        print_json(rows)
         return
     columns = ("run_id", "state", "step", "nodes", "created", "reason")
-    emit_table([column.upper() for column in columns], [[_cell(row, column) for column in columns] for row in rows])
+    print_table([column.upper() for column in columns], [[_cell(row, column) for column in columns] for row in rows])
 
 
 def as_record(status: RunStatus) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from fsdpctl.cli.options import Run
-from fsdpctl.cli.output import say
+from fsdpctl.cli.output import log
 
 if TYPE_CHECKING:
     from fsdpctl.contract.paths import RunPaths
@@ -23,7 +23,7 @@ def stop(run: Run = None) -> None:
     if not ask_to_stop(paths):
         _say_not_running(paths)
         return
-    say(f"{paths.root.name} was asked to save and leave")
+    log(f"{paths.root.name} was asked to save and leave")
     raise typer.Exit(wait_for_end(paths))
 
 
@@ -34,7 +34,7 @@ def cancel(run: Run = None) -> None:
 
     paths = find_run(run)
     if end_now(paths):
-        say(f"{paths.root.name} is cancelled; no process of it is left")
+        log(f"{paths.root.name} is cancelled; no process of it is left")
     else:
         _say_not_running(paths)
 
@@ -43,4 +43,4 @@ def _say_not_running(paths: RunPaths) -> None:
     from fsdpctl.verbs.status import read_status
 
     status = read_status(paths)
-    say(f"{paths.root.name} is not running: {status.state}, {status.reason}")
+    log(f"{paths.root.name} is not running: {status.state}, {status.reason}")

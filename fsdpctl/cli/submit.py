@@ -10,7 +10,7 @@ import typer
 
 from fsdpctl.cli.complete import complete_job, complete_profile
 from fsdpctl.cli.options import Follow, Json, Set
-from fsdpctl.cli.output import emit, emit_json, say
+from fsdpctl.cli.output import log, print_data, print_json
 
 if TYPE_CHECKING:
     from fsdpctl.contract.paths import RunPaths
@@ -41,13 +41,13 @@ def submit(
     as_json: Json = False,
 ) -> None:
     """Start a job on a cluster."""
-    from fsdpctl.verbs.submit import foresee, read_request
+    from fsdpctl.verbs.submit import predict_scheduling, read_request
 
     overrides = [*_options(nodes, procs_per_node, name, debug), *(set_ or [])]
     request = read_request(job, profile, overrides, smoke=smoke, dry_run=dry_run)
-    site, warnings = foresee(request.plan)
+    site, warnings = predict_scheduling(request.plan)
     for warning in warnings:
-        say(f"warning: {warning}")
+        log(f"warning: {warning}")
     if dry_run:
         _print_plan(request, site, as_json)
         return
@@ -55,14 +55,14 @@ def submit(
     if accept_new:
         _trust_hosts(request)
     run = _start(request, quiet=as_json)
-    say(f"started {run.root.name} in {run.root}")
+    log(f"started {run.root.name} in {run.root}")
     if as_json:
-        emit_json({"run_id": run.root.name, "run_dir": str(run.root)})
+        print_json({"run_id": run.root.name, "run_dir": str(run.root)})
     if follow:
         _follow(run)
     elif not as_json:
-        emit(run.root.name)
-        say(f"hint: fsdpctl logs -f {run.root.name} | status {run.root.name} | stop {run.root.name}")
+        print_data(run.root.name)
+        log(f"hint: fsdpctl logs -f {run.root.name} | status {run.root.name} | stop {run.root.name}")
 
 
 def _options(nodes: int | None, procs_per_node: int | None, name: str | None, debug: str | None) -> list[str]:
@@ -75,14 +75,14 @@ def _print_plan(request: Request, site: str, as_json: bool) -> None:
     from fsdpctl.launch.preview import preview_json, preview_text
 
     if as_json:
-        emit_json(preview_json(request.plan))
+        print_json(preview_json(request.plan))
     else:
-        emit(preview_text(request.plan))
+        print_data(preview_text(request.plan))
     if site:
-        say(site)
+        log(site)
 
 
-def foresee_slow_steps(trainer: TrainerConfig) -> str | None:
+def predict_slow_steps(trainer: TrainerConfig) -> str | None:
     """What to expect of a job without a GPU, in words, where its steps take longer than anyone wants to wait."""
     parameters, tokens = trainer.model.num_parameters, trainer.batch.sequences * trainer.model.seq_len
     seconds = 6 * parameters * tokens / CPU_FLOPS
@@ -97,16 +97,16 @@ def foresee_slow_steps(trainer: TrainerConfig) -> str | None:
 
 def _warn_if_slow(request: Request, job: str) -> None:
     trainer = request.job.trainer
-    if request.plan.device == "cuda" or trainer is None or (warning := foresee_slow_steps(trainer)) is None:
+    if request.plan.device == "cuda" or trainer is None or (warning := predict_slow_steps(trainer)) is None:
         return
-    say(f"warning: {warning}")
-    say(f"hint: fsdpctl submit {shlex.quote(job)} --smoke proves the same path in a minute; fsdpctl cancel ends this")
+    log(f"warning: {warning}")
+    log(f"hint: fsdpctl submit {shlex.quote(job)} --smoke proves the same path in a minute; fsdpctl cancel ends this")
 
 
 def _trust_hosts(request: Request) -> None:
     from fsdpctl.verbs.trust import trust_hosts
 
-    trust_hosts(request.profile, say)
+    trust_hosts(request.profile, log)
 
 
 def _start(request: Request, *, quiet: bool) -> RunPaths:
@@ -122,7 +122,7 @@ def _start(request: Request, *, quiet: bool) -> RunPaths:
             return submit_run(request, progress)
     except KeyboardInterrupt:
         if paths.root.exists():  # who starts it is not this process
-            say(f"\n{paths.root.name} may start all the same; fsdpctl cancel {paths.root.name} ends it")
+            log(f"\n{paths.root.name} may start all the same; fsdpctl cancel {paths.root.name} ends it")
         raise
 
 

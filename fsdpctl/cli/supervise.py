@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fsdpctl.cli.options import Run
-from fsdpctl.cli.output import say
+from fsdpctl.cli.output import log
 
 
 def supervise(run: Run = None) -> None:
@@ -14,7 +14,7 @@ def supervise(run: Run = None) -> None:
 
     paths = find_run(run)
     if start_again(paths):
-        say(f"{paths.root.name} has a supervisor again")
+        log(f"{paths.root.name} has a supervisor again")
     else:
         status = read_status(paths)
-        say(f"{paths.root.name} needs no new supervisor: {status.state}, {status.reason}")
+        log(f"{paths.root.name} needs no new supervisor: {status.state}, {status.reason}")

@@ -20,7 +20,7 @@ class CliExit(IntEnum):
     UNREACHABLE = 4  # scheduler or host unreachable or refusing
     BUSY = 5  # the run is alive or locked
     INTERRUPTED = 130
-    UNHEARD = 141  # whoever read the output has left, like `head`: what a shell makes of SIGPIPE
+    BROKEN_PIPE = 141  # whoever read the output has left, like `head`: what a shell makes of SIGPIPE
 
 
 class NodeExit(IntEnum):
@@ -55,7 +55,7 @@ class State(StrEnum):
         return self in (State.QUEUED, State.RUNNING, State.RESTARTING)
 
 
-class StopWord(StrEnum):
+class StopReason(StrEnum):
     """Why ranks are asked to save and leave: the first word of the stop file."""
 
     USER = "user"  # fsdpctl stop
@@ -63,7 +63,7 @@ class StopWord(StrEnum):
     PREEMPT = "preempt"  # the scheduler wants the nodes back
 
 
-class AbortWord(StrEnum):
+class AbortReason(StrEnum):
     """Why an attempt must end at once, unsaved: the first word of the abort file."""
 
     CANCEL = "cancel"  # fsdpctl cancel

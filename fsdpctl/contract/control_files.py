@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fsdpctl.contract import AbortWord, StopWord
+from fsdpctl.contract import AbortReason, StopReason
 from fsdpctl.contract.files import FULL_DISK, read_bytes
 
 
 @dataclass(frozen=True)
-class Note:
+class ControlFile:
     """What one of these files says; a hand, or a person's command on a full disk, may have left it empty."""
 
     word: str
@@ -22,15 +22,15 @@ class Note:
     @property
     def is_users_stop(self) -> bool:
         """Of a stop file, whether a person wants the run to stop: one that says nothing is a person's."""
-        return self.word in (StopWord.USER, "")
+        return self.word in (StopReason.USER, "")
 
     @property
     def is_cancel(self) -> bool:
         """Of an abort file, whether a person wants the end of the run: one that says nothing is a person's."""
-        return self.word in (AbortWord.CANCEL, "")
+        return self.word in (AbortReason.CANCEL, "")
 
 
-def leave_note(path: Path, word: str, reason: str = "") -> bool:
+def create_once(path: Path, word: str, reason: str = "") -> bool:
     """Create the file with its whole content; False if it was there already. Safe on NFS: written aside, linked."""
     if path.exists():  # on a full disk nothing can be written aside
         return False
@@ -46,16 +46,16 @@ def leave_note(path: Path, word: str, reason: str = "") -> bool:
     return True
 
 
-def make_spares(stop: Path) -> None:
+def preallocate(stop: Path) -> None:
     """Have ready, for a disk that is full by then, what is no person's wish: an empty file would be taken for one."""
-    for word in (StopWord.TIME, StopWord.PREEMPT):
-        leave_note(_spare(stop, word), word)
+    for word in (StopReason.TIME, StopReason.PREEMPT):
+        create_once(_spare(stop, word), word)
 
 
-def leave_wish(path: Path, word: StopWord | Literal[AbortWord.CANCEL], reason: str) -> bool:
+def write_request(path: Path, word: StopReason | Literal[AbortReason.CANCEL], reason: str) -> bool:
     """Leave a note, on a full disk, too: the spare one, or else an empty file, neither of which needs room there."""
     try:
-        return leave_note(path, word, reason)
+        return create_once(path, word, reason)
     except OSError as error:
         if error.errno not in FULL_DISK:
             raise
@@ -78,14 +78,14 @@ def _spare(path: Path, word: str) -> Path:
     return path.with_name(f".{path.name}-{word}")
 
 
-def read_note(path: Path) -> Note | None:
+def read_control_file(path: Path) -> ControlFile | None:
     """Read a note; None when there is none. An empty file, as `touch` leaves it, is a note without a word."""
     try:
-        return parse_note(read_bytes(path))
+        return parse_control_file(read_bytes(path))
     except FileNotFoundError:
         return None
 
 
-def parse_note(data: bytes) -> Note:
+def parse_control_file(data: bytes) -> ControlFile:
     word, _, reason = data.decode("utf-8", errors="replace").strip().partition(" ")
-    return Note(word, reason)
+    return ControlFile(word, reason)

@@ -113,7 +113,7 @@ def most_common(values: Sequence[T]) -> T:
 
 
 @dataclass(frozen=True)
-class Look:
+class LocalReport:
     """One node by itself."""
 
     findings: tuple[Finding, ...]
@@ -124,7 +124,7 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Meet:
+class ConnectivityReport:
     """One node among the others."""
 
     head_seen: str = ""  # what the head's address resolves to here; empty where it does not

@@ -82,12 +82,12 @@ class NodePaths:
         """Stacks of all threads of one global rank, dumped when it made no progress."""
         return self.root / f"stacks-{rank}.txt"
 
-    def pulse(self, rank: int) -> Path:
-        """Pulse of one global rank, for the watchdog of its node."""
-        return self.root / f"pulse-{rank}"
+    def rank_progress(self, rank: int) -> Path:
+        """RankProgress of one global rank, for the watchdog of its node."""
+        return self.root / f"progress-{rank}"
 
-    def pulses(self) -> list[Path]:
-        return list(self.root.glob("pulse-*"))
+    def rank_progress_files(self) -> list[Path]:
+        return list(self.root.glob("progress-*"))
 
     def rank_ends(self) -> list[Path]:
         """Of the ranks that have left, in no order."""
@@ -115,16 +115,16 @@ class AttemptPaths:
 
     @property
     def stop(self) -> Path:
-        """Anyone may create it to say "save and leave": a StopWord, then free text."""
+        """Anyone may create it to say "save and leave": a StopReason, then free text."""
         return self.root / "stop"
 
     @property
     def abort(self) -> Path:
-        """Anyone may create it to say "end now": an AbortWord, then free text. Agents obey it, ranks never see it."""
+        """Anyone may create it to say "end now": an AbortReason, then free text. Agents obey it, ranks never see it."""
         return self.root / "abort"
 
     @property
-    def memory_wish(self) -> Path:
+    def memory_snapshot_request(self) -> Path:
         """Anyone may touch it to have each rank write down what holds its GPU's memory."""
         return self.root / "memory"
 

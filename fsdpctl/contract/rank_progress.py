@@ -33,7 +33,7 @@ class Section(StrEnum):
 
 
 @dataclass(frozen=True)
-class Pulse:
+class RankProgress:
     """The newest sign of one rank."""
 
     section: Section
@@ -42,7 +42,7 @@ class Pulse:
     slow_step_s: float  # the 99th percentile of its last steps; 0 before there are any
 
 
-class PulseWriter:
+class RankProgressWriter:
     """The rank's side. Marks cost a few microseconds; without a file they cost nothing."""
 
     def __init__(self, path: Path | None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -72,10 +72,10 @@ class PulseWriter:
         self._step_began = now
 
 
-def read_pulse(path: Path) -> Pulse | None:
+def read_rank_progress(path: Path) -> RankProgress | None:
     """Read a pulse; None before the first."""
     try:
         section, step, since, slow = read_bytes(path).decode("ascii").split()
-        return Pulse(Section(section), int(step), float(since), float(slow))
+        return RankProgress(Section(section), int(step), float(since), float(slow))
     except (OSError, ValueError):
         return None

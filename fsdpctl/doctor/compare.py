@@ -9,9 +9,9 @@ from dataclasses import dataclass, fields
 from fsdpctl.contract.findings import (
     MAX_CLOCK_SKEW_S,
     Check,
+    ConnectivityReport,
     Finding,
-    Look,
-    Meet,
+    LocalReport,
     Result,
     Versions,
     fail,
@@ -31,17 +31,17 @@ _FIX_VERSION = "install the same versions on every node: one `venv` on a shared 
 
 
 @dataclass(frozen=True)
-class Visit:
+class NodeProbe:
     """What came of one node: the look with the time when it arrived, then the meeting; or why there is none."""
 
-    look: Look | None = None
+    look: LocalReport | None = None
     received: float = 0.0  # by this machine's clock
     error: str = ""
-    meet: Meet | None = None
+    meet: ConnectivityReport | None = None
     meet_error: str = ""
 
 
-def judge(plan: LaunchPlan, visits: Mapping[int, Visit]) -> dict[int, list[Finding]]:
+def judge(plan: LaunchPlan, visits: Mapping[int, NodeProbe]) -> dict[int, list[Finding]]:
     """Node rank -> its findings in the order of the checks, one for each."""
     looks = {rank: visit.look for rank, visit in visits.items() if visit.look is not None}
     meets = {rank: visit.meet for rank, visit in visits.items() if visit.meet is not None}
@@ -71,7 +71,7 @@ def worst_of_each(findings: Sequence[Finding]) -> list[Finding]:
     return sorted(kept.values(), key=lambda finding: _ORDER.index(finding.check))
 
 
-def reach_findings(visit: Visit) -> list[Finding]:
+def reach_findings(visit: NodeProbe) -> list[Finding]:
     if problem := visit.error or visit.meet_error:
         return [fail(Check.REACH, problem, "mend the connection or the profile's `python` and `setup` first")]
     return [ok(Check.REACH, "answers")]
@@ -123,7 +123,9 @@ def _judge_clock(skew: float) -> Finding:
     return judge(Check.CLOCK, f"its clock is {abs(skew):.0f} s {direction} the others'", fix)
 
 
-def compare_heads(plan: LaunchPlan, head: Look | None, meets: Mapping[int, Meet]) -> dict[int, list[Finding]]:
+def compare_heads(
+    plan: LaunchPlan, head: LocalReport | None, meets: Mapping[int, ConnectivityReport]
+) -> dict[int, list[Finding]]:
     """What the head's name means elsewhere must be what it means on the head."""
     others = [rank for rank in meets if rank != 0]
     if head is None or head.head is None:
@@ -139,7 +141,7 @@ def _judge_head(name: str | None, own: str, seen: str) -> Finding:
 
 
 def judge_connections(
-    plan: LaunchPlan, looks: Mapping[int, Look], meets: Mapping[int, Meet]
+    plan: LaunchPlan, looks: Mapping[int, LocalReport], meets: Mapping[int, ConnectivityReport]
 ) -> dict[int, list[Finding]]:
     """Every node must reach every port that the head really opened."""
     opened = meets[0].opened if 0 in meets else ()
@@ -166,7 +168,9 @@ def _judge_connection(address: str, plan: LaunchPlan, tried: int, failed: Mappin
     return fail(Check.CONNECT, reason, fix)
 
 
-def judge_sharing(plan: LaunchPlan, looks: Mapping[int, Look], meets: Mapping[int, Meet]) -> dict[int, list[Finding]]:
+def judge_sharing(
+    plan: LaunchPlan, looks: Mapping[int, LocalReport], meets: Mapping[int, ConnectivityReport]
+) -> dict[int, list[Finding]]:
     """Every node must read what the head wrote, and the head what they wrote."""
     if len(plan.nodes) == 1 or not plan.shared_disk:
         return {}
@@ -188,5 +192,5 @@ def judge_sharing(plan: LaunchPlan, looks: Mapping[int, Look], meets: Mapping[in
     return found
 
 
-def has_failed(look: Look, *checks: Check) -> bool:
+def has_failed(look: LocalReport, *checks: Check) -> bool:
     return any(finding.check in checks and finding.result is Result.FAIL for finding in look.findings)

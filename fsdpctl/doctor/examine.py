@@ -10,15 +10,15 @@ from typing import TypeVar
 
 from fsdpctl.backends.fanout import HostError, fan_out
 from fsdpctl.contract.codec import CodecError, decode, encode
-from fsdpctl.contract.findings import Finding, Look, Meet, ProbeRequest, Result, Versions
+from fsdpctl.contract.findings import ConnectivityReport, Finding, LocalReport, ProbeRequest, Result, Versions
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.doctor.compare import Visit, judge
-from fsdpctl.doctor.probe_requests import clean_request, look_request, meet_request
-from fsdpctl.doctor.transport import Reach
+from fsdpctl.doctor.compare import NodeProbe, judge
+from fsdpctl.doctor.probe_requests import clean_request, connectivity_request, local_request
+from fsdpctl.doctor.transport import ProbeTransport
 
 LOOK_S, MEET_S, CLEAN_S = 120.0, 60.0, 30.0
 
-T = TypeVar("T", Look, Meet)
+T = TypeVar("T", LocalReport, ConnectivityReport)
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class Examined:
         return any(finding.result is Result.FAIL for finding in self.findings)
 
 
-def examine(plan: LaunchPlan, reach: Reach) -> list[Examined]:
-    """Visit all nodes of the plan at once. A node that cannot be reached is a finding, not the end."""
+def examine(plan: LaunchPlan, reach: ProbeTransport) -> list[Examined]:
+    """NodeProbe all nodes of the plan at once. A node that cannot be reached is a finding, not the end."""
     visits = _look(plan, reach)
     reached = [rank for rank, visit in visits.items() if visit.look is not None]
     try:
@@ -49,21 +49,23 @@ def examine(plan: LaunchPlan, reach: Reach) -> list[Examined]:
     return [Examined(n.id, n.address, versions.get(n.rank), tuple(found[n.rank])) for n in plan.nodes]
 
 
-def _look(plan: LaunchPlan, reach: Reach) -> dict[int, Visit]:
-    def visit(rank: int) -> Visit:
-        look = _read(Look, _ask(plan, reach, look_request(plan, rank), LOOK_S))
-        return Visit(look, received=time.time())
+def _look(plan: LaunchPlan, reach: ProbeTransport) -> dict[int, NodeProbe]:
+    def visit(rank: int) -> NodeProbe:
+        look = _read(LocalReport, _ask(plan, reach, local_request(plan, rank), LOOK_S))
+        return NodeProbe(look, received=time.time())
 
     results = fan_out([node.rank for node in plan.nodes], visit)
-    return {result.item: result.value or Visit(error=str(result.error)) for result in results}
+    return {result.item: result.value or NodeProbe(error=str(result.error)) for result in results}
 
 
-def _meet(plan: LaunchPlan, reach: Reach, visits: dict[int, Visit], reached: Sequence[int]) -> dict[int, Visit]:
+def _meet(
+    plan: LaunchPlan, reach: ProbeTransport, visits: dict[int, NodeProbe], reached: Sequence[int]
+) -> dict[int, NodeProbe]:
     """All at the same time: the head answers while the others connect."""
     head = visits[0].look
 
-    def visit(rank: int) -> Meet:
-        return _read(Meet, _ask(plan, reach, meet_request(plan, rank, head, reached), MEET_S))
+    def visit(rank: int) -> ConnectivityReport:
+        return _read(ConnectivityReport, _ask(plan, reach, connectivity_request(plan, rank, head, reached), MEET_S))
 
     results = fan_out(reached, visit, len(reached))
     return {
@@ -72,7 +74,7 @@ def _meet(plan: LaunchPlan, reach: Reach, visits: dict[int, Visit], reached: Seq
     }
 
 
-def _ask(plan: LaunchPlan, reach: Reach, request: ProbeRequest, limit_s: float) -> str:
+def _ask(plan: LaunchPlan, reach: ProbeTransport, request: ProbeRequest, limit_s: float) -> str:
     return reach(plan.nodes[request.node_rank], json.dumps(encode(request)), limit_s)
 
 

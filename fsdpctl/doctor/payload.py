@@ -31,7 +31,7 @@ def probe_argv(plan: LaunchPlan) -> list[str]:
     return [plan.python, "-c", _BOOT]
 
 
-def parcel(request: str) -> bytes:
+def build_payload(request: str) -> bytes:
     """What the probe reads: the length of the node side, the node side, the request."""
     package = Path(snapshot.__file__).parent.parent
     packed = io.BytesIO()

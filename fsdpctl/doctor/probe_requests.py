@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from fsdpctl.contract.findings import Look, ProbeRequest
+from fsdpctl.contract.findings import LocalReport, ProbeRequest
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.launch.build import Site, build_plan
+from fsdpctl.launch.build import SubmitHost, build_plan
 from fsdpctl.specs.job import Entrypoint, JobSpec
 from fsdpctl.specs.profile import ClusterProfile
 
@@ -19,7 +19,7 @@ MAX_PORTS_TRIED = 16
 """A firewall rule covers a range or it does not: both ends and some between show it."""
 
 
-def plan_nodes(profile: ClusterProfile, site: Site, num_nodes: int | None = None) -> LaunchPlan:
+def plan_nodes(profile: ClusterProfile, site: SubmitHost, num_nodes: int | None = None) -> LaunchPlan:
     """The plan of a job that takes every node of the profile, spares too: what is checked is what would run."""
     nodes = (*profile.nodes, *profile.spares)
     whole = profile.model_copy(update={"nodes": nodes, "spares": ()})
@@ -28,11 +28,13 @@ def plan_nodes(profile: ClusterProfile, site: Site, num_nodes: int | None = None
     return build_plan(whole, job, site)
 
 
-def look_request(plan: LaunchPlan, rank: int) -> ProbeRequest:
+def local_request(plan: LaunchPlan, rank: int) -> ProbeRequest:
     return ProbeRequest("look", plan, rank, probe_directory(plan))
 
 
-def meet_request(plan: LaunchPlan, rank: int, head: Look | None, partners: Sequence[int]) -> ProbeRequest:
+def connectivity_request(
+    plan: LaunchPlan, rank: int, head: LocalReport | None, partners: Sequence[int]
+) -> ProbeRequest:
     """Who takes part, and where; without a head that can be met, only the disk is compared."""
     request = ProbeRequest("meet", plan, rank, probe_directory(plan), partners=tuple(partners))
     if head is None or head.head is None:

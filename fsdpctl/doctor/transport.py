@@ -1,6 +1,7 @@
 """How a question gets to a node, for each backend.
 
-A `Reach` runs the probe on one node and gives back its last line. It raises HostError with the reason in one line.
+A `ProbeTransport` runs the probe on one node and gives back its last line. It raises HostError with the reason in one
+line.
 """
 
 from __future__ import annotations
@@ -15,28 +16,28 @@ from fsdpctl.backends.slurm.profile_keys import SlurmBackend
 from fsdpctl.backends.submit_environment import own_environment
 from fsdpctl.commands.setup_lines import with_setup
 from fsdpctl.contract.plan import LaunchPlan, PlannedNode
-from fsdpctl.doctor.payload import last_line, parcel, probe_argv
+from fsdpctl.doctor.payload import build_payload, last_line, probe_argv
 from fsdpctl.specs.profile import ClusterProfile, LocalBackend, SshBackend
 
-Reach = Callable[[PlannedNode, str, float], str]
+ProbeTransport = Callable[[PlannedNode, str, float], str]
 """node, request, time limit in seconds -> answer"""
 
 
 @contextmanager
-def open_reach(profile: ClusterProfile, plan: LaunchPlan) -> Iterator[tuple[LaunchPlan, Reach]]:
+def open_transport(profile: ClusterProfile, plan: LaunchPlan) -> Iterator[tuple[LaunchPlan, ProbeTransport]]:
     """The way to the nodes, closed at the end, and the plan with the nodes that are meant."""
     match profile.backend:
         case LocalBackend():
             yield plan, lambda node, request, limit_s: ask_local(plan, node, request, limit_s)
         case SshBackend() as backend:
-            from fsdpctl.backends.ssh.probe_transport import SshReach
+            from fsdpctl.backends.ssh.probe_transport import SshProbeTransport
 
-            with closing(SshReach(plan, backend)) as hosts:
+            with closing(SshProbeTransport(plan, backend)) as hosts:
                 yield plan, hosts.ask
         case SlurmBackend():
-            from fsdpctl.backends.slurm.probe_transport import SlurmReach
+            from fsdpctl.backends.slurm.probe_transport import SlurmProbeTransport
 
-            with closing(SlurmReach(plan)) as allocation:
+            with closing(SlurmProbeTransport(plan)) as allocation:
                 yield allocation.plan, allocation.ask
 
 
@@ -45,7 +46,9 @@ def ask_local(plan: LaunchPlan, node: PlannedNode, request: str, limit_s: float)
     env = {**own_environment(os.environ), **plan.env, **node.env}
     argv = with_setup(plan.setup, probe_argv(plan))
     try:
-        done = subprocess.run(argv, input=parcel(request), env=env, cwd="/", capture_output=True, timeout=limit_s)
+        done = subprocess.run(
+            argv, input=build_payload(request), env=env, cwd="/", capture_output=True, timeout=limit_s
+        )
     except FileNotFoundError:
         raise HostError(f"the profile's python does not exist here: {plan.python}") from None
     except subprocess.TimeoutExpired:

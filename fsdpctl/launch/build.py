@@ -27,7 +27,7 @@ FOLLOWS_FROM = {
 
 
 @dataclass(frozen=True)
-class Site:
+class SubmitHost:
     """What the submitting machine contributes to a plan."""
 
     run_id: str
@@ -48,7 +48,7 @@ class _Fit:
     slurm: SlurmPlan | None
 
 
-class MisfitError(UsageError):
+class IncompatibleError(UsageError):
     """A job and a profile, each of them right, do not go together; each problem begins with the key that is wrong."""
 
     def __init__(self, subject: str, problems: Sequence[str]) -> None:
@@ -56,19 +56,19 @@ class MisfitError(UsageError):
         self.subject, self.problems = subject, problems
 
 
-def build_plan(profile: ClusterProfile, job: JobSpec, site: Site) -> LaunchPlan:
+def build_plan(profile: ClusterProfile, job: JobSpec, site: SubmitHost) -> LaunchPlan:
     """Check profile and job against each other and return the whole launch as a value.
 
-    Raises MisfitError that lists every problem at once.
+    Raises IncompatibleError that lists every problem at once.
     """
     problems: list[str] = []
     fit = _fit(profile, job, site, problems)
     if problems:
-        raise MisfitError(f"job {job.name} does not fit profile {profile.name}", problems)
+        raise IncompatibleError(f"job {job.name} does not fit profile {profile.name}", problems)
     return _launch_plan(profile, job, site, fit)
 
 
-def _fit(profile: ClusterProfile, job: JobSpec, site: Site, problems: list[str]) -> _Fit:
+def _fit(profile: ClusterProfile, job: JobSpec, site: SubmitHost, problems: list[str]) -> _Fit:
     nodes = choose_nodes(profile, job, site.gpus, problems)
     procs = count_procs(profile, job, site.gpus, problems)
     mesh = _plan_mesh(job, procs, problems)
@@ -83,7 +83,7 @@ def _fit(profile: ClusterProfile, job: JobSpec, site: Site, problems: list[str])
     )
 
 
-def _launch_plan(profile: ClusterProfile, job: JobSpec, site: Site, fit: _Fit) -> LaunchPlan:
+def _launch_plan(profile: ClusterProfile, job: JobSpec, site: SubmitHost, fit: _Fit) -> LaunchPlan:
     return LaunchPlan(
         run_id=site.run_id,
         job_name=job.name,
@@ -184,7 +184,7 @@ def _plan_setup(profile: ClusterProfile) -> tuple[str, ...]:
     return (*profile.setup, *([f"module load {shlex.join(profile.modules)}"] if profile.modules else []))
 
 
-def _plan_slurm(profile: ClusterProfile, site: Site, problems: list[str]) -> SlurmPlan | None:
+def _plan_slurm(profile: ClusterProfile, site: SubmitHost, problems: list[str]) -> SlurmPlan | None:
     if not isinstance(profile.backend, SlurmBackend):
         return None
     runs_root = str(PurePath(site.run_dir).parent)
@@ -192,7 +192,7 @@ def _plan_slurm(profile: ClusterProfile, site: Site, problems: list[str]) -> Slu
     return plan_slurm(profile.backend, count_gpus(profile), python, runs_root, problems)
 
 
-def _python(profile: ClusterProfile, site: Site, *, inside: bool) -> str:
+def _python(profile: ClusterProfile, site: SubmitHost, *, inside: bool) -> str:
     """The interpreter inside the container, where there is one, or outside of it."""
     if inside and isinstance(profile.backend, SlurmBackend) and profile.backend.container is not None:
         return profile.backend.container.python
@@ -203,7 +203,7 @@ def _python(profile: ClusterProfile, site: Site, *, inside: bool) -> str:
     return site.python if isinstance(profile.backend, LocalBackend) else "python3"
 
 
-def _plan_entry(job: JobSpec, site: Site) -> Entry:
+def _plan_entry(job: JobSpec, site: SubmitHost) -> Entry:
     if job.entrypoint.script is not None:
         return Entry("script", job.entrypoint.script, job.args)
     module = job.entrypoint.module

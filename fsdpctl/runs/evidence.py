@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fsdpctl.contract.codec import CodecError, find_json, read_json
-from fsdpctl.contract.control_files import read_note
+from fsdpctl.contract.control_files import read_control_file
 from fsdpctl.contract.files import describe_disk, open_file, read_bytes, read_tail
 from fsdpctl.contract.formats.manifest import committed
 from fsdpctl.contract.paths import AttemptPaths, NodePaths, RunPaths
@@ -54,8 +54,8 @@ def attempt_end(attempt: AttemptPaths, num_nodes: int) -> AttemptEnd:
         num_nodes=num_nodes,
         ends={rank: end for rank, end in found.items() if end is not None},
         outcome=find_json(Outcome, attempt.outcome),
-        stop=read_note(attempt.stop),
-        abort=read_note(attempt.abort),
+        stop=read_control_file(attempt.stop),
+        abort=read_control_file(attempt.abort),
         full_disk=describe_disk(attempt.run.root),
         has_older=_has_checkpoint(attempt.run),
     )

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from fsdpctl.contract import State
 from fsdpctl.contract.codec import write_json
-from fsdpctl.contract.control_files import make_spares
+from fsdpctl.contract.control_files import preallocate
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import Allocation
 from fsdpctl.runs.events import record_verdict
@@ -33,7 +33,7 @@ def patiently(begin: Callable[[], T]) -> T | None:
         try:
             return begin()
         except OSError as error:
-            say(f"no attempt can begin: {error}")
+            log(f"no attempt can begin: {error}")
         time.sleep(DISK_PAUSE_S)
     return None
 
@@ -43,7 +43,7 @@ def begin_attempt(run: RunPaths, allocation: Allocation) -> AttemptPaths:
     attempt = claim_attempt(run)
     try:
         write_json(attempt.allocation, allocation)
-        make_spares(attempt.stop)
+        preallocate(attempt.stop)
     except OSError:
         shutil.rmtree(attempt.root, ignore_errors=True)  # it would look like one that was lost
         raise
@@ -66,10 +66,10 @@ def record(attempt: AttemptPaths, verdict: Verdict) -> None:
     try:
         record_verdict(attempt, verdict)
     except OSError as error:
-        say(f"attempt {attempt.number} is {verdict.state}: {verdict.reason}; not written down: {error}")
+        log(f"attempt {attempt.number} is {verdict.state}: {verdict.reason}; not written down: {error}")
 
 
-def say(text: str) -> None:
+def log(text: str) -> None:
     """Into batch.log, unless its disk is full. Unbuffered: what is left in a buffer would spoil the exit code."""
     with suppress(OSError):
         os.write(sys.stdout.fileno(), f"{text}\n".encode(errors="backslashreplace"))

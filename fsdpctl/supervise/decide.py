@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fsdpctl.contract import GOOD_ENDS, AbortWord, NodeExit, State
-from fsdpctl.contract.control_files import Note
+from fsdpctl.contract import GOOD_ENDS, AbortReason, NodeExit, State
+from fsdpctl.contract.control_files import ControlFile
 from fsdpctl.contract.records import NodeEnd, Outcome
 
 MAX_FAILURES_WITHOUT_PROGRESS = 3
@@ -30,8 +30,8 @@ class AttemptEnd:
     num_nodes: int
     ends: Mapping[int, NodeEnd]  # by node rank; a node that died without a word is missing
     outcome: Outcome | None
-    stop: Note | None
-    abort: Note | None
+    stop: ControlFile | None
+    abort: ControlFile | None
     full_disk: str = ""  # what to add to a reason where the disk has no room
     has_older: bool | None = None  # whether the run has a checkpoint; None where only the user's script knows
 
@@ -72,7 +72,7 @@ def judge(attempt: AttemptEnd) -> Verdict:
     return Verdict(State.STOPPED, f"{stop_cause(attempt.stop)}; {why or _UNSAVED[attempt.has_older]}")
 
 
-def end_between(stop: Note | None, abort: Note | None) -> Verdict | None:
+def end_between(stop: ControlFile | None, abort: ControlFile | None) -> Verdict | None:
     """The end of a run that was to come back, by the notes in its last attempt; None where nobody wants it."""
     if abort is not None and abort.is_cancel:
         return Verdict(State.CANCELLED, abort.reason or "cancelled")
@@ -98,15 +98,15 @@ def is_victim(end: NodeEnd) -> bool:
 
 
 def _obeyed(end: NodeEnd) -> bool:
-    return end.reason.startswith(f"{AbortWord.FAULT}:")
+    return end.reason.startswith(f"{AbortReason.FAULT}:")
 
 
 def _was_broken_off(attempt: AttemptEnd) -> bool:
     """Nobody asked for a stop: the trainer took for one the TERM that ended its ranks after a fault."""
-    return attempt.stop is None and attempt.abort is not None and attempt.abort.word == AbortWord.FAULT
+    return attempt.stop is None and attempt.abort is not None and attempt.abort.word == AbortReason.FAULT
 
 
-def stop_cause(stop: Note | None) -> str:
+def stop_cause(stop: ControlFile | None) -> str:
     """In words, as far as the stop file says it."""
     return f"stopped ({stop.word})" if stop is not None and stop.word else "stopped"
 

@@ -17,9 +17,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from fsdpctl.backends.table import open_agents
-from fsdpctl.contract import AbortWord, State
+from fsdpctl.contract import AbortReason, State
 from fsdpctl.contract.codec import write_json, write_text
-from fsdpctl.contract.control_files import leave_note, read_note
+from fsdpctl.contract.control_files import create_once, read_control_file
 from fsdpctl.contract.files import FULL_DISK, take_lock
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.errors import FsdpctlError
@@ -70,7 +70,7 @@ class Supervisor:
                 break
             attempt = claim_attempt(self.run)
         if self.left:
-            self._prove(attempt, END_PROOF_S)
+            self._sweep_until_confirmed(attempt, END_PROOF_S)
 
     def _run_attempt(self, attempt: AttemptPaths) -> Verdict:
         refusal = self._start(attempt)
@@ -84,9 +84,9 @@ class Supervisor:
         return verdict
 
     def _follow(self, attempt: AttemptPaths) -> None:
-        while not (_was_never_begun(attempt) or self.agents.is_over(attempt)):
+        while not (_never_started(attempt) or self.agents.is_over(attempt)):
             lost = self.agents.find_lost(attempt)
-            if lost is not None and leave_note(attempt.abort, AbortWord.FAULT, lost):
+            if lost is not None and create_once(attempt.abort, AbortReason.FAULT, lost):
                 add_event(attempt, f"ends the attempt: {lost}")
             if (silence := self.agents.describe_silence(attempt)) is not None:
                 self._wait_for(attempt, silence)
@@ -96,7 +96,7 @@ class Supervisor:
                 self._wait_no_more()
             time.sleep(POLL_S)
         if _is_cancelled(attempt):
-            self._prove(attempt, CANCEL_PROOF_S)
+            self._sweep_until_confirmed(attempt, CANCEL_PROOF_S)
         else:
             self.left = self.agents.end(attempt)
             for line in self.left:
@@ -110,7 +110,7 @@ class Supervisor:
         try:
             self.agents.start(attempt)
         except FsdpctlError as error:
-            leave_note(attempt.abort, AbortWord.FAULT, error.message.splitlines()[0])
+            create_once(attempt.abort, AbortReason.FAULT, error.message.splitlines()[0])
             return error.message
         if is_taken_over:
             add_event(attempt, "a new supervisor goes on with it")
@@ -134,10 +134,10 @@ class Supervisor:
     def _find_hosts(self, attempt: AttemptPaths) -> bool:
         """Wait until the next attempt can start everywhere; False when it never can, or nobody wants it any more."""
         deadline = time.monotonic() + WAIT_LIMIT_S
-        while not self._is_told_to_end(attempt):
+        while not self._should_end(attempt):
             if not (missing := self.agents.prepare(attempt)):
                 self._wait_no_more()
-                return not self._is_told_to_end(attempt)  # hosts may have taken their time to answer
+                return not self._should_end(attempt)  # hosts may have taken their time to answer
             if time.monotonic() > deadline:
                 self._record(attempt, Verdict(State.FAILED, f"did not come back: {'; '.join(missing)}"))
                 return False
@@ -145,16 +145,16 @@ class Supervisor:
             time.sleep(RETRY_S)
         return False
 
-    def _is_told_to_end(self, attempt: AttemptPaths) -> bool:
+    def _should_end(self, attempt: AttemptPaths) -> bool:
         """Whether nobody wants another attempt any more, which is the run's end."""
-        if (verdict := end_between(read_note(attempt.stop), read_note(attempt.abort))) is None:
+        if (verdict := end_between(read_control_file(attempt.stop), read_control_file(attempt.abort))) is None:
             return False
         if verdict.state is State.CANCELLED:
-            self._prove(attempt, CANCEL_PROOF_S)
+            self._sweep_until_confirmed(attempt, CANCEL_PROOF_S)
         self._record(attempt, verdict)
         return True
 
-    def _prove(self, attempt: AttemptPaths, limit_s: float) -> None:
+    def _sweep_until_confirmed(self, attempt: AttemptPaths, limit_s: float) -> None:
         """End what is left on every node, and come back until each has answered."""
         deadline = time.monotonic() + limit_s
         while (left := self.agents.end(attempt)) and time.monotonic() < deadline:
@@ -186,11 +186,11 @@ class Supervisor:
 
 
 def _is_cancelled(attempt: AttemptPaths) -> bool:
-    note = read_note(attempt.abort)
+    note = read_control_file(attempt.abort)
     return note is not None and note.is_cancel
 
 
-def _was_never_begun(attempt: AttemptPaths) -> bool:
+def _never_started(attempt: AttemptPaths) -> bool:
     """Cancelled before an agent stood: none will come any more, and nobody waits for its first sign of life."""
     return _is_cancelled(attempt) and not any(node.agent.exists() for node in attempt.nodes())
 
@@ -204,7 +204,7 @@ def main(run: RunPaths) -> None:
         os.close(write_end)
         os._exit(0 if os.read(read_end, 1) else 1)
     os.close(read_end)
-    _take_office(run)
+    acquire_lock(run)
     os.write(write_end, b".")
     os.close(write_end)
     while os.getppid() == starter:  # it carries the run's tag: a run that ends at once would be swept with it
@@ -212,7 +212,7 @@ def main(run: RunPaths) -> None:
     supervise(run)
 
 
-def _take_office(run: RunPaths) -> None:
+def acquire_lock(run: RunPaths) -> None:
     """Be the one supervisor of the run, for as long as this process lives."""
     if take_lock(run.supervisor_lock) is None:
         sys.exit("another supervisor has this run")

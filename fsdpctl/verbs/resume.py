@@ -17,7 +17,7 @@ from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.formats.manifest import save_fits
 from fsdpctl.contract.paths import RunPaths, checkpoint_name
 from fsdpctl.errors import BusyError, UsageError
-from fsdpctl.launch.build import MisfitError
+from fsdpctl.launch.build import IncompatibleError
 from fsdpctl.launch.snapshot import take_snapshot
 from fsdpctl.runs.evidence import read_plan
 from fsdpctl.runs.record import Submission
@@ -30,10 +30,10 @@ from fsdpctl.verbs.status import read_status
 from fsdpctl.verbs.submit import (
     Request,
     check_entrypoint,
-    foresee,
     located,
     plan_request,
-    site_of,
+    predict_scheduling,
+    submit_host,
     write_specs,
 )
 
@@ -80,8 +80,8 @@ def _prepare(run: RunPaths, overrides: Sequence[str], submit_dir: Path) -> Reque
     profile = profile.model_copy(update={"runs_root": str(run.root.parent)})
     job = read_job(run.job, overrides)
     try:
-        return plan_request(profile, job, site_of(profile, run.root.parent, run.root.name, submit_dir))
-    except MisfitError as error:
+        return plan_request(profile, job, submit_host(profile, run.root.parent, run.root.name, submit_dir))
+    except IncompatibleError as error:
         raise located(error, job_document(run.job, overrides), profile_document(run.profile)) from None
 
 
@@ -122,11 +122,11 @@ def _mend_code(run: RunPaths) -> None:
     shutil.rmtree(_old_code(run), ignore_errors=True)
 
 
-def foresee_resumed(run: RunPaths) -> list[str]:
+def predict_resumed(run: RunPaths) -> list[str]:
     """What may be lost of this run, going by what its newest checkpoint took."""
     manifest = newest_manifest(run)
     plan = read_plan(run)
-    _, found = foresee(plan, manifest.save_s if manifest is not None else 0.0)
+    _, found = predict_scheduling(plan, manifest.save_s if manifest is not None else 0.0)
     if manifest is not None and not save_fits(manifest.save_s, plan.grace_s):
         took = f"{checkpoint_name(manifest.step)} took {manifest.save_s:.0f} s to save"
         grace = format_duration(plan.grace_s)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fsdpctl.checkpoints.listing import Stored, own_script_error
-from fsdpctl.checkpoints.per_host_store import HostShelf
+from fsdpctl.checkpoints.per_host_store import PerHostStore
 from fsdpctl.contract.codec import read_json, write_json
 from fsdpctl.contract.formats.manifest import InvalidCheckpointError, committed, read_manifest, set_aside, verify_sizes
 from fsdpctl.contract.paths import RunPaths, checkpoint_name, step_of
@@ -51,10 +51,10 @@ def set_newer_aside(run: RunPaths, step: int) -> None:
 
 def leave_newer_behind(run: RunPaths, plan: LaunchPlan, step: int) -> None:
     """Where each host has copies: write down which count no more; each host sets its own aside before a start."""
-    shelf = HostShelf(run, read_plan(run))
-    found = shelf.read()
+    store = PerHostStore(run, read_plan(run))
+    found = store.read()
     if (refusal := find_refusal(found, step, [node.id for node in plan.nodes])) is not None:
-        raise UsageError("\n".join([f"run {run.root.name}: {refusal}", *shelf.complaints()]))
+        raise UsageError("\n".join([f"run {run.root.name}: {refusal}", *store.errors()]))
     rewinds = read_json(tuple[Rewind, ...], run.rewinds) if run.rewinds.exists() else ()
     newest = max((attempt.number for attempt in run.attempts()), default=0)
     write_json(run.rewinds, (*rewinds, Rewind(step, newest + 1)))

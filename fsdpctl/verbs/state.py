@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from fsdpctl.backends.base import View
 from fsdpctl.contract import NodeExit, State
 from fsdpctl.contract.codec import find_json
-from fsdpctl.contract.control_files import read_note
+from fsdpctl.contract.control_files import read_control_file
 from fsdpctl.contract.files import describe_disk
 from fsdpctl.contract.paths import AttemptPaths
 from fsdpctl.contract.records import NodeEnd
@@ -57,7 +57,9 @@ def _before_the_first(view: View) -> tuple[State, str]:
 
 def _verdict(attempt: AttemptPaths, nodes: int) -> Verdict:
     if (known := read_verdict(attempt)) is not None:
-        wished = end_between(read_note(attempt.stop), read_note(attempt.abort)) if known.restart else None
+        wished = (
+            end_between(read_control_file(attempt.stop), read_control_file(attempt.abort)) if known.restart else None
+        )
         return wished or known  # a full disk may have taken no word of it
     if not attempt.nodes() and not attempt.stop.exists():
         return Verdict(State.LOST, "started, but no agent ever reported")
@@ -83,9 +85,9 @@ def _between_agents(attempt: AttemptPaths) -> tuple[State, str]:
 
 
 def _running_reason(attempt: AttemptPaths) -> str:
-    if (note := read_note(attempt.abort)) is not None:
+    if (note := read_control_file(attempt.abort)) is not None:
         return f"ending: {note.word or 'abort file'} {note.reason}".rstrip()
-    if (note := read_note(attempt.stop)) is not None:
+    if (note := read_control_file(attempt.stop)) is not None:
         return f"stopping ({note.word or 'stop file'}): saving, then leaving"
     if any((end := find_json(NodeEnd, node.end)) and end.code != NodeExit.FINISHED for node in attempt.nodes()):
         return "ending"

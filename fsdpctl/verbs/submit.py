@@ -17,7 +17,7 @@ from fsdpctl.contract.codec import write_json, write_text
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import RefusedError, UsageError
-from fsdpctl.launch.build import FOLLOWS_FROM, MisfitError, Site, build_plan
+from fsdpctl.launch.build import FOLLOWS_FROM, IncompatibleError, SubmitHost, build_plan
 from fsdpctl.launch.smoke import shrink
 from fsdpctl.launch.snapshot import list_project, take_snapshot
 from fsdpctl.node.checks.smi import visible_gpus
@@ -49,7 +49,9 @@ def prepare(profile: ClusterProfile, job: JobSpec, *, run_id: str | None = None)
     runs_root = runs_root_of(profile)
     here = Path.cwd()
     check_entrypoint(job, here)
-    return plan_request(profile, job, site_of(profile, runs_root, run_id or claim_run_id(job.name, runs_root), here))
+    return plan_request(
+        profile, job, submit_host(profile, runs_root, run_id or claim_run_id(job.name, runs_root), here)
+    )
 
 
 def read_request(
@@ -60,14 +62,14 @@ def read_request(
     spec = shrink(spec) if smoke else spec
     try:
         return prepare(load_profile(profile), spec, run_id=spec.name + DRY_RUN_ID_SUFFIX if dry_run else None)
-    except MisfitError as error:
+    except IncompatibleError as error:
         raise located(error, job_document(find_job(job), overrides), profile_document(find_profile(profile))) from None
 
 
-def located(error: MisfitError, *documents: Document) -> MisfitError:
+def located(error: IncompatibleError, *documents: Document) -> IncompatibleError:
     """The same with the place in front of each problem: what was typed that it comes of, else its key in the first
     document that has it."""
-    return MisfitError(error.subject, [_located(problem, documents) for problem in error.problems])
+    return IncompatibleError(error.subject, [_located(problem, documents) for problem in error.problems])
 
 
 def _located(problem: str, documents: Sequence[Document]) -> str:
@@ -88,7 +90,7 @@ def _path(key: str) -> KeyPath:
     return tuple(key.split("."))
 
 
-def plan_request(profile: ClusterProfile, job: JobSpec, site: Site) -> Request:
+def plan_request(profile: ClusterProfile, job: JobSpec, site: SubmitHost) -> Request:
     """Check the job's data, then plan."""
     is_here = profile.backend.kind == "local"
     job = resolve_data(job, Path(site.submit_dir), is_here=is_here)
@@ -107,10 +109,10 @@ def runs_root_of(profile: ClusterProfile) -> Path:
     return Path(profile.runs_root).expanduser().absolute() if profile.runs_root else default_runs_root()
 
 
-def site_of(profile: ClusterProfile, runs_root: Path, run_id: str, submit_dir: Path) -> Site:
+def submit_host(profile: ClusterProfile, runs_root: Path, run_id: str, submit_dir: Path) -> SubmitHost:
     """What this machine contributes to a plan. Its GPUs only where they matter: the driver may take seconds to tell."""
     has_own_gpus = profile.backend.kind == "local" and profile.gpus_per_node != 0
-    return Site(
+    return SubmitHost(
         run_id=run_id,
         run_dir=str(runs_root / run_id),
         submit_dir=str(submit_dir),
@@ -150,7 +152,7 @@ def submit(request: Request, progress: Progress = ignore) -> RunPaths:
     return run
 
 
-def foresee(plan: LaunchPlan, save_s: float = 0.0) -> tuple[str, list[str]]:
+def predict_scheduling(plan: LaunchPlan, save_s: float = 0.0) -> tuple[str, list[str]]:
     """What the scheduler will do to this run, in one line, and what of it its owner may not expect.
 
     `save_s` is what its newest checkpoint took; 0: it has none.

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from fsdpctl.contract import StopWord
-from fsdpctl.contract.control_files import read_note
+from fsdpctl.contract import StopReason
+from fsdpctl.contract.control_files import read_control_file
 from fsdpctl.runs.store import read_record
 from tests.backends.contract import FORKS_AWAY, RECORDER, WAITS_FOR_STOP, LauncherContract
 from tests.backends.harness import COMMAND, Run, fsdpctl, wait_for
@@ -244,8 +244,8 @@ class TestSlurm(LauncherContract):
         small_disk.empty()
         assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
         assert len(run.paths.attempts()) == 2
-        stop = read_note(run.paths.attempt(1).stop)
-        assert stop is not None and stop.word == StopWord.PREEMPT
+        stop = read_control_file(run.paths.attempt(1).stop)
+        assert stop is not None and stop.word == StopReason.PREEMPT
 
     def test_a_run_that_slurm_will_not_requeue_is_submitted_again_once(self, project: Path, tmp_path: Path) -> None:
         self.profile = write_profile(tmp_path, "cancel")

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from fsdpctl.contract import StopWord
+from fsdpctl.contract import StopReason
 from fsdpctl.contract.formats.manifest import save_fits
-from train.preempt import SIGNALS, Stop, Stopper, read_stop_word
+from train.preempt import SIGNALS, Stop, Stopper, read_stop_reason
 
 
 class Alone:
@@ -25,8 +25,8 @@ class Alone:
 
 
 class AnotherSays(Alone):
-    def __init__(self, word: StopWord) -> None:
-        self.value = list(StopWord).index(word) + 1
+    def __init__(self, word: StopReason) -> None:
+        self.value = list(StopReason).index(word) + 1
 
     def maximum(self, value: int) -> int:
         return max(value, self.value)
@@ -40,7 +40,7 @@ def _handlers_restored() -> Iterator[None]:
         signal.signal(number, handler)
 
 
-def word_of(stop: Stop | None) -> StopWord:
+def word_of(stop: Stop | None) -> StopReason:
     assert stop is not None
     return stop.word
 
@@ -50,7 +50,7 @@ def test_a_signal_asks_for_a_stop(number: int) -> None:
     stopper = Stopper(None)
     assert stopper.agree(Alone()) is None
     os.kill(os.getpid(), number)
-    assert word_of(stopper.agree(Alone())) is StopWord.PREEMPT
+    assert word_of(stopper.agree(Alone())) is StopReason.PREEMPT
 
 
 def test_a_signal_ends_a_rank_whose_attempt_is_aborted(tmp_path: Path) -> None:
@@ -61,26 +61,26 @@ def test_a_signal_ends_a_rank_whose_attempt_is_aborted(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (-signal.SIGTERM, "alive\n"), done.stderr
 
 
-@pytest.mark.parametrize("word", list(StopWord))
-def test_every_rank_gets_the_word_of_the_one_that_heard_it(word: StopWord) -> None:
+@pytest.mark.parametrize("word", list(StopReason))
+def test_every_rank_gets_the_word_of_the_one_that_heard_it(word: StopReason) -> None:
     assert word_of(Stopper(None).agree(AnotherSays(word))) is word
 
 
 @pytest.mark.parametrize(
     ("text", "word"),
     [
-        ("time limit in 60 s\n", StopWord.TIME),
-        ("user", StopWord.USER),
-        ("", StopWord.USER),
-        ("now!", StopWord.USER),
-        ("\x00\xff", StopWord.USER),
+        ("time limit in 60 s\n", StopReason.TIME),
+        ("user", StopReason.USER),
+        ("", StopReason.USER),
+        ("now!", StopReason.USER),
+        ("\x00\xff", StopReason.USER),
     ],
 )
-def test_stop_file(tmp_path: Path, text: str, word: StopWord) -> None:
+def test_stop_file(tmp_path: Path, text: str, word: StopReason) -> None:
     path = tmp_path / "stop"
-    assert read_stop_word(path) is None
+    assert read_stop_reason(path) is None
     path.write_bytes(text.encode("latin-1"))
-    assert read_stop_word(path) is word
+    assert read_stop_reason(path) is word
     assert word_of(Stopper(path).agree(Alone())) is word
 
 
@@ -90,7 +90,7 @@ def test_a_file_server_that_does_not_answer_ends_no_run(tmp_path: Path, monkeypa
     path = tmp_path / "file/stop"  # no such directory: an error of another kind
     stopper = Stopper(path, grace_s=100.0)
     assert stopper.agree(Alone()) is None
-    monkeypatch.setattr("train.preempt.read_stop_word", lambda _: StopWord.USER)
+    monkeypatch.setattr("train.preempt.read_stop_reason", lambda _: StopReason.USER)
     stopper.last_look -= 30.0
     stop = stopper.agree(Alone())
     assert stop is not None and 60 < stop.left_s() <= 70, "it may have been there since the last look"

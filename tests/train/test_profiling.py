@@ -50,7 +50,7 @@ def wish_for_a_snapshot(run: Path, config: Config) -> Ranks:
     ranks = start(run, config, env={"FSDPCTL_ATTEMPT": "1"})
     ranks.wait_for_step(3)
     assert "memory" not in ranks.log().partition("step 1/")[2]
-    attempt.memory_wish.touch()
+    attempt.memory_snapshot_request.touch()
     ranks.wait_for_log("GPU memory (is|after)")
     ranks.signal(0, signal.SIGTERM)
     assert ranks.wait() == [NodeExit.STOPPED], ranks.log()

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from fsdpctl.contract.paths import NodePaths
-from fsdpctl.contract.rank_progress import Section, read_pulse
+from fsdpctl.contract.rank_progress import Section, read_rank_progress
 from tests.train import faults
 from tests.train.ranks import Config, Ranks, start
 
@@ -21,7 +21,7 @@ def wait_for_pulses(ranks: Ranks, node: NodePaths, expected: Pulses) -> None:
 
 
 def pulses(node: NodePaths) -> Pulses:
-    found = [read_pulse(node.pulse(rank)) for rank in (0, 1)]
+    found = [read_rank_progress(node.rank_progress(rank)) for rank in (0, 1)]
     return [(pulse.section, pulse.step) for pulse in found if pulse]
 
 

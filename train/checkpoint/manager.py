@@ -11,7 +11,7 @@ import torch
 from fsdpctl.contract.codec import encode
 from fsdpctl.contract.formats.manifest import MANIFEST_FORMAT, Manifest
 from fsdpctl.contract.paths import RunPaths, checkpoint_name
-from fsdpctl.contract.rank_progress import PulseWriter, Section
+from fsdpctl.contract.rank_progress import RankProgressWriter, Section
 from fsdpctl.contract.trainer.trainer_config import TrainerConfig
 from train.checkpoint import peer_copy
 from train.checkpoint.async_saver import Checks, Saver
@@ -41,7 +41,7 @@ class Saves:
         paths: RunPaths,
         world: World,
         attempt: int,
-        pulse: PulseWriter,
+        pulse: RankProgressWriter,
     ) -> None:
         self.config, self.mesh, self.data_fingerprint = config, mesh, data_fingerprint
         self.state, self.world, self.attempt, self.pulse = state, world, attempt, pulse

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from fsdpctl.backends.base import View
-from fsdpctl.contract import AbortWord, Env, StopWord
+from fsdpctl.contract import AbortReason, Env, StopReason
 from fsdpctl.contract.codec import find_json, write_text
-from fsdpctl.contract.control_files import leave_wish, read_note
+from fsdpctl.contract.control_files import read_control_file, write_request
 from fsdpctl.contract.files import open_log, read_bytes
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.records import ProcessIdentity
@@ -106,7 +106,7 @@ def stop(run: RunPaths) -> bool:
     """Ask the newest attempt to save and leave; False if nothing runs."""
     if not is_running(run):
         return False
-    leave_wish(run.attempts()[-1].stop, StopWord.USER, "fsdpctl stop")
+    write_request(run.attempts()[-1].stop, StopReason.USER, "fsdpctl stop")
     return True
 
 
@@ -115,7 +115,7 @@ def ask_to_end(run: RunPaths) -> None:
     if not (attempts := run.attempts()):
         return
     abort = attempts[-1].abort
-    if leave_wish(abort, AbortWord.CANCEL, CANCELLED_BY):
+    if write_request(abort, AbortReason.CANCEL, CANCELLED_BY):
         return
-    if (note := read_note(abort)) is None or not note.is_cancel:
-        write_text(abort, f"{AbortWord.CANCEL} {CANCELLED_BY}\n")
+    if (note := read_control_file(abort)) is None or not note.is_cancel:
+        write_text(abort, f"{AbortReason.CANCEL} {CANCELLED_BY}\n")

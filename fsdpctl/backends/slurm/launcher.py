@@ -17,8 +17,8 @@ from fsdpctl.backends.slurm.job.scontrol import SlurmError, ask
 from fsdpctl.backends.slurm.job_refs import SlurmRef, append_ref, read_ref, update_ref
 from fsdpctl.backends.slurm.queue import POLL_S, Queue, QueuedJob, explain, view_job
 from fsdpctl.backends.slurm.sbatch import UncertainError, sbatch
-from fsdpctl.contract import AbortWord, State, StopWord
-from fsdpctl.contract.control_files import leave_wish
+from fsdpctl.contract import AbortReason, State, StopReason
+from fsdpctl.contract.control_files import write_request
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import FsdpctlError, LaunchError, RefusedError
@@ -117,7 +117,7 @@ def stop(run: RunPaths) -> bool:
     attempt = _wait_for(lambda: _open_attempt(run), ATTEMPT_LIMIT_S)
     if attempt is None:
         raise FsdpctlError(f"job {job.job_id} has not begun to train", hint=f"fsdpctl cancel {run.root.name}")
-    leave_wish(attempt.stop, StopWord.USER, "fsdpctl stop")
+    write_request(attempt.stop, StopReason.USER, "fsdpctl stop")
     return True
 
 
@@ -127,7 +127,7 @@ def cancel(run: RunPaths) -> bool:
     if job is None:
         return False
     if (attempt := _open_attempt(run)) is not None:
-        leave_wish(attempt.abort, AbortWord.CANCEL, "fsdpctl cancel")
+        write_request(attempt.abort, AbortReason.CANCEL, "fsdpctl cancel")
     _scancel([job.job_id])
     if not _wait_for(lambda: _living_job(run) is None, CANCEL_LIMIT_S):
         raise FsdpctlError(f"job {job.job_id} is still there after {CANCEL_LIMIT_S:.0f} s", hint="see `squeue --me`")

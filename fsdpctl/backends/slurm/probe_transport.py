@@ -13,7 +13,7 @@ from fsdpctl.backends.slurm.job.scontrol import TIMEOUT_S, SlurmError, allocated
 from fsdpctl.backends.slurm.sbatch import slurms_line
 from fsdpctl.commands.setup_lines import with_setup
 from fsdpctl.contract.plan import LaunchPlan, PlannedNode
-from fsdpctl.doctor.payload import last_line, parcel, probe_argv
+from fsdpctl.doctor.payload import build_payload, last_line, probe_argv
 from fsdpctl.errors import LaunchError
 
 PATIENCE_S = 60
@@ -24,8 +24,8 @@ ALLOCATION_MINUTES = 10
 _GRANTED = re.compile(r"Granted job allocation (\d+)")
 
 
-class SlurmReach:
-    """The `Reach` of a slurm profile; `plan` has the nodes that Slurm gave."""
+class SlurmProbeTransport:
+    """The `ProbeTransport` of a slurm profile; `plan` has the nodes that Slurm gave."""
 
     def __init__(self, plan: LaunchPlan) -> None:
         self._env = job_environment(os.environ)
@@ -43,7 +43,7 @@ class SlurmReach:
         argv += with_setup(task_setup(self.plan), [*enter(self.plan), *probe_argv(self.plan)])
         try:
             done = subprocess.run(
-                argv, input=parcel(request), env=self._env, capture_output=True, timeout=limit_s, check=False
+                argv, input=build_payload(request), env=self._env, capture_output=True, timeout=limit_s, check=False
             )
         except subprocess.TimeoutExpired:
             raise HostError(f"no answer within {limit_s:.0f} s") from None

@@ -8,25 +8,25 @@ from typing import TypeVar
 
 from fsdpctl.backends.fanout import HostError, Result, fan_out
 from fsdpctl.backends.ssh.hosts import Hosts
-from fsdpctl.backends.ssh.liveness import Liveness, Stall, describe_silent, find_lost
+from fsdpctl.backends.ssh.liveness import Liveness, StallTimer, describe_silent, find_lost
 from fsdpctl.backends.ssh.preflight import compare
 from fsdpctl.backends.ssh.sync.disks import Disks
 from fsdpctl.backends.ssh.transport.answer import module_argv, read_answer
 from fsdpctl.backends.ssh.transport.link import Link
-from fsdpctl.contract import GOOD_ENDS, AbortWord, NodeExit
+from fsdpctl.contract import GOOD_ENDS, AbortReason, NodeExit
 from fsdpctl.contract.codec import find_json
-from fsdpctl.contract.control_files import leave_note
+from fsdpctl.contract.control_files import create_once
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.records import NodeEnd
 from fsdpctl.errors import LaunchError
 from fsdpctl.node.agent.peers import PeerWatch
-from fsdpctl.node.queries.agent_control import Ended, NodeFacts, Seen, Started
+from fsdpctl.node.queries.agent_control import AgentStatus, KillResult, NodeFacts, StartResult
 
 ANSWER_S = 60.0
 """A cold Python on a cold file system, and nvidia-smi."""
 
-T = TypeVar("T", NodeFacts, Started, Seen, Ended)
+T = TypeVar("T", NodeFacts, StartResult, AgentStatus, KillResult)
 
 
 class SshAgents:
@@ -37,7 +37,7 @@ class SshAgents:
         self._refused: dict[int, str] = {}  # by rank: what a host said against itself
         self._liveness = Liveness(self._hosts.links)
         self._watch: PeerWatch | None = None
-        self._stall = Stall(run, run.attempt(1))
+        self._stall = StallTimer(run, run.attempt(1))
         self._disks = None if plan.shared_disk else Disks(run)
         self._holders = {node.id for node in plan.nodes}  # hosts that have the run's checkpoints
 
@@ -90,10 +90,12 @@ class SshAgents:
         checks = self._ask_all(NodeFacts, "check", attempt)
         if problems := [*_errors(checks), *self._objections(checks)]:
             raise LaunchError("\n".join(problems))
-        starts = self._ask_all(Started, "start", attempt)
+        starts = self._ask_all(StartResult, "start", attempt)
         self._follow(attempt)
         if problems := [*_errors(starts), *self._own_problems(starts)]:
-            leave_note(attempt.abort, AbortWord.FAULT, problems[0])  # for a host that goes on, cut off, with its start
+            create_once(
+                attempt.abort, AbortReason.FAULT, problems[0]
+            )  # for a host that goes on, cut off, with its start
             self.end(attempt)
             raise LaunchError("\n".join(problems))
         self._holders = {node.id for node in self._plan.nodes}
@@ -107,11 +109,11 @@ class SshAgents:
         self._follow(attempt)
         if self._watch is None or self._watch.attempt != attempt:
             self._watch = PeerWatch(attempt, list(self._links), self._plan.peer_timeout_s)
-            self._stall = Stall(self._run, attempt)
+            self._stall = StallTimer(self._run, attempt)
         if self._watch.find_living():
             return False
         silent = [rank for rank in self._links if not attempt.node(rank).end.exists()]
-        seen = self._ask_all(Seen, "look", attempt, silent)
+        seen = self._ask_all(AgentStatus, "look", attempt, silent)
         if any(result.value and result.value.alive for result in seen):
             return False
         # Where disks are private, a host that cannot be asked may be at work until something has ended the attempt.
@@ -122,7 +124,7 @@ class SshAgents:
         """A host out of reach without which the run stands still; agents on a shared disk look alive even then."""
         timeout_s = self._plan.peer_timeout_s
         if self._disks is not None:
-            if (fallen := find_fallen(attempt)) is not None:
+            if (fallen := find_failed_node(attempt)) is not None:
                 return fallen
             if (rank := self._disks.find_silent(timeout_s)) is not None:
                 return f"node {rank}: no sign of life for {timeout_s} s"
@@ -149,14 +151,14 @@ class SshAgents:
         ]
         return [*(str(result.error) for result in results if result.error), *stubborn]
 
-    def _end_one(self, attempt: AttemptPaths, rank: int, link: Link) -> Ended:
+    def _end_one(self, attempt: AttemptPaths, rank: int, link: Link) -> KillResult:
         try:
-            return self._ask(Ended, "end", attempt, rank, link)
+            return self._ask(KillResult, "end", attempt, rank, link)
         except HostError as error:
             if self._disks is None or error.passing:
                 raise
         self._disks.push_back(link, self._plan)  # who sweeps is not there: the start did not come so far
-        return self._ask(Ended, "end", attempt, rank, link)
+        return self._ask(KillResult, "end", attempt, rank, link)
 
     def _ask_all(
         self, kind: type[T], verb: str, attempt: AttemptPaths, ranks: Sequence[int] | None = None
@@ -177,7 +179,9 @@ class SshAgents:
         odd = compare({rank: facts[rank] for rank in first}, time.time())
         return self._own_problems(checks) or self._refuse(odd) or ([loss] if loss else [])
 
-    def _own_problems(self, results: Sequence[Result[int, NodeFacts]] | Sequence[Result[int, Started]]) -> list[str]:
+    def _own_problems(
+        self, results: Sequence[Result[int, NodeFacts]] | Sequence[Result[int, StartResult]]
+    ) -> list[str]:
         """What hosts say against themselves."""
         return self._refuse({r.item: r.value.problem for r in results if r.value and r.value.problem})
 
@@ -196,7 +200,7 @@ def _errors(results: Sequence[Result[int, T]]) -> list[str]:
     return [str(result.error) for result in results if result.error]
 
 
-def find_fallen(attempt: AttemptPaths) -> str | None:
+def find_failed_node(attempt: AttemptPaths) -> str | None:
     """A node that has ended badly: on disks of their own its peers do not see that."""
     ends = {node.node_rank: find_json(NodeEnd, node.end) for node in attempt.nodes()}
     bad = [f"node {rank}: {end.reason}" for rank, end in ends.items() if end and end.code not in GOOD_ENDS]

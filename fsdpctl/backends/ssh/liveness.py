@@ -38,7 +38,7 @@ def describe_silent(silent_s: Mapping[int, float], names: Mapping[int, str]) -> 
     return f"no answer from {', '.join(silent)}" if silent else None
 
 
-class Silence:
+class LastSeen:
     """How long each host is silent to somebody who can hear. What he missed while he heard nobody does not count."""
 
     def __init__(
@@ -52,7 +52,7 @@ class Silence:
         """Another host is asked from now on, which may take `late_s` to answer for the first time."""
         self._answered[rank] = self._clock() + self._late_s
 
-    def hears(self, rank: int) -> None:
+    def mark_alive(self, rank: int) -> None:
         now = self._clock()
         if now - max(self._answered.values()) > self._timeout_s:
             # The first to be heard again must not make the others look lost: they may be asked `late_s` later.
@@ -71,14 +71,14 @@ class Liveness:
         self._links = dict(links)
         # A connection that could not be opened yet is given up, and then there is a pause.
         late_s = EVERY_S + max(link.target.connect_timeout_s for link in links.values())
-        self._silence = Silence(links, DOUBT_S, late_s)
+        self._last_seen = LastSeen(links, DOUBT_S, late_s)
         for rank in links:
             self._begin(rank)
 
     def replace(self, rank: int, link: Link) -> None:
         """Ask another host in the place of one."""
         self._links[rank] = link
-        self._silence.expect(rank)
+        self._last_seen.expect(rank)
         self._begin(rank)
 
     def _begin(self, rank: int) -> None:
@@ -86,16 +86,16 @@ class Liveness:
         threading.Thread(target=self._watch, args=(rank, link), name=f"liveness-{rank}", daemon=True).start()
 
     def silent_s(self) -> dict[int, float]:
-        return self._silence.seconds()
+        return self._last_seen.seconds()
 
     def _watch(self, rank: int, link: Link) -> None:
         while self._links[rank] is link:
             if link.is_answering(EVERY_S) and self._links[rank] is link:
-                self._silence.hears(rank)
+                self._last_seen.mark_alive(rank)
             time.sleep(EVERY_S)
 
 
-class Stall:
+class StallTimer:
     """How long nothing was written: metrics, logs and pulses of ranks, by the watcher's own clock."""
 
     def __init__(self, run: RunPaths, attempt: AttemptPaths, clock: Callable[[], float] = time.monotonic) -> None:
@@ -112,7 +112,7 @@ class Stall:
         yield self._run.metrics
         for node in self._attempt.nodes():
             yield from node.rank_logs().values()
-            yield from node.pulses()
+            yield from node.rank_progress_files()
 
 
 def _stamp(path: Path) -> int:

@@ -18,15 +18,15 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
-from fsdpctl.contract import GOOD_ENDS, AbortWord, NodeExit, StopWord
+from fsdpctl.contract import GOOD_ENDS, AbortReason, NodeExit, StopReason
 from fsdpctl.contract.codec import read_json, write_json, write_text
-from fsdpctl.contract.control_files import Note, leave_note, leave_wish, make_spares, read_note
+from fsdpctl.contract.control_files import ControlFile, create_once, preallocate, read_control_file, write_request
 from fsdpctl.contract.paths import DIR_MODE, AttemptPaths, NodePaths, RunPaths
 from fsdpctl.contract.plan import Allocation, LaunchPlan
 from fsdpctl.contract.records import NodeEnd
 from fsdpctl.node.agent.exit_status import FailureWatch, describe_end
 from fsdpctl.node.agent.guard import Guard
-from fsdpctl.node.agent.join import MeetingError, meet
+from fsdpctl.node.agent.join import JoinError, join
 from fsdpctl.node.agent.peers import Heartbeat, PeerWatch
 from fsdpctl.node.agent.start_torchrun import start_torchrun
 from fsdpctl.node.agent.watchdog import Watchdog
@@ -60,7 +60,7 @@ class Agent:
             end = self._run_ranks()
         except NodeCheckError as error:
             end = NodeEnd(NodeExit.NODE_FAULT, str(error))
-        except MeetingError as error:
+        except JoinError as error:
             end = NodeEnd(error.code, str(error))
         finally:
             left = self._sweep()
@@ -72,7 +72,7 @@ class Agent:
         self._sweep()  # ranks of an older attempt
         for doubt in check_node(self.plan, self.paths.root):
             print(f"node check: {doubt.check} {doubt.result}: {doubt.reason}. {doubt.fix}", flush=True)
-        context, lease = meet(self.plan, self.attempt, self.node_rank, self.heartbeat.beat)
+        context, lease = join(self.plan, self.attempt, self.node_rank, self.heartbeat.beat)
         try:
             return self._follow(start_torchrun(self.plan, context))
         finally:
@@ -90,10 +90,10 @@ class Agent:
         while (code := torchrun.poll()) is None:
             self.heartbeat.beat()
             self.guard.check()
-            if (note := read_note(self.attempt.abort)) is not None:
+            if (note := read_control_file(self.attempt.abort)) is not None:
                 return self._end_now(torchrun, note, failure)
             self._watch_time_limit()
-            if grace.is_over(read_note(self.attempt.stop)):
+            if grace.is_over(read_control_file(self.attempt.stop)):
                 self._end_ranks(torchrun)
                 return NodeEnd(NodeExit.STOPPED_UNSAVED, f"ended by force {self.plan.grace_s} s after the stop")
             if (killed := failure.find_killed()) is not None:  # the other nodes need not wait for torchrun's end
@@ -120,10 +120,10 @@ class Agent:
         if limit is None or self.node_rank != 0 or self.plan.backend == "slurm":  # Slurm limits the whole allocation
             return
         if time.monotonic() - self.started > limit - self.plan.grace_s and not self.attempt.stop.exists():
-            leave_wish(self.attempt.stop, StopWord.TIME, f"the time limit of {limit} s is near")
+            write_request(self.attempt.stop, StopReason.TIME, f"the time limit of {limit} s is near")
 
-    def _end_now(self, torchrun: subprocess.Popen[bytes], note: Note, failure: FailureWatch) -> NodeEnd:
-        own = self._own_failure(torchrun) if note.word == AbortWord.FAULT and failure.has_begun() else None
+    def _end_now(self, torchrun: subprocess.Popen[bytes], note: ControlFile, failure: FailureWatch) -> NodeEnd:
+        own = self._own_failure(torchrun) if note.word == AbortReason.FAULT and failure.has_begun() else None
         self._end_ranks(torchrun)
         return own or NodeEnd(1, f"{note.word}: {note.reason}".rstrip(": "))
 
@@ -153,7 +153,7 @@ class GraceTimer:
         self._grace_s = grace_s
         self._since: float | None = None
 
-    def is_over(self, stop: Note | None) -> bool:
+    def is_over(self, stop: ControlFile | None) -> bool:
         if stop is None:
             return False
         if self._since is None:
@@ -164,7 +164,7 @@ class GraceTimer:
 def end_attempt(attempt: AttemptPaths, paths: NodePaths, reason: str) -> None:
     """Have all nodes end. What is kept free is for such words, too."""
     paths.reserve.unlink(missing_ok=True)
-    leave_note(attempt.abort, AbortWord.FAULT, reason)
+    create_once(attempt.abort, AbortReason.FAULT, reason)
 
 
 def _placed_plan(run: RunPaths, attempt: AttemptPaths) -> LaunchPlan:
@@ -186,14 +186,14 @@ def main(argv: list[str]) -> int:
     paths.root.mkdir(mode=DIR_MODE, parents=True, exist_ok=True)
 
     def on_signal(number: int, _frame: FrameType | None) -> None:
-        leave_wish(attempt.stop, StopWord.PREEMPT, f"node {words.node_rank} got {signal.Signals(number).name}")
+        write_request(attempt.stop, StopReason.PREEMPT, f"node {words.node_rank} got {signal.Signals(number).name}")
 
     for number in signals.STOP_SIGNALS:
         signal.signal(number, on_signal)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     write_text(paths.reserve, " " * RESERVE_BYTES)
-    make_spares(attempt.stop)
+    preallocate(attempt.stop)
     agent = Agent(_placed_plan(run, attempt), attempt, words.node_rank)
     end = agent.run()
     if end.code not in GOOD_ENDS:

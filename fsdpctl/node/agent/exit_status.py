@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fsdpctl.contract import NodeExit
 from fsdpctl.contract.codec import find_json
-from fsdpctl.contract.control_files import read_note
+from fsdpctl.contract.control_files import read_control_file
 from fsdpctl.contract.files import describe_disk, read_tail
 from fsdpctl.contract.paths import AttemptPaths, NodePaths
 from fsdpctl.contract.records import NodeEnd, Outcome, RankError
@@ -83,7 +83,7 @@ class FailureWatch:
 def _good_end(attempt: AttemptPaths) -> NodeEnd:
     outcome = find_json(Outcome, attempt.outcome)
     if outcome is None:  # an own script that says nothing: exit 0 after a stop means that it obeyed
-        stopped = read_note(attempt.stop) is not None
+        stopped = read_control_file(attempt.stop) is not None
         return NodeEnd(NodeExit.STOPPED, "stopped") if stopped else NodeEnd(NodeExit.FINISHED, "finished")
     if outcome.status == "finished":
         return NodeEnd(NodeExit.FINISHED, "finished")

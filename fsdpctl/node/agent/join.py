@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from fsdpctl.contract import NodeExit
 from fsdpctl.contract.codec import find_json, write_json
-from fsdpctl.contract.control_files import read_note
+from fsdpctl.contract.control_files import read_control_file
 from fsdpctl.contract.paths import AttemptPaths, NodePaths
 from fsdpctl.contract.plan import LaunchPlan, NodeContext
 from fsdpctl.contract.records import NodeEnd, NodeReady
@@ -24,7 +24,7 @@ from fsdpctl.node.os import addresses
 POLL_S = 0.05
 
 
-class MeetingError(Exception):
+class JoinError(Exception):
     """The nodes did not come together. `code` is what this agent ends with."""
 
     def __init__(self, message: str, code: int = 1) -> None:
@@ -32,7 +32,7 @@ class MeetingError(Exception):
         self.code = code
 
 
-def meet(
+def join(
     plan: LaunchPlan, attempt: AttemptPaths, node_rank: int, beat: Callable[[], None]
 ) -> tuple[NodeContext, addresses.PortLease | None]:
     """Wait for all nodes and agree on the endpoint; the head also gets the lease of its port."""
@@ -55,7 +55,7 @@ def _open(
     start = zlib.crc32(f"{plan.run_id}.{attempt.number}".encode())
     lease = addresses.lease_port(plan.ports.first, plan.ports.last, start)
     if lease is None:
-        raise MeetingError(f"no free port in {plan.ports.first}-{plan.ports.last} on the head", NodeExit.NODE_FAULT)
+        raise JoinError(f"no free port in {plan.ports.first}-{plan.ports.last} on the head", NodeExit.NODE_FAULT)
     write_json(attempt.node(0).ready, NodeReady(socket.gethostname(), interface, address, lease.port))
     return NodeContext(0, attempt.number, address, lease.port, interface), lease
 
@@ -66,9 +66,9 @@ def resolve_head(plan: LaunchPlan) -> tuple[str, str | None]:
         address = _head_address(plan)
         numeric = addresses.resolve(address)
     except OSError as error:
-        raise MeetingError(f"the head's address does not resolve ({plan.head.rule}): {error}") from error
+        raise JoinError(f"the head's address does not resolve ({plan.head.rule}): {error}") from error
     if len(plan.nodes) > 1 and not plan.allow_loopback and addresses.is_unreachable_for_others(numeric):
-        raise MeetingError(
+        raise JoinError(
             f"the head's address {address} ({numeric}) is loopback or link-local, which other nodes cannot reach;"
             f" it came from: {plan.head.rule}. Set master_address or addresses.interface in the profile"
         )
@@ -85,7 +85,7 @@ def _head_address(plan: LaunchPlan) -> str:
         peers = [node.address for node in plan.nodes[1:] if node.address is not None]
         interface = (addresses.interface_towards(addresses.resolve(peers[0])) if peers else None) or "lo"
     if interface not in found:
-        raise MeetingError(f"interface {interface!r} has no IPv4 address here; found: {', '.join(found) or 'none'}")
+        raise JoinError(f"interface {interface!r} has no IPv4 address here; found: {', '.join(found) or 'none'}")
     return found[interface]
 
 
@@ -98,11 +98,11 @@ def _await_ready(
         if (ready := _find_ready(paths)) is not None:
             return ready
         if (end := find_json(NodeEnd, paths.end)) is not None:
-            raise MeetingError(f"node {rank}: {end.reason}")
-        if (note := read_note(attempt.abort)) is not None:
-            raise MeetingError(f"{note.word}: {note.reason}")
+            raise JoinError(f"node {rank}: {end.reason}")
+        if (note := read_control_file(attempt.abort)) is not None:
+            raise JoinError(f"{note.word}: {note.reason}")
         if time.monotonic() > deadline:
-            raise MeetingError(f"node {rank} ({plan.nodes[rank].id}) did not come within {plan.join_timeout_s} s")
+            raise JoinError(f"node {rank} ({plan.nodes[rank].id}) did not come within {plan.join_timeout_s} s")
         time.sleep(POLL_S)
 
 

@@ -28,7 +28,7 @@ def main(argv: list[str]) -> None:
     """Run `-m MODULE ARGS...` or `SCRIPT ARGS...` as this rank."""
     rank = int(os.environ["RANK"])
     paths = NodePaths(Path(os.environ[Env.NODE_DIR]))
-    _take_over_output(paths.rank_log(rank))
+    _redirect_output(paths.rank_log(rank))
     faulthandler.enable()
     _dump_stacks_on_demand(paths.rank_stacks(rank))
     signals.take()
@@ -36,17 +36,17 @@ def main(argv: list[str]) -> None:
         _run(argv)
     except SystemExit as leave:
         if leave.code in (None, *GOOD_ENDS):
-            _say_goodbye(rank, paths)
+            _record_end(rank, paths)
         elif not paths.rank_error(rank).exists():  # the trainer's own says more
             _report(leave, rank, paths)
         raise
     except BaseException as error:
         _report(error, rank, paths)
         raise
-    _say_goodbye(rank, paths)
+    _record_end(rank, paths)
 
 
-def _take_over_output(log: Path) -> None:
+def _redirect_output(log: Path) -> None:
     descriptor = open_log(log)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
@@ -71,7 +71,7 @@ def _run(argv: list[str]) -> None:
         runpy.run_path(str(script), run_name="__main__")
 
 
-def _say_goodbye(rank: int, paths: NodePaths) -> None:
+def _record_end(rank: int, paths: NodePaths) -> None:
     with suppress(OSError):  # a full disk must not make a good end a bad one
         write_json(paths.rank_end(rank), RankEnd(rank, time.time()))
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from fsdpctl.contract.paths import NodePaths
-from fsdpctl.contract.rank_progress import Pulse, Section, read_pulse
+from fsdpctl.contract.rank_progress import RankProgress, Section, read_rank_progress
 from fsdpctl.node.agent.stacks import dump_stacks, process_state, rank_processes
 from fsdpctl.node.os import processes
 
@@ -28,11 +28,11 @@ class Stall:
     """How long a rank has made no progress."""
 
     rank: int
-    pulse: Pulse
+    pulse: RankProgress
     age_s: float
 
 
-def limit_s(pulse: Pulse) -> float:
+def limit_s(pulse: RankProgress) -> float:
     """How long a rank may stay in its section: fixed for what is rare, by its own slow steps for a step."""
     if pulse.section is Section.END:
         return float("inf")
@@ -77,7 +77,11 @@ class Watchdog:
 
     def _ages(self) -> list[Stall]:
         now = self._clock()
-        pulses = {rank: pulse for rank in self._ranks if (pulse := read_pulse(self._paths.pulse(rank))) is not None}
+        pulses = {
+            rank: pulse
+            for rank in self._ranks
+            if (pulse := read_rank_progress(self._paths.rank_progress(rank))) is not None
+        }
         return [Stall(rank, pulse, now - pulse.since) for rank, pulse in pulses.items()]
 
 

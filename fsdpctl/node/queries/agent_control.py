@@ -21,7 +21,7 @@ from typing import Any
 
 from fsdpctl.commands.torchrun import agent_argv, code_env, tag_env
 from fsdpctl.contract.codec import encode, find_json, read_json
-from fsdpctl.contract.control_files import read_note
+from fsdpctl.contract.control_files import read_control_file
 from fsdpctl.contract.files import open_log, read_bytes
 from fsdpctl.contract.formats.manifest import committed
 from fsdpctl.contract.paths import DIR_MODE, NodePaths, RunPaths, step_of
@@ -49,7 +49,7 @@ class NodeFacts:
 
 
 @dataclass(frozen=True)
-class Started:
+class StartResult:
     """The agent stands, or has stood; or why not."""
 
     agent: ProcessIdentity | None
@@ -57,14 +57,14 @@ class Started:
 
 
 @dataclass(frozen=True)
-class Seen:
+class AgentStatus:
     """Whether the agent of this attempt is alive, by pid, start time and boot."""
 
     alive: bool
 
 
 @dataclass(frozen=True)
-class Ended:
+class KillResult:
     """Pids of this node's part of the run that even KILL did not end."""
 
     left: tuple[int, ...]
@@ -88,15 +88,15 @@ def check(run: RunPaths, attempt: int, node_rank: int) -> NodeFacts:
     return NodeFacts(platform.node(), ".".join(platform.python_version_tuple()[:2]), torch, time.time(), problem, saved)
 
 
-def start(run: RunPaths, attempt: int, node_rank: int) -> Started:
+def start(run: RunPaths, attempt: int, node_rank: int) -> StartResult:
     """Start the agent, detached, and wait until it stands. One that has stood in this attempt never comes back."""
     node = _node_dir(run, attempt, node_rank)
     if (earlier := find_json(ProcessIdentity, node.agent)) is not None:
-        return Started(earlier)
-    if (abort := read_note(run.attempt(attempt).abort)) is not None:
-        return Started(None, f"too late, the attempt ends: {abort.reason}")
+        return StartResult(earlier)
+    if (abort := read_control_file(run.attempt(attempt).abort)) is not None:
+        return StartResult(None, f"too late, the attempt ends: {abort.reason}")
     if (other := find_neighbour(run, attempt, node_rank)) is not None:
-        return Started(None, f"{run.root} is on one disk with that of node {other}: {NOT_PRIVATE}")
+        return StartResult(None, f"{run.root} is on one disk with that of node {other}: {NOT_PRIVATE}")
     descriptor = open_log(node.agent_log)
     agent = subprocess.Popen(
         [*agent_argv(sys.executable, str(run.root), attempt), f"--node-rank={node_rank}"],
@@ -111,23 +111,23 @@ def start(run: RunPaths, attempt: int, node_rank: int) -> Started:
     deadline = time.monotonic() + START_LIMIT_S
     while (identity := find_json(ProcessIdentity, node.agent)) is None or identity.pid != agent.pid:
         if agent.poll() is not None:
-            return Started(None, f"the agent ended with {agent.returncode} at once: {_last_line(node.agent_log)}")
+            return StartResult(None, f"the agent ended with {agent.returncode} at once: {_last_line(node.agent_log)}")
         if time.monotonic() > deadline:
             agent.kill()
-            return Started(None, f"the agent did not stand within {START_LIMIT_S:.0f} s")
+            return StartResult(None, f"the agent did not stand within {START_LIMIT_S:.0f} s")
         time.sleep(0.01)
-    return Started(identity)
+    return StartResult(identity)
 
 
-def look(run: RunPaths, attempt: int, node_rank: int) -> Seen:
+def look(run: RunPaths, attempt: int, node_rank: int) -> AgentStatus:
     """Ask the process table, which no file system's cache and no busy disk can delay."""
     agent = find_json(ProcessIdentity, run.attempt(attempt).node(node_rank).agent)
-    return Seen(agent is not None and processes.is_alive(agent))
+    return AgentStatus(agent is not None and processes.is_alive(agent))
 
 
-def end(run: RunPaths, attempt: int, node_rank: int) -> Ended:
+def end(run: RunPaths, attempt: int, node_rank: int) -> KillResult:
     """End every process of this node's part of the run, whatever its attempt, and say what would not die."""
-    return Ended(tuple(processes.sweep(processes.Tag(run.root.name, node_rank))))
+    return KillResult(tuple(processes.sweep(processes.Tag(run.root.name, node_rank))))
 
 
 def _node_dir(run: RunPaths, attempt: int, node_rank: int) -> NodePaths:

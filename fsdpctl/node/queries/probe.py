@@ -15,9 +15,20 @@ import time
 from pathlib import Path
 
 from fsdpctl.contract.codec import decode, encode
-from fsdpctl.contract.findings import Check, Finding, Look, Meet, ProbeRequest, Result, fail, ok, unknown, warn
+from fsdpctl.contract.findings import (
+    Check,
+    ConnectivityReport,
+    Finding,
+    LocalReport,
+    ProbeRequest,
+    Result,
+    fail,
+    ok,
+    unknown,
+    warn,
+)
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.node.agent.join import MeetingError, resolve_head
+from fsdpctl.node.agent.join import JoinError, resolve_head
 from fsdpctl.node.checks.listeners import find_listener
 from fsdpctl.node.checks.node_check import inspect, rank_env
 from fsdpctl.node.checks.ports import Server, reach_ports
@@ -28,7 +39,7 @@ TOKENS_S = 5.0
 """How long a file that another node wrote may take to be seen: NFS caches directories for some seconds."""
 
 
-def look(request: ProbeRequest) -> Look:
+def look(request: ProbeRequest) -> LocalReport:
     """Everything that this node can say by itself; the head also says where it can be met."""
     plan, rank = request.plan, request.node_rank
     place = probe_place(request.directory)
@@ -42,7 +53,7 @@ def look(request: ProbeRequest) -> Look:
         head, found = look_at_head(plan, findings)
         free_ports = tuple(port for port in range(plan.ports.first, plan.ports.last + 1) if addresses.is_free(port))
         findings += [found, judge_ports(plan, free_ports)]
-    return Look((*findings, *said), versions, time.time(), head, free_ports)
+    return LocalReport((*findings, *said), versions, time.time(), head, free_ports)
 
 
 def probe_place(directory: str) -> Path:
@@ -59,7 +70,7 @@ def look_at_head(plan: LaunchPlan, findings: list[Finding]) -> tuple[str | None,
     try:
         address, _ = resolve_head(plan)
         numeric = addresses.resolve(address)
-    except (MeetingError, OSError) as error:
+    except (JoinError, OSError) as error:
         return None, fail(Check.HEAD, str(error), "set master_address or addresses.interface in the profile")
     return numeric, ok(Check.HEAD, f"{numeric}: {plan.head.rule}")
 
@@ -77,7 +88,7 @@ def judge_ports(plan: LaunchPlan, free: tuple[int, ...]) -> Finding:
     return ok(Check.PORTS, f"{len(free)} of {last - first + 1} are free")
 
 
-def meet(request: ProbeRequest) -> Meet:
+def meet(request: ProbeRequest) -> ConnectivityReport:
     """Open the ports on the head, connect to them from every node, and read what every node wrote."""
     word = Path(request.directory).name
     source = addresses.interfaces().get(request.plan.interface, "")
@@ -85,7 +96,7 @@ def meet(request: ProbeRequest) -> Meet:
     unreached = reach_ports(request.head, request.ports, word, source) if request.ports else {}
     if server is not None:
         server.wait()
-    return Meet(
+    return ConnectivityReport(
         head_seen=_resolve(request.head),
         opened=server.opened if server is not None else (),
         unreached={str(port): why for port, why in unreached.items()},

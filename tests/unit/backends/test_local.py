@@ -17,7 +17,7 @@ import pytest
 from fsdpctl.backends.local import launcher as local
 from fsdpctl.contract import Env, State
 from fsdpctl.contract.codec import write_json
-from fsdpctl.contract.control_files import leave_note
+from fsdpctl.contract.control_files import create_once
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.node.os import processes
 from fsdpctl.runs.evidence import read_verdict
@@ -84,7 +84,7 @@ def test_an_end_that_is_asked_for_while_hosts_are_asked_is_heard(
     supervisor = Supervisor(run)
 
     def prepare_slowly(attempt: AttemptPaths) -> list[str]:
-        leave_note(attempt.root / note, word)
+        create_once(attempt.root / note, word)
         return []
 
     monkeypatch.setattr(supervisor.agents, "prepare", prepare_slowly)
@@ -112,7 +112,7 @@ def test_a_supervisor_outlives_a_full_disk_that_takes_no_word_of_it(monkeypatch:
 
 def test_what_was_stopped_before_it_began_is_never_started() -> None:
     run = run_with("/bin/false", "restarts=1")
-    leave_note(run.attempt(1).stop, "user")
+    create_once(run.attempt(1).stop, "user")
     Supervisor(run).work()
     assert [attempt.number for attempt in run.attempts()] == [1]
     assert run.attempt(1).nodes() == []
@@ -131,7 +131,7 @@ def test_a_verdict_that_cannot_be_written_keeps_nobody_waiting_who_wants_the_end
     run = run_with("/bin/false", "restarts=1")
     with pytest.raises(OSError, match="No space left"):  # it comes back, once there is room
         Supervisor(run).work()
-    leave_note(run.attempt(1).root / note, word)
+    create_once(run.attempt(1).root / note, word)
     Supervisor(run).work()
     assert [attempt.number for attempt in run.attempts()] == [1]
 

@@ -15,7 +15,7 @@ from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.formats.manifest import MANIFEST_FORMAT, Manifest, digest_file, write_manifest
 from fsdpctl.contract.paths import CHECKPOINT_MANIFEST, RunPaths, checkpoint_name
 from fsdpctl.errors import UsageError
-from fsdpctl.launch.build import Site, build_plan
+from fsdpctl.launch.build import SubmitHost, build_plan
 from fsdpctl.node.os import processes
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import create, default_runs_root
@@ -76,7 +76,7 @@ def test_ls_of_none_says_so() -> None:
 
 
 def test_of_a_users_own_script_nothing_is_claimed(tmp_path: Path) -> None:
-    site = Site("mine-aaaa", str(tmp_path), str(tmp_path), "python3", ())
+    site = SubmitHost("mine-aaaa", str(tmp_path), str(tmp_path), "python3", ())
     job = parse_job("name: mine\nentrypoint: {script: train.py}\n", "mine.yaml")
     plan = build_plan(load_profile("local"), job, site)
     record = RunRecord.new("mine-aaaa", "mine", "local", "local", 1.0, 1)
@@ -98,7 +98,7 @@ def test_of_a_users_own_script_nothing_is_claimed(tmp_path: Path) -> None:
     [("__0_0.distcp", "__0_0.distcp: No such file or directory"), (CHECKPOINT_MANIFEST, "it has no manifest")],
 )
 def test_nobody_goes_back_to_a_checkpoint_that_lacks_something(run: RunPaths, lost: str, problem: str) -> None:
-    plan = build_plan(load_profile("local"), load_job("llm-tiny"), Site("llm-aaaa", "/", "/", "python3", ()))
+    plan = build_plan(load_profile("local"), load_job("llm-tiny"), SubmitHost("llm-aaaa", "/", "/", "python3", ()))
     (run.checkpoints / checkpoint_name(8) / lost).unlink()
     with pytest.raises(UsageError, match=rf"^step-00000008 of run llm-aaaa is damaged: {re.escape(problem)}$"):
         go_back(run, plan, 8)

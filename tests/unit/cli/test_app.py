@@ -61,7 +61,7 @@ def test_a_reader_that_has_left_ends_a_command_without_a_word(words: tuple[str, 
     done = subprocess.run([COMMAND, *words], **streams, text=True, timeout=60)
     os.close(write_end)
     has_written = (words == ("logs",)) == (stream == "stderr")  # there are none, which is said on stderr
-    assert done.returncode == (CliExit.UNHEARD if has_written else CliExit.OK)
+    assert done.returncode == (CliExit.BROKEN_PIPE if has_written else CliExit.OK)
     assert not done.stderr if has_written else True
 
 
@@ -77,7 +77,7 @@ def test_a_reader_that_has_left_ends_what_typer_writes_alike(
     os.close(read_end)
     done = subprocess.run([COMMAND, *words.split()], stdout=write_end, stderr=write_end, timeout=60)
     os.close(write_end)
-    assert done.returncode == CliExit.UNHEARD
+    assert done.returncode == CliExit.BROKEN_PIPE
     assert not list(tmp_path.iterdir()), "no crash report"
 
 
@@ -89,7 +89,7 @@ def test_a_shell_that_has_left_ends_a_completion_alike(instruction: str, monkeyp
     os.close(read_end)
     done = subprocess.run([COMMAND], stdout=write_end, stderr=subprocess.PIPE, timeout=60)
     os.close(write_end)
-    assert (done.returncode, done.stderr) == (CliExit.UNHEARD, b"")
+    assert (done.returncode, done.stderr) == (CliExit.BROKEN_PIPE, b"")
 
 
 @pytest.mark.parametrize("words", [("submit", "llm-tiny"), ("submit", "llm-tiny", "--dry-run"), ("doctor", "local")])

@@ -16,8 +16,8 @@ import pytest
 from fsdpctl.cli.output import open_outlet, write
 
 TABLE = """
-from fsdpctl.cli.output import emit_table
-emit_table(("A", "NODES", "REASON"), [("x", "node[0-9]", "one two three four five six seven"), ("y", "all", "ok")])
+from fsdpctl.cli.output import print_table
+print_table(("A", "NODES", "REASON"), [("x", "node[0-9]", "one two three four five six seven"), ("y", "all", "ok")])
 """
 ONE_LINE = "x  node[0-9]  one two three four five six seven"
 

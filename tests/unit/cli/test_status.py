@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 
 from fsdpctl.contract.codec import write_json
-from fsdpctl.launch.build import Site, build_plan
+from fsdpctl.launch.build import SubmitHost, build_plan
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import create, default_runs_root
 from fsdpctl.specs.load import parse_job, parse_profile
@@ -19,7 +19,7 @@ def test_a_reason_of_several_lines_stays_in_its_column() -> None:
         parse_profile("name: local\nbackend: local", "p"),
         parse_job("name: mine\nentrypoint: {module: m}", "j"),
     )
-    write_json(run.plan, build_plan(profile, job, Site("mine-aaaa", str(run.root), "/here", "python3", ())))
+    write_json(run.plan, build_plan(profile, job, SubmitHost("mine-aaaa", str(run.root), "/here", "python3", ())))
     run.attempt(1).root.mkdir(parents=True)
     write_json(run.attempt(1).verdict, Verdict(State.FAILED, "left: refused\nright: unknown"))
     done = subprocess.run([COMMAND, "status"], capture_output=True, text=True, timeout=60)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from fsdpctl.cli.submit import foresee_slow_steps
+from fsdpctl.cli.submit import predict_slow_steps
 from fsdpctl.errors import UsageError
-from fsdpctl.launch.build import MisfitError
+from fsdpctl.launch.build import IncompatibleError
 from fsdpctl.specs.load import job_document, load_job, profile_document
 from fsdpctl.specs.search import find_job
 from fsdpctl.verbs.submit import located, read_request
@@ -37,7 +37,7 @@ def test_slow_steps_are_foreseen_by_their_work_not_by_the_size_of_the_model(
 ) -> None:
     trainer = load_job(job, [f"trainer.batch={{tokens: {tokens}, micro_batch: 1}}"]).trainer
     assert trainer is not None
-    warning = foresee_slow_steps(trainer)
+    warning = predict_slow_steps(trainer)
     if word is None:
         assert warning is None
     else:
@@ -52,14 +52,14 @@ def test_what_does_not_go_together_is_named_where_it_was_written(
     Path("two.yaml").write_text(HOSTS)
     Path("mine.yaml").write_text("name: mine\nentrypoint: {script: s.py}\nnodes: 3\n")
     Path("s.py").touch()
-    with pytest.raises(MisfitError) as caught:
+    with pytest.raises(IncompatibleError) as caught:
         read_request("mine.yaml", "two.yaml")
     assert str(caught.value).splitlines() == [
         "job mine does not fit profile two:",
         "mine.yaml:3: nodes: 3 wanted, but the profile lists 2",
         "two.yaml:7: procs_per_node: 4 ranks a node need as many GPUs, but a node has 2",
     ]
-    with pytest.raises(MisfitError) as caught:
+    with pytest.raises(IncompatibleError) as caught:
         read_request("mine.yaml", "two.yaml", ["--nodes=9"])
     assert "\n--nodes 9: nodes: 9 wanted" in str(caught.value)
 
@@ -88,7 +88,7 @@ def test_what_was_typed_is_blamed_for_what_comes_of_it_and_for_nothing_else(
     monkeypatch.chdir(tmp_path)
     Path("here.yaml").write_text("name: here\nbackend: local\nprocs_per_node: 2\ngpus_per_node: 0\n")
     Path("mine.yaml").write_text(JOB.replace("sequences: 32", f"sequences: {sequences}"))
-    with pytest.raises(MisfitError) as caught:
+    with pytest.raises(IncompatibleError) as caught:
         read_request("mine.yaml", "here.yaml", typed)
     assert str(caught.value).splitlines()[1].startswith(problem)
 
@@ -96,7 +96,7 @@ def test_what_was_typed_is_blamed_for_what_comes_of_it_and_for_nothing_else(
 def test_gpus_that_too_many_nodes_want_are_named_by_what_was_typed(tmp_path: Path) -> None:
     profile = tmp_path / "p.yaml"
     profile.write_text("name: p\nbackend: local\ngpus_per_node: 2\n")
-    found = MisfitError("misfit", ["gpus_per_node: 3 nodes x 2 GPUs wanted, but this machine has 4"])
+    found = IncompatibleError("misfit", ["gpus_per_node: 3 nodes x 2 GPUs wanted, but this machine has 4"])
     for typed, place in ((["nodes=3"], "--set nodes=3"), ([], f"{profile}:3")):
         documents = (job_document(find_job("llm-tiny"), typed), profile_document(profile))
         assert located(found, *documents).problems == [f"{place}: {found.problems[0]}"]

@@ -8,7 +8,7 @@ import pytest
 from fsdpctl.commands.torchrun import node_env
 from fsdpctl.contract.plan import NodeContext
 from fsdpctl.errors import UsageError
-from fsdpctl.launch.build import Site, build_plan
+from fsdpctl.launch.build import SubmitHost, build_plan
 from fsdpctl.specs.load import parse_job, parse_profile
 from tests.backends.harness import fsdpctl
 
@@ -17,7 +17,7 @@ NODE_DIR = "/runs/r/attempts/2/node-0"
 
 
 def env(job: str = "", profile: str = "", gpus: tuple[str, ...] = ("0", "1")) -> dict[str, str]:
-    site = Site("r", "/runs/r", "/home/me", "/venv/bin/python", gpus)
+    site = SubmitHost("r", "/runs/r", "/home/me", "/venv/bin/python", gpus)
     plan = build_plan(
         parse_profile(f"name: p\nbackend: local\n{profile}", "p.yaml"),
         parse_job(f"name: j\nentrypoint: {{script: x.py}}\n{job}", "j.yaml"),

@@ -6,62 +6,62 @@ from pathlib import Path
 
 import pytest
 
-from fsdpctl.contract import AbortWord, StopWord
-from fsdpctl.contract.control_files import Note, leave_note, leave_wish, make_spares, read_note
+from fsdpctl.contract import AbortReason, StopReason
+from fsdpctl.contract.control_files import ControlFile, create_once, preallocate, read_control_file, write_request
 from tests.testbed.disks import Mount
 
 
 def test_the_first_note_stays(tmp_path: Path) -> None:
     path = tmp_path / "stop"
-    assert read_note(path) is None
-    assert leave_note(path, "user", "fsdpctl stop")
-    assert not leave_note(path, "time")
-    assert read_note(path) == Note("user", "fsdpctl stop")
+    assert read_control_file(path) is None
+    assert create_once(path, "user", "fsdpctl stop")
+    assert not create_once(path, "time")
+    assert read_control_file(path) == ControlFile("user", "fsdpctl stop")
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_touched_file_is_a_note_without_a_word(tmp_path: Path) -> None:
     (tmp_path / "stop").touch()
-    assert read_note(tmp_path / "stop") == Note("", "")
+    assert read_control_file(tmp_path / "stop") == ControlFile("", "")
 
 
 def test_a_full_disk_takes_a_wish_without_its_words(small_disk: Mount) -> None:
     small_disk.fill()
     stop, abort = small_disk.path / "stop", small_disk.path / "abort"
-    assert leave_wish(stop, StopWord.USER, "fsdpctl stop")
-    assert not leave_wish(stop, StopWord.USER, "fsdpctl stop")
-    assert (note := read_note(stop)) is not None and note.is_users_stop
+    assert write_request(stop, StopReason.USER, "fsdpctl stop")
+    assert not write_request(stop, StopReason.USER, "fsdpctl stop")
+    assert (note := read_control_file(stop)) is not None and note.is_users_stop
     with pytest.raises(OSError, match="No space left"):
-        leave_note(abort, AbortWord.FAULT)  # without its word it would be taken for a person's
-    assert leave_wish(abort, AbortWord.CANCEL, "fsdpctl cancel")
-    assert (note := read_note(abort)) is not None and note.is_cancel
+        create_once(abort, AbortReason.FAULT)  # without its word it would be taken for a person's
+    assert write_request(abort, AbortReason.CANCEL, "fsdpctl cancel")
+    assert (note := read_control_file(abort)) is not None and note.is_cancel
     assert {path.name for path in small_disk.path.iterdir()} == {"ballast", "stop", "abort"}
 
 
-@pytest.mark.parametrize("word", [StopWord.TIME, StopWord.PREEMPT])
-def test_on_a_full_disk_a_schedulers_wish_is_not_taken_for_a_persons(word: StopWord, small_disk: Mount) -> None:
+@pytest.mark.parametrize("word", [StopReason.TIME, StopReason.PREEMPT])
+def test_on_a_full_disk_a_schedulers_wish_is_not_taken_for_a_persons(word: StopReason, small_disk: Mount) -> None:
     stop = small_disk.path / "stop"
-    make_spares(stop)
-    make_spares(stop)
+    preallocate(stop)
+    preallocate(stop)
     for spare in small_disk.path.iterdir():
         os.utime(spare, (1.0, 1.0))
     small_disk.fill()
-    assert leave_wish(stop, word, "Slurm takes the nodes back")
-    assert (note := read_note(stop)) is not None and note == Note(word, "") and not note.is_users_stop
+    assert write_request(stop, word, "Slurm takes the nodes back")
+    assert (note := read_control_file(stop)) is not None and note == ControlFile(word, "") and not note.is_users_stop
     assert stop.stat().st_mtime > 1.0  # when it was left
-    assert not leave_wish(stop, StopWord.USER, "fsdpctl stop")
+    assert not write_request(stop, StopReason.USER, "fsdpctl stop")
     stop.unlink()
-    assert leave_wish(stop, StopWord.USER, "fsdpctl stop")
-    assert not leave_wish(stop, word, "too late")
-    assert (note := read_note(stop)) is not None and note.is_users_stop
+    assert write_request(stop, StopReason.USER, "fsdpctl stop")
+    assert not write_request(stop, word, "too late")
+    assert (note := read_control_file(stop)) is not None and note.is_users_stop
 
 
 def test_of_many_writers_one_wins(tmp_path: Path) -> None:
     path, won = tmp_path / "abort", []
-    threads = [threading.Thread(target=lambda n=n: won.append((leave_note(path, f"w{n}"), n))) for n in range(16)]
+    threads = [threading.Thread(target=lambda n=n: won.append((create_once(path, f"w{n}"), n))) for n in range(16)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     (winner,) = [n for ok, n in won if ok]
-    assert read_note(path) == Note(f"w{winner}", "")
+    assert read_control_file(path) == ControlFile(f"w{winner}", "")

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from fsdpctl.backends.ssh.sync.append_sync import grow
+from fsdpctl.backends.ssh.sync.append_sync import append_sync
 from fsdpctl.contract.files import open_file, open_log
 from fsdpctl.contract.formats.manifest import FileDigest, InvalidCheckpointError, verify_files
 from fsdpctl.contract.paths import NodePaths
-from fsdpctl.node.agent.agent import stacks
+from fsdpctl.node.agent import stacks
 from tests.testbed.no_files import NO_FILES
 
 
@@ -23,7 +23,9 @@ def no_file(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("opens", [open_file, open_log, lambda path: grow(path, 5, lambda offset, size: b"12345")])
+@pytest.mark.parametrize(
+    "opens", [open_file, open_log, lambda path: append_sync(path, 5, lambda offset, size: b"12345")]
+)
 def test_it_is_opened_by_nobody(opens: Callable[[Path], object], no_file: Path) -> None:
     with pytest.raises(OSError) as caught:
         opens(no_file)

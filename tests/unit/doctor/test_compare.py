@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from fsdpctl.contract.findings import Check, Finding, Look, Meet, Result, Versions, fail, ok
+from fsdpctl.contract.findings import Check, ConnectivityReport, Finding, LocalReport, Result, Versions, fail, ok
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.doctor.compare import Visit, compare_clocks, compare_versions, judge, worst_of_each
+from fsdpctl.doctor.compare import NodeProbe, compare_clocks, compare_versions, judge, worst_of_each
 from fsdpctl.doctor.probe_requests import plan_nodes
-from fsdpctl.launch.build import Site
+from fsdpctl.launch.build import SubmitHost
 from fsdpctl.specs.load import load_profile
 
 NUM_NODES = 4
@@ -20,22 +20,22 @@ SAME = Versions("3.11.7", "2.13.0+cu130", "13.0", "2.29.3", "580.1")
 
 
 def plan(**change: Any) -> LaunchPlan:
-    made = plan_nodes(load_profile("ssh-h100"), Site("d", "/shared/runs/d", "/", "python3", ()))
+    made = plan_nodes(load_profile("ssh-h100"), SubmitHost("d", "/shared/runs/d", "/", "python3", ()))
     return replace(made, **change)
 
 
-def healthy() -> dict[int, Visit]:
+def healthy() -> dict[int, NodeProbe]:
     everyone = tuple(range(NUM_NODES))
     visits = {}
     for rank in everyone:
         own = (ok(Check.RUN_ROOT, "written"), *([ok(Check.HEAD, HEAD)] if rank == 0 else []))
-        look = Look(own, SAME, 1000.0, HEAD if rank == 0 else None, (24_000, 24_001) if rank == 0 else ())
-        meet = Meet(HEAD, (24_000, 24_001) if rank == 0 else (), {}, "", everyone)
-        visits[rank] = Visit(look, received=1000.0, meet=meet)
+        look = LocalReport(own, SAME, 1000.0, HEAD if rank == 0 else None, (24_000, 24_001) if rank == 0 else ())
+        meet = ConnectivityReport(HEAD, (24_000, 24_001) if rank == 0 else (), {}, "", everyone)
+        visits[rank] = NodeProbe(look, received=1000.0, meet=meet)
     return visits
 
 
-def bad(visits: dict[int, Visit], made: LaunchPlan | None = None) -> dict[int, dict[Check, Finding]]:
+def bad(visits: dict[int, NodeProbe], made: LaunchPlan | None = None) -> dict[int, dict[Check, Finding]]:
     found = {
         rank: {f.check: f for f in findings if f.result in (Result.FAIL, Result.WARN)}
         for rank, findings in judge(made or plan(), visits).items()
@@ -43,14 +43,14 @@ def bad(visits: dict[int, Visit], made: LaunchPlan | None = None) -> dict[int, d
     return {rank: findings for rank, findings in found.items() if findings}
 
 
-def with_look(rank: int, **change: Any) -> dict[int, Visit]:
+def with_look(rank: int, **change: Any) -> dict[int, NodeProbe]:
     visits = healthy()
     look = visits[rank].look
     assert look is not None
     return visits | {rank: replace(visits[rank], look=replace(look, **change))}
 
 
-def with_meet(rank: int, **change: Any) -> dict[int, Visit]:
+def with_meet(rank: int, **change: Any) -> dict[int, NodeProbe]:
     visits = healthy()
     meet = visits[rank].meet
     assert meet is not None
@@ -166,7 +166,7 @@ def test_what_could_not_be_tried_is_unknown() -> None:
 
 @pytest.mark.parametrize("rank", [0, 2])
 def test_a_node_that_is_not_reached_accuses_no_other(rank: int) -> None:
-    found = bad(healthy() | {rank: Visit(error="10.0.0.12: no answer within 10 s")})
+    found = bad(healthy() | {rank: NodeProbe(error="10.0.0.12: no answer within 10 s")})
     assert {rank: set(findings) for rank, findings in found.items()} == {rank: {Check.REACH}}
     assert found[rank][Check.REACH].reason == "10.0.0.12: no answer within 10 s"
 

@@ -4,12 +4,12 @@ import itertools
 import json
 
 from fsdpctl.contract.codec import decode, encode
-from fsdpctl.contract.findings import Look, ProbeRequest, Versions
-from fsdpctl.doctor.probe_requests import MAX_PORTS_TRIED, look_request, meet_request, plan_nodes, spread
-from fsdpctl.launch.build import Site
+from fsdpctl.contract.findings import LocalReport, ProbeRequest, Versions
+from fsdpctl.doctor.probe_requests import MAX_PORTS_TRIED, connectivity_request, local_request, plan_nodes, spread
+from fsdpctl.launch.build import SubmitHost
 from fsdpctl.specs.load import load_profile, parse_profile
 
-SITE = Site("fsdpctl-doctor-1", "/runs/fsdpctl-doctor-1", "/", "python3", ())
+SITE = SubmitHost("fsdpctl-doctor-1", "/runs/fsdpctl-doctor-1", "/", "python3", ())
 
 
 def test_spares_are_examined_too() -> None:
@@ -23,16 +23,16 @@ def test_a_local_profile_is_one_node() -> None:
 
 def test_requests_survive_the_journey() -> None:
     plan = plan_nodes(load_profile("ssh-h100"), SITE)
-    head = Look((), Versions(), 0.0, "10.0.0.10", tuple(range(24_000, 25_000)))
-    for request in (look_request(plan, 1), meet_request(plan, 1, head, [0, 1])):
+    head = LocalReport((), Versions(), 0.0, "10.0.0.10", tuple(range(24_000, 25_000)))
+    for request in (local_request(plan, 1), connectivity_request(plan, 1, head, [0, 1])):
         assert decode(ProbeRequest, json.loads(json.dumps(encode(request)))) == request
         assert request.directory == "/runs/.fsdpctl-doctor-1"
 
 
 def test_without_a_head_only_the_disk_is_compared() -> None:
     plan = plan_nodes(load_profile("ssh-h100"), SITE)
-    for head in (None, Look((), Versions(), 0.0, None, (24_000,))):
-        request = meet_request(plan, 1, head, [0, 1])
+    for head in (None, LocalReport((), Versions(), 0.0, None, (24_000,))):
+        request = connectivity_request(plan, 1, head, [0, 1])
         assert (request.head, request.ports, request.partners) == ("", (), (0, 1))
 
 

@@ -9,22 +9,22 @@ from fsdpctl.commands.torchrun import node_env, torchrun_argv
 from fsdpctl.contract.codec import decode, encode
 from fsdpctl.contract.plan import Head, LaunchPlan, NodeContext
 from fsdpctl.errors import UsageError
-from fsdpctl.launch.build import Site, build_plan
+from fsdpctl.launch.build import SubmitHost, build_plan
 from fsdpctl.launch.preview import preview_json, preview_nodes, preview_text
 from fsdpctl.specs.load import load_job, load_profile, parse_job, parse_profile
 
-SITE = Site(
+SITE = SubmitHost(
     run_id="llm-k3f9", run_dir="/runs/llm-k3f9", submit_dir="/home/me/project", python="/venv/bin/python", gpus=()
 )
-GPUS = Site(**{**SITE.__dict__, "gpus": ("0", "1", "2", "3")})
+GPUS = SubmitHost(**{**SITE.__dict__, "gpus": ("0", "1", "2", "3")})
 SCRIPT = "name: probe\nnodes: 2\nentrypoint: {script: train.py}\n"
 
 
-def plan(profile: str = "local", job: str = "llm-tiny", site: Site = SITE, *overrides: str) -> LaunchPlan:
+def plan(profile: str = "local", job: str = "llm-tiny", site: SubmitHost = SITE, *overrides: str) -> LaunchPlan:
     return build_plan(load_profile(profile), load_job(job, overrides), site)
 
 
-def local(extra: str, site: Site = SITE, job: str = SCRIPT) -> LaunchPlan:
+def local(extra: str, site: SubmitHost = SITE, job: str = SCRIPT) -> LaunchPlan:
     profile = parse_profile(f"name: p\nbackend: local\n{extra}", "p.yaml")
     return build_plan(profile, parse_job(job, "j.yaml"), site)
 
@@ -63,7 +63,7 @@ def test_a_preview_of_a_hundred_million_ranks_is_short() -> None:
         ("procs_per_node: 1", GPUS, 1, ["0,1", "2,3"]),
     ],
 )
-def test_local_nodes_share_the_gpus(extra: str, site: Site, procs: int, visible: list[str | None]) -> None:
+def test_local_nodes_share_the_gpus(extra: str, site: SubmitHost, procs: int, visible: list[str | None]) -> None:
     made = local(extra, site)
     assert made.procs_per_node == procs
     assert [node.env.get("CUDA_VISIBLE_DEVICES") for node in made.nodes] == visible
@@ -78,7 +78,7 @@ def test_local_nodes_share_the_gpus(extra: str, site: Site, procs: int, visible:
         ("", GPUS, SCRIPT + "procs_per_node: 4\n", "4 ranks a node need as many GPUs, but a node has 2"),
     ],
 )
-def test_what_does_not_fit_is_refused(extra: str, site: Site, job: str, message: str) -> None:
+def test_what_does_not_fit_is_refused(extra: str, site: SubmitHost, job: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         local(extra, site, job)
 

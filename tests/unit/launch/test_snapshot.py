@@ -13,13 +13,13 @@ from fsdpctl.contract.byte_progress import Progress, ignore
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.errors import UsageError
 from fsdpctl.launch import snapshot
-from fsdpctl.launch.build import Site, build_plan
+from fsdpctl.launch.build import SubmitHost, build_plan
 from fsdpctl.specs import bundled
 from fsdpctl.specs.load import load_job, load_profile, parse_job
 
 
 def take(project: Path, run: RunPaths, job: str | None = None, progress: Progress = ignore) -> None:
-    site = Site("r-aaaa", str(run.root), str(project), sys.executable, ())
+    site = SubmitHost("r-aaaa", str(run.root), str(project), sys.executable, ())
     spec = parse_job(job, "j.yaml") if job else load_job("llm-tiny")
     snapshot.take_snapshot(build_plan(load_profile("local"), spec, site), run, progress)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fsdpctl.contract import State
-from fsdpctl.contract.control_files import Note
+from fsdpctl.contract.control_files import ControlFile
 from fsdpctl.contract.records import NodeEnd, Outcome
 from fsdpctl.supervise.decide import AttemptEnd, History, Verdict, decide_next, judge
 
@@ -20,8 +20,8 @@ NO_GPU = NodeEnd(77, "no GPU", time=9.5)
 TOLD = NodeEnd(1, "rank 3 failed: a sentence, with or without a signal", 3, time=10.9)
 VICTIM_LEFT = NodeEnd(1, "rank 0 ended with exit code 1; processes that would not die: [9], sent a signal", 0, time=9.0)
 ABORTED = NodeEnd(1, "fault: node 1: lost", time=9.0)
-USER, TIME, CANCEL = Note("user", ""), Note("time", ""), Note("cancel", "fsdpctl cancel")
-FAULT = Note("fault", "node 1: lost")
+USER, TIME, CANCEL = ControlFile("user", ""), ControlFile("time", ""), ControlFile("cancel", "fsdpctl cancel")
+FAULT = ControlFile("fault", "node 1: lost")
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ FAULT = Note("fault", "node 1: lost")
         ({}, None, USER, None, State.STOPPED, "stopped (user); no agent has reported how it ended"),
         ({}, None, TIME, None, State.LOST, "the agent of node 0 vanished without a word"),
         ({0: ABORTED, 1: ABORTED}, None, None, CANCEL, State.CANCELLED, "fsdpctl cancel"),
-        ({0: ABORTED, 1: ABORTED}, None, None, Note("", ""), State.CANCELLED, "cancelled"),
+        ({0: ABORTED, 1: ABORTED}, None, None, ControlFile("", ""), State.CANCELLED, "cancelled"),
         ({0: VICTIM, 1: KILLED}, None, None, None, State.FAILED, "node 1: rank 2 ended with signal 9 (SIGKILL)"),
         ({0: VICTIM, 1: ABORTED}, None, None, None, State.FAILED, "node 0: rank 0 ended with exit code 1"),
         ({0: VICTIM_LEFT, 1: KILLED}, None, None, None, State.FAILED, "node 1: rank 2 ended with signal 9 (SIGKILL)"),
@@ -74,8 +74,8 @@ FAULT = Note("fault", "node 1: lost")
 def test_judge(
     ends: dict[int, NodeEnd],
     outcome: Outcome | None,
-    stop: Note | None,
-    abort: Note | None,
+    stop: ControlFile | None,
+    abort: ControlFile | None,
     state: State,
     reason: str,
 ) -> None:

@@ -12,13 +12,13 @@ from fsdpctl.contract.formats.manifest import MANIFEST_FORMAT, Manifest, write_m
 from fsdpctl.contract.paths import RunPaths, checkpoint_name
 from fsdpctl.contract.records import Outcome
 from fsdpctl.errors import UsageError
-from fsdpctl.launch.build import Site, build_plan
+from fsdpctl.launch.build import SubmitHost, build_plan
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import create, default_runs_root, locked
 from fsdpctl.specs.load import load_job, load_profile
 from fsdpctl.supervise.decide import Verdict
 from fsdpctl.verbs.refusals import is_nothing_left
-from fsdpctl.verbs.resume import foresee_resumed, resume
+from fsdpctl.verbs.resume import predict_resumed, resume
 from fsdpctl.verbs.submit import read_request, write_specs
 
 
@@ -120,10 +120,10 @@ def test_a_grace_that_the_newest_checkpoint_did_not_fit_into_is_told(
     save_s: float, warns: bool, tmp_path: Path
 ) -> None:
     run = RunPaths(tmp_path)
-    site = Site("r", str(run.root), str(run.root), sys.executable, ())
+    site = SubmitHost("r", str(run.root), str(run.root), sys.executable, ())
     write_json(run.plan, build_plan(load_profile("local"), load_job("llm-tiny", ["grace=60s"]), site))
-    assert foresee_resumed(run) == [], "nothing saved yet"
+    assert predict_resumed(run) == [], "nothing saved yet"
     for step, took in ((4, 500.0), (8, save_s)):
         save(run, step, took)
     told = "step-00000008 took 70 s to save: a grace of 1m is too short"
-    assert any(told in said for said in foresee_resumed(run)) is warns
+    assert any(told in said for said in predict_resumed(run)) is warns

@@ -9,7 +9,7 @@ import pytest
 from fsdpctl.backends.base import View
 from fsdpctl.contract import State
 from fsdpctl.contract.codec import write_json
-from fsdpctl.contract.control_files import leave_note
+from fsdpctl.contract.control_files import create_once
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.supervise.decide import Verdict
@@ -28,20 +28,20 @@ def attempt(tmp_path: Path) -> AttemptPaths:
 def test_one_that_was_to_come_back_is_what_its_notes_say(attempt: AttemptPaths) -> None:
     write_json(attempt.verdict, Verdict(State.LOST, "gone", restart=True))
     assert derive_state(RECORD, attempt, View("none")) == (State.LOST, "gone")
-    leave_note(attempt.stop, "user")
+    create_once(attempt.stop, "user")
     assert derive_state(RECORD, attempt, View("none")) == (State.STOPPED, "stopped (user) between two attempts")
-    leave_note(attempt.abort, "cancel", "fsdpctl cancel")
+    create_once(attempt.abort, "cancel", "fsdpctl cancel")
     assert derive_state(RECORD, attempt, View("none")) == (State.CANCELLED, "fsdpctl cancel")
 
 
 def test_one_that_had_ended_before_is_not_changed_by_a_late_note(attempt: AttemptPaths) -> None:
     write_json(attempt.verdict, Verdict(State.LOST, "gone"))
-    leave_note(attempt.stop, "user")
+    create_once(attempt.stop, "user")
     assert derive_state(RECORD, attempt, View("none")) == (State.LOST, "gone")
 
 
 def test_one_that_was_stopped_before_any_agent_stood(attempt: AttemptPaths) -> None:
     assert derive_state(RECORD, attempt, View("none"))[0] is State.LOST
-    leave_note(attempt.stop, "user")
+    create_once(attempt.stop, "user")
     state, reason = derive_state(RECORD, attempt, View("none"))
     assert (state, reason) == (State.STOPPED, "stopped (user); no agent has reported how it ended")

@@ -32,14 +32,14 @@ from fsdpctl.backends.slurm.job.requeue import (
 )
 from fsdpctl.backends.slurm.job.scontrol_output import Job
 from fsdpctl.backends.slurm.job.srun import srun_argv, srun_env
-from fsdpctl.contract import AbortWord, State
-from fsdpctl.contract.control_files import leave_note, leave_wish, read_note
+from fsdpctl.contract import AbortReason, State
+from fsdpctl.contract.control_files import create_once, read_control_file, write_request
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import Allocation, LaunchPlan
 from fsdpctl.runs.events import add_event, record_start
 from fsdpctl.runs.evidence import attempt_end, newest_step, read_plan, read_verdict
 from fsdpctl.runs.store import read_record
-from fsdpctl.supervise.attempts import begin_attempt, close_open_attempts, patiently, record, say
+from fsdpctl.supervise.attempts import begin_attempt, close_open_attempts, log, patiently, record
 from fsdpctl.supervise.decide import History, Verdict, decide_next, judge
 
 POLL_S = 0.1
@@ -66,11 +66,11 @@ class Batch:
         if (owner := patiently(self._claim)) is None:
             return 1
         if owner != self.job_id:
-            say(f"job {owner} runs this submission already: a killed submit was repeated")
+            log(f"job {owner} runs this submission already: a killed submit was repeated")
             return 0
         close_open_attempts(self.run, len(self.plan.nodes), self.first_attempt)
         if self._has_ended():
-            say("the run has ended: whoever requeued its job gains nothing by that")
+            log("the run has ended: whoever requeued its job gains nothing by that")
             return 0
         while True:
             allocation = Allocation(self.job_id, self.own_restarts, self.nodes)
@@ -91,8 +91,8 @@ class Batch:
     def _claim(self) -> str:
         """The job that owns this submission, now and after every requeue: whichever came first."""
         path = self.run.job_claim(self.submission)
-        leave_note(path, self.job_id)
-        note = read_note(path)
+        create_once(path, self.job_id)
+        note = read_control_file(path)
         assert note is not None
         return note.word
 
@@ -110,19 +110,19 @@ class Batch:
         patience = time.monotonic() + self.plan.join_timeout_s
         while srun.poll() is None:
             while self.signals:
-                self._hear(self.signals.pop(), attempt)
+                self._handle_signal(self.signals.pop(), attempt)
             if time.monotonic() > patience and not attempt.nodes():
                 srun.kill()  # it waits for ever where the controller was restarted while it asked for its step
             time.sleep(POLL_S)
 
-    def _hear(self, number: int, attempt: AttemptPaths) -> None:
+    def _handle_signal(self, number: int, attempt: AttemptPaths) -> None:
         try:
             job: Job | None = scontrol.show_job(self.job_id)
         except (scontrol.SlurmError, ValueError) as error:
             add_event(attempt, f"signal {number}, but Slurm does not say why: {error}")
             job = None
         word, reason = read_signal(number, job, self.own_restarts)
-        if leave_wish(attempt.abort if word is AbortWord.CANCEL else attempt.stop, word, reason):
+        if write_request(attempt.abort if word is AbortReason.CANCEL else attempt.stop, word, reason):
             add_event(attempt, f"{signal.Signals(number).name} came: {reason}")
         if job is not None and job.is_taken and is_wanted(attempt) and self.own_restarts < self.slurm.max_requeues:
             self._requeue(attempt, ())  # where Slurm cancels what it preempts; KILL comes soon, so now
@@ -138,7 +138,7 @@ class Batch:
         return decide_step(
             Situation(
                 verdict=verdict,
-                stop=read_note(attempt.stop),
+                stop=read_control_file(attempt.stop),
                 job=self._ask_job(attempt),
                 own_restarts=self.own_restarts,
                 max_requeues=self.slurm.max_requeues,
@@ -184,7 +184,7 @@ def preempt_grace_s(plan: LaunchPlan, partition: Partition | None) -> int:
 
 def is_wanted(attempt: AttemptPaths) -> bool:
     """Whether nobody has asked for the end of the run."""
-    stop, abort = read_note(attempt.stop), read_note(attempt.abort)
+    stop, abort = read_control_file(attempt.stop), read_control_file(attempt.abort)
     return (stop is None or not stop.is_users_stop) and (abort is None or not abort.is_cancel)
 
 

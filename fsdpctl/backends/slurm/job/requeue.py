@@ -9,24 +9,26 @@ from enum import StrEnum
 from typing import Literal
 
 from fsdpctl.backends.slurm.job.scontrol_output import Job
-from fsdpctl.contract import AbortWord, NodeExit, State, StopWord
-from fsdpctl.contract.control_files import Note
+from fsdpctl.contract import AbortReason, NodeExit, State, StopReason
+from fsdpctl.contract.control_files import ControlFile
 from fsdpctl.supervise.decide import AttemptEnd, History, Verdict, count_idle
 
 MAX_EXCLUDED = 3
 """Nodes that one run may put aside; beyond that the fault is hardly the nodes'."""
 
 
-def read_signal(number: int, job: Job | None, own_restarts: int) -> tuple[StopWord | Literal[AbortWord.CANCEL], str]:
+def read_signal(
+    number: int, job: Job | None, own_restarts: int
+) -> tuple[StopReason | Literal[AbortReason.CANCEL], str]:
     """What it asks of the attempt, and why; `job` is None where Slurm does not say.
 
     USR2: the time limit is near, or a preemption where the site sends that. TERM: the job is being ended.
     """
     if number == signal.SIGTERM and job is not None and _is_cancelled(job, own_restarts):
-        return AbortWord.CANCEL, "cancelled through Slurm (scancel)"
+        return AbortReason.CANCEL, "cancelled through Slurm (scancel)"
     if number == signal.SIGUSR2 and not (job is not None and job.is_preempted):
-        return StopWord.TIME, "the time limit of the allocation is near"
-    return StopWord.PREEMPT, "Slurm takes the nodes back"
+        return StopReason.TIME, "the time limit of the allocation is near"
+    return StopReason.PREEMPT, "Slurm takes the nodes back"
 
 
 def _is_cancelled(job: Job, own_restarts: int) -> bool:
@@ -53,7 +55,7 @@ class Situation:
     """One ended attempt, seen from inside its allocation."""
 
     verdict: Verdict  # already through `decide_next`
-    stop: Note | None
+    stop: ControlFile | None
     job: Job
     own_restarts: int  # of the job, when this allocation began
     max_requeues: int
@@ -73,9 +75,9 @@ def decide_step(seen: Situation) -> Step:
         return Step(Next.LEAVE, verdict)
     if job.is_preempted:
         return _requeue(seen, "preempted")
-    if job.is_ending or (seen.stop is not None and seen.stop.word == StopWord.TIME):
+    if job.is_ending or (seen.stop is not None and seen.stop.word == StopReason.TIME):
         return _requeue(seen, "time limit")
-    if seen.stop is not None and seen.stop.word == StopWord.PREEMPT:
+    if seen.stop is not None and seen.stop.word == StopReason.PREEMPT:
         return _requeue(seen, "asked to leave by a signal")
     if not verdict.restart:
         return Step(Next.LEAVE, verdict)

@@ -15,7 +15,7 @@ Read = Callable[[int, int], bytes]
 """offset, at most so many bytes -> what is there"""
 
 
-def grow(copy: Path, size: int, read: Read) -> bool:
+def append_sync(copy: Path, size: int, read: Read) -> bool:
     """Bring the copy nearer to a file of `size` bytes, a block at a time; True once it has all of them."""
     have, end = _last_bytes(copy)
     want = min(size - have, BLOCK)

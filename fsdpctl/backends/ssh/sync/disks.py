@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fsdpctl.backends.fanout import fan_out
-from fsdpctl.backends.ssh.sync.file_sets import find_loads, run_files
+from fsdpctl.backends.ssh.sync.file_sets import find_file_sets, run_files
 from fsdpctl.backends.ssh.sync.mirror import Mirror
 from fsdpctl.backends.ssh.sync.push import has_our_disk, push
 from fsdpctl.backends.ssh.transport.link import Link
@@ -24,7 +24,7 @@ class Disks:
 
     def push(self, links: Mapping[int, Link], plan: LaunchPlan) -> dict[int, str]:
         """Bring every host what ranks need; what is wrong with which, by rank."""
-        loads = find_loads(self._run)
+        loads = find_file_sets(self._run)
 
         def push_all(rank: int) -> bool:
             for load in loads:
@@ -61,7 +61,7 @@ class Disks:
     def find_silent(self, timeout_s: float) -> int | None:
         """A node that can be seen, that has not ended, and whose heartbeat stands still."""
         for rank, mirror in self._mirrors.items():
-            if not mirror.has_ended and mirror.sight.still_s() > timeout_s:
+            if not mirror.has_ended and mirror.heartbeat_age.seconds() > timeout_s:
                 return rank
         return None
 

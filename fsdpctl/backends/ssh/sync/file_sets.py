@@ -20,7 +20,7 @@ SLOWEST_READ_PER_S = 20 * 2**20
 
 
 @dataclass(frozen=True)
-class Load:
+class FileSet:
     """Files that every host must have under the same path."""
 
     root: Path
@@ -35,18 +35,18 @@ class Load:
         return _num_bytes(self.root, read) / SLOWEST_READ_PER_S
 
 
-def find_loads(run: RunPaths) -> list[Load]:
+def find_file_sets(run: RunPaths) -> list[FileSet]:
     return [load for load in (run_files(run), data_files(run), weight_files(run)) if load is not None]
 
 
-def run_files(run: RunPaths) -> Load:
+def run_files(run: RunPaths) -> FileSet:
     """What ranks need of the run directory."""
     wanted = (run.code, run.plan, run.trainer_config, run.secrets, run.rewinds)
     tops = tuple(str(path.relative_to(run.root)) for path in wanted)
-    return Load(run.root, receive_files.inventory(run.root, tops), tops)
+    return FileSet(run.root, receive_files.inventory(run.root, tops), tops)
 
 
-def data_files(run: RunPaths) -> Load | None:
+def data_files(run: RunPaths) -> FileSet | None:
     """The prepared data, where they lie whole on this machine; else the hosts have them, or make them."""
     if not run.trainer_config.exists():
         return None
@@ -62,14 +62,14 @@ def data_files(run: RunPaths) -> Load | None:
         rest = receive_files.inventory(directory, [TOKENIZER_NAME, INDEX_NAME])
     except (OSError, CodecError):
         return None
-    return Load(directory, {**sizes, **rest}, whole=True)
+    return FileSet(directory, {**sizes, **rest}, whole=True)
 
 
-def weight_files(run: RunPaths) -> Load | None:
+def weight_files(run: RunPaths) -> FileSet | None:
     """The weights to begin with, where they lie on this machine and are still needed; else the hosts have them."""
     directory, names = _find_weights(run)
     # Other weights of the same model have the same sizes: here only digests tell.
-    return Load(directory, receive_files.inventory(directory, names)) if names else None
+    return FileSet(directory, receive_files.inventory(directory, names)) if names else None
 
 
 def _find_weights(run: RunPaths) -> tuple[Path, list[str]]:

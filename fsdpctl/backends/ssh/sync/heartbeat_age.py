@@ -8,7 +8,7 @@ from collections.abc import Callable
 from fsdpctl.backends.ssh.sync.host_files import Stamp
 
 
-class Sight:
+class HeartbeatAge:
     """Fed by the one who looks, asked by others."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -17,16 +17,16 @@ class Sight:
         self._since: float | None = None
         self._last = clock()
 
-    def sees(self, beat: Stamp | None, *, begun: bool) -> None:
+    def update(self, beat: Stamp | None, *, begun: bool) -> None:
         """The node was looked at. `begun`: its agent stands, so that a heartbeat may be expected."""
         self._last = self._clock()
         if not begun or self._since is None or beat != self._beat:
             self._beat, self._since = beat, self._last
 
-    def loses(self) -> None:
+    def mark_unseen(self) -> None:
         """The node could not be looked at."""
         self._since = None
 
-    def still_s(self) -> float:
+    def seconds(self) -> float:
         since = self._since
         return self._last - since if since is not None else 0.0

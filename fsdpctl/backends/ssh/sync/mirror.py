@@ -14,11 +14,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from fsdpctl.backends.fanout import HostError
-from fsdpctl.backends.ssh.sync.append_sync import grow, replace
-from fsdpctl.backends.ssh.sync.heartbeat_age import Sight
+from fsdpctl.backends.ssh.sync.append_sync import append_sync, replace
+from fsdpctl.backends.ssh.sync.heartbeat_age import HeartbeatAge
 from fsdpctl.backends.ssh.sync.host_files import HostFiles, Stamp
 from fsdpctl.backends.ssh.transport.link import Link
-from fsdpctl.contract.control_files import leave_note, parse_note
+from fsdpctl.contract.control_files import create_once, parse_control_file
 from fsdpctl.contract.files import read_bytes
 from fsdpctl.contract.formats.manifest import choose_committed, committed
 from fsdpctl.contract.paths import CHECKPOINT_MANIFEST, DIR_MODE, AttemptPaths, RunPaths
@@ -28,7 +28,7 @@ ANSWER_S = 5.0
 MAX_SMALL = 16 * 2**20
 """No record is so large; what claims to be is cut off."""
 
-_SIGNS = ("heartbeat", "pulse-")
+_SIGNS = ("heartbeat", "progress-")
 _GROWING = (".log", ".jsonl", ".txt")
 
 
@@ -42,7 +42,7 @@ class Mirror:
         self._seen: dict[Path, Stamp] = {}
         self._carried: dict[Path, bytes] = {}
         self._is_here: bool | None = None
-        self.sight = Sight()
+        self.heartbeat_age = HeartbeatAge()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._work, name=f"mirror-{node_rank}", daemon=True)
 
@@ -68,7 +68,7 @@ class Mirror:
         try:
             self._exchange()
         except HostError:
-            self.sight.loses()
+            self.heartbeat_age.mark_unseen()
         except OSError as error:  # our own disk, where this log lies, too
             with suppress(OSError):
                 print(f"node {self._rank} is not mirrored: {error}", flush=True)
@@ -79,7 +79,7 @@ class Mirror:
         if not self._shares_our_disk():
             self._exchange_all(own)
         beat = own.get(self._node.heartbeat.name)
-        self.sight.sees(beat, begun=self._node.agent.name in own)
+        self.heartbeat_age.update(beat, begun=self._node.agent.name in own)
 
     def _shares_our_disk(self) -> bool:
         """The submitting machine may be one of the nodes; nobody else has the supervisor's file."""
@@ -90,8 +90,8 @@ class Mirror:
     def _exchange_all(self, own: dict[str, Stamp]) -> None:
         notes = self._host.files(self._attempt.root)
         for path in (self._attempt.stop, self._attempt.abort):
-            self._exchange_note(path, is_there=path.name in notes)
-        self._carry_meeting()
+            self._exchange_control_file(path, is_there=path.name in notes)
+        self._carry_ready()
         complete = True
         if self._rank == 0:
             complete = self._take_run(notes)
@@ -133,21 +133,21 @@ class Mirror:
         if path.name.startswith(_SIGNS):
             path.touch(mode=0o600)  # that it moves is all that it says
         elif path.suffix in _GROWING or path.parent == self._run.tensorboard:
-            complete = grow(path, stamp.size, lambda offset, size: self._host.read(path, offset, size))
+            complete = append_sync(path, stamp.size, lambda offset, size: self._host.read(path, offset, size))
         elif data := self._host.read(path, 0, MAX_SMALL):
             replace(path, data)
         if complete:
             self._seen[path] = stamp
         return complete
 
-    def _exchange_note(self, path: Path, *, is_there: bool) -> None:
+    def _exchange_control_file(self, path: Path, *, is_there: bool) -> None:
         """Whoever was first is heard everywhere; afterwards ours is the note, for it may have been made stronger."""
         if is_there and not path.exists():
-            said = parse_note(self._host.read(path, 0, MAX_SMALL))
-            leave_note(path, said.word, said.reason)
+            said = parse_control_file(self._host.read(path, 0, MAX_SMALL))
+            create_once(path, said.word, said.reason)
         self._carry(path)
 
-    def _carry_meeting(self) -> None:
+    def _carry_ready(self) -> None:
         """The head waits for all nodes, the others for the head."""
         for rank in range(1, self._num_nodes) if self._rank == 0 else (0,):
             peer = self._attempt.node(rank)

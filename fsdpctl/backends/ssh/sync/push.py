@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fsdpctl.backends.fanout import HostError
-from fsdpctl.backends.ssh.sync.file_sets import SLOWEST_BYTES_PER_S, Load
+from fsdpctl.backends.ssh.sync.file_sets import SLOWEST_BYTES_PER_S, FileSet
 from fsdpctl.backends.ssh.transport.answer import read_answer
 from fsdpctl.backends.ssh.transport.link import Link
 from fsdpctl.commands.setup_lines import with_setup
@@ -28,7 +28,7 @@ class Answer:
     problem: str = ""
 
 
-def push(link: Link, plan: LaunchPlan, load: Load) -> None:
+def push(link: Link, plan: LaunchPlan, load: FileSet) -> None:
     """Make the host's files equal to ours. Raises HostError."""
     lacks = _ask(link, plan, load, Answer())
     if not (lacks.missing or lacks.extra):
@@ -42,11 +42,11 @@ def push(link: Link, plan: LaunchPlan, load: Load) -> None:
 
 def has_our_disk(link: Link, plan: LaunchPlan, run: RunPaths) -> bool:
     """Whether the host's run directory is this very one: nobody else has the supervisor's file."""
-    mark = Load(run.root, receive_files.inventory(run.root, [run.supervisor.name]))
+    mark = FileSet(run.root, receive_files.inventory(run.root, [run.supervisor.name]))
     return not _ask(link, plan, mark, Answer()).missing
 
 
-def _ask(link: Link, plan: LaunchPlan, load: Load, lacks: Answer) -> Answer:
+def _ask(link: Link, plan: LaunchPlan, load: FileSet, lacks: Answer) -> Answer:
     files = [_announce(load.root / name, name) for name in lacks.missing]
     what = {"root": str(load.root), "wanted": load.wanted, "tops": load.tops}
     request = json.dumps({**what, "files": files, "remove": lacks.extra})

@@ -27,18 +27,18 @@ KEEPALIVE_S = 5
 _RSA = ("rsa-sha2-512", "rsa-sha2-256")
 
 
-def connect(target: Target) -> tuple[Connection, Wire]:
+def connect(target: Target) -> tuple[Connection, Transport]:
     """Connect and log in. Raises HostError that says which of the many things it was."""
     route = find_route(target)
-    wire = _open_wire(target, route)
+    transport = _open_transport(target, route)
     try:
-        return _log_in(target, route, wire), wire
+        return _log_in(target, route, transport), transport
     except BaseException:
-        wire.close()
+        transport.close()
         raise
 
 
-class Wire:
+class Transport:
     """The bytes' way to a host: a TCP connection, or the standard input and output of a proxy command."""
 
     def __init__(
@@ -61,19 +61,19 @@ class Wire:
             self._proxy.wait()
 
 
-def _open_wire(target: Target, route: Route) -> Wire:
+def _open_transport(target: Target, route: Route) -> Transport:
     if route.proxy:
         return _start_proxy(route.proxy)
     limit_s = target.connect_timeout_s
     try:
-        return Wire(socket.create_connection((route.host, route.port), timeout=limit_s))
+        return Transport(socket.create_connection((route.host, route.port), timeout=limit_s))
     except TimeoutError:
         raise HostError(f"{target}: no answer within {limit_s} s", passing=True) from None
     except OSError as error:
         raise HostError(f"{target}: {error.strerror or error}", passing=True) from None
 
 
-def _start_proxy(command: tuple[str, ...]) -> Wire:
+def _start_proxy(command: tuple[str, ...]) -> Transport:
     ours, theirs = socket.socketpair()
     errors = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the proxy
     proxy = subprocess.Popen(
@@ -85,10 +85,10 @@ def _start_proxy(command: tuple[str, ...]) -> Wire:
         start_new_session=True,
     )
     theirs.close()
-    return Wire(ours, proxy, errors)
+    return Transport(ours, proxy, errors)
 
 
-def _log_in(target: Target, route: Route, wire: Wire) -> Connection:
+def _log_in(target: Target, route: Route, transport: Transport) -> Connection:
     import fabric
     import paramiko
 
@@ -104,7 +104,7 @@ def _log_in(target: Target, route: Route, wire: Wire) -> Connection:
         forward_agent=False,
         connect_timeout=limit_s,
         connect_kwargs={
-            "sock": wire.socket,
+            "sock": transport.socket,
             "key_filename": [str(path) for path in route.identities if path.is_file()],
             "allow_agent": route.use_agent,
             "look_for_keys": False,
@@ -121,7 +121,7 @@ def _log_in(target: Target, route: Route, wire: Wire) -> Connection:
         connection.open()
     except Exception as error:
         connection.client.close()
-        said = wire.complaint() or verifier.refusal
+        said = transport.complaint() or verifier.refusal
         raise _explain(error, target, route, said, time.monotonic() - started) from error
     connection.transport.set_keepalive(KEEPALIVE_S)
     return connection

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fsdpctl.backends.fanout import HostError
-from fsdpctl.backends.ssh.transport.connect import Wire, connect
+from fsdpctl.backends.ssh.transport.connect import Transport, connect
 from fsdpctl.backends.ssh.transport.ssh_config import Target
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Link:
         self.target = target
         self._lock = threading.RLock()
         self._connection: Connection | None = None
-        self._wire: Wire | None = None
+        self._transport: Transport | None = None
 
     def open(self) -> Connection:
         """Connect unless connected. Raises HostError that says which of the many things it was."""
@@ -52,7 +52,7 @@ class Link:
             if self._connection is not None and self._connection.is_connected:
                 return self._connection
             self.close()
-            self._connection, self._wire = connect(self.target)
+            self._connection, self._transport = connect(self.target)
             return self._connection
 
     def run(self, argv: Sequence[str], stdin: bytes | Iterable[bytes] = b"", timeout_s: float = 30) -> Answer:
@@ -105,13 +105,13 @@ class Link:
         return True
 
     def close(self) -> None:
-        connection, wire = self._connection, self._wire  # another thread may close it at the same time
-        self._connection = self._wire = None
+        connection, transport = self._connection, self._transport  # another thread may close it at the same time
+        self._connection = self._transport = None
         if connection is not None:
             with suppress(Exception):
                 connection.close()
-        if wire is not None:
-            wire.close()
+        if transport is not None:
+            transport.close()
 
 
 def _sftp_client(session: Channel) -> SFTPClient:

@@ -17,10 +17,10 @@ from fsdpctl.backends.slurm.profile_keys import SlurmBackend
 from fsdpctl.contract.codec import decode, encode
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import UsageError
-from fsdpctl.launch.build import Site, build_plan
+from fsdpctl.launch.build import SubmitHost, build_plan
 from fsdpctl.specs.load import load_job, load_profile, parse_profile
 
-SITE = Site("llm300m-k3f9", "/runs/llm300m-k3f9", "/home/me", "/usr/bin/python3", ())
+SITE = SubmitHost("llm300m-k3f9", "/runs/llm300m-k3f9", "/home/me", "/usr/bin/python3", ())
 
 
 def plan(job: tuple[str, ...] = (), **backend: Any) -> LaunchPlan:

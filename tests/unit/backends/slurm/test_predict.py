@@ -5,14 +5,14 @@ from dataclasses import replace
 from fsdpctl.backends.slurm.job.partition import Partition
 from fsdpctl.backends.slurm.predict import chosen_partition, describe, warnings
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.launch.build import Site, build_plan
+from fsdpctl.launch.build import SubmitHost, build_plan
 from fsdpctl.specs.load import load_job, load_profile
 
 MAIN = Partition("main", None, grace_s=20, preempt_mode="REQUEUE", kill_wait_s=5)
 
 
 def plan(*overrides: str) -> LaunchPlan:
-    here = Site("r-aaaa", "/runs/r-aaaa", "/", "python3", ())
+    here = SubmitHost("r-aaaa", "/runs/r-aaaa", "/", "python3", ())
     return build_plan(load_profile("slurm-h100"), load_job("llm300m", list(overrides)), here)
 
 

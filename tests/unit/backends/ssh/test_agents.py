@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.backends.fanout import HostError
-from fsdpctl.backends.ssh.agents import find_fallen, remote_argv
+from fsdpctl.backends.ssh.agents import find_failed_node, remote_argv
 from fsdpctl.backends.ssh.transport.answer import explain
 from fsdpctl.backends.ssh.transport.link import Answer
 from fsdpctl.contract import NodeExit
@@ -17,13 +17,13 @@ from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.records import NodeEnd
 from fsdpctl.doctor.payload import last_line
-from fsdpctl.launch.build import Site, build_plan
+from fsdpctl.launch.build import SubmitHost, build_plan
 from fsdpctl.specs.load import parse_job, parse_profile
 
 PLAN = build_plan(
     parse_profile("name: p\nbackend: ssh\nnodes: [{id: a, address: 10.0.0.1}]\npython: /opt/py\n", "p"),
     parse_job("name: j\nentrypoint: {script: s.py}\n", "j"),
-    Site("j-abcd", "/runs/j-abcd", "/here", "python3", ()),
+    SubmitHost("j-abcd", "/runs/j-abcd", "/here", "python3", ()),
 )
 
 
@@ -63,7 +63,7 @@ def test_a_node_that_ended_badly_ends_the_others(tmp_path: Path) -> None:
     attempt = RunPaths(tmp_path).attempt(1)
     for rank, end in enumerate([None, NodeEnd(NodeExit.STOPPED, "stopped"), NodeEnd(1, "the node agent was killed")]):
         attempt.node(rank).root.mkdir(parents=True)
-        assert find_fallen(attempt) is None
+        assert find_failed_node(attempt) is None
         if end is not None:
             write_json(attempt.node(rank).end, end)
-    assert find_fallen(attempt) == "node 2: the node agent was killed"
+    assert find_failed_node(attempt) == "node 2: the node agent was killed"

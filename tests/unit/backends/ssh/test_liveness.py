@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fsdpctl.backends.ssh.liveness import DOUBT_S, STALL_FACTOR, Silence, Stall, describe_silent, find_lost
+from fsdpctl.backends.ssh.liveness import DOUBT_S, STALL_FACTOR, LastSeen, StallTimer, describe_silent, find_lost
 from fsdpctl.contract.paths import RunPaths
 
 LONG = STALL_FACTOR * 5 + 0.1
@@ -44,11 +44,11 @@ def test_who_does_not_answer_is_told(silent_s: dict[int, float], told: str | Non
 
 def test_a_host_is_not_silent_before_it_can_have_answered() -> None:
     now = [0.0]
-    silence = Silence((0, 1), 5.0, late_s=3.0, clock=lambda: now[0])
+    silence = LastSeen((0, 1), 5.0, late_s=3.0, clock=lambda: now[0])
     now[0] = 3.0
     assert silence.seconds() == {0: 0.0, 1: 0.0}
     now[0] = 9.0
-    silence.hears(0)
+    silence.mark_alive(0)
     silence.expect(1)  # a spare
     now[0] = 12.0
     assert silence.seconds() == {0: 0.0, 1: 0.0}
@@ -58,18 +58,18 @@ def test_a_host_is_not_silent_before_it_can_have_answered() -> None:
 
 def test_the_first_host_heard_after_a_cut_does_not_make_the_others_look_lost() -> None:
     now = [0.0]
-    silence = Silence((0, 1), 5.0, late_s=3.0, clock=lambda: now[0])
+    silence = LastSeen((0, 1), 5.0, late_s=3.0, clock=lambda: now[0])
     now[0] = 25.0
     assert find_lost(silence.seconds(), 99.0, 5.0) is None, "we are cut off"
-    silence.hears(0)
+    silence.mark_alive(0)
     assert find_lost(silence.seconds(), 99.0, 5.0) is None, "the other one may be the next to answer"
     for silent_s in (0.0, 1.0, 3.0, 5.0):
         now[0] += 2.0
-        silence.hears(0)
+        silence.mark_alive(0)
         assert silence.seconds() == {0: 0.0, 1: silent_s}
         assert find_lost(silence.seconds(), 99.0, 5.0) is None
     now[0] += 2.0
-    silence.hears(0)
+    silence.mark_alive(0)
     assert find_lost(silence.seconds(), 99.0, 5.0) == 1
 
 
@@ -77,8 +77,8 @@ def test_a_stall_is_the_time_since_anything_was_written(tmp_path: Path) -> None:
     run, now = RunPaths(tmp_path), [0.0]
     attempt = run.attempt(1)
     attempt.node(1).root.mkdir(parents=True)
-    stall = Stall(run, attempt, clock=lambda: now[0])
-    for stamp, path in enumerate([run.metrics, attempt.node(1).rank_log(3), attempt.node(1).pulse(3)], start=1):
+    stall = StallTimer(run, attempt, clock=lambda: now[0])
+    for stamp, path in enumerate([run.metrics, attempt.node(1).rank_log(3), attempt.node(1).rank_progress(3)], start=1):
         now[0] += 7
         assert stall.seconds() == 7
         path.touch()

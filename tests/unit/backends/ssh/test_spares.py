@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fsdpctl.backends.ssh.spares import BAD_FOR_S, find_bad, find_candidates, find_keepers
 from fsdpctl.contract.plan import DroppedHost
-from fsdpctl.launch.build import Site, build_plan
+from fsdpctl.launch.build import SubmitHost, build_plan
 from fsdpctl.specs.load import parse_job, parse_profile
 
 PROFILE = """
@@ -18,7 +18,7 @@ spares: [{id: s, address: 10.0.0.4, port: 2222, env: {X: "1"}}]
 def test_candidates() -> None:
     profile = parse_profile(PROFILE, "p")
     job = parse_job("name: j\nnodes: 2\nentrypoint: {script: s.py}\n", "j")
-    plan = build_plan(profile, job, Site("j-abcd", "/runs/j-abcd", "/here", "python3", ()))
+    plan = build_plan(profile, job, SubmitHost("j-abcd", "/runs/j-abcd", "/here", "python3", ()))
     first, second = find_candidates(profile, plan, 1, (), 100)
     assert (first.rank, first.id, first.ssh_port, first.env) == (1, "s", 2222, {"X": "1"})
     assert second.id == "c"
@@ -34,7 +34,7 @@ def test_candidates() -> None:
 def test_files_of_a_run_may_lie_wherever_it_ever_was() -> None:
     profile = parse_profile(PROFILE, "p")
     job = parse_job("name: j\nnodes: 1\nentrypoint: {script: s.py}\n", "j")
-    plan = build_plan(profile, job, Site("j-abcd", "/runs/j-abcd", "/here", "python3", ()))
+    plan = build_plan(profile, job, SubmitHost("j-abcd", "/runs/j-abcd", "/here", "python3", ()))
     (spare,) = [node for node in find_candidates(profile, plan, 0, (), 100) if node.id == "s"]
     dropped = (DroppedHost(plan.nodes[0], "no answer", time=100),)
     moved = plan.with_node(spare)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.contract.codec import write_json
-from fsdpctl.contract.control_files import leave_note
+from fsdpctl.contract.control_files import create_once
 from fsdpctl.contract.paths import AttemptPaths
 from fsdpctl.contract.records import NodeEnd, Outcome, RankError
 from fsdpctl.node.agent.exit_status import FailureWatch, describe_code, describe_end
@@ -47,7 +47,7 @@ def test_exit_0_means_what_rank_0_says(
     if outcome is not None:
         write_json(attempt.outcome, outcome)
     if stopped:
-        leave_note(attempt.stop, "user")
+        create_once(attempt.stop, "user")
     assert describe_end(0, attempt, attempt.node(1)) == end
 
 

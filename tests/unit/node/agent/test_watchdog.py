@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.contract.paths import NodePaths
-from fsdpctl.contract.rank_progress import Pulse, PulseWriter, Section, read_pulse
+from fsdpctl.contract.rank_progress import RankProgress, RankProgressWriter, Section, read_rank_progress
 from fsdpctl.node.agent.watchdog import Stall, Watchdog, blame, describe_waiting, limit_s
 from fsdpctl.node.os.processes import Tag
 
@@ -23,23 +23,23 @@ class Clock:
 
 
 def stall(rank: int, section: Section = Section.STEP, age_s: float = 12.0) -> Stall:
-    return Stall(rank, Pulse(section, 7, 0.0, 0.5), age_s)
+    return Stall(rank, RankProgress(section, 7, 0.0, 0.5), age_s)
 
 
 def test_a_pulse_says_what_and_since_when(tmp_path: Path) -> None:
     clock = Clock()
-    writer = PulseWriter(tmp_path / "pulse-3", clock)
-    assert read_pulse(tmp_path / "pulse-3") is None
+    writer = RankProgressWriter(tmp_path / "progress-3", clock)
+    assert read_rank_progress(tmp_path / "progress-3") is None
     writer.mark(Section.EVALUATE, 123456)
     clock.now += 5
     writer.mark(Section.STEP, 7)
-    assert read_pulse(tmp_path / "pulse-3") == Pulse(Section.STEP, 7, 1005.0, 0.0)
-    assert len((tmp_path / "pulse-3").read_bytes()) == 80
+    assert read_rank_progress(tmp_path / "progress-3") == RankProgress(Section.STEP, 7, 1005.0, 0.0)
+    assert len((tmp_path / "progress-3").read_bytes()) == 80
 
 
 def test_slow_steps_are_known_and_saves_are_no_steps(tmp_path: Path) -> None:
     clock = Clock()
-    writer = PulseWriter(tmp_path / "pulse-0", clock)
+    writer = RankProgressWriter(tmp_path / "progress-0", clock)
     for step in range(100):
         if step == 50:
             writer.mark(Section.SAVE, step)
@@ -47,7 +47,7 @@ def test_slow_steps_are_known_and_saves_are_no_steps(tmp_path: Path) -> None:
         writer.step_begins()
         writer.mark(Section.STEP, step)
         clock.now += 2.0 if step == 10 else 0.1
-    pulse = read_pulse(tmp_path / "pulse-0")
+    pulse = read_rank_progress(tmp_path / "progress-0")
     assert pulse is not None
     assert 0.09 < pulse.slow_step_s < 2.1
 
@@ -65,7 +65,7 @@ def test_slow_steps_are_known_and_saves_are_no_steps(tmp_path: Path) -> None:
     ],
 )
 def test_each_section_has_its_limit(section: Section, slow_step_s: float, limit: float) -> None:
-    assert limit_s(Pulse(section, 1, 0.0, slow_step_s)) == limit
+    assert limit_s(RankProgress(section, 1, 0.0, slow_step_s)) == limit
 
 
 def look(dog: Watchdog, clock: Clock, seconds: float) -> list[int]:
@@ -80,7 +80,7 @@ def look(dog: Watchdog, clock: Clock, seconds: float) -> list[int]:
 def test_a_rank_is_found_when_its_time_is_over(tmp_path: Path) -> None:
     clock, paths = Clock(), NodePaths(tmp_path)
     dog = Watchdog(Tag("r"), paths, range(2, 4), clock)
-    writers = {rank: PulseWriter(paths.pulse(rank), clock) for rank in (2, 3)}
+    writers = {rank: RankProgressWriter(paths.rank_progress(rank), clock) for rank in (2, 3)}
     assert look(dog, clock, 60) == [], "no pulse yet: not watched"
     for step in range(3):
         for writer in writers.values():
@@ -97,7 +97,7 @@ def test_a_rank_is_found_when_its_time_is_over(tmp_path: Path) -> None:
 def test_an_agent_that_slept_itself_accuses_nobody(tmp_path: Path) -> None:
     clock, paths = Clock(), NodePaths(tmp_path)
     dog = Watchdog(Tag("r"), paths, range(1), clock)
-    writer = PulseWriter(paths.pulse(0), clock)
+    writer = RankProgressWriter(paths.rank_progress(0), clock)
     for step in range(3):
         writer.step_begins()
         writer.mark(Section.STEP, step)

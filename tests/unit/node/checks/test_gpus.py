@@ -9,7 +9,7 @@ import pytest
 
 from fsdpctl.contract.findings import Check, Finding, Result
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.launch.build import Site, build_plan
+from fsdpctl.launch.build import SubmitHost, build_plan
 from fsdpctl.node.checks import smi
 from fsdpctl.node.checks.gpus import check_gpus, without_tool
 from fsdpctl.specs.load import parse_job, parse_profile
@@ -30,7 +30,7 @@ HEALTHY = """<gpu id="00000000:{n}1:00.0">
 def plan(procs: int = 2) -> LaunchPlan:
     profile = parse_profile("name: p\nbackend: local\nallow_loopback: true\n", "p")
     job = parse_job(f"name: j\nnodes: 1\nprocs_per_node: {procs}\nentrypoint: {{script: x.py}}\n", "j")
-    return build_plan(profile, job, Site("r", "/runs/r", "/", "python3", tuple("0123456789"[:procs])))
+    return build_plan(profile, job, SubmitHost("r", "/runs/r", "/", "python3", tuple("0123456789"[:procs])))
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ import pytest
 
 from fsdpctl.contract.findings import Finding, Result
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.launch.build import Site, build_plan
+from fsdpctl.launch.build import SubmitHost, build_plan
 from fsdpctl.node.checks.network import check_infiniband, check_interface, has_infiniband, read_ports, select
 from fsdpctl.specs.load import load_profile, parse_job
 
-SITE = Site("r", "/runs/r", "/", "python3", ())
+SITE = SubmitHost("r", "/runs/r", "/", "python3", ())
 RATE = "400 Gb/sec (4X NDR)"
 
 

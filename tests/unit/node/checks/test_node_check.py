@@ -11,7 +11,7 @@ import pytest
 
 from fsdpctl.contract.findings import Check, Result
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.launch.build import Site, build_plan
+from fsdpctl.launch.build import SubmitHost, build_plan
 from fsdpctl.node.checks.limits import judge_memlock, judge_nofile, judge_shm
 from fsdpctl.node.checks.node_check import NodeCheckError, check_node, inspect
 from fsdpctl.node.checks.storage import check_storage
@@ -23,7 +23,7 @@ GIB = 2**30
 
 def plan(extra: str = "", python: str = sys.executable) -> LaunchPlan:
     profile = parse_profile(f"name: p\nbackend: local\npython: {python}\n{extra}", "p")
-    return build_plan(profile, load_job("llm-tiny"), Site("r", "/runs/r", "/", sys.executable, ()))
+    return build_plan(profile, load_job("llm-tiny"), SubmitHost("r", "/runs/r", "/", sys.executable, ()))
 
 
 def node_dir(root: Path) -> Path:

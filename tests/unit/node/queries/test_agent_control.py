@@ -9,14 +9,14 @@ import pytest
 
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.launch.build import Site, build_plan
+from fsdpctl.launch.build import SubmitHost, build_plan
 from fsdpctl.node.queries.agent_control import find_neighbour
 from fsdpctl.specs.load import parse_job, parse_profile
 
 PLAN = build_plan(
     parse_profile("name: p\nbackend: local\n", "p"),
     parse_job("name: j\nnodes: 2\nentrypoint: {script: s.py}\n", "j"),
-    Site("j-abcd", "/runs/j-abcd", "/here", "python3", ()),
+    SubmitHost("j-abcd", "/runs/j-abcd", "/here", "python3", ()),
 )
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from fsdpctl.backends.slurm.job.batch import preempt_grace_s
 from fsdpctl.backends.slurm.job.partition import Partition
-from fsdpctl.launch.build import Site, build_plan
+from fsdpctl.launch.build import SubmitHost, build_plan
 from fsdpctl.specs.load import load_job, load_profile
 
 MAIN = Partition("main", None, grace_s=20, preempt_mode="REQUEUE", kill_wait_s=5)
@@ -23,6 +23,6 @@ MAIN = Partition("main", None, grace_s=20, preempt_mode="REQUEUE", kill_wait_s=5
     ],
 )
 def test_of_both_graces_the_shorter_one_counts(grace: str, partition: Partition | None, counts: int) -> None:
-    site = Site("r-aaaa", "/runs/r-aaaa", "/", "python3", ())
+    site = SubmitHost("r-aaaa", "/runs/r-aaaa", "/", "python3", ())
     plan = build_plan(load_profile("slurm-h100"), load_job("llm300m", [f"grace={grace}"]), site)
     assert preempt_grace_s(plan, partition) == counts

@@ -17,8 +17,8 @@ from fsdpctl.backends.slurm.job.requeue import (
     read_signal,
 )
 from fsdpctl.backends.slurm.job.scontrol_output import Job
-from fsdpctl.contract import AbortWord, NodeExit, State, StopWord
-from fsdpctl.contract.control_files import Note
+from fsdpctl.contract import AbortReason, NodeExit, State, StopReason
+from fsdpctl.contract.control_files import ControlFile
 from fsdpctl.contract.records import NodeEnd
 from fsdpctl.supervise.decide import AttemptEnd, Verdict
 
@@ -34,7 +34,7 @@ FINAL = replace(FAILED, restart=False)
 
 
 def seen(verdict: Verdict, job: Job = RUNNING, word: str | None = None, suspects: tuple[str, ...] = ()) -> Situation:
-    stop = Note(word, "") if word is not None else None
+    stop = ControlFile(word, "") if word is not None else None
     return Situation(verdict, stop, job, own_restarts=0, max_requeues=100, suspects=suspects)
 
 
@@ -47,29 +47,29 @@ def seen(verdict: Verdict, job: Job = RUNNING, word: str | None = None, suspects
         (seen(Verdict(State.SUCCEEDED, "finished"), TIMED_OUT), Next.LEAVE, State.SUCCEEDED, False),
         # A cancel stays a cancel, by us or by scancel, even where the ranks had saved.
         (seen(Verdict(State.CANCELLED, "fsdpctl cancel"), PREEMPTED), Next.LEAVE, State.CANCELLED, False),
-        (seen(STOPPED, SCANCELLED, StopWord.PREEMPT), Next.LEAVE, State.CANCELLED, False),
+        (seen(STOPPED, SCANCELLED, StopReason.PREEMPT), Next.LEAVE, State.CANCELLED, False),
         (seen(FAILED, SCANCELLED), Next.LEAVE, State.CANCELLED, False),
         # Slurm has requeued the job already: by hand, after the grace, or for a dead node.
-        (seen(STOPPED, REQUEUED, StopWord.PREEMPT), Next.LEAVE, State.STOPPED, True),
+        (seen(STOPPED, REQUEUED, StopReason.PREEMPT), Next.LEAVE, State.STOPPED, True),
         (seen(FINAL, REQUEUED), Next.LEAVE, State.FAILED, True),
         # A user's stop is no preemption, even during one.
-        (seen(STOPPED, RUNNING, StopWord.USER), Next.LEAVE, State.STOPPED, False),
-        (seen(STOPPED, PREEMPTED, StopWord.USER), Next.LEAVE, State.STOPPED, False),
+        (seen(STOPPED, RUNNING, StopReason.USER), Next.LEAVE, State.STOPPED, False),
+        (seen(STOPPED, PREEMPTED, StopReason.USER), Next.LEAVE, State.STOPPED, False),
         (seen(STOPPED, PREEMPTED, ""), Next.LEAVE, State.STOPPED, False),  # touched by hand
         # Preemption: a saved job that just exits would count as completed.
-        (seen(STOPPED, PREEMPTED, StopWord.PREEMPT), Next.REQUEUE, State.STOPPED, True),
-        (seen(FINAL, PREEMPTED, StopWord.PREEMPT), Next.REQUEUE, State.FAILED, True),
-        (seen(STOPPED, PREEMPTED, StopWord.TIME), Next.REQUEUE, State.STOPPED, True),
+        (seen(STOPPED, PREEMPTED, StopReason.PREEMPT), Next.REQUEUE, State.STOPPED, True),
+        (seen(FINAL, PREEMPTED, StopReason.PREEMPT), Next.REQUEUE, State.FAILED, True),
+        (seen(STOPPED, PREEMPTED, StopReason.TIME), Next.REQUEUE, State.STOPPED, True),
         # Taken without a grace where Slurm cancels what it preempts, with scancel during a grace for comparison.
-        (seen(STOPPED, TAKEN, StopWord.PREEMPT), Next.REQUEUE, State.STOPPED, True),
+        (seen(STOPPED, TAKEN, StopReason.PREEMPT), Next.REQUEUE, State.STOPPED, True),
         (seen(FINAL, TAKEN), Next.REQUEUE, State.FAILED, True),
-        (seen(STOPPED, replace(TAKEN, is_taken=False), StopWord.PREEMPT), Next.LEAVE, State.CANCELLED, False),
-        (seen(STOPPED, TAKEN, StopWord.USER), Next.LEAVE, State.STOPPED, False),
+        (seen(STOPPED, replace(TAKEN, is_taken=False), StopReason.PREEMPT), Next.LEAVE, State.CANCELLED, False),
+        (seen(STOPPED, TAKEN, StopReason.USER), Next.LEAVE, State.STOPPED, False),
         # The time limit: near, or just passed.
-        (seen(STOPPED, RUNNING, StopWord.TIME), Next.REQUEUE, State.STOPPED, True),
+        (seen(STOPPED, RUNNING, StopReason.TIME), Next.REQUEUE, State.STOPPED, True),
         (seen(FINAL, TIMED_OUT), Next.REQUEUE, State.FAILED, True),
         # A signal from who knows where.
-        (seen(STOPPED, RUNNING, StopWord.PREEMPT), Next.REQUEUE, State.STOPPED, True),
+        (seen(STOPPED, RUNNING, StopReason.PREEMPT), Next.REQUEUE, State.STOPPED, True),
         # Failures: again on the same nodes, elsewhere when a node is to blame, or no more.
         (seen(FAILED), Next.AGAIN, State.FAILED, True),
         (seen(FAILED, suspects=("node2",)), Next.REQUEUE, State.FAILED, True),
@@ -118,18 +118,18 @@ def test_a_crash_loop_is_seen_over_all_allocations() -> None:
 @pytest.mark.parametrize(
     ("number", "job", "word"),
     [
-        (signal.SIGTERM, SCANCELLED, AbortWord.CANCEL),
-        (signal.SIGTERM, TAKEN, StopWord.PREEMPT),
-        (signal.SIGTERM, REQUEUED, StopWord.PREEMPT),  # by hand: the run comes back
-        (signal.SIGTERM, TIMED_OUT, StopWord.PREEMPT),
-        (signal.SIGTERM, RUNNING, StopWord.PREEMPT),  # from who knows where
-        (signal.SIGTERM, None, StopWord.PREEMPT),
-        (signal.SIGUSR2, RUNNING, StopWord.TIME),
-        (signal.SIGUSR2, PREEMPTED, StopWord.PREEMPT),
-        (signal.SIGUSR2, None, StopWord.TIME),
+        (signal.SIGTERM, SCANCELLED, AbortReason.CANCEL),
+        (signal.SIGTERM, TAKEN, StopReason.PREEMPT),
+        (signal.SIGTERM, REQUEUED, StopReason.PREEMPT),  # by hand: the run comes back
+        (signal.SIGTERM, TIMED_OUT, StopReason.PREEMPT),
+        (signal.SIGTERM, RUNNING, StopReason.PREEMPT),  # from who knows where
+        (signal.SIGTERM, None, StopReason.PREEMPT),
+        (signal.SIGUSR2, RUNNING, StopReason.TIME),
+        (signal.SIGUSR2, PREEMPTED, StopReason.PREEMPT),
+        (signal.SIGUSR2, None, StopReason.TIME),
     ],
 )
-def test_what_a_signal_asks_for(number: int, job: Job | None, word: StopWord | AbortWord) -> None:
+def test_what_a_signal_asks_for(number: int, job: Job | None, word: StopReason | AbortReason) -> None:
     assert read_signal(number, job, own_restarts=0)[0] is word
 
 

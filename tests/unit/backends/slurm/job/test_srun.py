@@ -14,7 +14,7 @@ from fsdpctl.contract.codec import find_json
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.records import NodeEnd
-from fsdpctl.launch.build import Site, build_plan
+from fsdpctl.launch.build import SubmitHost, build_plan
 from fsdpctl.specs.load import load_job, load_profile
 
 ATTEMPT = RunPaths(Path("/runs/a b")).attempt(1)
@@ -25,7 +25,9 @@ def plan_of(
 ) -> LaunchPlan:
     profile = load_profile("slurm-h100").model_copy(update={"setup": tuple(json.loads(setup)), "python": python})
     profile = profile.model_copy(update={"backend": profile.backend.model_copy(update={"container": container})})
-    return build_plan(profile, load_job("llm-tiny", ["nodes=2"]), Site("r-aaaa", str(run.root), "/", "python3", ()))
+    return build_plan(
+        profile, load_job("llm-tiny", ["nodes=2"]), SubmitHost("r-aaaa", str(run.root), "/", "python3", ())
+    )
 
 
 def start_task(run: RunPaths, plan: LaunchPlan, node: int) -> subprocess.CompletedProcess[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fsdpctl.backends.ssh.sync.append_sync import OVERLAP, grow
+from fsdpctl.backends.ssh.sync.append_sync import OVERLAP, append_sync
 from fsdpctl.backends.ssh.sync.file_sets import (
     SLOWEST_BYTES_PER_S,
     SLOWEST_READ_PER_S,
@@ -20,7 +20,7 @@ from fsdpctl.backends.ssh.sync.file_sets import (
     sending_limit_s,
     weight_files,
 )
-from fsdpctl.backends.ssh.sync.heartbeat_age import Sight
+from fsdpctl.backends.ssh.sync.heartbeat_age import HeartbeatAge
 from fsdpctl.backends.ssh.sync.host_files import Stamp
 from fsdpctl.backends.ssh.sync.mirror import Mirror, forgotten
 from fsdpctl.backends.ssh.transport.link import Link
@@ -150,28 +150,28 @@ def test_weights_are_compared_by_digest_until_there_is_a_checkpoint(tmp_path: Pa
 def test_a_copy_follows_its_file(tmp_path: Path, contents: list[bytes]) -> None:
     copy = tmp_path / "metrics.jsonl"
     for content in contents:
-        assert grow(copy, len(content), lambda offset, size, now=content: now[offset : offset + size])
+        assert append_sync(copy, len(content), lambda offset, size, now=content: now[offset : offset + size])
         assert copy.read_bytes() == content
 
 
 def test_a_long_file_comes_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fsdpctl.backends.ssh.sync.append_sync.BLOCK", 10)
     content = bytes(range(25))
-    done = [grow(tmp_path / "log", 25, lambda offset, size: content[offset : offset + size]) for _ in range(3)]
+    done = [append_sync(tmp_path / "log", 25, lambda offset, size: content[offset : offset + size]) for _ in range(3)]
     assert (done, (tmp_path / "log").read_bytes()) == ([False, False, True], content)
 
 
 def test_silence_counts_only_while_the_host_can_be_seen() -> None:
     now = [0.0]
-    sight = Sight(clock=lambda: now[0])
+    heartbeat_age = HeartbeatAge(clock=lambda: now[0])
 
     def look(seconds: float, beat: int | None) -> float:
         now[0] += seconds
-        sight.sees(Stamp(0, beat) if beat is not None else None, begun=beat is not None)
-        return sight.still_s()
+        heartbeat_age.update(Stamp(0, beat) if beat is not None else None, begun=beat is not None)
+        return heartbeat_age.seconds()
 
     assert [look(9, None), look(9, 1), look(1, 2), look(9, 2)] == [0, 0, 0, 9]
-    sight.loses()
+    heartbeat_age.mark_unseen()
     now[0] += 98
     assert [look(1, 2), look(3, 2), look(1, 3)] == [0, 3, 0]
 
