@@ -44,8 +44,8 @@ import torch  # noqa: E402
 tell("torch")
 from train import loop  # noqa: E402
 from train.__main__ import main  # noqa: E402
-from train.checkpoint.checkpoints import manager  # noqa: E402
-from train.model.llama import llama  # noqa: E402
+from train.checkpoint import manager  # noqa: E402
+from train.model import llama  # noqa: E402
 from train.parallel import world  # noqa: E402
 
 tell("the trainer")

@@ -19,11 +19,12 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from train import evaluate, loop, nonfinite
+from train.checkpoint import checkpoints, dcp_io
 from train.checkpoint.async_saver import Saver
-from train.checkpoint.checkpoints import Checkpoints, checkpoints, dcp_io
+from train.checkpoint.checkpoints import Checkpoints
 from train.checkpoint.staging import Staging
 from train.data.tokens import Tokens
-from train.metrics.jsonl import recorder
+from train.metrics import recorder
 from train.parallel import world
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of <malloc.h>

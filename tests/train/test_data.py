@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from fsdpctl.contract.formats.dataset import ShardWriter, split_of
+from train.data import builtin_data
 from train.data.builtin_data import fingerprint_of, prepare_builtin, read_documents
-from train.data.sample_order import builtin_data
 from train.data.tokens import Tokens, entropy, open_dataset
 from train.errors import ConfigError
 
