@@ -107,8 +107,11 @@ def instructions(rounds: int) -> None:
         "import typer, pydantic, yaml": [*python, "import typer, yaml; from pydantic import BaseModel, Field"],
         "fsdpctl --help": [*FSDPCTL, "--help"],
         "fsdpctl submit llm-tiny --dry-run": [*FSDPCTL, "submit", "llm-tiny", "--dry-run"],
-        "what the supervisor imports": [*python, "import fsdpctl.supervise.loop, fsdpctl.backends.local.agents"],
-        "what an agent imports": [*python, "import fsdpctl.node.agent.agent"],
+        "what the supervisor imports": [
+            *python,
+            "import fsdpctl.backends.detached.__main__, fsdpctl.backends.local.agents",
+        ],
+        "what an agent imports": [*python, "import fsdpctl.node.agent.__main__"],
         "what a rank imports": [*python, "import fsdpctl.node.agent.rank"],
     }
     with _home():

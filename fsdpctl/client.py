@@ -23,8 +23,8 @@ from fsdpctl.doctor.examine import Examined
 from fsdpctl.logs.line import Line
 from fsdpctl.logs.reader import AttemptReader
 from fsdpctl.logs.sources import Choice
-from fsdpctl.runs.evidence import read_metrics
 from fsdpctl.runs.find import check_ranks, find_attempt, find_run
+from fsdpctl.runs.metrics import read_metrics
 from fsdpctl.runs.store import list_runs
 from fsdpctl.specs.load import load_profile
 from fsdpctl.verbs.arguments import (

@@ -22,7 +22,8 @@ from fsdpctl.commands.torchrun import node_env
 from fsdpctl.contract import AbortReason, CliExit, Env, NodeExit, State, StopReason
 from fsdpctl.contract.paths import AttemptPaths, NodePaths, RunPaths
 from fsdpctl.contract.plan import NodeContext
-from fsdpctl.launch.build import SubmitHost, build_plan
+from fsdpctl.launch.build import build_plan
+from fsdpctl.launch.host import SubmitHost
 from fsdpctl.schema.keys import walk
 from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.load import load_job, load_profile, parse_job, parse_profile

@@ -1,14 +1,24 @@
-"""What a backend must be able to do. A launcher is a module that has these functions; `table.py` lists them."""
+"""What a backend is: the functions of its `launcher` module, and the parts that it may bring beside it.
+
+Each backend is one folder, and `table.py` has one row for it. A part is a module of that folder with a fixed name:
+`launcher` and `planning` always, `agents` and `probe_transport` as they are needed, the others where the row says so.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
 
-from fsdpctl.contract import State
-from fsdpctl.contract.paths import AttemptPaths, RunPaths
-from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.contract import Phase, State
+from fsdpctl.contract.formats.manifest import Manifest
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.contract.plan import Device, LaunchPlan, PlannedNode, SlurmPlan, SshPlan
+from fsdpctl.contract.problems import Problem
+from fsdpctl.node.queries.checkpoint_copies import Copy
+from fsdpctl.runs.evidence import RunFacts
 
 
 @dataclass(frozen=True)
@@ -18,11 +28,12 @@ class View:
     state: Literal["none", "queued", "running", "unknown"]
     reason: str = ""
     final: State | None = None  # what the backend knows of the end, where the run directory cannot say
-    is_stranded: bool = False  # the backend took the nodes and brings the run back no more
+    is_stranded: bool = False  # the backend took the nodes and does not requeue the run
+    phase: Phase | None = None  # where the backend knows more of it than the run directory
 
 
 class Launcher(Protocol):
-    """The functions of a launcher module."""
+    """The module `launcher` of a backend."""
 
     def start(self, run: RunPaths, plan: LaunchPlan) -> None:
         """Start the newest submission of a complete run directory, detached from this process.
@@ -30,7 +41,7 @@ class Launcher(Protocol):
         All or nothing: raises LaunchError, with nothing left behind, when a host or the scheduler refuses.
         """
 
-    def observe(self, runs: Sequence[RunPaths]) -> Mapping[str, View]:
+    def observe(self, runs: Sequence[RunFacts]) -> Mapping[str, View]:
         """Ask about many runs at once: run id -> View. Never raises because one host or scheduler is down."""
 
     def stop(self, run: RunPaths) -> bool:
@@ -40,23 +51,83 @@ class Launcher(Protocol):
         """End the run now; False if nothing was running. Raises FsdpctlError naming what would not die."""
 
 
-class Agents(Protocol):
-    """The node agents of one run, as its supervisor handles them. Everything may be called again at any time."""
+@dataclass(frozen=True)
+class Cluster:
+    """What planning needs of a profile, a job and the submitting machine."""
 
-    def prepare(self, attempt: AttemptPaths) -> list[str]:
-        """After `attempt`, take spares for nodes that cannot go on; the nodes still missing and why, one line each."""
+    nodes: tuple[PlannedNode, ...]  # those that the profile lists; `rank` is their place in that list
+    spares: tuple[PlannedNode, ...]
+    gpus_per_node: int | None  # as the profile says, for all nodes
+    least_gpus: int  # of any node, as far as the profile says
+    local_gpus: tuple[str, ...]  # indices of the submitting machine's GPUs
+    num_nodes: int  # that the job wants
+    python: str | None  # of the profile
+    own_python: str  # the interpreter that runs fsdpctl
+    runs_root: str
 
-    def start(self, attempt: AttemptPaths) -> None:
-        """Start every agent of the attempt that was not started yet. Raises LaunchError, with none left running."""
 
-    def is_over(self, attempt: AttemptPaths) -> bool:
-        """Whether no agent of the attempt is alive."""
+@dataclass(frozen=True)
+class BackendPlan:
+    """What a backend contributes to a LaunchPlan."""
 
-    def find_lost(self, attempt: AttemptPaths) -> str | None:
-        """The node that the agents wait for in vain, in words; None while all is well."""
+    nodes: tuple[PlannedNode, ...]
+    device: Device
+    gpus: int  # of each node
+    python: str  # that runs the agents and ranks
+    head_rule: str = "the address on the interface that routes from the head to the other nodes"
+    shared_disk: bool = True
+    longest_s: int | None = None  # of one attempt
+    is_limited_by_scheduler: bool = False
+    slurm: SlurmPlan | None = None
+    ssh: SshPlan | None = None
+    problems: tuple[Problem, ...] = field(default=())
 
-    def describe_silence(self, attempt: AttemptPaths) -> str | None:
-        """Which nodes do not answer at the moment, in words: what is told before, or without, anything being ended."""
 
-    def end(self, attempt: AttemptPaths) -> list[str]:
-        """End every process of the run on every node; what could not be proven gone, one line each."""
+class Planning(Protocol):
+    """The module `planning` of a backend. Pure."""
+
+    def plan_backend(self, keys: Any, cluster: Cluster) -> BackendPlan:
+        """Return the backend's part of a plan, from its own keys of the profile and the cluster."""
+
+
+@dataclass(frozen=True)
+class NodeAnswer:
+    """What a command on a node printed, and how it ended."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+class ProbeTransport(Protocol):
+    """How doctor runs a command on the nodes of a plan: the class of the module `probe_transport`."""
+
+    plan: LaunchPlan  # with the nodes that are meant
+
+    def run(self, node: PlannedNode, argv: Sequence[str], stdin: bytes, limit_s: float) -> NodeAnswer:
+        """Run a command on one node, after the profile's `setup`. Raises HostError with the reason in one line."""
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What the scheduler will do to a run, in one line, and what of it its owner may not expect."""
+
+    text: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+class CopyHosts(Protocol):
+    """The hosts of a run that share no disk, and may have checkpoints."""
+
+    unreachable: dict[str, str]  # hosts that gave no answer, and why
+
+    def ask(self, query: str, *names: str, num_bytes: int = 0) -> dict[str, tuple[Copy, ...]]:
+        """Return the answers of `fsdpctl.node.queries.checkpoint_copies`, by host."""
+
+    def fetch(self, host: str, manifest: Manifest, into: Path) -> Path:
+        """Copy a checkpoint's files here, unverified. Raises HostError."""
+
+
+OpenProbeTransport = Callable[[LaunchPlan], AbstractContextManager[ProbeTransport]]

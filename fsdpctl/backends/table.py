@@ -1,31 +1,81 @@
-"""What a backend brings, each part imported when it is first needed."""
+"""The backends, one row each. A part is imported when it is first needed."""
 
 from __future__ import annotations
 
 import importlib
-from typing import cast
+from dataclasses import dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, cast
 
-from fsdpctl.backends.base import Agents, Launcher
+from fsdpctl.backends.base import CopyHosts, Launcher, Planning, Prediction, ProbeTransport
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.contract.plan import BackendName, LaunchPlan
+from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.errors import FsdpctlError, UsageError
 
-_MODULES: dict[BackendName, str] = {
-    "local": "fsdpctl.backends.local.launcher",
-    "slurm": "fsdpctl.backends.slurm.launcher",
-    "ssh": "fsdpctl.backends.ssh.launcher",
-}
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-
-def get_launcher(backend: BackendName) -> Launcher:
-    return cast(Launcher, importlib.import_module(_MODULES[backend]))
+    from fsdpctl.supervise.agents import Agents
 
 
-def open_agents(run: RunPaths, plan: LaunchPlan) -> Agents:
-    """The node agents of a run that has a supervisor of ours."""
-    if plan.backend == "ssh":
-        from fsdpctl.backends.ssh.agents import SshAgents
+@dataclass(frozen=True)
+class Backend:
+    """One row: what a backend is, and which parts its folder has."""
 
-        return SshAgents(run, plan)
-    from fsdpctl.backends.local.agents import LocalAgents
+    name: str
+    runs_here: bool = False  # ranks run on the submitting machine: what they need can be checked here
+    has_scheduler: bool = False  # it chooses the nodes and keeps runs alive; else a detached supervisor does
+    has_host_keys: bool = False
+    doctor_nodes: int = 1  # how many doctor looks at, where a profile lists none
 
-    return LocalAgents(run, plan)
+    @property
+    def launcher(self) -> Launcher:
+        return cast(Launcher, self._part("launcher"))
+
+    @property
+    def planning(self) -> Planning:
+        return cast(Planning, self._part("planning"))
+
+    def open_agents(self, run: RunPaths, plan: LaunchPlan) -> Agents:
+        """Return the node agents of a run, for its detached supervisor."""
+        return cast("Agents", self._part("agents").open_agents(run, plan))
+
+    def open_probe_transport(self, plan: LaunchPlan) -> ProbeTransport:
+        """Return how doctor reaches the nodes of a plan; to be closed. Raises LaunchError where there are none now."""
+        return cast(ProbeTransport, self._part("probe_transport").open_probe_transport(plan))
+
+    def open_copy_hosts(self, run: RunPaths, plan: LaunchPlan) -> CopyHosts:
+        """Return the hosts that may have checkpoints of a run, where they share no disk."""
+        return cast(CopyHosts, self._part("sync.copy_hosts").open_copy_hosts(run, plan))
+
+    def predict(self, plan: LaunchPlan, save_s: float = 0.0) -> Prediction:
+        """Return what the scheduler will do to a run. `save_s`: how long its newest checkpoint took; 0 without one."""
+        return cast(Prediction, self._part("predict").predict(plan, save_s)) if self.has_scheduler else Prediction()
+
+    def preview(self, plan: LaunchPlan) -> dict[str, Any]:
+        """Return what the scheduler will be given: name -> text of a file, or a command."""
+        return cast("dict[str, Any]", self._part("preview").preview(plan)) if self.has_scheduler else {}
+
+    def trust_hosts(self, plan: LaunchPlan, report: Callable[[str], None]) -> None:
+        """Store the host keys that are not known yet; `report` gets each one beforehand."""
+        if not self.has_host_keys:
+            raise UsageError(f"backend {self.name} reaches its nodes without ssh: there are no host keys")
+        self._part("trust").trust_hosts(plan, report)
+
+    def _part(self, name: str) -> ModuleType:
+        return importlib.import_module(f"fsdpctl.backends.{self.name}.{name}")
+
+
+ROWS = (
+    Backend("local", runs_here=True),
+    Backend("slurm", has_scheduler=True, doctor_nodes=2),  # the fewest that show the network between nodes
+    Backend("ssh", has_host_keys=True),
+)
+
+
+def get_backend(name: str) -> Backend:
+    """Return the row of a backend. Raises FsdpctlError for one that this version does not have."""
+    for row in ROWS:
+        if row.name == name:
+            return row
+    raise FsdpctlError(f"this version of fsdpctl has no backend {name}")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fsdpctl.backends.fanout import HostError
-from fsdpctl.backends.ssh.sync.copy_hosts import CopyHosts
+from fsdpctl.backends.table import get_backend
 from fsdpctl.checkpoints.listing import Stored, choose_listed, examine, list_checkpoints, read_stored
 from fsdpctl.contract.formats.manifest import choose_committed, remove_checkpoint
 from fsdpctl.contract.paths import RunPaths
@@ -23,7 +23,7 @@ class PerHostStore:
 
     def __init__(self, run: RunPaths, plan: LaunchPlan) -> None:
         self._run = run
-        self._hosts = CopyHosts(run, plan)
+        self._hosts = get_backend(plan.backend).open_copy_hosts(run, plan)
         self._left: list[str] = []
 
     def read(self) -> list[Stored]:
@@ -74,7 +74,7 @@ class PerHostStore:
             return Stored(place / stored.path.name, None, str(error))
 
     def errors(self) -> list[str]:
-        return [*self._hosts.silent.values(), *self._left]
+        return [*self._hosts.unreachable.values(), *self._left]
 
 
 @contextmanager

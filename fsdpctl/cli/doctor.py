@@ -32,12 +32,11 @@ def doctor(
     from fsdpctl.doctor.rows import rows
     from fsdpctl.logs.ranges import fold_names
     from fsdpctl.specs.load import load_profile
-    from fsdpctl.verbs.doctor import examine_cluster
-    from fsdpctl.verbs.trust import trust_hosts as store_host_keys
+    from fsdpctl.verbs.doctor import examine_cluster, trust_cluster
 
     spec = load_profile(profile)
     if trust_hosts:
-        store_host_keys(spec, log)
+        trust_cluster(spec, log)
     examined = examine_cluster(spec, nodes)
     if as_json:
         print_json(as_record(spec.name, examined))

@@ -10,7 +10,7 @@ from fsdpctl.cli.output import log, print_data, safe
 from fsdpctl.contract import CliExit, State
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.errors import BusyError
-from fsdpctl.runs.evidence import read_metrics
+from fsdpctl.runs.metrics import read_metrics
 from fsdpctl.verbs.status import RunStatus
 from fsdpctl.verbs.watch import watch
 

@@ -64,6 +64,8 @@ def as_record(status: RunStatus) -> dict[str, Any]:
         "run_id": status.run_id,
         "job": status.job,
         "state": str(status.state),
+        "phase": str(status.phase),
+        "cause": str(status.cause) if status.cause is not None else None,
         "reason": status.reason,
         "attempt": status.attempt,
         "step": status.step,

@@ -41,15 +41,16 @@ def submit(
     as_json: Json = False,
 ) -> None:
     """Start a job on a cluster."""
-    from fsdpctl.verbs.submit import predict_scheduling, read_request
+    from fsdpctl.backends.table import get_backend
+    from fsdpctl.verbs.submit import read_request
 
     overrides = [*_options(nodes, procs_per_node, name, debug), *(set_ or [])]
     request = read_request(job, profile, overrides, smoke=smoke, dry_run=dry_run)
-    site, warnings = predict_scheduling(request.plan)
-    for warning in warnings:
+    predicted = get_backend(request.plan.backend).predict(request.plan)
+    for warning in predicted.warnings:
         log(f"warning: {warning}")
     if dry_run:
-        _print_plan(request, site, as_json)
+        _print_plan(request, predicted.text, as_json)
         return
     _warn_if_slow(request, job)
     if accept_new:
@@ -71,15 +72,15 @@ def _options(nodes: int | None, procs_per_node: int | None, name: str | None, de
     return [f"{option}={value}" for option, value in given.items() if value is not None]
 
 
-def _print_plan(request: Request, site: str, as_json: bool) -> None:
+def _print_plan(request: Request, predicted: str, as_json: bool) -> None:
     from fsdpctl.launch.preview import preview_json, preview_text
 
     if as_json:
         print_json(preview_json(request.plan))
     else:
         print_data(preview_text(request.plan))
-    if site:
-        log(site)
+    if predicted:
+        log(predicted)
 
 
 def predict_slow_steps(trainer: TrainerConfig) -> str | None:
@@ -104,9 +105,9 @@ def _warn_if_slow(request: Request, job: str) -> None:
 
 
 def _trust_hosts(request: Request) -> None:
-    from fsdpctl.verbs.trust import trust_hosts
+    from fsdpctl.backends.table import get_backend
 
-    trust_hosts(request.profile, log)
+    get_backend(request.plan.backend).trust_hosts(request.plan, log)
 
 
 def _start(request: Request, *, quiet: bool) -> RunPaths:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from fsdpctl.contract import NodeExit
+from fsdpctl.contract import Cause, NodeExit
 from fsdpctl.contract.codec import encode
 from fsdpctl.contract.records import NodeEnd
 
-_FAILED = NodeEnd(NodeExit.NODE_FAULT, "a line of `setup` failed; see agent.log")
+_FAILED = NodeEnd(NodeExit.NODE_FAULT, "a line of `setup` failed; see agent.log", cause=Cause.SETUP)
 
 
 def with_setup(setup: Sequence[str], argv: list[str]) -> list[str]:

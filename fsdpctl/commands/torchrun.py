@@ -32,7 +32,7 @@ def torchrun_argv(plan: LaunchPlan, context: NodeContext) -> list[str]:
 
 def agent_argv(python: str, run_dir: str, attempt: int) -> list[str]:
     """The command of a node agent but for its last word, `--node-rank=R`, which under Slurm only the node knows."""
-    return [python, "-m", "fsdpctl.node.agent.agent", f"--run-dir={run_dir}", f"--attempt={attempt}"]
+    return [python, "-m", "fsdpctl.node.agent", f"--run-dir={run_dir}", f"--attempt={attempt}"]
 
 
 def _node_paths(plan: LaunchPlan, context: NodeContext) -> NodePaths:

@@ -63,11 +63,52 @@ class StopReason(StrEnum):
     PREEMPT = "preempt"  # the scheduler wants the nodes back
 
 
+class Cause(StrEnum):
+    """Why a node's part of an attempt, an attempt or a run ended: the value beside the text of a `reason`."""
+
+    UNKNOWN = "unknown"  # written by an older version
+    FINISHED = "finished"
+    STOP = "stop"  # on a user's request
+    TIME_LIMIT = "time_limit"
+    PREEMPTION = "preemption"
+    REQUEUE = "requeue"  # the scheduler requeued the job by itself
+    CANCEL = "cancel"
+    SIGNAL = "signal"  # a signal ended a rank
+    EXIT_CODE = "exit_code"  # a rank ended with a bad exit code, and recorded no exception of its own
+    EXCEPTION = "exception"  # a rank reported what was wrong
+    TORCHRUN = "torchrun"  # torchrun ended and named no rank
+    HANG = "hang"  # a rank made no progress
+    NODE_CHECK = "node_check"
+    SETUP = "setup"  # a line of the profile's `setup`
+    JOIN = "join"  # the nodes did not come together
+    START = "start"  # agents could not be started
+    AGENT = "agent"  # the node agent was killed
+    LOST = "lost"  # no heartbeat, or no exit record
+    ABORT = "abort"  # ended because another node had failed
+
+
 class AbortReason(StrEnum):
     """Why an attempt must end at once, unsaved: the first word of the abort file."""
 
     CANCEL = "cancel"  # fsdpctl cancel
     FAULT = "fault"  # a node failed, so the others cannot go on
+    HANG = "hang"  # a rank makes no progress
+    LOST = "lost"  # a node shows no sign of life
+
+
+class Phase(StrEnum):
+    """What a run is doing within its state."""
+
+    PLANNED = "planned"  # created, never started
+    QUEUED = "queued"
+    STARTING = "starting"
+    TRAINING = "training"
+    STOPPING = "stopping"  # saving, then leaving
+    ENDING = "ending"  # being ended, or some ranks have ended
+    WAITING = "waiting"  # for hosts that do not answer
+    UNSUPERVISED = "unsupervised"  # its supervisor was killed
+    RESTARTING = "restarting"
+    ENDED = "ended"
 
 
 class Env:
@@ -95,5 +136,13 @@ class Env:
 BUNDLED_TRAINER = "train"
 """The module name that means the bundled trainer, never a user's file of that name."""
 
-SCHEMA = 1
-"""Version of every record that fsdpctl writes; a newer one is read by nobody older."""
+NODE_FOLDERS = ("contract", "commands", "node", "runs", "supervise", "backends/slurm/job")
+"""The folders of this package that are copied to each node; they import each other, `NODE_MODULES` and the standard
+library, and nothing else."""
+NODE_MODULES = ("errors.py",)
+
+SCHEMA = 2
+"""Version of the records that fsdpctl writes into a run directory. Older ones are read; newer ones are refused.
+
+2: `cause` beside `reason`; the hosts of an SSH run in `plan.json`; modules in other folders.
+"""

@@ -12,7 +12,6 @@ from typing import Literal
 
 from fsdpctl.contract import BUNDLED_TRAINER
 
-BackendName = Literal["local", "ssh", "slurm"]
 Device = Literal["cpu", "cuda"]
 Debug = Literal["off", "info", "trace"]
 
@@ -127,12 +126,22 @@ class SlurmPlan:
 
 
 @dataclass(frozen=True)
+class SshPlan:
+    """How the hosts of a run are reached, and which may take part in it."""
+
+    user: str | None  # None: what ssh_config says
+    connect_timeout_s: int
+    nodes: tuple[PlannedNode, ...]  # of the profile, used or not
+    spares: tuple[PlannedNode, ...]
+
+
+@dataclass(frozen=True)
 class LaunchPlan:
     """Everything that is known before a node is."""
 
     run_id: str
     job_name: str
-    backend: BackendName
+    backend: str  # a name in fsdpctl/backends/table.py
     nodes: tuple[PlannedNode, ...]
     procs_per_node: int
     device: Device
@@ -158,6 +167,8 @@ class LaunchPlan:
     slurm: SlurmPlan | None = None
     debug: Debug = "off"
     shared_disk: bool = True  # False: each node has a directory of its own at `run_dir`
+    is_limited_by_scheduler: bool = False  # it ends attempts at their time limit; else the agents do
+    ssh: SshPlan | None = None
 
     def place(self, nodes: Sequence[AllocatedNode]) -> LaunchPlan:
         """The plan on the nodes that a scheduler gave."""

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from fsdpctl.contract import Cause
+
 
 @dataclass(frozen=True)
 class ProcessIdentity:
@@ -44,6 +46,7 @@ class NodeEnd:
     reason: str
     failed_rank: int | None = None
     time: float = 0.0
+    cause: Cause = Cause.UNKNOWN
 
 
 @dataclass(frozen=True)

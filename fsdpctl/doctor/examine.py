@@ -1,4 +1,4 @@
-"""The visit to all nodes: look at each, let them meet, clean up; then compare."""
+"""All nodes of a plan: probe each, test their connections, clean up; then compare."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from fsdpctl.backends.base import ProbeTransport
 from fsdpctl.backends.fanout import HostError, fan_out
 from fsdpctl.contract.codec import CodecError, decode, encode
 from fsdpctl.contract.findings import ConnectivityReport, Finding, LocalReport, ProbeRequest, Result, Versions
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.doctor.compare import NodeProbe, judge
+from fsdpctl.doctor.payload import build_payload, last_line, probe_argv
 from fsdpctl.doctor.probe_requests import clean_request, connectivity_request, local_request
-from fsdpctl.doctor.transport import ProbeTransport
 
 LOOK_S, MEET_S, CLEAN_S = 120.0, 60.0, 30.0
 
@@ -35,23 +36,24 @@ class Examined:
         return any(finding.result is Result.FAIL for finding in self.findings)
 
 
-def examine(plan: LaunchPlan, reach: ProbeTransport) -> list[Examined]:
-    """NodeProbe all nodes of the plan at once. A node that cannot be reached is a finding, not the end."""
-    visits = _look(plan, reach)
+def examine(transport: ProbeTransport) -> list[Examined]:
+    """Probe all nodes of the plan at once. A node that cannot be reached is a finding, not the end."""
+    plan = transport.plan
+    visits = _look(plan, transport)
     reached = [rank for rank, visit in visits.items() if visit.look is not None]
     try:
-        visits |= _meet(plan, reach, visits, reached)
+        visits |= _meet(plan, transport, visits, reached)
     finally:
-        fan_out(reached, lambda rank: _ask(plan, reach, clean_request(plan, rank), CLEAN_S), len(reached))
+        fan_out(reached, lambda rank: _ask(plan, transport, clean_request(plan, rank), CLEAN_S), len(reached))
     found = judge(plan, visits)
     looks = {node.rank: visits[node.rank].look for node in plan.nodes}
     versions = {rank: look.versions for rank, look in looks.items() if look is not None}
     return [Examined(n.id, n.address, versions.get(n.rank), tuple(found[n.rank])) for n in plan.nodes]
 
 
-def _look(plan: LaunchPlan, reach: ProbeTransport) -> dict[int, NodeProbe]:
+def _look(plan: LaunchPlan, transport: ProbeTransport) -> dict[int, NodeProbe]:
     def visit(rank: int) -> NodeProbe:
-        look = _read(LocalReport, _ask(plan, reach, local_request(plan, rank), LOOK_S))
+        look = _read(LocalReport, _ask(plan, transport, local_request(plan, rank), LOOK_S))
         return NodeProbe(look, received=time.time())
 
     results = fan_out([node.rank for node in plan.nodes], visit)
@@ -59,13 +61,13 @@ def _look(plan: LaunchPlan, reach: ProbeTransport) -> dict[int, NodeProbe]:
 
 
 def _meet(
-    plan: LaunchPlan, reach: ProbeTransport, visits: dict[int, NodeProbe], reached: Sequence[int]
+    plan: LaunchPlan, transport: ProbeTransport, visits: dict[int, NodeProbe], reached: Sequence[int]
 ) -> dict[int, NodeProbe]:
     """All at the same time: the head answers while the others connect."""
     head = visits[0].look
 
     def visit(rank: int) -> ConnectivityReport:
-        return _read(ConnectivityReport, _ask(plan, reach, connectivity_request(plan, rank, head, reached), MEET_S))
+        return _read(ConnectivityReport, _ask(plan, transport, connectivity_request(plan, rank, head, reached), MEET_S))
 
     results = fan_out(reached, visit, len(reached))
     return {
@@ -74,8 +76,10 @@ def _meet(
     }
 
 
-def _ask(plan: LaunchPlan, reach: ProbeTransport, request: ProbeRequest, limit_s: float) -> str:
-    return reach(plan.nodes[request.node_rank], json.dumps(encode(request)), limit_s)
+def _ask(plan: LaunchPlan, transport: ProbeTransport, request: ProbeRequest, limit_s: float) -> str:
+    payload = build_payload(json.dumps(encode(request)))
+    answer = transport.run(plan.nodes[request.node_rank], probe_argv(plan.python), payload, limit_s)
+    return last_line(answer, plan.python)
 
 
 def _read(kind: type[T], answer: str) -> T:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import io
 import zipfile
-from pathlib import Path
 
+from fsdpctl.backends.base import NodeAnswer
 from fsdpctl.backends.fanout import HostError, explain_exit
-from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.launch import snapshot
+from fsdpctl.launch.snapshot import PACKAGE, node_side
 
-# Read by whatever python the profile names, so that an old one can say that it is old.
+# Read by whatever python the profile names, so that an old one can report that it is old.
 _BOOT = """
 import sys
 if sys.version_info < (3, 11):
@@ -26,25 +25,24 @@ with tempfile.NamedTemporaryFile(suffix=".zip") as package:
 """
 
 
-def probe_argv(plan: LaunchPlan) -> list[str]:
-    """What reads the parcel on a node, once the profile's `setup` has run."""
-    return [plan.python, "-c", _BOOT]
+def probe_argv(python: str) -> list[str]:
+    """Return the command that reads the payload on a node."""
+    return [python, "-c", _BOOT]
 
 
 def build_payload(request: str) -> bytes:
-    """What the probe reads: the length of the node side, the node side, the request."""
-    package = Path(snapshot.__file__).parent.parent
+    """Return what the probe reads: the length of the node side, the node side, the request."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name in snapshot.node_side(package):
-            archive.write(package / name, f"{package.name}/{name}")
+        for name in node_side():
+            archive.write(PACKAGE / name, f"{PACKAGE.name}/{name}")
     code = packed.getvalue()
     return b"%d\n%b%b" % (len(code), code, request.encode())
 
 
-def last_line(plan: LaunchPlan, code: int, stdout: str, stderr: str) -> str:
-    """The answer. Raises HostError with the last words of a probe that gave none."""
-    lines = stdout.strip().splitlines()
-    if code == 0 and lines:
+def last_line(answer: NodeAnswer, python: str) -> str:
+    """Return what the probe printed. Raises HostError with the last line of one that gave no answer."""
+    lines = answer.stdout.strip().splitlines()
+    if answer.code == 0 and lines:
         return lines[-1]
-    raise HostError(explain_exit(code, stdout, stderr, plan.python))
+    raise HostError(explain_exit(answer.code, answer.stdout, answer.stderr, python))

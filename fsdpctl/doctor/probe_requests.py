@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from fsdpctl.backends.table import get_backend
 from fsdpctl.contract.findings import LocalReport, ProbeRequest
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.launch.build import SubmitHost, build_plan
+from fsdpctl.launch.build import build_plan
+from fsdpctl.launch.host import SubmitHost
 from fsdpctl.specs.job import Entrypoint, JobSpec
 from fsdpctl.specs.profile import ClusterProfile
-
-SLURM_NODES = 2
-"""The fewest that show the network between nodes."""
 
 MAX_PORTS_TRIED = 16
 """A firewall rule covers a range or it does not: both ends and some between show it."""
@@ -23,7 +22,7 @@ def plan_nodes(profile: ClusterProfile, site: SubmitHost, num_nodes: int | None 
     """The plan of a job that takes every node of the profile, spares too: what is checked is what would run."""
     nodes = (*profile.nodes, *profile.spares)
     whole = profile.model_copy(update={"nodes": nodes, "spares": ()})
-    everyone = len(nodes) or (SLURM_NODES if profile.backend.kind == "slurm" else 1)
+    everyone = len(nodes) or get_backend(profile.backend.kind).doctor_nodes
     job = JobSpec(name="doctor", nodes=num_nodes or everyone, entrypoint=Entrypoint(script="doctor"))
     return build_plan(whole, job, site)
 

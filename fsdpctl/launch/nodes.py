@@ -1,83 +1,55 @@
-"""Which nodes a run takes, and how many GPUs and ranks each has. Pure; `local_gpus`: indices of this machine's GPUs."""
+"""Which nodes a run takes, and how many ranks each has. Pure; what a backend decides, its `planning` module does."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fsdpctl.contract.plan import Device, PlannedNode
+from fsdpctl.backends.base import BackendPlan, Cluster
+from fsdpctl.contract.plan import PlannedNode
+from fsdpctl.contract.problems import Problem
+from fsdpctl.launch.host import SubmitHost
 from fsdpctl.specs.job import JobSpec
-from fsdpctl.specs.profile import ClusterProfile, LocalBackend
+from fsdpctl.specs.profile import ClusterProfile, Node
 
 CPU_PROCS_PER_NODE = 2
 """Ranks per node where there are no GPUs and nothing else is said: enough to shard within a node."""
 
 
+def describe_cluster(profile: ClusterProfile, job: JobSpec, host: SubmitHost, runs_root: str) -> Cluster:
+    """Return what a backend's planning needs to know."""
+    least = min((node.gpus or 0 for node in profile.nodes), default=0)
+    return Cluster(
+        nodes=tuple(map(_plan_node, range(len(profile.nodes)), profile.nodes)),
+        spares=tuple(map(_plan_node, range(len(profile.spares)), profile.spares)),
+        gpus_per_node=profile.gpus_per_node,
+        least_gpus=profile.gpus_per_node if profile.gpus_per_node is not None else least,
+        local_gpus=host.gpus,
+        num_nodes=job.nodes,
+        python=f"{profile.venv}/bin/python" if profile.venv is not None else profile.python,
+        own_python=host.python,
+        runs_root=runs_root,
+    )
+
+
+def _plan_node(rank: int, node: Node) -> PlannedNode:
+    return PlannedNode(rank, node.id, node.address, node.port, node.env)
+
+
 def choose_nodes(
-    profile: ClusterProfile, job: JobSpec, local_gpus: Sequence[str], problems: list[str]
-) -> tuple[PlannedNode, ...]:
-    """The first ones of the profile; parts of this machine; or as many as a scheduler shall give, still nameless."""
+    profile: ClusterProfile, job: JobSpec, planned: BackendPlan, problems: list[Problem]
+) -> Sequence[PlannedNode]:
+    """Return the first nodes of those that the backend has, or none where the profile lists too few."""
     if profile.nodes and job.nodes > len(profile.nodes):
-        problems.append(f"nodes: {job.nodes} wanted, but the profile lists {len(profile.nodes)}")
+        problems.append(Problem("nodes", f"{job.nodes} wanted, but the profile lists {len(profile.nodes)}"))
         return ()
-    if profile.nodes:
-        chosen = profile.nodes[: job.nodes]
-        return tuple(PlannedNode(rank, node.id, node.address, node.port, node.env) for rank, node in enumerate(chosen))
-    if isinstance(profile.backend, LocalBackend):
-        shares = _divide_gpus(profile, job, local_gpus, problems)
-        return tuple(
-            PlannedNode(rank, f"local{rank}", "127.0.0.1", env=_visible(share)) for rank, share in enumerate(shares)
-        )
-    return tuple(PlannedNode(rank, f"node{rank}") for rank in range(job.nodes))
+    return planned.nodes[: job.nodes]
 
 
-def _divide_gpus(
-    profile: ClusterProfile, job: JobSpec, local_gpus: Sequence[str], problems: list[str]
-) -> list[Sequence[str]]:
-    """This machine's GPUs, the same number for each of the local nodes."""
-    if choose_device(profile, local_gpus) == "cpu":
-        return [()] * job.nodes
-    wanted = profile.gpus_per_node
-    if wanted is None:
-        if len(local_gpus) % job.nodes:
-            problems.append(
-                f"nodes: {len(local_gpus)} GPUs do not divide over {job.nodes} local nodes;"
-                " choose another number or set gpus_per_node"
-            )
-            return []
-        wanted = len(local_gpus) // job.nodes
-    if wanted * job.nodes > len(local_gpus):
-        problems.append(
-            f"gpus_per_node: {job.nodes} nodes x {wanted} GPUs wanted, but this machine has {len(local_gpus)}"
-        )
-        return []
-    return [local_gpus[rank * wanted : (rank + 1) * wanted] for rank in range(job.nodes)]
-
-
-def _visible(share: Sequence[str]) -> dict[str, str]:
-    return {"CUDA_VISIBLE_DEVICES": ",".join(share)} if share else {}
-
-
-def choose_device(profile: ClusterProfile, local_gpus: Sequence[str]) -> Device:
-    if isinstance(profile.backend, LocalBackend):
-        return "cuda" if local_gpus and profile.gpus_per_node != 0 else "cpu"
-    return "cuda" if count_gpus(profile) else "cpu"
-
-
-def count_gpus(profile: ClusterProfile) -> int:
-    """Of each node, as the profile has it."""
-    if profile.gpus_per_node is not None:
-        return profile.gpus_per_node
-    return min((node.gpus or 0 for node in profile.nodes), default=0)
-
-
-def count_procs(profile: ClusterProfile, job: JobSpec, local_gpus: Sequence[str], problems: list[str]) -> int:
-    """Ranks per node."""
-    if isinstance(profile.backend, LocalBackend) and profile.gpus_per_node is None:
-        gpus = len(local_gpus) // job.nodes
-    else:
-        gpus = count_gpus(profile)
-    has_gpus = choose_device(profile, local_gpus) == "cuda"
-    procs = job.procs_per_node or profile.procs_per_node or (gpus if has_gpus else CPU_PROCS_PER_NODE)
-    if has_gpus and procs > gpus:
-        problems.append(f"procs_per_node: {procs} ranks a node need as many GPUs, but a node has {gpus}")
+def count_procs(profile: ClusterProfile, job: JobSpec, planned: BackendPlan, problems: list[Problem]) -> int:
+    """Return the ranks per node."""
+    has_gpus = planned.device == "cuda"
+    procs = job.procs_per_node or profile.procs_per_node or (planned.gpus if has_gpus else CPU_PROCS_PER_NODE)
+    if has_gpus and procs > planned.gpus:
+        text = f"{procs} ranks a node need as many GPUs, but a node has {planned.gpus}"
+        problems.append(Problem("procs_per_node", text))
     return procs

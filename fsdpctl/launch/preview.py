@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from fsdpctl.backends.table import get_backend
 from fsdpctl.commands.torchrun import node_env, torchrun_argv
 from fsdpctl.contract.codec import encode
-from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan, NodeContext
 from fsdpctl.schema.types import format_duration
 
@@ -40,19 +40,15 @@ def preview_nodes(plan: LaunchPlan) -> list[NodePreview]:
 def preview_json(plan: LaunchPlan) -> dict[str, Any]:
     """The whole plan and its commands, for machines."""
     commands = {"plan": encode(plan), "nodes": [encode(node) for node in preview_nodes(plan)]}
-    if plan.slurm is None:
-        return commands
-    script, srun = _slurm_commands(plan)
-    return {**commands, "batch_script": script, "srun": srun}
+    return {**commands, **get_backend(plan.backend).preview(plan)}
 
 
 def preview_text(plan: LaunchPlan) -> str:
     """The whole plan and its commands, for people. What is the same on every node is shown once."""
     blocks = [_summary(plan)]
-    if plan.slurm is not None:
-        script, srun = _slurm_commands(plan)
-        blocks.append("batch script\n" + _indented(script))
-        blocks.append("the step that it starts for the first attempt\n" + _indented(f"$ {shlex.join(srun)}"))
+    for name, given in get_backend(plan.backend).preview(plan).items():
+        text = given if isinstance(given, str) else f"$ {shlex.join(given)}"
+        blocks.append(f"{name.replace('_', ' ')}\n{_indented(text)}")
     previews = preview_nodes(plan)
     common = set.intersection(*(set(node.env.items()) for node in previews))
     if len(previews) > 1:
@@ -61,14 +57,6 @@ def preview_text(plan: LaunchPlan) -> str:
         own = sorted(node.env.items() if len(previews) == 1 else node.env.items() - common)
         blocks.append(f"node {rank} ({node.node})\n{_env_lines(own)}\n  $ {shlex.join(node.argv)}")
     return "\n\n".join(blocks)
-
-
-def _slurm_commands(plan: LaunchPlan) -> tuple[str, list[str]]:
-    """The batch script, and the srun that it comes to."""
-    from fsdpctl.backends.slurm.batch_script import batch_script
-    from fsdpctl.backends.slurm.job.srun import srun_argv
-
-    return batch_script(plan), srun_argv(plan, RunPaths.of(plan.run_dir).attempt(1))
 
 
 def _indented(text: str) -> str:

@@ -10,18 +10,15 @@ from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path, PurePath
 
-from fsdpctl.contract import BUNDLED_TRAINER
+from fsdpctl.contract import BUNDLED_TRAINER, NODE_FOLDERS, NODE_MODULES
 from fsdpctl.contract.byte_progress import Meter, Progress, Report, ignore
 from fsdpctl.contract.paths import DIR_MODE, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import UsageError
 from fsdpctl.specs import bundled
 
-NODE_SIDE = (
-    *("__init__.py", "errors.py", "contract", "commands", "node", "runs", "supervise"),
-    *("backends/__init__.py", "backends/slurm/__init__.py", "backends/slurm/job"),
-)
-"""What of this package runs on nodes; `tests/unit/launch/test_snapshot.py` proves that it needs nothing else."""
+PACKAGE = Path(__file__).parent.parent
+"""The folder of this package."""
 
 SECRETS = (".env", ".env.*", ".netrc", ".pypirc", ".git-credentials", "id_rsa*", "id_ed25519*", "*.pem", "*.key")
 """Files that hold keys and passwords, left out of every copy, whatever git says of them: `pass_env` is for those."""
@@ -34,18 +31,29 @@ _BLOCK = 4 * 2**20
 
 def take_snapshot(plan: LaunchPlan, run: RunPaths, progress: Progress = ignore) -> None:
     """Copy the node side and the trainer, or the user's project, into `run.code`; `progress` is that of the project."""
-    package = Path(__file__).parent.parent
-    _copy(package, _with_byte_code(package, node_side(package)), run.code / package.name)
+    copy_package(run)
     if plan.entry.is_bundled_trainer:
-        trainer = bundled.train_dir()
-        _copy(trainer, _with_byte_code(trainer, _python_files(trainer)), run.code / BUNDLED_TRAINER)
+        copy_trainer(run)
     else:
         _copy_project(Path(plan.submit_dir), run.source, progress)
 
 
-def node_side(package: Path) -> list[str]:
-    """The files of this package that a node needs, below `package`."""
-    return [name for part in NODE_SIDE for name in _python_files(package, part)]
+def copy_package(run: RunPaths) -> None:
+    """Copy what of this package runs on nodes."""
+    _copy(PACKAGE, _with_byte_code(PACKAGE, node_side()), run.code / PACKAGE.name)
+
+
+def copy_trainer(run: RunPaths) -> None:
+    """Copy the bundled trainer."""
+    trainer = bundled.train_dir()
+    _copy(trainer, _with_byte_code(trainer, _python_files(trainer)), run.code / BUNDLED_TRAINER)
+
+
+def node_side() -> list[str]:
+    """Return the files of this package that a node needs, below `PACKAGE`: whole folders and their parent packages."""
+    parents = {str(parent / "__init__.py") for folder in NODE_FOLDERS for parent in PurePath(folder).parents}
+    found = [name for folder in NODE_FOLDERS for name in _python_files(PACKAGE, folder)]
+    return [*sorted(parents), *NODE_MODULES, *found]
 
 
 def _python_files(root: Path, part: str = "") -> list[str]:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.files import open_log, read_bytes
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
-from fsdpctl.supervise.decide import Verdict
+from fsdpctl.runs.verdict import Verdict
 
 
 @dataclass(frozen=True)

@@ -1,36 +1,171 @@
-"""What a run's directory and this host's process table say of it: the facts, without a judgement."""
+"""What a run's directory and this host's process table say of it: the facts, without a judgement.
+
+`RunFacts` and `AttemptFacts` read each file once, when it is first asked for: one is made per question and passed on.
+"""
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterator
 from contextlib import suppress
-from io import BufferedReader
-from pathlib import Path
-from typing import Any
+from functools import cached_property
 
 from fsdpctl.contract.codec import CodecError, find_json, read_json
-from fsdpctl.contract.control_files import read_control_file
-from fsdpctl.contract.files import describe_disk, open_file, read_bytes, read_tail
+from fsdpctl.contract.control_files import ControlFile, read_control_file
+from fsdpctl.contract.files import describe_disk, read_bytes
 from fsdpctl.contract.formats.manifest import committed
 from fsdpctl.contract.paths import AttemptPaths, NodePaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.records import NodeEnd, Outcome, ProcessIdentity, RankEnd
 from fsdpctl.node.os.processes import boot_id, is_alive
-from fsdpctl.supervise.decide import AttemptEnd, Verdict
+from fsdpctl.runs.record import RunRecord
+from fsdpctl.runs.store import read_record
+from fsdpctl.runs.verdict import AttemptEnd, Verdict
 
 HEARTBEAT_STALE_S = 60.0
 """For agents of other hosts: with file-system caches and clock skew, a younger heartbeat counts as a sign of life."""
 
-_TAIL_BYTES = 16_384
+
+class AttemptFacts:
+    """One attempt, each of its files read once."""
+
+    def __init__(self, paths: AttemptPaths) -> None:
+        self.paths = paths
+
+    @property
+    def number(self) -> int:
+        return self.paths.number
+
+    @cached_property
+    def verdict(self) -> Verdict | None:
+        return read_verdict(self.paths)
+
+    @cached_property
+    def stop(self) -> ControlFile | None:
+        return read_control_file(self.paths.stop)
+
+    @cached_property
+    def abort(self) -> ControlFile | None:
+        return read_control_file(self.paths.abort)
+
+    @property
+    def is_cancelled(self) -> bool:
+        return self.abort is not None and self.abort.is_cancel
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether no user has requested the end of the run."""
+        return (self.stop is None or not self.stop.is_users_stop) and not self.is_cancelled
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the attempt is judged, and none will follow by itself."""
+        return self.verdict is not None and not self.verdict.restart
+
+    @cached_property
+    def nodes(self) -> list[NodePaths]:
+        """The nodes that have left anything, by node rank."""
+        return self.paths.nodes()
+
+    @property
+    def never_started(self) -> bool:
+        """Whether it was cancelled before any agent was up: none will come any more."""
+        return self.is_cancelled and not any(node.agent.exists() for node in self.nodes)
+
+    @cached_property
+    def ends(self) -> dict[int, NodeEnd]:
+        """The exit records of nodes, by node rank."""
+        found = {node.node_rank: find_json(NodeEnd, node.end) for node in self.nodes}
+        return {rank: end for rank, end in found.items() if end is not None}
+
+    @cached_property
+    def outcome(self) -> Outcome | None:
+        return find_json(Outcome, self.paths.outcome)
+
+    @cached_property
+    def living_agents(self) -> list[NodePaths]:
+        """The nodes whose agent is alive, as far as this host can tell; none once the attempt is judged."""
+        return [] if self.verdict is not None else [node for node in self.nodes if _agent_lives(node)]
+
+    @cached_property
+    def rank_ends(self) -> dict[int, float]:
+        """Ranks that have left in good order: global rank -> seconds since the epoch."""
+        ends: dict[int, float] = {}
+        for path in (path for node in self.nodes for path in node.rank_ends()):
+            with suppress(OSError, CodecError):
+                end = read_json(RankEnd, path)
+                ends[end.rank] = end.time
+        return ends
+
+    @property
+    def full_disk(self) -> str:
+        """What a reason adds where the run's disk has no room."""
+        return describe_disk(self.paths.run.root)
+
+    def end(self, num_nodes: int) -> AttemptEnd:
+        """Collect what an attempt of so many nodes has left behind."""
+        run = self.paths.run
+        return AttemptEnd(
+            num_nodes=num_nodes,
+            ends={rank: end for rank, end in self.ends.items() if rank < num_nodes},
+            outcome=self.outcome,
+            stop=self.stop,
+            abort=self.abort,
+            full_disk=self.full_disk,
+            has_older=bool(committed(run.checkpoints)) if run.trainer_config.exists() else None,
+        )
 
 
-def living_agents(attempt: AttemptPaths) -> list[NodePaths]:
-    """The nodes of an attempt whose agent is alive, as far as this host can tell; none once the attempt is judged."""
-    if attempt.verdict.exists():
-        return []
-    return [node for node in attempt.nodes() if _agent_lives(node)]
+class RunFacts:
+    """One run, each of its files read once."""
+
+    def __init__(self, paths: RunPaths, record: RunRecord | None = None) -> None:
+        self.paths = paths
+        if record is not None:
+            self.record = record  # in the place of the cached property
+
+    @property
+    def run_id(self) -> str:
+        return self.paths.root.name
+
+    @cached_property
+    def record(self) -> RunRecord:
+        """Raises CodecError and OSError."""
+        return read_record(self.paths)
+
+    @cached_property
+    def newest(self) -> AttemptFacts | None:
+        """The newest attempt."""
+        attempts = self.paths.attempts()
+        return AttemptFacts(attempts[-1]) if attempts else None
+
+    @cached_property
+    def supervisor(self) -> ProcessIdentity | None:
+        """The last supervisor of the run, alive or not, of whichever host."""
+        return find_json(ProcessIdentity, self.paths.supervisor)
+
+    @cached_property
+    def has_living_supervisor(self) -> bool:
+        return self.supervisor is not None and is_alive(self.supervisor)
+
+    @property
+    def has_ended(self) -> bool:
+        return self.newest is not None and self.newest.is_last
+
+    @cached_property
+    def is_running(self) -> bool:
+        """Whether the newest attempt runs, or another one will follow it. A supervisor may outlive both for a while."""
+        if self.newest is None or self.newest.is_last:
+            return False
+        return self.has_living_supervisor or bool(self.newest.living_agents)
+
+    @cached_property
+    def waiting(self) -> str:
+        """What the supervisor waits for; empty when it waits for nothing."""
+        try:
+            text = read_bytes(self.paths.waiting).decode(errors="replace").strip()
+        except FileNotFoundError:
+            return ""
+        return text if self.has_living_supervisor else ""
 
 
 def _agent_lives(node: NodePaths) -> bool:
@@ -47,88 +182,11 @@ def _agent_lives(node: NodePaths) -> bool:
         return False
 
 
-def attempt_end(attempt: AttemptPaths, num_nodes: int) -> AttemptEnd:
-    """Collect what an attempt left behind."""
-    found = {rank: find_json(NodeEnd, attempt.node(rank).end) for rank in range(num_nodes)}
-    return AttemptEnd(
-        num_nodes=num_nodes,
-        ends={rank: end for rank, end in found.items() if end is not None},
-        outcome=find_json(Outcome, attempt.outcome),
-        stop=read_control_file(attempt.stop),
-        abort=read_control_file(attempt.abort),
-        full_disk=describe_disk(attempt.run.root),
-        has_older=_has_checkpoint(attempt.run),
-    )
-
-
-def _has_checkpoint(run: RunPaths) -> bool | None:
-    """Whether there is one to resume from; None for a user's own script, which alone knows."""
-    return bool(committed(run.checkpoints)) if run.trainer_config.exists() else None
-
-
-def ended_ranks(attempt: AttemptPaths) -> dict[int, float]:
-    """When each rank left that has done so in good order: global rank -> seconds since the epoch."""
-    ends: dict[int, float] = {}
-    for path in (path for node in attempt.nodes() for path in node.rank_ends()):
-        with suppress(OSError, CodecError):
-            end = read_json(RankEnd, path)
-            ends[end.rank] = end.time
-    return ends
-
-
 def read_verdict(attempt: AttemptPaths) -> Verdict | None:
+    """Return the verdict on an attempt; None before it is judged, or where it cannot be read."""
     return find_json(Verdict, attempt.verdict)
 
 
 def read_plan(run: RunPaths) -> LaunchPlan:
+    """Return the plan of the newest submission. Raises FileNotFoundError and CodecError."""
     return read_json(LaunchPlan, run.plan)
-
-
-def total_steps(run: RunPaths) -> int | None:
-    """The length of a run of the bundled trainer."""
-    try:
-        config = _parse(read_bytes(run.trainer_config))
-    except OSError:
-        return None
-    steps = config.get("steps") if config is not None else None
-    return steps if isinstance(steps, int) else None
-
-
-def read_metrics(metrics: Path) -> Iterator[dict[str, Any]]:
-    """All whole lines of metrics.jsonl, in order; none before the first."""
-    try:
-        with BufferedReader(open_file(metrics)) as file:
-            for line in file:
-                if line.endswith(b"\n") and (found := _parse_metrics(line)) is not None:
-                    yield found
-    except FileNotFoundError:
-        return
-
-
-def recent_metrics(metrics: Path) -> list[dict[str, Any]]:
-    """The newest whole lines of metrics.jsonl, in order; the trainer may be writing the next one."""
-    try:
-        lines = read_tail(metrics, _TAIL_BYTES).split(b"\n")[:-1]
-    except OSError:
-        return []
-    return [found for line in lines if (found := _parse_metrics(line)) is not None]
-
-
-def _parse_metrics(line: bytes) -> dict[str, Any] | None:
-    """A user's script may write what it likes; what it calls a step is one only if it is a whole number."""
-    found = _parse(line)
-    return found if found is not None and type(found.get("step", 0)) is int else None
-
-
-def _parse(line: bytes) -> dict[str, Any] | None:
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def newest_step(run: RunPaths) -> int:
-    """The last step that any attempt has reached; 0 before the first."""
-    lines = recent_metrics(run.metrics)
-    return int(lines[-1].get("step", 0)) if lines else 0

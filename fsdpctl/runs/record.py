@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fsdpctl.contract import SCHEMA
-from fsdpctl.contract.plan import BackendName
 
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # without those that look alike
 
@@ -31,11 +30,11 @@ class RunRecord:
     created: float  # seconds since the epoch
     job: str
     profile: str
-    backend: BackendName
+    backend: str
     submissions: tuple[Submission, ...]
 
     @classmethod
-    def new(cls, run_id: str, job: str, profile: str, backend: BackendName, now: float, nodes: int) -> RunRecord:
+    def new(cls, run_id: str, job: str, profile: str, backend: str, now: float, nodes: int) -> RunRecord:
         return cls(SCHEMA, run_id, now, job, profile, backend, (Submission("submit", now, nodes, 1),))
 
 

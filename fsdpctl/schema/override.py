@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from fsdpctl.schema.problems import KeyPath, Place, Problem, fail, key_path, shorten, show
+from fsdpctl.schema.problems import KeyPath, LocatedProblem, Place, fail, key_path, shorten, show
 from fsdpctl.schema.yaml_tree import MAX_DEPTH, Document, parse_yaml, read_scalar
 
 _KEY = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
@@ -37,7 +37,7 @@ def _read_value(document: Document, path: KeyPath, value: str, place: Place) -> 
     """A list, a mapping or quoted text is YAML; anything else is one scalar to its last character, `#` included."""
     if value.startswith(("[", "{", "'", '"')):
         given = parse_yaml(value, place, document.what)
-        document.problems += [Problem(place, path + problem.path, problem.text) for problem in given.problems]
+        document.problems += [LocatedProblem(place, path + problem.path, problem.text) for problem in given.problems]
         return given.tree
     try:
         return read_scalar(value)

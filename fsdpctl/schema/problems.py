@@ -30,7 +30,9 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Problem:
+class LocatedProblem:
+    """What is wrong with a key, and where it was written."""
+
     place: Place
     path: KeyPath
     text: str
@@ -42,7 +44,7 @@ class Problem:
 class SpecError(UsageError):
     """The problems of one profile or job, all at once."""
 
-    def __init__(self, what: str, problems: Sequence[Problem], num_more: int = 0) -> None:
+    def __init__(self, what: str, problems: Sequence[LocatedProblem], num_more: int = 0) -> None:
         by_line = sorted(problems, key=lambda problem: problem.place.line or 0)
         lines = [str(problem) for problem in by_line[:MAX_SHOWN]]
         count = len(problems) + num_more
@@ -53,7 +55,7 @@ class SpecError(UsageError):
 
 def fail(what: str, place: Place, text: str, path: KeyPath = ()) -> NoReturn:
     """Raise a SpecError for a problem after which nothing more can be found."""
-    raise SpecError(what, [Problem(place, path, text)])
+    raise SpecError(what, [LocatedProblem(place, path, text)])
 
 
 def key_path(path: KeyPath) -> str:

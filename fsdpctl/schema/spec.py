@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,12 +23,6 @@ class Spec(BaseModel):
         """Build what checks values. Plugins of pydantic, which any installed package may bring, never see ours."""
         with _without_plugins():
             return super().model_rebuild(**options)
-
-
-def refuse(problems: Sequence[str]) -> None:
-    """Raise the problems that a rule over several keys has found, if any, a line each. Each names its keys first."""
-    if problems:
-        raise ValueError("\n".join(problems))
 
 
 @contextmanager

@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from fsdpctl.contract.problems import RuleError
 from fsdpctl.schema.keys import classes_in, hints_of, walk
-from fsdpctl.schema.problems import MAX_SHOWN, KeyPath, Place, Problem, SpecError, did_you_mean, key_path, show
+from fsdpctl.schema.problems import MAX_SHOWN, KeyPath, LocatedProblem, Place, SpecError, did_you_mean, key_path, show
 from fsdpctl.schema.yaml_tree import Document
 
 M = TypeVar("M", bound=BaseModel)
@@ -55,19 +56,23 @@ def validate(document: Document, model: type[M]) -> M:
     return spec
 
 
-def _problems(document: Document, model: type[BaseModel], item: ErrorDetails) -> Iterator[Problem]:
+def _problems(document: Document, model: type[BaseModel], item: ErrorDetails) -> Iterator[LocatedProblem]:
     path = _tree_path(document.tree, item["loc"], item["type"])
     if item["type"] in _UNKNOWN_KEY:
         text = _unknown_key(str(path[-1]), _keys_at(model, item["loc"][:-1]), _keys_by_name(model))
-        yield Problem(document.place(path), path, text)
+        yield LocatedProblem(document.place(path), path, text)
+    elif isinstance(rule := item.get("ctx", {}).get("error"), RuleError):
+        for problem in rule.problems:
+            where = _written(document, path, problem.key) or path
+            yield LocatedProblem(_blamed(document, path, problem.keys), where, problem.text)
     elif item["type"] == "value_error" and isinstance(item["input"], dict):
         for text in str(item["ctx"]["error"]).splitlines():
-            yield Problem(_blamed(document, path, text), path, text)
+            yield LocatedProblem(_blamed(document, path, _KEY_WORD.findall(text)), path, text)
     else:
         text = _describe(item["type"], item["input"], item.get("ctx", {}), item["msg"])
         if item["type"] == "string_type":
             text += _how_to_quote(document.place(path), path, item["input"])
-        yield Problem(document.place(path), path, text)
+        yield LocatedProblem(document.place(path), path, text)
 
 
 def _how_to_quote(place: Place, path: KeyPath, given: Any) -> str:
@@ -95,9 +100,9 @@ def _keys_by_name(model: type[BaseModel]) -> dict[str, list[str]]:
     return found
 
 
-def _blamed(document: Document, path: KeyPath, text: str) -> Place:
-    """The place of the keys that a rule names: all that the command line changed, else the first one of the file."""
-    named = [document.places[key] for word in _KEY_WORD.findall(text) if (key := _written(document, path, word))]
+def _blamed(document: Document, path: KeyPath, keys: Sequence[str]) -> Place:
+    """Return the place of the keys that a rule names: all that the command line changed, else the first in the file."""
+    named = [document.places[key] for word in keys if (key := _written(document, path, word))]
     typed = [place for place in dict.fromkeys(named) if place.line is None]
     if typed:
         return Place(", ".join(place.source for place in typed))
@@ -106,6 +111,8 @@ def _blamed(document: Document, path: KeyPath, text: str) -> Place:
 
 def _written(document: Document, path: KeyPath, word: str) -> KeyPath:
     """The key that the user wrote below `path` and that ends in `word`, like `steps` or `nodes[1].id`; () for none."""
+    if not word:
+        return ()
     keys = tuple(int(part) if part.isdigit() else part for part in re.findall(r"\w+", word))
     ending = [found for found in document.by_last_key.get(keys[-1], ()) if found[-len(keys) :] == keys]
     return min((found for found in ending if found != path and found[: len(path)] == path), key=len, default=())

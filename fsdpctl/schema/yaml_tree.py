@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import yaml
 
-from fsdpctl.schema.problems import KeyPath, Place, Problem, fail, shorten, show
+from fsdpctl.schema.problems import KeyPath, LocatedProblem, Place, fail, shorten, show
 
 MAX_DEPTH = 50
 MAX_DIGITS = 18  # what fits 64 bits; int() takes quadratic time
@@ -38,7 +38,7 @@ class Document:
     what: str  # like "job jobs/llm.yaml": the subject of messages
     tree: Any = None
     places: dict[KeyPath, Place] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[LocatedProblem] = field(default_factory=list)
 
     def place(self, path: KeyPath) -> Place:
         """The place of `path`, or of the nearest thing around it that was written."""
@@ -162,7 +162,7 @@ class _Builder:
         if key in mapping.value:
             first = self.document.places[path].line
             text = f"given twice{f', first on line {first}' if first else ''}; keep one of them"
-            self.document.problems.append(Problem(place, path, text))
+            self.document.problems.append(LocatedProblem(place, path, text))
         mapping.key = key
         self.document.places[path] = place
 

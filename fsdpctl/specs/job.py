@@ -9,8 +9,9 @@ from pydantic import Field, model_validator
 
 from fsdpctl.contract import BUNDLED_TRAINER
 from fsdpctl.contract.plan import Debug
+from fsdpctl.contract.problems import Problem, RuleError, refuse
 from fsdpctl.contract.trainer.trainer_config import TrainerConfig
-from fsdpctl.schema.spec import Spec, refuse
+from fsdpctl.schema.spec import Spec
 from fsdpctl.schema.types import Count, Duration, EnvMap, Module, Name, Text, Word, format_duration
 
 
@@ -25,7 +26,7 @@ class Entrypoint(Spec):
     @model_validator(mode="after")
     def _one(self) -> Entrypoint:
         if (self.module is None) == (self.script is None):
-            raise ValueError("give either `module` or `script`")
+            raise RuleError(Problem("", "give either `module` or `script`", ("module", "script")))
         return self
 
     @property
@@ -64,17 +65,17 @@ class JobSpec(Spec):
         refuse([*self._misplaced_trainer(), *self._short_time()])
         return self
 
-    def _misplaced_trainer(self) -> Iterator[str]:
+    def _misplaced_trainer(self) -> Iterator[Problem]:
         if not self.entrypoint.is_bundled_trainer:
             if self.trainer is not None:
-                yield "trainer: it configures the bundled trainer, but the entrypoint is your own"
+                yield Problem("trainer", "it configures the bundled trainer, but the entrypoint is your own")
             return
         if self.trainer is None:
-            yield "the bundled trainer needs a `trainer` section"
+            yield Problem("", "the bundled trainer needs a `trainer` section")
         if self.args:
-            yield "args: the bundled trainer takes none; its settings live under `trainer`"
+            yield Problem("args", "the bundled trainer takes none; its settings live under `trainer`")
 
-    def _short_time(self) -> Iterator[str]:
+    def _short_time(self) -> Iterator[Problem]:
         if self.time_limit is not None and self.time_limit <= self.grace:
             limit, grace = format_duration(self.time_limit), format_duration(self.grace)
-            yield f"time_limit ({limit}) must exceed grace ({grace})"
+            yield Problem("time_limit", f"{limit} must exceed grace ({grace})", ("grace",))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from fsdpctl.backends.slurm.profile_keys import SlurmBackend
+from fsdpctl.backends.local.profile_keys import LocalBackend
+from fsdpctl.backends.profile_keys import BackendKeys
 from fsdpctl.contract.plan import Debug
-from fsdpctl.schema.problems import shorten
-from fsdpctl.schema.spec import Spec, refuse
+from fsdpctl.contract.problems import Problem, RuleError, refuse
+from fsdpctl.schema.spec import Spec
 from fsdpctl.schema.types import Count, Directory, Duration, EnvMap, EnvName, Host, Name, Port, Program, Text, Word
 
 
@@ -49,7 +50,8 @@ class Network(Spec):
     def _only_nccl(self) -> Network:
         for name in self.nccl:
             if not name.startswith("NCCL_"):
-                raise ValueError(f"nccl takes NCCL_* variables, got {name}; other variables belong under `env`")
+                text = f"takes NCCL_* variables, got {name}; other variables belong under `env`"
+                raise RuleError(Problem("nccl", text))
         return self
 
 
@@ -62,38 +64,10 @@ class PortRange(Spec):
     @model_validator(mode="after")
     def _ordered(self) -> PortRange:
         if self.first > self.last:
-            raise ValueError(f"first ({self.first}) must not exceed last ({self.last})")
+            raise RuleError(Problem("first", f"{self.first} must not exceed last ({self.last})", ("last",)))
         if self.first < 1024:
-            raise ValueError(f"ports below 1024 need root, got first: {self.first}")
+            raise RuleError(Problem("first", f"ports below 1024 need root, got {self.first}"))
         return self
-
-
-class LocalBackend(Spec):
-    """Every node is a process group on this machine."""
-
-    kind: Literal["local"] = "local"
-
-
-class SshBackend(Spec):
-    """Hosts without a scheduler. User, key, jump hosts come from your ssh configuration."""
-
-    kind: Literal["ssh"]
-    user: Word | None = None
-    """Login name; unset: what ssh would use."""
-    shared_filesystem: bool = True
-    """Whether `runs_root` is one directory for all nodes and this machine; false: each has its own under that path."""
-    connect_timeout: Duration = 10
-    """How long one connection may take."""
-
-
-def _expand_kind(value: Any) -> Any:
-    return {"kind": value} if isinstance(value, str) else value
-
-
-Backend = Annotated[
-    Annotated[LocalBackend | SshBackend | SlurmBackend, Field(discriminator="kind")],
-    BeforeValidator(_expand_kind),
-]
 
 
 class ClusterProfile(Spec):
@@ -101,7 +75,7 @@ class ClusterProfile(Spec):
 
     name: Name
     """How messages call it; `--profile` takes the file's name."""
-    backend: Backend = LocalBackend()
+    backend: BackendKeys = LocalBackend()
     """`local`, `ssh` or `slurm`, or a mapping with `kind` and the backend's own keys."""
     nodes: tuple[Node, ...] = ()
     """The machines of an ssh cluster, the head first. Slurm allocates its own; local needs none."""
@@ -144,10 +118,10 @@ class ClusterProfile(Spec):
 
     @model_validator(mode="after")
     def _fits_together(self) -> ClusterProfile:
-        refuse([*self._repeated_nodes(), *(self._missing_for_ssh() if isinstance(self.backend, SshBackend) else ())])
+        refuse([*self._repeated_nodes(), *self.backend.find_problems(len(self.nodes), self.runs_root)])
         return self
 
-    def _repeated_nodes(self) -> Iterator[str]:
+    def _repeated_nodes(self) -> Iterator[Problem]:
         named = [
             (f"{key}[{number}]", node)
             for key, nodes in (("nodes", self.nodes), ("spares", self.spares))
@@ -157,13 +131,7 @@ class ClusterProfile(Spec):
         addresses: dict[tuple[str, int], str] = {}
         for where, node in named:
             if (first := ids.setdefault(node.id, where)) != where:
-                yield f"{where}.id: {first} is called {node.id}, too"
+                yield Problem(f"{where}.id", f"{first} is called {node.id}, too")
             if (first := addresses.setdefault((node.address, node.port), where)) != where:
-                yield f"{where}.address: {first} is {node.address} with port {node.port}, too; one of them is wrong"
-
-    def _missing_for_ssh(self) -> Iterator[str]:
-        if not self.nodes:
-            yield "backend: ssh needs the machines of the cluster, under `nodes`"
-        if self.runs_root is not None and not self.runs_root.startswith(("/", "~")):
-            example = f"/shared/{shorten(self.runs_root)}"
-            yield f"runs_root: one path must do for all hosts; write it absolute, like {example}"
+                text = f"{first} is {node.address} with port {node.port}, too; one of them is wrong"
+                yield Problem(f"{where}.address", text)

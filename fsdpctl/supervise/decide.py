@@ -1,114 +1,99 @@
-"""What an attempt's end means, and what happens next. Pure: a table, tested row by row."""
+"""What an attempt's end means, and whether the run restarts. Pure: a table, tested row by row."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fsdpctl.contract import GOOD_ENDS, AbortReason, NodeExit, State
+from fsdpctl.contract import GOOD_ENDS, AbortReason, Cause, NodeExit, State, StopReason
 from fsdpctl.contract.control_files import ControlFile
-from fsdpctl.contract.records import NodeEnd, Outcome
+from fsdpctl.contract.records import NodeEnd
+from fsdpctl.runs.verdict import AttemptEnd, Verdict
 
 MAX_FAILURES_WITHOUT_PROGRESS = 3
 
-# As `node/ending.py` has it of a rank that neither a signal ended nor an error which it could tell.
-_CODE_ONLY = re.compile(r"rank \d+ ended with exit code ")
-
 _UNSAVED = {
-    True: "not saved, a resume goes on from an older checkpoint",
+    True: "not saved, a resume continues from an older checkpoint",
     False: "not saved, a resume begins at step 0",
     None: "not saved, a resume starts the script again",
 }
 """By whether there is a checkpoint."""
 
+_STOP_CAUSES = {StopReason.TIME: Cause.TIME_LIMIT, StopReason.PREEMPT: Cause.PREEMPTION}
+_ABORT_CAUSES = {AbortReason.HANG: Cause.HANG, AbortReason.LOST: Cause.LOST}
 
-@dataclass(frozen=True)
-class AttemptEnd:
-    """All that is left of an attempt when none of its agents is alive."""
+_VICTIMS = (Cause.ABORT, Cause.EXIT_CODE)
+"""Ends that the failure of another node can have caused: its ranks were ended, or lost a peer."""
 
-    num_nodes: int
-    ends: Mapping[int, NodeEnd]  # by node rank; a node that died without a word is missing
-    outcome: Outcome | None
-    stop: ControlFile | None
-    abort: ControlFile | None
-    full_disk: str = ""  # what to add to a reason where the disk has no room
-    has_older: bool | None = None  # whether the run has a checkpoint; None where only the user's script knows
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """One attempt judged: the state that it leaves the run in, why, and whether the run comes back by itself."""
-
-    state: State
-    reason: str
-    restart: bool = False
-    step: int = 0  # the newest that the run had reached
-    is_stranded: bool = False  # the scheduler took the nodes and brings it back no more; a new submission would
+_EXTERNAL = (Cause.PREEMPTION, Cause.REQUEUE)
+"""Ends that say nothing of the run: the scheduler took the nodes."""
 
 
 def judge(attempt: AttemptEnd) -> Verdict:
-    """Say how an attempt ended. What rank 0 recorded wins over how processes went down afterwards."""
+    """Return how an attempt ended. What rank 0 recorded wins over how processes went down afterwards."""
     outcome = attempt.outcome
     if outcome is not None and outcome.status == "finished":
-        return Verdict(State.SUCCEEDED, f"finished at step {outcome.step}")
+        return Verdict(State.SUCCEEDED, f"finished at step {outcome.step}", cause=Cause.FINISHED)
     if attempt.abort is not None and attempt.abort.is_cancel:
-        return Verdict(State.CANCELLED, attempt.abort.reason or "cancelled")
+        return cancelled(attempt.abort)
     if outcome is not None and outcome.status == "stopped" and outcome.checkpoint and not _was_broken_off(attempt):
-        return Verdict(State.STOPPED, f"{stop_cause(attempt.stop)}; saved at step {outcome.step}")
+        return stopped(attempt.stop, f"; saved at step {outcome.step}")
     bad = {rank: end for rank, end in attempt.ends.items() if end.code not in GOOD_ENDS}
     missing = [rank for rank in range(attempt.num_nodes) if rank not in attempt.ends]
-    if bad and not (missing and all(is_victim(end) for end in bad.values())):
-        return Verdict(State.FAILED, root_cause(bad))
+    if bad and not (missing and all(end.cause in _VICTIMS for end in bad.values())):
+        return _failed(bad, attempt.abort)
     if not attempt.ends and attempt.stop is not None and attempt.stop.is_users_stop:
-        return Verdict(State.STOPPED, f"{stop_cause(attempt.stop)}; no agent has reported how it ended")
+        return stopped(attempt.stop, "; no agent has reported how it ended")
     if missing:
-        return Verdict(State.LOST, f"the agent of node {missing[0]} vanished without a word{attempt.full_disk}")
+        reason = f"the agent of node {missing[0]} vanished without an exit record{attempt.full_disk}"
+        return Verdict(State.LOST, reason, cause=Cause.LOST)
     if all(end.code == NodeExit.FINISHED for end in attempt.ends.values()):
-        return Verdict(State.SUCCEEDED, "finished")
+        return Verdict(State.SUCCEEDED, "finished", cause=Cause.FINISHED)
     if all(end.code != NodeExit.STOPPED_UNSAVED for end in attempt.ends.values()):
-        return Verdict(State.STOPPED, stop_cause(attempt.stop))
+        return stopped(attempt.stop)
     why = outcome.reason if outcome is not None and outcome.status == "stopped" else ""
-    return Verdict(State.STOPPED, f"{stop_cause(attempt.stop)}; {why or _UNSAVED[attempt.has_older]}")
+    return stopped(attempt.stop, f"; {why or _UNSAVED[attempt.has_older]}")
 
 
 def end_between(stop: ControlFile | None, abort: ControlFile | None) -> Verdict | None:
-    """The end of a run that was to come back, by the notes in its last attempt; None where nobody wants it."""
+    """Return the end of a run that was to restart, by the control files in its last attempt; None where none asks."""
     if abort is not None and abort.is_cancel:
-        return Verdict(State.CANCELLED, abort.reason or "cancelled")
+        return cancelled(abort)
     if stop is not None:
-        return Verdict(State.STOPPED, f"{stop_cause(stop)} between two attempts")
+        return stopped(stop, " between two attempts")
     return None
 
 
-def root_cause(bad: Mapping[int, NodeEnd]) -> str:
-    """The failure that began it. A rank ended by a signal comes before ranks that lost it as a peer."""
+def cancelled(abort: ControlFile) -> Verdict:
+    """Return the verdict on what a cancel has ended."""
+    return Verdict(State.CANCELLED, abort.reason or "cancelled", cause=Cause.CANCEL)
+
+
+def stopped(stop: ControlFile | None, detail: str = "") -> Verdict:
+    """Return the verdict on what has stopped, as far as the stop file says why."""
+    if stop is None or not stop.word:
+        return Verdict(State.STOPPED, f"stopped{detail}", cause=Cause.STOP)
+    cause = next((cause for reason, cause in _STOP_CAUSES.items() if stop.word == reason), Cause.STOP)
+    return Verdict(State.STOPPED, f"stopped ({stop.word}){detail}", cause=cause)
+
+
+def _failed(bad: Mapping[int, NodeEnd], abort: ControlFile | None) -> Verdict:
+    """Return the verdict with the failure that began it: what ended by itself comes before what others ended."""
 
     def order(item: tuple[int, NodeEnd]) -> tuple[bool, bool, float]:
         end = item[1]
-        return _obeyed(end), is_victim(end), end.time
+        return end.cause is Cause.ABORT, end.cause in _VICTIMS, end.time
 
     rank, end = min(bad.items(), key=order)
-    return f"node {rank}: {end.reason}"
-
-
-def is_victim(end: NodeEnd) -> bool:
-    """Whether this node may have failed only because another did: its ranks lost a peer, or were told to end."""
-    return _obeyed(end) or _CODE_ONLY.match(end.reason) is not None
-
-
-def _obeyed(end: NodeEnd) -> bool:
-    return end.reason.startswith(f"{AbortReason.FAULT}:")
+    cause = end.cause
+    if cause is Cause.ABORT and abort is not None:
+        cause = next((cause for reason, cause in _ABORT_CAUSES.items() if abort.word == reason), cause)
+    return Verdict(State.FAILED, f"node {rank}: {end.reason}", cause=cause)
 
 
 def _was_broken_off(attempt: AttemptEnd) -> bool:
-    """Nobody asked for a stop: the trainer took for one the TERM that ended its ranks after a fault."""
-    return attempt.stop is None and attempt.abort is not None and attempt.abort.word == AbortReason.FAULT
-
-
-def stop_cause(stop: ControlFile | None) -> str:
-    """In words, as far as the stop file says it."""
-    return f"stopped ({stop.word})" if stop is not None and stop.word else "stopped"
+    """Return whether the trainer took for a stop the TERM that ended its ranks after a fault."""
+    return attempt.stop is None and attempt.abort is not None and not attempt.abort.is_cancel
 
 
 @dataclass(frozen=True)
@@ -117,26 +102,41 @@ class History:
 
     restarts_used: int
     restarts_allowed: int
-    failures_without_progress: int  # in a row, this attempt included
+    without_progress: int  # attempts in a row without a new step, this one included
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether another attempt would gain nothing."""
+        return self.without_progress >= MAX_FAILURES_WITHOUT_PROGRESS
 
 
-def count_idle(steps: Sequence[int], before: int) -> int:
-    """How many of the last attempts in a row ended without a new step; `before` is where the first one began."""
+def measure_history(verdicts: Sequence[Verdict], before: int, restarts_allowed: int) -> History:
+    """Count failures and attempts without progress; the last verdict is that of the attempt that has just ended.
+
+    `before` is the step at which the submission began. What the scheduler took says nothing of the run, and counts
+    neither way; an attempt at a time limit counts like any other.
+    """
+    failures = [verdict for verdict in verdicts[:-1] if verdict.state in (State.FAILED, State.LOST)]
     best, idle = before, 0
-    for step in steps:
-        idle = 0 if step > best else idle + 1
-        best = max(best, step)
-    return idle
+    for verdict in verdicts:
+        if verdict.step > best:
+            best, idle = verdict.step, 0
+        elif verdict.cause not in _EXTERNAL:
+            idle += 1
+    return History(len(failures), restarts_allowed, idle)
 
 
 def decide_next(verdict: Verdict, history: History) -> Verdict:
-    """Failures come back while restarts remain and something is gained; a stop or a cancel never does."""
+    """Return the verdict with its restart: failures restart while restarts remain and something is gained; a stop or a
+    cancel never does."""
     if verdict.state not in (State.FAILED, State.LOST) or history.restarts_allowed == 0:
         return verdict
     if history.restarts_used >= history.restarts_allowed:
         return replace(verdict, reason=f"{verdict.reason}; all {history.restarts_allowed} restarts are used up")
-    if history.failures_without_progress >= MAX_FAILURES_WITHOUT_PROGRESS:
-        count = history.failures_without_progress
-        gave_up = f"{count} attempts in a row made no step, so it does not try again"
-        return replace(verdict, reason=f"{verdict.reason}; {gave_up}")
+    if history.is_stuck:
+        return replace(verdict, reason=f"{verdict.reason}; {describe_stuck(history)}")
     return replace(verdict, restart=True)
+
+
+def describe_stuck(history: History) -> str:
+    return f"{history.without_progress} attempts in a row made no step, so it does not try again"

@@ -3,33 +3,48 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+from fsdpctl.backends.table import get_backend
 from fsdpctl.contract.findings import Check, Finding, ok, unknown, warn
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.doctor.examine import Examined, examine
 from fsdpctl.doctor.probe_requests import plan_nodes
-from fsdpctl.doctor.transport import open_transport
+from fsdpctl.launch.host import SubmitHost
 from fsdpctl.specs.profile import ClusterProfile
-from fsdpctl.verbs.submit import predict_scheduling, runs_root_of, submit_host
+from fsdpctl.verbs.submit import runs_root_of, submit_host
 
 
 def examine_cluster(profile: ClusterProfile, num_nodes: int | None = None) -> list[Examined]:
     """Look at all nodes of a profile together, or at the first `num_nodes`. Leaves nothing behind on any of them."""
-    site = submit_host(profile, runs_root_of(profile), f"fsdpctl-doctor-{os.urandom(4).hex()}", Path.cwd())
-    with open_transport(profile, plan_nodes(profile, site, num_nodes)) as (plan, reach):
-        examined = examine(plan, reach)
+    plan = plan_nodes(profile, _submit_host(profile), num_nodes)
+    with closing(get_backend(plan.backend).open_probe_transport(plan)) as transport:
+        examined = examine(transport)
     return [replace(node, findings=(*node.findings, *scheduler_findings(plan))) for node in examined]
 
 
+def trust_cluster(profile: ClusterProfile, report: Callable[[str], None]) -> None:
+    """Store the host keys of a profile's hosts that known_hosts does not know yet, spares too."""
+    plan = plan_nodes(profile, _submit_host(profile))
+    get_backend(plan.backend).trust_hosts(plan, report)
+
+
+def _submit_host(profile: ClusterProfile) -> SubmitHost:
+    return submit_host(profile, runs_root_of(profile), f"fsdpctl-doctor-{os.urandom(4).hex()}", Path.cwd())
+
+
 def scheduler_findings(plan: LaunchPlan) -> list[Finding]:
-    """What the scheduler will do to runs of this profile: the same for all of its nodes."""
-    if plan.backend != "slurm":
+    """Return what the scheduler will do to runs of this profile: the same for all of its nodes."""
+    backend = get_backend(plan.backend)
+    if not backend.has_scheduler:
         return []
-    site, warnings = predict_scheduling(plan)
-    if not site:
+    predicted = backend.predict(plan)
+    if not predicted.text:
         return [unknown(Check.SCHEDULER, "`scontrol` does not tell of the partition")]
-    if not warnings:
-        return [ok(Check.SCHEDULER, site)]
-    return [warn(Check.SCHEDULER, "; ".join([site, *warnings]), "docs/launchers-slurm.md says what brings a run back")]
+    if not predicted.warnings:
+        return [ok(Check.SCHEDULER, predicted.text)]
+    fix = "docs/launchers-slurm.md says what brings a run back"
+    return [warn(Check.SCHEDULER, "; ".join([predicted.text, *predicted.warnings]), fix)]

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fsdpctl.backends.submit_environment import read_secrets
-from fsdpctl.backends.table import get_launcher
+from fsdpctl.backends.table import get_backend
 from fsdpctl.checkpoints.listing import newest_manifest
 from fsdpctl.contract import State
 from fsdpctl.contract.byte_progress import Progress, ignore
@@ -32,7 +32,6 @@ from fsdpctl.verbs.submit import (
     check_entrypoint,
     located,
     plan_request,
-    predict_scheduling,
     submit_host,
     write_specs,
 )
@@ -71,7 +70,7 @@ def resume(
         if step is not None:
             go_back(run, request.plan, step)
         _store(run, request, update_code, progress)
-        get_launcher(request.plan.backend).start(run, request.plan)
+        get_backend(request.plan.backend).launcher.start(run, request.plan)
 
 
 def _prepare(run: RunPaths, overrides: Sequence[str], submit_dir: Path) -> Request:
@@ -126,7 +125,7 @@ def predict_resumed(run: RunPaths) -> list[str]:
     """What may be lost of this run, going by what its newest checkpoint took."""
     manifest = newest_manifest(run)
     plan = read_plan(run)
-    _, found = predict_scheduling(plan, manifest.save_s if manifest is not None else 0.0)
+    found = list(get_backend(plan.backend).predict(plan, manifest.save_s if manifest is not None else 0.0).warnings)
     if manifest is not None and not save_fits(manifest.save_s, plan.grace_s):
         took = f"{checkpoint_name(manifest.step)} took {manifest.save_s:.0f} s to save"
         grace = format_duration(plan.grace_s)

@@ -8,14 +8,15 @@ from itertools import groupby
 from typing import Any
 
 from fsdpctl.backends.base import View
-from fsdpctl.backends.table import get_launcher
-from fsdpctl.contract import State
-from fsdpctl.contract.codec import CodecError, find_json
+from fsdpctl.backends.table import get_backend
+from fsdpctl.contract import Cause, Phase, State
+from fsdpctl.contract.codec import CodecError
 from fsdpctl.contract.formats.manifest import committed
 from fsdpctl.contract.paths import RunPaths, step_of
 from fsdpctl.contract.records import Outcome
-from fsdpctl.runs.evidence import recent_metrics, total_steps
-from fsdpctl.runs.record import RunRecord
+from fsdpctl.errors import FsdpctlError
+from fsdpctl.runs.evidence import RunFacts
+from fsdpctl.runs.metrics import recent_metrics, total_steps
 from fsdpctl.runs.store import Listed, open_record
 from fsdpctl.verbs.state import derive_state, is_stranded
 
@@ -49,51 +50,60 @@ class RunStatus:
     created: float
     run_dir: str
     is_stranded: bool = False  # the scheduler took its nodes, and nothing but a new submission continues it
+    phase: Phase = Phase.ENDED
+    cause: Cause | None = None  # of its end, or of its restart
 
 
 def read_status(run: RunPaths) -> RunStatus:
     """Look at one run. Raises FsdpctlError when its record cannot be read."""
-    record = open_record(run)
-    views = get_launcher(record.backend).observe([run])
-    return status_by(run, record, views.get(record.run_id, View("unknown")))
+    facts = RunFacts(run, open_record(run))
+    views = get_backend(facts.record.backend).launcher.observe([facts])
+    return status_by(facts, views.get(facts.run_id, View("unknown")))
 
 
 def read_statuses(runs: Sequence[Listed]) -> dict[str, RunStatus | str]:
     """Look at many runs with one question per backend: run id -> status, or why it cannot be read."""
     found: dict[str, RunStatus | str] = {run.run_id: run.broken or "" for run in runs if run.record is None}
-    readable = [(run, run.record) for run in runs if run.record is not None]
-    readable.sort(key=lambda pair: pair[1].backend)
-    for backend, group in groupby(readable, key=lambda pair: pair[1].backend):
-        members = list(group)
-        views = get_launcher(backend).observe([run.paths for run, _ in members])
-        for run, record in members:
-            try:
-                found[run.run_id] = status_by(run.paths, record, views.get(run.run_id, View("unknown")))
-            except (CodecError, OSError) as error:
-                found[run.run_id] = str(error)
+    readable = [RunFacts(run.paths, run.record) for run in runs if run.record is not None]
+    readable.sort(key=lambda facts: facts.record.backend)
+    for backend, group in groupby(readable, key=lambda facts: facts.record.backend):
+        found |= _read_group(backend, list(group))
     return found
 
 
-def status_by(run: RunPaths, record: RunRecord, view: View) -> RunStatus:
-    """The status of a run of which its backend sees so much."""
-    attempts = run.attempts()
-    attempt = attempts[-1] if attempts else None
-    state, reason = derive_state(record, attempt, view)
-    outcome = find_json(Outcome, attempt.outcome) if attempt else None
-    recent = written = recent_metrics(run.metrics)
-    if state.is_alive:
+def _read_group(backend: str, runs: Sequence[RunFacts]) -> dict[str, RunStatus | str]:
+    found: dict[str, RunStatus | str] = {}
+    try:
+        views = get_backend(backend).launcher.observe(runs)
+    except FsdpctlError as error:  # of another version
+        return {facts.run_id: error.message for facts in runs}
+    for facts in runs:
+        try:
+            found[facts.run_id] = status_by(facts, views.get(facts.run_id, View("unknown")))
+        except (CodecError, OSError) as error:
+            found[facts.run_id] = str(error)
+    return found
+
+
+def status_by(run: RunFacts, view: View) -> RunStatus:
+    """Return the status of a run of which its backend sees so much."""
+    found, record, attempt = derive_state(run, view), run.record, run.newest
+    outcome = attempt.outcome if attempt else None
+    recent = written = recent_metrics(run.paths.metrics)
+    if found.state.is_alive:
         number = attempt.number if attempt else 0
         present = max(number, record.submissions[-1].first_attempt)
         recent, outcome = lines_of(written, present), outcome if number == present else None
     newest = recent[-1] if recent else {}
-    if state is State.RUNNING:
-        is_beginning = written and not recent and reason.startswith(("starting", "training"))
-        reason += _describe_begin(run) if is_beginning else describe_slow(newest)
-    total = total_steps(run)
+    reason = found.reason
+    if found.state is State.RUNNING:
+        is_beginning = written and not recent and found.phase in (Phase.STARTING, Phase.TRAINING)
+        reason += _describe_begin(run.paths) if is_beginning else describe_slow(newest)
+    total = total_steps(run.paths)
     return RunStatus(
         run_id=record.run_id,
         job=record.job,
-        state=state,
+        state=found.state,
         reason=reason,
         attempt=attempt.number if attempt else 0,
         step=outcome.step if outcome is not None and outcome.status != "failed" else newest.get("step"),
@@ -103,8 +113,10 @@ def status_by(run: RunPaths, record: RunRecord, view: View) -> RunStatus:
         outcome=outcome,
         nodes=record.submissions[-1].nodes,
         created=record.created,
-        run_dir=str(run.root),
-        is_stranded=not state.is_alive and is_stranded(record, attempt, view, state),
+        run_dir=str(run.paths.root),
+        is_stranded=not found.state.is_alive and is_stranded(run, view, found.state),
+        phase=found.phase,
+        cause=found.cause,
     )
 
 

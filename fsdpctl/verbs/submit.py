@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fsdpctl.backends.submit_environment import read_secrets
-from fsdpctl.backends.table import get_launcher
+from fsdpctl.backends.table import get_backend
 from fsdpctl.contract.byte_progress import Progress, ignore
 from fsdpctl.contract.codec import write_json, write_text
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.contract.problems import Problem
 from fsdpctl.errors import RefusedError, UsageError
-from fsdpctl.launch.build import FOLLOWS_FROM, IncompatibleError, SubmitHost, build_plan
+from fsdpctl.launch.build import IncompatibleError, build_plan
+from fsdpctl.launch.host import SubmitHost
 from fsdpctl.launch.smoke import shrink
 from fsdpctl.launch.snapshot import list_project, take_snapshot
 from fsdpctl.node.checks.smi import visible_gpus
@@ -67,14 +69,14 @@ def read_request(
 
 
 def located(error: IncompatibleError, *documents: Document) -> IncompatibleError:
-    """The same with the place in front of each problem: what was typed that it comes of, else its key in the first
-    document that has it."""
-    return IncompatibleError(error.subject, [_located(problem, documents) for problem in error.problems])
+    """Return the error with a place in front of each problem: what was typed that it comes of, else where its key is
+    written in the first document that has it."""
+    places = [_find_place(problem, documents) for problem in error.problems]
+    return IncompatibleError(error.subject, error.problems, places)
 
 
-def _located(problem: str, documents: Sequence[Document]) -> str:
-    key = problem.partition(":")[0]
-    path, sources = _path(key), [_path(source) for source in FOLLOWS_FROM.get(key, ())]
+def _find_place(problem: Problem, documents: Sequence[Document]) -> str:
+    path, sources = _path(problem.key), [_path(key) for key in problem.follows_from]
     typed = [
         str(place)
         for document in documents
@@ -82,20 +84,19 @@ def _located(problem: str, documents: Sequence[Document]) -> str:
         if place.line is None and (at == path or any(at[: len(source)] == source for source in sources))
     ]
     places = [str(document.places[path]) for document in documents if path in document.places]
-    where = ", ".join(dict.fromkeys(typed)) or next(iter(places), "")
-    return f"{where}: {problem}" if where else problem
+    return ", ".join(dict.fromkeys(typed)) or next(iter(places), "")
 
 
 def _path(key: str) -> KeyPath:
     return tuple(key.split("."))
 
 
-def plan_request(profile: ClusterProfile, job: JobSpec, site: SubmitHost) -> Request:
+def plan_request(profile: ClusterProfile, job: JobSpec, host: SubmitHost) -> Request:
     """Check the job's data, then plan."""
-    is_here = profile.backend.kind == "local"
-    job = resolve_data(job, Path(site.submit_dir), is_here=is_here)
-    job = resolve_weights(job, Path(site.submit_dir), is_here=is_here)
-    plan = build_plan(profile, job, site)
+    is_here = get_backend(profile.backend.kind).runs_here
+    job = resolve_data(job, Path(host.submit_dir), is_here=is_here)
+    job = resolve_weights(job, Path(host.submit_dir), is_here=is_here)
+    plan = build_plan(profile, job, host)
     if is_here and not plan.setup and shutil.which(plan.python) is None:
         raise UsageError(
             f"profile {profile.name}: this machine has no program {plan.python}",
@@ -111,7 +112,7 @@ def runs_root_of(profile: ClusterProfile) -> Path:
 
 def submit_host(profile: ClusterProfile, runs_root: Path, run_id: str, submit_dir: Path) -> SubmitHost:
     """What this machine contributes to a plan. Its GPUs only where they matter: the driver may take seconds to tell."""
-    has_own_gpus = profile.backend.kind == "local" and profile.gpus_per_node != 0
+    has_own_gpus = get_backend(profile.backend.kind).runs_here and profile.gpus_per_node != 0
     return SubmitHost(
         run_id=run_id,
         run_dir=str(runs_root / run_id),
@@ -145,24 +146,11 @@ def submit(request: Request, progress: Progress = ignore) -> RunPaths:
     run = create(Path(plan.run_dir).parent, record, fill)
     try:
         with locked(run):
-            get_launcher(plan.backend).start(run, plan)
+            get_backend(plan.backend).launcher.start(run, plan)
     except RefusedError:
         discard(run)
         raise
     return run
-
-
-def predict_scheduling(plan: LaunchPlan, save_s: float = 0.0) -> tuple[str, list[str]]:
-    """What the scheduler will do to this run, in one line, and what of it its owner may not expect.
-
-    `save_s` is what its newest checkpoint took; 0: it has none.
-    """
-    if plan.backend != "slurm":
-        return "", []
-    from fsdpctl.backends.slurm import predict as slurm_site
-
-    site = slurm_site.read_site(plan)
-    return (slurm_site.describe(site, plan), slurm_site.warnings(site, plan, save_s)) if site is not None else ("", [])
 
 
 def write_specs(run: RunPaths, request: Request) -> None:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from fsdpctl.backends.detached.control import find_supervisor, has_ended, start_supervisor
+from fsdpctl.backends.detached.control import start_supervisor
+from fsdpctl.backends.table import get_backend
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.errors import UsageError
+from fsdpctl.runs.evidence import RunFacts
 from fsdpctl.runs.store import locked, open_record
 
 
 def supervise(run: RunPaths) -> bool:
     """Start the run's supervisor, which goes on where the last one stood; False when the run needs none."""
     with locked(run):
-        if open_record(run).backend == "slurm":
-            raise UsageError(f"{run.root.name} runs under Slurm, which keeps it alive itself")
-        if not run.attempts():
+        if get_backend(open_record(run).backend).has_scheduler:
+            raise UsageError(f"{run.root.name} runs under a scheduler, which keeps it alive itself")
+        facts = RunFacts(run)
+        if facts.newest is None:
             raise UsageError(f"{run.root.name} was never started", hint=f"fsdpctl resume {run.root.name}")
-        if has_ended(run) or find_supervisor(run) is not None:
+        if facts.has_ended or facts.has_living_supervisor:
             return False
         start_supervisor(run)
         return True

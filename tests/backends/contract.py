@@ -277,7 +277,7 @@ class LauncherContract:
     def test_a_dead_agent_leaves_no_orphan(self, project: Path) -> None:
         run = self.submit_script(project, IGNORES_STOP)
         self.wait_up(run)
-        kill(sorted(run.find(1, "fsdpctl.node.agent.agent"))[:1], signal.SIGKILL)
+        kill(sorted(run.find(1, "fsdpctl.node.agent"))[:1], signal.SIGKILL)
         run.assert_nothing_left(self.leaves_within_s)
         status = run.status()
         assert (status["state"], status["reason"]) == ("FAILED", "node 1: the node agent was killed")

@@ -71,7 +71,7 @@ def torchrun(run: Run) -> list[int]:
 
 def agent(run: Run) -> list[int]:
     """The agent and its guard share a command line; the agent is the older one."""
-    return sorted(run.find(1, "fsdpctl.node.agent.agent"))[:1]
+    return sorted(run.find(1, "fsdpctl.node.agent"))[:1]
 
 
 def node(run: Run) -> list[int]:

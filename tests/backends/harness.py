@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fsdpctl.backends.detached.control import has_ended
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.node.os import processes
+from fsdpctl.runs.evidence import RunFacts
 
 COMMAND = Path(sys.executable).with_name("fsdpctl")
 """The installed command: `python -m fsdpctl` would look for a package in the current directory first."""
@@ -79,7 +79,7 @@ class Run:
 
         def ended() -> dict[str, Any] | None:
             nonlocal asked
-            if not has_ended(self.paths) and time.monotonic() - asked < ASK_EVERY_S:
+            if not RunFacts(self.paths).has_ended and time.monotonic() - asked < ASK_EVERY_S:
                 return None
             asked = time.monotonic()
             status = self.status()

@@ -9,8 +9,9 @@ import json
 import sys
 import time
 
+from fsdpctl.backends.base import NodeAnswer
 from fsdpctl.backends.fanout import fan_out
-from fsdpctl.backends.ssh.transport.link import Answer, Link
+from fsdpctl.backends.ssh.transport.link import Link
 from fsdpctl.backends.ssh.transport.ssh_config import Target
 
 
@@ -19,7 +20,7 @@ def main(timeout_s: int, hosts: list[tuple[str, str, int]], argv: list[str]) -> 
     began: dict[Link, float] = {}
     ended: dict[Link, float] = {}
 
-    def ask(link: Link) -> Answer:
+    def ask(link: Link) -> NodeAnswer:
         began.setdefault(link, time.monotonic())
         try:
             return link.run(argv, timeout_s=timeout_s)

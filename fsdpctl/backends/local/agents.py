@@ -13,24 +13,22 @@ from fsdpctl.contract.paths import DIR_MODE, AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import LaunchError
 from fsdpctl.node.os import processes
-from fsdpctl.runs.evidence import living_agents
+from fsdpctl.runs.evidence import AttemptFacts
+from fsdpctl.supervise.agents import Agents
 
 
-class LocalAgents:
+class LocalAgents(Agents):
     """The agents of one local run. Each is in a session of its own: it outlives the terminal and its starter."""
 
     def __init__(self, run: RunPaths, plan: LaunchPlan) -> None:
-        self._run, self._plan = run, plan
+        super().__init__(run, plan)
         self._children: list[subprocess.Popen[bytes]] = []
-
-    def prepare(self, attempt: AttemptPaths) -> list[str]:
-        return []
 
     def start(self, attempt: AttemptPaths) -> None:
         try:
-            self._children = [
-                _start_agent(self._plan, self._run, attempt, node.rank)
-                for node in self._plan.nodes
+            self._children += [
+                _start_agent(self.plan, self.run, attempt, node.rank)
+                for node in self.plan.nodes
                 if not attempt.node(node.rank).agent.exists()
             ]
         except LaunchError:
@@ -38,18 +36,17 @@ class LocalAgents:
             raise
 
     def is_over(self, attempt: AttemptPaths) -> bool:
-        running = [child for child in self._children if child.poll() is None]  # and reap the others
-        return not running and not living_agents(attempt)
-
-    def find_lost(self, attempt: AttemptPaths) -> str | None:
-        return None  # on one machine the agents find each other
-
-    def describe_silence(self, attempt: AttemptPaths) -> str | None:
-        return None
+        self._children = [child for child in self._children if child.poll() is None]  # and reap the others
+        facts = AttemptFacts(attempt)
+        return facts.never_started or not (self._children or facts.living_agents)
 
     def end(self, attempt: AttemptPaths) -> list[str]:
-        left = processes.sweep(processes.Tag(self._run.root.name), spare=[os.getpid()])
+        left = processes.sweep(processes.Tag(self.run.root.name), spare=[os.getpid()])
         return [f"still alive after KILL: {', '.join(map(str, left))}"] if left else []
+
+
+def open_agents(run: RunPaths, plan: LaunchPlan) -> LocalAgents:
+    return LocalAgents(run, plan)
 
 
 def _start_agent(plan: LaunchPlan, run: RunPaths, attempt: AttemptPaths, node_rank: int) -> subprocess.Popen[bytes]:

@@ -12,6 +12,7 @@ from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import FsdpctlError
 from fsdpctl.node.os import processes
+from fsdpctl.runs.evidence import RunFacts
 from fsdpctl.runs.store import claim_attempt
 
 CANCEL_WAIT_S = 8.0
@@ -24,7 +25,7 @@ def start(run: RunPaths, plan: LaunchPlan) -> None:
     control.start_supervisor(run)
 
 
-def observe(runs: Sequence[RunPaths]) -> Mapping[str, View]:
+def observe(runs: Sequence[RunFacts]) -> Mapping[str, View]:
     return control.observe(runs)
 
 
@@ -34,10 +35,11 @@ def stop(run: RunPaths) -> bool:
 
 def cancel(run: RunPaths) -> bool:
     tag = processes.Tag(run.root.name)
+    facts = RunFacts(run)
     # Of a run that has ended only its supervisor may be left, on its way out.
-    supervisor = control.find_supervisor(run)
+    supervisor = facts.supervisor if facts.has_living_supervisor else None
     others = [pid for pid in processes.find(tag) if supervisor is None or pid != supervisor.pid]
-    if not control.is_running(run) and not others:
+    if not facts.is_running and not others:
         return False
     _wait_until(lambda: _ask_to_end(run), CANCEL_WAIT_S)
     control.kill_supervisor(run)
@@ -50,7 +52,7 @@ def _ask_to_end(run: RunPaths) -> bool:
     """Leave the note in the newest attempt, which may be a newer one each time; True once nothing runs."""
     with suppress(OSError):  # a full disk is a reason to cancel, not an excuse: the sweep needs no file
         control.ask_to_end(run)
-    return not control.is_running(run)
+    return not RunFacts(run).is_running
 
 
 def _wait_until(condition: Callable[[], bool], limit_s: float) -> None:

@@ -37,7 +37,7 @@ def batch_script(plan: LaunchPlan) -> str:
         "umask 077",
         *plan.setup,
         *[f"export {name}={shlex.quote(value)}" for name, value in env.items()],
-        shlex.join(["exec", plan.slurm.python, "-m", "fsdpctl.backends.slurm.job.batch", plan.run_dir]),
+        shlex.join(["exec", plan.slurm.python, "-m", "fsdpctl.backends.slurm.job", plan.run_dir]),
     ]
     if found := next((line for line in lines if _CONTROL.search(line)), None):
         raise UsageError(f"a control character would reach the batch script: {found!r}")

@@ -22,7 +22,7 @@ from fsdpctl.contract.control_files import write_request
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import FsdpctlError, LaunchError, RefusedError
-from fsdpctl.runs.evidence import read_verdict
+from fsdpctl.runs.evidence import RunFacts
 from fsdpctl.runs.store import read_record
 
 FOUND_WITHIN_S = 20.0
@@ -63,30 +63,30 @@ def _refuse_hopeless(run: RunPaths) -> None:
         raise RefusedError(f"Slurm would never start the job: {explain(job.reason)}")
 
 
-def observe(runs: Sequence[RunPaths]) -> Mapping[str, View]:
+def observe(runs: Sequence[RunFacts]) -> Mapping[str, View]:
     try:
         jobs = _queue.jobs()
     except SlurmError as error:
-        return {run.root.name: View("unknown", f"Slurm does not answer: {error}") for run in runs}
-    found = {run: _newest_job(run, jobs) for run in runs}
+        return {run.run_id: View("unknown", f"Slurm does not answer: {error}") for run in runs}
+    found = {run: _newest_job(run.paths, jobs) for run in runs}
     found |= _remembered([run for run, job in found.items() if job is None])
-    return {run.root.name: _view(run, job) for run, job in found.items()}
+    return {run.run_id: _view(run.paths, job) for run, job in found.items()}
 
 
-def _remembered(runs: Sequence[RunPaths]) -> dict[RunPaths, QueuedJob]:
-    """From the accounts, the ends of jobs that the controller has forgotten and the run directory does not tell."""
-    refs = {run: ref for run in runs if (ref := read_ref(run)) is not None and ref.job_id and not _has_last_word(run)}
+def _remembered(runs: Sequence[RunFacts]) -> dict[RunFacts, QueuedJob]:
+    """Return from the accounts the ends of jobs that the controller has forgotten and the run directory lacks."""
+    refs = {run: ref for run in runs if not _is_judged(run) and (ref := read_ref(run.paths)) is not None and ref.job_id}
     past = _accounts.jobs([ref.job_id for ref in refs.values() if ref.job_id is not None])
-    newest = {run: _newest_job(run, past) for run in refs}
+    newest = {run: _newest_job(run.paths, past) for run in refs}
     return {run: job for run, job in newest.items() if job is not None and job.is_over}
 
 
-def _has_last_word(run: RunPaths) -> bool:
-    """Whether the newest submission was judged, for good."""
-    attempts = run.attempts()
-    if not attempts or attempts[-1].number < read_record(run).submissions[-1].first_attempt:
+def _is_judged(run: RunFacts) -> bool:
+    """Return whether the newest submission was judged, for good."""
+    newest = run.newest
+    if newest is None or newest.number < run.record.submissions[-1].first_attempt:
         return False
-    verdict = read_verdict(attempts[-1])
+    verdict = newest.verdict
     return verdict is not None and not verdict.restart and verdict.state is not State.LOST
 
 
@@ -100,7 +100,7 @@ def _view(run: RunPaths, job: QueuedJob | None) -> View:
         return view_job(job)
     if ref is None or ref.job_id is None:
         return View("none")
-    return View("none", f"Slurm knows job {ref.job_id} no more", State.LOST)
+    return View("none", f"Slurm does not know job {ref.job_id} any more", State.LOST)
 
 
 def stop(run: RunPaths) -> bool:
@@ -136,9 +136,9 @@ def cancel(run: RunPaths) -> bool:
 
 
 def _open_attempt(run: RunPaths) -> AttemptPaths | None:
-    """The newest attempt, if nobody has judged it yet."""
-    attempts = run.attempts()
-    return attempts[-1] if attempts and read_verdict(attempts[-1]) is None else None
+    """Return the newest attempt, if it is not judged yet."""
+    newest = RunFacts(run).newest
+    return newest.paths if newest is not None and newest.verdict is None else None
 
 
 def _living_job(run: RunPaths) -> QueuedJob | None:

@@ -1,7 +1,8 @@
-"""What this Slurm will do to a run, said before it happens."""
+"""What this Slurm will do to a run, reported before it happens."""
 
 from __future__ import annotations
 
+from fsdpctl.backends.base import Prediction
 from fsdpctl.backends.slurm.environment import tool_environment
 from fsdpctl.backends.slurm.job.partition import Partition, read_partition
 from fsdpctl.contract.formats.manifest import save_fits
@@ -9,9 +10,15 @@ from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.schema.types import format_duration
 
 
-def read_site(plan: LaunchPlan) -> Partition | None:
-    """The partition that a run will get; None when the controller does not tell, which sbatch will."""
-    return read_partition(chosen_partition(plan), tool_environment())
+def predict(plan: LaunchPlan, save_s: float) -> Prediction:
+    """Return what happens to a run on its partition; nothing where the controller does not answer, as sbatch will.
+
+    `save_s` is how long the newest checkpoint took; 0: nothing was saved yet, and the job's own grace has to do.
+    """
+    partition = read_partition(chosen_partition(plan), tool_environment())
+    if partition is None:
+        return Prediction()
+    return Prediction(describe(partition, plan), tuple(warnings(partition, plan, save_s)))
 
 
 def chosen_partition(plan: LaunchPlan) -> str | None:
@@ -21,48 +28,49 @@ def chosen_partition(plan: LaunchPlan) -> str | None:
     return named[-1] if named else None
 
 
-def describe(site: Partition, plan: LaunchPlan) -> str:
+def describe(partition: Partition, plan: LaunchPlan) -> str:
     """What happens to a run on this partition, in one line. Pure."""
     assert plan.slurm is not None
-    length = f"at most {format_duration(site.max_time_s)}" if site.max_time_s is not None else "any length"
-    allocations = f"partition {site.name}: allocations of {length}"
-    if not site.is_preempted:
+    length = f"at most {format_duration(partition.max_time_s)}" if partition.max_time_s is not None else "any length"
+    allocations = f"partition {partition.name}: allocations of {length}"
+    if not partition.is_preempted:
         return f"{allocations}, never preempted"
-    begin = f"{site.signal} {site.grace_s} s before that" if site.grace_s else "without a warning"
+    begin = f"{partition.signal} {partition.grace_s} s before that" if partition.grace_s else "without a warning"
     then = "comes back" if plan.slurm.max_requeues else "stays ended (max_requeues: 0)"
     return (
-        f"{allocations}; preempted ({site.preempt_mode}) with TERM, and KILL {site.kill_wait_s} s later, {begin};"
-        f" the run {then}"
+        f"{allocations}; preempted ({partition.preempt_mode}) with TERM, and KILL {partition.kill_wait_s} s later,"
+        f" {begin}; the run {then}"
     )
 
 
-def warnings(site: Partition, plan: LaunchPlan, save_s: float = 0.0) -> list[str]:
+def warnings(partition: Partition, plan: LaunchPlan, save_s: float = 0.0) -> list[str]:
     """What a user of this partition should know before a run is lost to it. Pure.
 
     `save_s` is what the newest checkpoint took; 0: nothing was saved yet, and the job's own grace has to do.
     """
     found = []
-    if plan.time_limit_s is None and site.max_time_s is not None:
-        longest = format_duration(site.max_time_s)
+    if plan.time_limit_s is None and partition.max_time_s is not None:
+        longest = format_duration(partition.max_time_s)
         found.append(
-            f"no time limit is asked for, and partition {site.name} gives at most {longest}:"
+            f"no time limit is asked for, and partition {partition.name} gives at most {longest}:"
             f" set backend.time to {longest}, so that the run saves and comes back by itself"
         )
-    if not site.is_preempted:
+    if not partition.is_preempted:
         return found
-    is_short = not save_fits(save_s, site.time_to_save_s) if save_s else site.time_to_save_s < plan.grace_s
+    is_short = not save_fits(save_s, partition.time_to_save_s) if save_s else partition.time_to_save_s < plan.grace_s
     if is_short:
         needed = (
             f"the newest checkpoint took {save_s:.0f} s" if save_s else f"its grace is {format_duration(plan.grace_s)}"
         )
         found.append(
-            f"partition {site.name} can preempt the run with {site.time_to_save_s} s to save (GraceTime {site.grace_s},"
-            f" KillWait {site.kill_wait_s}), but {needed}: a save that does not fit is not begun, and the last"
-            " checkpoint counts"
+            f"partition {partition.name} can preempt the run with {partition.time_to_save_s} s to save"
+            f" (GraceTime {partition.grace_s}, KillWait {partition.kill_wait_s}), but {needed}:"
+            " a save that does not fit is not begun, and the last checkpoint counts"
         )
-    if "CANCEL" in site.preempt_mode:
+    if "CANCEL" in partition.preempt_mode:
         found.append(
-            f"partition {site.name} cancels what it preempts: the run puts itself back into the queue, for which"
-            f" it has {site.kill_wait_s} s; should it not get there, `--follow` or `fsdpctl resume` submits it again"
+            f"partition {partition.name} cancels what it preempts: the run puts itself back into the queue, for which"
+            f" it has {partition.kill_wait_s} s; should it not get there, `--follow` or `fsdpctl resume` submits it"
+            " again"
         )
     return found

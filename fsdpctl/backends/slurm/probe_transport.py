@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from collections.abc import Sequence
 
+from fsdpctl.backends.base import NodeAnswer
 from fsdpctl.backends.fanout import HostError
 from fsdpctl.backends.slurm.environment import job_environment
 from fsdpctl.backends.slurm.job.container import enter, step_options, task_setup
@@ -13,7 +15,6 @@ from fsdpctl.backends.slurm.job.scontrol import TIMEOUT_S, SlurmError, allocated
 from fsdpctl.backends.slurm.sbatch import slurms_line
 from fsdpctl.commands.setup_lines import with_setup
 from fsdpctl.contract.plan import LaunchPlan, PlannedNode
-from fsdpctl.doctor.payload import build_payload, last_line, probe_argv
 from fsdpctl.errors import LaunchError
 
 PATIENCE_S = 60
@@ -37,19 +38,17 @@ class SlurmProbeTransport:
             self.close()
             raise LaunchError(f"Slurm does not tell of the allocation: {error}") from error
 
-    def ask(self, node: PlannedNode, request: str, limit_s: float) -> str:
+    def run(self, node: PlannedNode, argv: Sequence[str], stdin: bytes, limit_s: float) -> NodeAnswer:
         where = [f"--jobid={self._job_id}", f"--nodelist={node.id}", "--nodes=1", "--ntasks=1", "--overlap"]
-        argv = ["srun", *where, "--mpi=none", "--cpu-bind=none", "--chdir=/", *step_options(self.plan)]
-        argv += with_setup(task_setup(self.plan), [*enter(self.plan), *probe_argv(self.plan)])
+        srun = ["srun", *where, "--mpi=none", "--cpu-bind=none", "--chdir=/", *step_options(self.plan)]
+        srun += with_setup(task_setup(self.plan), [*enter(self.plan), *argv])
         try:
-            done = subprocess.run(
-                argv, input=build_payload(request), env=self._env, capture_output=True, timeout=limit_s, check=False
-            )
+            done = subprocess.run(srun, input=stdin, env=self._env, capture_output=True, timeout=limit_s, check=False)
         except subprocess.TimeoutExpired:
             raise HostError(f"no answer within {limit_s:.0f} s") from None
         stderr = done.stderr.decode(errors="replace").splitlines()
-        said = [line for line in stderr if not line.startswith("srun: ")] or stderr
-        return last_line(self.plan, done.returncode, done.stdout.decode(errors="replace"), "\n".join(said))
+        printed = [line for line in stderr if not line.startswith("srun: ")] or stderr
+        return NodeAnswer(done.returncode, done.stdout.decode(errors="replace"), "\n".join(printed))
 
     def close(self) -> None:
         try:
@@ -87,3 +86,7 @@ def _no_nodes(plan: LaunchPlan, said: str) -> LaunchError:
     return LaunchError(
         f"Slurm does not give {nodes} now: {said}", hint="`sinfo` shows what is free; --nodes N asks for N"
     )
+
+
+def open_probe_transport(plan: LaunchPlan) -> SlurmProbeTransport:
+    return SlurmProbeTransport(plan)

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from fsdpctl.backends.section import BackendSection
 from fsdpctl.schema.spec import Spec
 from fsdpctl.schema.types import Count, Duration, Text, Word, check_text
 
@@ -46,7 +47,7 @@ ContainerOption = Annotated[str, AfterValidator(_check_container_option)]
 Mount = Annotated[str, AfterValidator(_check_mount)]
 
 
-class Container(Spec):
+class ContainerKeys(Spec):
     """What agents and ranks of a Slurm run live in. Batch script, `setup` and `modules` stay outside of it."""
 
     runtime: Literal["pyxis", "apptainer"]
@@ -61,7 +62,7 @@ class Container(Spec):
     """Further options of srun (pyxis) or `apptainer exec`, like `--container-mount-home`."""
 
 
-class SlurmBackend(Spec):
+class SlurmBackend(BackendSection):
     """A Slurm partition. Each key is the sbatch option of the same name; values are checked, then passed on."""
 
     kind: Literal["slurm"]
@@ -86,4 +87,4 @@ class SlurmBackend(Spec):
     # Not strict about list and tuple: behind `_expand_kind` pydantic sees Python values, no longer JSON.
     extra: Annotated[tuple[SbatchOption, ...], Field(strict=False)] = ()
     """Further sbatch options, one string each, like `--mail-type=END`."""
-    container: Container | None = None
+    container: ContainerKeys | None = None

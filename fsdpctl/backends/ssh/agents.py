@@ -9,19 +9,22 @@ from typing import TypeVar
 from fsdpctl.backends.fanout import HostError, Result, fan_out
 from fsdpctl.backends.ssh.hosts import Hosts
 from fsdpctl.backends.ssh.liveness import Liveness, StallTimer, describe_silent, find_lost
+from fsdpctl.backends.ssh.older_plan import with_hosts
 from fsdpctl.backends.ssh.preflight import compare
 from fsdpctl.backends.ssh.sync.disks import Disks
 from fsdpctl.backends.ssh.transport.answer import module_argv, read_answer
 from fsdpctl.backends.ssh.transport.link import Link
 from fsdpctl.contract import GOOD_ENDS, AbortReason, NodeExit
 from fsdpctl.contract.codec import find_json
-from fsdpctl.contract.control_files import create_once
+from fsdpctl.contract.control_files import ControlFile, create_once
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.records import NodeEnd
 from fsdpctl.errors import LaunchError
 from fsdpctl.node.agent.peers import PeerWatch
 from fsdpctl.node.queries.agent_control import AgentStatus, KillResult, NodeFacts, StartResult
+from fsdpctl.runs.evidence import AttemptFacts
+from fsdpctl.supervise.agents import Agents, Look
 
 ANSWER_S = 60.0
 """A cold Python on a cold file system, and nvidia-smi."""
@@ -29,21 +32,18 @@ ANSWER_S = 60.0
 T = TypeVar("T", NodeFacts, StartResult, AgentStatus, KillResult)
 
 
-class SshAgents:
-    """The agents of one run."""
+class SshAgents(Agents):
+    """The agents of one run. `plan` is the one on the hosts of today."""
 
     def __init__(self, run: RunPaths, plan: LaunchPlan) -> None:
-        self._run, self._hosts = run, Hosts(run, plan)
+        super().__init__(run, with_hosts(run, plan))
+        self._hosts = Hosts(run, self.plan)
         self._refused: dict[int, str] = {}  # by rank: what a host said against itself
         self._liveness = Liveness(self._hosts.links)
         self._watch: PeerWatch | None = None
         self._stall = StallTimer(run, run.attempt(1))
         self._disks = None if plan.shared_disk else Disks(run)
         self._holders = {node.id for node in plan.nodes}  # hosts that have the run's checkpoints
-
-    @property
-    def _plan(self) -> LaunchPlan:
-        return self._hosts.plan
 
     @property
     def _links(self) -> Mapping[int, Link]:
@@ -53,7 +53,7 @@ class SshAgents:
         """Take spares for hosts that were at fault, or silent for long; the hosts still missing, one line each."""
         errors = {r.item: r.error for r in fan_out(list(self._links), self._open) if r.error}
         missing = {rank: str(error) for rank, error in errors.items()}
-        silent_s, limit_s = self._liveness.silent_s(), self._plan.peer_timeout_s
+        silent_s, limit_s = self._liveness.silent_s(), self.plan.peer_timeout_s
         awaited = {rank for rank, error in errors.items() if error.passing and silent_s[rank] <= limit_s}
         for rank, reason in {**_at_fault(attempt, list(self._links)), **self._refused, **missing}.items():
             if rank not in awaited and self._replace(attempt, rank, reason):
@@ -68,10 +68,11 @@ class SshAgents:
 
     def _replace(self, attempt: AttemptPaths, rank: int, reason: str) -> bool:
         """Put another host in the place of `rank`; False when there is none."""
-        others = {node.id for node in self._plan.nodes if node.rank != rank}
+        others = {node.id for node in self.plan.nodes if node.rank != rank}
         if self._disks is not None and self._disks.has_checkpoints() and not self._holders & others:
             return False  # with it the last copy of the checkpoints would leave
         link = self._hosts.replace(attempt, rank, reason)
+        self.plan = self._hosts.plan
         if link is not None:
             self._liveness.replace(rank, link)
         return link is not None
@@ -84,7 +85,7 @@ class SshAgents:
         if not any(attempt.node(rank).agent.exists() for rank in self._links):
             for rank, reason in self._hosts.bad_ranks().items():
                 self._replace(attempt, rank, reason)
-        self._refused = self._disks.push(self._links, self._plan) if self._disks is not None else {}
+        self._refused = self._disks.push(self._links, self.plan) if self._disks is not None else {}
         if self._refused:
             raise LaunchError("\n".join(self._refused.values()))
         checks = self._ask_all(NodeFacts, "check", attempt)
@@ -98,7 +99,7 @@ class SshAgents:
             )  # for a host that goes on, cut off, with its start
             self.end(attempt)
             raise LaunchError("\n".join(problems))
-        self._holders = {node.id for node in self._plan.nodes}
+        self._holders = {node.id for node in self.plan.nodes}
 
     def _follow(self, attempt: AttemptPaths) -> None:
         if self._disks is not None:
@@ -106,10 +107,12 @@ class SshAgents:
 
     def is_over(self, attempt: AttemptPaths) -> bool:
         """Whether every agent has ended, or is silent and cannot be seen on its host either."""
+        if AttemptFacts(attempt).never_started:
+            return True
         self._follow(attempt)
         if self._watch is None or self._watch.attempt != attempt:
-            self._watch = PeerWatch(attempt, list(self._links), self._plan.peer_timeout_s)
-            self._stall = StallTimer(self._run, attempt)
+            self._watch = PeerWatch(attempt, list(self._links), self.plan.peer_timeout_s)
+            self._stall = StallTimer(self.run, attempt)
         if self._watch.find_living():
             return False
         silent = [rank for rank in self._links if not attempt.node(rank).end.exists()]
@@ -120,20 +123,24 @@ class SshAgents:
         unknown = self._disks is not None and any(result.error and result.error.passing for result in seen)
         return not unknown or attempt.abort.exists()
 
-    def find_lost(self, attempt: AttemptPaths) -> str | None:
-        """A host out of reach without which the run stands still; agents on a shared disk look alive even then."""
-        timeout_s = self._plan.peer_timeout_s
+    def look(self, attempt: AttemptPaths) -> Look:
+        return Look(self._find_lost(attempt), self._describe_unreachable(attempt))
+
+    def _find_lost(self, attempt: AttemptPaths) -> ControlFile | None:
+        """Return which host is out of reach while the run makes no progress: on a shared disk its agent looks alive."""
+        timeout_s = self.plan.peer_timeout_s
         if self._disks is not None:
-            if (fallen := find_failed_node(attempt)) is not None:
-                return fallen
+            if (failed := find_failed_node(attempt)) is not None:
+                return ControlFile(AbortReason.FAULT, failed)
             if (rank := self._disks.find_silent(timeout_s)) is not None:
-                return f"node {rank}: no sign of life for {timeout_s} s"
+                return ControlFile(AbortReason.LOST, f"node {rank}: no sign of life for {timeout_s} s")
         rank = find_lost(self._liveness.silent_s(), self._stall.seconds(), timeout_s)
         if rank is None or attempt.node(rank).end.exists():
             return None
-        return f"node {rank}: {self._links[rank].target} is out of reach, and the run makes no progress"
+        reason = f"node {rank}: {self._links[rank].target} is out of reach, and the run makes no progress"
+        return ControlFile(AbortReason.LOST, reason)
 
-    def describe_silence(self, attempt: AttemptPaths) -> str | None:
+    def _describe_unreachable(self, attempt: AttemptPaths) -> str | None:
         if attempt.abort.exists():
             return None
         names = {rank: str(link.target) for rank, link in self._links.items()}
@@ -157,7 +164,7 @@ class SshAgents:
         except HostError as error:
             if self._disks is None or error.passing:
                 raise
-        self._disks.push_back(link, self._plan)  # who sweeps is not there: the start did not come so far
+        self._disks.push_back(link, self.plan)  # who sweeps is not there: the start did not come so far
         return self._ask(KillResult, "end", attempt, rank, link)
 
     def _ask_all(
@@ -167,8 +174,8 @@ class SshAgents:
         return fan_out(chosen, lambda rank: self._ask(kind, verb, attempt, rank, self._links[rank]))
 
     def _ask(self, kind: type[T], verb: str, attempt: AttemptPaths, rank: int, link: Link) -> T:
-        answer = link.run(remote_argv(self._plan, self._run, verb, attempt.number, rank), timeout_s=ANSWER_S)
-        return read_answer(kind, answer, link.target, self._plan)
+        answer = link.run(remote_argv(self.plan, self.run, verb, attempt.number, rank), timeout_s=ANSWER_S)
+        return read_answer(kind, answer, link.target, self.plan)
 
     def _objections(self, checks: Sequence[Result[int, NodeFacts]]) -> list[str]:
         facts = {result.item: result.value for result in checks if result.value}
@@ -189,6 +196,10 @@ class SshAgents:
         """A next attempt does without these, where there are spares; one line each."""
         self._refused |= problems
         return [f"{self._links[rank].target}: {problem}" for rank, problem in problems.items()]
+
+
+def open_agents(run: RunPaths, plan: LaunchPlan) -> SshAgents:
+    return SshAgents(run, plan)
 
 
 def _at_fault(attempt: AttemptPaths, ranks: Sequence[int]) -> dict[int, str]:

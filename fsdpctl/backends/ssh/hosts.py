@@ -12,24 +12,19 @@ from fsdpctl.contract.codec import read_json, write_json
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import DroppedHost, LaunchPlan, PlannedNode
 from fsdpctl.runs.events import add_event
-from fsdpctl.specs.load import read_profile
-from fsdpctl.specs.profile import SshBackend
 
 
 class Hosts:
     """Connections stay open between questions. `plan` is the one on the hosts of today."""
 
     def __init__(self, run: RunPaths, plan: LaunchPlan) -> None:
-        self._run, self._profile = run, read_profile(run.profile)
-        self.plan = plan
+        self._run, self.plan = run, plan
         self.links = {node.rank: self._link(node) for node in plan.nodes}
         self.dropped = read_dropped(run)
         self._old_links = [(host.node.rank, self._link(host.node)) for host in self.dropped]
 
     def _link(self, node: PlannedNode) -> Link:
-        backend = self._profile.backend
-        assert isinstance(backend, SshBackend)
-        return Link(target_of(node, backend))
+        return Link(target_of(node, self.plan))
 
     def all_links(self) -> list[tuple[int, Link]]:
         """Rank and connection of all that this run has had, replaced ones too."""
@@ -44,7 +39,7 @@ class Hosts:
         """Put another host in the place of `rank`; the connection to it, None when there is no other."""
         if rank == 0 and self.plan.head.address is not None:
             return None  # the profile's master_address names this very host
-        for node in find_candidates(self._profile, self.plan, rank, self.dropped, time.time()):
+        for node in find_candidates(self.plan, rank, self.dropped, time.time()):
             link = self._link(node)
             try:
                 link.open()

@@ -15,7 +15,7 @@ from fsdpctl.backends.ssh.sync.file_sets import sending_limit_s
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import FsdpctlError, LaunchError
-from fsdpctl.runs.evidence import read_verdict
+from fsdpctl.runs.evidence import RunFacts, read_verdict
 from fsdpctl.runs.store import claim_attempt
 
 START_LIMIT_S = 150.0
@@ -47,7 +47,7 @@ def _stand(attempt: AttemptPaths, plan: LaunchPlan) -> bool:
     return all(attempt.node(node.rank).agent.exists() for node in plan.nodes)
 
 
-def observe(runs: Sequence[RunPaths]) -> Mapping[str, View]:
+def observe(runs: Sequence[RunFacts]) -> Mapping[str, View]:
     return control.observe(runs)
 
 
@@ -57,19 +57,20 @@ def stop(run: RunPaths) -> bool:
 
 def cancel(run: RunPaths) -> bool:
     """Have the run ended on every host; the supervisor goes on for hosts that do not answer now."""
-    if not run.attempts() or control.has_ended(run):
+    facts = RunFacts(run)
+    if facts.newest is None or facts.has_ended:
         return False
-    before = control.read_waiting(run)
+    before = facts.waiting
     control.ask_to_end(run)
-    if control.find_supervisor(run) is None:
+    if not facts.has_living_supervisor:
         control.start_supervisor(run)
     deadline = time.monotonic() + CANCEL_LIMIT_S
-    while (waits := control.read_waiting(run)) in ("", before) and time.monotonic() < deadline:
-        if control.has_ended(run) and control.find_supervisor(run) is None:
+    while (facts := RunFacts(run)).waiting in ("", before) and time.monotonic() < deadline:
+        if facts.has_ended and not facts.has_living_supervisor:
             return True
         control.ask_to_end(run)
         time.sleep(0.1)
     raise LaunchError(
-        f"{run.root.name} is being cancelled; {waits or 'the supervisor has not finished'}",
+        f"{run.root.name} is being cancelled; {facts.waiting or 'the supervisor has not finished'}",
         hint="the supervisor goes on until all hosts have answered; fsdpctl status shows when",
     )

@@ -1,28 +1,22 @@
 """The node agent: one per node and attempt, from the node check to the last sweep.
 
-    python -m fsdpctl.node.agent.agent --run-dir DIR --attempt N --node-rank R
-
 It runs torchrun, keeps a heartbeat, obeys the stop and abort files, watches its peers, and leaves only when no
 process of this node's part of the run is alive. What it knows it writes under `attempts/<n>/node-<r>/`.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
-import signal
 import subprocess
-import sys
 import time
 from contextlib import suppress
-from pathlib import Path
-from types import FrameType
+from dataclasses import replace
 
-from fsdpctl.contract import GOOD_ENDS, AbortReason, NodeExit, StopReason
-from fsdpctl.contract.codec import read_json, write_json, write_text
-from fsdpctl.contract.control_files import ControlFile, create_once, preallocate, read_control_file, write_request
-from fsdpctl.contract.paths import DIR_MODE, AttemptPaths, NodePaths, RunPaths
-from fsdpctl.contract.plan import Allocation, LaunchPlan
+from fsdpctl.contract import AbortReason, Cause, NodeExit, StopReason
+from fsdpctl.contract.codec import write_json
+from fsdpctl.contract.control_files import ControlFile, create_once, read_control_file, write_request
+from fsdpctl.contract.paths import AttemptPaths, NodePaths
+from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.records import NodeEnd
 from fsdpctl.node.agent.exit_status import FailureWatch, describe_end
 from fsdpctl.node.agent.guard import Guard
@@ -31,7 +25,7 @@ from fsdpctl.node.agent.peers import Heartbeat, PeerWatch
 from fsdpctl.node.agent.start_torchrun import start_torchrun
 from fsdpctl.node.agent.watchdog import Watchdog
 from fsdpctl.node.checks.node_check import NodeCheckError, check_node
-from fsdpctl.node.os import processes, signals
+from fsdpctl.node.os import processes
 
 POLL_S = 0.1
 PEERS_EVERY_S = 0.5
@@ -59,13 +53,13 @@ class Agent:
         try:
             end = self._run_ranks()
         except NodeCheckError as error:
-            end = NodeEnd(NodeExit.NODE_FAULT, str(error))
+            end = NodeEnd(NodeExit.NODE_FAULT, str(error), cause=Cause.NODE_CHECK)
         except JoinError as error:
-            end = NodeEnd(error.code, str(error))
+            end = NodeEnd(error.code, str(error), cause=error.cause)
         finally:
             left = self._sweep()
         if left:
-            end = NodeEnd(end.code or 1, f"{end.reason}; processes that would not die: {left}", end.failed_rank)
+            end = replace(end, code=end.code or 1, reason=f"{end.reason}; processes that would not die: {left}")
         return end
 
     def _run_ranks(self) -> NodeEnd:
@@ -95,16 +89,17 @@ class Agent:
             self._watch_time_limit()
             if grace.is_over(read_control_file(self.attempt.stop)):
                 self._end_ranks(torchrun)
-                return NodeEnd(NodeExit.STOPPED_UNSAVED, f"ended by force {self.plan.grace_s} s after the stop")
+                reason = f"ended by force {self.plan.grace_s} s after the stop"
+                return NodeEnd(NodeExit.STOPPED_UNSAVED, reason, cause=Cause.STOP)
             if (killed := failure.find_killed()) is not None:  # the other nodes need not wait for torchrun's end
                 end_attempt(self.attempt, self.paths, f"node {self.node_rank}: {killed.reason}")
                 return self._own_failure(torchrun) or killed
             if time.monotonic() >= next_look:
                 next_look = time.monotonic() + PEERS_EVERY_S
                 if (lost := watch.find_lost()) is not None:
-                    end_attempt(self.attempt, self.paths, lost)
+                    end_attempt(self.attempt, self.paths, lost.reason, lost.word)
                 if (hanging := dog.check()) is not None:
-                    end_attempt(self.attempt, self.paths, f"node {self.node_rank}: {hanging}")
+                    end_attempt(self.attempt, self.paths, f"node {self.node_rank}: {hanging}", AbortReason.HANG)
                 if failure.is_overdue():  # torchrun itself stays: it has yet to say which rank was the first
                     self._sweep(torchrun.pid, term_s=TERM_S)
             time.sleep(POLL_S)
@@ -117,15 +112,15 @@ class Agent:
 
     def _watch_time_limit(self) -> None:
         limit = self.plan.time_limit_s
-        if limit is None or self.node_rank != 0 or self.plan.backend == "slurm":  # Slurm limits the whole allocation
+        if limit is None or self.node_rank != 0 or self.plan.is_limited_by_scheduler:
             return
         if time.monotonic() - self.started > limit - self.plan.grace_s and not self.attempt.stop.exists():
             write_request(self.attempt.stop, StopReason.TIME, f"the time limit of {limit} s is near")
 
     def _end_now(self, torchrun: subprocess.Popen[bytes], note: ControlFile, failure: FailureWatch) -> NodeEnd:
-        own = self._own_failure(torchrun) if note.word == AbortReason.FAULT and failure.has_begun() else None
+        own = self._own_failure(torchrun) if not note.is_cancel and failure.has_begun() else None
         self._end_ranks(torchrun)
-        return own or NodeEnd(1, f"{note.word}: {note.reason}".rstrip(": "))
+        return own or NodeEnd(1, f"{note.word}: {note.reason}".rstrip(": "), cause=Cause.ABORT)
 
     def _own_failure(self, torchrun: subprocess.Popen[bytes]) -> NodeEnd | None:
         """What failed here before the others took offence: their words must not hide the rank that began it."""
@@ -161,49 +156,7 @@ class GraceTimer:
         return time.monotonic() - self._since > self._grace_s
 
 
-def end_attempt(attempt: AttemptPaths, paths: NodePaths, reason: str) -> None:
+def end_attempt(attempt: AttemptPaths, paths: NodePaths, reason: str, why: str = AbortReason.FAULT) -> None:
     """Have all nodes end. What is kept free is for such words, too."""
     paths.reserve.unlink(missing_ok=True)
-    create_once(attempt.abort, AbortReason.FAULT, reason)
-
-
-def _placed_plan(run: RunPaths, attempt: AttemptPaths) -> LaunchPlan:
-    """The plan; with the names and addresses of the nodes where a scheduler chose them for this attempt."""
-    plan = read_json(LaunchPlan, run.plan)
-    return plan.place(read_json(Allocation, attempt.allocation).nodes) if attempt.allocation.exists() else plan
-
-
-def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="fsdpctl.node.agent.agent")
-    parser.add_argument("--run-dir", type=Path, required=True)
-    parser.add_argument("--attempt", type=int, required=True)
-    parser.add_argument("--node-rank", type=int, required=True)
-    words = parser.parse_args(argv)
-    os.umask(0o077)
-    run = RunPaths(words.run_dir)
-    attempt = run.attempt(words.attempt)
-    paths = attempt.node(words.node_rank)
-    paths.root.mkdir(mode=DIR_MODE, parents=True, exist_ok=True)
-
-    def on_signal(number: int, _frame: FrameType | None) -> None:
-        write_request(attempt.stop, StopReason.PREEMPT, f"node {words.node_rank} got {signal.Signals(number).name}")
-
-    for number in signals.STOP_SIGNALS:
-        signal.signal(number, on_signal)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-
-    write_text(paths.reserve, " " * RESERVE_BYTES)
-    preallocate(attempt.stop)
-    agent = Agent(_placed_plan(run, attempt), attempt, words.node_rank)
-    end = agent.run()
-    if end.code not in GOOD_ENDS:
-        end_attempt(attempt, paths, f"node {words.node_rank}: {end.reason}")
-    paths.reserve.unlink(missing_ok=True)
-    write_json(paths.end, NodeEnd(end.code, end.reason, end.failed_rank, time.time()))
-    agent.guard.dismiss()
-    print("end:", end.code, end.reason, flush=True)
-    return end.code
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    create_once(attempt.abort, why, reason)

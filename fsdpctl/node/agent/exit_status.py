@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from fsdpctl.contract import NodeExit
+from fsdpctl.contract import Cause, NodeExit
 from fsdpctl.contract.codec import find_json
 from fsdpctl.contract.control_files import read_control_file
 from fsdpctl.contract.files import describe_disk, read_tail
@@ -22,6 +22,9 @@ _WAITS_FOR_PEERS = "closing signal"
 # Its summary names global ranks: "  rank      : 2 (local_rank: 0)".
 _GLOBAL_RANK = re.compile(r"rank\s+: (\d+) \(local_rank: (\d+)\)")
 
+_FINISHED = NodeEnd(NodeExit.FINISHED, "finished", cause=Cause.FINISHED)
+_STOPPED = NodeEnd(NodeExit.STOPPED, "stopped", cause=Cause.STOP)
+
 
 def describe_end(code: int, attempt: AttemptPaths, paths: NodePaths) -> NodeEnd:
     """Turn torchrun's exit code into this node's end."""
@@ -30,13 +33,14 @@ def describe_end(code: int, attempt: AttemptPaths, paths: NodePaths) -> NodeEnd:
     failure = first_failure(_read_tail(paths.torchrun_log))
     if failure is None:
         full = describe_disk(paths.root)
-        return NodeEnd(1, f"torchrun ended with {describe_code(code)}{full or f'; see {paths.torchrun_log.name}'}")
+        reason = f"torchrun ended with {describe_code(code)}{full or f'; see {paths.torchrun_log.name}'}"
+        return NodeEnd(1, reason, cause=Cause.TORCHRUN)
     exit_code, rank = failure
     if exit_code in (NodeExit.STOPPED, NodeExit.STOPPED_UNSAVED):
-        return NodeEnd(exit_code, "stopped")
+        return NodeEnd(exit_code, "stopped", cause=Cause.STOP)
     if exit_code > 0 and (told := _first_told(paths)) is not None:
         sentence, _, _ = told.message.partition("\n")
-        return NodeEnd(1, f"rank {told.rank} failed: {sentence}", failed_rank=told.rank)
+        return NodeEnd(1, f"rank {told.rank} failed: {sentence}", failed_rank=told.rank, cause=Cause.EXCEPTION)
     return _describe_failure(exit_code, rank)
 
 
@@ -48,7 +52,8 @@ def _first_told(paths: NodePaths) -> RankError | None:
 
 
 def _describe_failure(exit_code: int, rank: int) -> NodeEnd:
-    return NodeEnd(1, f"rank {rank} ended with {describe_code(exit_code)}", failed_rank=rank)
+    cause = Cause.SIGNAL if exit_code < 0 else Cause.EXIT_CODE
+    return NodeEnd(1, f"rank {rank} ended with {describe_code(exit_code)}", failed_rank=rank, cause=cause)
 
 
 class FailureWatch:
@@ -84,13 +89,14 @@ def _good_end(attempt: AttemptPaths) -> NodeEnd:
     outcome = find_json(Outcome, attempt.outcome)
     if outcome is None:  # an own script that says nothing: exit 0 after a stop means that it obeyed
         stopped = read_control_file(attempt.stop) is not None
-        return NodeEnd(NodeExit.STOPPED, "stopped") if stopped else NodeEnd(NodeExit.FINISHED, "finished")
+        return _STOPPED if stopped else _FINISHED
     if outcome.status == "finished":
-        return NodeEnd(NodeExit.FINISHED, "finished")
+        return _FINISHED
     if outcome.status == "stopped":
         saved = outcome.checkpoint is not None
-        return NodeEnd(NodeExit.STOPPED if saved else NodeExit.STOPPED_UNSAVED, outcome.reason or "stopped")
-    return NodeEnd(1, outcome.reason or "failed")
+        code = NodeExit.STOPPED if saved else NodeExit.STOPPED_UNSAVED
+        return NodeEnd(code, outcome.reason or "stopped", cause=Cause.STOP)
+    return NodeEnd(1, outcome.reason or "failed", cause=Cause.EXCEPTION)
 
 
 def first_failure(report: str, first_rank: int = 0) -> tuple[int, int] | None:

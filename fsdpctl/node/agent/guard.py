@@ -12,6 +12,7 @@ import signal
 import time
 from contextlib import suppress
 
+from fsdpctl.contract import Cause
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import NodePaths
 from fsdpctl.contract.records import NodeEnd
@@ -60,6 +61,6 @@ def _watch(read_end: int, tag: Tag, paths: NodePaths) -> None:
             reason = "the node agent was killed" + (f"; still alive: {left}" if left else "")
             paths.reserve.unlink(missing_ok=True)
             if not paths.end.exists():
-                write_json(paths.end, NodeEnd(code=1, reason=reason, time=time.time()))
+                write_json(paths.end, NodeEnd(1, reason, time=time.time(), cause=Cause.AGENT))
     finally:
         os._exit(0)

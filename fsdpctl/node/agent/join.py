@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable
 from contextlib import suppress
 
-from fsdpctl.contract import NodeExit
+from fsdpctl.contract import Cause, NodeExit
 from fsdpctl.contract.codec import find_json, write_json
 from fsdpctl.contract.control_files import read_control_file
 from fsdpctl.contract.paths import AttemptPaths, NodePaths
@@ -27,9 +27,9 @@ POLL_S = 0.05
 class JoinError(Exception):
     """The nodes did not come together. `code` is what this agent ends with."""
 
-    def __init__(self, message: str, code: int = 1) -> None:
+    def __init__(self, message: str, code: int = 1, cause: Cause = Cause.JOIN) -> None:
         super().__init__(message)
-        self.code = code
+        self.code, self.cause = code, cause
 
 
 def join(
@@ -98,9 +98,9 @@ def _await_ready(
         if (ready := _find_ready(paths)) is not None:
             return ready
         if (end := find_json(NodeEnd, paths.end)) is not None:
-            raise JoinError(f"node {rank}: {end.reason}")
+            raise JoinError(f"node {rank}: {end.reason}", cause=Cause.ABORT)
         if (note := read_control_file(attempt.abort)) is not None:
-            raise JoinError(f"{note.word}: {note.reason}")
+            raise JoinError(f"{note.word}: {note.reason}", cause=Cause.ABORT)
         if time.monotonic() > deadline:
             raise JoinError(f"node {rank} ({plan.nodes[rank].id}) did not come within {plan.join_timeout_s} s")
         time.sleep(POLL_S)

@@ -10,8 +10,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from fsdpctl.contract import GOOD_ENDS
+from fsdpctl.contract import GOOD_ENDS, AbortReason
 from fsdpctl.contract.codec import find_json
+from fsdpctl.contract.control_files import ControlFile
 from fsdpctl.contract.paths import AttemptPaths, NodePaths
 from fsdpctl.contract.records import NodeEnd
 
@@ -45,8 +46,8 @@ class PeerWatch:
         self._seen: dict[int, tuple[int, float]] = {}
         self._last_look = clock()
 
-    def find_lost(self) -> str | None:
-        """The first peer that cannot go on, in words; None while all is well. To be asked often."""
+    def find_lost(self) -> ControlFile | None:
+        """Return why the attempt must end: the first peer that cannot continue; None while all is well. Call often."""
         now = self._clock()
         if now - self._last_look > self._timeout_s / 2:
             self._seen.clear()  # this very process was kept from running (suspend, SIGSTOP), and so may they have been
@@ -55,10 +56,10 @@ class PeerWatch:
             end = find_json(NodeEnd, paths.end)
             if end is not None:
                 if end.code not in GOOD_ENDS:
-                    return f"node {rank}: {end.reason}"
+                    return ControlFile(AbortReason.FAULT, f"node {rank}: {end.reason}")
                 del self._nodes[rank]
             elif self._is_silent(rank, paths):
-                return f"node {rank}: lost, no sign of life for {self._timeout_s:.0f} s"
+                return ControlFile(AbortReason.LOST, f"node {rank}: lost, no sign of life for {self._timeout_s:.0f} s")
         return None
 
     def find_living(self) -> list[int]:

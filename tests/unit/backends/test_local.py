@@ -14,18 +14,20 @@ from pathlib import Path
 
 import pytest
 
+from fsdpctl.backends.detached.__main__ import supervise
 from fsdpctl.backends.local import launcher as local
+from fsdpctl.backends.local.agents import LocalAgents
 from fsdpctl.contract import Env, State
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.control_files import create_once
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.node.os import processes
-from fsdpctl.runs.evidence import read_verdict
+from fsdpctl.runs.evidence import read_plan, read_verdict
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import claim_attempt, create, default_runs_root
+from fsdpctl.runs.verdict import Verdict
 from fsdpctl.specs.load import load_job, load_profile
-from fsdpctl.supervise import loop
-from fsdpctl.supervise.decide import Verdict
+from fsdpctl.supervise import disk, loop
 from fsdpctl.supervise.loop import Supervisor
 from fsdpctl.verbs.submit import prepare
 
@@ -67,9 +69,13 @@ def run_with(python: str, *overrides: str) -> RunPaths:
     return run
 
 
+def supervisor(run: RunPaths) -> Supervisor:
+    return Supervisor(LocalAgents(run, read_plan(run)))
+
+
 def test_an_interpreter_that_is_gone_fails_the_run_at_once_by_its_name(tmp_path: Path) -> None:
     run = run_with(str(tmp_path / "gone/python"))
-    Supervisor(run).work()
+    supervisor(run).work()
     verdict = read_verdict(run.attempt(1))
     assert verdict is not None
     assert verdict.state is State.FAILED
@@ -81,14 +87,14 @@ def test_an_end_that_is_asked_for_while_hosts_are_asked_is_heard(
     note: str, word: str, state: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = run_with("/bin/false", "restarts=1")
-    supervisor = Supervisor(run)
+    watching = supervisor(run)
 
     def prepare_slowly(attempt: AttemptPaths) -> list[str]:
         create_once(attempt.root / note, word)
         return []
 
-    monkeypatch.setattr(supervisor.agents, "prepare", prepare_slowly)
-    supervisor.work()
+    monkeypatch.setattr(watching.agents, "prepare", prepare_slowly)
+    watching.work()
     assert [attempt.number for attempt in run.attempts()] == [1]
     assert (verdict := read_verdict(run.attempt(1))) is not None
     assert verdict.state == state
@@ -103,17 +109,17 @@ def test_a_supervisor_outlives_a_full_disk_that_takes_no_word_of_it(monkeypatch:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(Supervisor, "work", work)
-    monkeypatch.setattr(loop, "DISK_PAUSE_S", 0.0)
+    monkeypatch.setattr(disk, "PAUSE_S", 0.0)
     run = run_with("/bin/false")
     with open("/dev/full", "wb", buffering=0) as full, redirect_stderr(io.TextIOWrapper(full, write_through=True)):
-        loop.supervise(run)
+        supervise(run)
     assert len(looks) == 3
 
 
 def test_what_was_stopped_before_it_began_is_never_started() -> None:
     run = run_with("/bin/false", "restarts=1")
     create_once(run.attempt(1).stop, "user")
-    Supervisor(run).work()
+    supervisor(run).work()
     assert [attempt.number for attempt in run.attempts()] == [1]
     assert run.attempt(1).nodes() == []
     assert (verdict := read_verdict(run.attempt(1))) is not None
@@ -130,9 +136,9 @@ def test_a_verdict_that_cannot_be_written_keeps_nobody_waiting_who_wants_the_end
     monkeypatch.setattr(loop, "record_verdict", refuse)
     run = run_with("/bin/false", "restarts=1")
     with pytest.raises(OSError, match="No space left"):  # it comes back, once there is room
-        Supervisor(run).work()
+        supervisor(run).work()
     create_once(run.attempt(1).root / note, word)
-    Supervisor(run).work()
+    supervisor(run).work()
     assert [attempt.number for attempt in run.attempts()] == [1]
 
 
@@ -142,7 +148,7 @@ def test_a_run_that_ends_at_once_does_not_take_along_who_says_that_its_superviso
     slow.mkdir()
     (slow / "sitecustomize.py").write_text("import atexit, time\natexit.register(time.sleep, 3)\n")
     run = run_with("/bin/false")
-    words = [sys.executable, "-m", "fsdpctl.supervise.loop", str(run.root)]
+    words = [sys.executable, "-m", "fsdpctl.backends.detached", str(run.root)]
     env = {**os.environ, Env.RUN_ID: run.root.name, "PYTHONPATH": str(slow), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr

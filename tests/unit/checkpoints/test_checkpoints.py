@@ -15,7 +15,8 @@ from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.formats.manifest import MANIFEST_FORMAT, Manifest, digest_file, write_manifest
 from fsdpctl.contract.paths import CHECKPOINT_MANIFEST, RunPaths, checkpoint_name
 from fsdpctl.errors import UsageError
-from fsdpctl.launch.build import SubmitHost, build_plan
+from fsdpctl.launch.build import build_plan
+from fsdpctl.launch.host import SubmitHost
 from fsdpctl.node.os import processes
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import create, default_runs_root

@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 
 from fsdpctl.contract.codec import write_json
-from fsdpctl.launch.build import SubmitHost, build_plan
+from fsdpctl.launch.build import build_plan
+from fsdpctl.launch.host import SubmitHost
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import create, default_runs_root
+from fsdpctl.runs.verdict import Verdict
 from fsdpctl.specs.load import parse_job, parse_profile
-from fsdpctl.supervise.decide import State, Verdict
+from fsdpctl.supervise.decide import State
 from tests.backends.harness import COMMAND
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.cli.submit import predict_slow_steps
+from fsdpctl.contract.problems import Problem
 from fsdpctl.errors import UsageError
 from fsdpctl.launch.build import IncompatibleError
 from fsdpctl.specs.load import job_document, load_job, profile_document
@@ -96,10 +97,11 @@ def test_what_was_typed_is_blamed_for_what_comes_of_it_and_for_nothing_else(
 def test_gpus_that_too_many_nodes_want_are_named_by_what_was_typed(tmp_path: Path) -> None:
     profile = tmp_path / "p.yaml"
     profile.write_text("name: p\nbackend: local\ngpus_per_node: 2\n")
-    found = IncompatibleError("misfit", ["gpus_per_node: 3 nodes x 2 GPUs wanted, but this machine has 4"])
+    problem = Problem("gpus_per_node", "3 nodes x 2 GPUs wanted, but this machine has 4", ("nodes",))
+    found = IncompatibleError("incompatible", [problem])
     for typed, place in ((["nodes=3"], "--set nodes=3"), ([], f"{profile}:3")):
         documents = (job_document(find_job("llm-tiny"), typed), profile_document(profile))
-        assert located(found, *documents).problems == [f"{place}: {found.problems[0]}"]
+        assert str(located(found, *documents)).splitlines() == ["incompatible:", f"{place}: {problem}"]
 
 
 @pytest.mark.parametrize("key", ["python: /nope/bin/python", "venv: /nope", "python: nosuchpython"])

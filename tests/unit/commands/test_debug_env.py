@@ -8,7 +8,8 @@ import pytest
 from fsdpctl.commands.torchrun import node_env
 from fsdpctl.contract.plan import NodeContext
 from fsdpctl.errors import UsageError
-from fsdpctl.launch.build import SubmitHost, build_plan
+from fsdpctl.launch.build import build_plan
+from fsdpctl.launch.host import SubmitHost
 from fsdpctl.specs.load import parse_job, parse_profile
 from tests.backends.harness import fsdpctl
 

@@ -11,7 +11,7 @@ from fsdpctl.contract.findings import Check, ConnectivityReport, Finding, LocalR
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.doctor.compare import NodeProbe, compare_clocks, compare_versions, judge, worst_of_each
 from fsdpctl.doctor.probe_requests import plan_nodes
-from fsdpctl.launch.build import SubmitHost
+from fsdpctl.launch.host import SubmitHost
 from fsdpctl.specs.load import load_profile
 
 NUM_NODES = 4

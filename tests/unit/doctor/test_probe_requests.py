@@ -6,7 +6,7 @@ import json
 from fsdpctl.contract.codec import decode, encode
 from fsdpctl.contract.findings import LocalReport, ProbeRequest, Versions
 from fsdpctl.doctor.probe_requests import MAX_PORTS_TRIED, connectivity_request, local_request, plan_nodes, spread
-from fsdpctl.launch.build import SubmitHost
+from fsdpctl.launch.host import SubmitHost
 from fsdpctl.specs.load import load_profile, parse_profile
 
 SITE = SubmitHost("fsdpctl-doctor-1", "/runs/fsdpctl-doctor-1", "/", "python3", ())

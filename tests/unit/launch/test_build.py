@@ -9,7 +9,8 @@ from fsdpctl.commands.torchrun import node_env, torchrun_argv
 from fsdpctl.contract.codec import decode, encode
 from fsdpctl.contract.plan import Head, LaunchPlan, NodeContext
 from fsdpctl.errors import UsageError
-from fsdpctl.launch.build import SubmitHost, build_plan
+from fsdpctl.launch.build import build_plan
+from fsdpctl.launch.host import SubmitHost
 from fsdpctl.launch.preview import preview_json, preview_nodes, preview_text
 from fsdpctl.specs.load import load_job, load_profile, parse_job, parse_profile
 

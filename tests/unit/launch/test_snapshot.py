@@ -13,7 +13,8 @@ from fsdpctl.contract.byte_progress import Progress, ignore
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.errors import UsageError
 from fsdpctl.launch import snapshot
-from fsdpctl.launch.build import SubmitHost, build_plan
+from fsdpctl.launch.build import build_plan
+from fsdpctl.launch.host import SubmitHost
 from fsdpctl.specs import bundled
 from fsdpctl.specs.load import load_job, load_profile, parse_job
 
@@ -47,7 +48,7 @@ def test_no_process_of_a_run_compiles_our_sources_again(run: RunPaths, tmp_path:
     for root in roots:
         compileall.compile_dir(root, quiet=1)
     take(tmp_path, run)
-    modules = "fsdpctl.node.agent.agent, fsdpctl.node.agent.rank, train.__main__"
+    modules = "fsdpctl.node.agent.__main__, fsdpctl.node.agent.rank, train.__main__"
     env = {**os.environ, "PYTHONPATH": str(run.code), "PYTHONSAFEPATH": "1"}
     argv = [sys.executable, "-v", "-c", f"import {modules}"]
     said = subprocess.run(argv, env=env, cwd="/", check=True, capture_output=True, text=True).stderr

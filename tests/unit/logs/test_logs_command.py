@@ -17,7 +17,7 @@ from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.records import NodeEnd, RankError
 from fsdpctl.errors import FsdpctlError, LaunchError, UsageError
 from fsdpctl.runs import find
-from fsdpctl.supervise.decide import Verdict
+from fsdpctl.runs.verdict import Verdict
 from fsdpctl.verbs import status
 
 app = typer.Typer()

@@ -8,7 +8,7 @@ from fsdpctl.contract.paths import RunPaths
 from fsdpctl.logs.stamp import parse_stamp
 from fsdpctl.runs.events import add_event, newest_events, record_verdict
 from fsdpctl.runs.evidence import read_verdict
-from fsdpctl.supervise.decide import Verdict
+from fsdpctl.runs.verdict import Verdict
 
 
 def make_run(root: Path, attempts: int) -> RunPaths:

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.runs.evidence import attempt_end, newest_step, read_metrics, recent_metrics
+from fsdpctl.runs.evidence import AttemptFacts
+from fsdpctl.runs.metrics import newest_step, read_metrics, recent_metrics
 from fsdpctl.supervise.decide import judge
 from tests.testbed.disks import Mount
 
@@ -22,21 +23,21 @@ def test_what_is_no_step_is_passed_over(step: object, tmp_path: Path) -> None:
 
 def test_whether_there_is_a_checkpoint_only_the_bundled_trainers_runs_tell(tmp_path: Path) -> None:
     run = RunPaths(tmp_path)
-    assert attempt_end(run.attempt(1), 1).has_older is None
+    assert AttemptFacts(run.attempt(1)).end(1).has_older is None
     run.trainer_config.write_text("{}")
-    assert attempt_end(run.attempt(1), 1).has_older is False
+    assert AttemptFacts(run.attempt(1)).end(1).has_older is False
     (run.checkpoints / "step-00000007.tmp-1-abcd").mkdir(parents=True)
-    assert attempt_end(run.attempt(1), 1).has_older is False
+    assert AttemptFacts(run.attempt(1)).end(1).has_older is False
     (run.checkpoints / "step-00000007").mkdir()
-    assert attempt_end(run.attempt(1), 1).has_older is True
+    assert AttemptFacts(run.attempt(1)).end(1).has_older is True
 
 
 def test_who_vanishes_on_a_full_disk_had_nowhere_to_say_why(small_disk: Mount) -> None:
     run = RunPaths(small_disk.path)
-    assert judge(attempt_end(run.attempt(1), 1)).reason == "the agent of node 0 vanished without a word"
+    assert judge(AttemptFacts(run.attempt(1)).end(1)).reason == "the agent of node 0 vanished without an exit record"
     small_disk.fill()
-    reason = judge(attempt_end(run.attempt(1), 1)).reason
-    assert reason == f"the agent of node 0 vanished without a word; no space is left on the disk of {run.root}"
+    reason = judge(AttemptFacts(run.attempt(1)).end(1)).reason
+    assert reason == f"the agent of node 0 vanished without an exit record; no space is left on the disk of {run.root}"
 
 
 def test_lines_without_a_step_stay(tmp_path: Path) -> None:

@@ -111,12 +111,12 @@ RULES = {
     ("trainer.optim.frozen=['*']",): "trainer: optim.frozen: nothing is left to train",
     ("trainer.model.vocab_size=255",): "trainer: data.source builtin needs model.vocab_size of at least 256",
     ("trainer.mesh.units.names=[blocks.*.foo]",): "trainer: units.names: no module is called 'blocks.*.foo'",
-    ("time_limit=20s",): "time_limit (20s) must exceed grace (30s)",
-    ("grace=2h", "time_limit=1h"): "time_limit (1h) must exceed grace (2h)",
+    ("time_limit=20s",): "time_limit: 20s must exceed grace (30s)",
+    ("grace=2h", "time_limit=1h"): "time_limit: 1h must exceed grace (2h)",
     ("trainer.batch.tokens=8192",): "trainer.batch: give the global batch as sequences or as tokens",
     ("trainer.model.kv_heads=3",): "trainer.model: heads (4) must be a multiple of kv_heads (3)",
     ("trainer.mesh.prefetch=0",): "trainer.mesh: prefetch must be at least 1, got 0",
-    ("--grace=2h", "time_limit=1h"): "time_limit (1h) must exceed grace (2h)",
+    ("--grace=2h", "time_limit=1h"): "time_limit: 1h must exceed grace (2h)",
 }
 
 
@@ -135,7 +135,7 @@ def test_what_was_typed_elsewhere_is_not_blamed() -> None:
     text = "name: x\nentrypoint: {script: a.py}\nrestarts: 3\ngrace: 2m\ntime_limit: 1m\n"
     with pytest.raises(UsageError) as error:
         parse_job(text, "job.yaml", ["restarts=4", "env.time_limit=x"])
-    assert error.value.message.splitlines()[1:] == ["job.yaml:5: time_limit (1m) must exceed grace (2m)"]
+    assert error.value.message.splitlines()[1:] == ["job.yaml:5: time_limit: 1m must exceed grace (2m)"]
 
 
 def test_the_name_of_a_parameter_is_no_key_to_be_blamed() -> None:
@@ -152,5 +152,5 @@ def test_every_rule_that_is_broken_is_told() -> None:
         load_job("llm-tiny", ["args=[a]", "time_limit=20s"])
     assert error.value.message.splitlines()[1:] == [
         "--set args=[a]: args: the bundled trainer takes none; its settings live under `trainer`",
-        "--set time_limit=20s: time_limit (20s) must exceed grace (30s)",
+        "--set time_limit=20s: time_limit: 20s must exceed grace (30s)",
     ]

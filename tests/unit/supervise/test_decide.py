@@ -1,76 +1,103 @@
-"""The table of runs/decide.py, row by row."""
+"""The tables of supervise/decide.py, row by row."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from fsdpctl.contract import State
+from fsdpctl.contract import Cause, State
 from fsdpctl.contract.control_files import ControlFile
 from fsdpctl.contract.records import NodeEnd, Outcome
-from fsdpctl.supervise.decide import AttemptEnd, History, Verdict, decide_next, judge
+from fsdpctl.runs.verdict import AttemptEnd, Verdict
+from fsdpctl.supervise.decide import History, decide_next, judge, measure_history
 
 FINISHED = Outcome("finished", 20, "step-00000020")
 SAVED = Outcome("stopped", 7, "step-00000007", "stop file")
 UNSAVED = Outcome("stopped", 7, None)
 NO_TIME = Outcome("stopped", 7, None, "not saved: a save took 90.0 s")
-OK, STOPPED, STOPPED_UNSAVED = NodeEnd(0, "finished"), NodeEnd(75, "stopped"), NodeEnd(76, "stopped")
-KILLED = NodeEnd(1, "rank 2 ended with signal 9 (SIGKILL)", 2, time=10.2)
-VICTIM = NodeEnd(1, "rank 0 ended with exit code 1", 0, time=10.1)
-NO_GPU = NodeEnd(77, "no GPU", time=9.5)
-TOLD = NodeEnd(1, "rank 3 failed: a sentence, with or without a signal", 3, time=10.9)
-VICTIM_LEFT = NodeEnd(1, "rank 0 ended with exit code 1; processes that would not die: [9], sent a signal", 0, time=9.0)
-ABORTED = NodeEnd(1, "fault: node 1: lost", time=9.0)
+OK = NodeEnd(0, "finished", cause=Cause.FINISHED)
+STOPPED, STOPPED_UNSAVED = NodeEnd(75, "stopped", cause=Cause.STOP), NodeEnd(76, "stopped", cause=Cause.STOP)
+KILLED = NodeEnd(1, "rank 2 ended with signal 9 (SIGKILL)", 2, time=10.2, cause=Cause.SIGNAL)
+VICTIM = NodeEnd(1, "rank 0 ended with exit code 1", 0, time=10.1, cause=Cause.EXIT_CODE)
+NO_GPU = NodeEnd(77, "no GPU", time=9.5, cause=Cause.NODE_CHECK)
+RAISED = NodeEnd(1, "rank 3 failed: a sentence, with or without a signal", 3, time=10.9, cause=Cause.EXCEPTION)
+VICTIM_LEFT = replace(VICTIM, reason=f"{VICTIM.reason}; processes that would not die: [9], sent a signal", time=9.0)
+ABORTED = NodeEnd(1, "fault: node 1: lost", time=9.0, cause=Cause.ABORT)
 USER, TIME, CANCEL = ControlFile("user", ""), ControlFile("time", ""), ControlFile("cancel", "fsdpctl cancel")
-FAULT = ControlFile("fault", "node 1: lost")
+PREEMPT = ControlFile("preempt", "")
+PREEMPTED, VANISHED = Cause.PREEMPTION, "the agent of node {} vanished without an exit record"
+FAULT, LOST, HANG = (ControlFile(word, "node 1: lost") for word in ("fault", "lost", "hang"))
 
 
-@pytest.mark.parametrize(
-    ("ends", "outcome", "stop", "abort", "state", "reason"),
-    [
-        ({0: OK, 1: OK}, FINISHED, None, None, State.SUCCEEDED, "finished at step 20"),
-        ({0: OK, 1: OK}, None, None, None, State.SUCCEEDED, "finished"),
-        ({0: OK, 1: KILLED}, FINISHED, None, None, State.SUCCEEDED, "finished at step 20"),
-        ({0: OK}, FINISHED, None, CANCEL, State.SUCCEEDED, "finished at step 20"),
-        ({0: STOPPED, 1: STOPPED}, SAVED, USER, None, State.STOPPED, "stopped (user); saved at step 7"),
-        ({0: STOPPED, 1: STOPPED}, SAVED, TIME, None, State.STOPPED, "stopped (time); saved at step 7"),
-        ({0: STOPPED, 1: STOPPED}, None, USER, None, State.STOPPED, "stopped (user)"),
-        ({0: STOPPED, 1: ABORTED}, SAVED, USER, None, State.STOPPED, "stopped (user); saved at step 7"),
-        (
-            {0: STOPPED_UNSAVED, 1: STOPPED_UNSAVED},
-            UNSAVED,
-            USER,
-            None,
-            State.STOPPED,
-            "stopped (user); not saved, a resume starts the script again",
-        ),
-        (
-            {0: STOPPED_UNSAVED, 1: STOPPED_UNSAVED},
-            NO_TIME,
-            USER,
-            None,
-            State.STOPPED,
-            "stopped (user); not saved: a save took 90.0 s",
-        ),
-        ({0: ABORTED, 1: ABORTED}, SAVED, None, FAULT, State.FAILED, "node 0: fault: node 1: lost"),
-        ({0: ABORTED, 1: ABORTED}, SAVED, USER, FAULT, State.STOPPED, "stopped (user); saved at step 7"),
-        ({}, None, USER, None, State.STOPPED, "stopped (user); no agent has reported how it ended"),
-        ({}, None, TIME, None, State.LOST, "the agent of node 0 vanished without a word"),
-        ({0: ABORTED, 1: ABORTED}, None, None, CANCEL, State.CANCELLED, "fsdpctl cancel"),
-        ({0: ABORTED, 1: ABORTED}, None, None, ControlFile("", ""), State.CANCELLED, "cancelled"),
-        ({0: VICTIM, 1: KILLED}, None, None, None, State.FAILED, "node 1: rank 2 ended with signal 9 (SIGKILL)"),
-        ({0: VICTIM, 1: ABORTED}, None, None, None, State.FAILED, "node 0: rank 0 ended with exit code 1"),
-        ({0: VICTIM_LEFT, 1: KILLED}, None, None, None, State.FAILED, "node 1: rank 2 ended with signal 9 (SIGKILL)"),
-        ({0: VICTIM, 1: TOLD}, None, None, None, State.FAILED, f"node 1: {TOLD.reason}"),
-        ({0: ABORTED, 1: TOLD}, None, None, None, State.FAILED, f"node 1: {TOLD.reason}"),
-        ({1: TOLD}, None, None, None, State.FAILED, f"node 1: {TOLD.reason}"),
-        ({0: VICTIM}, None, None, None, State.LOST, "the agent of node 1 vanished without a word"),
-        ({0: ABORTED}, None, None, None, State.LOST, "the agent of node 1 vanished without a word"),
-        ({0: KILLED}, None, None, None, State.FAILED, "node 0: rank 2 ended with signal 9 (SIGKILL)"),
-        ({0: NO_GPU}, None, None, None, State.FAILED, "node 0: no GPU"),
-        ({0: OK}, None, None, None, State.LOST, "the agent of node 1 vanished without a word"),
-        ({}, None, None, None, State.LOST, "the agent of node 0 vanished without a word"),
-    ],
-)
+ENDS: list[tuple[dict[int, NodeEnd], Outcome | None, ControlFile | None, ControlFile | None, State, str, Cause]] = [
+    ({0: OK, 1: OK}, FINISHED, None, None, State.SUCCEEDED, "finished at step 20", Cause.FINISHED),
+    ({0: OK, 1: OK}, None, None, None, State.SUCCEEDED, "finished", Cause.FINISHED),
+    ({0: OK, 1: KILLED}, FINISHED, None, None, State.SUCCEEDED, "finished at step 20", Cause.FINISHED),
+    ({0: OK}, FINISHED, None, CANCEL, State.SUCCEEDED, "finished at step 20", Cause.FINISHED),
+    ({0: STOPPED, 1: STOPPED}, SAVED, USER, None, State.STOPPED, "stopped (user); saved at step 7", Cause.STOP),
+    ({0: STOPPED, 1: STOPPED}, SAVED, TIME, None, State.STOPPED, "stopped (time); saved at step 7", Cause.TIME_LIMIT),
+    ({0: STOPPED, 1: STOPPED}, None, USER, None, State.STOPPED, "stopped (user)", Cause.STOP),
+    ({0: STOPPED, 1: ABORTED}, SAVED, USER, None, State.STOPPED, "stopped (user); saved at step 7", Cause.STOP),
+    (
+        {0: STOPPED_UNSAVED, 1: STOPPED_UNSAVED},
+        UNSAVED,
+        USER,
+        None,
+        State.STOPPED,
+        "stopped (user); not saved, a resume starts the script again",
+        Cause.STOP,
+    ),
+    (
+        {0: STOPPED_UNSAVED, 1: STOPPED_UNSAVED},
+        NO_TIME,
+        USER,
+        None,
+        State.STOPPED,
+        "stopped (user); not saved: a save took 90.0 s",
+        Cause.STOP,
+    ),
+    ({0: ABORTED, 1: ABORTED}, SAVED, None, FAULT, State.FAILED, "node 0: fault: node 1: lost", Cause.ABORT),
+    ({0: ABORTED, 1: ABORTED}, None, None, LOST, State.FAILED, "node 0: fault: node 1: lost", Cause.LOST),
+    ({0: ABORTED, 1: ABORTED}, None, None, HANG, State.FAILED, "node 0: fault: node 1: lost", Cause.HANG),
+    ({0: STOPPED, 1: STOPPED}, SAVED, PREEMPT, None, State.STOPPED, "stopped (preempt); saved at step 7", PREEMPTED),
+    ({0: ABORTED, 1: ABORTED}, SAVED, USER, FAULT, State.STOPPED, "stopped (user); saved at step 7", Cause.STOP),
+    ({}, None, USER, None, State.STOPPED, "stopped (user); no agent has reported how it ended", Cause.STOP),
+    ({}, None, TIME, None, State.LOST, VANISHED.format(0), Cause.LOST),
+    ({0: ABORTED, 1: ABORTED}, None, None, CANCEL, State.CANCELLED, "fsdpctl cancel", Cause.CANCEL),
+    ({0: ABORTED, 1: ABORTED}, None, None, ControlFile("", ""), State.CANCELLED, "cancelled", Cause.CANCEL),
+    (
+        {0: VICTIM, 1: KILLED},
+        None,
+        None,
+        None,
+        State.FAILED,
+        "node 1: rank 2 ended with signal 9 (SIGKILL)",
+        Cause.SIGNAL,
+    ),
+    ({0: VICTIM, 1: ABORTED}, None, None, None, State.FAILED, "node 0: rank 0 ended with exit code 1", Cause.EXIT_CODE),
+    (
+        {0: VICTIM_LEFT, 1: KILLED},
+        None,
+        None,
+        None,
+        State.FAILED,
+        "node 1: rank 2 ended with signal 9 (SIGKILL)",
+        Cause.SIGNAL,
+    ),
+    ({0: VICTIM, 1: RAISED}, None, None, None, State.FAILED, f"node 1: {RAISED.reason}", Cause.EXCEPTION),
+    ({0: ABORTED, 1: RAISED}, None, None, None, State.FAILED, f"node 1: {RAISED.reason}", Cause.EXCEPTION),
+    ({1: RAISED}, None, None, None, State.FAILED, f"node 1: {RAISED.reason}", Cause.EXCEPTION),
+    ({0: VICTIM}, None, None, None, State.LOST, VANISHED.format(1), Cause.LOST),
+    ({0: ABORTED}, None, None, None, State.LOST, VANISHED.format(1), Cause.LOST),
+    ({0: KILLED}, None, None, None, State.FAILED, "node 0: rank 2 ended with signal 9 (SIGKILL)", Cause.SIGNAL),
+    ({0: NO_GPU}, None, None, None, State.FAILED, "node 0: no GPU", Cause.NODE_CHECK),
+    ({0: OK}, None, None, None, State.LOST, VANISHED.format(1), Cause.LOST),
+    ({}, None, None, None, State.LOST, VANISHED.format(0), Cause.LOST),
+]
+
+
+@pytest.mark.parametrize(("ends", "outcome", "stop", "abort", "state", "reason", "cause"), ENDS)
 def test_judge(
     ends: dict[int, NodeEnd],
     outcome: Outcome | None,
@@ -78,12 +105,36 @@ def test_judge(
     abort: ControlFile | None,
     state: State,
     reason: str,
+    cause: Cause,
 ) -> None:
-    assert judge(AttemptEnd(2, ends, outcome, stop, abort)) == Verdict(state, reason)
+    assert judge(AttemptEnd(2, ends, outcome, stop, abort)) == Verdict(state, reason, cause=cause)
+
+
+@pytest.mark.parametrize(("ends", "outcome", "stop", "abort", "state", "reason", "cause"), ENDS)
+@pytest.mark.parametrize("text", ["", "fault: rank 0 ended with exit code 1", "stopped: starting, training"])
+def test_no_decision_reads_a_sentence(
+    text: str,
+    ends: dict[int, NodeEnd],
+    outcome: Outcome | None,
+    stop: ControlFile | None,
+    abort: ControlFile | None,
+    state: State,
+    reason: str,
+    cause: Cause,
+) -> None:
+    """Every text is reworded, misleadingly; state, cause and node stay."""
+    reworded = {rank: replace(end, reason=text) for rank, end in ends.items()}
+    outcome = replace(outcome, reason=text) if outcome is not None else None
+    stop = replace(stop, reason=text) if stop is not None else None
+    abort = replace(abort, reason=text) if abort is not None else None
+    verdict = judge(AttemptEnd(2, reworded, outcome, stop, abort))
+    assert (verdict.state, verdict.cause) == (state, cause)
+    if state is State.FAILED:
+        assert verdict.reason.startswith(reason[: len("node 0:")])
 
 
 @pytest.mark.parametrize(
-    ("has_older", "goes_on"), [(True, "goes on from an older checkpoint"), (False, "begins at step 0")]
+    ("has_older", "goes_on"), [(True, "continues from an older checkpoint"), (False, "begins at step 0")]
 )
 def test_a_stop_without_a_save_says_where_the_trainer_goes_on(has_older: bool, goes_on: str) -> None:
     end = AttemptEnd(1, {0: STOPPED_UNSAVED}, None, USER, None, has_older=has_older)
@@ -114,3 +165,29 @@ FAILED = Verdict(State.FAILED, "broken")
 )
 def test_decide_next(verdict: Verdict, history: History, restart: bool, reason: str) -> None:
     assert decide_next(verdict, history) == Verdict(verdict.state, reason, restart)
+    reworded = decide_next(replace(verdict, reason="stopped; fault: all restarts are used up"), history)
+    assert (reworded.state, reworded.restart) == (verdict.state, restart)
+
+
+AT = [Verdict(State.FAILED, "", step=step) for step in range(30)]
+TIMED_OUT = Verdict(State.STOPPED, "", restart=True, step=9, cause=Cause.TIME_LIMIT)
+PREEMPTED_AT_9 = replace(TIMED_OUT, cause=Cause.PREEMPTION)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "failures", "idle"),
+    [
+        ([AT[9]], 0, 1),
+        ([AT[10]], 0, 0),
+        ([AT[9], AT[9], AT[9]], 2, 3),
+        ([AT[12], AT[9], AT[12]], 2, 2),  # a step that it had done before is no progress
+        ([AT[9], AT[9], AT[10]], 2, 0),
+        ([TIMED_OUT, TIMED_OUT, TIMED_OUT], 0, 3),  # a start that takes longer than the allocation
+        ([PREEMPTED_AT_9, PREEMPTED_AT_9, PREEMPTED_AT_9], 0, 0),
+        ([AT[9], PREEMPTED_AT_9, AT[9]], 1, 2),  # it says nothing of the run, either way
+        ([AT[9], replace(PREEMPTED_AT_9, step=20), AT[20]], 1, 1),
+    ],
+)
+def test_attempts_without_progress_are_counted_by_one_rule(verdicts: list[Verdict], failures: int, idle: int) -> None:
+    history = measure_history(verdicts, before=9, restarts_allowed=5)
+    assert (history.restarts_used, history.without_progress) == (failures, idle)

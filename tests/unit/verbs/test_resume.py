@@ -12,11 +12,12 @@ from fsdpctl.contract.formats.manifest import MANIFEST_FORMAT, Manifest, write_m
 from fsdpctl.contract.paths import RunPaths, checkpoint_name
 from fsdpctl.contract.records import Outcome
 from fsdpctl.errors import UsageError
-from fsdpctl.launch.build import SubmitHost, build_plan
+from fsdpctl.launch.build import build_plan
+from fsdpctl.launch.host import SubmitHost
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import create, default_runs_root, locked
+from fsdpctl.runs.verdict import Verdict
 from fsdpctl.specs.load import load_job, load_profile
-from fsdpctl.supervise.decide import Verdict
 from fsdpctl.verbs.refusals import is_nothing_left
 from fsdpctl.verbs.resume import predict_resumed, resume
 from fsdpctl.verbs.submit import read_request, write_specs

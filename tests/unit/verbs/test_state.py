@@ -11,11 +11,17 @@ from fsdpctl.contract import State
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.control_files import create_once
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
+from fsdpctl.runs.evidence import RunFacts
 from fsdpctl.runs.record import RunRecord
-from fsdpctl.supervise.decide import Verdict
+from fsdpctl.runs.verdict import Verdict
 from fsdpctl.verbs.state import derive_state
 
 RECORD = RunRecord.new("r-aaaa", "r", "local", "local", 1.0, 1)
+
+
+def derived(attempt: AttemptPaths) -> tuple[State, str]:
+    found = derive_state(RunFacts(attempt.run, RECORD), View("none"))
+    return found.state, found.reason
 
 
 @pytest.fixture
@@ -27,21 +33,21 @@ def attempt(tmp_path: Path) -> AttemptPaths:
 
 def test_one_that_was_to_come_back_is_what_its_notes_say(attempt: AttemptPaths) -> None:
     write_json(attempt.verdict, Verdict(State.LOST, "gone", restart=True))
-    assert derive_state(RECORD, attempt, View("none")) == (State.LOST, "gone")
+    assert derived(attempt) == (State.LOST, "gone")
     create_once(attempt.stop, "user")
-    assert derive_state(RECORD, attempt, View("none")) == (State.STOPPED, "stopped (user) between two attempts")
+    assert derived(attempt) == (State.STOPPED, "stopped (user) between two attempts")
     create_once(attempt.abort, "cancel", "fsdpctl cancel")
-    assert derive_state(RECORD, attempt, View("none")) == (State.CANCELLED, "fsdpctl cancel")
+    assert derived(attempt) == (State.CANCELLED, "fsdpctl cancel")
 
 
 def test_one_that_had_ended_before_is_not_changed_by_a_late_note(attempt: AttemptPaths) -> None:
     write_json(attempt.verdict, Verdict(State.LOST, "gone"))
     create_once(attempt.stop, "user")
-    assert derive_state(RECORD, attempt, View("none")) == (State.LOST, "gone")
+    assert derived(attempt) == (State.LOST, "gone")
 
 
 def test_one_that_was_stopped_before_any_agent_stood(attempt: AttemptPaths) -> None:
-    assert derive_state(RECORD, attempt, View("none"))[0] is State.LOST
+    assert derived(attempt)[0] is State.LOST
     create_once(attempt.stop, "user")
-    state, reason = derive_state(RECORD, attempt, View("none"))
+    state, reason = derived(attempt)
     assert (state, reason) == (State.STOPPED, "stopped (user); no agent has reported how it ended")

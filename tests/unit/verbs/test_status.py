@@ -15,9 +15,10 @@ from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import RunPaths, checkpoint_name
 from fsdpctl.contract.records import Outcome
 from fsdpctl.node.os.processes import identify
+from fsdpctl.runs.evidence import RunFacts
 from fsdpctl.runs.record import RunRecord, Submission
 from fsdpctl.runs.store import create, default_runs_root, open_record
-from fsdpctl.supervise.decide import Verdict
+from fsdpctl.runs.verdict import Verdict
 from fsdpctl.verbs.status import lines_of, read_status, status_by
 
 
@@ -73,7 +74,7 @@ def test_before_the_attempt_of_a_resume_there_is_nothing_of_it(run: RunPaths, vi
     run.attempt(2).node(0).agent.unlink()
     run.attempt(2).node(0).root.rmdir()
     run.attempt(2).root.rmdir()
-    status = status_by(run, open_record(run), view)
+    status = status_by(RunFacts(run, open_record(run)), view)
     reason = view.reason or "starting; goes on from step 7"
     assert (status.reason, status.attempt, status.step, status.outcome) == (reason, 1, None, None)
 
@@ -81,7 +82,7 @@ def test_before_the_attempt_of_a_resume_there_is_nothing_of_it(run: RunPaths, vi
 def test_a_run_that_comes_back_by_itself_shows_how_far_it_came(run: RunPaths) -> None:
     write_json(run.attempt(2).verdict, Verdict(State.FAILED, "killed", restart=True))
     write_lines(run, [*lines(1, *range(1, 8)), *lines(2, 8, 9)])
-    status = status_by(run, open_record(run), View("running"))
+    status = status_by(RunFacts(run, open_record(run)), View("running"))
     assert (status.state, status.step) == (State.RESTARTING, 9)
 
 

@@ -17,7 +17,7 @@ from fsdpctl.errors import FsdpctlError
 from fsdpctl.node.os import processes
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import create, default_runs_root
-from fsdpctl.supervise.decide import Verdict
+from fsdpctl.runs.verdict import Verdict
 from fsdpctl.verbs.watch import PATIENCE_S, watch
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Literal
 
 from fsdpctl.backends.slurm.job.scontrol_output import Job
-from fsdpctl.contract import AbortReason, NodeExit, State, StopReason
+from fsdpctl.contract import AbortReason, Cause, NodeExit, State, StopReason
 from fsdpctl.contract.control_files import ControlFile
-from fsdpctl.supervise.decide import AttemptEnd, History, Verdict, count_idle
+from fsdpctl.runs.verdict import AttemptEnd, Verdict
+from fsdpctl.supervise.agents import Next, Step
+from fsdpctl.supervise.decide import History, describe_stuck
 
 MAX_EXCLUDED = 3
 """Nodes that one run may put aside; beyond that the fault is hardly the nodes'."""
@@ -35,54 +35,41 @@ def _is_cancelled(job: Job, own_restarts: int) -> bool:
     return job.is_ending and not job.is_taken and job.restarts == own_restarts and job.reason != "TimeLimit"
 
 
-class Next(StrEnum):
-    AGAIN = "again"  # a new attempt in the same allocation
-    REQUEUE = "requeue"  # hand the nodes back and queue again
-    LEAVE = "leave"
-
-
-@dataclass(frozen=True)
-class Step:
-    """What to do, and what the attempt's verdict becomes."""
-
-    next: Next
-    verdict: Verdict
-    exclude: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True)
 class Situation:
     """One ended attempt, seen from inside its allocation."""
 
     verdict: Verdict  # already through `decide_next`
     stop: ControlFile | None
-    job: Job
+    job: Job | None  # None for an end that Slurm cannot change
     own_restarts: int  # of the job, when this allocation began
     max_requeues: int
     suspects: tuple[str, ...]  # names of nodes that were at fault or vanished
+    history: History
 
 
 def decide_step(seen: Situation) -> Step:
     """Preemption and the time limit come back; a cancel, a user's stop and a finished run never do."""
     verdict, job = seen.verdict, seen.job
-    if is_final(verdict):
+    if job is None or is_final(verdict):
         return Step(Next.LEAVE, verdict)
     if job.is_ending and job.restarts > seen.own_restarts:
-        return Step(Next.LEAVE, _coming_back(verdict, "Slurm requeued the job"))
+        return Step(Next.LEAVE, _restarting(verdict, "Slurm requeued the job", Cause.REQUEUE))
     if job.is_ending and not job.is_taken and job.reason != "TimeLimit":
-        return Step(Next.LEAVE, Verdict(State.CANCELLED, "cancelled through Slurm (scancel)", step=verdict.step))
+        reason = "cancelled through Slurm (scancel)"
+        return Step(Next.LEAVE, Verdict(State.CANCELLED, reason, step=verdict.step, cause=Cause.CANCEL))
     if seen.stop is not None and seen.stop.is_users_stop:
         return Step(Next.LEAVE, verdict)
     if job.is_preempted:
-        return _requeue(seen, "preempted")
+        return _requeue(seen, "preempted", Cause.PREEMPTION)
     if job.is_ending or (seen.stop is not None and seen.stop.word == StopReason.TIME):
-        return _requeue(seen, "time limit")
+        return _requeue(seen, "time limit", Cause.TIME_LIMIT)
     if seen.stop is not None and seen.stop.word == StopReason.PREEMPT:
-        return _requeue(seen, "asked to leave by a signal")
+        return _requeue(seen, "asked to leave by a signal", Cause.PREEMPTION)
     if not verdict.restart:
         return Step(Next.LEAVE, verdict)
     if seen.suspects and count_hosts(job.excluded) + len(seen.suspects) <= MAX_EXCLUDED:
-        return _requeue(seen, f"without {', '.join(seen.suspects)}", seen.suspects)
+        return _requeue(seen, f"without {', '.join(seen.suspects)}", verdict.cause, seen.suspects)
     return Step(Next.AGAIN, verdict)
 
 
@@ -91,15 +78,20 @@ def is_final(verdict: Verdict) -> bool:
     return verdict.state in (State.SUCCEEDED, State.CANCELLED)
 
 
-def _requeue(seen: Situation, why: str, exclude: tuple[str, ...] = ()) -> Step:
+def _requeue(seen: Situation, why: str, cause: Cause, exclude: tuple[str, ...] = ()) -> Step:
     if seen.own_restarts >= seen.max_requeues:
-        ended = f"{why}, and all {seen.max_requeues} requeues are used up; {seen.verdict.reason}"
-        return Step(Next.LEAVE, replace(seen.verdict, reason=ended, restart=False))
-    return Step(Next.REQUEUE, _coming_back(seen.verdict, f"{why}, requeued"), exclude)
+        return _give_up(seen, f"{why}, and all {seen.max_requeues} requeues are used up", cause)
+    if cause is Cause.TIME_LIMIT and seen.history.is_stuck:
+        return _give_up(seen, f"{why}; {describe_stuck(seen.history)}", cause)
+    return Step(Next.REQUEUE, _restarting(seen.verdict, f"{why}, requeued", cause), exclude)
 
 
-def _coming_back(verdict: Verdict, why: str) -> Verdict:
-    return replace(verdict, reason=f"{why}; {verdict.reason}", restart=True)
+def _give_up(seen: Situation, why: str, cause: Cause) -> Step:
+    return Step(Next.LEAVE, replace(seen.verdict, reason=f"{why}; {seen.verdict.reason}", restart=False, cause=cause))
+
+
+def _restarting(verdict: Verdict, why: str, cause: Cause) -> Verdict:
+    return replace(verdict, reason=f"{why}; {verdict.reason}", restart=True, cause=cause)
 
 
 def find_suspects(end: AttemptEnd) -> list[int]:
@@ -113,13 +105,3 @@ def find_suspects(end: AttemptEnd) -> list[int]:
 def count_hosts(expression: str) -> int:
     """At least how many hosts a host list names; a range counts as one."""
     return len([part for part in expression.split(",") if part])
-
-
-def history_of(earlier: Sequence[Verdict], now: Verdict, before: int, restarts_allowed: int) -> History:
-    """The failures of one submission, over all its allocations. What Slurm ended by itself is none.
-
-    `before` is the step at which the submission began.
-    """
-    failures = [verdict for verdict in earlier if verdict.state in (State.FAILED, State.LOST)]
-    idle = count_idle([verdict.step for verdict in (*failures, now)], before)
-    return History(len(failures), restarts_allowed, idle)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from fsdpctl.backends.fanout import fan_out
 from fsdpctl.backends.ssh.hosts import read_dropped
+from fsdpctl.backends.ssh.older_plan import with_hosts
 from fsdpctl.backends.ssh.spares import find_keepers
 from fsdpctl.backends.ssh.sync.host_files import HostFiles
 from fsdpctl.backends.ssh.transport.answer import module_argv, read_answer
@@ -16,30 +17,27 @@ from fsdpctl.contract.paths import CHECKPOINT_MANIFEST, RunPaths, checkpoint_nam
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.node.queries.checkpoint_copies import Copy
 from fsdpctl.runs.store import read_record
-from fsdpctl.specs.load import read_profile
-from fsdpctl.specs.profile import SshBackend
 
 ANSWER_S = 60.0
 SLOWEST_BYTES_PER_S = 10 * 2**20
 """Of a disk that is read or emptied."""
 
 
-class CopyHosts:
+class SshCopyHosts:
     """All hosts that may have checkpoints of a run, those that were replaced or are not used any more too."""
 
     def __init__(self, run: RunPaths, plan: LaunchPlan) -> None:
-        profile = read_profile(run.profile)
-        assert isinstance(profile.backend, SshBackend)
+        plan = with_hosts(run, plan)
         most = max(submission.nodes for submission in read_record(run).submissions)
-        keepers = find_keepers(profile, plan, read_dropped(run), most)
+        keepers = find_keepers(plan, read_dropped(run), most)
         self._run, self._plan = run, plan
-        self._links = {node.id: Link(target_of(node, profile.backend)) for node in keepers}
-        self.silent: dict[str, str] = {}  # hosts that gave no answer, and why; they are not asked again
+        self._links = {node.id: Link(target_of(node, plan)) for node in keepers}
+        self.unreachable: dict[str, str] = {}  # hosts that gave no answer, and why; they are not asked again
 
-    def ask(self, verb: str, *names: str, num_bytes: int = 0) -> dict[str, tuple[Copy, ...]]:
+    def ask(self, query: str, *names: str, num_bytes: int = 0) -> dict[str, tuple[Copy, ...]]:
         """What `fsdpctl.node.queries.checkpoint_copies` says, by host; only of hosts that answer."""
         argv = module_argv(
-            self._plan, self._run, "fsdpctl.node.queries.checkpoint_copies", verb, str(self._run.root), *names
+            self._plan, self._run, "fsdpctl.node.queries.checkpoint_copies", query, str(self._run.root), *names
         )
         limit_s = ANSWER_S + num_bytes / SLOWEST_BYTES_PER_S
 
@@ -47,8 +45,8 @@ class CopyHosts:
             link = self._links[host]
             return read_answer(tuple[Copy, ...], link.run(argv, timeout_s=limit_s), link.target, self._plan)
 
-        results = fan_out([host for host in self._links if host not in self.silent], ask_one)
-        self.silent |= {result.item: str(result.error) for result in results if result.error}
+        results = fan_out([host for host in self._links if host not in self.unreachable], ask_one)
+        self.unreachable |= {result.item: str(result.error) for result in results if result.error}
         return {result.item: result.value for result in results if result.value is not None}
 
     def fetch(self, host: str, manifest: Manifest, into: Path) -> Path:
@@ -63,3 +61,7 @@ class CopyHosts:
         finally:
             files.close()
         return here
+
+
+def open_copy_hosts(run: RunPaths, plan: LaunchPlan) -> SshCopyHosts:
+    return SshCopyHosts(run, plan)

@@ -20,8 +20,8 @@ ANSWER_S = 60.0
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What a host lacks, and what it has too much; or why it cannot take anything in."""
+class Differences:
+    """Files that a host lacks, and files that it should not have; or why it can receive nothing."""
 
     missing: tuple[str, ...] = ()
     extra: tuple[str, ...] = ()
@@ -30,11 +30,11 @@ class Answer:
 
 def push(link: Link, plan: LaunchPlan, load: FileSet) -> None:
     """Make the host's files equal to ours. Raises HostError."""
-    lacks = _ask(link, plan, load, Answer())
+    lacks = _ask(link, plan, load, Differences())
     if not (lacks.missing or lacks.extra):
         return
     if load.whole:
-        lacks = Answer(tuple(load.wanted), lacks.extra)
+        lacks = Differences(tuple(load.wanted), lacks.extra)
     lacks = _ask(link, plan, load, lacks)
     if wrong := [*lacks.missing, *lacks.extra]:
         raise HostError(f"{link.target}: {load.root}/{wrong[0]} differs from ours after it was copied")
@@ -43,17 +43,17 @@ def push(link: Link, plan: LaunchPlan, load: FileSet) -> None:
 def has_our_disk(link: Link, plan: LaunchPlan, run: RunPaths) -> bool:
     """Whether the host's run directory is this very one: nobody else has the supervisor's file."""
     mark = FileSet(run.root, receive_files.inventory(run.root, [run.supervisor.name]))
-    return not _ask(link, plan, mark, Answer()).missing
+    return not _ask(link, plan, mark, Differences()).missing
 
 
-def _ask(link: Link, plan: LaunchPlan, load: FileSet, lacks: Answer) -> Answer:
+def _ask(link: Link, plan: LaunchPlan, load: FileSet, lacks: Differences) -> Differences:
     files = [_announce(load.root / name, name) for name in lacks.missing]
     what = {"root": str(load.root), "wanted": load.wanted, "tops": load.tops}
     request = json.dumps({**what, "files": files, "remove": lacks.extra})
     argv = with_setup(("umask 077", *plan.setup), [plan.python, "-c", Path(receive_files.__file__).read_text()])
     limit_s = ANSWER_S + sum(size for _, _, size, _ in files) / SLOWEST_BYTES_PER_S + load.read_limit_s
     said = link.run(argv, _body(request, load.root, lacks.missing), limit_s)
-    answer = read_answer(Answer, said, link.target, plan)
+    answer = read_answer(Differences, said, link.target, plan)
     if answer.problem:
         raise HostError(f"{link.target}: cannot take in {load.root}: {answer.problem}")
     return answer

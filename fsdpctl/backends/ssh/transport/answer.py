@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TypeVar
 
+from fsdpctl.backends.base import NodeAnswer
 from fsdpctl.backends.fanout import HostError, explain_exit
-from fsdpctl.backends.ssh.transport.link import Answer
 from fsdpctl.backends.ssh.transport.ssh_config import Target
 from fsdpctl.commands.setup_lines import with_setup
 from fsdpctl.commands.torchrun import code_env
@@ -25,7 +25,7 @@ def module_argv(plan: LaunchPlan, run: RunPaths, module: str, *words: str) -> li
     return with_setup(("umask 077", *plan.setup), ["env", *settings, plan.python, "-m", module, *words])
 
 
-def read_answer(kind: type[T], answer: Answer, target: Target, plan: LaunchPlan) -> T:
+def read_answer(kind: type[T], answer: NodeAnswer, target: Target, plan: LaunchPlan) -> T:
     """The last line of what a host said. Raises HostError when that is no `kind`."""
     try:
         return decode(kind, json.loads(answer.stdout.splitlines()[-1]))
@@ -33,7 +33,7 @@ def read_answer(kind: type[T], answer: Answer, target: Target, plan: LaunchPlan)
         raise HostError(f"{target}: {explain(answer, plan)}") from None
 
 
-def explain(answer: Answer, plan: LaunchPlan) -> str:
+def explain(answer: NodeAnswer, plan: LaunchPlan) -> str:
     """Why a host answered something else than JSON."""
     said = answer.stderr + answer.stdout
     if "No module named" in said and "fsdpctl" in said:

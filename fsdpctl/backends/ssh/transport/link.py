@@ -10,9 +10,9 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fsdpctl.backends.base import NodeAnswer
 from fsdpctl.backends.fanout import HostError
 from fsdpctl.backends.ssh.transport.connect import Transport, connect
 from fsdpctl.backends.ssh.transport.ssh_config import Target
@@ -26,15 +26,6 @@ MAX_OUTPUT = 4 * 2**20
 
 NO_CODE = -1
 """paramiko's word for a command that was killed, or cut off together with its connection."""
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a remote command said and how it ended."""
-
-    code: int
-    stdout: str
-    stderr: str
 
 
 class Link:
@@ -55,7 +46,7 @@ class Link:
             self._connection, self._transport = connect(self.target)
             return self._connection
 
-    def run(self, argv: Sequence[str], stdin: bytes | Iterable[bytes] = b"", timeout_s: float = 30) -> Answer:
+    def run(self, argv: Sequence[str], stdin: bytes | Iterable[bytes] = b"", timeout_s: float = 30) -> NodeAnswer:
         """Run a command to its end. Raises HostError when the host or the connection fails, not the command."""
         deadline = time.monotonic() + timeout_s
         try:
@@ -72,7 +63,7 @@ class Link:
                 code = channel.recv_exit_status()
                 if code == NO_CODE:
                     raise EOFError("no exit code came")
-                return Answer(code, stdout, stderr)
+                return NodeAnswer(code, stdout, stderr)
         except HostError:
             raise
         except Exception as error:  # paramiko raises SSHException, OSError and EOFError alike when a connection dies

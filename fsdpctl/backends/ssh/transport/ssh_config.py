@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fsdpctl.backends.fanout import HostError
-from fsdpctl.contract.plan import PlannedNode
-from fsdpctl.specs.profile import SshBackend
+from fsdpctl.contract.plan import LaunchPlan, PlannedNode
 
 DEFAULT_PORT = 22
 NO_PROMPT = {"SSH_ASKPASS_REQUIRE": "never"}
@@ -40,8 +39,9 @@ class Target:
         return f"{self.name} ({self.address}{port})" if self.name != self.address else f"{self.address}{port}"
 
 
-def target_of(node: PlannedNode, backend: SshBackend) -> Target:
-    return Target(node.id, node.address or "", node.ssh_port, backend.user, backend.connect_timeout)
+def target_of(node: PlannedNode, plan: LaunchPlan) -> Target:
+    assert plan.ssh is not None
+    return Target(node.id, node.address or "", node.ssh_port, plan.ssh.user, plan.ssh.connect_timeout_s)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ from fsdpctl.backends.slurm.profile_keys import SlurmBackend
 from fsdpctl.contract.codec import decode, encode
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import UsageError
-from fsdpctl.launch.build import SubmitHost, build_plan
+from fsdpctl.launch.build import build_plan
+from fsdpctl.launch.host import SubmitHost
 from fsdpctl.specs.load import load_job, load_profile, parse_profile
 
 SITE = SubmitHost("llm300m-k3f9", "/runs/llm300m-k3f9", "/home/me", "/usr/bin/python3", ())
@@ -58,7 +59,7 @@ umask 077
 export FSDPCTL_RUN_ID=llm300m-k3f9
 export PYTHONPATH=/runs/llm300m-k3f9/code
 export PYTHONSAFEPATH=1
-exec python3 -m fsdpctl.backends.slurm.job.batch /runs/llm300m-k3f9
+exec python3 -m fsdpctl.backends.slurm.job /runs/llm300m-k3f9
 """
     )
 
@@ -165,7 +166,7 @@ def test_a_hostile_run_directory_stays_one_word(tmp_path: Path) -> None:
     assert good.slurm is not None
     script = batch_script(replace(good, run_dir=hostile, slurm=replace(good.slurm, python=str(recorder))))
     done = subprocess.run(["bash"], input=script, capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout) == [["-m", "fsdpctl.backends.slurm.job.batch", hostile], f"{hostile}/code"]
+    assert json.loads(done.stdout) == [["-m", "fsdpctl.backends.slurm.job", hostile], f"{hostile}/code"]
     assert not (tmp_path / "canary").exists()
 
 
@@ -199,7 +200,7 @@ def test_modules_are_loaded_behind_setup_which_may_make_them_known() -> None:
 
 def test_the_batch_script_stays_outside_of_the_container() -> None:
     planned = plan(container={"runtime": "pyxis", "image": "nvcr.io#nvidia/pytorch:26.01-py3", "python": "/opt/python"})
-    assert "exec python3 -m fsdpctl.backends.slurm.job.batch" in batch_script(planned)
+    assert "exec python3 -m fsdpctl.backends.slurm.job" in batch_script(planned)
     assert planned.python == "/opt/python"
 
 

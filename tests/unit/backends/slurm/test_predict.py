@@ -5,7 +5,8 @@ from dataclasses import replace
 from fsdpctl.backends.slurm.job.partition import Partition
 from fsdpctl.backends.slurm.predict import chosen_partition, describe, warnings
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.launch.build import SubmitHost, build_plan
+from fsdpctl.launch.build import build_plan
+from fsdpctl.launch.host import SubmitHost
 from fsdpctl.specs.load import load_job, load_profile
 
 MAIN = Partition("main", None, grace_s=20, preempt_mode="REQUEUE", kill_wait_s=5)

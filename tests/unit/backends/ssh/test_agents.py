@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from fsdpctl.backends.base import NodeAnswer
 from fsdpctl.backends.fanout import HostError
 from fsdpctl.backends.ssh.agents import find_failed_node, remote_argv
 from fsdpctl.backends.ssh.transport.answer import explain
-from fsdpctl.backends.ssh.transport.link import Answer
 from fsdpctl.contract import NodeExit
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.records import NodeEnd
 from fsdpctl.doctor.payload import last_line
-from fsdpctl.launch.build import SubmitHost, build_plan
+from fsdpctl.launch.build import build_plan
+from fsdpctl.launch.host import SubmitHost
 from fsdpctl.specs.load import parse_job, parse_profile
 
 PLAN = build_plan(
@@ -30,23 +31,23 @@ PLAN = build_plan(
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (Answer(1, "", "x\n/opt/py: No module named fsdpctl\n"), "/runs/j-abcd is not there"),
-        (Answer(1, "", "No module named 'fsdpctl.node'"), "/runs/j-abcd is not there"),
-        (Answer(127, "", "bash: /opt/py: No such file"), "python does not exist there: /opt/py"),
-        (Answer(3, "", "first\nlast"), "exit code 3: last"),
-        (Answer(1, "", ""), "exit code 1: it said nothing"),
+        (NodeAnswer(1, "", "x\n/opt/py: No module named fsdpctl\n"), "/runs/j-abcd is not there"),
+        (NodeAnswer(1, "", "No module named 'fsdpctl.node'"), "/runs/j-abcd is not there"),
+        (NodeAnswer(127, "", "bash: /opt/py: No such file"), "python does not exist there: /opt/py"),
+        (NodeAnswer(3, "", "first\nlast"), "exit code 3: last"),
+        (NodeAnswer(1, "", ""), "exit code 1: it said nothing"),
     ],
 )
-def test_an_answer_that_is_none_is_explained(answer: Answer, said: str) -> None:
+def test_an_answer_that_is_none_is_explained(answer: NodeAnswer, said: str) -> None:
     assert said in explain(answer, PLAN)
 
 
 @pytest.mark.parametrize(("code", "stdout"), [(127, ""), (3, "first\nlast"), (0, " \n")])
 def test_the_doctor_explains_it_in_the_same_words(code: int, stdout: str) -> None:
     with pytest.raises(HostError) as caught:
-        last_line(PLAN, code, stdout, "")
-    assert str(caught.value) == explain(Answer(code, stdout, ""), PLAN)
-    assert last_line(PLAN, 0, "noise\n{}\n", "a warning") == "{}"
+        last_line(NodeAnswer(code, stdout, ""), PLAN.python)
+    assert str(caught.value) == explain(NodeAnswer(code, stdout, ""), PLAN)
+    assert last_line(NodeAnswer(0, "noise\n{}\n", "a warning"), PLAN.python) == "{}"
 
 
 def test_setup_lines_come_first_and_the_umask_before_them() -> None:

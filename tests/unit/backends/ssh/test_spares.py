@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from fsdpctl.backends.ssh.spares import BAD_FOR_S, find_bad, find_candidates, find_keepers
 from fsdpctl.contract.plan import DroppedHost
-from fsdpctl.launch.build import SubmitHost, build_plan
+from fsdpctl.launch.build import build_plan
+from fsdpctl.launch.host import SubmitHost
 from fsdpctl.specs.load import parse_job, parse_profile
 
 PROFILE = """
@@ -19,14 +20,14 @@ def test_candidates() -> None:
     profile = parse_profile(PROFILE, "p")
     job = parse_job("name: j\nnodes: 2\nentrypoint: {script: s.py}\n", "j")
     plan = build_plan(profile, job, SubmitHost("j-abcd", "/runs/j-abcd", "/here", "python3", ()))
-    first, second = find_candidates(profile, plan, 1, (), 100)
+    first, second = find_candidates(plan, 1, (), 100)
     assert (first.rank, first.id, first.ssh_port, first.env) == (1, "s", 2222, {"X": "1"})
     assert second.id == "c"
     taken = plan.with_node(first)
     assert [node.id for node in taken.nodes] == ["a", "s"]
     dropped = (DroppedHost(plan.nodes[1], "no answer", time=100),)
-    assert [node.id for node in find_candidates(profile, taken, 1, dropped, 100)] == ["c"]
-    assert [node.id for node in find_candidates(profile, taken, 1, dropped, 100 + BAD_FOR_S)] == ["b", "c"]
+    assert [node.id for node in find_candidates(taken, 1, dropped, 100)] == ["c"]
+    assert [node.id for node in find_candidates(taken, 1, dropped, 100 + BAD_FOR_S)] == ["b", "c"]
     assert list(find_bad(dropped, 99 + BAD_FOR_S)) == ["b"]
     assert find_bad(dropped, 100 + BAD_FOR_S) == {}
 
@@ -35,12 +36,12 @@ def test_files_of_a_run_may_lie_wherever_it_ever_was() -> None:
     profile = parse_profile(PROFILE, "p")
     job = parse_job("name: j\nnodes: 1\nentrypoint: {script: s.py}\n", "j")
     plan = build_plan(profile, job, SubmitHost("j-abcd", "/runs/j-abcd", "/here", "python3", ()))
-    (spare,) = [node for node in find_candidates(profile, plan, 0, (), 100) if node.id == "s"]
+    (spare,) = [node for node in find_candidates(plan, 0, (), 100) if node.id == "s"]
     dropped = (DroppedHost(plan.nodes[0], "no answer", time=100),)
     moved = plan.with_node(spare)
-    assert [node.id for node in find_keepers(profile, plan, (), 1)] == ["a"]
-    assert [node.id for node in find_keepers(profile, moved, dropped, 1)] == ["s", "a"]
-    keepers = find_keepers(profile, moved, dropped, 2)
+    assert [node.id for node in find_keepers(plan, (), 1)] == ["a"]
+    assert [node.id for node in find_keepers(moved, dropped, 1)] == ["s", "a"]
+    keepers = find_keepers(moved, dropped, 2)
     assert [(node.id, node.address, node.ssh_port) for node in keepers] == [
         ("s", "10.0.0.4", 2222),
         ("a", "10.0.0.1", 22),

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from fsdpctl.contract import Cause
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.control_files import create_once
 from fsdpctl.contract.paths import AttemptPaths
@@ -33,12 +34,16 @@ def attempt(tmp_path: Path) -> AttemptPaths:
 @pytest.mark.parametrize(
     ("outcome", "stopped", "end"),
     [
-        (None, False, NodeEnd(0, "finished")),
-        (None, True, NodeEnd(75, "stopped")),
-        (Outcome("finished", 9), True, NodeEnd(0, "finished")),
-        (Outcome("stopped", 9, "step-00000009", "stop file"), True, NodeEnd(75, "stop file")),
-        (Outcome("stopped", 9), True, NodeEnd(76, "stopped")),
-        (Outcome("failed", 9, reason="loss is not finite"), False, NodeEnd(1, "loss is not finite")),
+        (None, False, NodeEnd(0, "finished", cause=Cause.FINISHED)),
+        (None, True, NodeEnd(75, "stopped", cause=Cause.STOP)),
+        (Outcome("finished", 9), True, NodeEnd(0, "finished", cause=Cause.FINISHED)),
+        (Outcome("stopped", 9, "step-00000009", "stop file"), True, NodeEnd(75, "stop file", cause=Cause.STOP)),
+        (Outcome("stopped", 9), True, NodeEnd(76, "stopped", cause=Cause.STOP)),
+        (
+            Outcome("failed", 9, reason="loss is not finite"),
+            False,
+            NodeEnd(1, "loss is not finite", cause=Cause.EXCEPTION),
+        ),
     ],
 )
 def test_exit_0_means_what_rank_0_says(
@@ -53,7 +58,9 @@ def test_exit_0_means_what_rank_0_says(
 
 def test_a_crash_is_told_by_global_rank_and_signal(attempt: AttemptPaths) -> None:
     attempt.node(1).torchrun_log.write_text(REPORT)
-    assert describe_end(1, attempt, attempt.node(1)) == NodeEnd(1, "rank 3 ended with signal 9 (SIGKILL)", 3)
+    assert describe_end(1, attempt, attempt.node(1)) == NodeEnd(
+        1, "rank 3 ended with signal 9 (SIGKILL)", 3, cause=Cause.SIGNAL
+    )
 
 
 TOLD = "data/val-00000.bin holds 7 tokens, its index says 9: prepare it again"
@@ -73,25 +80,29 @@ def test_what_a_rank_says_in_a_sentence_is_the_reason(attempt: AttemptPaths) -> 
         RankError(4, 1, 7.0, "the save of step 9 broke on another rank", "Traceback", expected=True),
         RankError(2, 1, 6.0, f"{TOLD}\nand more", "Traceback", expected=True),
     )
-    assert describe_end(1, attempt, attempt.node(1)) == NodeEnd(1, f"rank 2 failed: {TOLD}", 2)
+    assert describe_end(1, attempt, attempt.node(1)) == NodeEnd(1, f"rank 2 failed: {TOLD}", 2, cause=Cause.EXCEPTION)
 
 
 def test_a_traceback_is_no_sentence(attempt: AttemptPaths) -> None:
     attempt.node(1).torchrun_log.write_text(REPORT.replace("-9", "1"))
     leave_errors(attempt, RankError(3, 1, 5.0, "ValueError: x", "Traceback"))
-    assert describe_end(1, attempt, attempt.node(1)) == NodeEnd(1, "rank 3 ended with exit code 1", 3)
+    assert describe_end(1, attempt, attempt.node(1)) == NodeEnd(
+        1, "rank 3 ended with exit code 1", 3, cause=Cause.EXIT_CODE
+    )
 
 
 def test_a_signal_is_the_reason_whatever_others_say_of_it(attempt: AttemptPaths) -> None:
     attempt.node(1).torchrun_log.write_text(REPORT)
     leave_errors(attempt, RankError(2, 1, 6.0, TOLD, "Traceback", expected=True))
-    assert describe_end(1, attempt, attempt.node(1)) == NodeEnd(1, "rank 3 ended with signal 9 (SIGKILL)", 3)
+    assert describe_end(1, attempt, attempt.node(1)) == NodeEnd(
+        1, "rank 3 ended with signal 9 (SIGKILL)", 3, cause=Cause.SIGNAL
+    )
 
 
 @pytest.mark.parametrize("code", [75, 76])
 def test_a_script_may_say_stopped_by_its_exit_code(attempt: AttemptPaths, code: int) -> None:
     attempt.node(1).torchrun_log.write_text(REPORT.replace("(exitcode: -9)", f"(exitcode: {code})"))
-    assert describe_end(1, attempt, attempt.node(1)) == NodeEnd(code, "stopped")
+    assert describe_end(1, attempt, attempt.node(1)) == NodeEnd(code, "stopped", cause=Cause.STOP)
 
 
 def test_without_a_report_the_log_is_named(attempt: AttemptPaths) -> None:
@@ -128,8 +139,8 @@ def test_a_failure_in_the_log_is_not_waited_for_long(tmp_path: Path) -> None:
     ("log", "end"),
     [
         ("rendezvous took 1.2 s\n", None),
-        (REPORT, NodeEnd(1, "rank 3 ended with signal 9 (SIGKILL)", 3)),
-        (REPORT.splitlines()[0], NodeEnd(1, "rank 5 ended with signal 9 (SIGKILL)", 5)),
+        (REPORT, NodeEnd(1, "rank 3 ended with signal 9 (SIGKILL)", 3, cause=Cause.SIGNAL)),
+        (REPORT.splitlines()[0], NodeEnd(1, "rank 5 ended with signal 9 (SIGKILL)", 5, cause=Cause.SIGNAL)),
         (REPORT.replace("-9)", "1)"), None),
         (REPORT.replace("-9)", "75)"), None),
     ],

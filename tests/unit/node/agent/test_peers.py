@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from fsdpctl.contract.codec import write_json
+from fsdpctl.contract.control_files import ControlFile
 from fsdpctl.contract.paths import AttemptPaths
 from fsdpctl.contract.records import NodeEnd
 from fsdpctl.node.agent.peers import Heartbeat, PeerWatch
@@ -24,13 +25,13 @@ def beat(attempt: AttemptPaths, rank: int, stamp: float) -> None:
     os.utime(node.heartbeat, (stamp, stamp))
 
 
-def look(watch: PeerWatch, clock: Clock, seconds: int) -> str | None:
+def look(watch: PeerWatch, clock: Clock, seconds: int) -> tuple[str, str] | None:
     """Let time pass as an agent does; what is found in the end."""
     found = None
     for _ in range(seconds):
         clock.now += 1
         found = watch.find_lost()
-    return found
+    return (found.word, found.reason) if found is not None else None
 
 
 def test_only_movement_counts_not_the_time_stamp(tmp_path: Path) -> None:
@@ -41,7 +42,7 @@ def test_only_movement_counts_not_the_time_stamp(tmp_path: Path) -> None:
         clock.now += 1
         assert watch.find_lost() is None
     assert look(watch, clock, 10) is None
-    assert look(watch, clock, 1) == "node 1: lost, no sign of life for 10 s"
+    assert look(watch, clock, 1) == ("lost", "node 1: lost, no sign of life for 10 s")
 
 
 def test_a_pause_of_the_whole_machine_is_nobody_s_death(tmp_path: Path) -> None:
@@ -52,14 +53,14 @@ def test_a_pause_of_the_whole_machine_is_nobody_s_death(tmp_path: Path) -> None:
     clock.now += 20
     assert watch.find_lost() is None, "the peer had no time to beat, either"
     assert look(watch, clock, 10) is None
-    assert look(watch, clock, 1) == "node 1: lost, no sign of life for 10 s"
+    assert look(watch, clock, 1) == ("lost", "node 1: lost, no sign of life for 10 s")
 
 
 def test_a_peer_that_never_came_is_lost_too(tmp_path: Path) -> None:
     clock = Clock()
     watch = PeerWatch(AttemptPaths(tmp_path), [1], timeout_s=10, clock=clock)
     assert look(watch, clock, 10) is None
-    assert look(watch, clock, 2) == "node 1: lost, no sign of life for 10 s"
+    assert look(watch, clock, 2) == ("lost", "node 1: lost, no sign of life for 10 s")
 
 
 def test_a_good_end_is_no_loss_and_a_bad_one_says_why(tmp_path: Path) -> None:
@@ -71,7 +72,7 @@ def test_a_good_end_is_no_loss_and_a_bad_one_says_why(tmp_path: Path) -> None:
     write_json(attempt.node(3).end, NodeEnd(75, "stopped"))
     assert watch.find_lost() is None
     write_json(attempt.node(2).end, NodeEnd(77, "no GPU"))
-    assert watch.find_lost() == "node 2: no GPU"
+    assert watch.find_lost() == ControlFile("fault", "node 2: no GPU")
     clock.now += 100
     assert PeerWatch(attempt, [1, 3], 10, clock).find_lost() is None
 

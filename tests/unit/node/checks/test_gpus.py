@@ -9,7 +9,8 @@ import pytest
 
 from fsdpctl.contract.findings import Check, Finding, Result
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.launch.build import SubmitHost, build_plan
+from fsdpctl.launch.build import build_plan
+from fsdpctl.launch.host import SubmitHost
 from fsdpctl.node.checks import smi
 from fsdpctl.node.checks.gpus import check_gpus, without_tool
 from fsdpctl.specs.load import parse_job, parse_profile

@@ -8,7 +8,8 @@ import pytest
 
 from fsdpctl.contract.findings import Finding, Result
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.launch.build import SubmitHost, build_plan
+from fsdpctl.launch.build import build_plan
+from fsdpctl.launch.host import SubmitHost
 from fsdpctl.node.checks.network import check_infiniband, check_interface, has_infiniband, read_ports, select
 from fsdpctl.specs.load import load_profile, parse_job
 

@@ -11,7 +11,8 @@ import pytest
 
 from fsdpctl.contract.findings import Check, Result
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.launch.build import SubmitHost, build_plan
+from fsdpctl.launch.build import build_plan
+from fsdpctl.launch.host import SubmitHost
 from fsdpctl.node.checks.limits import judge_memlock, judge_nofile, judge_shm
 from fsdpctl.node.checks.node_check import NodeCheckError, check_node, inspect
 from fsdpctl.node.checks.storage import check_storage

@@ -9,7 +9,8 @@ import pytest
 
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.launch.build import SubmitHost, build_plan
+from fsdpctl.launch.build import build_plan
+from fsdpctl.launch.host import SubmitHost
 from fsdpctl.node.queries.agent_control import find_neighbour
 from fsdpctl.specs.load import parse_job, parse_profile
 

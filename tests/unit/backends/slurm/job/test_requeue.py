@@ -9,18 +9,18 @@ import pytest
 
 from fsdpctl.backends.slurm.job.requeue import (
     MAX_EXCLUDED,
-    Next,
     Situation,
     decide_step,
     find_suspects,
-    history_of,
     read_signal,
 )
 from fsdpctl.backends.slurm.job.scontrol_output import Job
-from fsdpctl.contract import AbortReason, NodeExit, State, StopReason
+from fsdpctl.contract import AbortReason, Cause, NodeExit, State, StopReason
 from fsdpctl.contract.control_files import ControlFile
 from fsdpctl.contract.records import NodeEnd
-from fsdpctl.supervise.decide import AttemptEnd, Verdict
+from fsdpctl.runs.verdict import AttemptEnd, Verdict
+from fsdpctl.supervise.agents import Next
+from fsdpctl.supervise.decide import History
 
 RUNNING = Job("7", "RUNNING", "None", restarts=0, is_preempted=False, excluded="")
 PREEMPTED = replace(RUNNING, is_preempted=True)
@@ -31,11 +31,12 @@ TIMED_OUT = replace(SCANCELLED, reason="TimeLimit")
 STOPPED = Verdict(State.STOPPED, "stopped; saved at step 9", step=9)
 FAILED = Verdict(State.FAILED, "node 1: rank 2 ended with signal 9 (SIGKILL)", restart=True, step=9)
 FINAL = replace(FAILED, restart=False)
+HISTORY = History(0, 0, 1)
 
 
 def seen(verdict: Verdict, job: Job = RUNNING, word: str | None = None, suspects: tuple[str, ...] = ()) -> Situation:
     stop = ControlFile(word, "") if word is not None else None
-    return Situation(verdict, stop, job, own_restarts=0, max_requeues=100, suspects=suspects)
+    return Situation(verdict, stop, job, own_restarts=0, max_requeues=100, suspects=suspects, history=HISTORY)
 
 
 @pytest.mark.parametrize(
@@ -103,16 +104,37 @@ def test_requeues_are_counted() -> None:
     assert step.verdict.reason.startswith("preempted, and all 100 requeues are used up")
 
 
-def test_what_slurm_ended_is_no_failure() -> None:
-    preempted = replace(STOPPED, step=20)
-    history = history_of([FAILED, preempted, preempted], replace(FAILED, step=21), before=0, restarts_allowed=5)
-    assert (history.restarts_used, history.failures_without_progress) == (1, 0)
+def test_a_run_that_never_comes_to_a_step_within_its_allocation_gives_up() -> None:
+    stuck = replace(seen(STOPPED, RUNNING, StopReason.TIME), history=History(0, 0, 3))
+    step = decide_step(stuck)
+    assert (step.next, step.verdict.restart, step.verdict.cause) == (Next.LEAVE, False, Cause.TIME_LIMIT)
+    assert step.verdict.reason.startswith("time limit; 3 attempts in a row made no step")
+    preempted = replace(seen(STOPPED, PREEMPTED, StopReason.PREEMPT), history=History(0, 0, 3))
+    assert decide_step(preempted).next is Next.REQUEUE  # which is no fault of the run
 
 
-def test_a_crash_loop_is_seen_over_all_allocations() -> None:
-    stuck = replace(FAILED, step=9)
-    history = history_of([stuck, stuck], stuck, before=9, restarts_allowed=5)
-    assert (history.restarts_used, history.failures_without_progress) == (2, 3)
+@pytest.mark.parametrize(
+    ("situation", "cause"),
+    [
+        (seen(STOPPED, PREEMPTED, StopReason.PREEMPT), Cause.PREEMPTION),
+        (seen(STOPPED, RUNNING, StopReason.TIME), Cause.TIME_LIMIT),
+        (seen(STOPPED, REQUEUED, StopReason.PREEMPT), Cause.REQUEUE),
+        (seen(FAILED, SCANCELLED), Cause.CANCEL),
+        (seen(replace(FAILED, cause=Cause.SIGNAL), suspects=("node2",)), Cause.SIGNAL),
+    ],
+)
+def test_the_cause_is_a_value(situation: Situation, cause: Cause) -> None:
+    assert decide_step(situation).verdict.cause is cause
+
+
+def test_no_decision_of_a_requeue_reads_a_sentence() -> None:
+    for job in (RUNNING, PREEMPTED, SCANCELLED, TAKEN, REQUEUED, TIMED_OUT):
+        for verdict in (STOPPED, FAILED, FINAL):
+            for stop in (None, *StopReason):
+                plain = decide_step(seen(verdict, job, stop))
+                reworded = decide_step(seen(replace(verdict, reason="preempted; cancelled; finished"), job, stop))
+                assert reworded.next is plain.next
+                assert replace(reworded.verdict, reason="") == replace(plain.verdict, reason="")
 
 
 @pytest.mark.parametrize(

@@ -8,20 +8,21 @@ import subprocess
 from pathlib import Path
 
 from fsdpctl.backends.slurm.job.srun import srun_argv, srun_env
-from fsdpctl.backends.slurm.profile_keys import Container
+from fsdpctl.backends.slurm.profile_keys import ContainerKeys
 from fsdpctl.contract import NodeExit
 from fsdpctl.contract.codec import find_json
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.records import NodeEnd
-from fsdpctl.launch.build import SubmitHost, build_plan
+from fsdpctl.launch.build import build_plan
+from fsdpctl.launch.host import SubmitHost
 from fsdpctl.specs.load import load_job, load_profile
 
 ATTEMPT = RunPaths(Path("/runs/a b")).attempt(1)
 
 
 def plan_of(
-    run: RunPaths, setup: str = "[]", python: str = "python3", container: Container | None = None
+    run: RunPaths, setup: str = "[]", python: str = "python3", container: ContainerKeys | None = None
 ) -> LaunchPlan:
     profile = load_profile("slurm-h100").model_copy(update={"setup": tuple(json.loads(setup)), "python": python})
     profile = profile.model_copy(update={"backend": profile.backend.model_copy(update={"container": container})})
@@ -45,7 +46,7 @@ def test_a_task_becomes_the_agent_of_its_node(tmp_path: Path) -> None:
     done = start_task(run, plan_of(run, '["X=\\"a b\\" PYTHONPATH=/module", "export X"]', str(recorder)), 1)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     log = run.attempt(1).node(1).agent_log.read_text()
-    assert log.split("|") == ["1", "a b", str(run.code), "-m", "fsdpctl.node.agent.agent", f"--run-dir={run.root}",
+    assert log.split("|") == ["1", "a b", str(run.code), "-m", "fsdpctl.node.agent", f"--run-dir={run.root}",
                               "--attempt=1", "--node-rank=1", ""]  # fmt: skip
 
 
@@ -60,17 +61,17 @@ def test_a_setup_that_fails_is_the_nodes_end(tmp_path: Path) -> None:
 
 
 def test_pyxis_takes_the_whole_step_into_the_container() -> None:
-    container = Container(runtime="pyxis", image="/i.sqsh", mounts=("/data", "/s:/t:ro"), options=("--no-x",))
+    container = ContainerKeys(runtime="pyxis", image="/i.sqsh", mounts=("/data", "/s:/t:ro"), options=("--no-x",))
     argv = srun_argv(plan_of(RunPaths(Path("/runs/a b")), '["module load x"]', container=container), ATTEMPT)
     flags = ["--container-image=/i.sqsh", "--container-mounts=/runs:/runs,/data:/data,/s:/t:ro", "--no-x"]
     before, after = argv[: argv.index("bash")], argv[argv.index("bash") :]
     assert before[-3:] == flags
     assert "module load" not in after[2], "it ran in the batch script: a container has no modules"
-    assert after[4:7] == ["python3", "-m", "fsdpctl.node.agent.agent"]
+    assert after[4:7] == ["python3", "-m", "fsdpctl.node.agent"]
 
 
 def test_apptainer_takes_the_agent_into_the_container() -> None:
-    container = Container(runtime="apptainer", image="/i.sif", mounts=("/data:/d",), options=("--writable-tmpfs",))
+    container = ContainerKeys(runtime="apptainer", image="/i.sif", mounts=("/data:/d",), options=("--writable-tmpfs",))
     argv = srun_argv(plan_of(RunPaths(Path("/runs/a b")), '["module load x"]', container=container), ATTEMPT)
     task = argv[argv.index("bash") :]
     assert "module load x" in task[2]

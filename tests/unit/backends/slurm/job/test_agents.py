@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from fsdpctl.backends.slurm.job.batch import preempt_grace_s
+from fsdpctl.backends.slurm.job.agents import preempt_grace_s
 from fsdpctl.backends.slurm.job.partition import Partition
-from fsdpctl.launch.build import SubmitHost, build_plan
+from fsdpctl.launch.build import build_plan
+from fsdpctl.launch.host import SubmitHost
 from fsdpctl.specs.load import load_job, load_profile
 
 MAIN = Partition("main", None, grace_s=20, preempt_mode="REQUEUE", kill_wait_s=5)

@@ -1,0 +1,62 @@
+"""The supervisor of a run without a scheduler, as a process of its own on the submitting host.
+
+python -m fsdpctl.backends.detached RUN_DIR
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+from fsdpctl.backends.table import get_backend
+from fsdpctl.contract.codec import write_json
+from fsdpctl.contract.files import take_lock
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.node.os import processes
+from fsdpctl.runs.evidence import read_plan
+from fsdpctl.supervise.agents import Agents
+from fsdpctl.supervise.disk import retry_disk_errors
+from fsdpctl.supervise.loop import Supervisor
+
+
+def main(run: RunPaths) -> None:
+    """Leave the supervisor behind, and return once it is up: its starter may live long, and never wait for a child."""
+    os.umask(0o077)
+    read_end, write_end = os.pipe()
+    starter = os.getpid()
+    if os.fork():
+        os.close(write_end)
+        os._exit(0 if os.read(read_end, 1) else 1)
+    os.close(read_end)
+    acquire_lock(run)
+    os.write(write_end, b".")
+    os.close(write_end)
+    while os.getppid() == starter:  # it carries the run's tag: a run that ends at once would be swept with it
+        time.sleep(0.001)
+    supervise(run)
+
+
+def acquire_lock(run: RunPaths) -> None:
+    """Be the one supervisor of the run, for as long as this process lives."""
+    if take_lock(run.supervisor_lock) is None:
+        sys.exit("another supervisor has this run")
+    write_json(run.supervisor, processes.identify(os.getpid()))
+
+
+def supervise(run: RunPaths) -> None:
+    """Supervise the run to its end, through errors of the disk."""
+    agents: list[Agents] = []  # kept over errors: they hold connections and child processes
+
+    def work() -> None:
+        if not agents:
+            plan = read_plan(run)
+            agents.append(get_backend(plan.backend).open_agents(run, plan))
+        Supervisor(agents[0]).work()
+
+    retry_disk_errors(work, Agents.disk_tries)
+
+
+if __name__ == "__main__":
+    main(RunPaths(Path(sys.argv[1])))

@@ -1,0 +1,21 @@
+"""The section `backend` of a profile: the keys of one of the backends, chosen by `kind`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from fsdpctl.backends.local.profile_keys import LocalBackend
+from fsdpctl.backends.slurm.profile_keys import SlurmBackend
+from fsdpctl.backends.ssh.profile_keys import SshBackend
+
+
+def _expand_kind(value: Any) -> Any:
+    return {"kind": value} if isinstance(value, str) else value
+
+
+BackendKeys = Annotated[
+    Annotated[LocalBackend | SshBackend | SlurmBackend, Field(discriminator="kind")],
+    BeforeValidator(_expand_kind),
+]

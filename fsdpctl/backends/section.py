@@ -1,0 +1,16 @@
+"""What the sections of all backends have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fsdpctl.contract.problems import Problem
+from fsdpctl.schema.spec import Spec
+
+
+class BackendSection(Spec):
+    """The section `backend` of a profile."""
+
+    def find_problems(self, num_nodes: int, runs_root: str | None) -> Iterator[Problem]:
+        """Yield what other keys of the profile must be for this backend. `num_nodes`: how many nodes it lists."""
+        yield from ()

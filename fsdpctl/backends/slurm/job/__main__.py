@@ -1,0 +1,55 @@
+"""The supervisor of a Slurm run: what the batch script becomes on the first node of the allocation.
+
+    python -m fsdpctl.backends.slurm.job RUN_DIR
+
+A requeued job begins here again.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+
+from fsdpctl.backends.slurm.job.agents import OwnJob, SlurmAgents
+from fsdpctl.backends.slurm.job.partition import read_partition
+from fsdpctl.backends.slurm.job.scontrol import allocated_nodes
+from fsdpctl.contract import State
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.runs.evidence import read_plan
+from fsdpctl.runs.verdict import Verdict
+from fsdpctl.supervise.disk import retry_disk_errors
+from fsdpctl.supervise.loop import Supervisor
+
+
+def main(run: RunPaths) -> int:
+    """Run attempts until this allocation has no further use; return the exit code of the job."""
+    os.umask(0o077)
+    job = OwnJob(
+        job_id=os.environ["SLURM_JOB_ID"],
+        restarts=int(os.environ.get("SLURM_RESTART_COUNT", "0")),
+        nodes=allocated_nodes(os.environ["SLURM_JOB_NODELIST"]),
+        partition=read_partition(os.environ["SLURM_JOB_PARTITION"]),
+    )
+    agents = SlurmAgents(run, read_plan(run), job)
+
+    def on_signal(number: int, _frame: FrameType | None) -> None:
+        agents.signals.append(number)
+
+    for number in (signal.SIGTERM, signal.SIGUSR2):
+        signal.signal(number, on_signal)
+    ended = retry_disk_errors(lambda: (Supervisor(agents).work(),), agents.disk_tries)
+    return 1 if ended is None else exit_code(*ended)
+
+
+def exit_code(verdict: Verdict | None) -> int:
+    """Return what the job ends with: 0 where nothing was to be done, the run ended well, or it restarts."""
+    if verdict is None or verdict.restart or verdict.state in (State.SUCCEEDED, State.STOPPED):
+        return 0
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(RunPaths(Path(sys.argv[1]))))

@@ -1,0 +1,195 @@
+"""The agents of a Slurm run, inside its allocation: srun starts them, one a node; a requeue hands the nodes back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from dataclasses import dataclass, replace
+
+from fsdpctl.backends.slurm.job import scontrol
+from fsdpctl.backends.slurm.job.partition import Partition
+from fsdpctl.backends.slurm.job.requeue import Situation, decide_step, find_suspects, is_final, read_signal
+from fsdpctl.backends.slurm.job.scontrol_output import Job
+from fsdpctl.backends.slurm.job.srun import srun_argv, srun_env
+from fsdpctl.contract import AbortReason, Cause, State
+from fsdpctl.contract.codec import write_json
+from fsdpctl.contract.control_files import create_once, read_control_file, write_request
+from fsdpctl.contract.paths import AttemptPaths, RunPaths
+from fsdpctl.contract.plan import AllocatedNode, Allocation, LaunchPlan
+from fsdpctl.errors import LaunchError
+from fsdpctl.runs.events import add_event, record_verdict
+from fsdpctl.runs.evidence import AttemptFacts, RunFacts
+from fsdpctl.runs.metrics import newest_step
+from fsdpctl.runs.store import read_record
+from fsdpctl.runs.verdict import AttemptEnd, Verdict
+from fsdpctl.supervise.agents import Agents, Look, Step
+from fsdpctl.supervise.decide import History, judge
+from fsdpctl.supervise.disk import begin_attempt, log
+
+ASK_AGAIN_S = 1.0
+"""Between questions to a controller that does not answer."""
+
+
+@dataclass(frozen=True)
+class OwnJob:
+    """The job that this process is the batch script of."""
+
+    job_id: str
+    restarts: int  # how often Slurm had requeued it when this allocation began
+    nodes: tuple[AllocatedNode, ...]
+    partition: Partition | None
+
+
+class SlurmAgents(Agents):
+    """The agents of one allocation."""
+
+    disk_tries = 30  # nodes that are held should not wait for long
+
+    def __init__(self, run: RunPaths, plan: LaunchPlan, job: OwnJob) -> None:
+        super().__init__(run, plan)
+        assert plan.slurm is not None
+        self.slurm, self.job = plan.slurm, job
+        self.preempt_grace_s = preempt_grace_s(plan, job.partition)
+        self.signals: list[int] = []
+        self._has_begun = False
+        self._srun: subprocess.Popen[bytes] | None = None
+        self._step: AttemptPaths | None = None  # the attempt that srun runs
+        self._agents_until = 0.0
+
+    def open_attempt(self) -> AttemptPaths | None:
+        """Return a new attempt; None where another job has this submission, or the run has ended."""
+        if not self._has_begun:
+            submissions = read_record(self.run).submissions
+            if not self._claim(len(submissions)):
+                return None
+            close_open_attempts(self.run, len(self.plan.nodes), submissions[-1].first_attempt)
+            if has_ended(self.run, submissions[-1].first_attempt):
+                log("the run has ended: requeuing its job changes nothing")
+                return None
+            begin_attempt(self)
+            self._has_begun = True
+        return self.run.attempts()[-1]
+
+    def _claim(self, submission: int) -> bool:
+        """Return whether this job owns the submission, now and after every requeue: the first one to ask does."""
+        path = self.run.job_claim(submission)
+        create_once(path, self.job.job_id)
+        claim = read_control_file(path)
+        if claim is None or claim.word == self.job.job_id:
+            return True
+        log(f"job {claim.word} runs this submission already: a killed submit was repeated")
+        return False
+
+    def describe_nodes(self, attempt: AttemptPaths) -> None:
+        write_json(attempt.allocation, Allocation(self.job.job_id, self.job.restarts, self.job.nodes))
+
+    def start(self, attempt: AttemptPaths) -> None:
+        if self._step == attempt:
+            return
+        env = srun_env(os.environ, attempt, self.preempt_grace_s)
+        try:
+            self._srun = subprocess.Popen(srun_argv(self.plan, attempt), env=env, stdin=subprocess.DEVNULL)
+        except OSError as error:
+            raise LaunchError(f"srun cannot be started: {error.strerror}") from None
+        self._step, self._agents_until = attempt, time.monotonic() + self.plan.join_timeout_s
+
+    def is_over(self, attempt: AttemptPaths) -> bool:
+        return self._srun is None or self._srun.poll() is not None
+
+    def look(self, attempt: AttemptPaths) -> Look:
+        while self.signals:
+            self._handle_signal(self.signals.pop(), attempt)
+        if self._srun is not None and time.monotonic() > self._agents_until and not attempt.nodes():
+            self._srun.kill()  # it waits for ever where the controller was restarted while it asked for its step
+        return Look()
+
+    def end(self, attempt: AttemptPaths) -> list[str]:
+        return []  # agents sweep their nodes, and Slurm ends what is left with the job
+
+    def _handle_signal(self, number: int, attempt: AttemptPaths) -> None:
+        try:
+            job: Job | None = scontrol.show_job(self.job.job_id)
+        except (scontrol.SlurmError, ValueError) as error:
+            add_event(attempt, f"signal {number}, but Slurm does not report why: {error}")
+            job = None
+        why, reason = read_signal(number, job, self.job.restarts)
+        if write_request(attempt.abort if why is AbortReason.CANCEL else attempt.stop, why, reason):
+            add_event(attempt, f"{signal.Signals(number).name} came: {reason}")
+        is_wanted = AttemptFacts(attempt).is_wanted
+        if job is not None and job.is_taken and is_wanted and self.job.restarts < self.slurm.max_requeues:
+            self._requeue(attempt, ())  # where Slurm cancels what it preempts; KILL comes soon, so now
+
+    def decide(self, attempt: AttemptPaths, end: AttemptEnd, verdict: Verdict, history: History) -> Step:
+        if not attempt.nodes() and verdict.cause is Cause.LOST:
+            verdict = replace(verdict, reason=f"srun started no agent; see {self.run.batch_log.name}")
+        return decide_step(
+            Situation(
+                verdict=verdict,
+                stop=end.stop,
+                job=self._ask_job(attempt) if not is_final(verdict) else None,
+                own_restarts=self.job.restarts,
+                max_requeues=self.slurm.max_requeues,
+                suspects=tuple(self.job.nodes[rank].name for rank in find_suspects(end)),
+                history=history,
+            )
+        )
+
+    def hand_back(self, attempt: AttemptPaths, step: Step) -> Verdict | None:
+        """Requeue the job, from which on Slurm ends this very process."""
+        if not (refusal := self._requeue(attempt, step.exclude)):
+            return None
+        verdict = step.verdict
+        reason = f"Slurm refused to requeue ({refusal}), `fsdpctl resume` continues it; {verdict.reason}"
+        return replace(verdict, reason=reason, restart=False, is_stranded=not step.exclude)
+
+    def _ask_job(self, attempt: AttemptPaths) -> Job:
+        """Return what Slurm reports of this job; while the controller is down nothing can be done but to ask again."""
+        is_reported = False
+        while True:
+            try:
+                return scontrol.show_job(self.job.job_id)
+            except (scontrol.SlurmError, ValueError) as error:
+                if not is_reported:
+                    add_event(attempt, f"asks again until Slurm answers: {error}")
+                is_reported = True
+                time.sleep(ASK_AGAIN_S)
+
+    def _requeue(self, attempt: AttemptPaths, exclude: tuple[str, ...]) -> str:
+        """Ask for a requeue; return why Slurm refused, "" when it did not."""
+        excluded = [*filter(None, [self._ask_job(attempt).excluded]), *exclude] if exclude else []
+        try:
+            scontrol.requeue(self.job.job_id, ",".join(excluded))
+        except scontrol.SlurmError as error:
+            if self._ask_job(attempt).restarts == self.job.restarts:
+                return str(error)
+        return ""
+
+
+def preempt_grace_s(plan: LaunchPlan, partition: Partition | None) -> int:
+    """Return the shorter one of the job's grace, which is all that other stops know, and what the partition gives."""
+    if partition is None or not partition.is_preempted:
+        return plan.grace_s
+    return min(plan.grace_s, partition.time_to_save_s)
+
+
+def has_ended(run: RunPaths, first_attempt: int) -> bool:
+    """Return whether the submission has come to an end that no requeue changes."""
+    newest = RunFacts(run).newest
+    if newest is None or newest.number < first_attempt:
+        return False
+    return newest.verdict is not None and is_final(newest.verdict)
+
+
+def close_open_attempts(run: RunPaths, num_nodes: int, first_attempt: int) -> None:
+    """Judge the attempts that ended with their whole allocation, before a supervisor could. Raises OSError."""
+    for paths in run.attempts():
+        attempt = AttemptFacts(paths)
+        if attempt.verdict is not None or not paths.allocation.exists():
+            continue
+        verdict = judge(attempt.end(num_nodes))
+        if attempt.number >= first_attempt and verdict.state not in (State.SUCCEEDED, State.CANCELLED):
+            reason = f"ended by Slurm and requeued; {verdict.reason}"
+            verdict = Verdict(State.STOPPED, reason, restart=True, cause=Cause.REQUEUE)
+        record_verdict(paths, replace(verdict, step=newest_step(run)))

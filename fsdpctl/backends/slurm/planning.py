@@ -1,0 +1,68 @@
+"""The keys of a Slurm profile -> what a run asks of Slurm. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fsdpctl.backends.base import BackendPlan, Cluster
+from fsdpctl.backends.slurm.profile_keys import SlurmBackend
+from fsdpctl.contract.plan import Container, PlannedNode, SlurmPlan
+from fsdpctl.contract.problems import Problem
+
+DEFAULT_PYTHON = "python3"
+
+
+def plan_backend(keys: SlurmBackend, cluster: Cluster) -> BackendPlan:
+    """Return nodes without names, which Slurm will give, and the options of the job."""
+    outside = cluster.python or DEFAULT_PYTHON
+    gpus = cluster.least_gpus
+    return BackendPlan(
+        nodes=cluster.nodes or tuple(PlannedNode(rank, f"node{rank}") for rank in range(cluster.num_nodes)),
+        device="cuda" if gpus else "cpu",
+        gpus=gpus,
+        python=keys.container.python if keys.container is not None else outside,
+        head_rule="the address on the interface that routes from the first allocated node to the others",
+        longest_s=keys.time,
+        is_limited_by_scheduler=True,
+        slurm=SlurmPlan(
+            options=tuple(_options(keys, gpus)),
+            max_requeues=keys.max_requeues,
+            python=outside,
+            comment=keys.comment or "",
+            container=_plan_container(keys, cluster.runs_root),
+        ),
+        problems=tuple(_find_problems(keys, cluster.runs_root)),
+    )
+
+
+def _options(keys: SlurmBackend, gpus: int) -> Iterator[str]:
+    """Yield the backend's keys as sbatch spells them; GPUs as `gres` where the cluster wants them so."""
+    values: dict[str, str | int | None] = {
+        "partition": keys.partition,
+        "account": keys.account,
+        "qos": keys.qos,
+        "constraint": keys.constraint,
+        "reservation": keys.reservation,
+        "nodelist": keys.nodelist,
+        "exclude": keys.exclude,
+        "dependency": keys.dependency,
+        "gres": keys.gres,
+        "gpus-per-node": gpus if gpus and keys.gres is None else None,
+        "cpus-per-task": keys.cpus_per_task,
+        "mem": keys.mem,
+    }
+    yield from (f"--{key}={value}" for key, value in values.items() if value is not None)
+    yield from ["--exclusive"] if keys.exclusive else []
+    yield from keys.extra
+
+
+def _plan_container(keys: SlurmBackend, runs_root: str) -> Container | None:
+    given = keys.container
+    if given is None:
+        return None
+    return Container(given.runtime, given.image, (runs_root, *given.mounts), given.options)
+
+
+def _find_problems(keys: SlurmBackend, runs_root: str) -> Iterator[Problem]:
+    if keys.container is not None and set(runs_root) & set(":,"):
+        yield Problem("runs_root", f"{runs_root} cannot be mounted into a container: it has a ':' or ','")

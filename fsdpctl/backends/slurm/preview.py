@@ -1,0 +1,16 @@
+"""What Slurm will be given for a run, as `submit --dry-run` prints it. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fsdpctl.backends.slurm.batch_script import batch_script
+from fsdpctl.backends.slurm.job.srun import srun_argv
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.contract.plan import LaunchPlan
+
+
+def preview(plan: LaunchPlan) -> dict[str, Any]:
+    """Return the batch script, and the step that it starts for the first attempt."""
+    first = RunPaths.of(plan.run_dir).attempt(1)
+    return {"batch_script": batch_script(plan), "srun": srun_argv(plan, first)}

@@ -1,0 +1,22 @@
+"""The hosts of a profile as the nodes of a run. Pure."""
+
+from __future__ import annotations
+
+from fsdpctl.backends.base import BackendPlan, Cluster
+from fsdpctl.backends.ssh.profile_keys import SshBackend
+from fsdpctl.contract.plan import SshPlan
+
+DEFAULT_PYTHON = "python3"
+
+
+def plan_backend(keys: SshBackend, cluster: Cluster) -> BackendPlan:
+    """Return the first hosts of the profile as nodes, and how all of its hosts are reached."""
+    gpus = cluster.least_gpus
+    return BackendPlan(
+        nodes=cluster.nodes[: cluster.num_nodes],
+        device="cuda" if gpus else "cpu",
+        gpus=gpus,
+        python=cluster.python or DEFAULT_PYTHON,
+        shared_disk=keys.shared_filesystem,
+        ssh=SshPlan(keys.user, keys.connect_timeout, cluster.nodes, cluster.spares),
+    )

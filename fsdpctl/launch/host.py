@@ -1,0 +1,16 @@
+"""What the submitting machine contributes to a plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class SubmitHost:
+    """The submitting machine, and where on it a new run will be."""
+
+    run_id: str
+    run_dir: str
+    submit_dir: str
+    python: str  # the interpreter that runs fsdpctl
+    gpus: tuple[str, ...]  # indices of this machine's GPUs, for local runs

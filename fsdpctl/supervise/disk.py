@@ -1,0 +1,58 @@
+"""A supervisor outlives a disk that is full or away: it begins again from what is written there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
+
+from fsdpctl.contract.control_files import preallocate
+from fsdpctl.contract.paths import AttemptPaths
+from fsdpctl.runs.store import claim_attempt
+from fsdpctl.supervise.agents import Agents
+
+T = TypeVar("T")
+
+PAUSE_S = 10.0
+QUIET_S = 600.0
+"""After so long without an error the tries are counted anew."""
+
+
+def retry_disk_errors(work: Callable[[], T], tries: int) -> T | None:
+    """Return what `work` returns, calling it again after an OSError; None after `tries` errors in a row."""
+    left, last = tries, time.monotonic()
+    while True:
+        try:
+            return work()
+        except OSError:
+            with suppress(OSError):  # the log may be on the same disk
+                traceback.print_exc()
+        left = left - 1 if time.monotonic() - last < QUIET_S else tries - 1
+        if left <= 0:
+            return None
+        last = time.monotonic()
+        time.sleep(PAUSE_S)
+
+
+def begin_attempt(agents: Agents) -> AttemptPaths:
+    """Make the next attempt's directory, with what its agents need there. Raises OSError, and leaves nothing then."""
+    attempt = claim_attempt(agents.run)
+    try:
+        agents.describe_nodes(attempt)
+        preallocate(attempt.stop)
+    except OSError:
+        shutil.rmtree(attempt.root, ignore_errors=True)  # it would look like one that was lost
+        raise
+    return attempt
+
+
+def log(text: str) -> None:
+    """Write a line into the supervisor's log, unless its disk is full. Unbuffered: a buffer that cannot be flushed
+    would change the exit code."""
+    with suppress(OSError):
+        os.write(sys.stdout.fileno(), f"{text}\n".encode(errors="backslashreplace"))

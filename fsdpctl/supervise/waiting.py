@@ -1,0 +1,30 @@
+"""What the supervisor waits for: one line in the run directory, and an event for each new thing."""
+
+from __future__ import annotations
+
+from fsdpctl.contract.codec import write_text
+from fsdpctl.contract.paths import AttemptPaths, RunPaths
+from fsdpctl.runs.events import add_event
+
+
+class Waiting:
+    """The file `waiting` of one run; true while something is awaited."""
+
+    def __init__(self, run: RunPaths) -> None:
+        self._run = run
+        self._reported: set[str] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self._reported)
+
+    def set(self, attempt: AttemptPaths, what: str) -> None:
+        """Report what is awaited; the event is added once, for a host may be tried for a day."""
+        if what not in self._reported:
+            self._reported.add(what)
+            add_event(attempt, what)
+        write_text(self._run.waiting, f"{what}\n")
+
+    def clear(self) -> None:
+        """Report that nothing is awaited any more."""
+        self._reported.clear()
+        self._run.waiting.unlink(missing_ok=True)
