@@ -28,7 +28,9 @@ def resume(
     paths = find_run(run)
     overrides = [*([f"--nodes={nodes}"] if nodes is not None else []), *(set_ or [])]
     with show_copy() as progress, show_start(paths):
-        resume_run(paths, overrides, step=step, update_code=update_code, progress=progress)
+        has_new_code = resume_run(paths, overrides, step=step, update_code=update_code, progress=progress)
+    if has_new_code:
+        log("an older fsdpctl made this run: its nodes run the fsdpctl and the trainer of this version now")
     for warning in predict_resumed(paths):
         log(f"warning: {warning}")
     log(f"resumed {paths.root.name}")

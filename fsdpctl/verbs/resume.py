@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,21 +10,21 @@ from pathlib import Path
 from fsdpctl.backends.submit_environment import read_secrets
 from fsdpctl.backends.table import get_backend
 from fsdpctl.checkpoints.listing import newest_manifest
-from fsdpctl.contract import State
+from fsdpctl.contract import SCHEMA, State
 from fsdpctl.contract.byte_progress import Progress, ignore
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.formats.manifest import save_fits
 from fsdpctl.contract.paths import RunPaths, checkpoint_name
 from fsdpctl.errors import BusyError, UsageError
 from fsdpctl.launch.build import IncompatibleError
-from fsdpctl.launch.snapshot import take_snapshot
 from fsdpctl.runs.evidence import read_plan
-from fsdpctl.runs.record import Submission
+from fsdpctl.runs.record import RunRecord, Submission
 from fsdpctl.runs.store import locked, open_record
 from fsdpctl.schema.types import format_duration
 from fsdpctl.specs.load import job_document, profile_document, read_job, read_profile
 from fsdpctl.verbs.refusals import check_trainer
 from fsdpctl.verbs.rewind import go_back
+from fsdpctl.verbs.run_code import bring_up_to_date, is_older, repair_code, replace_code
 from fsdpctl.verbs.status import read_status
 from fsdpctl.verbs.submit import (
     Request,
@@ -45,14 +44,15 @@ def resume(
     update_code: bool = False,
     only_stranded: bool = False,
     progress: Progress = ignore,
-) -> None:
-    """Start the run again. Raises BusyError while it is alive, UsageError when the changed job does not fit.
+) -> bool:
+    """Start the run again; return whether its copy of fsdpctl, of an older version, was replaced.
 
-    `only_stranded`: only if its scheduler has left it behind, and nobody has resumed it since. `progress` is that of
-    copying the project anew.
+    Raises BusyError while it is alive, UsageError when the changed job does not fit. `only_stranded`: only if its
+    scheduler does not requeue it, and no other command has resumed it since. `progress` is that of copying the project
+    anew.
     """
     with locked(run):
-        _mend_code(run)
+        repair_code(run)
         if (status := read_status(run)).state.is_alive:
             raise BusyError(
                 f"run {run.root.name} is {status.state}: {status.reason}", hint=f"fsdpctl stop {run.root.name}"
@@ -69,8 +69,10 @@ def resume(
             raise UsageError(f"run {run.root.name} has succeeded", hint=again)  # it would do it all again
         if step is not None:
             go_back(run, request.plan, step)
-        _store(run, request, update_code, progress)
+        record = open_record(run)
+        _store(run, record, request, update_code, progress)
         get_backend(request.plan.backend).launcher.start(run, request.plan)
+        return is_older(record) and not update_code
 
 
 def _prepare(run: RunPaths, overrides: Sequence[str], submit_dir: Path) -> Request:
@@ -84,41 +86,19 @@ def _prepare(run: RunPaths, overrides: Sequence[str], submit_dir: Path) -> Reque
         raise located(error, job_document(run.job, overrides), profile_document(run.profile)) from None
 
 
-def _store(run: RunPaths, request: Request, update_code: bool, progress: Progress) -> None:
-    record = open_record(run)
+def _store(run: RunPaths, record: RunRecord, request: Request, update_code: bool, progress: Progress) -> None:
     attempts = run.attempts()
     first = attempts[-1].number + 1 if attempts else 1
     submission = Submission("resume", time.time(), len(request.plan.nodes), first)
     if update_code:
-        _replace_code(run, request, progress)
+        replace_code(run, request.plan, progress)
+    elif is_older(record):
+        bring_up_to_date(run, request.plan)
     secrets, missing = read_secrets(request.plan.pass_env)
     if secrets and not missing:
         write_json(run.secrets, secrets)
     write_specs(run, request)
-    write_json(run.record, replace(record, submissions=(*record.submissions, submission)))
-
-
-def _replace_code(run: RunPaths, request: Request, progress: Progress) -> None:
-    """Build the new snapshot aside and swap; a resume that is killed in between is mended by the next."""
-    aside = RunPaths(run.root / ".new-code")
-    shutil.rmtree(aside.root, ignore_errors=True)
-    aside.root.mkdir(mode=0o700)
-    take_snapshot(request.plan, aside, progress)
-    run.code.rename(_old_code(run))
-    aside.code.rename(run.code)
-    shutil.rmtree(_old_code(run))
-    shutil.rmtree(aside.root)
-
-
-def _old_code(run: RunPaths) -> Path:
-    return run.root / ".old-code"
-
-
-def _mend_code(run: RunPaths) -> None:
-    """Finish what a killed `--update-code` left between its two renames."""
-    if not run.code.exists() and _old_code(run).exists():
-        _old_code(run).rename(run.code)
-    shutil.rmtree(_old_code(run), ignore_errors=True)
+    write_json(run.record, replace(record, schema=SCHEMA, submissions=(*record.submissions, submission)))
 
 
 def predict_resumed(run: RunPaths) -> list[str]:
