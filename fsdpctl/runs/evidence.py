@@ -56,8 +56,8 @@ def attempt_end(attempt: AttemptPaths, num_nodes: int) -> AttemptEnd:
         outcome=find_json(Outcome, attempt.outcome),
         stop=read_control_file(attempt.stop),
         abort=read_control_file(attempt.abort),
-        full_disk=describe_disk(attempt.run.root),
-        has_older=_has_checkpoint(attempt.run),
+        full_disk=describe_disk(attempt.run_dir),
+        has_older=_has_checkpoint(RunPaths(attempt.run_dir)),
     )
 
 

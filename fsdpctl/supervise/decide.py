@@ -103,12 +103,12 @@ def _obeyed(end: NodeEnd) -> bool:
 
 def _was_broken_off(attempt: AttemptEnd) -> bool:
     """Nobody asked for a stop: the trainer took for one the TERM that ended its ranks after a fault."""
-    return attempt.stop is None and attempt.abort is not None and attempt.abort.word == AbortReason.FAULT
+    return attempt.stop is None and attempt.abort is not None and attempt.abort.cause == AbortReason.FAULT
 
 
 def stop_cause(stop: ControlFile | None) -> str:
     """In words, as far as the stop file says it."""
-    return f"stopped ({stop.word})" if stop is not None and stop.word else "stopped"
+    return f"stopped ({stop.cause})" if stop is not None and stop.cause else "stopped"
 
 
 @dataclass(frozen=True)

@@ -81,14 +81,14 @@ def _between_agents(attempt: AttemptPaths) -> tuple[State, str]:
     if verdict is not None and verdict.restart:
         return State.RESTARTING, f"after attempt {attempt.number}: {verdict.reason}"
     act = "ending" if any(find_json(NodeEnd, node.end) for node in attempt.nodes()) else "starting"
-    return State.RUNNING, act + describe_disk(attempt.run.root)
+    return State.RUNNING, act + describe_disk(attempt.run_dir)
 
 
 def _running_reason(attempt: AttemptPaths) -> str:
     if (note := read_control_file(attempt.abort)) is not None:
-        return f"ending: {note.word or 'abort file'} {note.reason}".rstrip()
+        return f"ending: {note.cause or 'abort file'} {note.reason}".rstrip()
     if (note := read_control_file(attempt.stop)) is not None:
-        return f"stopping ({note.word or 'stop file'}): saving, then leaving"
+        return f"stopping ({note.cause or 'stop file'}): saving, then leaving"
     if any((end := find_json(NodeEnd, node.end)) and end.code != NodeExit.FINISHED for node in attempt.nodes()):
         return "ending"
     if ends := ended_ranks(attempt):

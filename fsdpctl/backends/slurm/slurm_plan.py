@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fsdpctl.backends.slurm.profile_keys import SlurmBackend
-from fsdpctl.contract.plan import Container, SlurmPlan
+from fsdpctl.contract.plan import ContainerPlan, SlurmPlan
 
 
 def plan_slurm(backend: SlurmBackend, gpus: int, python: str, runs_root: str, problems: list[str]) -> SlurmPlan:
@@ -32,10 +32,10 @@ def plan_slurm(backend: SlurmBackend, gpus: int, python: str, runs_root: str, pr
     )
 
 
-def _plan_container(backend: SlurmBackend, runs_root: str, problems: list[str]) -> Container | None:
+def _plan_container(backend: SlurmBackend, runs_root: str, problems: list[str]) -> ContainerPlan | None:
     given = backend.container
     if given is None:
         return None
     if set(runs_root) & set(":,"):
         problems.append(f"runs_root: {runs_root} cannot be mounted into a container: it has a ':' or ','")
-    return Container(given.runtime, given.image, (runs_root, *given.mounts), given.options)
+    return ContainerPlan(given.runtime, given.image, (runs_root, *given.mounts), given.options)

@@ -2,8 +2,8 @@
 
     python -m fsdpctl.node.agent.agent --run-dir DIR --attempt N --node-rank R
 
-It runs torchrun, keeps a heartbeat, obeys the stop and abort files, watches its peers, and leaves only when no
-process of this node's part of the run is alive. What it knows it writes under `attempts/<n>/node-<r>/`.
+It runs torchrun, writes a heartbeat, obeys the stop and abort files and watches its peers. It exits only when no
+process of the run is left on this node, and writes its records to `attempts/<n>/node-<r>/`.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from fsdpctl.node.os import processes, signals
 POLL_S = 0.1
 PEERS_EVERY_S = 0.5
 RESERVE_BYTES = 16_384
-"""Kept free for the agent's last words: a disk that fills up must not make a run that has ended look lost."""
+"""Disk space kept for the exit record: on a full disk, a run that has ended must not look lost."""
 TERM_S = 5.0
-"""From TERM to KILL, once ranks must end."""
+"""Seconds from TERM to KILL when ranks are ended."""
 
 
 class Agent:
@@ -52,7 +52,7 @@ class Agent:
         self.started = time.monotonic()
 
     def run(self) -> NodeEnd:
-        """Check, meet, run the ranks to their end, sweep. Never raises for anything a user can cause."""
+        """Check the node, join the others, run the ranks and sweep. Errors that a user can cause are returned."""
         processes.adopt_orphans()
         write_json(self.paths.agent, processes.identify(os.getpid()))
         self.guard = Guard(self.tag, self.paths)
@@ -65,7 +65,7 @@ class Agent:
         finally:
             left = self._sweep()
         if left:
-            end = NodeEnd(end.code or 1, f"{end.reason}; processes that would not die: {left}", end.failed_rank)
+            end = NodeEnd(end.code or 1, f"{end.reason}; processes that could not be killed: {left}", end.failed_rank)
         return end
 
     def _run_ranks(self) -> NodeEnd:
@@ -80,38 +80,38 @@ class Agent:
                 lease.release()
 
     def _follow(self, torchrun: subprocess.Popen[bytes]) -> NodeEnd:
-        """Wait for torchrun while obeying the files and watching the peers."""
+        """Wait for torchrun, obey the control files and watch the peers."""
         watch = PeerWatch(self.attempt, self._watched(), self.plan.peer_timeout_s)
         first_rank = self.node_rank * self.plan.procs_per_node
-        dog = Watchdog(self.tag, self.paths, range(first_rank, first_rank + self.plan.procs_per_node))
+        watchdog = Watchdog(self.tag, self.paths, range(first_rank, first_rank + self.plan.procs_per_node))
         failure = FailureWatch(self.paths.torchrun_log, first_rank, TERM_S)
         grace = GraceTimer(self.plan.grace_s)
         next_look = 0.0
         while (code := torchrun.poll()) is None:
             self.heartbeat.beat()
             self.guard.check()
-            if (note := read_control_file(self.attempt.abort)) is not None:
-                return self._end_now(torchrun, note, failure)
+            if (abort := read_control_file(self.attempt.abort)) is not None:
+                return self._end_now(torchrun, abort, failure)
             self._watch_time_limit()
             if grace.is_over(read_control_file(self.attempt.stop)):
                 self._end_ranks(torchrun)
                 return NodeEnd(NodeExit.STOPPED_UNSAVED, f"ended by force {self.plan.grace_s} s after the stop")
-            if (killed := failure.find_killed()) is not None:  # the other nodes need not wait for torchrun's end
+            if (killed := failure.find_killed()) is not None:  # the other nodes need not wait until torchrun exits
                 end_attempt(self.attempt, self.paths, f"node {self.node_rank}: {killed.reason}")
                 return self._own_failure(torchrun) or killed
             if time.monotonic() >= next_look:
                 next_look = time.monotonic() + PEERS_EVERY_S
                 if (lost := watch.find_lost()) is not None:
                     end_attempt(self.attempt, self.paths, lost)
-                if (hanging := dog.check()) is not None:
+                if (hanging := watchdog.check()) is not None:
                     end_attempt(self.attempt, self.paths, f"node {self.node_rank}: {hanging}")
-                if failure.is_overdue():  # torchrun itself stays: it has yet to say which rank was the first
+                if failure.is_overdue():  # spare torchrun itself: it has yet to report which rank failed first
                     self._sweep(torchrun.pid, term_s=TERM_S)
             time.sleep(POLL_S)
         return describe_end(code, self.attempt, self.paths)
 
     def _watched(self) -> list[int]:
-        if not self.plan.shared_disk:  # peers cannot be seen from here: the supervisor watches, and carries the notes
+        if not self.plan.shared_disk:  # peers are not visible from here: the supervisor watches and copies the files
             return []
         return [0] if self.node_rank else list(range(1, len(self.plan.nodes)))
 
@@ -122,13 +122,13 @@ class Agent:
         if time.monotonic() - self.started > limit - self.plan.grace_s and not self.attempt.stop.exists():
             write_request(self.attempt.stop, StopReason.TIME, f"the time limit of {limit} s is near")
 
-    def _end_now(self, torchrun: subprocess.Popen[bytes], note: ControlFile, failure: FailureWatch) -> NodeEnd:
-        own = self._own_failure(torchrun) if note.word == AbortReason.FAULT and failure.has_begun() else None
+    def _end_now(self, torchrun: subprocess.Popen[bytes], abort: ControlFile, failure: FailureWatch) -> NodeEnd:
+        own = self._own_failure(torchrun) if abort.cause == AbortReason.FAULT and failure.has_begun() else None
         self._end_ranks(torchrun)
-        return own or NodeEnd(1, f"{note.word}: {note.reason}".rstrip(": "))
+        return own or NodeEnd(1, f"{abort.cause}: {abort.reason}".rstrip(": "))
 
     def _own_failure(self, torchrun: subprocess.Popen[bytes]) -> NodeEnd | None:
-        """What failed here before the others took offence: their words must not hide the rank that began it."""
+        """Return the failure of this node's own rank: the reason of the abort file must not hide the first failure."""
         self._sweep(torchrun.pid, term_s=TERM_S)
         with suppress(subprocess.TimeoutExpired):
             end = describe_end(torchrun.wait(TERM_S), self.attempt, self.paths)
@@ -140,14 +140,14 @@ class Agent:
         torchrun.wait()
 
     def _sweep(self, *spare: int, term_s: float = 0.0) -> list[int]:
-        """End this node's processes, whatever became of their parents or of their environment."""
+        """End this node's processes, also those without a parent or the tag; return the pids still alive."""
         me = os.getpid()
         spared = [me, self.guard.pid, *spare]
         return processes.sweep(self.tag, below=me, spare=spared, term_s=term_s, meanwhile=self.heartbeat.beat)
 
 
 class GraceTimer:
-    """Counts from the moment this node saw the stop file."""
+    """Measures the grace period from the moment this node saw the stop file."""
 
     def __init__(self, grace_s: float) -> None:
         self._grace_s = grace_s
@@ -162,13 +162,13 @@ class GraceTimer:
 
 
 def end_attempt(attempt: AttemptPaths, paths: NodePaths, reason: str) -> None:
-    """Have all nodes end. What is kept free is for such words, too."""
-    paths.reserve.unlink(missing_ok=True)
+    """Create the abort file, which ends all nodes."""
+    paths.reserve.unlink(missing_ok=True)  # a full disk must have room for it
     create_once(attempt.abort, AbortReason.FAULT, reason)
 
 
 def _placed_plan(run: RunPaths, attempt: AttemptPaths) -> LaunchPlan:
-    """The plan; with the names and addresses of the nodes where a scheduler chose them for this attempt."""
+    """Return the plan, with the names and addresses of the nodes if a scheduler chose them for this attempt."""
     plan = read_json(LaunchPlan, run.plan)
     return plan.place(read_json(Allocation, attempt.allocation).nodes) if attempt.allocation.exists() else plan
 
@@ -178,15 +178,15 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--run-dir", type=Path, required=True)
     parser.add_argument("--attempt", type=int, required=True)
     parser.add_argument("--node-rank", type=int, required=True)
-    words = parser.parse_args(argv)
+    args = parser.parse_args(argv)
     os.umask(0o077)
-    run = RunPaths(words.run_dir)
-    attempt = run.attempt(words.attempt)
-    paths = attempt.node(words.node_rank)
+    run = RunPaths(args.run_dir)
+    attempt = run.attempt(args.attempt)
+    paths = attempt.node(args.node_rank)
     paths.root.mkdir(mode=DIR_MODE, parents=True, exist_ok=True)
 
     def on_signal(number: int, _frame: FrameType | None) -> None:
-        write_request(attempt.stop, StopReason.PREEMPT, f"node {words.node_rank} got {signal.Signals(number).name}")
+        write_request(attempt.stop, StopReason.PREEMPT, f"node {args.node_rank} got {signal.Signals(number).name}")
 
     for number in signals.STOP_SIGNALS:
         signal.signal(number, on_signal)
@@ -194,10 +194,10 @@ def main(argv: list[str]) -> int:
 
     write_text(paths.reserve, " " * RESERVE_BYTES)
     preallocate(attempt.stop)
-    agent = Agent(_placed_plan(run, attempt), attempt, words.node_rank)
+    agent = Agent(_placed_plan(run, attempt), attempt, args.node_rank)
     end = agent.run()
     if end.code not in GOOD_ENDS:
-        end_attempt(attempt, paths, f"node {words.node_rank}: {end.reason}")
+        end_attempt(attempt, paths, f"node {args.node_rank}: {end.reason}")
     paths.reserve.unlink(missing_ok=True)
     write_json(paths.end, NodeEnd(end.code, end.reason, end.failed_rank, time.time()))
     agent.guard.dismiss()

@@ -94,7 +94,7 @@ class Batch:
         create_once(path, self.job_id)
         note = read_control_file(path)
         assert note is not None
-        return note.word
+        return note.cause
 
     def _has_ended(self) -> bool:
         attempts = self.run.attempts()
