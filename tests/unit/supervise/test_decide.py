@@ -18,7 +18,9 @@ KILLED = NodeEnd(1, "rank 2 ended with signal 9 (SIGKILL)", 2, time=10.2)
 VICTIM = NodeEnd(1, "rank 0 ended with exit code 1", 0, time=10.1)
 NO_GPU = NodeEnd(77, "no GPU", time=9.5)
 TOLD = NodeEnd(1, "rank 3 failed: a sentence, with or without a signal", 3, time=10.9)
-VICTIM_LEFT = NodeEnd(1, "rank 0 ended with exit code 1; processes that would not die: [9], sent a signal", 0, time=9.0)
+VICTIM_LEFT = NodeEnd(
+    1, "rank 0 ended with exit code 1; processes that could not be killed: [9], sent a signal", 0, time=9.0
+)
 ABORTED = NodeEnd(1, "fault: node 1: lost", time=9.0)
 USER, TIME, CANCEL = ControlFile("user", ""), ControlFile("time", ""), ControlFile("cancel", "fsdpctl cancel")
 FAULT = ControlFile("fault", "node 1: lost")
