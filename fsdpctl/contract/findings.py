@@ -85,15 +85,15 @@ def unknown(check: Check, reason: str, fix: str = "") -> Finding:
 
 @dataclass(frozen=True)
 class ProbeRequest:
-    """A request to `fsdpctl.node.queries.probe`: examine one node, connect it to the others, or clean up."""
+    """A request to `fsdpctl.node.queries.probe`: check one node, connect it to the others, or clean up."""
 
-    stage: Literal["look", "meet", "clean"]
+    stage: Literal["local", "connectivity", "clean"]
     plan: LaunchPlan
     node_rank: int
     directory: str  # on the disk of the run directories, used by the probe only
-    head: str = ""  # connect: the head's address
-    ports: tuple[int, ...] = ()  # connect: the ports that the head opens
-    partners: tuple[int, ...] = ()  # connect: the node ranks that take part
+    head: str = ""  # connectivity: the head's address
+    ports: tuple[int, ...] = ()  # connectivity: the ports that the head opens
+    partners: tuple[int, ...] = ()  # connectivity: the node ranks that take part
 
 
 @dataclass(frozen=True)

@@ -70,8 +70,8 @@ class Agent:
 
     def _run_ranks(self) -> NodeEnd:
         self._sweep()  # ranks of an older attempt
-        for doubt in check_node(self.plan, self.paths.root):
-            print(f"node check: {doubt.check} {doubt.result}: {doubt.reason}. {doubt.fix}", flush=True)
+        for found in check_node(self.plan, self.paths.root):
+            print(f"node check: {found.check} {found.result}: {found.reason}. {found.fix}", flush=True)
         context, lease = join(self.plan, self.attempt, self.node_rank, self.heartbeat.beat)
         try:
             return self._follow(start_torchrun(self.plan, context))

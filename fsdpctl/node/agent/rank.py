@@ -31,7 +31,7 @@ def main(argv: list[str]) -> None:
     _redirect_output(paths.rank_log(rank))
     faulthandler.enable()
     _dump_stacks_on_demand(paths.rank_stacks(rank))
-    signals.take()
+    signals.handle_as_rank()
     try:
         _run(argv)
     except SystemExit as leave:

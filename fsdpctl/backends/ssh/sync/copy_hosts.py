@@ -14,7 +14,7 @@ from fsdpctl.backends.ssh.transport.ssh_config import target_of
 from fsdpctl.contract.formats.manifest import Manifest
 from fsdpctl.contract.paths import CHECKPOINT_MANIFEST, RunPaths, checkpoint_name
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.node.queries.checkpoint_copies import Copy
+from fsdpctl.node.queries.checkpoint_copies import HostCopy
 from fsdpctl.runs.store import read_record
 from fsdpctl.specs.load import read_profile
 from fsdpctl.specs.profile import SshBackend
@@ -34,21 +34,21 @@ class CopyHosts:
         keepers = find_keepers(profile, plan, read_dropped(run), most)
         self._run, self._plan = run, plan
         self._links = {node.id: Link(target_of(node, profile.backend)) for node in keepers}
-        self.silent: dict[str, str] = {}  # hosts that gave no answer, and why; they are not asked again
+        self.unreachable: dict[str, str] = {}  # hosts that gave no answer, and why; they are not asked again
 
-    def ask(self, verb: str, *names: str, num_bytes: int = 0) -> dict[str, tuple[Copy, ...]]:
+    def ask(self, verb: str, *names: str, num_bytes: int = 0) -> dict[str, tuple[HostCopy, ...]]:
         """What `fsdpctl.node.queries.checkpoint_copies` says, by host; only of hosts that answer."""
         argv = module_argv(
             self._plan, self._run, "fsdpctl.node.queries.checkpoint_copies", verb, str(self._run.root), *names
         )
         limit_s = ANSWER_S + num_bytes / SLOWEST_BYTES_PER_S
 
-        def ask_one(host: str) -> tuple[Copy, ...]:
+        def ask_one(host: str) -> tuple[HostCopy, ...]:
             link = self._links[host]
-            return read_answer(tuple[Copy, ...], link.run(argv, timeout_s=limit_s), link.target, self._plan)
+            return read_answer(tuple[HostCopy, ...], link.run(argv, timeout_s=limit_s), link.target, self._plan)
 
-        results = fan_out([host for host in self._links if host not in self.silent], ask_one)
-        self.silent |= {result.item: str(result.error) for result in results if result.error}
+        results = fan_out([host for host in self._links if host not in self.unreachable], ask_one)
+        self.unreachable |= {result.item: str(result.error) for result in results if result.error}
         return {result.item: result.value for result in results if result.value is not None}
 
     def fetch(self, host: str, manifest: Manifest, into: Path) -> Path:
