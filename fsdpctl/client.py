@@ -22,7 +22,7 @@ from fsdpctl.contract.paths import RunPaths
 from fsdpctl.doctor.examine import Examined
 from fsdpctl.logs.line import Line
 from fsdpctl.logs.reader import AttemptReader
-from fsdpctl.logs.sources import Choice
+from fsdpctl.logs.sources import LogSelection
 from fsdpctl.runs.find import check_ranks, find_attempt, find_run
 from fsdpctl.runs.metrics import read_metrics
 from fsdpctl.runs.store import list_runs
@@ -127,7 +127,7 @@ class Run:
         """
         check_whole("attempt", attempt)
         check_flag("agent", agent)
-        choice = Choice(frozenset(check_numbers("ranks", ranks)), frozenset(check_numbers("nodes", nodes)), agent)
+        choice = LogSelection(frozenset(check_numbers("ranks", ranks)), frozenset(check_numbers("nodes", nodes)), agent)
         chosen = find_attempt(self.paths, attempt)
         check_ranks(self.paths, chosen, choice.ranks, choice.nodes)
         return AttemptReader(chosen, choice).poll(final=True)

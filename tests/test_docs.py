@@ -185,9 +185,9 @@ def test_yaml_in_papers_loads() -> None:
 
 
 def files_of(cls: type) -> Iterator[str]:
-    """The names that a class of contract/paths.py gives out, up to what differs from rank to rank."""
+    """The names that a class of contract/paths/ gives out, up to what differs from rank to rank."""
     for name, member in vars(cls).items():
-        if isinstance(member, property) and member.fget is not None and name not in ("number", "run", "node_rank"):
+        if isinstance(member, property) and member.fget is not None and name not in ("number", "run_dir", "node_rank"):
             yield str(member.fget(cls(Path("/run"))).relative_to("/run")).partition("%")[0]
         elif inspect.isfunction(member) and inspect.signature(member).return_annotation == "Path":
             yield str(member(cls(Path("/run")), 7).relative_to("/run")).partition("7")[0]

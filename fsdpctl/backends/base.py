@@ -17,7 +17,7 @@ from fsdpctl.contract.formats.manifest import Manifest
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import Device, LaunchPlan, PlannedNode, SlurmPlan, SshPlan
 from fsdpctl.contract.problems import Problem
-from fsdpctl.node.queries.checkpoint_copies import Copy
+from fsdpctl.node.queries.checkpoint_copies import HostCopy
 from fsdpctl.runs.evidence import RunFacts
 
 
@@ -123,11 +123,11 @@ class CopyHosts(Protocol):
 
     unreachable: dict[str, str]  # hosts that gave no answer, and why
 
-    def ask(self, query: str, *names: str, num_bytes: int = 0) -> dict[str, tuple[Copy, ...]]:
+    def ask(self, query: str, *names: str, num_bytes: int = 0) -> dict[str, tuple[HostCopy, ...]]:
         """Return the answers of `fsdpctl.node.queries.checkpoint_copies`, by host."""
 
     def fetch(self, host: str, manifest: Manifest, into: Path) -> Path:
-        """Copy a checkpoint's files here, unverified. Raises HostError."""
+        """HostCopy a checkpoint's files here, unverified. Raises HostError."""
 
 
 OpenProbeTransport = Callable[[LaunchPlan], AbstractContextManager[ProbeTransport]]

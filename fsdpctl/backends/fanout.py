@@ -42,7 +42,7 @@ def explain_exit(code: int, stdout: str, stderr: str, python: str) -> str:
 
 
 @dataclass(frozen=True)
-class Result(Generic[I, T]):
+class HostResult(Generic[I, T]):
     """What came of one host: `value`, or `error`."""
 
     item: I
@@ -50,14 +50,14 @@ class Result(Generic[I, T]):
     error: HostError | None = None
 
 
-def fan_out(items: Sequence[I], act: Callable[[I], T], window: int = WINDOW) -> list[Result[I, T]]:
+def fan_out(items: Sequence[I], act: Callable[[I], T], window: int = WINDOW) -> list[HostResult[I, T]]:
     """Do `act` for every item, at most `window` at a time; results in the order of the items."""
 
-    def one(item: I) -> Result[I, T]:
+    def one(item: I) -> HostResult[I, T]:
         try:
-            return Result(item, retry(lambda: act(item)))
+            return HostResult(item, retry(lambda: act(item)))
         except HostError as error:
-            return Result(item, error=error)
+            return HostResult(item, error=error)
 
     if len(items) <= 1:
         return [one(item) for item in items]

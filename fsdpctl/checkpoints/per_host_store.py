@@ -15,7 +15,7 @@ from fsdpctl.contract.formats.manifest import choose_committed, remove_checkpoin
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import LaunchError, RunFailed, UsageError
-from fsdpctl.node.queries.checkpoint_copies import Copy
+from fsdpctl.node.queries.checkpoint_copies import HostCopy
 
 
 class PerHostStore:
@@ -89,18 +89,18 @@ def _directory(near: Path) -> Iterator[Path]:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def merge(root: Path, known: Sequence[Stored], answers: Mapping[str, Sequence[Copy]]) -> list[Stored]:
+def merge(root: Path, known: Sequence[Stored], answers: Mapping[str, Sequence[HostCopy]]) -> list[Stored]:
     """What is known here, and what hosts say of their copies: one entry a checkpoint, the newest first."""
     here = {stored.path.name: stored for stored in known}
     names = choose_committed({*here, *(copy.name for copies in answers.values() for copy in copies)})
     return [_merge_one(root / name, here.get(name), _by_host(name, answers)) for name in names[::-1]]
 
 
-def _by_host(name: str, answers: Mapping[str, Sequence[Copy]]) -> dict[str, Copy]:
+def _by_host(name: str, answers: Mapping[str, Sequence[HostCopy]]) -> dict[str, HostCopy]:
     return {host: copy for host, copies in answers.items() for copy in copies if copy.name == name}
 
 
-def _merge_one(path: Path, known: Stored | None, copies: Mapping[str, Copy]) -> Stored:
+def _merge_one(path: Path, known: Stored | None, copies: Mapping[str, HostCopy]) -> Stored:
     whole = [copy.manifest for copy in copies.values() if copy.manifest and not copy.problem]
     damaged = [copy.manifest for copy in copies.values() if copy.manifest]
     here = [known.manifest] if known and known.manifest else []

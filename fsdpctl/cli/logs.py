@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fsdpctl.contract.paths import AttemptPaths, RunPaths
     from fsdpctl.logs.line import Line
     from fsdpctl.logs.reader import AttemptReader
-    from fsdpctl.logs.sources import Choice
+    from fsdpctl.logs.sources import LogSelection
 
 _POLL_S = 0.2
 _BATCH = 4096
@@ -38,7 +38,7 @@ def logs(
     errors: Annotated[bool, typer.Option("--errors", help="Only which rank or node failed first, and why.")] = False,
 ) -> None:
     """Show what all ranks say and the supervisor does, in one order of time; after a failure, the first error first."""
-    from fsdpctl.logs.sources import Choice
+    from fsdpctl.logs.sources import LogSelection
     from fsdpctl.runs.find import check_ranks, find_attempt, find_run
 
     count = _parse_count(lines)
@@ -49,7 +49,7 @@ def logs(
     if errors:
         _print_errors(paths, chosen, is_newest=attempt is None)
         return
-    choice = Choice(frozenset(rank or ()), frozenset(node or ()), agent, supervisor=not (rank or node))
+    choice = LogSelection(frozenset(rank or ()), frozenset(node or ()), agent, supervisor=not (rank or node))
     check_ranks(paths, chosen, choice.ranks, choice.nodes)
     if follow:
         _follow(paths, chosen, choice, count, raw=raw, stay=attempt is not None)
@@ -66,7 +66,7 @@ def _parse_count(word: str) -> int | None:
     return int(word)
 
 
-def _print_once(attempt: AttemptPaths, choice: Choice, count: int | None, *, raw: bool) -> None:
+def _print_once(attempt: AttemptPaths, choice: LogSelection, count: int | None, *, raw: bool) -> None:
     from fsdpctl.logs.reader import AttemptReader
 
     if not raw:
@@ -77,7 +77,9 @@ def _print_once(attempt: AttemptPaths, choice: Choice, count: int | None, *, raw
         log(f"attempt {attempt.number} has no such logs (yet)")
 
 
-def _follow(run: RunPaths, attempt: AttemptPaths, choice: Choice, count: int | None, *, raw: bool, stay: bool) -> None:
+def _follow(
+    run: RunPaths, attempt: AttemptPaths, choice: LogSelection, count: int | None, *, raw: bool, stay: bool
+) -> None:
     """Print what arrives until the run ends, through later attempts unless told to `stay` with this one."""
     from fsdpctl.logs.reader import AttemptReader
 

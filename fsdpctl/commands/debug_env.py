@@ -1,4 +1,4 @@
-"""The debug level -> environment of the ranks. Pure. `docs/networks.md` says what each level costs.
+"""From the debug level to environment variables of the ranks. Pure. `docs/networks.md` lists the cost of each level.
 
 torch >= 2.11 reads the TORCH_FR_* names first; the older TORCH_NCCL_TRACE_BUFFER_SIZE and
 TORCH_NCCL_DEBUG_INFO_TEMP_FILE are their former spelling.
@@ -14,13 +14,13 @@ LONG_FLIGHT_RECORDS = 20_000
 
 
 def always(device: Device, node: NodePaths) -> dict[str, str]:
-    """What costs nothing and saves a night, at every level. Profile and job may say otherwise."""
+    """Return the variables that are set at every level, because they cost nothing. Profile and job override them."""
     crashes = {"PYTHONFAULTHANDLER": "1"}
     if device == "cpu":
         return crashes
     return {
         **crashes,
-        # torch would dump too, but into the home of the node, where the next run overwrites it.
+        # torch dumps by default, too, but into the node's home directory, where the next run overwrites the file.
         "TORCH_FR_BUFFER_SIZE": str(FLIGHT_RECORDS),
         "TORCH_FR_DUMP_TEMP_FILE": str(node.flight_records),
         "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
@@ -30,7 +30,7 @@ def always(device: Device, node: NodePaths) -> dict[str, str]:
 
 
 def on_demand(level: Debug, device: Device, node: NodePaths) -> dict[str, str]:
-    """What the level adds. It was asked for, so it wins over profile and job."""
+    """Return the variables that a level adds. They override profile and job."""
     if level == "off":
         return {}
     detail = {"TORCH_DISTRIBUTED_DEBUG": "DETAIL" if level == "trace" else "INFO"}

@@ -1,4 +1,4 @@
-"""The shell lines of a profile's `setup`, before what they are for. Pure."""
+"""The shell lines of a profile's `setup`, joined with the command that follows them. Pure."""
 
 from __future__ import annotations
 
@@ -13,21 +13,23 @@ _FAILED = NodeEnd(NodeExit.NODE_FAULT, "a line of `setup` failed; see agent.log"
 
 
 def with_setup(setup: Sequence[str], argv: list[str]) -> list[str]:
-    """Run the lines, then become `argv`; the words of `argv` never pass through the shell's parser."""
+    """Return a command that runs the lines, then replaces itself by `argv`, which the shell never parses."""
     if not setup:
         return argv
     return ["bash", "-c", "\n".join(["set -e", *setup, 'exec "$@"']), "bash", *argv]
 
 
-def with_told_setup(setup: Sequence[str], end: str, argv: list[str]) -> list[str]:
-    """The same for an agent of this machine: where a line fails, the node's end is left in the file `end`."""
+def with_setup_reporting_failure(setup: Sequence[str], end: str, argv: list[str]) -> list[str]:
+    """Return the same command for an agent; if a line fails, it writes the node's exit record to the file `end`."""
     if not setup:
         return argv
-    return ["bash", "-c", "\n".join([*told_lines(setup, '"$0"'), 'exec "$@"']), end, *argv]
+    return ["bash", "-c", "\n".join([*lines_reporting_failure(setup, '"$0"'), 'exec "$@"']), end, *argv]
 
 
-def told_lines(setup: Sequence[str], end: str) -> list[str]:
-    """The lines, and what leaves the node's end in `end`, a word of the shell, where one of them fails: there is no
-    agent to say so."""
+def lines_reporting_failure(setup: Sequence[str], end: str) -> list[str]:
+    """Return the lines between those that write the exit record if one fails, because no agent is up to do so.
+
+    `end` is the file as a word of the shell.
+    """
     record = json.dumps(encode(_FAILED)).replace("`", "\\`").replace('"', '\\"')
     return [f"trap 'echo \"{record}\" >{end}' EXIT", "set -e", *setup, "trap - EXIT"]

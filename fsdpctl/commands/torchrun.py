@@ -1,8 +1,8 @@
-"""LaunchPlan + NodeContext -> the torchrun command and the environment of one node. Pure.
+"""From a LaunchPlan and a NodeContext to the torchrun command and the environment of one node. Pure.
 
-Static rendezvous is the default: node ranks and the port are ours, and so are restarts (each is a new attempt,
-`--max-restarts 0`). Under c10d torchrun elects its own ranks and draws a random MASTER_PORT, which no firewall
-rule can know.
+Static rendezvous is the default: fsdpctl sets node ranks and the port, and restarts are new attempts
+(`--max-restarts=0`). Under c10d torchrun elects the ranks and draws a random MASTER_PORT, which no firewall rule can
+anticipate.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fsdpctl.contract.plan import LaunchPlan, NodeContext
 
 
 def torchrun_argv(plan: LaunchPlan, context: NodeContext) -> list[str]:
-    """The command that starts this node's ranks."""
+    """Return the command that starts this node's ranks."""
     return [
         plan.python,
         "-m",
@@ -26,12 +26,12 @@ def torchrun_argv(plan: LaunchPlan, context: NodeContext) -> list[str]:
         f"--log-dir={_node_paths(plan, context).torchrun_dir}",  # else in /tmp, where a killed torchrun leaves it
         "-m",
         "fsdpctl.node.agent.rank",
-        *_entry_words(plan),
+        *_entry_argv(plan),
     ]
 
 
 def agent_argv(python: str, run_dir: str, attempt: int) -> list[str]:
-    """The command of a node agent but for its last word, `--node-rank=R`, which under Slurm only the node knows."""
+    """Return a node agent's command without its last option, `--node-rank=R`, known only on the node under Slurm."""
     return [python, "-m", "fsdpctl.node.agent", f"--run-dir={run_dir}", f"--attempt={attempt}"]
 
 
@@ -60,14 +60,14 @@ def _rendezvous_options(plan: LaunchPlan, context: NodeContext) -> list[str]:
     ]
 
 
-def _entry_words(plan: LaunchPlan) -> list[str]:
+def _entry_argv(plan: LaunchPlan) -> list[str]:
     entry = plan.entry
     target = ["-m", entry.target] if entry.kind == "module" else [entry.target]
     return [*target, *entry.args]
 
 
 def node_env(plan: LaunchPlan, context: NodeContext) -> dict[str, str]:
-    """What fsdpctl adds to the environment of a node's ranks; secrets of `pass_env` aside."""
+    """Return the variables that fsdpctl adds to the environment of a node's ranks, without secrets of `pass_env`."""
     paths = RunPaths.of(plan.run_dir)
     attempt = paths.attempt(context.attempt)
     node = attempt.node(context.node_rank)
@@ -75,7 +75,7 @@ def node_env(plan: LaunchPlan, context: NodeContext) -> dict[str, str]:
     if context.interface is not None:
         interface = {
             Env.IFNAME: context.interface,
-            # Together, always: gloo binds whatever the host name resolves to, often 127.0.1.1 (pytorch/gloo #223).
+            # Always both: by default gloo binds the host name's address, often 127.0.1.1 (pytorch/gloo #223).
             "NCCL_SOCKET_IFNAME": context.interface,
             "GLOO_SOCKET_IFNAME": context.interface,
         }
@@ -97,16 +97,17 @@ def node_env(plan: LaunchPlan, context: NodeContext) -> dict[str, str]:
         Env.SUBMIT_DIR: plan.submit_dir,
         **code_env(paths),
         "PYTHONUNBUFFERED": "1",
-        # Of its own accord torchrun ends its workers on TERM; a scheduler sends that while they should save.
+        # By default torchrun ends its workers on TERM, which schedulers send while they should save.
         "PET_SIGNALS_TO_HANDLE": "SIGINT",
     }
 
 
 def tag_env(run_id: str, attempt: int, node_rank: int) -> dict[str, str]:
-    """The tag by which every process of a run is found again, whatever became of its parents."""
+    """Return the tag by which every process of a run is found, even without its parent."""
     return {Env.RUN_ID: run_id, Env.ATTEMPT: str(attempt), Env.NODE_RANK: str(node_rank)}
 
 
 def code_env(paths: RunPaths) -> dict[str, str]:
-    """Run the snapshot and nothing of the current directory: a user's `train.py` never replaces the trainer."""
+    """Return the variables that make Python import the snapshot and not the current directory, which may hold a
+    `train.py`."""
     return {"PYTHONPATH": str(paths.code), "PYTHONSAFEPATH": "1"}

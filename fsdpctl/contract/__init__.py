@@ -1,8 +1,8 @@
 """The names that launcher, node agent and trainer share. Standard library only; each fact has its one owner here.
 
-`codec` turns the shared records into JSON and back, `records` holds those records, `paths` the run directory, `trainer`
-the trainer's configuration, of which `model` and `units` are parts, `layout` how it divides over ranks, `dataset` the
-format of prepared data.
+`codec` turns the shared records into JSON and back, `records` and `plan` hold those records, `paths` names the files
+of the run directory, `trainer/` is the trainer's configuration, `formats/` are the file formats of data and
+checkpoints.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ class CliExit(IntEnum):
     FAILED = 1  # the run or the check failed
     USAGE = 2  # bad usage or configuration
     BUG = 3  # a bug in fsdpctl; the traceback is in a file whose path was printed
-    UNREACHABLE = 4  # scheduler or host unreachable or refusing
+    UNREACHABLE = 4  # a scheduler or a host is unreachable or refuses
     BUSY = 5  # the run is alive or locked
     INTERRUPTED = 130
-    BROKEN_PIPE = 141  # whoever read the output has left, like `head`: what a shell makes of SIGPIPE
+    BROKEN_PIPE = 141  # the reader of the output has exited, like `head`: a shell's code for SIGPIPE
 
 
 class NodeExit(IntEnum):
-    """Exit codes of the node agent and of the trainer. Any other code means: failed."""
+    """Exit codes of the node agent and of the trainer. Any other code is a failure."""
 
     FINISHED = 0
-    STOPPED = 75  # stopped on request and saved: resume me
-    STOPPED_UNSAVED = 76  # stopped on request without a save: a resume has an older checkpoint, or begins again
+    STOPPED = 75  # stopped on request and saved: can be resumed
+    STOPPED_UNSAVED = 76  # stopped on request without a save: a resume takes an older checkpoint, or starts at step 0
     NODE_FAULT = 77  # this node is at fault: resume elsewhere
 
 
 GOOD_ENDS = (NodeExit.FINISHED, NodeExit.STOPPED, NodeExit.STOPPED_UNSAVED)
-"""Ends that are no failure."""
+"""Exit codes that are no failure."""
 
 
 class State(StrEnum):
@@ -56,11 +56,11 @@ class State(StrEnum):
 
 
 class StopReason(StrEnum):
-    """Why ranks are asked to save and leave: the first word of the stop file."""
+    """Why ranks are asked to save and exit: the first word of the stop file."""
 
     USER = "user"  # fsdpctl stop
     TIME = "time"  # the time limit is near
-    PREEMPT = "preempt"  # the scheduler wants the nodes back
+    PREEMPT = "preempt"  # the scheduler takes the nodes back
 
 
 class Cause(StrEnum):
@@ -91,7 +91,7 @@ class AbortReason(StrEnum):
     """Why an attempt must end at once, unsaved: the first word of the abort file."""
 
     CANCEL = "cancel"  # fsdpctl cancel
-    FAULT = "fault"  # a node failed, so the others cannot go on
+    FAULT = "fault"  # a node failed, so the others cannot continue
     HANG = "hang"  # a rank makes no progress
     LOST = "lost"  # a node shows no sign of life
 
@@ -112,23 +112,23 @@ class Phase(StrEnum):
 
 
 class Env:
-    """Environment variables that ranks and own scripts may read. `docs/own-scripts.md` lists them."""
+    """Environment variables that ranks and users' scripts may read. `docs/own-scripts.md` lists them."""
 
     RUN_ID = "FSDPCTL_RUN_ID"
     ATTEMPT = "FSDPCTL_ATTEMPT"
     NODE_RANK = "FSDPCTL_NODE_RANK"
     RUN_DIR = "FSDPCTL_RUN_DIR"
-    NODE_DIR = "FSDPCTL_NODE_DIR"  # attempts/<n>/node-<r>, where this node's ranks leave logs and errors
+    NODE_DIR = "FSDPCTL_NODE_DIR"  # attempts/<n>/node-<r>, where this node's ranks write logs and errors
     CHECKPOINT_DIR = "FSDPCTL_CHECKPOINT_DIR"
     STOP_FILE = "FSDPCTL_STOP_FILE"
-    GRACE = "FSDPCTL_GRACE_S"  # seconds from the stop to the end by force
-    PREEMPT_GRACE = "FSDPCTL_PREEMPT_GRACE_S"  # the same for a preemption, where Slurm may give less
+    GRACE = "FSDPCTL_GRACE_S"  # seconds from the stop request until ranks are killed
+    PREEMPT_GRACE = "FSDPCTL_PREEMPT_GRACE_S"  # the same for a preemption, for which Slurm may give less
     OUTCOME_FILE = "FSDPCTL_OUTCOME_FILE"
     IFNAME = "FSDPCTL_IFNAME"  # the network interface chosen on this node
     SHARED_DISK = "FSDPCTL_SHARED_DISK"  # 0 where each node has a run directory of its own
-    SUBMIT_DIR = "FSDPCTL_SUBMIT_DIR"  # where `fsdpctl submit` was typed
+    SUBMIT_DIR = "FSDPCTL_SUBMIT_DIR"  # working directory of `fsdpctl submit`
 
-    USER_PYTHONPATH = "FSDPCTL_USER_PYTHONPATH"  # PYTHONPATH of the submitting shell, for own entrypoints
+    USER_PYTHONPATH = "FSDPCTL_USER_PYTHONPATH"  # PYTHONPATH of the submitting shell, for users' entrypoints
 
     HOME = "FSDPCTL_HOME"  # of the CLI: the registry of runs
 

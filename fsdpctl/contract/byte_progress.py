@@ -1,22 +1,22 @@
-"""How far a long piece of work is, as calls."""
+"""Progress of long work, reported through callbacks in bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 Progress = Callable[[str, int, int], None]
-"""Takes what is done, and how many bytes of how many."""
+"""Takes the name of the work, the bytes done and the bytes in total."""
 
 Report = Callable[[int], None]
-"""Takes a number of bytes that have just been done."""
+"""Takes the number of bytes just done."""
 
 
 def ignore(what: str, done: int, total: int) -> None:
-    """The Progress of whoever does not care."""
+    """Do nothing: a Progress for callers that show none."""
 
 
 class Meter:
-    """A Report that adds up to Progress."""
+    """A Report that sums bytes and calls a Progress with the total."""
 
     def __init__(self, progress: Progress, what: str, total: int, done: int = 0) -> None:
         self._progress, self._what, self._total, self._done = progress, what, total, done

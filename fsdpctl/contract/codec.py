@@ -1,7 +1,7 @@
-"""Dataclasses to plain JSON values and back, checked: what travels between machines and versions.
+"""Dataclasses to plain JSON values and back, with type checks: for records that cross machines and versions.
 
-Knows str, int, float, bool, None, enums, Literal, tuple[X, ...], Mapping[str, X], unions and dataclasses. A union of
-dataclasses is told apart by the class name under the key `kind`.
+Knows str, int, float, bool, None, enums, Literal, tuple[X, ...], Mapping[str, X], unions and dataclasses. In a union
+of dataclasses the key `kind` holds the class name.
 """
 
 from __future__ import annotations
@@ -43,34 +43,34 @@ def encode(value: Any) -> Any:
 
 
 def decode(cls: type[T], value: Any) -> T:
-    """Build a `cls` from what `encode` gave. Unknown keys and wrong types raise CodecError."""
+    """Build a `cls` from the output of `encode`. Raise CodecError for unknown keys and wrong types."""
     return typing.cast(T, _decode(cls, value, ""))
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write `value` aside, flush it to disk and rename it into place, readable by its owner only."""
+    """Write `value` to a temporary file, flush it to disk and rename it to `path`; mode 0600."""
     write_text(path, json.dumps(encode(value), indent=1) + "\n")
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace `path` by `text` so that a reader sees the old or the new, never half; mode 0600."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    """Replace the content of `path` atomically: a reader sees the old or the new text; mode 0600."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         with open(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        aside.replace(path)
+        temporary.replace(path)
     except BaseException as error:
-        aside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         if isinstance(error, OSError):
             error.filename = error.filename or str(path)  # write(2) and fsync(2) name none
         raise
 
 
 def read_json(cls: type[T], path: Path) -> T:
-    """Read what `write_json` wrote. Raises FileNotFoundError, or CodecError naming the file."""
+    """Read what `write_json` wrote. Raise FileNotFoundError, or CodecError with the file's name."""
     try:
         return decode(cls, json.loads(read_bytes(path).decode()))
     except OSError as error:
@@ -82,7 +82,7 @@ def read_json(cls: type[T], path: Path) -> T:
 
 
 def find_json(cls: type[T], path: Path) -> T | None:
-    """What `read_json` reads; None where there is no such file, or none that can be read."""
+    """Return what `read_json` reads; None if there is no such file or it cannot be read."""
     try:
         return read_json(cls, path)
     except (FileNotFoundError, CodecError):
@@ -90,7 +90,7 @@ def find_json(cls: type[T], path: Path) -> T | None:
 
 
 def _decode(hint: Any, value: Any, path: str) -> Any:
-    if hint in _SCALARS:  # first, for most values are: `ls` reads thousands of records
+    if hint in _SCALARS:  # first, because most values are scalars: `ls` reads thousands of records
         return _decode_scalar(hint, value, path)
     if hint is Any:
         return value
@@ -102,7 +102,7 @@ def _decode(hint: Any, value: Any, path: str) -> Any:
     if origin is typing.Literal:
         if value in args:
             return value
-        raise CodecError(f"{path}: {value!r} is none of {', '.join(map(repr, args))}")
+        raise CodecError(f"{path}: {value!r} is not one of {', '.join(map(repr, args))}")
     if origin is tuple:
         _expect(isinstance(value, list | tuple), "a list", value, path)
         return tuple(_decode(args[0], item, f"{path}[{i}]") for i, item in enumerate(value))
@@ -114,8 +114,8 @@ def _decode(hint: Any, value: Any, path: str) -> Any:
             return hint(value)
         except ValueError:
             allowed = ", ".join(str(member.value) for member in hint)
-            raise CodecError(f"{path}: {value!r} is none of {allowed}") from None
-    raise TypeError(f"{path}: the codec does not know {hint}")
+            raise CodecError(f"{path}: {value!r} is not one of {allowed}") from None
+    raise TypeError(f"{path}: the codec does not support {hint}")
 
 
 def _decode_scalar(hint: type, value: Any, path: str) -> Any:
@@ -143,7 +143,7 @@ def _decode_dataclass(cls: type, value: Any, path: str) -> Any:
 
 @cache
 def _fields(cls: type) -> tuple[dict[str, Any], list[str]]:
-    """The fields of a dataclass with their types, and those that must be given. Evaluating types takes its time."""
+    """Return the fields of a dataclass with their types, and the required ones. Cached: evaluating types is slow."""
     hints, fields = typing.get_type_hints(cls), dataclasses.fields(cls)
     required = [f.name for f in fields if f.default is f.default_factory is dataclasses.MISSING]
     return {f.name: hints[f.name] for f in fields}, required
@@ -169,9 +169,9 @@ def _decode_union(options: tuple[Any, ...], value: Any, path: str) -> Any:
     raise errors[0] if errors else CodecError(f"{path}: null is not allowed here")
 
 
-def _expect(ok: bool, wanted: str, value: Any, path: str) -> None:
+def _expect(ok: bool, expected: str, value: Any, path: str) -> None:
     if not ok:
-        raise CodecError(f"{path or 'the document'}: wanted {wanted}, got {value!r:.60}")
+        raise CodecError(f"{path or 'the document'}: expected {expected}, got {value!r:.60}")
 
 
 def _join(path: str, key: object) -> str:

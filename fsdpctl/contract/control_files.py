@@ -1,4 +1,4 @@
-"""The stop and abort files: one word and a reason, created once, by whoever is first."""
+"""The stop and abort files: a cause and a reason, created once, by the first writer."""
 
 from __future__ import annotations
 
@@ -14,72 +14,72 @@ from fsdpctl.contract.files import FULL_DISK, read_bytes
 
 @dataclass(frozen=True)
 class ControlFile:
-    """What one of these files says; a hand, or a person's command on a full disk, may have left it empty."""
+    """The content of a stop or abort file; `touch`, or a user's request on a full disk, leaves both fields empty."""
 
-    word: str
-    reason: str
+    cause: str  # StopReason or AbortReason
+    reason: str  # free text
 
     @property
     def is_users_stop(self) -> bool:
-        """Of a stop file, whether a person wants the run to stop: one that says nothing is a person's."""
-        return self.word in (StopReason.USER, "")
+        """True for a stop file of a user; an empty one counts as such."""
+        return self.cause in (StopReason.USER, "")
 
     @property
     def is_cancel(self) -> bool:
-        """Of an abort file, whether a person wants the end of the run: one that says nothing is a person's."""
-        return self.word in (AbortReason.CANCEL, "")
+        """True for an abort file of a user; an empty one counts as such."""
+        return self.cause in (AbortReason.CANCEL, "")
 
 
-def create_once(path: Path, word: str, reason: str = "") -> bool:
-    """Create the file with its whole content; False if it was there already. Safe on NFS: written aside, linked."""
-    if path.exists():  # on a full disk nothing can be written aside
+def create_once(path: Path, cause: str, reason: str = "") -> bool:
+    """Create the file with its whole content; return False if it exists. Safe on NFS: a temporary file is linked."""
+    if path.exists():  # a full disk takes no temporary file
         return False
-    descriptor, aside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(f"{word} {reason}".rstrip() + "\n")
-        os.link(aside, path)
+            file.write(f"{cause} {reason}".rstrip() + "\n")
+        os.link(temporary, path)
     except FileExistsError:
         return False
     finally:
-        Path(aside).unlink()
+        Path(temporary).unlink()
     return True
 
 
 def preallocate(stop: Path) -> None:
-    """Have ready, for a disk that is full by then, what is no person's wish: an empty file would be taken for one."""
-    for word in (StopReason.TIME, StopReason.PREEMPT):
-        create_once(_spare(stop, word), word)
+    """Create spare stop files of the scheduler's causes for a full disk: an empty file would count as a user's stop."""
+    for cause in (StopReason.TIME, StopReason.PREEMPT):
+        create_once(_spare(stop, cause), cause)
 
 
-def write_request(path: Path, word: StopReason | Literal[AbortReason.CANCEL], reason: str) -> bool:
-    """Leave a note, on a full disk, too: the spare one, or else an empty file, neither of which needs room there."""
+def write_request(path: Path, cause: StopReason | Literal[AbortReason.CANCEL], reason: str) -> bool:
+    """Create a stop or abort file; return False if it exists. A full disk gets the spare one, or else an empty file."""
     try:
-        return create_once(path, word, reason)
+        return create_once(path, cause, reason)
     except OSError as error:
         if error.errno not in FULL_DISK:
             raise
     try:
-        _leave_without_room(path, _spare(path, word))
+        _create_without_space(path, _spare(path, cause))
     except FileExistsError:
         return False
     return True
 
 
-def _leave_without_room(path: Path, spare: Path) -> None:
+def _create_without_space(path: Path, spare: Path) -> None:
     try:
-        os.utime(spare)  # ranks count from the time of the stop file
+        os.utime(spare)  # ranks measure the grace period from the time of the stop file
         os.link(spare, path)
     except FileNotFoundError:
         path.touch(mode=0o600, exist_ok=False)
 
 
-def _spare(path: Path, word: str) -> Path:
-    return path.with_name(f".{path.name}-{word}")
+def _spare(path: Path, cause: str) -> Path:
+    return path.with_name(f".{path.name}-{cause}")
 
 
 def read_control_file(path: Path) -> ControlFile | None:
-    """Read a note; None when there is none. An empty file, as `touch` leaves it, is a note without a word."""
+    """Return the content of a stop or abort file; None if it does not exist. An empty file has an empty cause."""
     try:
         return parse_control_file(read_bytes(path))
     except FileNotFoundError:
@@ -87,5 +87,5 @@ def read_control_file(path: Path) -> ControlFile | None:
 
 
 def parse_control_file(data: bytes) -> ControlFile:
-    word, _, reason = data.decode("utf-8", errors="replace").strip().partition(" ")
-    return ControlFile(word, reason)
+    cause, _, reason = data.decode("utf-8", errors="replace").strip().partition(" ")
+    return ControlFile(cause, reason)

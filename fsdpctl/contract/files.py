@@ -1,5 +1,4 @@
-"""Opening a run's files: nothing but regular files, or one would wait at a FIFO for the other side, or for a device.
-And what is said where their disk is full."""
+"""Opening a run's files: only regular files, because a FIFO or a device could block. And a check for a full disk."""
 
 from __future__ import annotations
 
@@ -11,37 +10,39 @@ from io import FileIO
 from pathlib import Path
 
 NO_FILE = errno.ENXIO
-"""What open(2) itself says of a socket."""
+"""The error of open(2) for a socket."""
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
-"""What write(2) says of a disk, and of a user's share of it."""
+"""The errors of write(2) for a full disk and an exceeded quota."""
 
-_ROOM = 2**20
+_MIN_FREE_BYTES = 2**20
 
 
 def describe_disk(path: Path) -> str:
-    """What a reason adds where the disk of `path` has no room: whoever ended there could not say so. Of a share that is
-    used up it says nothing."""
+    """Return text for a reason if the disk of `path` is full: a process that ended there could not record why.
+
+    Empty if it is not full, and for an exceeded quota, which cannot be seen.
+    """
     try:
         disk = os.statvfs(path)
     except OSError:
         return ""
-    return f"; no space is left on the disk of {path}" if disk.f_bavail * disk.f_frsize < _ROOM else ""
+    return f"; no space is left on the disk of {path}" if disk.f_bavail * disk.f_frsize < _MIN_FREE_BYTES else ""
 
 
 def open_file(path: Path) -> FileIO:
-    """Open to read, without a buffer. Raises OSError; with NO_FILE for a FIFO, a device, a socket or a directory."""
+    """Open to read, unbuffered. Raise OSError; with NO_FILE for a FIFO, a device, a socket or a directory."""
     return FileIO(_open(path, os.O_RDONLY))
 
 
 def open_log(path: Path) -> int:
-    """A descriptor that appends; a new file is its owner's alone. Raises as `open_file` does."""
+    """Return a descriptor that appends; a new file has mode 0600. Raise as `open_file` does."""
     return _open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
 
 def take_lock(path: Path) -> int | None:
-    """A descriptor that holds the lock of this file while it is open, on NFS too; None while another process has it.
+    """Return a descriptor that holds the lock of this file while open, on NFS too; None if another process has it.
 
-    Raises as `open_file` does, and where a file system has no locks.
+    Raise as `open_file` does, and OSError on a file system without locks.
     """
     descriptor = _open(path, os.O_RDWR | os.O_CREAT)
     try:
@@ -72,13 +73,13 @@ def _no_file(path: Path) -> OSError:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The whole file. Raises as `open_file` does."""
+    """Return the whole file. Raise as `open_file` does."""
     with open_file(path) as file:
         return file.readall()
 
 
 def read_tail(path: Path, limit: int) -> bytes:
-    """The last `limit` bytes of the file at most. Raises as `open_file` does."""
+    """Return at most the last `limit` bytes of the file. Raise as `open_file` does."""
     with open_file(path) as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - limit))
         return file.readall()

@@ -1,7 +1,7 @@
-"""The node check as values: what is asked of a node, what it finds, and what must agree between nodes.
+"""The node check as values: the request to a node, its findings, and what must agree between nodes.
 
-`fsdpctl/node/checks/node_check.py` looks at one node, at the start of each attempt and for `fsdpctl doctor`;
-`fsdpctl/doctor/` compares nodes. `docs/doctor.md` says what each check means.
+`fsdpctl/node/checks/node_check.py` checks one node, at the start of each attempt and for `fsdpctl doctor`;
+`fsdpctl/doctor/` compares nodes. `docs/doctor.md` describes each check.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fsdpctl.contract.plan import LaunchPlan
 T = TypeVar("T")
 
 MAX_CLOCK_SKEW_S = 60.0
-"""Clocks that differ by more are wrong: nothing that nodes say about time can be put in order."""
+"""Clocks that differ by more are wrong: events of different nodes cannot be ordered by time."""
 
 
 class Check(StrEnum):
@@ -49,7 +49,7 @@ class Check(StrEnum):
 
 
 class Result(StrEnum):
-    """What a check came to. `unknown` is said where a tool is missing or an earlier check failed; it is never `ok`."""
+    """The result of a check. `unknown` means that a tool is missing or an earlier check failed; it is never `ok`."""
 
     OK = "ok"
     WARN = "warn"
@@ -59,7 +59,7 @@ class Result(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One check's result on one node, why, and what mends it."""
+    """One check's result on one node, its reason, and how to fix it."""
 
     check: Check
     result: Result
@@ -85,20 +85,20 @@ def unknown(check: Check, reason: str, fix: str = "") -> Finding:
 
 @dataclass(frozen=True)
 class ProbeRequest:
-    """What `fsdpctl.node.queries.probe` shall do on one node: look at it, meet the others, or remove what it wrote."""
+    """A request to `fsdpctl.node.queries.probe`: check one node, connect it to the others, or clean up."""
 
-    stage: Literal["look", "meet", "clean"]
+    stage: Literal["local", "connectivity", "clean"]
     plan: LaunchPlan
     node_rank: int
-    directory: str  # on the disk of the run directories, for the probe alone
-    head: str = ""  # meet: the head's address
-    ports: tuple[int, ...] = ()  # meet: what the head opens
-    partners: tuple[int, ...] = ()  # meet: the node ranks that take part
+    directory: str  # on the disk of the run directories, used by the probe only
+    head: str = ""  # connectivity: the head's address
+    ports: tuple[int, ...] = ()  # connectivity: the ports that the head opens
+    partners: tuple[int, ...] = ()  # connectivity: the node ranks that take part
 
 
 @dataclass(frozen=True)
 class Versions:
-    """What must be the same on all nodes; None where it is not there or cannot be known."""
+    """The versions that must be the same on all nodes; None where one is missing or unknown."""
 
     python: str | None = None
     torch: str | None = None
@@ -108,27 +108,27 @@ class Versions:
 
 
 def most_common(values: Sequence[T]) -> T:
-    """What the most nodes have; where as many have one as another, what the first one has."""
+    """Return the most common value; of equally common ones, the first."""
     return max(values, key=lambda value: (values.count(value), -values.index(value)))
 
 
 @dataclass(frozen=True)
 class LocalReport:
-    """One node by itself."""
+    """The findings of one node by itself."""
 
     findings: tuple[Finding, ...]
     versions: Versions
     time: float  # seconds since the epoch, by this node's clock
     head: str | None = None  # head only: its own address, numeric
-    free_ports: tuple[int, ...] = ()  # head only: of the plan's range, those it could open
+    free_ports: tuple[int, ...] = ()  # head only: ports of the plan's range that it could open
 
 
 @dataclass(frozen=True)
 class ConnectivityReport:
-    """One node among the others."""
+    """The connections of one node to the others."""
 
-    head_seen: str = ""  # what the head's address resolves to here; empty where it does not
+    head_seen: str = ""  # what the head's address resolves to here; empty if it does not
     opened: tuple[int, ...] = ()  # head only
     unreached: Mapping[str, str] = field(default_factory=dict)  # port -> how the connection failed
-    source: str = ""  # the own address that the connections were made from, where one was chosen
+    source: str = ""  # the local address of the connections, if one was chosen
     tokens: tuple[int, ...] = ()  # node ranks whose token could be read

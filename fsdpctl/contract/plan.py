@@ -18,7 +18,7 @@ Debug = Literal["off", "info", "trace"]
 
 @dataclass(frozen=True)
 class PlannedNode:
-    """One node of the run; `address` is None where only the scheduler will know it."""
+    """One node of the run; `address` is None until the scheduler has allocated it."""
 
     rank: int
     id: str
@@ -29,7 +29,7 @@ class PlannedNode:
 
 @dataclass(frozen=True)
 class AllocatedNode:
-    """A node as the scheduler knows it."""
+    """A node by the scheduler's name and address."""
 
     name: str
     address: str
@@ -37,7 +37,7 @@ class AllocatedNode:
 
 @dataclass(frozen=True)
 class Allocation:
-    """Where one attempt of a Slurm run stands, by node rank."""
+    """The nodes of one attempt of a Slurm run, by node rank."""
 
     job_id: str
     restarts: int  # how often Slurm has requeued the job
@@ -46,7 +46,7 @@ class Allocation:
 
 @dataclass(frozen=True)
 class DroppedHost:
-    """A host that another one has replaced, and why."""
+    """A host that was replaced by another one, and why."""
 
     node: PlannedNode
     reason: str
@@ -55,7 +55,7 @@ class DroppedHost:
 
 @dataclass(frozen=True)
 class Head:
-    """Where the ranks meet. Without an address, node 0 resolves its own; `rule` says which rule chose."""
+    """The rendezvous host. Without an address, node 0 resolves its own; `rule` names the rule that chose it."""
 
     address: str | None
     rule: str
@@ -82,17 +82,17 @@ class Mesh:
     shard: int
 
     def shard_groups(self) -> list[range]:
-        """Ranks that hold the parts of one replica together: they gather parameters from each other."""
+        """Return the groups of ranks that hold one replica together: they gather parameters from each other."""
         return [range(r * self.shard, (r + 1) * self.shard) for r in range(self.replicate)]
 
     def replicate_groups(self) -> list[range]:
-        """Ranks that hold the same part: they sum gradients over replicas."""
+        """Return the groups of ranks that hold the same shard: they sum gradients over replicas."""
         return [range(s, self.replicate * self.shard, self.shard) for s in range(self.shard)]
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What each rank runs."""
+    """The program that each rank runs."""
 
     kind: Literal["module", "script"]
     target: str
@@ -100,13 +100,13 @@ class Entry:
 
     @property
     def is_bundled_trainer(self) -> bool:
-        """Else it is the user's own, of whose checkpoints nothing is known."""
+        """False for a user's own program, about whose checkpoints nothing is known."""
         return self.kind == "module" and self.target == BUNDLED_TRAINER
 
 
 @dataclass(frozen=True)
-class Container:
-    """What the agents of a Slurm run live in."""
+class ContainerPlan:
+    """The container in which the agents of a Slurm run start."""
 
     runtime: Literal["pyxis", "apptainer"]
     image: str
@@ -116,13 +116,13 @@ class Container:
 
 @dataclass(frozen=True)
 class SlurmPlan:
-    """What a run asks of Slurm."""
+    """What a run requests from Slurm."""
 
-    options: tuple[str, ...]  # sbatch's, from the profile: `--key` or `--key=value`, not yet quoted
+    options: tuple[str, ...]  # of sbatch, from the profile: `--key` or `--key=value`, not yet quoted
     max_requeues: int
-    python: str  # of the batch script, which lives in no container
+    python: str  # of the batch script, which runs outside of the container
     comment: str = ""
-    container: Container | None = None
+    container: ContainerPlan | None = None
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class SshPlan:
 
 @dataclass(frozen=True)
 class LaunchPlan:
-    """Everything that is known before a node is."""
+    """Everything about a launch that is known before its nodes are."""
 
     run_id: str
     job_name: str
@@ -166,17 +166,17 @@ class LaunchPlan:
     restarts: int
     slurm: SlurmPlan | None = None
     debug: Debug = "off"
-    shared_disk: bool = True  # False: each node has a directory of its own at `run_dir`
+    shared_disk: bool = True  # False: each node has its own directory at `run_dir`
     is_limited_by_scheduler: bool = False  # it ends attempts at their time limit; else the agents do
     ssh: SshPlan | None = None
 
     def place(self, nodes: Sequence[AllocatedNode]) -> LaunchPlan:
-        """The plan on the nodes that a scheduler gave."""
+        """Return the plan with the names and addresses of the nodes that a scheduler allocated."""
         placed = [replace(node, id=on.name, address=on.address) for node, on in zip(self.nodes, nodes, strict=True)]
         return replace(self, nodes=tuple(placed))
 
     def with_node(self, node: PlannedNode) -> LaunchPlan:
-        """The plan with another host in the place of one rank."""
+        """Return the plan with this node in place of the one of the same rank."""
         return replace(self, nodes=tuple(node if old.rank == node.rank else old for old in self.nodes))
 
     @property
@@ -186,10 +186,10 @@ class LaunchPlan:
 
 @dataclass(frozen=True)
 class NodeContext:
-    """What only the node knows, at the start of one attempt."""
+    """What is known only on the node, at the start of one attempt."""
 
     node_rank: int
     attempt: int
     head_address: str
-    port: int | str  # text only in a preview, where the port is still open
+    port: int | str  # text only in a preview, before the port is chosen
     interface: str | None

@@ -1,7 +1,7 @@
-"""A rank's pulse: what it is doing, since when, and how long its steps take. The agent of its node reads it.
+"""A rank's progress: what it is doing, since when, and how long its steps take. The agent of its node reads it.
 
-One record of fixed size, written in place into an open file: nothing is flushed, and on a network file system
-writer and reader share one host's page cache. Time is the host's monotonic clock.
+One record of fixed size, written in place into an open file. Nothing is flushed: writer and reader share one host's
+page cache, also on a network file system. Times are those of the host's monotonic clock.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from fsdpctl.contract.files import read_bytes
 
 _SIZE = 80
 _WINDOW = 200
-"""Steps over which a rank knows how long its slow steps take."""
+"""The number of last steps from which `slow_step_s` is computed."""
 
 
 class Section(StrEnum):
-    """What a rank can be busy with for long."""
+    """The phases of a rank that can take long."""
 
-    START = "start"  # until the first step is done: imports, meeting the others, compiling
+    START = "start"  # until the first step is done: imports, rendezvous, compiling
     DATA = "data"
     STEP = "step"
     SAVE = "save"
@@ -34,7 +34,7 @@ class Section(StrEnum):
 
 @dataclass(frozen=True)
 class RankProgress:
-    """The newest sign of one rank."""
+    """The newest progress record of one rank."""
 
     section: Section
     step: int
@@ -43,7 +43,7 @@ class RankProgress:
 
 
 class RankProgressWriter:
-    """The rank's side. Marks cost a few microseconds; without a file they cost nothing."""
+    """Writes a rank's progress. A mark costs a few microseconds; without a file it costs nothing."""
 
     def __init__(self, path: Path | None, clock: Callable[[], float] = time.monotonic) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
@@ -54,7 +54,7 @@ class RankProgressWriter:
         self._step_began: float | None = None
 
     def mark(self, section: Section, step: int) -> None:
-        """Say what begins now, after `step` finished steps."""
+        """Record that `section` begins now, after `step` finished steps."""
         if self._file is None:
             return
         now = self._clock()
@@ -64,7 +64,7 @@ class RankProgressWriter:
         os.pwrite(self._file, record.ljust(_SIZE - 1).encode() + b"\n", 0)
 
     def step_begins(self) -> None:
-        """Measure from step to step; a save or an evaluation in between does not count."""
+        """Measure the time since the last step; one with a save or an evaluation in between does not count."""
         now = self._clock()
         if self._step_began is not None:
             self._steps.append(now - self._step_began)
@@ -73,7 +73,7 @@ class RankProgressWriter:
 
 
 def read_rank_progress(path: Path) -> RankProgress | None:
-    """Read a pulse; None before the first."""
+    """Return a rank's progress; None before its first mark."""
     try:
         section, step, since, slow = read_bytes(path).decode("ascii").split()
         return RankProgress(Section(section), int(step), float(since), float(slow))

@@ -1,4 +1,4 @@
-"""Small records that cross process borders through the run directory."""
+"""Small records that processes exchange through the run directory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fsdpctl.contract import Cause
 
 @dataclass(frozen=True)
 class ProcessIdentity:
-    """One process, for as long as machines live: a pid means nothing without its start time and the boot."""
+    """One process, unambiguously: a pid is reused, so its start time and the boot id belong to it."""
 
     host: str
     pid: int
@@ -22,7 +22,7 @@ class ProcessIdentity:
 
 @dataclass(frozen=True)
 class Rewind:
-    """The run went back: from `attempt` on, what older attempts have saved after `step` counts no more."""
+    """A run went back to `step`: from `attempt` on, later checkpoints of older attempts no longer count."""
 
     step: int
     attempt: int
@@ -30,7 +30,7 @@ class Rewind:
 
 @dataclass(frozen=True)
 class NodeReady:
-    """The node check passed on this node. The head's also says where the others shall meet it."""
+    """The node check passed on this node. The head's record also holds the endpoint of the rendezvous."""
 
     hostname: str
     interface: str | None = None
@@ -51,19 +51,19 @@ class NodeEnd:
 
 @dataclass(frozen=True)
 class RankError:
-    """The exception that ended a rank; `time` orders the first failure before its victims."""
+    """The exception that ended a rank; `time` orders the first failure before those that followed from it."""
 
     rank: int
     node_rank: int
     time: float
     message: str
     traceback: str
-    expected: bool = False  # one of the trainer's own errors: the message is a sentence that says all
+    expected: bool = False  # one of the trainer's own errors: the message is enough without the traceback
 
 
 @dataclass(frozen=True)
 class RankEnd:
-    """A rank has left its script in good order; others may hang in theirs."""
+    """A rank has finished its script without an error; others may still hang in theirs."""
 
     rank: int
     time: float
@@ -71,7 +71,7 @@ class RankEnd:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What rank 0 says at the end of an attempt."""
+    """What rank 0 records at the end of an attempt."""
 
     status: Literal["finished", "stopped", "failed"]
     step: int

@@ -28,14 +28,14 @@ def plan_nodes(profile: ClusterProfile, site: SubmitHost, num_nodes: int | None 
 
 
 def local_request(plan: LaunchPlan, rank: int) -> ProbeRequest:
-    return ProbeRequest("look", plan, rank, probe_directory(plan))
+    return ProbeRequest("local", plan, rank, probe_directory(plan))
 
 
 def connectivity_request(
     plan: LaunchPlan, rank: int, head: LocalReport | None, partners: Sequence[int]
 ) -> ProbeRequest:
     """Who takes part, and where; without a head that can be met, only the disk is compared."""
-    request = ProbeRequest("meet", plan, rank, probe_directory(plan), partners=tuple(partners))
+    request = ProbeRequest("connectivity", plan, rank, probe_directory(plan), partners=tuple(partners))
     if head is None or head.head is None:
         return request
     return replace(request, head=plan.head.address or head.head, ports=spread(head.free_ports))

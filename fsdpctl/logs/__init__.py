@@ -1,4 +1,4 @@
-"""Many log files as one stream: follow, stamp, merge, fold, and say which rank failed first.
+"""Many log files as one stream: follow, stamp, merge and collapse them, and find the rank that failed first.
 
-Everything here gives plain text; terminal escapes in it are made harmless where it is printed, by `cli.output.safe`.
+Everything here returns the text as written; `cli.output.safe` escapes terminal sequences when it is printed.
 """

@@ -1,4 +1,4 @@
-"""Which rank failed first, out of the errors that all ranks of all nodes left."""
+"""Find the rank that failed first among the errors of all ranks of all nodes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fsdpctl.contract.records import RankError
 from fsdpctl.logs.ranges import fold
 
-# What gloo, NCCL, the store and torchrun say on a rank whose peer is gone.
+# Messages of gloo, NCCL, the store and torchrun on a rank that has lost a peer.
 _LOST_PEER = re.compile(
     r"connection (?:was )?(?:closed|reset)(?: by (?:remote )?peer)?|connection refused|broken pipe"
     r"|remote process exited|ncclRemoteError|socket timeout|watchdog caught collective operation timeout|SIGTERM",
@@ -23,30 +23,30 @@ class RootCause:
     """The first failure, and those that only followed from it."""
 
     first: RankError
-    victims: tuple[RankError, ...]
+    followers: tuple[RankError, ...]
 
 
 def find_root_cause(errors: Iterable[RankError]) -> RootCause | None:
-    """Return the earliest error; a lost peer is a consequence wherever another rank has an error of its own.
+    """Return the earliest error; one about a lost peer comes last, because another rank's error caused it.
 
-    Time alone does not tell: torch stamps errors in whole seconds, and the clocks of nodes differ.
+    Time alone is not enough: torch stamps errors in whole seconds, and the clocks of nodes differ.
     """
     ordered = sorted(errors, key=lambda e: (_is_lost_peer(e), e.time, e.rank))
     return RootCause(ordered[0], tuple(ordered[1:])) if ordered else None
 
 
 def describe(cause: RootCause) -> str:
-    """Return the failure as a person reads it: who and what, the traceback, then the victims folded."""
+    """Return the failure as text: rank and message, the traceback, then the ranks that failed after it."""
     first = cause.first
     headline, _, rest = first.message.strip().partition("\n")
     parts = [f"rank {first.rank} on node {first.node_rank} failed first: {headline}"]
     if details := (first.traceback or rest).strip("\n"):
         parts.append(details)
-    if cause.victims:
-        parts.append(_fold_victims(cause.victims))
+    if cause.followers:
+        parts.append(_fold_followers(cause.followers))
     if _is_lost_peer(first):
         parts.append(
-            "every error is a lost peer: some rank or node was killed without leaving an error; see fsdpctl status"
+            "every error is about a lost peer: a rank or node was killed without leaving an error; see fsdpctl status"
         )
     return "\n".join(parts)
 
@@ -55,13 +55,13 @@ def _is_lost_peer(error: RankError) -> bool:
     return not error.expected and _LOST_PEER.search(error.message) is not None
 
 
-def _fold_victims(victims: tuple[RankError, ...]) -> str:
+def _fold_followers(followers: tuple[RankError, ...]) -> str:
     by_reason: dict[str, list[int]] = {}
-    for victim in victims:
-        by_reason.setdefault(_reason(victim.message), []).append(victim.rank)
+    for error in followers:
+        by_reason.setdefault(_reason(error.message), []).append(error.rank)
     folded = "; ".join(f"{fold(ranks).replace(',', ', ')} ({reason})" for reason, ranks in by_reason.items())
-    noun = "rank" if len(victims) == 1 else "ranks"
-    return f"{len(victims)} more {noun} failed after it: {folded}"
+    noun = "rank" if len(followers) == 1 else "ranks"
+    return f"{len(followers)} more {noun} failed after it: {folded}"
 
 
 def _reason(message: str) -> str:

@@ -1,4 +1,4 @@
-"""The two values that cross these modules: a log file of one attempt, and a line of it."""
+"""The two values that these modules exchange: a log file of one attempt, and a line of it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ Source = Literal["supervisor", "agent", "torchrun", "rank"]
 
 @dataclass(frozen=True)
 class LogFile:
-    """One log file and who writes it; `rank` is the global rank, None unless the source is a rank."""
+    """One log file and its writer; `rank` is the global rank, None unless the source is a rank."""
 
-    node_rank: int | None  # None for the supervisor, which is on no node of its own
+    node_rank: int | None  # None for the supervisor
     source: Source
     rank: int | None
     path: Path
@@ -25,5 +25,5 @@ class Line(NamedTuple):
     node_rank: int | None
     source: Source
     rank: int | None
-    stamp: float | None  # seconds since the epoch: its own, or that of the line before; None before the first stamp
+    stamp: float | None  # seconds since the epoch: its own, or of the line before it; None before the first stamp
     text: str

@@ -1,4 +1,4 @@
-"""Many streams of lines in one order of time."""
+"""Merge many streams of lines in the order of their stamps."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from fsdpctl.logs.line import Line
 
 
 def merge(streams: Iterable[Iterable[Line]]) -> Iterator[Line]:
-    """Yield all lines by stamp; the order within a stream never changes, a tie goes to the stream named first.
+    """Yield all lines by stamp; the order within a stream never changes, the first stream wins a tie.
 
-    One line of each stream is held at a time. Lines before the first stamp of their stream come first.
+    Only one line of each stream is in memory. Lines before the first stamp of their stream come first.
     """
     return heapq.merge(*streams, key=lambda line: -inf if line.stamp is None else line.stamp)

@@ -1,4 +1,4 @@
-"""`node0 rank3 | text`: who said a line, in columns that do not move."""
+"""The prefix `node0 rank3 | ` that names the writer of a line, in columns of fixed width."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from fsdpctl.logs.ranges import fold
 
 @dataclass(frozen=True)
 class Widths:
-    """Columns of the node and of the writer."""
+    """Widths of the columns for the node and the writer, in characters."""
 
     node: int
     writer: int
 
 
 def widths(files: Sequence[LogFile]) -> Widths:
-    """Return widths that fit each file alone and all ranks together."""
+    """Return widths that fit each single file and all ranks together."""
     nodes = [frozenset([file.node_rank]) for file in files] + [frozenset(file.node_rank for file in files)]
     writers = [_writer(file.source, frozenset([file.rank])) for file in files]
     writers.append(_writer("rank", frozenset(file.rank for file in files if file.source == "rank")))
@@ -27,7 +27,7 @@ def widths(files: Sequence[LogFile]) -> Widths:
 
 
 def prefixed(group: Sequence[Line], columns: Widths) -> str:
-    """Return one printable line for lines of different writers; the text of the first stands for all."""
+    """Return one printable line for lines of different writers, with the text of the first."""
     nodes = frozenset([line.node_rank for line in group])
     ranks = frozenset([line.rank for line in group])
     return _prefix(nodes, group[0].source, ranks, columns) + group[0].text

@@ -1,4 +1,4 @@
-"""Numbers as ranges, the way ClusterShell and Slurm write node lists."""
+"""Numbers and names as ranges, as ClusterShell and Slurm write node lists."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _NUMBER = re.compile("[0-9]+")
 
 
 def fold(numbers: Iterable[int]) -> str:
-    """Return `0-3,6` for 0, 1, 2, 3, 6; a pair is written out, it is as short."""
+    """Return `0-3,6` for 0, 1, 2, 3, 6; a pair is written as `0,1`, which is as short."""
     runs: list[list[int]] = []
     for number in sorted(set(numbers)):
         if runs and number == runs[-1][-1] + 1:

@@ -1,4 +1,4 @@
-"""What one attempt has left to read so far: its log files and the errors of its ranks."""
+"""The log files and rank errors of one attempt so far."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from fsdpctl.logs.line import LogFile
 
 
 @dataclass(frozen=True)
-class Choice:
-    """Which logs are wanted. An empty set means all ranks and all nodes; the others are added."""
+class LogSelection:
+    """Which logs to read. Empty sets select all ranks and all nodes; the flags add further logs."""
 
     ranks: frozenset[int] = frozenset()
     nodes: frozenset[int] = frozenset()
-    agent: bool = False  # those of the agents and of torchrun
+    agent: bool = False  # logs of the agents and of torchrun
     supervisor: bool = False
 
 
-def find_logs(attempt: AttemptPaths, choice: Choice) -> list[LogFile]:
-    """Return the chosen log files that exist: the supervisor's, then by node, each node's agent before its ranks."""
-    is_wanted = choice.supervisor and attempt.events.exists()
-    supervisor = [LogFile(None, "supervisor", None, attempt.events)] if is_wanted else []
+def find_logs(attempt: AttemptPaths, selection: LogSelection) -> list[LogFile]:
+    """Return the selected log files that exist: the supervisor's, then by node, each node's agent before its ranks."""
+    has_supervisor = selection.supervisor and attempt.events.exists()
+    supervisor = [LogFile(None, "supervisor", None, attempt.events)] if has_supervisor else []
     return supervisor + [
         file
         for node in attempt.nodes()
-        if not choice.nodes or node.node_rank in choice.nodes
-        for file in _logs_of(node, choice)
+        if not selection.nodes or node.node_rank in selection.nodes
+        for file in _logs_of(node, selection)
     ]
 
 
 def read_errors(attempt: AttemptPaths) -> list[RankError]:
-    """Return why ranks failed, as far as they or their agents could tell."""
+    """Return why ranks failed, as far as they or their agents recorded it."""
     return [error for node in attempt.nodes() for error in _errors_of(node)]
 
 
 def read_faults(attempt: AttemptPaths) -> dict[str, list[int]]:
-    """Why nodes could not take part, before there was a rank: each reason with the nodes that gave it."""
+    """Return why nodes failed before they started ranks: each reason with the node ranks that reported it."""
     faults: dict[str, list[int]] = {}
     for node in attempt.nodes():
         if (end := find_json(NodeEnd, node.end)) is not None and end.code == NodeExit.NODE_FAULT:
@@ -49,15 +49,15 @@ def read_faults(attempt: AttemptPaths) -> dict[str, list[int]]:
     return faults
 
 
-def _logs_of(node: NodePaths, choice: Choice) -> Iterator[LogFile]:
+def _logs_of(node: NodePaths, selection: LogSelection) -> Iterator[LogFile]:
     node_rank = node.node_rank
-    if choice.agent:
+    if selection.agent:
         if node.agent_log.exists():
             yield LogFile(node_rank, "agent", None, node.agent_log)
         if node.torchrun_log.exists():
             yield LogFile(node_rank, "torchrun", None, node.torchrun_log)
     for rank, path in sorted(node.rank_logs().items()):
-        if not choice.ranks or rank in choice.ranks:
+        if not selection.ranks or rank in selection.ranks:
             yield LogFile(node_rank, "rank", rank, path)
 
 
@@ -65,7 +65,7 @@ def _errors_of(node: NodePaths) -> list[RankError]:
     errors = [error for rank in sorted(node.rank_logs()) if (error := _read_error(node, rank)) is not None]
     end = find_json(NodeEnd, node.end)
     if end is not None and end.failed_rank is not None and end.failed_rank not in {error.rank for error in errors}:
-        # A rank that a signal killed leaves no error of its own: its agent says it.
+        # A rank that was killed by a signal writes no error: its agent's exit record has it.
         message = end.reason.removeprefix(f"rank {end.failed_rank} ")
         errors.append(RankError(end.failed_rank, node.node_rank, end.time, message, ""))
     return errors

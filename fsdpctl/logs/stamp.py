@@ -1,6 +1,6 @@
 """Time stamps at the start of a line: ISO 8601 as Python's logging writes it, and glog as torch writes it.
 
-A stamp without a zone is read in the zone of this machine: nodes of one cluster share theirs.
+A stamp without a time zone is read in that of this machine, which the nodes of a cluster share.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from datetime import datetime
 from functools import lru_cache
 
-_RANK_MARK = r"(?:\[rank\d+\]:\s?)?"  # torch puts it before warnings and before each line of a traceback
+_RANK_MARK = r"(?:\[rank\d+\]:\s?)?"  # torch writes it before warnings and each line of a traceback
 _STAMP = r"""
     \[?
     (?: (?P<date>\d{4}-\d\d-\d\d)[T\ ] | [IWEFCDV](?P<month_day>\d{4})\  )
@@ -26,7 +26,7 @@ _DAY_S = 86_400
 def parse_stamp(text: str, near: float) -> float | None:
     """Return the seconds since the epoch that `text` starts with, if any.
 
-    glog names no year: the line is taken to be of the year that brings it nearest to `near`, when its file changed.
+    glog writes no year: of the possible years, the one closest to `near` is taken, the time of the file's last change.
     """
     found = _STAMPED.match(text)
     if found is None:
@@ -39,18 +39,18 @@ def parse_stamp(text: str, near: float) -> float | None:
 
 
 def body(text: str) -> str:
-    """Return `text` without stamp and rank mark: what is equal where ranks say the same."""
+    """Return `text` without stamp and rank mark, equal for the same message of different ranks."""
     head = _HEAD.match(text)
     return text[head.end() :] if head else text
 
 
-# Both are cached because the lines of a log share their seconds, and a local time is slow to turn into an epoch.
+# Both are cached: many lines share their second, and the conversion from local time is slow.
 @lru_cache(maxsize=4096)
 def _iso(text: str) -> float | None:
     try:
         return datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError):
-        return None  # 2026-13-45, or year 0001 east of Greenwich: text that only looks like a stamp
+        return None  # like 2026-13-45, or year 0001 east of Greenwich: only looks like a stamp
 
 
 @lru_cache(maxsize=4096)

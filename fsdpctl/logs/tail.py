@@ -1,4 +1,4 @@
-"""Read the end of a file, and go on reading while it grows."""
+"""Read the end of a file, and continue while it grows."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from fsdpctl.contract.files import open_file
 from fsdpctl.logs.splitter import LineSplitter
 
 BLOCK = 65_536
-_GONE = (0, 0)  # the identity of no file: what appears later is another, even if it gets the same inode
+_GONE = (0, 0)  # the identity of a missing file: one that appears later differs, even if it gets the same inode
 
 
 class Tail:
-    """One file that may grow, shrink, vanish, be replaced, or not be there yet. The caller owns the clock.
+    """Reads a file that may grow, shrink, vanish, be replaced, or not exist yet. The caller decides when to poll.
 
-    The file is opened anew for every read: that is what makes an NFS client ask the server for new data.
+    The file is opened again for every read, which makes an NFS client ask the server for new data.
     """
 
     def __init__(self, path: Path, start: int = 0) -> None:
@@ -29,13 +29,13 @@ class Tail:
         self._splitter = LineSplitter()
 
     def poll(self, *, final: bool = False) -> Iterator[str]:
-        """Yield the lines that arrived since the last poll; with `final` also a last line that has no end."""
+        """Yield the lines since the last poll; with `final` also a last line without a newline."""
         try:
             yield from self._arrived()
         except FileNotFoundError:
             self._identity = _GONE
         except OSError:
-            pass  # a stale NFS handle, say: the next poll may fare better
+            pass  # like a stale NFS handle: the next poll may succeed
         if final:
             yield from self._splitter.end()
 
@@ -51,14 +51,14 @@ class Tail:
             return
         with open_file(self._path) as file:
             file.seek(self._offset)
-            # Only up to the size seen: a rank that never stops writing must not hold up the others.
+            # Only up to the size seen: a rank that never stops writing must not block the others.
             while self._offset < stat.st_size and (block := file.read(BLOCK)):
                 self._offset += len(block)
                 yield from self._splitter.feed(block)
 
 
 def start_of_last(path: Path, count: int) -> int:
-    """Return the offset at which the last `count` whole lines begin; a half line after them is not counted."""
+    """Return the offset at which the last `count` whole lines begin; a partial line after them is not counted."""
     with contextlib.suppress(FileNotFoundError), open_file(path) as file:
         return _after_newline_from_end(file, count + 1)
     return 0

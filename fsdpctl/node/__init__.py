@@ -1,1 +1,1 @@
-"""What runs on each node. Standard library only: any Python 3.11 on a node can run it from the snapshot."""
+"""What runs on each node. Standard library only: any Python 3.11 can run it from the snapshot."""

@@ -99,11 +99,11 @@ class AttemptFacts:
     @property
     def full_disk(self) -> str:
         """What a reason adds where the run's disk has no room."""
-        return describe_disk(self.paths.run.root)
+        return describe_disk(self.paths.run_dir)
 
     def end(self, num_nodes: int) -> AttemptEnd:
         """Collect what an attempt of so many nodes has left behind."""
-        run = self.paths.run
+        run = RunPaths(self.paths.run_dir)
         return AttemptEnd(
             num_nodes=num_nodes,
             ends={rank: end for rank, end in self.ends.items() if rank < num_nodes},

@@ -71,10 +71,10 @@ def cancelled(abort: ControlFile) -> Verdict:
 
 def stopped(stop: ControlFile | None, detail: str = "") -> Verdict:
     """Return the verdict on what has stopped, as far as the stop file says why."""
-    if stop is None or not stop.word:
+    if stop is None or not stop.cause:
         return Verdict(State.STOPPED, f"stopped{detail}", cause=Cause.STOP)
-    cause = next((cause for reason, cause in _STOP_CAUSES.items() if stop.word == reason), Cause.STOP)
-    return Verdict(State.STOPPED, f"stopped ({stop.word}){detail}", cause=cause)
+    cause = next((cause for reason, cause in _STOP_CAUSES.items() if stop.cause == reason), Cause.STOP)
+    return Verdict(State.STOPPED, f"stopped ({stop.cause}){detail}", cause=cause)
 
 
 def _failed(bad: Mapping[int, NodeEnd], abort: ControlFile | None) -> Verdict:
@@ -87,7 +87,7 @@ def _failed(bad: Mapping[int, NodeEnd], abort: ControlFile | None) -> Verdict:
     rank, end = min(bad.items(), key=order)
     cause = end.cause
     if cause is Cause.ABORT and abort is not None:
-        cause = next((cause for reason, cause in _ABORT_CAUSES.items() if abort.word == reason), cause)
+        cause = next((cause for reason, cause in _ABORT_CAUSES.items() if abort.cause == reason), cause)
     return Verdict(State.FAILED, f"node {rank}: {end.reason}", cause=cause)
 
 

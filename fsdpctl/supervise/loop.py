@@ -106,7 +106,7 @@ class Supervisor:
     def _follow(self, attempt: AttemptPaths) -> None:
         while not self.agents.is_over(attempt):
             look = self.agents.look(attempt)
-            if look.lost is not None and create_once(attempt.abort, look.lost.word, look.lost.reason):
+            if look.lost is not None and create_once(attempt.abort, look.lost.cause, look.lost.reason):
                 add_event(attempt, f"ends the attempt: {look.lost.reason}")
             if look.unreachable is not None:
                 self.waiting.set(attempt, look.unreachable)

@@ -12,7 +12,7 @@ from fsdpctl.contract.paths import RunPaths, checkpoint_name, step_of
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.records import Rewind
 from fsdpctl.errors import UsageError
-from fsdpctl.node.queries.checkpoint_copies import set_left_behind_aside
+from fsdpctl.node.queries.checkpoint_copies import set_aside_rewound
 from fsdpctl.runs.evidence import read_plan
 
 
@@ -58,7 +58,7 @@ def leave_newer_behind(run: RunPaths, plan: LaunchPlan, step: int) -> None:
     rewinds = read_json(tuple[Rewind, ...], run.rewinds) if run.rewinds.exists() else ()
     newest = max((attempt.number for attempt in run.attempts()), default=0)
     write_json(run.rewinds, (*rewinds, Rewind(step, newest + 1)))
-    set_left_behind_aside(run)
+    set_aside_rewound(run)
 
 
 def find_refusal(found: Sequence[Stored], step: int, nodes: Sequence[str]) -> str | None:

@@ -99,10 +99,10 @@ def _between_agents(attempt: AttemptFacts) -> Situation:
 
 def _running(attempt: AttemptFacts) -> Situation:
     if (abort := attempt.abort) is not None:
-        reason = f"ending: {abort.word or 'abort file'} {abort.reason}".rstrip()
+        reason = f"ending: {abort.cause or 'abort file'} {abort.reason}".rstrip()
         return Situation(State.RUNNING, Phase.ENDING, reason)
     if (stop := attempt.stop) is not None:
-        reason = f"stopping ({stop.word or 'stop file'}): saving, then leaving"
+        reason = f"stopping ({stop.cause or 'stop file'}): saving, then leaving"
         return Situation(State.RUNNING, Phase.STOPPING, reason)
     if any(end.code != NodeExit.FINISHED for end in attempt.ends.values()):
         return Situation(State.RUNNING, Phase.ENDING, "ending")

@@ -245,7 +245,7 @@ class TestSlurm(LauncherContract):
         assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
         assert len(run.paths.attempts()) == 2
         stop = read_control_file(run.paths.attempt(1).stop)
-        assert stop is not None and stop.word == StopReason.PREEMPT
+        assert stop is not None and stop.cause == StopReason.PREEMPT
 
     def test_a_run_that_slurm_will_not_requeue_is_submitted_again_once(self, project: Path, tmp_path: Path) -> None:
         self.profile = write_profile(tmp_path, "cancel")

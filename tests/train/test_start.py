@@ -46,9 +46,9 @@ def test_under_torchrun_with_the_builtin_corpus(tmp_path: Path, config: Config) 
     ("text", "message"),
     [
         ("steps: [", "while parsing"),
-        ("just text", "wanted a mapping"),
+        ("just text", "expected a mapping"),
         ("trainer: {steps: 5}", "model: missing"),
-        ("", "wanted a mapping"),
+        ("", "expected a mapping"),
     ],
 )
 def test_bad_yaml_is_one_line(tmp_path: Path, text: str, message: str) -> None:

@@ -6,7 +6,7 @@ import os
 import subprocess
 
 from fsdpctl.backends.submit_environment import own_environment
-from fsdpctl.commands.setup_lines import with_told_setup
+from fsdpctl.commands.setup_lines import with_setup_reporting_failure
 from fsdpctl.commands.torchrun import agent_argv, code_env, tag_env
 from fsdpctl.contract.files import open_log
 from fsdpctl.contract.paths import DIR_MODE, AttemptPaths, RunPaths
@@ -56,7 +56,7 @@ def _start_agent(plan: LaunchPlan, run: RunPaths, attempt: AttemptPaths, node_ra
     descriptor = open_log(node.agent_log)
     try:
         return subprocess.Popen(
-            with_told_setup(plan.setup, str(node.end), argv),
+            with_setup_reporting_failure(plan.setup, str(node.end), argv),
             env={**own_environment(os.environ), **code_env(run), **tag_env(run.root.name, attempt.number, node_rank)},
             cwd=run.root,
             stdin=subprocess.DEVNULL,

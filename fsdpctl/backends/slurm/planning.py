@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from fsdpctl.backends.base import BackendPlan, Cluster
 from fsdpctl.backends.slurm.profile_keys import SlurmBackend
-from fsdpctl.contract.plan import Container, PlannedNode, SlurmPlan
+from fsdpctl.contract.plan import ContainerPlan, PlannedNode, SlurmPlan
 from fsdpctl.contract.problems import Problem
 
 DEFAULT_PYTHON = "python3"
@@ -56,11 +56,11 @@ def _options(keys: SlurmBackend, gpus: int) -> Iterator[str]:
     yield from keys.extra
 
 
-def _plan_container(keys: SlurmBackend, runs_root: str) -> Container | None:
+def _plan_container(keys: SlurmBackend, runs_root: str) -> ContainerPlan | None:
     given = keys.container
     if given is None:
         return None
-    return Container(given.runtime, given.image, (runs_root, *given.mounts), given.options)
+    return ContainerPlan(given.runtime, given.image, (runs_root, *given.mounts), given.options)
 
 
 def _find_problems(keys: SlurmBackend, runs_root: str) -> Iterator[Problem]:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from fsdpctl.backends.fanout import HostError, Result, fan_out
+from fsdpctl.backends.fanout import HostError, HostResult, fan_out
 from fsdpctl.backends.ssh.hosts import Hosts
 from fsdpctl.backends.ssh.liveness import Liveness, StallTimer, describe_silent, find_lost
 from fsdpctl.backends.ssh.older_plan import with_hosts
@@ -169,7 +169,7 @@ class SshAgents(Agents):
 
     def _ask_all(
         self, kind: type[T], verb: str, attempt: AttemptPaths, ranks: Sequence[int] | None = None
-    ) -> list[Result[int, T]]:
+    ) -> list[HostResult[int, T]]:
         chosen = list(self._links) if ranks is None else ranks
         return fan_out(chosen, lambda rank: self._ask(kind, verb, attempt, rank, self._links[rank]))
 
@@ -177,7 +177,7 @@ class SshAgents(Agents):
         answer = link.run(remote_argv(self.plan, self.run, verb, attempt.number, rank), timeout_s=ANSWER_S)
         return read_answer(kind, answer, link.target, self.plan)
 
-    def _objections(self, checks: Sequence[Result[int, NodeFacts]]) -> list[str]:
+    def _objections(self, checks: Sequence[HostResult[int, NodeFacts]]) -> list[str]:
         facts = {result.item: result.value for result in checks if result.value}
         names = {rank: str(self._links[rank].target) for rank in facts}
         loss = self._disks.find_loss({names[rank]: fact.saved for rank, fact in facts.items()}) if self._disks else None
@@ -187,7 +187,7 @@ class SshAgents(Agents):
         return self._own_problems(checks) or self._refuse(odd) or ([loss] if loss else [])
 
     def _own_problems(
-        self, results: Sequence[Result[int, NodeFacts]] | Sequence[Result[int, StartResult]]
+        self, results: Sequence[HostResult[int, NodeFacts]] | Sequence[HostResult[int, StartResult]]
     ) -> list[str]:
         """What hosts say against themselves."""
         return self._refuse({r.item: r.value.problem for r in results if r.value and r.value.problem})
@@ -207,7 +207,7 @@ def _at_fault(attempt: AttemptPaths, ranks: Sequence[int]) -> dict[int, str]:
     return {rank: end.reason for rank, end in ends.items() if end is not None and end.code == NodeExit.NODE_FAULT}
 
 
-def _errors(results: Sequence[Result[int, T]]) -> list[str]:
+def _errors(results: Sequence[HostResult[int, T]]) -> list[str]:
     return [str(result.error) for result in results if result.error]
 
 

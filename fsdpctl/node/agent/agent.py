@@ -1,7 +1,7 @@
 """The node agent: one per node and attempt, from the node check to the last sweep.
 
-It runs torchrun, keeps a heartbeat, obeys the stop and abort files, watches its peers, and leaves only when no
-process of this node's part of the run is alive. What it knows it writes under `attempts/<n>/node-<r>/`.
+It runs torchrun, writes a heartbeat, obeys the stop and abort files and watches its peers. It exits only when no
+process of the run is left on this node, and writes its records to `attempts/<n>/node-<r>/`.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from fsdpctl.node.os import processes
 POLL_S = 0.1
 PEERS_EVERY_S = 0.5
 RESERVE_BYTES = 16_384
-"""Kept free for the agent's last words: a disk that fills up must not make a run that has ended look lost."""
+"""Disk space kept for the exit record: on a full disk, a run that has ended must not look lost."""
 TERM_S = 5.0
-"""From TERM to KILL, once ranks must end."""
+"""Seconds from TERM to KILL when ranks are ended."""
 
 
 class Agent:
@@ -46,7 +46,7 @@ class Agent:
         self.started = time.monotonic()
 
     def run(self) -> NodeEnd:
-        """Check, meet, run the ranks to their end, sweep. Never raises for anything a user can cause."""
+        """Check the node, join the others, run the ranks and sweep. Errors that a user can cause are returned."""
         processes.adopt_orphans()
         write_json(self.paths.agent, processes.identify(os.getpid()))
         self.guard = Guard(self.tag, self.paths)
@@ -59,13 +59,13 @@ class Agent:
         finally:
             left = self._sweep()
         if left:
-            end = replace(end, code=end.code or 1, reason=f"{end.reason}; processes that would not die: {left}")
+            end = replace(end, code=end.code or 1, reason=f"{end.reason}; processes that could not be killed: {left}")
         return end
 
     def _run_ranks(self) -> NodeEnd:
         self._sweep()  # ranks of an older attempt
-        for doubt in check_node(self.plan, self.paths.root):
-            print(f"node check: {doubt.check} {doubt.result}: {doubt.reason}. {doubt.fix}", flush=True)
+        for found in check_node(self.plan, self.paths.root):
+            print(f"node check: {found.check} {found.result}: {found.reason}. {found.fix}", flush=True)
         context, lease = join(self.plan, self.attempt, self.node_rank, self.heartbeat.beat)
         try:
             return self._follow(start_torchrun(self.plan, context))
@@ -74,39 +74,39 @@ class Agent:
                 lease.release()
 
     def _follow(self, torchrun: subprocess.Popen[bytes]) -> NodeEnd:
-        """Wait for torchrun while obeying the files and watching the peers."""
+        """Wait for torchrun, obey the control files and watch the peers."""
         watch = PeerWatch(self.attempt, self._watched(), self.plan.peer_timeout_s)
         first_rank = self.node_rank * self.plan.procs_per_node
-        dog = Watchdog(self.tag, self.paths, range(first_rank, first_rank + self.plan.procs_per_node))
+        watchdog = Watchdog(self.tag, self.paths, range(first_rank, first_rank + self.plan.procs_per_node))
         failure = FailureWatch(self.paths.torchrun_log, first_rank, TERM_S)
         grace = GraceTimer(self.plan.grace_s)
         next_look = 0.0
         while (code := torchrun.poll()) is None:
             self.heartbeat.beat()
             self.guard.check()
-            if (note := read_control_file(self.attempt.abort)) is not None:
-                return self._end_now(torchrun, note, failure)
+            if (abort := read_control_file(self.attempt.abort)) is not None:
+                return self._end_now(torchrun, abort, failure)
             self._watch_time_limit()
             if grace.is_over(read_control_file(self.attempt.stop)):
                 self._end_ranks(torchrun)
                 reason = f"ended by force {self.plan.grace_s} s after the stop"
                 return NodeEnd(NodeExit.STOPPED_UNSAVED, reason, cause=Cause.STOP)
-            if (killed := failure.find_killed()) is not None:  # the other nodes need not wait for torchrun's end
+            if (killed := failure.find_killed()) is not None:  # the other nodes need not wait until torchrun exits
                 end_attempt(self.attempt, self.paths, f"node {self.node_rank}: {killed.reason}")
                 return self._own_failure(torchrun) or killed
             if time.monotonic() >= next_look:
                 next_look = time.monotonic() + PEERS_EVERY_S
                 if (lost := watch.find_lost()) is not None:
-                    end_attempt(self.attempt, self.paths, lost.reason, lost.word)
-                if (hanging := dog.check()) is not None:
+                    end_attempt(self.attempt, self.paths, lost.reason, lost.cause)
+                if (hanging := watchdog.check()) is not None:
                     end_attempt(self.attempt, self.paths, f"node {self.node_rank}: {hanging}", AbortReason.HANG)
-                if failure.is_overdue():  # torchrun itself stays: it has yet to say which rank was the first
+                if failure.is_overdue():  # spare torchrun itself: it has yet to report which rank failed first
                     self._sweep(torchrun.pid, term_s=TERM_S)
             time.sleep(POLL_S)
         return describe_end(code, self.attempt, self.paths)
 
     def _watched(self) -> list[int]:
-        if not self.plan.shared_disk:  # peers cannot be seen from here: the supervisor watches, and carries the notes
+        if not self.plan.shared_disk:  # peers are not visible from here: the supervisor watches and copies the files
             return []
         return [0] if self.node_rank else list(range(1, len(self.plan.nodes)))
 
@@ -117,13 +117,13 @@ class Agent:
         if time.monotonic() - self.started > limit - self.plan.grace_s and not self.attempt.stop.exists():
             write_request(self.attempt.stop, StopReason.TIME, f"the time limit of {limit} s is near")
 
-    def _end_now(self, torchrun: subprocess.Popen[bytes], note: ControlFile, failure: FailureWatch) -> NodeEnd:
-        own = self._own_failure(torchrun) if not note.is_cancel and failure.has_begun() else None
+    def _end_now(self, torchrun: subprocess.Popen[bytes], abort: ControlFile, failure: FailureWatch) -> NodeEnd:
+        own = self._own_failure(torchrun) if not abort.is_cancel and failure.has_begun() else None
         self._end_ranks(torchrun)
-        return own or NodeEnd(1, f"{note.word}: {note.reason}".rstrip(": "), cause=Cause.ABORT)
+        return own or NodeEnd(1, f"{abort.cause}: {abort.reason}".rstrip(": "), cause=Cause.ABORT)
 
     def _own_failure(self, torchrun: subprocess.Popen[bytes]) -> NodeEnd | None:
-        """What failed here before the others took offence: their words must not hide the rank that began it."""
+        """Return the failure of this node's own rank: the reason of the abort file must not hide the first failure."""
         self._sweep(torchrun.pid, term_s=TERM_S)
         with suppress(subprocess.TimeoutExpired):
             end = describe_end(torchrun.wait(TERM_S), self.attempt, self.paths)
@@ -135,14 +135,14 @@ class Agent:
         torchrun.wait()
 
     def _sweep(self, *spare: int, term_s: float = 0.0) -> list[int]:
-        """End this node's processes, whatever became of their parents or of their environment."""
+        """End this node's processes, also those without a parent or the tag; return the pids still alive."""
         me = os.getpid()
         spared = [me, self.guard.pid, *spare]
         return processes.sweep(self.tag, below=me, spare=spared, term_s=term_s, meanwhile=self.heartbeat.beat)
 
 
 class GraceTimer:
-    """Counts from the moment this node saw the stop file."""
+    """Measures the grace period from the moment this node saw the stop file."""
 
     def __init__(self, grace_s: float) -> None:
         self._grace_s = grace_s
@@ -156,7 +156,7 @@ class GraceTimer:
         return time.monotonic() - self._since > self._grace_s
 
 
-def end_attempt(attempt: AttemptPaths, paths: NodePaths, reason: str, why: str = AbortReason.FAULT) -> None:
-    """Have all nodes end. What is kept free is for such words, too."""
-    paths.reserve.unlink(missing_ok=True)
-    create_once(attempt.abort, why, reason)
+def end_attempt(attempt: AttemptPaths, paths: NodePaths, reason: str, cause: str = AbortReason.FAULT) -> None:
+    """Create the abort file, which ends all nodes."""
+    paths.reserve.unlink(missing_ok=True)  # a full disk must have room for it
+    create_once(attempt.abort, cause, reason)

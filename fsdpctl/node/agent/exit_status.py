@@ -1,4 +1,4 @@
-"""What torchrun's end means: outcome of rank 0, the ranks' error files, and torchrun's own report."""
+"""Why a node ended: from torchrun's exit code and report, the outcome of rank 0, and the ranks' error files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _STOPPED = NodeEnd(NodeExit.STOPPED, "stopped", cause=Cause.STOP)
 
 
 def describe_end(code: int, attempt: AttemptPaths, paths: NodePaths) -> NodeEnd:
-    """Turn torchrun's exit code into this node's end."""
+    """Turn torchrun's exit code into this node's exit record."""
     if code == 0:
         return _good_end(attempt)
     failure = first_failure(_read_tail(paths.torchrun_log))
@@ -38,17 +38,17 @@ def describe_end(code: int, attempt: AttemptPaths, paths: NodePaths) -> NodeEnd:
     exit_code, rank = failure
     if exit_code in (NodeExit.STOPPED, NodeExit.STOPPED_UNSAVED):
         return NodeEnd(exit_code, "stopped", cause=Cause.STOP)
-    if exit_code > 0 and (told := _first_told(paths)) is not None:
-        sentence, _, _ = told.message.partition("\n")
-        return NodeEnd(1, f"rank {told.rank} failed: {sentence}", failed_rank=told.rank, cause=Cause.EXCEPTION)
+    if exit_code > 0 and (error := _first_expected_error(paths)) is not None:
+        sentence, _, _ = error.message.partition("\n")
+        return NodeEnd(1, f"rank {error.rank} failed: {sentence}", failed_rank=error.rank, cause=Cause.EXCEPTION)
     return _describe_failure(exit_code, rank)
 
 
-def _first_told(paths: NodePaths) -> RankError | None:
-    """What this node's ranks could say in a sentence: that began it, whichever of them torchrun saw end first."""
+def _first_expected_error(paths: NodePaths) -> RankError | None:
+    """Return the earliest expected error of this node's ranks: the cause, whichever rank torchrun saw end first."""
     found = [find_json(RankError, paths.rank_error(rank)) for rank in paths.rank_logs()]
-    told = [error for error in found if error is not None and error.expected]
-    return min(told, key=lambda error: (error.time, error.rank), default=None)
+    expected = [error for error in found if error is not None and error.expected]
+    return min(expected, key=lambda error: (error.time, error.rank), default=None)
 
 
 def _describe_failure(exit_code: int, rank: int) -> NodeEnd:
@@ -57,10 +57,10 @@ def _describe_failure(exit_code: int, rank: int) -> NodeEnd:
 
 
 class FailureWatch:
-    """Sees in torchrun's log that a rank has failed, before torchrun itself is at its end.
+    """Finds a failed rank in torchrun's log before torchrun itself exits.
 
-    It waits 30 s for the peers of that rank, whatever its shutdown time-out says, and names the failure only then.
-    Under NCCL they sit in a collective that can never complete.
+    torchrun waits 30 s for the peers of that rank, whatever its shutdown timeout is, and only then reports the
+    failure. Under NCCL those peers hang in a collective that can never complete.
     """
 
     def __init__(
@@ -70,24 +70,24 @@ class FailureWatch:
         self._since: float | None = None
 
     def has_begun(self) -> bool:
-        """Whether a rank of this node has failed."""
+        """Return True once a rank of this node has failed."""
         if self._since is None and _WAITS_FOR_PEERS in _read_tail(self._log):
             self._since = self._clock()
         return self._since is not None
 
     def is_overdue(self) -> bool:
-        """Whether torchrun has waited long enough."""
+        """Return True when torchrun has waited for the peers longer than `patience_s`."""
         return self.has_begun() and self._clock() - (self._since or 0.0) > self._patience_s
 
     def find_killed(self) -> NodeEnd | None:
-        """The end of this node, if a signal began it: then no failure of another rank can have been the cause."""
+        """Return this node's exit record if a signal ended the first rank: no other failure can be the cause then."""
         failure = first_failure(_read_tail(self._log), self._first_rank)
         return _describe_failure(*failure) if failure is not None and failure[0] < 0 else None
 
 
 def _good_end(attempt: AttemptPaths) -> NodeEnd:
     outcome = find_json(Outcome, attempt.outcome)
-    if outcome is None:  # an own script that says nothing: exit 0 after a stop means that it obeyed
+    if outcome is None:  # a user's script writes none: exit 0 after a stop means that it obeyed
         stopped = read_control_file(attempt.stop) is not None
         return _STOPPED if stopped else _FINISHED
     if outcome.status == "finished":
@@ -102,7 +102,7 @@ def _good_end(attempt: AttemptPaths) -> NodeEnd:
 def first_failure(report: str, first_rank: int = 0) -> tuple[int, int] | None:
     """Return (exit code, global rank) of the first failure that torchrun reports, or None.
 
-    Until its summary is there, global ranks are counted from the node's `first_rank`.
+    Before torchrun has printed its summary, global ranks are counted from the node's `first_rank`.
     """
     found = _REPORT.search(report)
     if found is None:
@@ -113,7 +113,7 @@ def first_failure(report: str, first_rank: int = 0) -> tuple[int, int] | None:
 
 
 def describe_code(code: int) -> str:
-    """`exit code 1`, or the signal's name for a negative code."""
+    """Return a text like `exit code 1`, with the signal's name for a negative code."""
     if code >= 0:
         return f"exit code {code}"
     try:

@@ -1,8 +1,8 @@
-"""The guard: a tiny process beside each agent that outlives it by exactly one sweep.
+"""The guard: a small process beside each agent that ends the node's processes if the agent dies.
 
-torchrun's workers survive the death of whoever started them and train on. So the agent holds one end of a pipe and
-the guard sleeps in a read at the other: end of file without a farewell means that the agent is dead, and the guard
-ends the node's processes at once and says so in the run directory. It costs no CPU while all is well.
+torchrun's workers survive the death of their parent and continue to train. So the agent holds one end of a pipe and
+the guard blocks in a read at the other. End of file without a farewell byte means that the agent is dead: the guard
+ends the node's processes at once and writes the exit record. It uses no CPU while it waits.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FAREWELL = b"."
 
 
 class Guard:
-    """Forks the guard. The agent calls `dismiss` when it has ended its node in good order."""
+    """Forks the guard process. The agent calls `dismiss` before its own clean exit."""
 
     def __init__(self, tag: Tag, paths: NodePaths) -> None:
         self._tag, self._paths = tag, paths
@@ -37,7 +37,7 @@ class Guard:
         os.close(read_end)
 
     def check(self) -> None:
-        """Start a new guard if somebody killed it."""
+        """Start a new guard if it was killed."""
         with suppress(ChildProcessError):
             ended, _ = os.waitpid(self.pid, os.WNOHANG)
             if ended:

@@ -1,7 +1,7 @@
-"""Before ranks start: every node passes its check, then the head says where to meet.
+"""Before ranks start: every node passes its check, then the head publishes the rendezvous address and port.
 
-The head opens nothing until all nodes stand, so one bad node ends the attempt with its own reason instead of a
-rendezvous that waits for ten minutes.
+The head opens no port until all nodes are ready, so one bad node ends the attempt with its own reason instead of a
+rendezvous that times out after ten minutes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ POLL_S = 0.05
 
 
 class JoinError(Exception):
-    """The nodes did not come together. `code` is what this agent ends with."""
+    """The nodes could not join. `code` is the exit code of this agent."""
 
     def __init__(self, message: str, code: int = 1, cause: Cause = Cause.JOIN) -> None:
         super().__init__(message)
@@ -35,7 +35,7 @@ class JoinError(Exception):
 def join(
     plan: LaunchPlan, attempt: AttemptPaths, node_rank: int, beat: Callable[[], None]
 ) -> tuple[NodeContext, addresses.PortLease | None]:
-    """Wait for all nodes and agree on the endpoint; the head also gets the lease of its port."""
+    """Wait for all nodes and return the endpoint of the rendezvous; on the head also the lease of its port."""
     deadline = time.monotonic() + plan.join_timeout_s
     if node_rank == 0:
         return _open(plan, attempt, beat, deadline)
@@ -61,7 +61,7 @@ def _open(
 
 
 def resolve_head(plan: LaunchPlan) -> tuple[str, str | None]:
-    """Return (address, interface) of the head, on the head itself. An address that others cannot reach is refused."""
+    """Return (address, interface) of the head, on the head itself. Raise JoinError if other nodes cannot reach it."""
     try:
         address = _head_address(plan)
         numeric = addresses.resolve(address)
@@ -99,14 +99,14 @@ def _await_ready(
             return ready
         if (end := find_json(NodeEnd, paths.end)) is not None:
             raise JoinError(f"node {rank}: {end.reason}", cause=Cause.ABORT)
-        if (note := read_control_file(attempt.abort)) is not None:
-            raise JoinError(f"{note.word}: {note.reason}", cause=Cause.ABORT)
+        if (abort := read_control_file(attempt.abort)) is not None:
+            raise JoinError(f"{abort.cause}: {abort.reason}", cause=Cause.ABORT)
         if time.monotonic() > deadline:
-            raise JoinError(f"node {rank} ({plan.nodes[rank].id}) did not come within {plan.join_timeout_s} s")
+            raise JoinError(f"node {rank} ({plan.nodes[rank].id}) did not join within {plan.join_timeout_s} s")
         time.sleep(POLL_S)
 
 
 def _find_ready(paths: NodePaths) -> NodeReady | None:
     with suppress(FileNotFoundError):
-        os.scandir(paths.root).close()  # NFS: a fresh listing, so that a new file is seen now, not in 30 s
+        os.scandir(paths.root).close()  # NFS: a fresh listing shows a new file now, not in 30 s
     return find_json(NodeReady, paths.ready)

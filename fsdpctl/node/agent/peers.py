@@ -1,7 +1,7 @@
 """Agents watch each other through the run directory: the head watches all, the others watch the head.
 
-A heartbeat is a file whose time stamp moves. Only its movement counts, measured with the watcher's own clock, so
-that clock skew between nodes and file-system caches cannot fake a death.
+A heartbeat is a file whose time stamp changes. Only the change counts, timed with the watcher's own clock, so that
+neither clock skew between nodes nor file-system caches make a living node look dead.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fsdpctl.contract.records import NodeEnd
 
 
 class Heartbeat:
-    """This node's sign of life; `beat` may be called as often as one likes."""
+    """This node's heartbeat file; `beat` may be called as often as convenient."""
 
     def __init__(self, path: Path, every_s: float = 1.0) -> None:
         self._path, self._every_s, self._next = path, every_s, 0.0
@@ -31,7 +31,7 @@ class Heartbeat:
 
 
 class PeerWatch:
-    """Says which peer is gone: one that ended badly, or whose heartbeat stands still."""
+    """Finds lost peers: those that failed, or whose heartbeat has stopped."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class PeerWatch:
         """Return why the attempt must end: the first peer that cannot continue; None while all is well. Call often."""
         now = self._clock()
         if now - self._last_look > self._timeout_s / 2:
-            self._seen.clear()  # this very process was kept from running (suspend, SIGSTOP), and so may they have been
+            self._seen.clear()  # this process was suspended (sleep, SIGSTOP), and the peers may have been, too
         self._last_look = now
         for rank, paths in list(self._nodes.items()):
             end = find_json(NodeEnd, paths.end)
@@ -58,16 +58,16 @@ class PeerWatch:
                 if end.code not in GOOD_ENDS:
                     return ControlFile(AbortReason.FAULT, f"node {rank}: {end.reason}")
                 del self._nodes[rank]
-            elif self._is_silent(rank, paths):
-                return ControlFile(AbortReason.LOST, f"node {rank}: lost, no sign of life for {self._timeout_s:.0f} s")
+            elif self._is_unreachable(rank, paths):
+                return ControlFile(AbortReason.LOST, f"node {rank}: lost, no heartbeat for {self._timeout_s:.0f} s")
         return None
 
     def find_living(self) -> list[int]:
-        """The peers that have neither ended nor fallen silent."""
+        """Return the peers that have not ended and still have a heartbeat."""
         running = {rank: paths for rank, paths in self._nodes.items() if find_json(NodeEnd, paths.end) is None}
-        return [rank for rank, paths in running.items() if not self._is_silent(rank, paths)]
+        return [rank for rank, paths in running.items() if not self._is_unreachable(rank, paths)]
 
-    def _is_silent(self, rank: int, paths: NodePaths) -> bool:
+    def _is_unreachable(self, rank: int, paths: NodePaths) -> bool:
         try:
             stamp = paths.heartbeat.stat().st_mtime_ns
         except OSError:

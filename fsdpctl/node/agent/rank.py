@@ -1,8 +1,8 @@
-"""What torchrun starts for each rank: give the rank a log and an error file of its own, then run its entry here.
+"""What torchrun starts for each rank: set up the rank's own log and error file, then run the entrypoint here.
 
 One file takes both streams in the order they were written, output of C libraries included; torchrun's own
-redirection has two files per local rank under a random name. A traceback that would drown in 64 logs is also
-written as a record with its time, so that the first failure can be told from its victims.
+redirection makes two files per local rank under a random name. A traceback, hard to find in 64 logs, is also
+written as a record with its time, so that the first failure can be told apart from those that followed.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ def main(argv: list[str]) -> None:
     _redirect_output(paths.rank_log(rank))
     faulthandler.enable()
     _dump_stacks_on_demand(paths.rank_stacks(rank))
-    signals.take()
+    signals.handle_as_rank()
     try:
         _run(argv)
     except SystemExit as leave:
         if leave.code in (None, *GOOD_ENDS):
             _record_end(rank, paths)
-        elif not paths.rank_error(rank).exists():  # the trainer's own says more
+        elif not paths.rank_error(rank).exists():  # the trainer's own record says more
             _report(leave, rank, paths)
         raise
     except BaseException as error:
@@ -72,7 +72,7 @@ def _run(argv: list[str]) -> None:
 
 
 def _record_end(rank: int, paths: NodePaths) -> None:
-    with suppress(OSError):  # a full disk must not make a good end a bad one
+    with suppress(OSError):  # a full disk must not turn success into failure
         write_json(paths.rank_end(rank), RankEnd(rank, time.time()))
 
 

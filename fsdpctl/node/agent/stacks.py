@@ -17,7 +17,7 @@ DUMP_S = 1.0
 
 
 def dump_stacks(paths: NodePaths, pids: Mapping[int, int]) -> dict[int, str]:
-    """Let the ranks (rank -> pid) write their stacks beside their logs, and read them back."""
+    """Make the ranks (rank -> pid) write their stacks beside their logs; return rank -> stacks."""
     for pid in pids.values():
         with suppress(ProcessLookupError):
             os.kill(pid, DUMP_SIGNAL)
@@ -26,7 +26,7 @@ def dump_stacks(paths: NodePaths, pids: Mapping[int, int]) -> dict[int, str]:
 
 
 def rank_processes(tag: processes.Tag) -> dict[int, int]:
-    """Global rank -> pid of the processes to which torchrun gave a rank; the oldest where a rank has children."""
+    """Return global rank -> pid of the processes that torchrun started; the oldest one where a rank has children."""
     found: dict[int, int] = {}
     for pid in sorted(processes.find(tag), key=lambda pid: processes.start_ticks(pid) or 0):
         environ = _read_bytes(Path(f"/proc/{pid}/environ")).split(b"\0")
@@ -37,7 +37,7 @@ def rank_processes(tag: processes.Tag) -> dict[int, int]:
 
 
 def process_state(pid: int) -> str:
-    """The state letter of /proc/PID/stat: R, S, D, T, ..."""
+    """Return the state letter of /proc/PID/stat: R, S, D, T, ...; empty if the process is gone."""
     stat = _read_bytes(Path(f"/proc/{pid}/stat"))
     return chr(stat[stat.rindex(b")") + 2]) if b")" in stat else ""
 

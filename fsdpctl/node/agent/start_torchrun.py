@@ -1,4 +1,4 @@
-"""Start torchrun with the ranks of this node: the environment they get, the directory they begin in."""
+"""Start torchrun with the ranks of this node: their environment and working directory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fsdpctl.node.os import signals
 
 
 def start_torchrun(plan: LaunchPlan, context: NodeContext) -> subprocess.Popen[bytes]:
-    """In a session of its own, deaf to what schedulers send; its output goes into the node's directory."""
+    """Start torchrun in a session of its own, ignoring the stop signals; its output goes to `torchrun.log`."""
     run = RunPaths.of(plan.run_dir)
     argv = torchrun_argv(plan, context)
     workdir = plan.workdir or _default_workdir(plan, run)
@@ -34,15 +34,15 @@ def start_torchrun(plan: LaunchPlan, context: NodeContext) -> subprocess.Popen[b
 
 
 def _default_workdir(plan: LaunchPlan, run: RunPaths) -> str:
-    """Ranks start in the snapshot: of the user's project, or of the bundled trainer."""
+    """Return the directory of the code snapshot: the user's project, or the bundled trainer."""
     return str(run.code if plan.entry.is_bundled_trainer else run.source)
 
 
 def _rank_environment(plan: LaunchPlan, context: NodeContext, run: RunPaths) -> dict[str, str]:
-    """The whole environment of the ranks: inherited, then secrets, then ours."""
+    """Return the whole environment of the ranks: inherited, then secrets, then what fsdpctl sets."""
     secrets: dict[str, str] = json.loads(read_bytes(run.secrets)) if run.secrets.exists() else {}
-    ours = node_env(plan, context)
-    env = {**os.environ, **secrets, **ours}
+    added = node_env(plan, context)
+    env = {**os.environ, **secrets, **added}
     if inherited := os.environ.get(Env.USER_PYTHONPATH):
-        env["PYTHONPATH"] = os.pathsep.join([ours["PYTHONPATH"], inherited])
+        env["PYTHONPATH"] = os.pathsep.join([added["PYTHONPATH"], inherited])
     return env

@@ -1,1 +1,1 @@
-"""One thing about a node each: what is wrong with it, what is doubtful."""
+"""Checks of one node, one module each: they return failures and warnings."""

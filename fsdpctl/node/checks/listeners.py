@@ -1,4 +1,4 @@
-"""Who holds a port of this host, from /proc: a name is worth more than `address already in use`."""
+"""Finds the process that holds a port of this host, from /proc: more helpful than `address already in use`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _LISTEN = "0A"
 
 
 def find_listener(port: int) -> str | None:
-    """`pid 123 (python3)`; without the right to see whose it is, None."""
-    wanted = {f"socket:[{inode}]" for inode in _inodes(port)}
+    """Return a text like `pid 123 (python3)`; None if there is none or it belongs to another user."""
+    sockets = {f"socket:[{inode}]" for inode in _inodes(port)}
     for process in _PROC.glob("[0-9]*"):
         with suppress(OSError):
-            if any(str(link.readlink()) in wanted for link in (process / "fd").iterdir()):
+            if any(str(link.readlink()) in sockets for link in (process / "fd").iterdir()):
                 return f"pid {process.name} ({(process / 'comm').read_text().strip()})"
     return None
 

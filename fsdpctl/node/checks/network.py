@@ -1,4 +1,4 @@
-"""Interfaces and InfiniBand ports of this node, as the kernel shows them."""
+"""Checks of this node's network interfaces and InfiniBand ports, as the kernel shows them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from fsdpctl.node.os import addresses
 
 SYSFS = Path("/sys/class/infiniband")
 _NO_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
-_FIX_PORT = "look at the cable, `ibstat` and the subnet manager, or leave the adapter out of addresses.ib_hcas"
+_FIX_PORT = "check the cable, `ibstat` and the subnet manager, or remove the adapter from addresses.ib_hcas"
 
 
 def check_interface(interface: str) -> Finding:
-    """The interface that the profile names must have an address; `auto` is resolved when the head is known."""
+    """Check that the profile's interface has an address; `auto` is resolved when the head is known."""
     found = addresses.interfaces()
     known = ", ".join(found) or "none"
     if interface == "auto":
@@ -29,7 +29,7 @@ def check_interface(interface: str) -> Finding:
 
 @dataclass(frozen=True)
 class IbPort:
-    """One port of one adapter."""
+    """One InfiniBand or RoCE port of one adapter."""
 
     hca: str
     port: str
@@ -43,7 +43,7 @@ class IbPort:
 
 
 def read_ports(sysfs: Path = SYSFS) -> list[IbPort]:
-    """All InfiniBand and RoCE ports of this node."""
+    """Return all InfiniBand and RoCE ports of this node."""
     return [
         IbPort(
             hca=port.parent.parent.name,
@@ -61,7 +61,7 @@ def has_infiniband(sysfs: Path = SYSFS) -> bool:
 
 
 def check_infiniband(plan: LaunchPlan, env: Mapping[str, str], sysfs: Path = SYSFS) -> list[Finding]:
-    """The adapters that NCCL will use; nothing to say where a run never leaves a node or has no GPUs."""
+    """Check the adapters that NCCL will use; return no finding for a run on one node or without GPUs."""
     wanted, gid_index = env.get("NCCL_IB_HCA", ""), env.get("NCCL_IB_GID_INDEX")
     ports = read_ports(sysfs)
     if plan.device == "cpu" or len(plan.nodes) == 1 or not (wanted or ports):
@@ -70,7 +70,7 @@ def check_infiniband(plan: LaunchPlan, env: Mapping[str, str], sysfs: Path = SYS
 
 
 def select(ports: list[IbPort], wanted: str) -> dict[str, list[IbPort]]:
-    """Each adapter of NCCL_IB_HCA with its ports: names or their beginnings, `=` for exact, `^` for all but these."""
+    """Return each adapter in NCCL_IB_HCA with its ports: names or prefixes, `=` for exact, `^` to exclude."""
     is_excluding = wanted.startswith("^")
     is_exact = wanted.lstrip("^").startswith("=")
     names = [name for name in wanted.lstrip("^=").split(",") if name]
@@ -97,13 +97,13 @@ def judge_ports(chosen: Mapping[str, list[IbPort]], wanted: str, gid_index: int 
     if gid_index is not None:
         without = [port.name for port in ports if port.gids[gid_index : gid_index + 1] in ((), (_NO_GID,))]
         if without:
-            fix = "correct addresses.ib_gid_index; `show_gids` lists them, RoCE v2 is the right kind"
+            fix = "correct addresses.ib_gid_index; `show_gids` lists them, choose one of RoCE v2"
             return fail(Check.INFINIBAND, f"GID {gid_index} is empty on {', '.join(without)}", fix)
     rates = sorted({port.rate for port in ports})
     if len(rates) > 1:
         slow = ", ".join(f"{port.name} {port.rate}" for port in ports)
         return warn(Check.INFINIBAND, f"ports of different rates: {slow}", _FIX_PORT)
-    return ok(Check.INFINIBAND, f"{len(ports)} active at {rates[0]}" if ports else "no adapter is left to use")
+    return ok(Check.INFINIBAND, f"{len(ports)} active at {rates[0]}" if ports else "no adapter is left")
 
 
 def _read(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""The node check: what must hold on this node before ranks start. `fsdpctl doctor` runs the same checks."""
+"""The node check: the conditions on this node for ranks to start. `fsdpctl doctor` runs the same checks."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from fsdpctl.node.checks.storage import check_storage
 
 
 class NodeCheckError(Exception):
-    """This node cannot take part, and why."""
+    """This node cannot run ranks; the message lists all reasons."""
 
 
 def check_node(plan: LaunchPlan, node_dir: Path) -> list[Finding]:
-    """Raise NodeCheckError with everything that would end or hang the ranks here; return what is merely doubtful."""
+    """Raise NodeCheckError with everything that would crash or hang ranks here; return warnings and unknowns."""
     findings = inspect(plan, NodePaths(node_dir).node_rank, node_dir)
     failures = [finding for finding in findings if finding.result is Result.FAIL]
     if failures:
@@ -30,7 +30,7 @@ def check_node(plan: LaunchPlan, node_dir: Path) -> list[Finding]:
 
 
 def inspect(plan: LaunchPlan, node_rank: int, directory: Path) -> list[Finding]:
-    """Everything that this node can say by itself, in under two seconds. `directory` is where the run writes."""
+    """Return all findings about this node alone, in under two seconds. `directory` is where the run writes."""
     env = rank_env(plan, node_rank)
     return [
         check_python(plan.python, env),
@@ -43,7 +43,7 @@ def inspect(plan: LaunchPlan, node_rank: int, directory: Path) -> list[Finding]:
 
 
 def rank_env(plan: LaunchPlan, node_rank: int) -> dict[str, str]:
-    """The environment in which this node's ranks will look for programs and GPUs."""
+    """Return the environment in which this node's ranks will look for programs and GPUs."""
     return {**os.environ, **plan.env, **plan.nodes[node_rank].env}
 
 

@@ -1,5 +1,5 @@
-"""What `nvidia-smi -q -x` says, as values. Names in it changed over driver versions: `clocks_throttle_reason_*` became
-`clocks_event_reason_*`, `sram_uncorrectable` split in two; what is not there is not judged.
+"""The output of `nvidia-smi -q -x` as values. Names in it differ between driver versions: `clocks_throttle_reason_*`
+became `clocks_event_reason_*`, `sram_uncorrectable` was split in two; a missing entry is not judged.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from xml.etree import ElementTree
 
 ANSWER_S = 30.0
-"""Without the persistence daemon the driver first wakes all GPUs, seconds each."""
+"""Without the persistence daemon the driver first initializes all GPUs, which takes seconds each."""
 
 _SLOWDOWNS = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown")
 
 
-class NoAnswer(Exception):
-    """nvidia-smi is there and does not do its work."""
+class SmiError(Exception):
+    """nvidia-smi is installed but fails or hangs."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,11 @@ class GpuProcess:
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU: who it is, and what is wrong with it."""
+    """One GPU: its identity, faults, slowdowns and processes."""
 
     index: int
     uuid: str
-    troubles: tuple[str, ...]
+    faults: tuple[str, ...]
     slowdowns: tuple[str, ...]
     processes: tuple[GpuProcess, ...]
 
@@ -52,7 +52,7 @@ class Listing:
     gpus: tuple[Gpu, ...]
 
     def visible(self, env: Mapping[str, str]) -> tuple[Gpu, ...]:
-        """Those that a process with this environment may use."""
+        """Return the GPUs that a process with this environment may use."""
         if (chosen := env.get("CUDA_VISIBLE_DEVICES")) is None:
             return self.gpus
         words = [word.strip() for word in chosen.split(",") if word.strip()]
@@ -65,12 +65,12 @@ class Listing:
 
 
 def count_slices(env: Mapping[str, str]) -> int:
-    """MIG slices that a process with this environment may use; the listing does not say on which GPU they are."""
+    """Return the number of MIG slices that a process with this environment may use; their GPUs are not listed."""
     return len([word for word in env.get("CUDA_VISIBLE_DEVICES", "").split(",") if word.strip().startswith("MIG-")])
 
 
 def query(env: Mapping[str, str]) -> Listing | None:
-    """Ask nvidia-smi once; None where there is no such program. Raises NoAnswer when it fails or hangs."""
+    """Run nvidia-smi once; return None if it is not installed. Raise SmiError if it fails or hangs."""
     try:
         done = subprocess.run(
             ["nvidia-smi", "-q", "-x"], env=dict(env), capture_output=True, text=True, timeout=ANSWER_S, check=False
@@ -78,29 +78,29 @@ def query(env: Mapping[str, str]) -> Listing | None:
     except FileNotFoundError:
         return None
     except subprocess.TimeoutExpired:
-        raise NoAnswer(f"nvidia-smi does not answer within {ANSWER_S:.0f} s") from None
+        raise SmiError(f"nvidia-smi does not answer within {ANSWER_S:.0f} s") from None
     except OSError as error:
-        raise NoAnswer(f"nvidia-smi cannot be run: {error.strerror}") from error
+        raise SmiError(f"nvidia-smi cannot be run: {error.strerror}") from error
     if done.returncode:
-        said = (done.stdout + done.stderr).strip().splitlines()
-        raise NoAnswer(f"nvidia-smi ends with {done.returncode}: {said[-1] if said else 'it said nothing'}")
+        lines = (done.stdout + done.stderr).strip().splitlines()
+        raise SmiError(f"nvidia-smi ends with {done.returncode}: {lines[-1] if lines else 'no output'}")
     return parse(done.stdout)
 
 
 def parse(text: str) -> Listing:
-    """Read the XML. Raises NoAnswer when it is none."""
-    from xml.etree import ElementTree  # most that import this module only count GPUs
+    """Parse the XML output. Raise SmiError if it is not XML."""
+    from xml.etree import ElementTree  # imported late: most importers of this module only count GPUs
 
     try:
         log = ElementTree.fromstring(text)
     except ElementTree.ParseError as error:
-        raise NoAnswer(f"nvidia-smi -q -x gives no XML: {error}") from error
+        raise SmiError(f"nvidia-smi -q -x printed no valid XML: {error}") from error
     gpus = tuple(_gpu(index, element) for index, element in enumerate(log.iter("gpu")))
     return Listing(_text(log, "driver_version"), gpus)
 
 
 def visible_gpus() -> list[str]:
-    """Indices of the GPUs that this process may use, at little cost; empty without a driver."""
+    """Return the indices of the GPUs that this process may use, at little cost; empty without a driver."""
     if (chosen := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
         return [index for index in chosen.split(",") if index.strip()]
     try:
@@ -111,7 +111,7 @@ def visible_gpus() -> list[str]:
 
 
 def count_devices(dev: Path = Path("/dev")) -> int:
-    """GPUs by the driver's device files: a fact that needs no tool."""
+    """Return the number of GPUs by the driver's device files, which needs no tool."""
     return len([path for path in dev.glob("nvidia*") if path.name.removeprefix("nvidia").isdigit()])
 
 
@@ -119,7 +119,7 @@ def _gpu(index: int, gpu: ElementTree.Element) -> Gpu:
     return Gpu(
         index=index,
         uuid=_text(gpu, "uuid"),
-        troubles=tuple(_troubles(gpu)),
+        faults=tuple(_faults(gpu)),
         slowdowns=tuple(name for name in _SLOWDOWNS if _is_active(gpu, name)),
         processes=tuple(
             GpuProcess(int(_text(one, "pid") or 0), _text(one, "process_name"), _text(one, "used_memory"))
@@ -129,20 +129,20 @@ def _gpu(index: int, gpu: ElementTree.Element) -> Gpu:
     )
 
 
-def _troubles(gpu: ElementTree.Element) -> list[str]:
+def _faults(gpu: ElementTree.Element) -> list[str]:
     found = []
     volatile = gpu.find("ecc_errors/volatile")
     counts = [one.text or "" for one in volatile if "uncorrectable" in one.tag] if volatile is not None else []
     if errors := sum(int(count) for count in counts if count.isdigit()):
         found.append(f"{errors} uncorrectable memory errors since the driver was loaded")
-    for path, words in (
+    for path, fault in (
         ("remapped_rows/remapped_row_pending", "a remapped memory row waits for a reset"),
         ("remapped_rows/remapped_row_failure", "remapping a memory row failed"),
         ("retired_pages/pending_retirement", "a retired memory page waits for a reset"),
         ("gpu_reset_status/reset_required", "the driver asks for a reset"),
     ):
         if _text(gpu, path) == "Yes":
-            found.append(words)
+            found.append(fault)
     if (action := _text(gpu, "gpu_recovery_action")) not in ("", "None", "N/A"):
         found.append(f"the driver asks for recovery: {action}")
     if (state := _text(gpu, "fabric/state")) not in ("", "N/A", "Completed"):

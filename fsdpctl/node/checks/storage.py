@@ -1,4 +1,4 @@
-"""The disk under the run directories: tried, not guessed from permission bits."""
+"""Checks of the disk of the run directories: by writing to it, not by its permission bits."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from fsdpctl.contract.findings import Check, Finding, fail, ok, warn
 from fsdpctl.contract.paths import DIR_MODE
 
 MIN_FREE_BYTES = 64 * 2**20
-"""Logs and records of a run; below it nothing can even be explained."""
+"""Space for logs and records of a run: with less, not even a failure can be recorded."""
 
 LOW_FREE_BYTES = 10 * 2**30
-"""Less than one checkpoint of a model of a billion parameters with its optimizer state (16 bytes each)."""
+"""Less than one checkpoint of a model of a billion parameters with its optimizer state (16 bytes per parameter)."""
 
 _FIX_SPACE = "free some space or quota there, or set another `runs_root` in the profile"
 
 
 def check_storage(directory: Path) -> list[Finding]:
-    """Write, flush and rename a file for real, then look at what is left."""
+    """Write, flush and rename a file, then check the free space."""
     try:
         _write(directory)
     except OSError as error:
@@ -48,9 +48,9 @@ def _write(directory: Path) -> None:
 
 def _check_space(directory: Path) -> Finding:
     free = shutil.disk_usage(directory).free
-    said = f"{free / 2**30:.1f} GiB are free in {directory.parent}"
+    reason = f"{free / 2**30:.1f} GiB are free in {directory.parent}"
     if free < MIN_FREE_BYTES:
         return fail(Check.DISK, f"only {free // 2**20} MiB are free in {directory.parent}", _FIX_SPACE)
     if free < LOW_FREE_BYTES:
-        return warn(Check.DISK, f"{said}; checkpoints may not fit", _FIX_SPACE)
-    return ok(Check.DISK, said)
+        return warn(Check.DISK, f"{reason}; checkpoints may not fit", _FIX_SPACE)
+    return ok(Check.DISK, reason)

@@ -1,4 +1,4 @@
-"""The versions that the ranks will meet: asked of the profile's own python, in the environment of the ranks."""
+"""The versions that the ranks will use: from the profile's own python, in the environment of the ranks."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 from fsdpctl.contract.findings import Check, Finding, Versions, fail, ok, warn
 
 IMPORT_S = 60.0
-"""torch from a cold network disk."""
+"""Seconds for an import of torch from a cold network disk."""
 
-# Runs in a python of any version; torch's import may print, fail to find a library, or end the process.
+# Must run in a python of any version; importing torch may print, fail to find a library, or end the process.
 _ASK = """
 import json, os, platform, sys
 found = {"python": platform.python_version()}
@@ -34,7 +34,7 @@ print("\\n" + json.dumps(found))
 
 
 def read_versions(python: str, env: Mapping[str, str]) -> tuple[Versions, list[Finding]]:
-    """The versions, and what stood in the way. A python that does not exist is the node check's to say."""
+    """Return the versions and the findings. A python that does not exist is reported by the node check."""
     if (program := shutil.which(python, path=env.get("PATH"))) is None:
         return Versions(driver=read_driver()), []
     driver = read_driver()
@@ -51,26 +51,28 @@ def read_versions(python: str, env: Mapping[str, str]) -> tuple[Versions, list[F
     except subprocess.TimeoutExpired:
         slow = f"{program} has not imported torch within {IMPORT_S:.0f} s, and a rank would wait as long"
         return Versions(driver=driver), [
-            fail(Check.TORCH, slow, "look at the disk that torch lies on, and at the load")
+            fail(Check.TORCH, slow, "check the load of the node and of the disk with torch")
         ]
     except OSError as error:
         return Versions(driver=driver), [_no_torch(f"{program}: {error.strerror}")]
     try:
         found = json.loads(done.stdout.splitlines()[-1])
     except (ValueError, IndexError):  # the import ended the process
-        last = done.stderr.strip().splitlines()[-1:] or ["it said nothing"]
+        last = done.stderr.strip().splitlines()[-1:] or ["no output"]
         return Versions(driver=driver), [_no_torch(f"{program}: exit code {done.returncode}: {last[0]}")]
     problem, byte_code = found.pop("problem", None), found.pop("byte_code", None)
-    said = [_no_torch(f"{program}: {problem}")] if problem else []
-    return Versions(**found, driver=driver), said + ([judge_byte_code(*byte_code)] if byte_code else [])
+    findings = [_no_torch(f"{program}: {problem}")] if problem else []
+    return Versions(**found, driver=driver), findings + ([judge_byte_code(*byte_code)] if byte_code else [])
 
 
 def judge_byte_code(kept: int, modules: int) -> Finding:
-    """After an import whatever could be kept is there. Images often forbid it, and then torchrun and each rank compile
-    thousands of modules at every start."""
+    """Judge how many modules have cached byte code after an import of torch.
+
+    Images often forbid writing it: then torchrun and each rank compile thousands of modules at every start.
+    """
     if kept >= 0.9 * modules:
-        return ok(Check.BYTE_CODE, f"{kept:,} of {modules:,} modules that come with torch have it")
-    reason = f"{modules - kept:,} of {modules:,} modules that come with torch are compiled anew at every start"
+        return ok(Check.BYTE_CODE, f"{kept:,} of {modules:,} modules that come with torch have cached byte code")
+    reason = f"{modules - kept:,} of {modules:,} modules that come with torch are compiled again at every start"
     fix = (
         "unset PYTHONDONTWRITEBYTECODE; where site-packages is read-only run `python -m compileall` over it while the"
         " image is built, or set PYTHONPYCACHEPREFIX under `env` to a directory on the node's own disk"
@@ -79,7 +81,7 @@ def judge_byte_code(kept: int, modules: int) -> Finding:
 
 
 def read_driver(version: Path = Path("/sys/module/nvidia/version")) -> str | None:
-    """The loaded kernel driver, which is what counts after an upgrade without a reboot."""
+    """Return the version of the loaded kernel driver, which differs from the installed one before a reboot."""
     try:
         return version.read_text().strip()
     except OSError:

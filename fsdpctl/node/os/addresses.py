@@ -1,6 +1,6 @@
-"""Addresses, interfaces and ports of this host, read from the kernel and nothing else.
+"""Addresses, interfaces and ports of this host, read from the kernel only.
 
-Host names are no source of truth: `hostname -i` is 127.0.1.1 on Debian, and names and aliases differ between nodes.
+Host names are unreliable: `hostname -i` is 127.0.1.1 on Debian, and names and aliases differ between nodes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def interfaces() -> dict[str, str]:
-    """Interface name -> its IPv4 address, for interfaces that have one."""
+    """Return interface name -> IPv4 address, for interfaces that have one."""
     found = {}
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, name in socket.if_nameindex():
@@ -31,7 +31,7 @@ def interfaces() -> dict[str, str]:
 
 
 def interface_towards(address: str) -> str | None:
-    """The interface whose address the kernel would use to reach `address`; None if there is no route."""
+    """Return the interface whose address the kernel would use to reach `address`; None if there is no route."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect((address, 9))  # UDP: asks the routing table, sends nothing
@@ -43,12 +43,12 @@ def interface_towards(address: str) -> str | None:
 
 
 def resolve(host: str) -> str:
-    """IPv4 address of a host name. Raises OSError when it does not resolve."""
+    """Return the IPv4 address of a host name. Raise OSError if it does not resolve."""
     return str(socket.getaddrinfo(host, None, socket.AF_INET, socket.SOCK_STREAM)[0][4][0])
 
 
 def is_unreachable_for_others(address: str) -> bool:
-    """Whether other machines could never reach this address: loopback or link-local."""
+    """Return True for addresses that other machines cannot reach: loopback and link-local ones."""
     parsed = ipaddress.ip_address(address)
     return parsed.is_loopback or parsed.is_link_local
 
@@ -57,8 +57,8 @@ class PortLease:
     """A free port that no other fsdpctl run on this host will take.
 
     The probe closes its socket before torchrun opens its own, so a second run could probe the same port in between.
-    An abstract Unix socket named after the port closes that gap: it lives in the same network namespace as the port,
-    needs no file, and dies with its owner.
+    An abstract Unix socket named after the port closes that gap: it belongs to the same network namespace as the
+    port, needs no file, and vanishes with its owner.
     """
 
     def __init__(self, port: int, lock: socket.socket) -> None:
@@ -70,7 +70,7 @@ class PortLease:
 
 
 def lease_port(first: int, last: int, start: int) -> PortLease | None:
-    """Lease a free port of first..last, trying from `start` on and around; None when all are taken."""
+    """Lease a free port of first..last, trying from `start` on and wrapping around; return None if all are taken."""
     for port in _candidates(first, last, start):
         lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -84,9 +84,9 @@ def lease_port(first: int, last: int, start: int) -> PortLease | None:
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could open this port now."""
+    """Return True if a server could open this port now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as TCPStore does: TIME_WAIT is no obstacle
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as TCPStore does: ignores TIME_WAIT
         try:
             probe.bind(("", port))
             probe.listen(1)
@@ -96,7 +96,7 @@ def is_free(port: int) -> bool:
 
 
 def ephemeral_range() -> tuple[int, int]:
-    """Ports that the kernel hands out by itself: a rendezvous there can lose its port to any client."""
+    """Return (first, last) of the kernel's ephemeral ports, where a rendezvous can lose its port to any client."""
     first, last = _EPHEMERAL.read_text().split()
     return int(first), int(last)
 

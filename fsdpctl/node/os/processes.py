@@ -1,7 +1,7 @@
-"""Find and end processes by what identifies them: start time and boot for one, the environment tag for many.
+"""Find and end processes: one by its start time and boot id, many by a tag in their environment.
 
-Never by command text (another run of the same script must live) and never by process group: torchrun puts each
-worker in a session of its own, so a group never holds a whole run.
+Never by command text (another run of the same script must survive) and never by process group: torchrun puts each
+worker in a session of its own, so no group contains a whole run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fsdpctl.contract.records import ProcessIdentity
 
 PROC = Path("/proc")
 KILL_S = 5.0
-"""How long processes may take to be gone after KILL: some hang in a disk."""
+"""How long processes may take to vanish after KILL: some hang in disk I/O."""
 
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -30,23 +30,23 @@ def boot_id() -> str:
 
 
 def start_ticks(pid: int) -> int | None:
-    """Start time of a process in clock ticks after boot; None if it is gone or a zombie."""
+    """Return the start time of a process in clock ticks after boot; None if it is gone or a zombie."""
     fields = _stat_fields(pid)
     return int(fields[19]) if fields else None
 
 
 def _stat_fields(pid: int) -> list[bytes]:
-    """/proc/PID/stat from the state on; empty if the process is gone or a zombie."""
+    """Return the fields of /proc/PID/stat from the state on; empty if the process is gone or a zombie."""
     try:
         stat = (PROC / str(pid) / "stat").read_bytes()
     except OSError:
         return []
-    fields = stat[stat.rindex(b")") + 2 :].split()  # the command in front may hold blanks and parentheses
+    fields = stat[stat.rindex(b")") + 2 :].split()  # the command before it may contain blanks and parentheses
     return [] if fields[0] in (b"Z", b"X") else fields
 
 
 def identify(pid: int) -> ProcessIdentity:
-    """Identify a living process of this host. Raises ProcessLookupError if it is gone."""
+    """Return the identity of a living process of this host. Raise ProcessLookupError if it is gone."""
     ticks = start_ticks(pid)
     if ticks is None:
         raise ProcessLookupError(pid)
@@ -54,13 +54,13 @@ def identify(pid: int) -> ProcessIdentity:
 
 
 def is_alive(identity: ProcessIdentity) -> bool:
-    """Whether this very process still runs on this host; a reused pid or a reboot does not deceive it."""
+    """Return True if this very process still runs on this host, not another one with its pid."""
     return boot_id() == identity.boot_id and start_ticks(identity.pid) == identity.start_ticks
 
 
 @dataclass(frozen=True)
 class Tag:
-    """Which processes of a run: those of one node, or of all when `node_rank` is None."""
+    """Marks the processes of a run: those of one node, or of all nodes if `node_rank` is None."""
 
     run_id: str
     node_rank: int | None = None
@@ -73,7 +73,7 @@ class Tag:
 
 
 def find(tag: Tag) -> list[int]:
-    """Pids of living processes that carry the tag; those of other users cannot be read and never match."""
+    """Return the pids of living processes with the tag; those of other users are unreadable and never match."""
     found = []
     for pid in _all_pids():
         try:
@@ -86,15 +86,15 @@ def find(tag: Tag) -> list[int]:
 
 
 def adopt_orphans() -> None:
-    """From now on, descendants of this process whose parents die become its children, not init's (prctl(2)).
+    """Make this process the parent of its orphaned descendants, instead of init (prctl(2)).
 
-    So those that threw away their environment, and the tag with it, can still be found.
+    So those that cleared their environment, and the tag with it, can still be found.
     """
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def descendants(root: int) -> set[int]:
-    """Pids of all living processes below `root`."""
+    """Return the pids of all living descendants of `root`."""
     parents = {pid: parent for pid in _all_pids() if (parent := _parent(pid)) is not None}
     found: set[int] = set()
     while more := {pid for pid, parent in parents.items() if parent in found | {root}} - found:
@@ -110,17 +110,18 @@ def sweep(
     term_s: float = 0.0,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> list[int]:
-    """End every process that carries the tag or descends from `below`, but those in `spare`; return who is left.
+    """End every process with the tag or below the pid `below`, except those in `spare`; return the pids still alive.
 
-    TERM first when `term_s` is positive, then KILL, looking again each time: a process may fork while we look. Nobody
-    waits for processes that ignore TERM, as torchrun does until it has imported torch.
+    Sends TERM first if `term_s` is positive, then KILL repeatedly, because a process may fork meanwhile. Processes
+    that ignore TERM, like torchrun before it has imported torch, are killed without a wait. `meanwhile` is called
+    between the steps.
     """
     spared = set(spare)
 
     def remaining() -> list[int]:
         meanwhile()
-        family = descendants(below) if below is not None else set()
-        return [pid for pid in {*find(tag), *family} if pid not in spared]
+        children = descendants(below) if below is not None else set()
+        return [pid for pid in {*find(tag), *children} if pid not in spared]
 
     if term_s > 0:
         _signal(remaining(), signal.SIGTERM)
@@ -137,13 +138,13 @@ def _all_pids() -> list[int]:
 
 
 def _parent(pid: int) -> int | None:
-    """Parent of a living process; None if it is gone or a zombie."""
+    """Return the parent of a living process; None if it is gone or a zombie."""
     fields = _stat_fields(pid)
     return int(fields[1]) if fields else None
 
 
 def _ignores(pid: int, number: signal.Signals) -> bool:
-    """Whether a signal is lost on a process, which may be gone by now."""
+    """Return True if a process ignores a signal, or is gone."""
     try:
         status = (PROC / str(pid) / "status").read_text(errors="replace")
     except OSError:

@@ -1,7 +1,7 @@
-"""Schedulers send TERM, USR1 or USR2 to ask for a stop, some to every process of a job at once.
+"""Schedulers send TERM, USR1 or USR2 to request a stop, some to every process of a job at once.
 
-The agent makes the stop file of them. torchrun must not hear them, because it would end its workers unsaved, and a
-rank must live on to see the stop file even when it handles no signals.
+The agent creates the stop file when it gets one. torchrun must ignore them, because it would end its workers unsaved,
+and a rank must survive them to see the stop file, even if its script handles no signals.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ from types import FrameType
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 
 DUMP_SIGNAL = signal.SIGRTMIN
-"""A rank writes the stacks of all its threads when it comes; no library here uses it."""
+"""Makes a rank write the stacks of all its threads; no library uses this signal."""
 
 
 def ignore() -> None:
-    """For torchrun, and through it for ranks until they stand."""
+    """Ignore the stop signals: in torchrun, and in ranks until they call `handle_as_rank`."""
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
 
-def take() -> None:
-    """For a rank: under Slurm nothing happens by default; elsewhere TERM ends it, as usual.
+def handle_as_rank() -> None:
+    """Set a rank's handlers of the stop signals: under Slurm they do nothing, elsewhere they end it, as usual.
 
-    A handler that does nothing, and not in forked children: an ignored signal would pass on to all that it starts.
+    An empty handler, reset in forked children, because an ignored signal would be inherited by all of them.
     """
-    handler = _hear_nothing if "SLURM_JOB_ID" in os.environ else signal.SIG_DFL
+    handler = _do_nothing if "SLURM_JOB_ID" in os.environ else signal.SIG_DFL
     for number in STOP_SIGNALS:
         signal.signal(number, handler)
-    os.register_at_fork(after_in_child=_give_back)
+    os.register_at_fork(after_in_child=_restore_defaults)
 
 
-def _hear_nothing(number: int, frame: FrameType | None) -> None:
+def _do_nothing(number: int, frame: FrameType | None) -> None:
     pass
 
 
-def _give_back() -> None:
+def _restore_defaults() -> None:
     for number in STOP_SIGNALS:
-        if signal.getsignal(number) is _hear_nothing:
+        if signal.getsignal(number) is _do_nothing:
             signal.signal(number, signal.SIG_DFL)

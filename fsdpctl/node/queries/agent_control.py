@@ -1,8 +1,8 @@
-"""What the submitting side asks of a node over SSH, one process per question, the answer as one line of JSON.
+"""Check a node, and start, observe and end its agent, over SSH: one process per query, the answer one line of JSON.
 
     python -m fsdpctl.node.queries.agent_control check|start|look|end --run-dir DIR --attempt N --node-rank R
 
-Every question may be asked again: a connection can break after the deed and before the answer.
+Every query may be repeated: a connection can break after it was carried out and before the answer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.records import ProcessIdentity
 from fsdpctl.node.checks.node_check import NodeCheckError, check_node
 from fsdpctl.node.os import processes
-from fsdpctl.node.queries.checkpoint_copies import set_left_behind_aside
+from fsdpctl.node.queries.checkpoint_copies import set_aside_rewound
 
 START_LIMIT_S = 30.0
 NOT_PRIVATE = "with shared_filesystem: false, runs_root must be a directory that each host has for itself"
@@ -38,19 +38,19 @@ NOT_SHARED = "is not there: runs_root must be a directory that all hosts and the
 
 @dataclass(frozen=True)
 class NodeFacts:
-    """What must agree between nodes, and what this node says against itself."""
+    """What must agree between nodes, and the failures of this node's check."""
 
     hostname: str
     python: str
     torch: str
     time: float  # seconds since the epoch, by the node's own clock
     problem: str = ""
-    saved: int = 0  # step of the newest checkpoint that lies here
+    saved: int = 0  # step of the newest checkpoint on this node
 
 
 @dataclass(frozen=True)
 class StartResult:
-    """The agent stands, or has stood; or why not."""
+    """The agent of this attempt, which may have ended; without one, the reason."""
 
     agent: ProcessIdentity | None
     problem: str = ""
@@ -58,7 +58,7 @@ class StartResult:
 
 @dataclass(frozen=True)
 class AgentStatus:
-    """Whether the agent of this attempt is alive, by pid, start time and boot."""
+    """The state of this attempt's agent, by pid, start time and boot id."""
 
     alive: bool
 
@@ -71,14 +71,14 @@ class KillResult:
 
 
 def check(run: RunPaths, attempt: int, node_rank: int) -> NodeFacts:
-    """Look whether ranks could start here."""
+    """Run the node check and return the facts about this node."""
     problem = ""
     try:
         if not run.plan.exists():
             raise NodeCheckError(f"{run.root} {NOT_SHARED}")
         check_node(read_json(LaunchPlan, run.plan), _node_dir(run, attempt, node_rank).root)
-        set_left_behind_aside(run)
-    except (NodeCheckError, OSError) as error:  # OSError: a disk that cannot even take the node's directory
+        set_aside_rewound(run)
+    except (NodeCheckError, OSError) as error:  # OSError: a disk on which the node's directory cannot be created
         problem = str(error)
     try:
         torch = importlib.metadata.version("torch")
@@ -89,18 +89,18 @@ def check(run: RunPaths, attempt: int, node_rank: int) -> NodeFacts:
 
 
 def start(run: RunPaths, attempt: int, node_rank: int) -> StartResult:
-    """Start the agent, detached, and wait until it stands. One that has stood in this attempt never comes back."""
+    """Start the agent, detached, and wait until it is up. Return the earlier agent if this attempt has had one."""
     node = _node_dir(run, attempt, node_rank)
     if (earlier := find_json(ProcessIdentity, node.agent)) is not None:
         return StartResult(earlier)
     if (abort := read_control_file(run.attempt(attempt).abort)) is not None:
-        return StartResult(None, f"too late, the attempt ends: {abort.reason}")
+        return StartResult(None, f"too late, the attempt is ending: {abort.reason}")
     if (other := find_neighbour(run, attempt, node_rank)) is not None:
-        return StartResult(None, f"{run.root} is on one disk with that of node {other}: {NOT_PRIVATE}")
+        return StartResult(None, f"{run.root} is on the same disk as that of node {other}: {NOT_PRIVATE}")
     descriptor = open_log(node.agent_log)
     agent = subprocess.Popen(
         [*agent_argv(sys.executable, str(run.root), attempt), f"--node-rank={node_rank}"],
-        # The login environment of this node: nothing of the submitting machine's is true here.
+        # The login environment of this node: that of the submitting machine would be wrong here.
         env={**os.environ, **code_env(run), **tag_env(run.root.name, attempt, node_rank)},
         cwd=run.root,
         stdin=subprocess.DEVNULL,
@@ -114,19 +114,19 @@ def start(run: RunPaths, attempt: int, node_rank: int) -> StartResult:
             return StartResult(None, f"the agent ended with {agent.returncode} at once: {_last_line(node.agent_log)}")
         if time.monotonic() > deadline:
             agent.kill()
-            return StartResult(None, f"the agent did not stand within {START_LIMIT_S:.0f} s")
+            return StartResult(None, f"the agent did not start within {START_LIMIT_S:.0f} s")
         time.sleep(0.01)
     return StartResult(identity)
 
 
 def look(run: RunPaths, attempt: int, node_rank: int) -> AgentStatus:
-    """Ask the process table, which no file system's cache and no busy disk can delay."""
+    """Return the agent's status from the process table, which no file system cache or busy disk can delay."""
     agent = find_json(ProcessIdentity, run.attempt(attempt).node(node_rank).agent)
     return AgentStatus(agent is not None and processes.is_alive(agent))
 
 
 def end(run: RunPaths, attempt: int, node_rank: int) -> KillResult:
-    """End every process of this node's part of the run, whatever its attempt, and say what would not die."""
+    """End every process of the run on this node, of any attempt, and return those that could not be killed."""
     return KillResult(tuple(processes.sweep(processes.Tag(run.root.name, node_rank))))
 
 
@@ -137,7 +137,10 @@ def _node_dir(run: RunPaths, attempt: int, node_rank: int) -> NodePaths:
 
 
 def find_neighbour(run: RunPaths, attempt: int, node_rank: int) -> int | None:
-    """Another node that writes into this directory and must not; of one on another disk only its `ready` comes here."""
+    """Return a node that writes into this directory though it must not; None if there is none.
+
+    Of a node on another disk, only its `ready` file is copied here.
+    """
     if read_json(LaunchPlan, run.plan).shared_disk:
         return None
     for node in run.attempt(attempt).nodes():
@@ -148,7 +151,7 @@ def find_neighbour(run: RunPaths, attempt: int, node_rank: int) -> int | None:
 
 def _last_line(log: Path) -> str:
     lines = read_bytes(log).decode(errors="replace").strip().splitlines()
-    return lines[-1] if lines else "it said nothing"
+    return lines[-1] if lines else "no output"
 
 
 def main(argv: list[str]) -> Any:
@@ -157,10 +160,10 @@ def main(argv: list[str]) -> Any:
     parser.add_argument("--run-dir", type=Path, required=True)
     parser.add_argument("--attempt", type=int, required=True)
     parser.add_argument("--node-rank", type=int, required=True)
-    words = parser.parse_args(argv)
+    args = parser.parse_args(argv)
     os.umask(0o077)
-    verb = {"check": check, "start": start, "look": look, "end": end}[words.verb]
-    return verb(RunPaths(words.run_dir), words.attempt, words.node_rank)
+    verb = {"check": check, "start": start, "look": look, "end": end}[args.verb]
+    return verb(RunPaths(args.run_dir), args.attempt, args.node_rank)
 
 
 if __name__ == "__main__":

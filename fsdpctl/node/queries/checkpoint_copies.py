@@ -1,8 +1,8 @@
-"""The copies of checkpoints on a node that has a disk of its own: which there are, are they whole, what must go.
+"""List, verify and remove the copies of checkpoints on a node that has its own disk.
 
     python -m fsdpctl.node.queries.checkpoint_copies list|verify|remove RUN_DIR [NAME ...]
 
-One process per question of the submitting side, the answer as one line of JSON. Without names all copies are meant.
+One process per query of the submitting side, the answer as one line of JSON. The default are all copies.
 """
 
 from __future__ import annotations
@@ -31,36 +31,39 @@ from fsdpctl.contract.records import Rewind
 
 
 @dataclass(frozen=True)
-class Copy:
-    """What claims to be a checkpoint here; `problem` says why it cannot be used."""
+class HostCopy:
+    """A node's copy of a checkpoint; `problem` is the reason if it cannot be used."""
 
     name: str
     manifest: Manifest | None
     problem: str = ""
 
 
-def look(directory: Path, *, reads_all: bool) -> Copy:
-    """Compare a copy with its manifest: the sizes of its files, or every byte."""
+def look(directory: Path, *, reads_all: bool) -> HostCopy:
+    """Compare a copy with its manifest: the sizes of its files, or with `reads_all` every byte."""
     manifest = None
     try:
         manifest = read_manifest(directory)
         (verify_files if reads_all else verify_sizes)(directory, manifest.files.items())
     except InvalidCheckpointError as error:
-        return Copy(directory.name, manifest, str(error))
-    return Copy(directory.name, manifest)
+        return HostCopy(directory.name, manifest, str(error))
+    return HostCopy(directory.name, manifest)
 
 
-def remove(directory: Path) -> Copy:
-    """The copy that is gone, or why it stays."""
+def remove(directory: Path) -> HostCopy:
+    """Remove a copy; return it, with `problem` if that failed."""
     try:
         remove_checkpoint(directory)
     except OSError as error:
-        return Copy(directory.name, None, f"cannot be removed: {error.strerror}")
-    return Copy(directory.name, None)
+        return HostCopy(directory.name, None, f"cannot be removed: {error.strerror}")
+    return HostCopy(directory.name, None)
 
 
-def set_left_behind_aside(run: RunPaths) -> None:
-    """Move out of the trainer's sight what the run has gone back behind; a host that was away does so later."""
+def set_aside_rewound(run: RunPaths) -> None:
+    """Move the checkpoints that rewinds of the run have discarded to where the trainer does not look.
+
+    Runs before each start of an agent, so that a host that was unreachable at the rewind catches up.
+    """
     rewinds = read_json(tuple[Rewind, ...], run.rewinds) if run.rewinds.exists() else ()
     for name in committed(run.checkpoints) if rewinds else ():
         manifest = look(run.checkpoints / name, reads_all=False).manifest
@@ -70,24 +73,24 @@ def set_left_behind_aside(run: RunPaths) -> None:
 
 
 def find_rewind(step: int, attempt: int, rewinds: Sequence[Rewind]) -> Rewind | None:
-    """The first going back that has left behind what `attempt` saved after `step`."""
+    """Return the first rewind that discards the checkpoint that `attempt` saved at `step`; None if none does."""
     return next((rewind for rewind in rewinds if attempt < rewind.attempt and step > rewind.step), None)
 
 
-def main(argv: list[str]) -> list[Copy]:
+def main(argv: list[str]) -> list[HostCopy]:
     parser = argparse.ArgumentParser(prog="fsdpctl.node.queries.checkpoint_copies")
     parser.add_argument("verb", choices=["list", "verify", "remove"])
     parser.add_argument("run_dir", type=Path)
     parser.add_argument("names", nargs="*")
-    words = parser.parse_args(argv)
+    args = parser.parse_args(argv)
     os.umask(0o077)
-    acts: dict[str, Callable[[Path], Copy]] = {
+    verbs: dict[str, Callable[[Path], HostCopy]] = {
         "list": lambda directory: look(directory, reads_all=False),
         "verify": lambda directory: look(directory, reads_all=True),
         "remove": remove,
     }
-    root = RunPaths(words.run_dir).checkpoints
-    return [acts[words.verb](root / name) for name in committed(root) if name in words.names or not words.names]
+    root = RunPaths(args.run_dir).checkpoints
+    return [verbs[args.verb](root / name) for name in committed(root) if name in args.names or not args.names]
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""What `fsdpctl doctor` asks of one node: a ProbeRequest as JSON in, the answer as one line of JSON out.
+"""The node side of `fsdpctl doctor`: a ProbeRequest as JSON in, the answer as one line of JSON out.
 
     python -m fsdpctl.node.queries.probe < request.json
 
-Three questions, because nodes must be looked at together: look at yourself, meet the others, clean up.
+Three stages, because some checks need all nodes at once: check this node, connect to the others, clean up.
 """
 
 from __future__ import annotations
@@ -36,35 +36,35 @@ from fsdpctl.node.checks.versions import read_versions
 from fsdpctl.node.os import addresses
 
 TOKENS_S = 5.0
-"""How long a file that another node wrote may take to be seen: NFS caches directories for some seconds."""
+"""How long another node's file may take to become visible: NFS caches directories for some seconds."""
 
 
-def look(request: ProbeRequest) -> LocalReport:
-    """Everything that this node can say by itself; the head also says where it can be met."""
+def check_local(request: ProbeRequest) -> LocalReport:
+    """Return all findings about this node alone; on the head also its address and free ports."""
     plan, rank = request.plan, request.node_rank
-    place = probe_place(request.directory)
-    findings = inspect(plan, rank, place)
-    versions, said = read_versions(plan.python, rank_env(plan, rank))
-    with contextlib.suppress(OSError):  # the storage check has said it
-        (place / f"node-{rank}").write_text(str(rank))
+    directory = nearest_directory(request.directory)
+    findings = inspect(plan, rank, directory)
+    versions, problems = read_versions(plan.python, rank_env(plan, rank))
+    with contextlib.suppress(OSError):  # already reported by the storage check
+        (directory / f"node-{rank}").write_text(str(rank))
     head: str | None = None
     free_ports: tuple[int, ...] = ()
     if rank == 0:
-        head, found = look_at_head(plan, findings)
+        head, found = check_head(plan, findings)
         free_ports = tuple(port for port in range(plan.ports.first, plan.ports.last + 1) if addresses.is_free(port))
         findings += [found, judge_ports(plan, free_ports)]
-    return LocalReport((*findings, *said), versions, time.time(), head, free_ports)
+    return LocalReport((*findings, *problems), versions, time.time(), head, free_ports)
 
 
-def probe_place(directory: str) -> Path:
-    """`directory`, or the same name in the nearest place above it that exists: a doctor creates no run root."""
-    wanted = Path(directory)
-    above = next(parent for parent in wanted.parents if parent.exists())
-    return above / wanted.name
+def nearest_directory(directory: str) -> Path:
+    """Return `directory`, or the same name in the nearest existing parent: doctor does not create the run root."""
+    requested = Path(directory)
+    existing = next(parent for parent in requested.parents if parent.exists())
+    return existing / requested.name
 
 
-def look_at_head(plan: LaunchPlan, findings: list[Finding]) -> tuple[str | None, Finding]:
-    """The head's address as an attempt would resolve it, numeric."""
+def check_head(plan: LaunchPlan, findings: list[Finding]) -> tuple[str | None, Finding]:
+    """Return the head's numeric address as an attempt would resolve it, and the finding about it."""
     if plan.head.address is None and any(f.check is Check.INTERFACE and f.result is Result.FAIL for f in findings):
         return None, unknown(Check.HEAD, "depends on the interface")
     try:
@@ -83,17 +83,17 @@ def judge_ports(plan: LaunchPlan, free: tuple[int, ...]) -> Finding:
         return fail(Check.PORTS, reason, "end that program, or widen `ports` in the profile")
     low, high = addresses.ephemeral_range()
     if first <= high and last >= low:
-        reason = f"{first}-{last} overlaps {low}-{high}, which the kernel hands out to any client"
+        reason = f"{first}-{last} overlaps {low}-{high}, the kernel's ephemeral ports, which any client may get"
         return warn(Check.PORTS, reason, "choose `ports` outside of net.ipv4.ip_local_port_range")
     return ok(Check.PORTS, f"{len(free)} of {last - first + 1} are free")
 
 
-def meet(request: ProbeRequest) -> ConnectivityReport:
+def check_connectivity(request: ProbeRequest) -> ConnectivityReport:
     """Open the ports on the head, connect to them from every node, and read what every node wrote."""
-    word = Path(request.directory).name
+    token = Path(request.directory).name
     source = addresses.interfaces().get(request.plan.interface, "")
-    server = Server(request.ports, word, len(request.partners)) if request.node_rank == 0 and request.ports else None
-    unreached = reach_ports(request.head, request.ports, word, source) if request.ports else {}
+    server = Server(request.ports, token, len(request.partners)) if request.node_rank == 0 and request.ports else None
+    unreached = reach_ports(request.head, request.ports, token, source) if request.ports else {}
     if server is not None:
         server.wait()
     return ConnectivityReport(
@@ -101,26 +101,26 @@ def meet(request: ProbeRequest) -> ConnectivityReport:
         opened=server.opened if server is not None else (),
         unreached={str(port): why for port, why in unreached.items()},
         source=source,
-        tokens=read_tokens(probe_place(request.directory), request.partners),
+        tokens=read_tokens(nearest_directory(request.directory), request.partners),
     )
 
 
-def read_tokens(place: Path, partners: tuple[int, ...]) -> tuple[int, ...]:
-    """The node ranks whose file can be read here."""
+def read_tokens(directory: Path, partners: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the node ranks whose file can be read here; wait up to TOKENS_S for all of them."""
     deadline = time.monotonic() + TOKENS_S
     while True:
-        seen = tuple(rank for rank in partners if _holds(place / f"node-{rank}", str(rank)))
+        seen = tuple(rank for rank in partners if _holds(directory / f"node-{rank}", str(rank)))
         if len(seen) == len(partners) or time.monotonic() > deadline:
             return seen
         time.sleep(0.1)
 
 
 def clean(request: ProbeRequest) -> None:
-    """Remove what this node wrote; whoever is last takes the directory away."""
-    place = probe_place(request.directory)
-    (place / f"node-{request.node_rank}").unlink(missing_ok=True)
+    """Remove what this node wrote; the last node also removes the directory."""
+    directory = nearest_directory(request.directory)
+    (directory / f"node-{request.node_rank}").unlink(missing_ok=True)
     with contextlib.suppress(OSError):
-        place.rmdir()
+        directory.rmdir()
 
 
 def _holds(path: Path, text: str) -> bool:
@@ -139,11 +139,11 @@ def _resolve(address: str) -> str:
 
 
 def answer(text: str) -> str:
-    """One request, one answer."""
+    """Carry out one request and return the answer, both as JSON."""
     request = decode(ProbeRequest, json.loads(text))
     os.umask(0o077)
-    done = {"look": look, "meet": meet, "clean": clean}[request.stage](request)
-    return json.dumps(encode(done))
+    stages = {"local": check_local, "connectivity": check_connectivity, "clean": clean}
+    return json.dumps(encode(stages[request.stage](request)))
 
 
 if __name__ == "__main__":

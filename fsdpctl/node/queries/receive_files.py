@@ -1,9 +1,9 @@
-"""Take in files on a host that shares no disk with the submitting one: write what is sent, say what is lacking.
+"""Receive files on a host that shares no disk with the submitting machine, and report which are still missing.
 
-    python -c "$(cat intake.py)" < request
+    python -c "$(cat receive_files.py)" < request
 
-The request is one line of JSON, then the bytes of the files that it announces, one after the other; the answer is one
-line of JSON. It is sent as text, because nothing of ours is on the host yet; so it imports nothing of ours.
+The request is one line of JSON, then the bytes of the listed files, one after the other; the answer is one line of
+JSON. The program is sent as text, because fsdpctl is not on the host yet; so it imports nothing of fsdpctl.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _SIZE = "size "
 
 
 def inventory(root: Path, tops: Iterable[str]) -> dict[str, str]:
-    """What lies under these names below `root`: path -> owner's mode and digest of a file, or a link's target."""
+    """Return path -> identity of the files below these names in `root`."""
     return {str(path.relative_to(root)): _identity(path) for path in _files(root, tops)}
 
 
 def size_of(path: Path) -> str:
-    """What stands for a file that is too large to be read each time."""
+    """Return an identity by size, for a file that is too large to be read each time."""
     return f"{_SIZE}{path.stat().st_size}"
 
 
@@ -36,12 +36,12 @@ def is_size(identity: str) -> bool:
 
 
 def find_missing(root: Path, wanted: dict[str, str]) -> list[str]:
-    """The names under which something else lies than is wanted, or nothing."""
+    """Return the names in `wanted` whose file is missing or has another identity."""
     return [name for name, identity in wanted.items() if not _is(root / name, identity)]
 
 
 def find_extra(root: Path, tops: Iterable[str], wanted: dict[str, str]) -> list[str]:
-    """What lies there without being wanted."""
+    """Return the names of files below `tops` that are not in `wanted`."""
     return [name for path in _files(root, tops) if (name := str(path.relative_to(root))) not in wanted]
 
 
@@ -59,8 +59,9 @@ def _is(path: Path, identity: str) -> bool:
 
 
 def _identity(path: Path) -> str:
+    """Return the owner's mode and the digest of a file, or the target of a link."""
     if path.is_symlink():
-        return f"-> {os.readlink(path)}"  # noqa: PTH115  as it is written
+        return f"-> {os.readlink(path)}"  # noqa: PTH115  Path.readlink would normalize it
     with open(path, "rb") as file:
         digest = hashlib.sha256()
         while block := file.read(BLOCK):
@@ -68,22 +69,22 @@ def _identity(path: Path) -> str:
     return f"{path.stat().st_mode & 0o700:o} {digest.hexdigest()}"
 
 
-def take(root: Path, files: list[list[Any]], remove: list[str], source: BinaryIO) -> None:
-    """Write files, each whole or not at all, and links; remove what is not wanted any more."""
+def receive(root: Path, files: list[list[Any]], remove: list[str], source: BinaryIO) -> None:
+    """Write `files`, each [name, mode, size, link target] and atomically; remove the names in `remove`."""
     for name in remove:
         (root / name).unlink()
     for name, mode, size, link in files:
         path = root / name
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        aside = path.with_name(f".{path.name}.new")
-        aside.unlink(missing_ok=True)
+        temporary = path.with_name(f".{path.name}.new")
+        temporary.unlink(missing_ok=True)
         if link is not None:
-            aside.symlink_to(link)
+            temporary.symlink_to(link)
         else:
-            _write(aside, mode, size, source)
+            _write(temporary, mode, size, source)
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
-        aside.replace(path)
+        temporary.replace(path)
 
 
 def _write(path: Path, mode: int, size: int, source: BinaryIO) -> None:
@@ -101,7 +102,7 @@ def main(source: BinaryIO) -> dict[str, Any]:
     request = json.loads(source.readline())
     root, tops, wanted = Path(request["root"]), request["tops"], request["wanted"]
     try:
-        take(root, request["files"], request["remove"], source)
+        receive(root, request["files"], request["remove"], source)
         return {"missing": find_missing(root, wanted), "extra": find_extra(root, tops, wanted), "problem": ""}
     except OSError as error:
         return {"missing": [], "extra": [], "problem": f"{error.strerror or error}: {error.filename or root}"}

@@ -1,4 +1,4 @@
-"""Copies of checkpoints on hosts that share no disk: what each says, what it comes to, and what was left behind."""
+"""Copies of checkpoints on hosts that share no disk: what each host reports, their merged list, and rewinds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fsdpctl.contract.codec import decode, write_json
 from fsdpctl.contract.formats.manifest import MANIFEST_FORMAT, Manifest, digest_file, write_manifest
 from fsdpctl.contract.paths import RunPaths, checkpoint_name
 from fsdpctl.contract.records import Rewind
-from fsdpctl.node.queries.checkpoint_copies import Copy, find_rewind, set_left_behind_aside
+from fsdpctl.node.queries.checkpoint_copies import HostCopy, find_rewind, set_aside_rewound
 from fsdpctl.verbs.rewind import find_refusal
 
 ROOT = Path("/runs/j-abcd/checkpoints")
@@ -25,8 +25,8 @@ def manifest(step: int, attempt: int = 1) -> Manifest:
     return Manifest(MANIFEST_FORMAT, step, attempt, 8, (2, 4), {}, "none", "2.13", 1e9, {})
 
 
-def whole(step: int, attempt: int = 1) -> Copy:
-    return Copy(checkpoint_name(step), manifest(step, attempt))
+def whole(step: int, attempt: int = 1) -> HostCopy:
+    return HostCopy(checkpoint_name(step), manifest(step, attempt))
 
 
 def save(run: RunPaths, step: int, attempt: int = 1) -> Path:
@@ -39,12 +39,12 @@ def save(run: RunPaths, step: int, attempt: int = 1) -> Path:
 
 
 def ask(run: RunPaths, verb: str, *names: str) -> dict[str, str]:
-    words = [sys.executable, "-m", "fsdpctl.node.queries.checkpoint_copies", verb, str(run.root), *names]
-    said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-    return {copy.name: copy.problem for copy in decode(tuple[Copy, ...], json.loads(said))}
+    argv = [sys.executable, "-m", "fsdpctl.node.queries.checkpoint_copies", verb, str(run.root), *names]
+    answer = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    return {copy.name: copy.problem for copy in decode(tuple[HostCopy, ...], json.loads(answer))}
 
 
-def test_a_host_says_what_it_has_and_removes_what_it_is_told(tmp_path: Path) -> None:
+def test_a_host_lists_verifies_and_removes_its_copies(tmp_path: Path) -> None:
     run = RunPaths(tmp_path)
     assert ask(run, "list") == {}
     short, flipped, well = (save(run, step) for step in (4, 8, 12))
@@ -60,10 +60,10 @@ def test_a_host_says_what_it_has_and_removes_what_it_is_told(tmp_path: Path) -> 
     assert sorted(ask(run, "list")) == [flipped.name, well.name]
 
 
-def test_a_checkpoint_is_whole_where_one_host_has_it_whole() -> None:
+def test_a_checkpoint_is_whole_if_one_host_has_it_whole() -> None:
     answers = {
-        "a": [whole(4), Copy(checkpoint_name(8), None, "it has no manifest")],
-        "b": [whole(4, attempt=2), Copy(checkpoint_name(12), manifest(12), "cut"), whole(100_000_000)],
+        "a": [whole(4), HostCopy(checkpoint_name(8), None, "it has no manifest")],
+        "b": [whole(4, attempt=2), HostCopy(checkpoint_name(12), manifest(12), "cut"), whole(100_000_000)],
         "c": [],
     }
     known = [Stored(ROOT / checkpoint_name(step), manifest(step)) for step in (8, 2)]
@@ -82,36 +82,34 @@ def test_a_checkpoint_is_whole_where_one_host_has_it_whole() -> None:
     ("step", "attempt", "counts"),
     [(7, 1, True), (14, 1, False), (14, 2, True), (21, 2, True), (28, 3, False), (28, 4, True), (28, 0, False)],
 )
-def test_what_older_attempts_saved_after_the_step_gone_back_to_counts_no_more(
-    step: int, attempt: int, counts: bool
-) -> None:
+def test_a_rewind_discards_later_checkpoints_of_older_attempts(step: int, attempt: int, counts: bool) -> None:
     rewinds = (Rewind(step=7, attempt=2), Rewind(step=21, attempt=4))
     assert (find_rewind(step, attempt, rewinds) is None) is counts
 
 
-def test_a_host_sets_aside_what_was_left_behind_whenever_it_comes_back(tmp_path: Path) -> None:
+def test_a_host_moves_away_rewound_checkpoints_whenever_it_is_back(tmp_path: Path) -> None:
     run = RunPaths(tmp_path)
     kept, left, damaged = (save(run, step) for step in (7, 14, 21))
     (damaged / "manifest.json").unlink()
-    set_left_behind_aside(run)
-    assert left.exists(), "never gone back"
+    set_aside_rewound(run)
+    assert left.exists(), "no rewind yet"
     write_json(run.rewinds, (Rewind(step=7, attempt=3),))
     again = save(run, 28, attempt=3)
     for _ in range(2):
-        set_left_behind_aside(run)
+        set_aside_rewound(run)
         assert kept.exists() and again.exists() and not left.exists() and not damaged.exists()
         assert sorted(path.name for path in (run.checkpoints / "set-aside-2").iterdir()) == [left.name, damaged.name]
 
 
-def test_a_copy_of_a_silent_host_is_not_called_damaged() -> None:
+def test_a_copy_of_an_unreachable_host_is_not_called_damaged() -> None:
     known = [Stored(ROOT / checkpoint_name(step), manifest(step)) for step in (12, 8)]
     doomed, (away,) = choose_doomed(merge(ROOT, known, {"a": [whole(8), whole(4)]}), 1, lambda stored: stored)
     assert [stored.path.name for stored in doomed] == [checkpoint_name(4)]
     assert (away.path.name, away.broken) == (checkpoint_name(12), "no host that answers has it")
 
 
-def test_going_back_needs_a_whole_copy_on_a_host_that_takes_part() -> None:
-    cut = Copy(checkpoint_name(12), manifest(12), "cut")
+def test_a_rewind_needs_a_whole_copy_on_a_host_of_the_run() -> None:
+    cut = HostCopy(checkpoint_name(12), manifest(12), "cut")
     found = merge(ROOT, [], {"a": [whole(4), cut], "b": [whole(8), whole(4)]})
     assert find_refusal(found, 4, ["a"]) is None
     assert find_refusal(found, 8, ["a", "b"]) is None

@@ -35,14 +35,14 @@ def test_without_debug_only_what_costs_nothing_is_on() -> None:
     assert not {"NCCL_DEBUG", "NCCL_DEBUG_FILE", "TORCH_DISTRIBUTED_DEBUG"} & set(found)
 
 
-def test_info_gives_every_rank_a_file_of_its_own() -> None:
+def test_info_gives_every_rank_its_own_file() -> None:
     found = env("debug: info\n")
     assert (found["NCCL_DEBUG"], found["TORCH_DISTRIBUTED_DEBUG"]) == ("INFO", "INFO")
     assert found["NCCL_DEBUG_FILE"] == f"{NODE_DIR}/nccl-%h-%p.log"
     assert "NCCL_DEBUG_SUBSYS" not in found
 
 
-def test_trace_tells_all() -> None:
+def test_trace_enables_everything() -> None:
     found = env("debug: trace\n")
     assert found["TORCH_DISTRIBUTED_DEBUG"] == "DETAIL"
     assert "COLL" in found["NCCL_DEBUG_SUBSYS"].split(",")
@@ -50,13 +50,13 @@ def test_trace_tells_all() -> None:
     assert int(found["TORCH_FR_BUFFER_SIZE"]) > 2000
 
 
-def test_the_job_wins_over_the_profile_and_off_means_off() -> None:
+def test_the_job_overrides_the_profile_and_off_is_off() -> None:
     assert env("", "debug: info\n")["NCCL_DEBUG"] == "INFO"
     assert "NCCL_DEBUG_SUBSYS" in env("debug: trace\n", "debug: info\n")
     assert "NCCL_DEBUG" not in env("debug: off\n", "debug: info\n")
 
 
-def test_a_level_wins_over_a_quiet_profile_and_a_default_does_not() -> None:
+def test_a_level_overrides_a_quiet_profile_and_a_default_does_not() -> None:
     quiet = "network: {nccl: {NCCL_DEBUG: WARN}}\nenv: {TORCH_FR_BUFFER_SIZE: '0'}\n"
     assert env("", quiet)["NCCL_DEBUG"] == "WARN"
     assert env("", quiet)["TORCH_FR_BUFFER_SIZE"] == "0"
@@ -73,8 +73,8 @@ def test_the_option_is_an_override_like_the_others(tmp_path: Path) -> None:
     words = ("submit", "llm-tiny", "--dry-run", "--json", "--profile", "slurm-h100")
     planned = json.loads(fsdpctl(*words, "--debug", "info", cwd=tmp_path).stdout)
     assert planned["nodes"][0]["env"]["NCCL_DEBUG"] == "INFO"
-    said = fsdpctl(*words, "--debug", "loud", cwd=tmp_path, expect=2).stderr
-    assert 'debug: must be one of off, info, trace, got "loud"' in said
+    stderr = fsdpctl(*words, "--debug", "loud", cwd=tmp_path, expect=2).stderr
+    assert 'debug: must be one of off, info, trace, got "loud"' in stderr
 
 
 def test_a_wrong_level_is_explained() -> None:

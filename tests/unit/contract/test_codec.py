@@ -35,29 +35,29 @@ class Outer:
 FULL = Outer(Inner(1, ("a", "")), 0.5, Colour.RED, {"k": 2}, Inner(3))
 
 
-def test_what_is_encoded_comes_back() -> None:
+def test_decode_inverts_encode() -> None:
     assert decode(Outer, json.loads(json.dumps(encode(FULL)))) == FULL
 
 
 @given(st.builds(RankError, st.integers(), st.integers(), st.floats(allow_nan=False), st.text(), st.text()))
-def test_any_record_comes_back(error: RankError) -> None:
+def test_any_record_is_decoded_unchanged(error: RankError) -> None:
     assert decode(RankError, json.loads(json.dumps(encode(error)))) == error
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"inner": {"number": "1"}}, "inner.number: wanted a whole number, got '1'"),
-        ({"inner": {"number": True}}, "inner.number: wanted a whole number, got True"),
-        ({"inner": {"number": 1, "words": [1]}}, "inner.words[0]: wanted text, got 1"),
+        ({"inner": {"number": "1"}}, "inner.number: expected a whole number, got '1'"),
+        ({"inner": {"number": True}}, "inner.number: expected a whole number, got True"),
+        ({"inner": {"number": 1, "words": [1]}}, "inner.words[0]: expected text, got 1"),
         ({"inner": {"number": 1, "wrods": []}}, "inner.wrods: unknown key"),
         ({"inner": {}}, "inner.number: missing"),
-        ({"colour": "blue"}, "colour: 'blue' is none of red"),
-        ({"ratio": None}, "ratio: wanted a number, got None"),
-        ({"table": []}, "table: wanted a mapping"),
+        ({"colour": "blue"}, "colour: 'blue' is not one of red"),
+        ({"ratio": None}, "ratio: expected a number, got None"),
+        ({"table": []}, "table: expected a mapping"),
     ],
 )
-def test_what_does_not_fit_is_named(change: dict[str, object], message: str) -> None:
+def test_a_wrong_value_is_named_by_its_key(change: dict[str, object], message: str) -> None:
     with pytest.raises(CodecError) as caught:
         decode(Outer, {**encode(FULL), **change})
     assert str(caught.value).startswith(message)
@@ -73,7 +73,7 @@ def test_a_file_is_private_and_names_itself_when_broken(tmp_path: Path) -> None:
         read_json(Outcome, path)
 
 
-def test_a_file_that_is_not_there_or_broken_is_not_found(tmp_path: Path) -> None:
+def test_a_missing_or_broken_file_is_not_found(tmp_path: Path) -> None:
     path = tmp_path / "outcome.json"
     assert find_json(Outcome, path) is None
     path.write_text('{"status": "finished", "st')
@@ -82,7 +82,7 @@ def test_a_file_that_is_not_there_or_broken_is_not_found(tmp_path: Path) -> None
     assert find_json(Outcome, path) == Outcome("finished", 3)
 
 
-def test_a_failed_write_keeps_the_old_file_and_no_debris(tmp_path: Path) -> None:
+def test_a_failed_write_keeps_the_old_file_and_leaves_no_temporary_one(tmp_path: Path) -> None:
     path = tmp_path / "record.json"
     write_json(path, {"old": 1})
     with pytest.raises(TypeError):
@@ -91,7 +91,7 @@ def test_a_failed_write_keeps_the_old_file_and_no_debris(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_nobody_can_plant_a_link_where_we_write(tmp_path: Path) -> None:
+def test_a_planted_symbolic_link_is_not_followed(tmp_path: Path) -> None:
     import os
 
     victim = tmp_path / "victim"

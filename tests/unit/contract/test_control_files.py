@@ -11,7 +11,7 @@ from fsdpctl.contract.control_files import ControlFile, create_once, preallocate
 from tests.testbed.disks import Mount
 
 
-def test_the_first_note_stays(tmp_path: Path) -> None:
+def test_the_first_writer_wins(tmp_path: Path) -> None:
     path = tmp_path / "stop"
     assert read_control_file(path) is None
     assert create_once(path, "user", "fsdpctl stop")
@@ -20,43 +20,44 @@ def test_the_first_note_stays(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_touched_file_is_a_note_without_a_word(tmp_path: Path) -> None:
+def test_a_touched_file_has_no_cause(tmp_path: Path) -> None:
     (tmp_path / "stop").touch()
     assert read_control_file(tmp_path / "stop") == ControlFile("", "")
 
 
-def test_a_full_disk_takes_a_wish_without_its_words(small_disk: Mount) -> None:
+def test_a_full_disk_takes_a_users_request_without_a_reason(small_disk: Mount) -> None:
     small_disk.fill()
     stop, abort = small_disk.path / "stop", small_disk.path / "abort"
     assert write_request(stop, StopReason.USER, "fsdpctl stop")
     assert not write_request(stop, StopReason.USER, "fsdpctl stop")
-    assert (note := read_control_file(stop)) is not None and note.is_users_stop
+    assert (found := read_control_file(stop)) is not None and found.is_users_stop
     with pytest.raises(OSError, match="No space left"):
-        create_once(abort, AbortReason.FAULT)  # without its word it would be taken for a person's
+        create_once(abort, AbortReason.FAULT)  # without its cause it would count as a user's request
     assert write_request(abort, AbortReason.CANCEL, "fsdpctl cancel")
-    assert (note := read_control_file(abort)) is not None and note.is_cancel
+    assert (found := read_control_file(abort)) is not None and found.is_cancel
     assert {path.name for path in small_disk.path.iterdir()} == {"ballast", "stop", "abort"}
 
 
-@pytest.mark.parametrize("word", [StopReason.TIME, StopReason.PREEMPT])
-def test_on_a_full_disk_a_schedulers_wish_is_not_taken_for_a_persons(word: StopReason, small_disk: Mount) -> None:
+@pytest.mark.parametrize("cause", [StopReason.TIME, StopReason.PREEMPT])
+def test_on_a_full_disk_a_schedulers_stop_is_not_taken_for_a_users(cause: StopReason, small_disk: Mount) -> None:
     stop = small_disk.path / "stop"
     preallocate(stop)
     preallocate(stop)
     for spare in small_disk.path.iterdir():
         os.utime(spare, (1.0, 1.0))
     small_disk.fill()
-    assert write_request(stop, word, "Slurm takes the nodes back")
-    assert (note := read_control_file(stop)) is not None and note == ControlFile(word, "") and not note.is_users_stop
-    assert stop.stat().st_mtime > 1.0  # when it was left
+    assert write_request(stop, cause, "Slurm takes the nodes back")
+    assert (found := read_control_file(stop)) == ControlFile(cause, "") and found is not None
+    assert not found.is_users_stop
+    assert stop.stat().st_mtime > 1.0  # when it was created
     assert not write_request(stop, StopReason.USER, "fsdpctl stop")
     stop.unlink()
     assert write_request(stop, StopReason.USER, "fsdpctl stop")
-    assert not write_request(stop, word, "too late")
-    assert (note := read_control_file(stop)) is not None and note.is_users_stop
+    assert not write_request(stop, cause, "too late")
+    assert (found := read_control_file(stop)) is not None and found.is_users_stop
 
 
-def test_of_many_writers_one_wins(tmp_path: Path) -> None:
+def test_of_concurrent_writers_one_wins(tmp_path: Path) -> None:
     path, won = tmp_path / "abort", []
     threads = [threading.Thread(target=lambda n=n: won.append((create_once(path, f"w{n}"), n))) for n in range(16)]
     for thread in threads:

@@ -1,4 +1,4 @@
-"""What is no regular file is refused at once, by readers and by writers: a FIFO, a device, a folder, a socket."""
+"""Readers and writers refuse everything but regular files at once: a FIFO, a device, a directory, a socket."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def no_file(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.parametrize(
     "opens", [open_file, open_log, lambda path: append_sync(path, 5, lambda offset, size: b"12345")]
 )
-def test_it_is_opened_by_nobody(opens: Callable[[Path], object], no_file: Path) -> None:
+def test_it_is_never_opened(opens: Callable[[Path], object], no_file: Path) -> None:
     with pytest.raises(OSError) as caught:
         opens(no_file)
     assert caught.value.filename == str(no_file)
 
 
-def test_a_log_is_made_private_and_appended_to(tmp_path: Path) -> None:
+def test_a_log_is_created_private_and_appended_to(tmp_path: Path) -> None:
     for text in (b"one ", b"two"):
         with open(open_log(tmp_path / "log"), "wb") as file:
             file.write(text)
@@ -41,7 +41,7 @@ def test_a_log_is_made_private_and_appended_to(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(60)
-def test_it_has_no_stacks_to_tell(no_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_has_no_stacks(no_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stacks, "DUMP_S", 0.0)
     paths = NodePaths(no_file.parent)
     assert paths.rank_stacks(0) == no_file
@@ -49,7 +49,7 @@ def test_it_has_no_stacks_to_tell(no_file: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.timeout(60)
-def test_it_is_no_part_of_a_checkpoint(no_file: Path) -> None:
+def test_it_is_not_part_of_a_checkpoint(no_file: Path) -> None:
     empty = FileDigest(no_file.stat().st_size, "")
     with pytest.raises(InvalidCheckpointError):
         verify_files(no_file.parent, [(no_file.name, empty)])

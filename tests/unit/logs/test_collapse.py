@@ -42,12 +42,12 @@ def test_fold(numbers: list[int], text: str) -> None:
 
 
 @given(st.sets(st.integers(0, 100)))
-def test_fold_says_exactly_those_numbers(numbers: set[int]) -> None:
-    said: set[int] = set()
+def test_fold_writes_exactly_those_numbers(numbers: set[int]) -> None:
+    shown: set[int] = set()
     for run in filter(None, fold(numbers).split(",")):
         first, _, last = run.partition("-")
-        said.update(range(int(first), int(last or first) + 1))
-    assert said == numbers
+        shown.update(range(int(first), int(last or first) + 1))
+    assert shown == numbers
 
 
 def test_the_same_text_of_many_ranks_is_one_line() -> None:
@@ -61,7 +61,7 @@ def test_different_text_is_untouched_and_in_order_of_first_appearance() -> None:
     ]
 
 
-def test_what_one_rank_says_twice_stays_twice() -> None:
+def test_a_line_that_one_rank_writes_twice_stays_twice() -> None:
     assert show([line(0, "x"), line(0, "x"), line(1, "x")]) == [
         "node0     rank[0,1] | x",
         "node0     rank0     | x",
@@ -73,7 +73,7 @@ def test_stamps_and_rank_marks_do_not_keep_equal_lines_apart() -> None:
     assert show([line(rank, text) for rank, text in enumerate(texts)]) == [f"node0     rank[0,1] | {texts[0]}"]
 
 
-def test_an_agent_and_a_rank_are_never_one() -> None:
+def test_lines_of_an_agent_and_a_rank_are_never_grouped() -> None:
     assert [len(group) for group in collapse([line(0, "x"), line(0, "x", "agent"), line(4, "x", "agent")])] == [
         1,
         2,
@@ -110,5 +110,5 @@ def test_no_line_is_lost_and_no_group_has_a_rank_twice(lines: list[Line]) -> Non
         (["gpu-1.example.com", "gpu-2.example.com", "gpu-3.example.com"], "gpu-[1-3].example.com"),
     ],
 )
-def test_names_fold_as_they_are_written(names: list[str], folded: str) -> None:
+def test_names_are_folded_with_their_padding(names: list[str], folded: str) -> None:
     assert fold_names(names) == folded

@@ -10,7 +10,7 @@ def error(rank: int, time: float, message: str, traceback: str = "") -> RankErro
     return RankError(rank, rank // 2, time, message, traceback)
 
 
-def told(*errors: RankError) -> str:
+def described(*errors: RankError) -> str:
     cause = find_root_cause(errors)
     assert cause is not None
     return describe(cause)
@@ -20,53 +20,57 @@ def closed(rank: int, time: float) -> RankError:
     return error(rank, time, f"RuntimeError: [gloo/pair.cc:534] Connection closed by peer [10.0.0.{rank}]:4{rank}")
 
 
-def test_no_errors_no_cause() -> None:
+def test_without_errors_there_is_no_cause() -> None:
     assert find_root_cause([]) is None
 
 
-def test_the_first_by_time_is_told_with_its_traceback_and_the_victims_folded() -> None:
+def test_the_first_error_is_described_with_its_traceback_and_the_later_ones_folded() -> None:
     errors = [closed(3, 12.0), closed(0, 11.0), error(2, 10.0, "ValueError: bad batch", TRACEBACK), closed(1, 13.0)]
-    assert told(*errors) == (
+    assert described(*errors) == (
         "rank 2 on node 1 failed first: ValueError: bad batch\n"
         + TRACEBACK
         + "3 more ranks failed after it: 0, 1, 3 (connection closed by peer)"
     )
 
 
-def test_a_lost_peer_is_a_victim_even_if_its_clock_is_ahead() -> None:
-    assert told(closed(0, 5.0), error(2, 9.0, "ValueError: x")).startswith("rank 2 on node 1 failed first: ValueError")
+def test_a_lost_peer_is_no_cause_even_if_it_is_earlier() -> None:
+    assert described(closed(0, 5.0), error(2, 9.0, "ValueError: x")).startswith(
+        "rank 2 on node 1 failed first: ValueError"
+    )
 
 
-def test_a_sentence_of_the_trainer_is_a_cause_whatever_words_are_in_it() -> None:
+def test_an_expected_error_is_a_cause_whatever_its_text() -> None:
     sentence = RankError(2, 1, 9.0, "the data's host says: connection refused", TRACEBACK, expected=True)
-    text = told(closed(0, 5.0), sentence)
+    text = described(closed(0, 5.0), sentence)
     assert text.startswith("rank 2 on node 1 failed first: the data's host says: connection refused\n")
     assert text.endswith("1 more rank failed after it: 0 (connection closed by peer)")
 
 
-def test_victims_with_other_reasons_are_told_apart() -> None:
-    text = told(error(0, 1.0, "A: first"), error(1, 2.0, "B: own\nmore"), *(closed(rank, 3.0) for rank in range(2, 9)))
+def test_later_errors_are_folded_by_reason() -> None:
+    text = described(
+        error(0, 1.0, "A: first"), error(1, 2.0, "B: own\nmore"), *(closed(rank, 3.0) for rank in range(2, 9))
+    )
     assert text.endswith("8 more ranks failed after it: 1 (B: own); 2-8 (connection closed by peer)")
 
 
-def test_one_victim_is_one_rank() -> None:
-    assert told(error(0, 1.0, "A"), closed(1, 2.0)).endswith(
+def test_one_later_error_is_one_rank() -> None:
+    assert described(error(0, 1.0, "A"), closed(1, 2.0)).endswith(
         "1 more rank failed after it: 1 (connection closed by peer)"
     )
 
 
-def test_a_killed_rank_is_the_cause_though_its_victims_were_noted_earlier() -> None:
-    text = told(closed(0, 5.0), error(2, 6.0, "ended with signal 9 (SIGKILL)"))
+def test_a_killed_rank_is_the_cause_though_its_peers_failed_earlier() -> None:
+    text = described(closed(0, 5.0), error(2, 6.0, "ended with signal 9 (SIGKILL)"))
     assert text.startswith("rank 2 on node 1 failed first: ended with signal 9 (SIGKILL)\n1 more rank")
 
 
-def test_only_lost_peers_are_not_sold_as_a_cause() -> None:
-    assert "was killed without leaving an error" in told(closed(0, 1.0), closed(1, 2.0))
+def test_lost_peers_alone_are_not_presented_as_the_cause() -> None:
+    assert "was killed without leaving an error" in described(closed(0, 1.0), closed(1, 2.0))
 
 
-def test_a_message_of_many_lines_and_no_traceback_is_told_whole() -> None:
-    assert told(error(0, 1.0, "A: one\ntwo\n")) == "rank 0 on node 0 failed first: A: one\ntwo"
+def test_a_message_of_many_lines_without_traceback_is_shown_whole() -> None:
+    assert described(error(0, 1.0, "A: one\ntwo\n")) == "rank 0 on node 0 failed first: A: one\ntwo"
 
 
-def test_an_empty_message_is_survived() -> None:
-    assert told(error(0, 1.0, "")) == "rank 0 on node 0 failed first: "
+def test_an_empty_message_is_allowed() -> None:
+    assert described(error(0, 1.0, "")) == "rank 0 on node 0 failed first: "

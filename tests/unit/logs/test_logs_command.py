@@ -25,7 +25,7 @@ app.command()(logs)
 
 
 class Scene:
-    """A run directory made by hand, and a clock that plays one step of a script at each sleep of the command."""
+    """A run directory written by the test, and a clock that runs one step of a script at each sleep of the command."""
 
     def __init__(self, run: RunPaths) -> None:
         self.run = run
@@ -55,7 +55,7 @@ class Scene:
     def read_status(self, run: RunPaths) -> SimpleNamespace:
         assert run == self.run
         self.asked.append(self.now)
-        return SimpleNamespace(state=self.state, reason="as the script says")
+        return SimpleNamespace(state=self.state, reason="as scripted")
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_filters_by_global_rank_node_and_attempt(scene: Scene) -> None:
     assert [line.split("| ")[1] for line in call("--node", "0").stdout.splitlines()] == ["second r0", "second r1"]
 
 
-def test_the_supervisor_speaks_between_the_ranks_unless_some_of_them_are_chosen(scene: Scene) -> None:
+def test_supervisor_lines_are_merged_unless_ranks_are_selected(scene: Scene) -> None:
     for rank in (0, 3):
         scene.write(rank, f"2026-11-27 23:05:4{2 * rank},000 step\n")
     scene.run.attempt(1).events.write_text("2026-11-27 23:05:43.000 started on 2 nodes\n")
@@ -134,16 +134,16 @@ def test_errors_of_a_healthy_attempt(scene: Scene) -> None:
     assert (result.stdout, result.stderr) == ("", "no rank of attempt 1 left an error\n")
 
 
-def test_errors_repeats_what_failed_nodes_said(scene: Scene) -> None:
+def test_errors_lists_the_reasons_of_failed_nodes(scene: Scene) -> None:
     no_gpu = NodeEnd(NodeExit.NODE_FAULT, "GPU 3 is gone (reset it)")
     for rank, end in enumerate((no_gpu, no_gpu, NodeEnd(1, "fault: node 0"), NodeEnd(NodeExit.NODE_FAULT, "no disk"))):
         node = scene.run.attempt(1).node(rank)
         node.root.mkdir(parents=True)
         write_json(node.end, end)
-    said = "nodes 0,1 could not take part: GPU 3 is gone (reset it)\n\nnode 3 could not take part: no disk\n\n"
+    shown = "nodes 0,1 could not take part: GPU 3 is gone (reset it)\n\nnode 3 could not take part: no disk\n\n"
     result = call("--errors")
-    assert (result.stdout, result.stderr) == (said, "")
-    assert call().stdout.startswith(said)
+    assert (result.stdout, result.stderr) == (shown, "")
+    assert call().stdout.startswith(shown)
 
 
 def test_errors_names_older_attempts_that_failed(scene: Scene) -> None:
@@ -185,13 +185,13 @@ def test_a_bad_count_is_refused(scene: Scene, word: str) -> None:
         call("-n", word)
 
 
-def test_an_attempt_that_is_not_there(scene: Scene) -> None:
+def test_a_missing_attempt_is_refused(scene: Scene) -> None:
     scene.write(0, "x\n")
     with pytest.raises(UsageError, match="no attempt 7; there are: 1"):
         call("--attempt", "7")
 
 
-def test_nothing_to_show_is_said(scene: Scene) -> None:
+def test_nothing_to_show_is_reported(scene: Scene) -> None:
     assert "no such logs" in call().stderr
     scene.write(0, "x\n")
     assert "no such logs" in call("--rank", "9").stderr
@@ -200,7 +200,7 @@ def test_nothing_to_show_is_said(scene: Scene) -> None:
 # --- following -------------------------------------------------------------------------------------------------------
 
 
-def test_following_shows_what_comes_until_the_run_ends(scene: Scene) -> None:
+def test_following_shows_new_lines_until_the_run_ends(scene: Scene) -> None:
     scene.state = State.RUNNING
     scene.write(0, "old\n")
     scene.script = [
@@ -217,7 +217,7 @@ def test_following_shows_what_comes_until_the_run_ends(scene: Scene) -> None:
         "new, half by half",
         "no end",
     ]
-    assert result.stderr == "RUNNING: as the script says\nSUCCEEDED: as the script says\n"
+    assert result.stderr == "RUNNING: as scripted\nSUCCEEDED: as scripted\n"
 
 
 def test_following_a_run_that_has_ended_does_not_wait(scene: Scene) -> None:
@@ -226,7 +226,7 @@ def test_following_a_run_that_has_ended_does_not_wait(scene: Scene) -> None:
     assert scene.now == 0
 
 
-def test_the_state_is_asked_ever_more_rarely(scene: Scene) -> None:
+def test_the_state_is_queried_less_and_less_often(scene: Scene) -> None:
     scene.state = State.QUEUED
     scene.script = [*[lambda: scene.end(State.QUEUED)] * 250, lambda: scene.end(State.CANCELLED)]
     call("-f")
@@ -252,7 +252,7 @@ def test_later_attempts_are_followed_and_announced(scene: Scene) -> None:
     assert "--- attempt 2 ---" in result.stderr
 
 
-def test_a_chosen_attempt_is_followed_no_further(scene: Scene) -> None:
+def test_only_the_selected_attempt_is_followed(scene: Scene) -> None:
     scene.state = State.RUNNING
     scene.write(0, "first\n")
     scene.script = [lambda: scene.write(0, "second\n", attempt=2)]
@@ -264,10 +264,10 @@ def test_a_run_without_an_attempt_is_waited_for(scene: Scene) -> None:
     scene.script = [lambda: scene.write(0, "here\n"), lambda: scene.end(State.SUCCEEDED)]
     result = call("-f")
     assert result.stdout == "node0 rank0 | here\n"
-    assert result.stderr.startswith("QUEUED: as the script says\n")
+    assert result.stderr.startswith("QUEUED: as scripted\n")
 
 
-def test_a_scheduler_that_does_not_answer_ends_nothing(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_scheduler_does_not_end_following(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     def unreachable(run: RunPaths) -> None:
         raise LaunchError("squeue: timed out")
 

@@ -18,7 +18,7 @@ def stamp_of(found: Line) -> float:
     return -1.0 if found.stamp is None else found.stamp
 
 
-# Stamps may run backwards: clocks are set, and nobody sorts a log before it is written.
+# Stamps may run backwards: clocks are set, and logs are not sorted before they are written.
 STAMPS = st.none() | st.integers(0, 5).map(float)
 FILES = st.lists(st.lists(STAMPS, max_size=8), max_size=5).map(
     lambda files: [[line(rank, stamp, str(i)) for i, stamp in enumerate(file)] for rank, file in enumerate(files)]

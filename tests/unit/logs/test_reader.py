@@ -9,9 +9,9 @@ from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import AttemptPaths
 from fsdpctl.contract.records import NodeEnd, RankError
 from fsdpctl.logs.reader import AttemptReader
-from fsdpctl.logs.sources import Choice, find_logs, read_errors
+from fsdpctl.logs.sources import LogSelection, find_logs, read_errors
 
-ALL = Choice()
+ALL = LogSelection()
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def attempt(tmp_path: Path) -> AttemptPaths:
 
 
 def write(attempt: AttemptPaths, rank: int, *texts: str, end: str = "\n") -> Path:
-    """Append lines to the log of a rank, two ranks a node."""
+    """Append lines to the log of a rank, two ranks per node."""
     node = attempt.node(rank // 2)
     node.root.mkdir(parents=True, exist_ok=True)
     with open(node.rank_log(rank), "a") as file:
@@ -38,12 +38,12 @@ def test_files_are_found_by_rank_node_and_source(attempt: AttemptPaths) -> None:
     attempt.node(1).agent_log.touch()
     attempt.node(1).torchrun_log.touch()
 
-    def found(choice: Choice) -> list[tuple[int, str, int | None]]:
+    def found(choice: LogSelection) -> list[tuple[int, str, int | None]]:
         return [(file.node_rank, file.source, file.rank) for file in find_logs(attempt, choice)]
 
     assert found(ALL) == [(rank // 2, "rank", rank) for rank in range(12)]
-    assert found(Choice(ranks=frozenset({5, 10}))) == [(2, "rank", 5), (5, "rank", 10)]
-    assert found(Choice(nodes=frozenset({1}), agent=True)) == [
+    assert found(LogSelection(ranks=frozenset({5, 10}))) == [(2, "rank", 5), (5, "rank", 10)]
+    assert found(LogSelection(nodes=frozenset({1}), agent=True)) == [
         (1, "agent", None),
         (1, "torchrun", None),
         (1, "rank", 2),
@@ -51,7 +51,7 @@ def test_files_are_found_by_rank_node_and_source(attempt: AttemptPaths) -> None:
     ]
 
 
-def test_an_attempt_that_has_left_nothing(attempt: AttemptPaths) -> None:
+def test_an_attempt_without_files_has_no_logs(attempt: AttemptPaths) -> None:
     assert find_logs(attempt, ALL) == []
     assert read_errors(attempt) == []
     assert list(AttemptReader(attempt, ALL).poll()) == []
@@ -104,21 +104,21 @@ def test_the_last_lines_inherit_a_stamp_from_before_them(attempt: AttemptPaths) 
     assert [line.rank for line in AttemptReader(attempt, ALL).last(3)] == [1, 0, 0, 0]
 
 
-def test_a_rank_that_only_printed_a_traceback_stands_where_it_fell(attempt: AttemptPaths) -> None:
+def test_a_rank_that_only_printed_a_traceback_is_placed_by_the_change_of_its_file(attempt: AttemptPaths) -> None:
     reference = 1_795_000_000
     os.utime(write(attempt, 0, "Traceback", "ValueError: x"), (reference, reference))
     write(attempt, 1, "2026-01-01 00:00:00,000 long before")
     assert [line.rank for line in AttemptReader(attempt, ALL).last(10)] == [1, 0, 0]
 
 
-def test_half_lines_come_out_at_the_end(attempt: AttemptPaths) -> None:
+def test_partial_lines_are_shown_at_the_end(attempt: AttemptPaths) -> None:
     write(attempt, 0, "killed mid", end="")
     reader = AttemptReader(attempt, ALL)
     assert list(reader.poll()) == []
     assert [line.text for line in reader.poll(final=True)] == ["killed mid"]
 
 
-def test_a_log_deleted_while_followed_is_survived(attempt: AttemptPaths) -> None:
+def test_a_log_may_be_deleted_while_followed(attempt: AttemptPaths) -> None:
     path = write(attempt, 0, "a")
     write(attempt, 1, "b")
     reader = AttemptReader(attempt, ALL)
@@ -130,7 +130,7 @@ def test_a_log_deleted_while_followed_is_survived(attempt: AttemptPaths) -> None
     assert [line.text for line in reader.poll()] == ["d"]
 
 
-def test_errors_of_all_nodes_are_read_and_a_broken_one_is_told(attempt: AttemptPaths) -> None:
+def test_errors_of_all_nodes_are_read_and_a_broken_one_is_reported(attempt: AttemptPaths) -> None:
     for rank in range(4):
         write(attempt, rank, "x")
     good = RankError(rank=3, node_rank=1, time=5.0, message="ValueError: x", traceback="")
@@ -142,7 +142,7 @@ def test_errors_of_all_nodes_are_read_and_a_broken_one_is_told(attempt: AttemptP
     assert broken.message.startswith("unreadable error file: ")
 
 
-def test_a_rank_that_was_killed_is_told_by_its_agent(attempt: AttemptPaths) -> None:
+def test_a_killed_rank_is_reported_by_its_agent(attempt: AttemptPaths) -> None:
     write(attempt, 2, "x")
     write_json(attempt.node(1).end, NodeEnd(1, "rank 2 ended with signal 9 (SIGKILL)", failed_rank=2, time=7.0))
     killed = RankError(rank=2, node_rank=1, time=7.0, message="ended with signal 9 (SIGKILL)", traceback="")

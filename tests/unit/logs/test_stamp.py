@@ -24,7 +24,7 @@ STAMP = datetime(2026, 11, 27, 23, 5, 46).timestamp()
         ("[rank0]:[W1127 23:05:46.123 ProcessGroupNCCL.cpp:1] x", 0.123, " ProcessGroupNCCL.cpp:1] x"),
     ],
 )
-def test_a_stamp_is_read_and_is_no_part_of_the_body(text: str, fraction: float, rest: str) -> None:
+def test_a_stamp_is_read_and_is_not_part_of_the_body(text: str, fraction: float, rest: str) -> None:
     assert parse_stamp(text, NEAR) == pytest.approx(STAMP + fraction, abs=1e-6)
     assert body(text) == rest
 
@@ -38,7 +38,7 @@ def test_a_stamp_is_read_and_is_no_part_of_the_body(text: str, fraction: float, 
         ("2026-11-27 23:05:46-0100", 24),
     ],
 )
-def test_a_zone_is_obeyed(text: str, hour: int) -> None:
+def test_a_time_zone_is_applied(text: str, hour: int) -> None:
     midnight = datetime(2026, 11, 27, tzinfo=UTC).timestamp()
     assert parse_stamp(text, NEAR) == midnight + hour * 3600 + 5 * 60 + 46
 
@@ -71,5 +71,5 @@ def test_glog_on_a_leap_day_far_from_one() -> None:
     assert parse_stamp("I0229 00:00:00.0 x", datetime(2027, 9, 1).timestamp()) == datetime(2028, 2, 29).timestamp()
 
 
-def test_the_rank_mark_of_torch_is_no_part_of_the_body() -> None:
+def test_the_rank_mark_of_torch_is_not_part_of_the_body() -> None:
     assert body("[rank3]: ValueError: x") == body("[rank11]: ValueError: x") == "ValueError: x"

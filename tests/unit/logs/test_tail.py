@@ -42,7 +42,7 @@ def split(data: bytes) -> list[str]:
         (b" 1%\r50%\r\n", ["50%"]),
         (b"caf\xc3\xa9\n", ["caf\xe9"]),
         (b"caf\xc3\n", ["caf\\xc3"]),
-        (b"\x80\x00\x1b[31m\n", ["\\x80\x00\x1b[31m"]),  # controls are for the output edge
+        (b"\x80\x00\x1b[31m\n", ["\\x80\x00\x1b[31m"]),  # control characters are escaped on output
         (b"a\x0bb\x0c\x1c\xc2\x85\xe2\x80\xa8c\n", ["a\x0bb\x0c\x1c\x85\u2028c"]),  # only \n ends a line
     ],
 )
@@ -97,7 +97,7 @@ def test_a_missing_file_is_waited_for(log: Path) -> None:
     assert list(tail.poll()) == []
 
 
-def test_half_a_line_is_held_until_its_end_comes(log: Path) -> None:
+def test_a_partial_line_is_held_until_its_newline(log: Path) -> None:
     tail = Tail(log)
     append(log, b"one\ntw")
     assert list(tail.poll()) == ["one"]
@@ -105,7 +105,7 @@ def test_half_a_line_is_held_until_its_end_comes(log: Path) -> None:
     assert list(tail.poll()) == ["two"]
 
 
-def test_half_a_line_is_given_at_the_end(log: Path) -> None:
+def test_a_partial_line_is_given_at_the_end(log: Path) -> None:
     tail = Tail(log)
     append(log, b"killed in the mid")
     assert list(tail.poll()) == []
@@ -130,13 +130,13 @@ def test_a_replaced_file_is_read_from_its_start_even_if_it_is_longer(log: Path) 
     assert list(tail.poll()) == ["new, and longer than the old"]
 
 
-def test_a_deleted_file_may_come_back(log: Path) -> None:
+def test_a_deleted_file_may_appear_again(log: Path) -> None:
     tail = Tail(log)
     append(log, b"before\n")
     assert list(tail.poll()) == ["before"]
     log.unlink()
     assert list(tail.poll()) == []
-    append(log, b"other!\n")  # as long as the old, and often under its inode number
+    append(log, b"other!\n")  # as long as the old, and often with the same inode number
     assert list(tail.poll()) == ["other!"]
 
 

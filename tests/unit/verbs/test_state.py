@@ -20,7 +20,7 @@ RECORD = RunRecord.new("r-aaaa", "r", "local", "local", 1.0, 1)
 
 
 def derived(attempt: AttemptPaths) -> tuple[State, str]:
-    found = derive_state(RunFacts(attempt.run, RECORD), View("none"))
+    found = derive_state(RunFacts(RunPaths(attempt.run_dir), RECORD), View("none"))
     return found.state, found.reason
 
 

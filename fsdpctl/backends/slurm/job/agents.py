@@ -77,9 +77,9 @@ class SlurmAgents(Agents):
         path = self.run.job_claim(submission)
         create_once(path, self.job.job_id)
         claim = read_control_file(path)
-        if claim is None or claim.word == self.job.job_id:
+        if claim is None or claim.cause == self.job.job_id:
             return True
-        log(f"job {claim.word} runs this submission already: a killed submit was repeated")
+        log(f"job {claim.cause} runs this submission already: a killed submit was repeated")
         return False
 
     def describe_nodes(self, attempt: AttemptPaths) -> None:

@@ -62,9 +62,9 @@ def decide_step(seen: Situation) -> Step:
         return Step(Next.LEAVE, verdict)
     if job.is_preempted:
         return _requeue(seen, "preempted", Cause.PREEMPTION)
-    if job.is_ending or (seen.stop is not None and seen.stop.word == StopReason.TIME):
+    if job.is_ending or (seen.stop is not None and seen.stop.cause == StopReason.TIME):
         return _requeue(seen, "time limit", Cause.TIME_LIMIT)
-    if seen.stop is not None and seen.stop.word == StopReason.PREEMPT:
+    if seen.stop is not None and seen.stop.cause == StopReason.PREEMPT:
         return _requeue(seen, "asked to leave by a signal", Cause.PREEMPTION)
     if not verdict.restart:
         return Step(Next.LEAVE, verdict)

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Mapping
 
 from fsdpctl.backends.slurm.job.container import enter, step_options, task_setup
-from fsdpctl.commands.setup_lines import told_lines
+from fsdpctl.commands.setup_lines import lines_reporting_failure
 from fsdpctl.commands.torchrun import agent_argv, code_env
 from fsdpctl.contract import Env
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
@@ -64,7 +64,7 @@ def _task(plan: LaunchPlan) -> str:
     code = shlex.join(f"{name}={value}" for name, value in code_env(RunPaths.of(plan.run_dir)).items())
     return _TASK.format(
         node_rank=Env.NODE_RANK,
-        setup="\n".join(told_lines(task_setup(plan), '"$node/end.json"')),
+        setup="\n".join(lines_reporting_failure(task_setup(plan), '"$node/end.json"')),
         code=f"export {code}",  # again: a module or a container's image may have a PYTHONPATH of its own
     )
 

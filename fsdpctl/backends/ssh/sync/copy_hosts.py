@@ -15,7 +15,7 @@ from fsdpctl.backends.ssh.transport.ssh_config import target_of
 from fsdpctl.contract.formats.manifest import Manifest
 from fsdpctl.contract.paths import CHECKPOINT_MANIFEST, RunPaths, checkpoint_name
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.node.queries.checkpoint_copies import Copy
+from fsdpctl.node.queries.checkpoint_copies import HostCopy
 from fsdpctl.runs.store import read_record
 
 ANSWER_S = 60.0
@@ -34,23 +34,23 @@ class SshCopyHosts:
         self._links = {node.id: Link(target_of(node, plan)) for node in keepers}
         self.unreachable: dict[str, str] = {}  # hosts that gave no answer, and why; they are not asked again
 
-    def ask(self, query: str, *names: str, num_bytes: int = 0) -> dict[str, tuple[Copy, ...]]:
+    def ask(self, query: str, *names: str, num_bytes: int = 0) -> dict[str, tuple[HostCopy, ...]]:
         """What `fsdpctl.node.queries.checkpoint_copies` says, by host; only of hosts that answer."""
         argv = module_argv(
             self._plan, self._run, "fsdpctl.node.queries.checkpoint_copies", query, str(self._run.root), *names
         )
         limit_s = ANSWER_S + num_bytes / SLOWEST_BYTES_PER_S
 
-        def ask_one(host: str) -> tuple[Copy, ...]:
+        def ask_one(host: str) -> tuple[HostCopy, ...]:
             link = self._links[host]
-            return read_answer(tuple[Copy, ...], link.run(argv, timeout_s=limit_s), link.target, self._plan)
+            return read_answer(tuple[HostCopy, ...], link.run(argv, timeout_s=limit_s), link.target, self._plan)
 
         results = fan_out([host for host in self._links if host not in self.unreachable], ask_one)
         self.unreachable |= {result.item: str(result.error) for result in results if result.error}
         return {result.item: result.value for result in results if result.value is not None}
 
     def fetch(self, host: str, manifest: Manifest, into: Path) -> Path:
-        """Copy a checkpoint's files here, unverified. Raises HostError."""
+        """HostCopy a checkpoint's files here, unverified. Raises HostError."""
         name = checkpoint_name(manifest.step)
         there, here = self._run.checkpoints / name, into / name
         here.mkdir(mode=0o700)

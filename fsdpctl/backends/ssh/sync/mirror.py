@@ -144,7 +144,7 @@ class Mirror:
         """Whoever was first is heard everywhere; afterwards ours is the note, for it may have been made stronger."""
         if is_there and not path.exists():
             said = parse_control_file(self._host.read(path, 0, MAX_SMALL))
-            create_once(path, said.word, said.reason)
+            create_once(path, said.cause, said.reason)
         self._carry(path)
 
     def _carry_ready(self) -> None:

@@ -52,7 +52,7 @@ def test_the_index_comes_back_and_adds_up(tmp_path: Path) -> None:
         ('{"format": 3, "new": 1}', "data format 3 is newer than this fsdpctl's 2"),
         ('{"format": 1}', "data format 1 is older than this fsdpctl's 2"),
         ('{"format": 2}', "source: missing"),
-        ("[]", "wanted a mapping"),
+        ("[]", "expected a mapping"),
         ("{", "Expecting property name"),
         ("[" * 100_000, "recursion"),
     ],

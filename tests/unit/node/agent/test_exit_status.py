@@ -46,7 +46,7 @@ def attempt(tmp_path: Path) -> AttemptPaths:
         ),
     ],
 )
-def test_exit_0_means_what_rank_0_says(
+def test_exit_0_means_what_rank_0_recorded(
     attempt: AttemptPaths, outcome: Outcome | None, stopped: bool, end: NodeEnd
 ) -> None:
     if outcome is not None:
@@ -56,14 +56,14 @@ def test_exit_0_means_what_rank_0_says(
     assert describe_end(0, attempt, attempt.node(1)) == end
 
 
-def test_a_crash_is_told_by_global_rank_and_signal(attempt: AttemptPaths) -> None:
+def test_a_crash_names_global_rank_and_signal(attempt: AttemptPaths) -> None:
     attempt.node(1).torchrun_log.write_text(REPORT)
     assert describe_end(1, attempt, attempt.node(1)) == NodeEnd(
         1, "rank 3 ended with signal 9 (SIGKILL)", 3, cause=Cause.SIGNAL
     )
 
 
-TOLD = "data/val-00000.bin holds 7 tokens, its index says 9: prepare it again"
+SENTENCE = "data/val-00000.bin holds 7 tokens, its index says 9: prepare it again"
 
 
 def leave_errors(attempt: AttemptPaths, *errors: RankError) -> None:
@@ -72,18 +72,20 @@ def leave_errors(attempt: AttemptPaths, *errors: RankError) -> None:
         write_json(attempt.node(1).rank_error(error.rank), error)
 
 
-def test_what_a_rank_says_in_a_sentence_is_the_reason(attempt: AttemptPaths) -> None:
+def test_an_expected_error_is_the_reason(attempt: AttemptPaths) -> None:
     attempt.node(1).torchrun_log.write_text(REPORT.replace("-9", "1"))
     leave_errors(
         attempt,
         RankError(3, 1, 5.0, "RuntimeError: Connection closed by peer", "Traceback"),  # torchrun blames this one
         RankError(4, 1, 7.0, "the save of step 9 broke on another rank", "Traceback", expected=True),
-        RankError(2, 1, 6.0, f"{TOLD}\nand more", "Traceback", expected=True),
+        RankError(2, 1, 6.0, f"{SENTENCE}\nand more", "Traceback", expected=True),
     )
-    assert describe_end(1, attempt, attempt.node(1)) == NodeEnd(1, f"rank 2 failed: {TOLD}", 2, cause=Cause.EXCEPTION)
+    assert describe_end(1, attempt, attempt.node(1)) == NodeEnd(
+        1, f"rank 2 failed: {SENTENCE}", 2, cause=Cause.EXCEPTION
+    )
 
 
-def test_a_traceback_is_no_sentence(attempt: AttemptPaths) -> None:
+def test_an_unexpected_error_is_reported_by_its_exit_code(attempt: AttemptPaths) -> None:
     attempt.node(1).torchrun_log.write_text(REPORT.replace("-9", "1"))
     leave_errors(attempt, RankError(3, 1, 5.0, "ValueError: x", "Traceback"))
     assert describe_end(1, attempt, attempt.node(1)) == NodeEnd(
@@ -91,16 +93,16 @@ def test_a_traceback_is_no_sentence(attempt: AttemptPaths) -> None:
     )
 
 
-def test_a_signal_is_the_reason_whatever_others_say_of_it(attempt: AttemptPaths) -> None:
+def test_a_signal_is_the_reason_whatever_other_ranks_report(attempt: AttemptPaths) -> None:
     attempt.node(1).torchrun_log.write_text(REPORT)
-    leave_errors(attempt, RankError(2, 1, 6.0, TOLD, "Traceback", expected=True))
+    leave_errors(attempt, RankError(2, 1, 6.0, SENTENCE, "Traceback", expected=True))
     assert describe_end(1, attempt, attempt.node(1)) == NodeEnd(
         1, "rank 3 ended with signal 9 (SIGKILL)", 3, cause=Cause.SIGNAL
     )
 
 
 @pytest.mark.parametrize("code", [75, 76])
-def test_a_script_may_say_stopped_by_its_exit_code(attempt: AttemptPaths, code: int) -> None:
+def test_a_script_may_report_a_stop_by_its_exit_code(attempt: AttemptPaths, code: int) -> None:
     attempt.node(1).torchrun_log.write_text(REPORT.replace("(exitcode: -9)", f"(exitcode: {code})"))
     assert describe_end(1, attempt, attempt.node(1)) == NodeEnd(code, "stopped", cause=Cause.STOP)
 
@@ -122,7 +124,7 @@ def test_on_a_full_disk_there_is_no_log_to_look_at(small_disk: Mount) -> None:
     assert reason == f"torchrun ended with exit code 1; no space is left on the disk of {attempt.node(1).root}"
 
 
-def test_a_failure_in_the_log_is_not_waited_for_long(tmp_path: Path) -> None:
+def test_peers_of_a_failed_rank_get_limited_time(tmp_path: Path) -> None:
     now, log = [100.0], tmp_path / "torchrun.log"
     watch = FailureWatch(log, first_rank=2, patience_s=5, clock=lambda: now[0])
     assert not watch.is_overdue(), "no log yet"

@@ -1,4 +1,4 @@
-"""The guard for real: an agent-like parent dies, and its node is swept."""
+"""The guard as a real process: an agent-like parent dies, and its node is swept."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def start_parent(node_dir: Path) -> subprocess.Popen[str]:
     )
 
 
-def test_a_killed_agent_takes_its_node_with_it(tmp_path: Path) -> None:
+def test_the_guard_ends_the_node_of_a_killed_agent(tmp_path: Path) -> None:
     with start_parent(tmp_path) as parent:
         assert parent.stdout is not None
         parent.stdout.readline()
@@ -55,7 +55,7 @@ def test_a_killed_agent_takes_its_node_with_it(tmp_path: Path) -> None:
     assert (end.code, end.reason) == (1, "the node agent was killed")
 
 
-def test_a_killed_guard_is_replaced_and_a_dismissed_one_says_nothing(tmp_path: Path) -> None:
+def test_a_killed_guard_is_replaced_and_a_dismissed_one_writes_nothing(tmp_path: Path) -> None:
     with start_parent(tmp_path) as parent:
         assert parent.stdout is not None and parent.stdin is not None
         guard = int(parent.stdout.readline().split()[0])
@@ -66,5 +66,5 @@ def test_a_killed_guard_is_replaced_and_a_dismissed_one_says_nothing(tmp_path: P
         assert int(parent.stdout.readline()) != guard
         parent.stdin.close()
         assert parent.wait(timeout=10) == 0
-    wait_for(lambda: not processes.find(Tag("run-g")), 10, "everybody to leave")
+    wait_for(lambda: not processes.find(Tag("run-g")), 10, "all processes to exit")
     assert find_json(NodeEnd, NodePaths(tmp_path).end) is None

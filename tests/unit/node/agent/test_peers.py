@@ -26,26 +26,26 @@ def beat(attempt: AttemptPaths, rank: int, stamp: float) -> None:
 
 
 def look(watch: PeerWatch, clock: Clock, seconds: int) -> tuple[str, str] | None:
-    """Let time pass as an agent does; what is found in the end."""
+    """Let time pass as an agent does; return what is found in the end."""
     found = None
     for _ in range(seconds):
         clock.now += 1
         found = watch.find_lost()
-    return (found.word, found.reason) if found is not None else None
+    return (found.cause, found.reason) if found is not None else None
 
 
-def test_only_movement_counts_not_the_time_stamp(tmp_path: Path) -> None:
+def test_a_heartbeat_counts_by_its_changes_not_by_its_time_stamp(tmp_path: Path) -> None:
     attempt, clock = AttemptPaths(tmp_path), Clock()
     watch = PeerWatch(attempt, [1], timeout_s=10, clock=clock)
     for second in range(30):
-        beat(attempt, 1, stamp=5.0 + second)  # a clock that is decades off
+        beat(attempt, 1, stamp=5.0 + second)  # a clock that is decades wrong
         clock.now += 1
         assert watch.find_lost() is None
     assert look(watch, clock, 10) is None
-    assert look(watch, clock, 1) == ("lost", "node 1: lost, no sign of life for 10 s")
+    assert look(watch, clock, 1) == ("lost", "node 1: lost, no heartbeat for 10 s")
 
 
-def test_a_pause_of_the_whole_machine_is_nobody_s_death(tmp_path: Path) -> None:
+def test_a_suspended_machine_loses_no_peer(tmp_path: Path) -> None:
     attempt, clock = AttemptPaths(tmp_path), Clock()
     watch = PeerWatch(attempt, [1], timeout_s=10, clock=clock)
     beat(attempt, 1, stamp=1.0)
@@ -53,17 +53,17 @@ def test_a_pause_of_the_whole_machine_is_nobody_s_death(tmp_path: Path) -> None:
     clock.now += 20
     assert watch.find_lost() is None, "the peer had no time to beat, either"
     assert look(watch, clock, 10) is None
-    assert look(watch, clock, 1) == ("lost", "node 1: lost, no sign of life for 10 s")
+    assert look(watch, clock, 1) == ("lost", "node 1: lost, no heartbeat for 10 s")
 
 
-def test_a_peer_that_never_came_is_lost_too(tmp_path: Path) -> None:
+def test_a_peer_that_never_started_is_lost_too(tmp_path: Path) -> None:
     clock = Clock()
     watch = PeerWatch(AttemptPaths(tmp_path), [1], timeout_s=10, clock=clock)
     assert look(watch, clock, 10) is None
-    assert look(watch, clock, 2) == ("lost", "node 1: lost, no sign of life for 10 s")
+    assert look(watch, clock, 2) == ("lost", "node 1: lost, no heartbeat for 10 s")
 
 
-def test_a_good_end_is_no_loss_and_a_bad_one_says_why(tmp_path: Path) -> None:
+def test_a_clean_end_is_no_loss_and_a_failure_gives_its_reason(tmp_path: Path) -> None:
     attempt, clock = AttemptPaths(tmp_path), Clock()
     watch = PeerWatch(attempt, [1, 2, 3], timeout_s=10, clock=clock)
     for rank in (1, 2, 3):

@@ -26,7 +26,7 @@ def stall(rank: int, section: Section = Section.STEP, age_s: float = 12.0) -> St
     return Stall(rank, RankProgress(section, 7, 0.0, 0.5), age_s)
 
 
-def test_a_pulse_says_what_and_since_when(tmp_path: Path) -> None:
+def test_rank_progress_records_section_step_and_start_time(tmp_path: Path) -> None:
     clock = Clock()
     writer = RankProgressWriter(tmp_path / "progress-3", clock)
     assert read_rank_progress(tmp_path / "progress-3") is None
@@ -37,7 +37,7 @@ def test_a_pulse_says_what_and_since_when(tmp_path: Path) -> None:
     assert len((tmp_path / "progress-3").read_bytes()) == 80
 
 
-def test_slow_steps_are_known_and_saves_are_no_steps(tmp_path: Path) -> None:
+def test_slow_steps_are_measured_without_saves(tmp_path: Path) -> None:
     clock = Clock()
     writer = RankProgressWriter(tmp_path / "progress-0", clock)
     for step in range(100):
@@ -47,9 +47,9 @@ def test_slow_steps_are_known_and_saves_are_no_steps(tmp_path: Path) -> None:
         writer.step_begins()
         writer.mark(Section.STEP, step)
         clock.now += 2.0 if step == 10 else 0.1
-    pulse = read_rank_progress(tmp_path / "progress-0")
-    assert pulse is not None
-    assert 0.09 < pulse.slow_step_s < 2.1
+    progress = read_rank_progress(tmp_path / "progress-0")
+    assert progress is not None
+    assert 0.09 < progress.slow_step_s < 2.1
 
 
 @pytest.mark.parametrize(
@@ -68,48 +68,48 @@ def test_each_section_has_its_limit(section: Section, slow_step_s: float, limit:
     assert limit_s(RankProgress(section, 1, 0.0, slow_step_s)) == limit
 
 
-def look(dog: Watchdog, clock: Clock, seconds: float) -> list[int]:
-    """Let time pass as an agent does, looking twice a second; the ranks found in the end."""
+def look(watchdog: Watchdog, clock: Clock, seconds: float) -> list[int]:
+    """Let time pass as an agent does, checking twice a second; return the ranks found in the end."""
     found: list[Stall] = []
     for _ in range(int(seconds * 2)):
         clock.now += 0.5
-        found = dog.find_stalls()
+        found = watchdog.find_stalls()
     return [stall.rank for stall in found]
 
 
-def test_a_rank_is_found_when_its_time_is_over(tmp_path: Path) -> None:
+def test_a_rank_over_its_limit_is_found(tmp_path: Path) -> None:
     clock, paths = Clock(), NodePaths(tmp_path)
-    dog = Watchdog(Tag("r"), paths, range(2, 4), clock)
+    watchdog = Watchdog(Tag("r"), paths, range(2, 4), clock)
     writers = {rank: RankProgressWriter(paths.rank_progress(rank), clock) for rank in (2, 3)}
-    assert look(dog, clock, 60) == [], "no pulse yet: not watched"
+    assert look(watchdog, clock, 60) == [], "no progress file yet: not watched"
     for step in range(3):
         for writer in writers.values():
             writer.step_begins()
             writer.mark(Section.STEP, step)
         clock.now += 0.5
-        dog.find_stalls()
+        watchdog.find_stalls()
     for _ in range(20):
         writers[2].mark(Section.DATA, 3)
-        assert look(dog, clock, 1) in ([], [3])
-    assert look(dog, clock, 1) == [3]
+        assert look(watchdog, clock, 1) in ([], [3])
+    assert look(watchdog, clock, 1) == [3]
 
 
-def test_an_agent_that_slept_itself_accuses_nobody(tmp_path: Path) -> None:
+def test_a_suspended_agent_blames_no_rank(tmp_path: Path) -> None:
     clock, paths = Clock(), NodePaths(tmp_path)
-    dog = Watchdog(Tag("r"), paths, range(1), clock)
+    watchdog = Watchdog(Tag("r"), paths, range(1), clock)
     writer = RankProgressWriter(paths.rank_progress(0), clock)
     for step in range(3):
         writer.step_begins()
         writer.mark(Section.STEP, step)
         clock.now += 0.1
-    dog.find_stalls()
+    watchdog.find_stalls()
     clock.now += 3600  # the laptop was closed
-    assert dog.find_stalls() == []
+    assert watchdog.find_stalls() == []
     writer.mark(Section.STEP, 4)
-    assert look(dog, clock, 9) == []
+    assert look(watchdog, clock, 9) == []
 
 
-def test_the_culprit_is_told_from_those_who_wait() -> None:
+def test_the_blocking_rank_is_told_apart_from_waiting_ranks() -> None:
     stalls = [stall(0), stall(1), stall(2)]
     waiting = {0: WAITING, 1: BACKWARD, 2: WAITING}
     assert blame(stalls, [], {0: "S", 1: "S", 2: "S"}, waiting) is None
@@ -130,7 +130,7 @@ def test_the_culprit_is_told_from_those_who_wait() -> None:
     assert blame(stalls, late, {}, {**waiting, 3: BUSY}) == (
         "rank 3 hangs: its peers wait for it, no progress for 10 s in step after step 7"
     )
-    assert blame(stalls, [stall(3, Section.END)], {}, {**waiting, 3: BUSY}) is None, "it is through"
+    assert blame(stalls, [stall(3, Section.END)], {}, {**waiting, 3: BUSY}) is None, "it has ended"
     assert describe_waiting([stall(0), stall(1, age_s=13.4)]) == (
         "no progress for 13 s after step 7: all ranks of this node wait for others"
     )

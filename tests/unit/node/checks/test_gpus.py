@@ -65,7 +65,7 @@ def test_healthy_gpus(nvidia_smi: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "check", "result", "words"),
+    ("old", "new", "check", "result", "reason"),
     [
         ("<dram_uncorrectable>0", "<dram_uncorrectable>3", Check.GPU_HEALTH, Result.FAIL, "GPU 1: 3 uncorrectable"),
         ("pending>No", "pending>Yes", Check.GPU_HEALTH, Result.FAIL, "GPU 1: a remapped memory row waits"),
@@ -82,20 +82,20 @@ def test_healthy_gpus(nvidia_smi: Path) -> None:
         ),
     ],
 )
-def test_a_sick_gpu_is_named(nvidia_smi: Path, old: str, new: str, check: Check, result: Result, words: str) -> None:
+def test_a_faulty_gpu_is_named(nvidia_smi: Path, old: str, new: str, check: Check, result: Result, reason: str) -> None:
     found = look(nvidia_smi, gpu(0), gpu(1, old, new))
     assert found.pop(check).result is result
     assert {finding.result for finding in found.values()} == {Result.OK}
-    assert words in look(nvidia_smi, gpu(0), gpu(1, old, new))[check].reason
-    assert look(nvidia_smi, gpu(0), gpu(1, old, new), visible="0", procs=1)[check].result is Result.OK, "not ours"
+    assert reason in look(nvidia_smi, gpu(0), gpu(1, old, new))[check].reason
+    assert look(nvidia_smi, gpu(0), gpu(1, old, new), visible="0", procs=1)[check].result is Result.OK, "not visible"
 
 
-def test_older_drivers_say_throttle(nvidia_smi: Path) -> None:
+def test_the_throttle_entries_of_older_drivers_are_read(nvidia_smi: Path) -> None:
     old = gpu(0).replace("clocks_event_reason", "clocks_throttle_reason").replace("Not Active", "Active")
     assert look(nvidia_smi, old, gpu(1))[Check.GPU_CLOCKS].result is Result.WARN
 
 
-def test_a_desktop_is_no_foreign_process(nvidia_smi: Path) -> None:
+def test_a_desktop_is_not_a_compute_process(nvidia_smi: Path) -> None:
     desktop = "<processes><process_info><pid>7</pid><type>G</type></process_info>"
     assert look(nvidia_smi, gpu(0), gpu(1, "<processes>", desktop))[Check.GPU_PROCESSES].result is Result.OK
 
@@ -103,26 +103,26 @@ def test_a_desktop_is_no_foreign_process(nvidia_smi: Path) -> None:
 def test_a_missing_gpu(nvidia_smi: Path) -> None:
     found = look(nvidia_smi, gpu(0))
     assert found[Check.GPUS].result is Result.FAIL
-    assert "2 ranks a node need as many GPUs, but this node shows 1" in found[Check.GPUS].reason
+    assert "2 ranks per node need as many GPUs, but this node shows 1" in found[Check.GPUS].reason
     assert look(nvidia_smi, gpu(0), gpu(1), visible="GPU-1aaa", procs=1)[Check.GPUS].result is Result.OK
     assert look(nvidia_smi, gpu(0), gpu(1), visible="1,5")[Check.GPUS].result is Result.FAIL
 
 
-def test_slices_are_counted_and_nothing_more_is_claimed(nvidia_smi: Path) -> None:
+def test_mig_slices_are_only_counted(nvidia_smi: Path) -> None:
     found = look(nvidia_smi, gpu(0), visible="MIG-1f,MIG-2f")
     assert {check: finding.result for check, finding in found.items()} == {Check.GPUS: Result.OK}
     assert look(nvidia_smi, gpu(0), visible="MIG-1f")[Check.GPUS].result is Result.FAIL
     assert set(look(nvidia_smi, gpu(0), visible="")) == {Check.GPUS}
 
 
-def test_a_driver_that_is_ill(nvidia_smi: Path) -> None:
+def test_a_failing_driver_is_a_failure(nvidia_smi: Path) -> None:
     nvidia_smi.write_text("#!/bin/sh\necho 'Unable to determine the device handle for GPU0000:3B:00.0'\nexit 255\n")
     (failure,) = check_gpus(plan(), {"PATH": f"{nvidia_smi.parent}:{os.environ['PATH']}"})
     assert (failure.check, failure.result) == (Check.GPUS, Result.FAIL)
     assert "nvidia-smi ends with 255: Unable to determine the device handle" in failure.reason
 
 
-def test_a_driver_that_hangs(nvidia_smi: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hanging_driver_is_a_failure(nvidia_smi: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(smi, "ANSWER_S", 0.2)
     nvidia_smi.write_text("#!/bin/sh\nexec sleep 60\n")
     (failure,) = check_gpus(plan(), {"PATH": f"{nvidia_smi.parent}:{os.environ['PATH']}"})

@@ -36,7 +36,7 @@ def look(sysfs: Path, wanted: str = "", gid: str | None = None, nodes: int = 2) 
     return check_infiniband(plan(nodes), env | ({"NCCL_IB_GID_INDEX": gid} if gid else {}), sysfs)
 
 
-def test_active_ports_are_fine(tmp_path: Path) -> None:
+def test_active_ports_are_ok(tmp_path: Path) -> None:
     add(tmp_path, "mlx5_0")
     add(tmp_path, "mlx5_1")
     (found,) = look(tmp_path, "mlx5_0,mlx5_1")
@@ -44,7 +44,7 @@ def test_active_ports_are_fine(tmp_path: Path) -> None:
     assert has_infiniband(tmp_path)
 
 
-def test_there_is_nothing_to_say_without_adapters_or_other_nodes(tmp_path: Path) -> None:
+def test_there_is_no_finding_without_adapters_or_other_nodes(tmp_path: Path) -> None:
     assert look(tmp_path) == []
     add(tmp_path, "mlx5_0", state="1: DOWN")
     assert look(tmp_path, "mlx5_0", nodes=1) == []
@@ -52,7 +52,7 @@ def test_there_is_nothing_to_say_without_adapters_or_other_nodes(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "gid", "result", "words"),
+    ("wanted", "gid", "result", "reason"),
     [
         ("mlx5_0,mlx5_7", None, Result.FAIL, "no such adapter here: mlx5_7"),
         ("mlx5_0,mlx5_1", None, Result.FAIL, "mlx5_1:1 is DOWN"),
@@ -64,17 +64,17 @@ def test_there_is_nothing_to_say_without_adapters_or_other_nodes(tmp_path: Path)
         ("mlx5_0:2", None, Result.FAIL, "no such adapter here: mlx5_0:2"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, wanted: str, gid: str | None, result: Result, words: str) -> None:
+def test_the_failing_port_is_named(tmp_path: Path, wanted: str, gid: str | None, result: Result, reason: str) -> None:
     zero = ":".join(["0000"] * 8)
     add(tmp_path, "mlx5_0", gids=("fe80:0000:0000:0000:0c42:a103:0012:3456", zero))
     add(tmp_path, "mlx5_1", state="1: DOWN")
     add(tmp_path, "mlx5_2", rate="100 Gb/sec (4X EDR)")
     (found,) = look(tmp_path, wanted, gid)
     assert found.result is result
-    assert words in found.reason
+    assert reason in found.reason
 
 
-def test_names_mean_what_they_mean_to_nccl(tmp_path: Path) -> None:
+def test_adapters_are_selected_as_nccl_does(tmp_path: Path) -> None:
     for hca in ("mlx5_1", "mlx5_10", "mlx4_0"):
         add(tmp_path, hca)
     ports = read_ports(tmp_path)
@@ -83,7 +83,7 @@ def test_names_mean_what_they_mean_to_nccl(tmp_path: Path) -> None:
     assert sorted(select(ports, "^mlx5")) == ["mlx4_0:1"]
 
 
-def test_an_interface_that_is_not_there_is_named() -> None:
+def test_a_missing_interface_is_named() -> None:
     assert check_interface("lo").result is Result.OK
     found = check_interface("ib77")
     assert found.result is Result.FAIL

@@ -1,4 +1,4 @@
-"""The node check as the agent calls it, its limits, and its disk: real mounts where a fault needs one."""
+"""The node check as the agent calls it, with its limits and disks: real mounts where a failure needs one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def node_dir(root: Path) -> Path:
     return directory
 
 
-def test_a_healthy_node_passes_soon_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_healthy_node_passes_fast_and_leaves_no_files(tmp_path: Path) -> None:
     directory = node_dir(tmp_path)
     started = time.process_time()
     check_node(plan(), directory)
@@ -41,16 +41,16 @@ def test_a_healthy_node_passes_soon_and_leaves_nothing(tmp_path: Path) -> None:
     assert not list(directory.iterdir())
 
 
-def test_all_faults_of_a_node_come_at_once(tmp_path: Path, small_disk: Mount) -> None:
+def test_all_failures_of_a_node_are_reported_at_once(tmp_path: Path, small_disk: Mount) -> None:
     directory = node_dir(small_disk.path)
     small_disk.fill()
     with pytest.raises(NodeCheckError) as caught:
         check_node(plan("network: {interface: ib77}\n", python="/no/such/python"), directory)
-    for words in ("python does not exist here: /no/such/python", "'ib77' does not exist", "is full: No space left"):
-        assert words in str(caught.value)
+    for reason in ("python does not exist here: /no/such/python", "'ib77' does not exist", "is full: No space left"):
+        assert reason in str(caught.value)
 
 
-def test_a_nodes_own_path_finds_its_python(tmp_path: Path) -> None:
+def test_python_is_looked_up_on_the_nodes_own_path(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "mypython").symlink_to(sys.executable)
     env = f"nodes: [{{id: a, address: 127.0.0.1, env: {{PATH: {tmp_path}/bin}}}}]\n"
@@ -59,35 +59,35 @@ def test_a_nodes_own_path_finds_its_python(tmp_path: Path) -> None:
         assert [finding.result for finding in findings if finding.check is Check.PYTHON] == [result]
 
 
-def test_a_small_disk_is_one_fault(small_disk: Mount) -> None:
+def test_a_full_disk_is_one_failure(small_disk: Mount) -> None:
     small_disk.fill()
     (found,) = check_storage(small_disk.path / "probe")
     assert (found.check, found.result) == (Check.DISK, Result.FAIL)
     assert f"{small_disk.path} is full: No space left on device" in found.reason
 
 
-def test_a_nearly_small_disk_is_a_fault_too(small_disk: Mount) -> None:
+def test_a_nearly_full_disk_is_a_failure_too(small_disk: Mount) -> None:
     small_disk.fill(leave=32 * 2**20)
     run_root, disk = check_storage(small_disk.path / "probe")
     assert (run_root.result, disk.result) == (Result.OK, Result.FAIL)
     assert "MiB are free" in disk.reason
 
 
-def test_a_disk_that_cannot_be_written(small_disk: Mount) -> None:
+def test_a_read_only_disk_is_a_failure(small_disk: Mount) -> None:
     small_disk.make_read_only()
     (found,) = check_storage(small_disk.path / "probe")
     assert (found.check, found.result) == (Check.RUN_ROOT, Result.FAIL)
     assert f"cannot write in the run directory: Read-only file system: {small_disk.path}" in found.reason
 
 
-def test_a_doubt_is_told_and_stops_nothing(tmp_path: Path) -> None:
+def test_a_warning_is_returned_and_stops_nothing(tmp_path: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (512, limits[1]))
     try:
-        doubts = check_node(plan(), node_dir(tmp_path))
+        warnings = check_node(plan(), node_dir(tmp_path))
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-    assert [doubt.reason for doubt in doubts if doubt.check is Check.NOFILE] == [
+    assert [warning.reason for warning in warnings if warning.check is Check.NOFILE] == [
         "only 512 open files; connections and data loaders need more"
     ]
 
@@ -101,7 +101,7 @@ def test_a_doubt_is_told_and_stops_nothing(tmp_path: Path) -> None:
         (GIB, True, Result.WARN),
     ],
 )
-def test_locked_memory_matters_where_infiniband_is(limit: int, rdma: bool, result: Result) -> None:
+def test_locked_memory_matters_only_with_infiniband(limit: int, rdma: bool, result: Result) -> None:
     assert judge_memlock(limit, rdma).result is result
 
 
@@ -123,7 +123,7 @@ def test_open_files(limit: int, many: bool, result: Result) -> None:
     ("free", "procs", "gpus", "result"),
     [
         (GIB, 8, True, Result.OK),
-        (64 * 2**20, 8, True, Result.FAIL),  # a container that was told nothing
+        (64 * 2**20, 8, True, Result.FAIL),  # the default of a container
         (64 * 2**20, 2, True, Result.WARN),
         (64 * 2**20, 2, False, Result.OK),
         (0, 2, False, Result.WARN),

@@ -1,4 +1,4 @@
-"""What stands in the way of torch is named, with what mends it."""
+"""A failing import of torch is named, with its fix."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def program(path: Path, script: str) -> str:
     return str(path)
 
 
-def test_a_slow_import_is_not_taken_for_a_missing_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_import_differs_from_a_missing_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(versions, "IMPORT_S", 0.2)
     _, [finding] = versions.read_versions(program(tmp_path / "python", "exec sleep 60"), {})
     assert (finding.check, finding.result) == (Check.TORCH, Result.FAIL)
@@ -26,14 +26,14 @@ def test_a_slow_import_is_not_taken_for_a_missing_torch(tmp_path: Path, monkeypa
     assert "install" not in finding.fix
 
 
-def test_a_python_that_dies_is_quoted(tmp_path: Path) -> None:
+def test_the_last_line_of_a_failing_python_is_quoted(tmp_path: Path) -> None:
     _, [finding] = versions.read_versions(program(tmp_path / "python", "echo no such library >&2; exit 7"), {})
     assert finding.reason.endswith("exit code 7: no such library")
     assert finding.fix.startswith("install torch there")
 
 
 @pytest.mark.parametrize(("forbidden", "result"), [("1", Result.WARN), ("", Result.OK)])
-def test_a_torch_that_is_compiled_at_every_start(tmp_path: Path, forbidden: str, result: Result) -> None:
+def test_missing_byte_code_of_torch_is_a_warning(tmp_path: Path, forbidden: str, result: Result) -> None:
     package = tmp_path / "torch"
     package.mkdir()
     (package / "__init__.py").write_text(

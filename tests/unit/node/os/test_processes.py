@@ -1,4 +1,4 @@
-"""Against the real process table: children of this test, with tags of their own."""
+"""With the real process table: children of this test, with their own tags."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.backends.harness import wait_for
 
 RUN = f"run-{os.getpid()}"  # another session of the tests may be sweeping, too
 SLEEP = "import time; time.sleep(600)"
-TAKES_NO_TERM = "import signal, time; signal.signal(signal.SIGTERM, {}); print(flush=True); time.sleep(600)"
-STAYS, DEAF = TAKES_NO_TERM.format("lambda *_: None"), TAKES_NO_TERM.format("signal.SIG_IGN")
+SURVIVES_TERM = "import signal, time; signal.signal(signal.SIGTERM, {}); print(flush=True); time.sleep(600)"
+HANDLES_TERM, IGNORES_TERM = SURVIVES_TERM.format("lambda *_: None"), SURVIVES_TERM.format("signal.SIG_IGN")
 FORKS_AWAY = """
 import os, time
 if os.fork() == 0:
@@ -53,7 +53,7 @@ def start(request: pytest.FixtureRequest) -> Iterator[object]:
         child.stdout.close()
 
 
-def test_a_process_is_known_by_more_than_its_pid(start) -> None:  # type: ignore[no-untyped-def]
+def test_a_process_is_identified_by_more_than_its_pid(start) -> None:  # type: ignore[no-untyped-def]
     child = start(SLEEP, RUN)
     identity = processes.identify(child.pid)
     assert processes.is_alive(identity)
@@ -67,7 +67,7 @@ def test_a_process_is_known_by_more_than_its_pid(start) -> None:  # type: ignore
         processes.identify(child.pid)
 
 
-def test_tags_tell_runs_and_nodes_apart(start) -> None:  # type: ignore[no-untyped-def]
+def test_tags_distinguish_runs_and_nodes(start) -> None:  # type: ignore[no-untyped-def]
     first, second = start(SLEEP, RUN, 0), start(SLEEP, RUN, 1)
     other = start(SLEEP, RUN + "b", 0)
     assert set(processes.find(Tag(RUN))) == {first.pid, second.pid}
@@ -75,29 +75,29 @@ def test_tags_tell_runs_and_nodes_apart(start) -> None:  # type: ignore[no-untyp
     assert processes.find(Tag(RUN + "b")) == [other.pid]
 
 
-def test_a_sweep_ends_the_willful_and_the_forked_away_and_nobody_else(start) -> None:  # type: ignore[no-untyped-def]
-    stays, same_command = start(STAYS, RUN), start(SLEEP, "b" + RUN)
+def test_a_sweep_ends_processes_that_handle_term_or_fork_and_no_others(start) -> None:  # type: ignore[no-untyped-def]
+    stays, same_command = start(HANDLES_TERM, RUN), start(SLEEP, "b" + RUN)
     forker = start(FORKS_AWAY, RUN)
     for child in (stays, forker):
         child.stdout.readline()
-    wait_for(lambda: len(processes.find(Tag(RUN))) == 2, 10, "the one in between to leave")
+    wait_for(lambda: len(processes.find(Tag(RUN))) == 2, 10, "the process in between to exit")
     started = time.monotonic()
     assert processes.sweep(Tag(RUN), term_s=0.3) == []
-    assert time.monotonic() - started >= 0.3, "the one that stays got its time after TERM"
+    assert time.monotonic() - started >= 0.3, "the process that handles TERM got its time"
     assert processes.find(Tag(RUN)) == []
     assert same_command.poll() is None
 
 
-def test_a_sweep_waits_for_nobody_who_ignores_its_first_word(start) -> None:  # type: ignore[no-untyped-def]
-    deaf, obeys = start(DEAF, RUN), start(SLEEP, RUN)
-    deaf.stdout.readline()
+def test_a_sweep_does_not_wait_for_processes_that_ignore_term(start) -> None:  # type: ignore[no-untyped-def]
+    ignores, obeys = start(IGNORES_TERM, RUN), start(SLEEP, RUN)
+    ignores.stdout.readline()
     started = time.monotonic()
     assert processes.sweep(Tag(RUN), term_s=300) == []
     assert time.monotonic() - started < 150
-    assert (deaf.wait(), obeys.wait()) == (-9, -15)
+    assert (ignores.wait(), obeys.wait()) == (-9, -15)
 
 
-def test_a_sweep_spares_whom_it_is_told_to(start) -> None:  # type: ignore[no-untyped-def]
+def test_a_sweep_spares_the_given_pids(start) -> None:  # type: ignore[no-untyped-def]
     keep, end = start(SLEEP, RUN), start(SLEEP, RUN)
     assert processes.sweep(Tag(RUN), spare=[keep.pid]) == []
     assert end.wait() == -9
@@ -108,8 +108,8 @@ ADOPTS = """
 import os, subprocess, sys, time
 from fsdpctl.node.os import processes
 processes.adopt_orphans()
-forgets = "import os, sys\\nif os.fork() == 0:\\n    os.setsid(); os.execve('/bin/sleep', ['sleep', '600'], {})"
-subprocess.run([sys.executable, "-c", forgets], check=True)
+clears = "import os, sys\\nif os.fork() == 0:\\n    os.setsid(); os.execve('/bin/sleep', ['sleep', '600'], {})"
+subprocess.run([sys.executable, "-c", clears], check=True)
 deadline = time.monotonic() + 10
 while not processes.descendants(os.getpid()) and time.monotonic() < deadline:
     time.sleep(0.01)
@@ -120,7 +120,7 @@ print(len(processes.descendants(os.getpid())), flush=True)
 """
 
 
-def test_an_orphan_that_forgot_its_environment_is_swept_too() -> None:
+def test_an_orphan_without_its_environment_is_swept_too() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", ADOPTS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as adopter:

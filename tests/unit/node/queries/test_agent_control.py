@@ -1,4 +1,4 @@
-"""A node that must have its disk for itself looks whether another one writes there."""
+"""A node that must have its own disk checks that no other node writes there."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PLAN = build_plan(
     [([], 1), (["agent.json"], 1), (["ready.json"], None), (["agent.json", "ready.json"], 1)],
 )
 def test_a_neighbour_on_the_same_disk_is_found(tmp_path: Path, left_there: list[str], neighbour: int | None) -> None:
-    """Of a node on another disk only its `ready.json` comes here."""
+    """Copy only `ready.json` of a node on another disk."""
     run = RunPaths(tmp_path)
     for node in (0, 1):
         run.attempt(1).node(node).root.mkdir(parents=True)

@@ -16,7 +16,7 @@ from fsdpctl.node.checks.listeners import find_listener
 from fsdpctl.node.checks.ports import Server, reach_ports
 from fsdpctl.node.checks.versions import read_driver, read_versions
 from fsdpctl.node.os.addresses import is_free
-from fsdpctl.node.queries.probe import probe_place, read_tokens
+from fsdpctl.node.queries.probe import nearest_directory, read_tokens
 
 PORTS = (23_881, 23_882)
 
@@ -28,10 +28,10 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_several_nodes_reach_all_ports_and_the_server_ends() -> None:
-    server = Server(PORTS, "word", num_clients=3)
+    server = Server(PORTS, "token", num_clients=3)
     found: list[dict[int, str]] = []
     clients = [
-        threading.Thread(target=lambda: found.append(reach_ports("127.0.0.1", PORTS, "word", ""))) for _ in range(3)
+        threading.Thread(target=lambda: found.append(reach_ports("127.0.0.1", PORTS, "token", ""))) for _ in range(3)
     ]
     for client in clients:
         client.start()
@@ -43,32 +43,32 @@ def test_several_nodes_reach_all_ports_and_the_server_ends() -> None:
     assert all(map(is_free, PORTS))
 
 
-def test_what_does_not_answer_is_told_apart(hurry: None) -> None:
+def test_a_refused_port_differs_from_another_program(hurry: None) -> None:
     with socket.create_server(("", PORTS[1])) as other:
-        stranger = threading.Thread(target=lambda: other.accept()[0].sendall(b"SSH-2.0"))
-        stranger.start()
-        assert reach_ports("127.0.0.1", PORTS, "word", "") == {
+        program = threading.Thread(target=lambda: other.accept()[0].sendall(b"SSH-2.0"))
+        program.start()
+        assert reach_ports("127.0.0.1", PORTS, "token", "") == {
             PORTS[0]: "refused",
             PORTS[1]: "another program answers",
         }
-        stranger.join()
+        program.join()
 
 
-def test_the_way_is_from_the_chosen_interface(hurry: None) -> None:
-    server = Server(PORTS, "word", num_clients=1)
-    assert reach_ports("127.0.0.1", PORTS, "word", "192.0.2.7").keys() == set(PORTS), "not an address of this host"
-    assert reach_ports("127.0.0.1", PORTS, "word", "127.0.0.1") == {}
+def test_connections_are_made_from_the_chosen_interface(hurry: None) -> None:
+    server = Server(PORTS, "token", num_clients=1)
+    assert reach_ports("127.0.0.1", PORTS, "token", "192.0.2.7").keys() == set(PORTS), "not an address of this host"
+    assert reach_ports("127.0.0.1", PORTS, "token", "127.0.0.1") == {}
     server.wait()
 
 
-def test_a_port_that_was_taken_meanwhile_is_not_promised() -> None:
+def test_a_port_that_was_taken_meanwhile_is_not_listed_as_opened() -> None:
     with socket.create_server(("", PORTS[0])):
-        server = Server(PORTS, "word", num_clients=0)
+        server = Server(PORTS, "token", num_clients=0)
         server.wait()
     assert server.opened == PORTS[1:]
 
 
-def test_the_holder_of_a_port_has_a_name() -> None:
+def test_the_process_that_holds_a_port_is_found() -> None:
     with socket.create_server(("", PORTS[0])):
         holder = find_listener(PORTS[0])
     assert holder is not None
@@ -76,13 +76,13 @@ def test_the_holder_of_a_port_has_a_name() -> None:
     assert find_listener(PORTS[0]) is None
 
 
-def test_the_nearest_place_that_exists_is_tried(tmp_path: Path) -> None:
-    assert probe_place(f"{tmp_path}/a/b/.probe") == tmp_path / ".probe"
+def test_the_nearest_existing_directory_is_used(tmp_path: Path) -> None:
+    assert nearest_directory(f"{tmp_path}/a/b/.probe") == tmp_path / ".probe"
     (tmp_path / "a" / "b").mkdir(parents=True)
-    assert probe_place(f"{tmp_path}/a/b/.probe") == tmp_path / "a" / "b" / ".probe"
+    assert nearest_directory(f"{tmp_path}/a/b/.probe") == tmp_path / "a" / "b" / ".probe"
 
 
-def test_tokens_of_those_who_wrote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tokens_are_read_of_the_nodes_that_wrote_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fsdpctl.node.queries.probe.TOKENS_S", 0.2)
     for rank in (0, 2):
         (tmp_path / f"node-{rank}").write_text(str(rank))
@@ -96,22 +96,22 @@ def test_versions_come_from_the_python_of_the_ranks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("torch", "words"),
+    ("torch", "reason"),
     [
         ("raise OSError('libcudart.so.13: cannot open shared object file')", "OSError: libcudart.so.13: cannot open"),
         ("import os; os._exit(3)", "exit code 3"),
         ("import os; os.write(2, b'boom'); os.kill(os.getpid(), 9)", "exit code -9: boom"),
     ],
 )
-def test_a_torch_that_cannot_be_imported_says_why(tmp_path: Path, torch: str, words: str) -> None:
+def test_a_failed_import_of_torch_gives_the_reason(tmp_path: Path, torch: str, reason: str) -> None:
     (tmp_path / "torch.py").write_text(torch)
     found, (problem,) = read_versions(sys.executable, {**os.environ, "PYTHONPATH": str(tmp_path)})
     assert found.torch is None
     assert (problem.check, problem.result) == (Check.TORCH, Result.FAIL)
-    assert words in problem.reason
+    assert reason in problem.reason
 
 
-def test_a_torch_that_talks_while_it_loads(tmp_path: Path) -> None:
+def test_output_of_the_import_of_torch_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text(
         "import types\nprint('hello', end='')\n__version__ = '9.9'\nversion = types.SimpleNamespace(cuda='13.0')\n"
         "cuda = types.SimpleNamespace(nccl=types.SimpleNamespace(version=lambda: (2, 29, 3)))\n"
@@ -121,7 +121,7 @@ def test_a_torch_that_talks_while_it_loads(tmp_path: Path) -> None:
     assert (found.torch, found.cuda, found.nccl) == ("9.9", "13.0", "2.29.3")
 
 
-def test_the_driver_is_the_loaded_one(tmp_path: Path) -> None:
+def test_the_driver_version_is_that_of_the_loaded_driver(tmp_path: Path) -> None:
     (tmp_path / "version").write_text("580.95.05\n")
     assert read_driver(tmp_path / "version") == "580.95.05"
     assert read_driver(tmp_path / "missing") is None

@@ -1,0 +1,96 @@
+"""The files of one node of one attempt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class NodePaths:
+    """`attempts/<n>/node-<r>/`, written by that node only."""
+
+    root: Path
+
+    @property
+    def node_rank(self) -> int:
+        return int(self.root.name.removeprefix("node-"))
+
+    @property
+    def agent(self) -> Path:
+        """ProcessIdentity of the agent, written when it has started."""
+        return self.root / "agent.json"
+
+    @property
+    def ready(self) -> Path:
+        """NodeReady, written when the node check has passed; the head's holds the endpoint."""
+        return self.root / "ready.json"
+
+    @property
+    def heartbeat(self) -> Path:
+        return self.root / "heartbeat"
+
+    @property
+    def end(self) -> Path:
+        """NodeEnd, the exit record: the last thing that the agent writes."""
+        return self.root / "end.json"
+
+    @property
+    def reserve(self) -> Path:
+        """Disk space kept for `end` in case the disk is full by then."""
+        return self.root / ".reserve"
+
+    @property
+    def agent_log(self) -> Path:
+        return self.root / "agent.log"
+
+    @property
+    def torchrun_log(self) -> Path:
+        return self.root / "torchrun.log"
+
+    @property
+    def flight_records(self) -> Path:
+        """Prefix of the flight recorder's dumps: torch adds the rank."""
+        return self.root / "flight-rank-"
+
+    @property
+    def nccl_log(self) -> Path:
+        """The NCCL debug log of each rank: NCCL fills in host and pid."""
+        return self.root / "nccl-%h-%p.log"
+
+    @property
+    def torchrun_dir(self) -> Path:
+        """Files that only torchrun itself needs."""
+        return self.root / "torchrun"
+
+    def rank_log(self, rank: int) -> Path:
+        """Return the log with both streams of one global rank, in the order they were written."""
+        return self.root / f"rank-{rank}.log"
+
+    def rank_error(self, rank: int) -> Path:
+        """Return the file with RankError: the exception that ended the rank."""
+        return self.root / f"error-{rank}.json"
+
+    def rank_end(self, rank: int) -> Path:
+        """Return the file with RankEnd: the rank has finished its script without an error."""
+        return self.root / f"ended-{rank}.json"
+
+    def rank_stacks(self, rank: int) -> Path:
+        """Return the file with the stacks of all threads of one global rank, dumped when it made no progress."""
+        return self.root / f"stacks-{rank}.txt"
+
+    def rank_progress(self, rank: int) -> Path:
+        """Return the file with RankProgress of one global rank, for the watchdog of its node."""
+        return self.root / f"progress-{rank}"
+
+    def rank_progress_files(self) -> list[Path]:
+        return list(self.root.glob("progress-*"))
+
+    def rank_ends(self) -> list[Path]:
+        """Return the RankEnd files of the ranks that have finished, in no order."""
+        return list(self.root.glob("ended-*.json"))
+
+    def rank_logs(self) -> dict[int, Path]:
+        """Return global rank -> log, for the ranks that have one."""
+        found = {path.stem.removeprefix("rank-"): path for path in self.root.glob("rank-*.log")}
+        return {int(rank): path for rank, path in found.items() if rank.isdigit()}

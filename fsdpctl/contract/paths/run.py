@@ -1,0 +1,144 @@
+"""The files of one run."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from fsdpctl.contract.paths.attempt import AttemptPaths
+
+
+@dataclass(frozen=True)
+class RunPaths:
+    """`runs/<run_id>/`."""
+
+    root: Path
+
+    @classmethod
+    def of(cls, root: str | Path) -> RunPaths:
+        return cls(Path(root))
+
+    @property
+    def record(self) -> Path:
+        """RunRecord: written only by the submitting side, under `lock`."""
+        return self.root / "run.json"
+
+    @property
+    def lock(self) -> Path:
+        return self.root / "lock"
+
+    @property
+    def plan(self) -> Path:
+        """LaunchPlan of the newest submission."""
+        return self.root / "plan.json"
+
+    @property
+    def job(self) -> Path:
+        return self.root / "job.yaml"
+
+    @property
+    def profile(self) -> Path:
+        return self.root / "profile.yaml"
+
+    @property
+    def trainer_config(self) -> Path:
+        return self.root / "trainer.json"
+
+    @property
+    def secrets(self) -> Path:
+        """Values of `pass_env`, mode 0600; never printed."""
+        return self.root / "secrets.json"
+
+    @property
+    def code(self) -> Path:
+        """The code snapshot that ranks run, on their PYTHONPATH."""
+        return self.root / "code"
+
+    @property
+    def source(self) -> Path:
+        """Snapshot of the user's project, for a user's entrypoint: the working directory of its ranks."""
+        return self.code / "src"
+
+    @property
+    def supervisor(self) -> Path:
+        """ProcessIdentity of the supervisor, for runs that have one."""
+        return self.root / "supervisor.json"
+
+    @property
+    def supervisor_log(self) -> Path:
+        return self.root / "supervisor.log"
+
+    @property
+    def slurm(self) -> Path:
+        """SlurmRefs: the Slurm jobs of the run."""
+        return self.root / "slurm.json"
+
+    def job_claim(self, submission: int) -> Path:
+        """Return the file with the id of the one Slurm job that may run a submission."""
+        return self.root / f"job-of-submission-{submission}"
+
+    @property
+    def batch_log(self) -> Path:
+        """Output of the batch script under Slurm: of all jobs of the run, one after the other."""
+        return self.root / "batch.log"
+
+    @property
+    def supervisor_lock(self) -> Path:
+        """Lock that the supervisor holds while it runs: a run has one supervisor, on whichever machine."""
+        return self.root / "supervisor.lock"
+
+    @property
+    def dropped(self) -> Path:
+        """tuple[DroppedHost, ...], the oldest first: hosts that the supervisor has replaced."""
+        return self.root / "dropped.json"
+
+    @property
+    def rewinds(self) -> Path:
+        """tuple[Rewind, ...], the oldest first: to which steps a run without a shared disk went back."""
+        return self.root / "rewinds.json"
+
+    @property
+    def waiting(self) -> Path:
+        """What the supervisor waits for, as text; absent while it waits for nothing."""
+        return self.root / "waiting"
+
+    @property
+    def metrics(self) -> Path:
+        return self.root / "metrics.jsonl"
+
+    @property
+    def profiles(self) -> Path:
+        """Traces of chosen steps and snapshots of GPU memory, one file per rank."""
+        return self.root / "profiles"
+
+    @property
+    def tensorboard(self) -> Path:
+        return self.root / "tensorboard"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.root / "checkpoints"
+
+    def set_aside(self, attempt: int) -> Path:
+        """Return the directory of checkpoints that a rewind after `attempt` has discarded. Nothing reads them."""
+        return self.checkpoints / f"set-aside-{attempt}"
+
+    def all_set_aside(self) -> list[Path]:
+        return sorted(self.checkpoints.glob("set-aside-*"))
+
+    @property
+    def attempts_root(self) -> Path:
+        return self.root / "attempts"
+
+    def attempt(self, number: int) -> AttemptPaths:
+        return AttemptPaths(self.attempts_root / str(number))
+
+    def attempts(self) -> list[AttemptPaths]:
+        """Return all attempts so far, the oldest first."""
+        root = self.attempts_root
+        try:
+            numbers = [int(name) for name in os.listdir(root) if name.isdigit()]
+        except FileNotFoundError:
+            return []
+        return [AttemptPaths(root / str(number)) for number in sorted(numbers)]
