@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.backends.ssh_cluster import cluster  # noqa: F401  fixture
+from tests.backends.ssh.cluster import cluster  # noqa: F401  fixture
 from tests.testbed.disks import small_disk  # noqa: F401  fixture
 from tests.testbed.slurm import slurm, slurm_session  # noqa: F401  fixtures
 from tests.testbed.slurmdbd import accounting  # noqa: F401  fixture
