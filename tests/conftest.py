@@ -18,6 +18,7 @@ from tests.testbed.ssh_hosts import lan, ssh_lan  # noqa: F401  fixtures
 from tests.tiers import (  # noqa: F401
     is_fast_or_marked_slow,
     pytest_collection_modifyitems,
+    pytest_ignore_collect,
     pytest_xdist_auto_num_workers,
 )
 

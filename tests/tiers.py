@@ -15,6 +15,11 @@ FAST_CPU_S = 4.0
 """Processor time that a test without the marker may take. Wall time would fail tests on a busy machine."""
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import nothing of the slow folders, torch above all, where no slow test will run."""
+    return True if collection_path in SLOW_FOLDERS and config.option.markexpr == "not slow" else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if any(item.path.is_relative_to(folder) for folder in SLOW_FOLDERS):

@@ -61,6 +61,7 @@ def test_a_listing_reads_no_specs(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert imported("ls") & (HEAVY - {"pydantic"}) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "libraries", "limit"),
     [

@@ -94,6 +94,7 @@ def test_what_cannot_be_read_stays_silent(monkeypatch: pytest.MonkeyPatch) -> No
     assert ask_bash("status", "") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "libraries", "limit"),
     [
