@@ -12,7 +12,7 @@ from fsdpctl.node.os import addresses
 
 SYSFS = Path("/sys/class/infiniband")
 _NO_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
-_FIX_PORT = "check the cable, `ibstat` and the subnet manager, or remove the adapter from addresses.ib_hcas"
+_FIX_PORT = "check the cable, `ibstat` and the subnet manager, or remove the adapter from network.ib_hcas"
 
 
 def check_interface(interface: str) -> Finding:
@@ -23,7 +23,7 @@ def check_interface(interface: str) -> Finding:
         return ok(Check.INTERFACE, f"auto: the one that routes to the head; found: {known}")
     if interface not in found:
         reason = f"interface {interface!r} does not exist here or has no IPv4 address; found: {known}"
-        return fail(Check.INTERFACE, reason, "correct addresses.interface in the profile, or give it an address")
+        return fail(Check.INTERFACE, reason, "correct network.interface in the profile, or give it an address")
     return ok(Check.INTERFACE, f"{interface} has {found[interface]}")
 
 
@@ -88,7 +88,7 @@ def select(ports: list[IbPort], wanted: str) -> dict[str, list[IbPort]]:
 
 def judge_ports(chosen: Mapping[str, list[IbPort]], wanted: str, gid_index: int | None) -> Finding:
     if missing := [name for name, ports in chosen.items() if not ports]:
-        fix = "correct addresses.ib_hcas; `ibstat -l` lists the adapters"
+        fix = "correct network.ib_hcas; `ibstat -l` lists the adapters"
         return fail(Check.INFINIBAND, f"no such adapter here: {', '.join(missing)}", fix)
     ports = list({port.name: port for found in chosen.values() for port in found}.values())
     if down := [f"{port.name} is {port.state or 'unreadable'}" for port in ports if port.state != "ACTIVE"]:
@@ -97,7 +97,7 @@ def judge_ports(chosen: Mapping[str, list[IbPort]], wanted: str, gid_index: int 
     if gid_index is not None:
         without = [port.name for port in ports if port.gids[gid_index : gid_index + 1] in ((), (_NO_GID,))]
         if without:
-            fix = "correct addresses.ib_gid_index; `show_gids` lists them, choose one of RoCE v2"
+            fix = "correct network.ib_gid_index; `show_gids` lists them, choose one of RoCE v2"
             return fail(Check.INFINIBAND, f"GID {gid_index} is empty on {', '.join(without)}", fix)
     rates = sorted({port.rate for port in ports})
     if len(rates) > 1:

@@ -71,7 +71,7 @@ def check_head(plan: LaunchPlan, findings: list[Finding]) -> tuple[str | None, F
         address, _ = resolve_head(plan)
         numeric = addresses.resolve(address)
     except (JoinError, OSError) as error:
-        return None, fail(Check.HEAD, str(error), "set master_address or addresses.interface in the profile")
+        return None, fail(Check.HEAD, str(error), "set master_address or network.interface in the profile")
     return numeric, ok(Check.HEAD, f"{numeric}: {plan.head.rule}")
 
 
