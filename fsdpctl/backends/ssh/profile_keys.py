@@ -12,13 +12,13 @@ from fsdpctl.schema.types import Duration, Word
 
 
 class SshBackend(BackendSection):
-    """Hosts without a scheduler. User, key, jump hosts come from your ssh configuration."""
+    """Hosts without a scheduler. User, key and jump hosts come from your ssh configuration."""
 
     kind: Literal["ssh"]
     user: Word | None = None
     """Login name; unset: what ssh would use."""
     shared_filesystem: bool = True
-    """Whether `runs_root` is one directory for all nodes and this machine; false: each has its own under that path."""
+    """Whether `runs_root` is on a disk that all nodes and this machine share; false: each has its own."""
     connect_timeout: Duration = 10
     """Maximum time for one connection."""
 
@@ -27,4 +27,4 @@ class SshBackend(BackendSection):
             yield Problem("backend", "ssh needs the machines of the cluster, under `nodes`")
         if runs_root is not None and not runs_root.startswith(("/", "~")):
             example = f"/shared/{shorten(runs_root)}"
-            yield Problem("runs_root", f"one path must do for all hosts; write it absolute, like {example}")
+            yield Problem("runs_root", f"all hosts use the same path; write it absolute, like {example}")
