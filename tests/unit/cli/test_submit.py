@@ -12,7 +12,8 @@ from fsdpctl.errors import UsageError
 from fsdpctl.launch.build import IncompatibleError
 from fsdpctl.specs.load import job_document, load_job, profile_document
 from fsdpctl.specs.search import find_job
-from fsdpctl.verbs.submit import located, read_request
+from fsdpctl.verbs.problem_locations import locate_problems
+from fsdpctl.verbs.submit import read_request
 
 HOSTS = """name: two
 backend: {kind: ssh}
@@ -101,7 +102,7 @@ def test_gpus_that_too_many_nodes_want_are_named_by_what_was_typed(tmp_path: Pat
     found = IncompatibleError("incompatible", [problem])
     for typed, place in ((["nodes=3"], "--set nodes=3"), ([], f"{profile}:3")):
         documents = (job_document(find_job("llm-tiny"), typed), profile_document(profile))
-        assert str(located(found, *documents)).splitlines() == ["incompatible:", f"{place}: {problem}"]
+        assert str(locate_problems(found, *documents)).splitlines() == ["incompatible:", f"{place}: {problem}"]
 
 
 @pytest.mark.parametrize("key", ["python: /nope/bin/python", "venv: /nope", "python: nosuchpython"])
