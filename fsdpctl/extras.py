@@ -1,4 +1,4 @@
-"""How to get a library that only a part of the program needs: the command fits how fsdpctl itself was installed."""
+"""The pip command for an optional library, according to how fsdpctl itself was installed."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from urllib.parse import unquote, urlsplit
 
 
 def install_hint(extra: str) -> str:
-    """The command that adds an extra of `pyproject.toml` to this installation."""
+    """Return the command that adds an extra of `pyproject.toml` to this installation."""
     return f"{shlex.quote(sys.executable)} -m pip install {requirement(extra, _direct_url())}"
 
 
 def requirement(extra: str, direct_url: str | None) -> str:
-    """What to give to pip. `direct_url` is the text of direct_url.json: where pip took fsdpctl from, if not by name."""
+    """Return the argument of pip. `direct_url`: the text of direct_url.json, the source of fsdpctl if not an index."""
     origin = json.loads(direct_url) if direct_url else {}
     url = urlsplit(origin.get("url", ""))
     place = unquote(url.path) if url.scheme == "file" else "fsdpctl"

@@ -1,4 +1,4 @@
-"""`fsdpctl checkpoints`: what a run has saved, whether it is whole, and the way out of it."""
+"""`fsdpctl checkpoints`: list, verify, prune and export a run's checkpoints."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ if TYPE_CHECKING:
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="List, verify, prune and export checkpoints.")
 
-Step = Annotated[int | None, typer.Option("--step", help="Only that of this step.", show_default=False)]
+Step = Annotated[int | None, typer.Option("--step", help="Only the checkpoint of this step.", show_default=False)]
 ExportedStep = Annotated[
-    int | None, typer.Option("--step", help="That of this step; unset: the newest whole one.", show_default=False)
+    int | None,
+    typer.Option("--step", help="The checkpoint of this step; default: the newest complete one.", show_default=False),
 ]
 
 
 class Format(StrEnum):
-    """What `export` writes."""
+    """The formats that `export` writes."""
 
     TORCH = "torch"
     HUGGING_FACE = "hf"
@@ -33,7 +34,7 @@ class Format(StrEnum):
 
 @app.command()
 def ls(run: Run = None, as_json: Json = False) -> None:
-    """List a run's checkpoints, the newest first. Reads their manifests only; `verify` reads all."""
+    """List a run's checkpoints, the newest first. Only manifests are read; `verify` reads all files."""
     from fsdpctl.checkpoints.checkpoint_store import open_shelf
     from fsdpctl.runs.find import find_run
 
@@ -75,9 +76,9 @@ def _row(record: dict[str, Any]) -> list[str]:
 
 
 def _state(copies: dict[str, str]) -> str:
-    whole = ", ".join(host for host, problem in copies.items() if not problem)
+    complete = ", ".join(host for host, problem in copies.items() if not problem)
     broken = [f"broken on {host}: {problem}" for host, problem in copies.items() if problem]
-    return "; ".join([f"complete on {whole}" if whole else "complete", *broken])
+    return "; ".join([f"complete on {complete}" if complete else "complete", *broken])
 
 
 def _size(num_bytes: int) -> str:
@@ -86,7 +87,7 @@ def _size(num_bytes: int) -> str:
 
 @app.command()
 def verify(run: Run = None, step: Step = None) -> None:
-    """Read every byte and compare it with its digest; exit 1 where one differs."""
+    """Read every byte and compare it with its digest; exit 1 if one differs."""
     from fsdpctl.checkpoints.checkpoint_store import open_shelf
     from fsdpctl.checkpoints.listing import choose_listed
     from fsdpctl.runs.find import find_run
@@ -112,9 +113,11 @@ def _where(stored: Stored) -> str:
 @app.command()
 def prune(
     run: Run = None,
-    keep: Annotated[int, typer.Option("--keep", min=1, help="Whole checkpoints to keep, the newest ones.")] = 1,
+    keep: Annotated[
+        int, typer.Option("--keep", min=1, help="Number of complete checkpoints to keep, the newest ones.")
+    ] = 1,
 ) -> None:
-    """Remove all but the newest checkpoints. Damaged ones do not count, so a whole one always stays."""
+    """Remove all but the newest checkpoints. Damaged ones do not count, so a complete one always stays."""
     from fsdpctl.checkpoints.checkpoint_store import open_shelf
     from fsdpctl.checkpoints.listing import choose_doomed
     from fsdpctl.runs.find import find_run
@@ -135,9 +138,9 @@ def prune(
         log(line)
     for stored in broken:
         log(f"{stored.path.name} was left: {stored.broken}")
-    for aside in paths.all_set_aside():
-        size = sum(file.stat().st_size for file in aside.rglob("*") if file.is_file())
-        log(f"{aside} was left: {_size(size)} that resume --step has set aside; delete it when you need it no more")
+    for directory in paths.all_set_aside():
+        size = sum(file.stat().st_size for file in directory.rglob("*") if file.is_file())
+        log(f"{directory} was left: {_size(size)} that resume --step moved away; delete it if you do not need it")
 
 
 @app.command()
@@ -148,7 +151,7 @@ def export(
         Format, typer.Option("--to", help="torch: one .pth; hf: a directory for transformers.")
     ] = Format.HUGGING_FACE,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="File or directory to make; unset: by the step, here.")
+        Path | None, typer.Option("--out", "-o", help="File or directory to create; default: named by the step, here.")
     ] = None,
 ) -> None:
     """Write the model of a checkpoint for other programs. Verifies it first; needs torch, but no GPU."""

@@ -133,7 +133,7 @@ def test_prune_tells_of_what_was_set_aside(run: RunPaths) -> None:
     done = checkpoints("prune")
     assert done.stdout == "step-00000004: removed\n"
     [told] = done.stderr.splitlines()
-    assert told.startswith(f"{run.checkpoints}/set-aside-0 was left: 0.00 MB that resume --step has set aside")
+    assert told.startswith(f"{run.checkpoints}/set-aside-0 was left: 0.00 MB that resume --step moved away")
     assert names(run) == ["set-aside-0", "step-00000008"]
     assert [path.name for path in sorted(run.set_aside(0).iterdir())] == ["step-00000012", "step-00000016"]
 
