@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fsdpctl.cli.log_errors import print_errors, print_root_cause
 from fsdpctl.cli.options import Run
 from fsdpctl.cli.output import log, print_data, write
-from fsdpctl.contract import State
 from fsdpctl.errors import FsdpctlError, UsageError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def logs(
     paths = find_run(run)
     chosen = find_attempt(paths, attempt)
     if errors:
-        _print_errors(paths, chosen, is_newest=attempt is None)
+        print_errors(paths, chosen, is_newest=attempt is None)
         return
     selection = LogSelection(frozenset(rank or ()), frozenset(node or ()), agent, supervisor=not (rank or node))
     check_ranks(paths, chosen, selection.ranks, selection.nodes)
@@ -74,7 +74,7 @@ def _print_once(attempt: AttemptPaths, selection: LogSelection, count: int | Non
     from fsdpctl.logs.reader import AttemptReader
 
     if not raw:
-        _print_root_cause(attempt)
+        print_root_cause(attempt)
     reader = AttemptReader(attempt, selection)
     _print_backlog(reader, count, raw=raw, final=True)
     if not reader.files:
@@ -97,7 +97,7 @@ def _follow(
         final = ended or later is not None
         _print_lines(reader.poll(final=final), reader, raw=raw)
         if final and not raw:
-            _print_root_cause(reader.attempt)
+            print_root_cause(reader.attempt)
         if later is not None and not stay:
             log(f"--- attempt {later.number} ---")
             reader = AttemptReader(later, selection)
@@ -134,44 +134,6 @@ class _Watch:
             self._reported = state
         self._next_s = time.monotonic() + next(self._pauses_s)
         return alive
-
-
-def _print_root_cause(attempt: AttemptPaths) -> bool:
-    from fsdpctl.logs.failure import describe, find_root_cause
-    from fsdpctl.logs.ranges import fold
-    from fsdpctl.logs.sources import read_errors, read_faults
-
-    if (cause := find_root_cause(read_errors(attempt))) is not None:
-        print_data(describe(cause) + "\n")
-        return True
-    faults = read_faults(attempt)
-    for reason, nodes in faults.items():
-        print_data(f"{'node' if len(nodes) == 1 else 'nodes'} {fold(nodes)} could not take part: {reason}\n")
-    return bool(faults)
-
-
-def _print_errors(run: RunPaths, attempt: AttemptPaths, *, is_newest: bool) -> None:
-    """Print why the attempt failed, by its ranks, its nodes or else the supervisor; then hint at older failures."""
-    from fsdpctl.logs.ranges import fold
-
-    if not _print_root_cause(attempt):
-        log(f"no rank of attempt {attempt.number} left an error")
-        if (reason := _failure(attempt)) is not None:
-            print_data(f"attempt {attempt.number} {reason}")
-    older = [one.number for one in run.attempts() if one.number < attempt.number and _failure(one) is not None]
-    if is_newest and older:
-        which = f"attempt {older[0]}" if len(older) == 1 else f"attempts {fold(older)}"
-        log(f"hint: {which} failed before it: fsdpctl logs {run.root.name} --errors --attempt {older[-1]}")
-
-
-def _failure(attempt: AttemptPaths) -> str | None:
-    """Return the supervisor's verdict on an attempt that failed, as text."""
-    from fsdpctl.runs.evidence import read_verdict
-
-    verdict = read_verdict(attempt)
-    if verdict is None or verdict.state not in (State.FAILED, State.LOST):
-        return None
-    return f"{verdict.state}: {verdict.reason}"
 
 
 def _print_backlog(reader: AttemptReader, count: int | None, *, raw: bool, final: bool) -> None:

@@ -39,7 +39,7 @@ class IncompatibleError(UsageError):
     """A job and a profile, each of them valid, do not fit together."""
 
     def __init__(self, subject: str, problems: Sequence[Problem], locations: Sequence[str] = ()) -> None:
-        """`locations`: the file and line, or the option, of each problem; "" if unknown."""
+        """Join the problems to one message. `locations`: the file and line, or option, of each one; "" if unknown."""
         located = zip(problems, locations or [""] * len(problems), strict=True)
         lines = [f"{location}: {problem}" if location else str(problem) for problem, location in located]
         super().__init__("\n".join([f"{subject}:", *lines]))

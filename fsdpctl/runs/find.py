@@ -11,29 +11,29 @@ from fsdpctl.runs.evidence import read_plan
 from fsdpctl.runs.store import list_runs
 
 
-def find_run(word: str | None) -> RunPaths:
+def find_run(name: str | None) -> RunPaths:
     """Return a run by its id, its job's name (the newest), a unique prefix, or None (the newest). Raise UsageError."""
-    runs = [run for run in list_runs() if run.record is not None or run.run_id == word]
+    runs = [run for run in list_runs() if run.record is not None or run.run_id == name]
     if not runs:
         raise UsageError("there are no runs yet", hint="fsdpctl submit llm-tiny --nodes 2 --follow")
-    if word is not None and not word:
+    if name is not None and not name:
         raise UsageError("an empty name is no run", hint="leave it out to mean the newest run")
-    if word is None:
+    if name is None:
         return runs[0].paths
     for run in runs:
-        if run.run_id == word:
+        if run.run_id == name:
             if run.broken:
-                raise FsdpctlError(f"run {word} cannot be read: {run.broken}")
+                raise FsdpctlError(f"run {name} cannot be read: {run.broken}")
             return run.paths
     for run in runs:
-        if run.record is not None and run.record.job == word:
+        if run.record is not None and run.record.job == name:
             return run.paths
-    matches = [run for run in runs if run.run_id.startswith(word)]
+    matches = [run for run in runs if run.run_id.startswith(name)]
     if len(matches) == 1:
         return matches[0].paths
     if matches:
-        raise UsageError(f"{word!r} could be {', '.join(run.run_id for run in matches[:6])}")
-    raise UsageError(f"no run {word!r}", hint="fsdpctl ls shows them")
+        raise UsageError(f"{name!r} could be {', '.join(run.run_id for run in matches[:6])}")
+    raise UsageError(f"no run {name!r}", hint="fsdpctl ls shows them")
 
 
 def find_attempt(run: RunPaths, number: int | None) -> AttemptPaths:
