@@ -13,7 +13,7 @@ import typer
 from fsdpctl.cli.options import Json
 from fsdpctl.cli.output import log, print_data, print_json, print_table
 from fsdpctl.cli.spec_files import plural
-from fsdpctl.errors import RunFailed, UsageError
+from fsdpctl.errors import RunFailed, UsageError, install_hint
 
 if TYPE_CHECKING:
     from fsdpctl.contract.formats.dataset import Index, Shard
@@ -96,8 +96,6 @@ def _recipe(
 
 def _require_numpy() -> None:
     from importlib.util import find_spec
-
-    from fsdpctl.extras import install_hint
 
     if find_spec("numpy") is None:
         raise UsageError("preparing data needs numpy", hint=install_hint("data"))

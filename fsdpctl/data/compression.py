@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from pathlib import PurePath
 from typing import Any, BinaryIO
 
-from fsdpctl.errors import UsageError
-from fsdpctl.extras import install_hint
+from fsdpctl.errors import UsageError, install_hint
 
 SUFFIXES = (".gz", ".zst")
 _BUFFER = 2**20

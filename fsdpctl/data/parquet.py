@@ -8,8 +8,7 @@ from typing import Any
 
 from fsdpctl.data.recipe import InputFile, Recipe
 from fsdpctl.data.spans import MAX_DOCUMENT, Document, Span
-from fsdpctl.errors import UsageError
-from fsdpctl.extras import install_hint
+from fsdpctl.errors import UsageError, install_hint
 
 BATCH_ROWS = 256
 

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fsdpctl.contract.formats.dataset import Dtype
-from fsdpctl.errors import UsageError
-from fsdpctl.extras import install_hint
+from fsdpctl.errors import UsageError, install_hint
 
 Ids = NDArray[Any]
 
