@@ -1,4 +1,4 @@
-"""Compressed files, by their suffix. They can be read from the beginning only."""
+"""Compressed files, by their suffix. They can only be read from the start."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def is_compressed(path: str) -> bool:
 
 @contextmanager
 def open_plain(path: str) -> Iterator[tuple[BinaryIO, BinaryIO]]:
-    """Open a file twice over: as it lies on disk, and as it reads. Raises UsageError for all that a file can do."""
+    """Yield a file as (stored, decompressed) streams. Raise UsageError for every error of opening and reading."""
     errors: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error)
     try:
         with open(path, "rb", buffering=_BUFFER) as raw:
