@@ -11,7 +11,7 @@ import typer
 
 from fsdpctl.cli.options import Json, Run
 from fsdpctl.cli.output import log, print_data, print_json, print_table
-from fsdpctl.errors import BusyError, RunFailed
+from fsdpctl.errors import BusyError, RunFailed, UsageError, install_hint
 
 if TYPE_CHECKING:
     from fsdpctl.checkpoints.listing import Stored
@@ -177,9 +177,6 @@ def export(
 
 def _require_torch() -> None:
     from importlib.util import find_spec
-
-    from fsdpctl.errors import UsageError
-    from fsdpctl.extras import install_hint
 
     if find_spec("torch") is None:
         raise UsageError("exporting needs torch", hint=install_hint("train"))

@@ -108,6 +108,5 @@ def tag_env(run_id: str, attempt: int, node_rank: int) -> dict[str, str]:
 
 
 def code_env(paths: RunPaths) -> dict[str, str]:
-    """Return the variables that make Python import the snapshot and not the current directory, which may hold a
-    `train.py`."""
+    """Return the variables that make Python import the snapshot, never a `train.py` of the current directory."""
     return {"PYTHONPATH": str(paths.code), "PYTHONSAFEPATH": "1"}

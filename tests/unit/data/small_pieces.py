@@ -1,9 +1,9 @@
-"""`fsdpctl` with small pieces, and with trouble at a chosen point.
+"""`fsdpctl` with small pieces, and with a failure at a chosen point.
 
     python -m tests.unit.data.small_pieces LIMIT WORDS...
 
-LIMIT `dies:N` kills the process before it changes a file for the N-th time, `counts` tells how often it does at the
-end of stderr, `file:N` lets no file grow over N bytes.
+LIMIT `dies:N` kills the process before its N-th change of a file, `counts` prints the number of changes at the end of
+stderr, `file:N` limits each file to N bytes.
 """
 
 from __future__ import annotations
