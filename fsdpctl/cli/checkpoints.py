@@ -34,11 +34,11 @@ class Format(StrEnum):
 @app.command()
 def ls(run: Run = None, as_json: Json = False) -> None:
     """List a run's checkpoints, the newest first. Reads their manifests only; `verify` reads all."""
-    from fsdpctl.checkpoints.checkpoint_store import open_shelf
+    from fsdpctl.checkpoints.checkpoint_store import open_store
     from fsdpctl.runs.find import find_run
 
     paths = find_run(run)
-    store = open_shelf(paths)
+    store = open_store(paths)
     rows = [_record(stored) for stored in store.read()]
     for line in store.errors():
         log(line)
@@ -87,12 +87,12 @@ def _size(num_bytes: int) -> str:
 @app.command()
 def verify(run: Run = None, step: Step = None) -> None:
     """Read every byte and compare it with its digest; exit 1 where one differs."""
-    from fsdpctl.checkpoints.checkpoint_store import open_shelf
+    from fsdpctl.checkpoints.checkpoint_store import open_store
     from fsdpctl.checkpoints.listing import choose_listed
     from fsdpctl.runs.find import find_run
 
     paths = find_run(run)
-    store = open_shelf(paths)
+    store = open_store(paths)
     problems = []
     for stored in choose_listed(paths, store.read(), step):
         examined = store.examine(stored)
@@ -115,8 +115,8 @@ def prune(
     keep: Annotated[int, typer.Option("--keep", min=1, help="Whole checkpoints to keep, the newest ones.")] = 1,
 ) -> None:
     """Remove all but the newest checkpoints. Damaged ones do not count, so a whole one always stays."""
-    from fsdpctl.checkpoints.checkpoint_store import open_shelf
-    from fsdpctl.checkpoints.listing import choose_doomed
+    from fsdpctl.checkpoints.checkpoint_store import open_store
+    from fsdpctl.checkpoints.listing import choose_removable
     from fsdpctl.runs.find import find_run
     from fsdpctl.runs.store import locked
     from fsdpctl.verbs.status import read_status
@@ -126,9 +126,9 @@ def prune(
         if (status := read_status(paths)).state.is_alive:
             hint = f"fsdpctl stop {paths.root.name}; a run keeps checkpoint.keep by itself"
             raise BusyError(f"run {paths.root.name} is {status.state}: it may need any of them", hint=hint)
-        store = open_shelf(paths)
-        doomed, broken = choose_doomed(store.read(), keep, store.examine)
-        for stored in doomed:
+        store = open_store(paths)
+        removable, broken = choose_removable(store.read(), keep, store.examine)
+        for stored in removable:
             store.remove(stored)
             print_data(f"{stored.path.name}: removed")
     for line in store.errors():
@@ -153,12 +153,12 @@ def export(
 ) -> None:
     """Write the model of a checkpoint for other programs. Verifies it first; needs torch, but no GPU."""
     _require_torch()
-    from fsdpctl.checkpoints.checkpoint_store import open_shelf
+    from fsdpctl.checkpoints.checkpoint_store import open_store
     from fsdpctl.checkpoints.export import export_hugging_face, export_torch
     from fsdpctl.runs.find import find_run
 
     paths = find_run(run)
-    store = open_shelf(paths)
+    store = open_store(paths)
     with store.take(step, out.absolute().parent if out else Path.cwd()) as stored:
         if step is None and (newest := store.read()[0].path.name) != stored.path.name:
             log(f"warning: {newest} is passed over: fsdpctl checkpoints verify {paths.root.name}")

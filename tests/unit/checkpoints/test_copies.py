@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fsdpctl.checkpoints.listing import Stored, choose_doomed
+from fsdpctl.checkpoints.listing import Stored, choose_removable
 from fsdpctl.checkpoints.per_host_store import merge
 from fsdpctl.contract.codec import decode, write_json
 from fsdpctl.contract.formats.manifest import MANIFEST_FORMAT, Manifest, digest_file, write_manifest
@@ -103,8 +103,8 @@ def test_a_host_moves_away_rewound_checkpoints_whenever_it_is_back(tmp_path: Pat
 
 def test_a_copy_of_an_unreachable_host_is_not_called_damaged() -> None:
     known = [Stored(ROOT / checkpoint_name(step), manifest(step)) for step in (12, 8)]
-    doomed, (away,) = choose_doomed(merge(ROOT, known, {"a": [whole(8), whole(4)]}), 1, lambda stored: stored)
-    assert [stored.path.name for stored in doomed] == [checkpoint_name(4)]
+    removable, (away,) = choose_removable(merge(ROOT, known, {"a": [whole(8), whole(4)]}), 1, lambda stored: stored)
+    assert [stored.path.name for stored in removable] == [checkpoint_name(4)]
     assert (away.path.name, away.broken) == (checkpoint_name(12), "no host that answers has it")
 
 
