@@ -21,9 +21,9 @@ from fsdpctl.contract import GOOD_ENDS
 from fsdpctl.contract.paths import DIR_MODE, RunPaths
 from train.config import load_config
 from train.errors import ConfigError, TrainError
-from train.launch import Launch
+from train.launch import LaunchEnv
 from train.parallel.layout import plan_layout
-from train.parallel.rank_info import Place
+from train.parallel.rank_info import RankInfo
 from train.preempt import Stopper
 
 
@@ -31,32 +31,32 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one rank to its end and return its exit code."""
     arguments = _parse(argv)
     gc.disable()  # `Trainer` decides when to collect
-    place, launch = Place.from_env(os.environ), Launch.from_env(os.environ)
-    stop_file = launch.stop_file if place.local_rank == 0 else None
+    rank_info, launch = RankInfo.from_env(os.environ), LaunchEnv.from_env(os.environ)
+    stop_file = launch.stop_file if rank_info.local_rank == 0 else None
     stopper = Stopper(stop_file, launch.grace_s, launch.preempt_grace_s, launch.abort_file)
-    _set_up_logging(place)
+    _set_up_logging(rank_info)
     trainer = None
     try:
         config = load_config(arguments.config)
         paths = RunPaths(arguments.run_dir or launch.run_dir or arguments.config.parent)
-        layout = plan_layout(config, place)
+        layout = plan_layout(config, rank_info)
         make_run_directory(paths.root)
         from train.loop import Trainer
         from train.parallel.world import World
 
-        world = World(place, launch.shared_disk)
+        world = World(rank_info, launch.shared_disk)
         gc.freeze()  # all that was imported; what comes now is little, and quickly searched
         trainer = Trainer(config, layout, paths, launch, world, stopper)
         outcome = trainer.run()
         trainer.close()
         world.close()
     except Exception as error:
-        launch.report_failure(place.rank, error, trainer.step if trainer else 0)
+        launch.report_failure(rank_info.rank, error, trainer.step if trainer else 0)
         if isinstance(error, TrainError):
             print(f"train: {error}", file=sys.stderr)
             return error.exit_code
         raise
-    if place.is_main:
+    if rank_info.is_main:
         launch.report(outcome)
     return launch.exit_code(outcome)
 
@@ -75,13 +75,13 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _set_up_logging(place: Place) -> None:
+def _set_up_logging(rank_info: RankInfo) -> None:
     """Rank 0 tells what happens; the others speak up only when something is wrong."""
     logging.Formatter.converter = time.gmtime
     logging.basicConfig(
         format="%(asctime)s.%(msecs)03dZ %(message)s",
         datefmt="%Y-%m-%dT%H:%M:%S",
-        level=logging.INFO if place.is_main else logging.WARNING,
+        level=logging.INFO if rank_info.is_main else logging.WARNING,
         stream=sys.stderr,
     )
 

@@ -28,11 +28,11 @@ def held_out_loss(
     `stopped`, which all ranks ask before each micro-batch, gives them all something true."""
     num_sequences = min(config.eval.sequences, tokens.num_sequences)
     ids = np.arange(num_sequences) * tokens.num_sequences // num_sequences
-    missing = -num_sequences % (world.place.world * micro_batch)
+    missing = -num_sequences % (world.size * micro_batch)
     ids = np.pad(ids, (0, missing), constant_values=-1)  # sharded ranks must all make the same number of calls
     totals = torch.zeros(2, dtype=torch.float64, device=world.device)
     model.eval()
-    for share in rank_share(ids, world.place.rank, world.place.world, micro_batch):
+    for share in rank_share(ids, world.rank, world.size, micro_batch):
         if is_cut_short := bool(stopped()):
             break
         batch = tokens.sequences(share.clip(min=0))
@@ -44,5 +44,5 @@ def held_out_loss(
     release_gathered(model)
     if is_cut_short:
         return None
-    loss, count = world.add_up(totals).tolist()
+    loss, count = world.all_reduce_sum(totals).tolist()
     return float(loss / max(count, 1))

@@ -16,7 +16,7 @@ from train.errors import TrainError
 
 
 @dataclass(frozen=True)
-class Launch:
+class LaunchEnv:
     """The launcher's environment variables, read once."""
 
     attempt: int  # 0: by hand
@@ -30,7 +30,7 @@ class Launch:
     shared_disk: bool  # all nodes have one run directory
 
     @classmethod
-    def from_env(cls, env: Mapping[str, str]) -> Launch:
+    def from_env(cls, env: Mapping[str, str]) -> LaunchEnv:
         def path(name: str) -> Path | None:
             return Path(env[name]) if env.get(name) else None
 

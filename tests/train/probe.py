@@ -13,10 +13,10 @@ from torch._dynamo.utils import counters
 
 from fsdpctl.contract.paths import RunPaths
 from train.config import load_config
-from train.launch import Launch
+from train.launch import LaunchEnv
 from train.loop import Trainer
 from train.parallel.layout import plan_layout
-from train.parallel.rank_info import Place
+from train.parallel.rank_info import RankInfo
 from train.parallel.world import World
 from train.preempt import Stopper
 
@@ -60,12 +60,12 @@ def describe(calls: Counter[str], steps: int) -> str:
 
 def step_each(root: Path, names: tuple[str, ...]) -> None:
     """Train each configuration in turn, in one world, and end the process."""
-    place = Place.from_env(os.environ)
-    launch, stopper, world = Launch.from_env({}), Stopper(None), World(place)
+    rank_info = RankInfo.from_env(os.environ)
+    launch, stopper, world = LaunchEnv.from_env({}), Stopper(None), World(rank_info)
     calls = count_collectives()
     for name in names:
         config = load_config(root / name / "trainer.json")
-        trainer = Trainer(config, plan_layout(config, place), RunPaths(root / name), launch, world, stopper)
+        trainer = Trainer(config, plan_layout(config, rank_info), RunPaths(root / name), launch, world, stopper)
         begun = [] if config.compile else note_lead(trainer, calls)  # a hook would be part of the graph
         counters.clear()
         calls.clear()

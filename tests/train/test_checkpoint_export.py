@@ -23,7 +23,7 @@ from fsdpctl.errors import FsdpctlError, RunFailed, UsageError
 from tests.services import require
 from tests.testbed.disks import Mount
 from tests.train.ranks import Config, train
-from tests.train.test_storage import evil_bytes_entry, evil_table, evil_tensor, put_in_order
+from tests.train.test_hostile_checkpoint import evil_bytes_entry, evil_table, evil_tensor, put_in_order
 from train.model.llama import Decoder
 
 

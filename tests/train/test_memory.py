@@ -14,10 +14,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from fsdpctl.contract.codec import decode, encode, read_json
 from fsdpctl.contract.records import Outcome
 from fsdpctl.contract.trainer.trainer_config import Recompute, TrainerConfig
-from tests.train.alone import Alone
 from tests.train.ranks import Config, column, step_in_turn, train
+from tests.train.single_rank import SingleRank
 from tests.train.test_model import small_model
-from train.metrics.stragglers import OwnWork
+from train.metrics.stragglers import LocalComputeTimer
 from train.model.llama import Decoder
 from train.parallel.parallelize import blocks_of, build_model
 
@@ -63,8 +63,8 @@ def test_recomputing_gives_the_same_gradients_to_the_bit() -> None:
 def test_blocks_recompute_as_the_configuration_says(config: Config) -> None:
     config["memory"] = {"recompute": "selective", "recompute_every": 2}
     config["model"]["layers"] = 5
-    world = Alone()
-    model = build_model(decode(TrainerConfig, config), world, (1, 1), OwnWork(world.device))
+    world = SingleRank()
+    model = build_model(decode(TrainerConfig, config), world, (1, 1), LocalComputeTimer(world.device))
     assert [block.recompute for block in blocks_of(model)] == ["selective", "none"] * 2 + ["selective"]
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.train.alone import Alone
-from train.metrics.jsonl import Board, MetricsFile, StepMetrics, read_metrics
+from tests.train.single_rank import SingleRank
+from train.metrics.jsonl import JsonlWriter, StepMetrics, TensorBoardWriter, read_metrics
 from train.metrics.progress_log import ProgressLog
 from train.metrics.recorder import Recorder, StepTensors, _rate
-from train.metrics.stragglers import Pace
+from train.metrics.stragglers import StragglerDetector
 
 
 def step_metrics(step: int, loss: float = 1.0) -> StepMetrics:
@@ -23,13 +23,13 @@ def step_metrics(step: int, loss: float = 1.0) -> StepMetrics:
 
 def test_a_resume_cuts_what_lies_beyond_the_checkpoint(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
-    file = MetricsFile(path, start_step=0)
+    file = JsonlWriter(path, start_step=0)
     for step in range(1, 8):
         file.write(step_metrics(step, loss=10.0 - step))
     file.close()
     path.write_text(path.read_text() + '{"step": 8, "lo')
 
-    file = MetricsFile(path, start_step=4)
+    file = JsonlWriter(path, start_step=4)
     assert (file.first_loss, file.last_loss) == (9.0, 6.0)
     file.write(step_metrics(5, loss=0.25))
     assert [record["step"] for record in read_metrics(path)] == [1, 2, 3, 4, 5]
@@ -44,12 +44,12 @@ def test_a_resume_reads_what_it_cuts_and_not_each_line_before_it(
     path.write_text("\n".join(lines))  # of the last line, its end was not written
     parsed = []
     monkeypatch.setattr(json, "loads", lambda line, loads=json.loads: parsed.append(line) or loads(line))
-    file = MetricsFile(path, start_step=998)
+    file = JsonlWriter(path, start_step=998)
     assert path.read_text() == "".join(line + "\n" for line in lines[:998]), "to the byte"
     assert (file.first_loss, file.last_loss) == (1.0, 1.0 / 998)
     assert len(parsed) <= 5
     file.close()
-    MetricsFile(path, start_step=0).close()
+    JsonlWriter(path, start_step=0).close()
     assert path.read_text() == ""
 
 
@@ -61,7 +61,7 @@ class FullDisk:
 
     def write(self, data: bytes) -> int:
         if self.is_full and self.room == 0:
-            raise OSError(errno.ENOSPC, "No space left on device")
+            raise OSError(errno.ENOSPC, "No sstragglers left on device")
         taken = data[: self.room] if self.is_full else data
         self.room -= len(taken)
         with self.path.open("ab") as file:
@@ -73,12 +73,12 @@ class FullDisk:
 
 def test_a_full_disk_fails_the_save_but_not_the_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "metrics.jsonl"
-    file = MetricsFile(path, start_step=0)
+    file = JsonlWriter(path, start_step=0)
     disk = FullDisk(path)
     monkeypatch.setattr(file, "_file", disk)
     file.write(step_metrics(1))
     file.write(step_metrics(2))
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match="No sstragglers left"):
         file.sync()
     disk.is_full = False
     file.write(step_metrics(3))
@@ -87,8 +87,10 @@ def test_a_full_disk_fails_the_save_but_not_the_step(tmp_path: Path, monkeypatch
 
 def test_the_recorder_keeps_the_loss_to_the_bit_and_the_order() -> None:
     seen: list[StepMetrics] = []
-    pace = Pace(Alone(), every=10)
-    recorder = Recorder(pace.world.device, 0, 256, attempt=2, sinks=[seen.append], watch=lambda _: None, pace=pace)
+    stragglers = StragglerDetector(SingleRank(), every=10)
+    recorder = Recorder(
+        stragglers.world.device, 0, 256, attempt=2, sinks=[seen.append], watch=lambda _: None, stragglers=stragglers
+    )
     recorder.lag = 2  # as on a GPU
     for step in (1, 2, 3):
         loss, one = torch.tensor(1 / (step + 2), dtype=torch.float64), torch.tensor(1.0)
@@ -105,7 +107,7 @@ def test_tensorboard_shows_each_step_once_after_a_resume(tmp_path: Path) -> None
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     for start_step, last in ((0, 7), (4, 6)):
-        board = Board(tmp_path, start_step)
+        board = TensorBoardWriter(tmp_path, start_step)
         for step in range(start_step + 1, last + 1):
             board.write(step_metrics(step, loss=float(10 * start_step + step)))
         board.close()

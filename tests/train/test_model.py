@@ -11,7 +11,7 @@ import torch
 from fsdpctl.contract.trainer.model_config import ModelConfig
 from fsdpctl.contract.trainer.trainer_config import OptimConfig
 from fsdpctl.contract.trainer.units import module_names, parameter_names
-from train.checkpoint.state import seed_dropout
+from train.checkpoint.train_state import seed_dropout
 from train.model.llama import IGNORED, Decoder, GatedSiLU, initial_value, rotate
 from train.optim import build_optimizer, clip_gradients, learning_rate
 

@@ -14,14 +14,14 @@ from fsdpctl.contract.paths import RunPaths, checkpoint_name
 from fsdpctl.contract.rank_progress import RankProgressWriter, Section
 from fsdpctl.contract.trainer.trainer_config import TrainerConfig
 from train.checkpoint import peer_copy
-from train.checkpoint.async_saver import Checks, Saver
-from train.checkpoint.checkpoints import Checkpoints
+from train.checkpoint.async_saver import AsyncSaver, SaveChecks
 from train.checkpoint.staging import Staging
-from train.checkpoint.state import State, check_resumable
+from train.checkpoint.train_state import TrainState, check_resumable
+from train.checkpoint.verified_checkpoints import VerifiedCheckpoints
 from train.errors import ConfigError
 from train.metrics.telemetry import Telemetry
 from train.model.pretrained import load_pretrained
-from train.nonfinite import Largest, require_finite
+from train.nonfinite import LargestValues, require_finite
 from train.parallel.parallelize import init_weights
 from train.parallel.world import World
 from train.preempt import Stop
@@ -29,7 +29,7 @@ from train.preempt import Stop
 log = logging.getLogger(__name__)
 
 
-class Saves:
+class CheckpointManager:
     """The state's way to the disk and back, on one rank."""
 
     def __init__(
@@ -37,22 +37,22 @@ class Saves:
         config: TrainerConfig,
         mesh: tuple[int, int],
         data_fingerprint: str,
-        state: State,
+        state: TrainState,
         paths: RunPaths,
         world: World,
         attempt: int,
-        pulse: RankProgressWriter,
+        progress: RankProgressWriter,
     ) -> None:
         self.config, self.mesh, self.data_fingerprint = config, mesh, data_fingerprint
-        self.state, self.world, self.attempt, self.pulse = state, world, attempt, pulse
-        self.checkpoints = Checkpoints(paths, world.new_council(), attempt, config.checkpoint.keep)
-        members = self.checkpoints.council.members
-        staging = Staging(state.tensors(), world.place.rank, members, world.device)
-        self.saver = Saver(self.checkpoints, staging, world)
+        self.state, self.world, self.attempt, self.progress = state, world, attempt, progress
+        self.checkpoints = VerifiedCheckpoints(paths, world.new_control_group(), attempt, config.checkpoint.keep)
+        members = self.checkpoints.group.members
+        staging = Staging(state.tensors(), world.rank, members, world.device)
+        self.saver = AsyncSaver(self.checkpoints, staging, world)
 
     def resume(self) -> int:
         """Fill the state from the newest intact checkpoint, or for a first step; return the step to go on from."""
-        if self.world.is_scribe:
+        if self.world.is_writer:
             self.checkpoints.remove_leftovers()
         found = self.checkpoints.find_newest()
         if not self.world.shared_disk:
@@ -76,13 +76,13 @@ class Saves:
 
     def save(self, step: int, telemetry: Telemetry) -> None:
         """Save the state as it is after `step` steps; beside training, unless the configuration says otherwise."""
-        self.pulse.mark(Section.SAVE, step)
+        self.progress.mark(Section.SAVE, step)
         if self.saver.in_flight:
             telemetry.recorder.drain()  # that save waits for what this thread delivers
         tensors = self.state.tensors()
-        largest = Largest.of(tensors, self.world.device)
-        checks = Checks(
-            copied=lambda: require_finite(largest, step, self.checkpoints.council),
+        largest = LargestValues.of(tensors, self.world.device)
+        checks = SaveChecks(
+            copied=lambda: require_finite(largest, step, self.checkpoints.group),
             written=lambda: telemetry.sync(step),  # a checkpoint must not know more steps than the metrics
         )
         self.saver.save(self._describe(step), tensors, checks)
@@ -97,7 +97,7 @@ class Saves:
 
     def save_now(self, step: int, telemetry: Telemetry) -> bool:
         """Have a checkpoint of this step before going on; False when that failed."""
-        self.pulse.mark(Section.SAVE, step)
+        self.progress.mark(Section.SAVE, step)
         self.drain(telemetry)
         if self.saver.saved_step != step:
             self.save(step, telemetry)
@@ -133,7 +133,7 @@ class Saves:
             format=MANIFEST_FORMAT,
             step=step,
             attempt=self.attempt,
-            world=self.world.place.world,
+            world=self.world.size,
             mesh=self.mesh,
             config=encode(self.config),
             data_fingerprint=self.data_fingerprint,

@@ -38,7 +38,7 @@ class StepMetrics:
     slow_ranks: Mapping[str, str]  # rank -> host of those whose own work takes longer than the others'
 
 
-class MetricsFile:
+class JsonlWriter:
     """Appends to metrics.jsonl, after cutting away what lies beyond the checkpoint that training starts from."""
 
     def __init__(self, path: Path, start_step: int) -> None:
@@ -75,7 +75,7 @@ class MetricsFile:
         self._file.close()
 
 
-class Board:
+class TensorBoardWriter:
     """TensorBoard scalars, as far as they can be had: a missing package or a full disk is one warning, no more."""
 
     def __init__(self, directory: Path, start_step: int) -> None:

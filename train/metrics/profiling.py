@@ -23,11 +23,13 @@ Span = tuple[float, float]  # begin and end, in microseconds
 class Profiler:
     """Records the chosen steps on every rank, each into a file of its own, for Perfetto or chrome://tracing."""
 
-    def __init__(self, config: ProfileConfig, directory: Path, world: World, wish: Path, look_every: int) -> None:
+    def __init__(
+        self, config: ProfileConfig, directory: Path, world: World, snapshot_request: Path, look_every: int
+    ) -> None:
         self.first, self.last = config.first_step, (config.first_step or 0) + config.steps - 1  # counted from 1
         self.directory, self.world = directory, world
-        self.wish, self.look_every = wish, look_every
-        self.heard: int | None = None  # when the wish was last touched
+        self.snapshot_request, self.look_every = snapshot_request, look_every
+        self.seen_request: int | None = None  # when the request was last touched
         self.recording: profile | None = None
         self.remembers = config.memory and world.device.type == "cuda"
         if self.remembers:
@@ -43,8 +45,8 @@ class Profiler:
     def after_step(self, step: int) -> None:
         if step == self.last:
             self.close(step)
-        if step % self.look_every == 0 and (wished := _touched(self.wish)) != self.heard:
-            self.heard = wished
+        if step % self.look_every == 0 and (requested := _touched(self.snapshot_request)) != self.seen_request:
+            self.seen_request = requested
             self._show_memory(step)
 
     def close(self, step: int) -> None:
@@ -66,7 +68,7 @@ class Profiler:
 
     def _show_memory(self, step: int) -> None:
         if self.world.device.type != "cuda":
-            log.warning("a snapshot of GPU memory is wished for, but this run has no GPU")
+            log.warning("a snapshot of GPU memory was requested, but this run has no GPU")
             return
         log.info("GPU memory after step %d: %s", step, self._dump_memory(f"memory-{step}"))
 
@@ -77,7 +79,7 @@ class Profiler:
 
     def _path(self, what: str, suffix: str) -> Path:
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return self.directory / f"rank-{self.world.place.rank}-{what}{suffix}"
+        return self.directory / f"rank-{self.world.rank}-{what}{suffix}"
 
 
 def _touched(path: Path) -> int | None:

@@ -63,7 +63,7 @@ def announce(config: TrainerConfig, layout: Layout, world: World, data: Dataset)
         device = torch.cuda.get_device_name(world.device)
     log.info(
         "mesh: %d x %d (replicate x shard), %s, world %d, %s",
-        *(replicate, shard, config.mesh.strategy, world.place.world, backend),
+        *(replicate, shard, config.mesh.strategy, world.size, backend),
     )
     dtype = str(compute_dtype(config.precision, world.device)).removeprefix("torch.")
     log.info("device: %s, %s, torch %s", device, dtype, torch.__version__)
@@ -71,7 +71,7 @@ def announce(config: TrainerConfig, layout: Layout, world: World, data: Dataset)
     log.info(
         "batch: %s tokens a step = %d ranks x micro-batch %d x accumulation %d x %d",
         f"{layout.tokens_per_step:,}",
-        *(world.place.world, layout.micro_batch, layout.accumulation, config.model.seq_len),
+        *(world.size, layout.micro_batch, layout.accumulation, config.model.seq_len),
     )
     index = data.index
     log.info("data: %s; %s tokens, %s held out", index.source, f"{index.train_tokens:,}", f"{index.val_tokens:,}")

@@ -16,10 +16,10 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-from train.metrics.device_timestamp import Mark
+from train.metrics.device_timestamp import DeviceTimestamp
 from train.metrics.jsonl import StepMetrics
-from train.metrics.stragglers import Pace, Span
-from train.nonfinite import Finding
+from train.metrics.stragglers import Span, StragglerDetector
+from train.nonfinite import StepResult
 
 LAG = {"cuda": 2}
 
@@ -47,9 +47,9 @@ class _Pending:
     lr: float
     samples: str
     time: float
-    begin: Mark
-    end: Mark
-    own: list[Span]
+    begin: DeviceTimestamp
+    end: DeviceTimestamp
+    spans: list[Span]
 
 
 class Recorder:
@@ -62,15 +62,15 @@ class Recorder:
         tokens_per_step: int,
         attempt: int,
         sinks: Sequence[Callable[[StepMetrics], None]],
-        watch: Callable[[Finding], None],
-        pace: Pace,
+        watch: Callable[[StepResult], None],
+        stragglers: StragglerDetector,
     ) -> None:
         self.device = device
         self.tokens_per_step = tokens_per_step
         self.attempt = attempt
         self.sinks = sinks
         self.watch = watch
-        self.pace = pace
+        self.stragglers = stragglers
         self.lag = LAG.get(device.type, 0)
         self.pending: deque[_Pending] = deque()
         self.delivered = start_step
@@ -79,13 +79,13 @@ class Recorder:
 
     def restart_clock(self) -> None:
         """The next step begins now: what came before (a save, an evaluation) is not part of its time."""
-        self.begin = Mark(self.device)
+        self.begin = DeviceTimestamp(self.device)
 
     def record(self, step: int, tensors: StepTensors, lr: float, samples: str) -> None:
         values = tensors.stack().to("cpu", non_blocking=True)
-        end = Mark(self.device)
-        own = self.pace.own_work.take()
-        self.pending.append(_Pending(step, values, lr, samples, time.time(), self.begin, end, own))
+        end = DeviceTimestamp(self.device)
+        spans = self.stragglers.local_compute.take()
+        self.pending.append(_Pending(step, values, lr, samples, time.time(), self.begin, end, spans))
         self.begin = end
         while len(self.pending) > self.lag:
             self._deliver(self.pending.popleft())
@@ -102,7 +102,7 @@ class Recorder:
 
     def _deliver(self, pending: _Pending) -> None:
         pending.end.wait()
-        self.pace.watch(pending.step, pending.own)
+        self.stragglers.watch(pending.step, pending.spans)
         loss, grad_norm, own_loss, valid_tokens, skipped, in_a_row, loss_scale = pending.values.tolist()
         metrics = StepMetrics(
             step=pending.step,
@@ -118,14 +118,14 @@ class Recorder:
             valid_tokens=int(valid_tokens),
             skipped=int(skipped),
             loss_scale=loss_scale,
-            slow_ranks={str(rank): host for rank, host in self.pace.slow.items()},
+            slow_ranks={str(rank): host for rank, host in self.stragglers.slow.items()},
         )
         for sink in self.sinks:
             sink(metrics)
         with self.delivery:
             self.delivered = pending.step
             self.delivery.notify_all()
-        self.watch(Finding(pending.step, pending.samples, loss, grad_norm, own_loss, int(skipped), int(in_a_row)))
+        self.watch(StepResult(pending.step, pending.samples, loss, grad_norm, own_loss, int(skipped), int(in_a_row)))
 
 
 def _rate(tokens: int, seconds: float) -> float:

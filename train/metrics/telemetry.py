@@ -6,11 +6,11 @@ import logging
 
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.trainer.trainer_config import TrainerConfig
-from train.metrics.jsonl import Board, MetricsFile
+from train.metrics.jsonl import JsonlWriter, TensorBoardWriter
 from train.metrics.progress_log import ProgressLog
 from train.metrics.recorder import Recorder
-from train.metrics.stragglers import Pace
-from train.nonfinite import Guard
+from train.metrics.stragglers import StragglerDetector
+from train.nonfinite import NonFiniteGuard
 from train.parallel.layout import Layout
 from train.parallel.world import World
 
@@ -28,19 +28,21 @@ class Telemetry:
         world: World,
         attempt: int,
         start_step: int,
-        guard: Guard,
-        pace: Pace,
+        guard: NonFiniteGuard,
+        stragglers: StragglerDetector,
     ) -> None:
         self.file = self.board = self.progress = None
         sinks = []
-        if world.is_scribe:
-            self.file = MetricsFile(paths.metrics, start_step)
+        if world.is_writer:
+            self.file = JsonlWriter(paths.metrics, start_step)
             sinks.append(self.file.write)
         if world.is_main:
-            self.board = Board(paths.tensorboard, start_step)
+            self.board = TensorBoardWriter(paths.tensorboard, start_step)
             self.progress = ProgressLog(start_step, config.steps, config.log_every, layout.tokens_per_step)
             sinks += [self.board.write, self.progress.show]
-        self.recorder = Recorder(world.device, start_step, layout.tokens_per_step, attempt, sinks, guard.watch, pace)
+        self.recorder = Recorder(
+            world.device, start_step, layout.tokens_per_step, attempt, sinks, guard.watch, stragglers
+        )
 
     def sync(self, step: int) -> None:
         """Have all up to this step on disk, from another thread than the one that delivers it. Raises OSError where it

@@ -22,7 +22,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from fsdpctl.contract.trainer.frozen import resolve_frozen
 from fsdpctl.contract.trainer.trainer_config import Precision, TrainerConfig
 from fsdpctl.contract.trainer.units import Unit, lie_in_blocks, resolve_units
-from train.metrics.stragglers import OwnWork
+from train.metrics.stragglers import LocalComputeTimer
 from train.model.llama import Block, Decoder, initial_value
 from train.parallel.world import World
 
@@ -33,7 +33,9 @@ COMPILER: dict[str, str | int | bool | Callable[..., Any]] = {
 }
 
 
-def build_model(config: TrainerConfig, world: World, shape: tuple[int, int], own_work: OwnWork) -> Decoder:
+def build_model(
+    config: TrainerConfig, world: World, shape: tuple[int, int], local_compute: LocalComputeTimer
+) -> Decoder:
     """Return the decoder on its device, spread over a mesh of `shape` (replicate, shard), its values still to come."""
     with torch.device("meta"):
         model = Decoder(config.model)
@@ -42,19 +44,19 @@ def build_model(config: TrainerConfig, world: World, shape: tuple[int, int], own
     for block in blocks_of(model)[:: config.memory.recompute_every]:
         block.recompute = config.memory.recompute
     dtype = compute_dtype(config.precision, world.device)
-    uses_fsdp = config.mesh.strategy != "DDP" and (world.place.world > 1 or config.memory.cpu_offload)
+    uses_fsdp = config.mesh.strategy != "DDP" and (world.size > 1 or config.memory.cpu_offload)
     units = resolve_units(config.mesh.units, config.model) if uses_fsdp else ()
     if config.compile or (config.compile is None and world.device.type == "cuda"):
-        _compile(model, units)
-    undivided = find_undivided(units)
-    setattr(model, undivided, own_work.timed(getattr(model, undivided)))
+        apply_compile(model, units)
+    local_part = find_local_compute(units)
+    setattr(model, local_part, local_compute.timed(getattr(model, local_part)))
     if uses_fsdp:
-        _spread(model, config, units, _build_mesh(world.device.type, *shape), dtype)
+        apply_fsdp(model, config, units, _build_mesh(world.device.type, *shape), dtype)
     elif dtype != torch.float32:
         model.autocast_dtype = dtype
     model.to_empty(device="cpu" if config.memory.cpu_offload else world.device)
     model.fill_rotary_tables(world.device)
-    if world.place.world > 1 and not uses_fsdp:
+    if world.size > 1 and not uses_fsdp:
         replicate(model, device_id=world.device)
     return model
 
@@ -66,7 +68,7 @@ def compute_dtype(precision: Precision, device: torch.device) -> torch.dtype:
     return {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}[precision]
 
 
-def find_undivided(units: tuple[Unit, ...]) -> str:
+def find_local_compute(units: tuple[Unit, ...]) -> str:
     """The largest part of the forward pass in which no unit begins, so that nobody waits for others: the name of a
     method of the decoder."""
     if not units:
@@ -74,7 +76,7 @@ def find_undivided(units: tuple[Unit, ...]) -> str:
     return "token_loss" if ("head",) in units or ("norm",) in units else "head_loss"
 
 
-def _compile(model: Decoder, units: tuple[Unit, ...]) -> None:
+def apply_compile(model: Decoder, units: tuple[Unit, ...]) -> None:
     """Compile everything from embedding to loss into one graph, the fastest form; or, where FSDP's hooks stand
     between the blocks or in them, each of the largest parts without a hook inside, and the loss."""
     # What the compiler cannot take runs eagerly; a slow run is better than none.
@@ -93,7 +95,7 @@ def _holds_another(module: nn.Module, others: Iterable[nn.Module]) -> bool:
     return any(inner in others for inner in module.modules() if inner is not module)
 
 
-def _spread(
+def apply_fsdp(
     model: Decoder, config: TrainerConfig, units: tuple[Unit, ...], mesh: DeviceMesh, dtype: torch.dtype
 ) -> None:
     """Wrap each unit, those inside of others first; what no unit holds goes into the root's: by default embedding, last
