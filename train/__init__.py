@@ -5,7 +5,7 @@
 
 `loop` holds the run from start to end; everything else is one part of it. Of fsdpctl only the contract is imported.
 
-    configuration, environment, failures       config launch errors
+    configuration, environment, failures       config launch context errors
     ranks, device, mesh, sharding              parallel/
     which tokens a step sees                   data/
     the model                                  model/

@@ -19,6 +19,7 @@ from typing import NoReturn
 
 from fsdpctl.contract import GOOD_ENDS
 from fsdpctl.contract.paths import DIR_MODE, RunPaths
+from fsdpctl.contract.rank_progress import RankProgressWriter
 from train.config import load_config
 from train.errors import ConfigError, TrainError
 from train.launch import LaunchEnv
@@ -41,12 +42,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         paths = RunPaths(arguments.run_dir or launch.run_dir or arguments.config.parent)
         layout = plan_layout(config, rank_info)
         make_run_directory(paths.root)
+        from train.context import RankContext
         from train.loop import Trainer
         from train.parallel.world import World
 
         world = World(rank_info, launch.shared_disk)
         gc.freeze()  # all that was imported; what comes now is little, and quickly searched
-        trainer = Trainer(config, layout, paths, launch, world, stopper)
+        progress = RankProgressWriter(launch.progress_file(rank_info.rank))
+        trainer = Trainer(RankContext(config, layout, paths, launch, world, stopper, progress))
         outcome = trainer.run()
         trainer.close()
         world.close()

@@ -54,6 +54,10 @@ class LaunchEnv:
         """Is there once the attempt shall end at once: cancelled, or at fault somewhere."""
         return RunPaths(self.run_dir).attempt(self.attempt).abort if self.run_dir and self.attempt else None
 
+    def progress_file(self, rank: int) -> Path | None:
+        """Return where the rank's agent reads its progress."""
+        return NodePaths(self.node_dir).rank_progress(rank) if self.node_dir else None
+
     def report_failure(self, rank: int, error: Exception, step: int) -> None:
         """Leave what ended this rank: the launcher tells the first failure from its victims by the time."""
         expected = isinstance(error, TrainError)

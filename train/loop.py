@@ -5,35 +5,32 @@ from __future__ import annotations
 import gc
 import logging
 from contextlib import suppress
-from functools import partial
 
 import torch
 from torch import Tensor
 
-from fsdpctl.contract.paths import NodePaths, RunPaths, checkpoint_name
-from fsdpctl.contract.rank_progress import RankProgressWriter, Section
+from fsdpctl.contract.paths import checkpoint_name
+from fsdpctl.contract.rank_progress import Section
 from fsdpctl.contract.records import Outcome
-from fsdpctl.contract.trainer.trainer_config import TrainerConfig
 from train.checkpoint.manager import CheckpointManager
 from train.checkpoint.train_state import TrainState, seed_dropout
+from train.context import RankContext
 from train.data.sample_order import SampleIds, SampleOrder, hash_samples, rank_share, split_targets
 from train.data.source import open_source
 from train.errors import TrainError
 from train.evaluate import held_out_loss
-from train.launch import LaunchEnv
 from train.metrics import memory
 from train.metrics.profiling import Profiler, memory_advice
-from train.metrics.progress_log import announce
 from train.metrics.recorder import StepTensors
+from train.metrics.run_header import log_run_header
 from train.metrics.stragglers import StragglerDetector
 from train.metrics.telemetry import Telemetry
+from train.metrics.writer import HeldOutLoss
 from train.model.llama import IGNORED
 from train.nonfinite import NonFiniteError, NonFiniteGuard
 from train.optim import build_optimizer, clip_gradients, learning_rate, take_step
-from train.parallel.layout import Layout
 from train.parallel.parallelize import build_model, compute_dtype, set_gradient_sync
-from train.parallel.world import World
-from train.preempt import Stop, Stopper
+from train.preempt import Stop
 
 log = logging.getLogger(__name__)
 
@@ -43,41 +40,29 @@ COLLECT_EVERY = 100  # steps between garbage collections, on all ranks at once
 class Trainer:
     """One attempt of a run, on one rank."""
 
-    def __init__(
-        self,
-        config: TrainerConfig,
-        layout: Layout,
-        paths: RunPaths,
-        launch: LaunchEnv,
-        world: World,
-        stopper: Stopper,
-    ) -> None:
-        self.config, self.layout, self.world = config, layout, world
-        self.stopper = stopper
-        self.progress = RankProgressWriter(
-            NodePaths(launch.node_dir).rank_progress(world.rank) if launch.node_dir else None
-        )
+    def __init__(self, context: RankContext) -> None:
+        self.context = context
+        self.config, self.layout, self.world = context.config, context.layout, context.world
+        self.stopper, self.progress = context.stopper, context.progress
+        config, world = self.config, self.world
         self.progress.mark(Section.START, 0)
         self.data = open_source(config, world)
         self.order = SampleOrder(self.data.train.num_sequences, config.batch.sequences, config.seed)
         stragglers = StragglerDetector(world, config.log_every)
-        self.model = build_model(config, world, layout.mesh, stragglers.local_compute)
+        self.model = build_model(config, world, self.layout.mesh, stragglers.local_compute)
         self.optimizer = build_optimizer(self.model, config.optim)
         self.guard = NonFiniteGuard(world, compute_dtype(config.precision, world.device), config.max_skipped_steps)
-        state, fingerprint = TrainState(self.model, self.optimizer, self.guard), self.data.index.fingerprint
-        self.checkpoints = CheckpointManager(
-            config, layout.mesh, fingerprint, state, paths, world, launch.attempt, self.progress
-        )
+        state = TrainState(self.model, self.optimizer, self.guard)
+        self.checkpoints = CheckpointManager(context, state, self.data.index.fingerprint)
         self.saver = self.checkpoints.saver
-        announce(config, layout, world, self.data)
+        log_run_header(context, self.data)
         for line in memory.describe(config, self.model, self.optimizer):
             log.info("%s", line)
-        snapshot_request = paths.attempt(launch.attempt).memory_snapshot_request
-        self.profiler = Profiler(config.profile, paths.profiles, world, snapshot_request, config.log_every)
+        self.profiler = Profiler(context)
         self.step = self.checkpoints.resume()
         if self.step >= config.steps:
             log.info("all %d steps are done already: evaluating only", config.steps)
-        self.telemetry = Telemetry(config, layout, paths, world, launch.attempt, self.step, self.guard, stragglers)
+        self.telemetry = Telemetry(context, self.step, self.guard, stragglers)
 
     def run(self) -> Outcome:
         """Train until the last step or until asked to stop."""
@@ -160,13 +145,12 @@ class Trainer:
             self._evaluate()
 
     def _evaluate(self) -> float | None:
-        """Loss on held-out text; None where a stop came in between, which the next step boundary then obeys."""
+        """Return the loss on held-out text; None where a stop came in between, which the next step boundary obeys."""
         self.progress.mark(Section.EVALUATE, self.step)
         self.telemetry.recorder.drain()
-        stopped = partial(self.stopper.agree, self.world)
-        loss = held_out_loss(self.config, self.model, self.data.val, self.layout.micro_batch, self.world, stopped)
+        loss = held_out_loss(self.context, self.model, self.data.val)
         if loss is not None:
-            self.telemetry.held_out(self.step, loss, self.data.index.unigram_entropy)
+            self.telemetry.held_out(HeldOutLoss(self.step, loss, self.data.index.unigram_entropy))
         self.telemetry.recorder.restart_clock()
         return loss
 

@@ -12,7 +12,9 @@ import torch.distributed as dist
 from torch._dynamo.utils import counters
 
 from fsdpctl.contract.paths import RunPaths
+from fsdpctl.contract.rank_progress import RankProgressWriter
 from train.config import load_config
+from train.context import RankContext
 from train.launch import LaunchEnv
 from train.loop import Trainer
 from train.parallel.layout import plan_layout
@@ -65,7 +67,8 @@ def step_each(root: Path, names: tuple[str, ...]) -> None:
     calls = count_collectives()
     for name in names:
         config = load_config(root / name / "trainer.json")
-        trainer = Trainer(config, plan_layout(config, rank_info), RunPaths(root / name), launch, world, stopper)
+        layout, paths = plan_layout(config, rank_info), RunPaths(root / name)
+        trainer = Trainer(RankContext(config, layout, paths, launch, world, stopper, RankProgressWriter(None)))
         begun = [] if config.compile else note_lead(trainer, calls)  # a hook would be part of the graph
         counters.clear()
         calls.clear()

@@ -6,15 +6,20 @@ import errno
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
 from tests.train.single_rank import SingleRank
-from train.metrics.jsonl import JsonlWriter, StepMetrics, TensorBoardWriter, read_metrics
+from train.metrics import table
+from train.metrics.jsonl import JsonlWriter, read_metrics
 from train.metrics.progress_log import ProgressLog
 from train.metrics.recorder import Recorder, StepTensors, _rate
 from train.metrics.stragglers import StragglerDetector
+from train.metrics.tensorboard import TensorBoardWriter
+from train.metrics.writer import HeldOutLoss, MetricsWriter, StepMetrics
 
 
 def step_metrics(step: int, loss: float = 1.0) -> StepMetrics:
@@ -85,12 +90,22 @@ def test_a_full_disk_fails_the_save_but_not_the_step(tmp_path: Path, monkeypatch
     assert [json.loads(line)["step"] for line in path.read_text().splitlines()] == [1, 2, 3]
 
 
+class Kept(MetricsWriter):
+    def __init__(self) -> None:
+        self.seen: list[StepMetrics] = []
+
+    def write(self, metrics: StepMetrics) -> None:
+        self.seen.append(metrics)
+
+    def close(self) -> None:
+        pass
+
+
 def test_the_recorder_keeps_the_loss_to_the_bit_and_the_order() -> None:
-    seen: list[StepMetrics] = []
-    stragglers = StragglerDetector(SingleRank(), every=10)
-    recorder = Recorder(
-        stragglers.world.device, 0, 256, attempt=2, sinks=[seen.append], watch=lambda _: None, stragglers=stragglers
-    )
+    writer, world = Kept(), SingleRank()
+    seen, stragglers = writer.seen, StragglerDetector(world, every=10)
+    context: Any = SimpleNamespace(world=world, layout=SimpleNamespace(tokens_per_step=256), attempt=2)
+    recorder = Recorder(context, 0, [writer], watch=lambda _: None, stragglers=stragglers)
     recorder.lag = 2  # as on a GPU
     for step in (1, 2, 3):
         loss, one = torch.tensor(1 / (step + 2), dtype=torch.float64), torch.tensor(1.0)
@@ -103,6 +118,19 @@ def test_the_recorder_keeps_the_loss_to_the_bit_and_the_order() -> None:
     assert all(m.tokens_per_s > 0 and m.attempt == 2 for m in seen)
 
 
+@pytest.mark.parametrize(
+    ("is_main", "is_writer", "opened"),
+    [(True, True, ["a disk", "a run"]), (False, True, ["a disk"]), (False, False, [])],
+)
+def test_writers_are_opened_once_a_run_or_once_a_disk(
+    monkeypatch: pytest.MonkeyPatch, is_main: bool, is_writer: bool, opened: list[str]
+) -> None:
+    rows: Any = (table.WriterRow(lambda *_: "a disk", once_a_disk=True), table.WriterRow(lambda *_: "a run"))
+    monkeypatch.setattr(table, "WRITERS", rows)
+    context: Any = SimpleNamespace(world=SimpleNamespace(is_main=is_main, is_writer=is_writer))
+    assert table.open_writers(context, 0) == opened
+
+
 def test_tensorboard_shows_each_step_once_after_a_resume(tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -110,17 +138,19 @@ def test_tensorboard_shows_each_step_once_after_a_resume(tmp_path: Path) -> None
         board = TensorBoardWriter(tmp_path, start_step)
         for step in range(start_step + 1, last + 1):
             board.write(step_metrics(step, loss=float(10 * start_step + step)))
+        board.write_held_out(HeldOutLoss(last, loss=0.5, unigram_entropy=2.0))
         board.close()
     events = EventAccumulator(str(tmp_path))
     events.Reload()
     shown = [(event.step, event.value) for event in events.Scalars("train/loss")]
     assert shown == [(1, 1.0), (2, 2.0), (3, 3.0), (4, 4.0), (5, 45.0), (6, 46.0)]
+    assert [(event.step, event.value) for event in events.Scalars("eval/held_out_loss")] == [(6, 0.5)]
 
 
 def test_a_step_that_was_held_up_for_hours_still_has_a_rate() -> None:
     """It would round to 0, by which the time that is left is divided."""
     shown = ProgressLog(0, steps=10, log_every=1, tokens_per_step=256)
     for step in (1, 2, 3):
-        shown.show(replace(step_metrics(step), tokens_per_s=_rate(256, 20_000.0)))
+        shown.write(replace(step_metrics(step), tokens_per_s=_rate(256, 20_000.0)))
     assert shown.tokens_per_s == pytest.approx(256 / 20_000)
     assert _rate(524_288, 2.1785713) == pytest.approx(524_288 / 2.1785713, rel=1e-6)

@@ -11,8 +11,7 @@ import torch
 from torch._C._autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
-from fsdpctl.contract.trainer.trainer_config import ProfileConfig
-from train.parallel.world import World
+from train.context import RankContext
 
 log = logging.getLogger(__name__)
 
@@ -23,15 +22,15 @@ Span = tuple[float, float]  # begin and end, in microseconds
 class Profiler:
     """Records the chosen steps on every rank, each into a file of its own, for Perfetto or chrome://tracing."""
 
-    def __init__(
-        self, config: ProfileConfig, directory: Path, world: World, snapshot_request: Path, look_every: int
-    ) -> None:
+    def __init__(self, context: RankContext) -> None:
+        config = context.config.profile
         self.first, self.last = config.first_step, (config.first_step or 0) + config.steps - 1  # counted from 1
-        self.directory, self.world = directory, world
-        self.snapshot_request, self.look_every = snapshot_request, look_every
+        self.directory, self.world = context.paths.profiles, context.world
+        self.snapshot_request = context.paths.attempt(context.attempt).memory_snapshot_request
+        self.look_every = context.config.log_every
         self.seen_request: int | None = None  # when the request was last touched
         self.recording: profile | None = None
-        self.remembers = config.memory and world.device.type == "cuda"
+        self.remembers = config.memory and self.world.device.type == "cuda"
         if self.remembers:
             torch.cuda.memory._record_memory_history(max_entries=MEMORY_EVENTS)
 

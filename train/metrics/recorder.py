@@ -16,9 +16,10 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
+from train.context import RankContext
 from train.metrics.device_timestamp import DeviceTimestamp
-from train.metrics.jsonl import StepMetrics
 from train.metrics.stragglers import Span, StragglerDetector
+from train.metrics.writer import MetricsWriter, StepMetrics
 from train.nonfinite import StepResult
 
 LAG = {"cuda": 2}
@@ -37,6 +38,7 @@ class StepTensors:
     loss_scale: Tensor
 
     def stack(self) -> Tensor:
+        """Return all of them, in the order of the fields, as one tensor of float64."""
         return torch.stack([getattr(self, field.name).double() for field in fields(self)])
 
 
@@ -53,35 +55,34 @@ class _Pending:
 
 
 class Recorder:
-    """Hands each step's metrics to the sinks once they are known. Ranks without sinks keep the same pace."""
+    """Gives each step's metrics to the writers once they are known. Ranks without writers read them as late."""
 
     def __init__(
         self,
-        device: torch.device,
+        context: RankContext,
         start_step: int,
-        tokens_per_step: int,
-        attempt: int,
-        sinks: Sequence[Callable[[StepMetrics], None]],
+        writers: Sequence[MetricsWriter],
         watch: Callable[[StepResult], None],
         stragglers: StragglerDetector,
     ) -> None:
-        self.device = device
-        self.tokens_per_step = tokens_per_step
-        self.attempt = attempt
-        self.sinks = sinks
+        self.device = context.world.device
+        self.tokens_per_step = context.layout.tokens_per_step
+        self.attempt = context.attempt
+        self.writers = writers
         self.watch = watch
         self.stragglers = stragglers
-        self.lag = LAG.get(device.type, 0)
+        self.lag = LAG.get(self.device.type, 0)
         self.pending: deque[_Pending] = deque()
         self.delivered = start_step
         self.delivery = threading.Condition()
         self.restart_clock()
 
     def restart_clock(self) -> None:
-        """The next step begins now: what came before (a save, an evaluation) is not part of its time."""
+        """Let the next step begin now: what came before (a save, an evaluation) is not part of its time."""
         self.begin = DeviceTimestamp(self.device)
 
     def record(self, step: int, tensors: StepTensors, lr: float, samples: str) -> None:
+        """Take in the step that has just been queued, and deliver those that are `lag` steps older."""
         values = tensors.stack().to("cpu", non_blocking=True)
         end = DeviceTimestamp(self.device)
         spans = self.stragglers.local_compute.take()
@@ -120,8 +121,8 @@ class Recorder:
             loss_scale=loss_scale,
             slow_ranks={str(rank): host for rank, host in self.stragglers.slow.items()},
         )
-        for sink in self.sinks:
-            sink(metrics)
+        for writer in self.writers:
+            writer.write(metrics)
         with self.delivery:
             self.delivered = pending.step
             self.delivery.notify_all()
@@ -129,7 +130,7 @@ class Recorder:
 
 
 def _rate(tokens: int, seconds: float) -> float:
-    """In seven digits: never 0, however long a step was held up."""
+    """Return tokens per second in seven digits: never 0, however long a step was held up."""
     return float(f"{tokens / max(seconds, 1e-9):.7g}")
 
 
