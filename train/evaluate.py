@@ -8,12 +8,12 @@ import torch
 from train.context import RankContext
 from train.data.sample_order import rank_share, split_targets
 from train.data.tokens import Tokens
-from train.model.llama import IGNORED, Decoder
+from train.model.language_model import IGNORED, LanguageModel
 from train.parallel.parallelize import release_gathered
 
 
 @torch.no_grad()
-def held_out_loss(context: RankContext, model: Decoder, tokens: Tokens) -> float | None:
+def held_out_loss(context: RankContext, model: LanguageModel, tokens: Tokens) -> float | None:
     """Return the mean loss, in nats a token, over sequences spread evenly over the split: the same ones in every world.
 
     None where all ranks agreed to stop, which they do before each micro-batch. Collective.

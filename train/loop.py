@@ -26,7 +26,7 @@ from train.metrics.run_header import log_run_header
 from train.metrics.stragglers import StragglerDetector
 from train.metrics.telemetry import Telemetry
 from train.metrics.writer import HeldOutLoss
-from train.model.llama import IGNORED
+from train.model.language_model import IGNORED
 from train.nonfinite import NonFiniteError, NonFiniteGuard
 from train.optim import build_optimizer, clip_gradients, learning_rate, take_step
 from train.parallel.parallelize import build_model, compute_dtype, set_gradient_sync

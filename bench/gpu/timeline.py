@@ -45,7 +45,7 @@ report("torch")
 from train import loop  # noqa: E402
 from train.__main__ import main  # noqa: E402
 from train.checkpoint import manager  # noqa: E402
-from train.model import llama  # noqa: E402
+from train.model.language_model import LanguageModel  # noqa: E402
 from train.parallel import world  # noqa: E402
 
 report("the trainer")
@@ -53,7 +53,7 @@ report_after(world.World, "__init__", "meeting, context of the GPU")
 report_after(loop, "build_model", "the model")
 report_after(manager.CheckpointManager, "__init__", "optimizer, memory for saves")
 report_after(manager.CheckpointManager, "resume", "the checkpoint")
-report_after(llama.Decoder, "forward", "first forward pass")
+report_after(LanguageModel, "forward", "first forward pass")
 report_after(torch.Tensor, "backward", "first backward pass")
 report_after(loop.Trainer, "_train_step", "the rest of the first step", end)
 

@@ -16,7 +16,8 @@ from tests.train.ranks import Config, checkpoints, column, metrics, start, step_
 from tests.train.test_model import small_model
 from train.data.sample_order import SampleOrder, split_targets
 from train.data.tokens import open_dataset, write_dataset
-from train.model.llama import IGNORED, Decoder
+from train.model.language_model import IGNORED
+from train.model.llama.decoder import Llama
 from train.nonfinite import LargestValues, NonFiniteError, NonFiniteGuard, StepResult
 from train.optim import build_optimizer, take_step
 from train.parallel.parallelize import init_weights
@@ -144,9 +145,9 @@ def test_loss_and_gradient_are_of_the_mean_over_all_valid_targets(tmp_path: Path
     config["model"]["dropout"] = 0.0
     step_in_turn(tmp_path, {"run": {**config, "steps": 1}}, procs_per_node=2)
     parsed = decode(TrainerConfig, config)
-    model = Decoder(parsed.model)
-    init_weights(model, parsed)
-    model.fill_rotary_tables()
+    model = Llama(parsed.model)
+    init_weights(model, parsed.seed)
+    model.fill_buffers()
     tokens = open_dataset(Path(parsed.data.source), parsed.model.seq_len, parsed.model.vocab_size).train
     ids = SampleOrder(tokens.num_sequences, parsed.batch.sequences, parsed.seed).step_ids(0)
     inputs, targets = split_targets(tokens.sequences(ids), ord(" "))

@@ -115,10 +115,10 @@ class CheckpointManager:
     def _begin(self) -> None:
         log.info("no checkpoint: starting at step 0")
         if self.config.init_from:
-            load_pretrained(self.state.model, Path(self.config.init_from))
+            load_pretrained(self.state.model, self.config.model, Path(self.config.init_from))
             log.info("weights of %s", self.config.init_from)
         else:
-            init_weights(self.state.model, self.config)
+            init_weights(self.state.model, self.config.seed)
 
     def _describe(self, step: int) -> Manifest:
         return Manifest(

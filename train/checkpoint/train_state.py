@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fsdpctl.contract.trainer.resumable import compare
 from train.errors import ConfigError
-from train.model.llama import Decoder
+from train.model.language_model import LanguageModel
 from train.nonfinite import NonFiniteGuard
 
 
@@ -23,7 +23,7 @@ from train.nonfinite import NonFiniteGuard
 class TrainState:
     """What changes with every step."""
 
-    model: Decoder
+    model: LanguageModel
     optimizer: torch.optim.Optimizer
     guard: NonFiniteGuard
 
