@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from fsdpctl.contract.paths import RunPaths
@@ -24,6 +25,7 @@ class RankContext:
     world: World
     stopper: Stopper
     progress: RankProgressWriter  # read by the agent of this node
+    cleanup: ExitStack  # closes, on every way out, what was opened
 
     @property
     def attempt(self) -> int:

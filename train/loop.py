@@ -63,16 +63,30 @@ class Trainer:
         if self.step >= config.steps:
             log.info("all %d steps are done already: evaluating only", config.steps)
         self.telemetry = Telemetry(context, self.step, self.guard, stragglers)
+        context.cleanup.callback(self.close)
 
     def run(self) -> Outcome:
         """Train until the last step or until asked to stop."""
         try:
-            return self._run()
+            outcome = self._run()
         except torch.OutOfMemoryError as error:
             raise TrainError(memory_advice(error, self.profiler.out_of_memory())) from error
         except NonFiniteError:
             self._finish_save_in_flight()
             raise
+        self.end()
+        return outcome
+
+    def end(self) -> None:
+        """Write what is still to be written at a good end."""
+        self.progress.mark(Section.END, self.step)
+        self.profiler.close(self.step)
+        self.telemetry.recorder.drain()
+
+    def close(self) -> None:
+        """Let a save in flight end, on every way out, before the metrics writers are closed."""
+        self.telemetry.recorder.close()
+        self.saver.close()
 
     def _run(self) -> Outcome:
         gc.collect()
@@ -88,11 +102,6 @@ class Trainer:
             self.profiler.after_step(self.step)
             self._between_steps()
         return self._finish()
-
-    def close(self) -> None:
-        self.progress.mark(Section.END, self.step)
-        self.profiler.close(self.step)
-        self.telemetry.close()
 
     def _train_step(self) -> None:
         self.progress.step_begins()

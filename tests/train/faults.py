@@ -32,7 +32,7 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of <malloc.h>
 
 def slow_steps(seconds: float) -> None:
     """Let a test act in mid-run."""
-    _before(loop.Trainer, "_train_step", lambda _: time.sleep(seconds))
+    before(loop.Trainer, "_train_step", lambda _: time.sleep(seconds))
 
 
 def signalled(rank: int, moment: str, number: int) -> None:
@@ -50,7 +50,7 @@ def signalled(rank: int, moment: str, number: int) -> None:
         output.register_hook(hit)
 
     if os.environ["RANK"] == str(rank):
-        _before(
+        before(
             *{
                 "start": (loop.Trainer, "_run", hit),
                 "backward": (loop.Trainer, "_backward", hit_in_backward),
@@ -59,7 +59,7 @@ def signalled(rank: int, moment: str, number: int) -> None:
         )
 
 
-def _before(owner: type, method: str, act: Callable[[Any], None]) -> None:
+def before(owner: type, method: str, act: Callable[[Any], None]) -> None:
     original = getattr(owner, method)
 
     def acted(self: Any, *words: Any) -> Any:

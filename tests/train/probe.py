@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,8 @@ def step_each(root: Path, names: tuple[str, ...]) -> None:
     for name in names:
         config = load_config(root / name / "trainer.json")
         layout, paths = plan_layout(config, rank_info), RunPaths(root / name)
-        trainer = Trainer(RankContext(config, layout, paths, launch, world, stopper, RankProgressWriter(None)))
+        cleanup = ExitStack()
+        trainer = Trainer(RankContext(config, layout, paths, launch, world, stopper, RankProgressWriter(None), cleanup))
         begun = [] if config.compile else note_lead(trainer, calls)  # a hook would be part of the graph
         counters.clear()
         calls.clear()
@@ -77,7 +79,8 @@ def step_each(root: Path, names: tuple[str, ...]) -> None:
         print(f"{name}: {describe(calls, config.steps)} a step", file=sys.stderr)
         for gathers in begun[:1]:
             print(f"{name}: {gathers} gathers before the first block", file=sys.stderr)
-        trainer.close()
+        trainer.end()
+        cleanup.close()
         if config.compile:
             graphs, breaks = counters["stats"]["unique_graphs"], sum(counters["graph_break"].values())
             uncached = counters["aot_autograd"]["autograd_cache_bypass"]

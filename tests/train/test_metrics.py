@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ import pytest
 import torch
 
 from tests.train.single_rank import SingleRank
+from train.errors import TrainError
 from train.metrics import table
 from train.metrics.jsonl import JsonlWriter, read_metrics
 from train.metrics.progress_log import ProgressLog
@@ -93,12 +95,13 @@ def test_a_full_disk_fails_the_save_but_not_the_step(tmp_path: Path, monkeypatch
 class Kept(MetricsWriter):
     def __init__(self) -> None:
         self.seen: list[StepMetrics] = []
+        self.is_closed = False
 
     def write(self, metrics: StepMetrics) -> None:
         self.seen.append(metrics)
 
     def close(self) -> None:
-        pass
+        self.is_closed = True
 
 
 def test_the_recorder_keeps_the_loss_to_the_bit_and_the_order() -> None:
@@ -116,19 +119,30 @@ def test_the_recorder_keeps_the_loss_to_the_bit_and_the_order() -> None:
     assert [m.loss_hex for m in seen] == [(1 / 3).hex(), (1 / 4).hex(), (1 / 5).hex()]
     assert [m.tokens for m in seen] == [256, 512, 768]
     assert all(m.tokens_per_s > 0 and m.attempt == 2 for m in seen)
+    recorder.wait_for(3)
+    recorder.close()
+    with pytest.raises(TrainError, match="before the metrics of step 4 were written"):
+        recorder.wait_for(4)
 
 
 @pytest.mark.parametrize(
     ("is_main", "is_writer", "opened"),
-    [(True, True, ["a disk", "a run"]), (False, True, ["a disk"]), (False, False, [])],
+    [(True, True, ["disk", "run"]), (False, True, ["disk"]), (False, False, [])],
 )
 def test_writers_are_opened_once_a_run_or_once_a_disk(
     monkeypatch: pytest.MonkeyPatch, is_main: bool, is_writer: bool, opened: list[str]
 ) -> None:
-    rows: Any = (table.WriterRow(lambda *_: "a disk", once_a_disk=True), table.WriterRow(lambda *_: "a run"))
+    writers = {"disk": Kept(), "run": Kept()}
+    rows = (
+        table.WriterRow(lambda *_: writers["disk"], once_a_disk=True),
+        table.WriterRow(lambda *_: writers["run"]),
+    )
     monkeypatch.setattr(table, "WRITERS", rows)
-    context: Any = SimpleNamespace(world=SimpleNamespace(is_main=is_main, is_writer=is_writer))
-    assert table.open_writers(context, 0) == opened
+    with ExitStack() as cleanup:
+        context: Any = SimpleNamespace(world=SimpleNamespace(is_main=is_main, is_writer=is_writer), cleanup=cleanup)
+        assert table.open_writers(context, 0) == [writers[name] for name in opened]
+        assert not any(writer.is_closed for writer in writers.values())
+    assert [name for name, writer in writers.items() if writer.is_closed] == opened
 
 
 def test_tensorboard_shows_each_step_once_after_a_resume(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 
 MAX_FAILED_SAVES = 3  # in a row; a run that cannot save is not worth its hours
 ERROR_WAIT_S = 10.0  # for this rank's own error of a save that failed on another rank
+CLOSE_WAIT_S = 10.0  # for a save in flight, when a rank ends with an error
 
 
 class _Stage(IntEnum):
@@ -91,6 +92,11 @@ class AsyncSaver:
             self.in_flight.thread.join(1.0)
             self.settle()
 
+    def close(self) -> None:
+        """Let a save in flight end, on a way out that does not handle its result; but do not wait long for a disk."""
+        if self.in_flight:
+            self.in_flight.thread.join(CLOSE_WAIT_S)
+
     def describe_newest(self, step: int) -> str:
         """Describe where a resume continues if the run ends after `step` without another save."""
         if self.saved_step is None:
@@ -126,7 +132,7 @@ class AsyncSaver:
 
 
 class _Save:
-    """One save in its thread. The thread is a daemon: a rank that ends with an error must not wait for a disk."""
+    """One save in its thread. A daemon: a rank that ends with an error must not wait for a disk without a limit."""
 
     def __init__(self, step: int, began: float, write: Callable[[], str | None]) -> None:
         self.step = step

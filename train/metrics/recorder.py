@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from train.context import RankContext
+from train.errors import TrainError
 from train.metrics.device_timestamp import DeviceTimestamp
 from train.metrics.stragglers import Span, StragglerDetector
 from train.metrics.writer import MetricsWriter, StepMetrics
@@ -75,6 +76,7 @@ class Recorder:
         self.pending: deque[_Pending] = deque()
         self.delivered = start_step
         self.delivery = threading.Condition()
+        self.is_closed = False
         self.restart_clock()
 
     def restart_clock(self) -> None:
@@ -97,9 +99,17 @@ class Recorder:
             self._deliver(self.pending.popleft())
 
     def wait_for(self, step: int) -> None:
-        """Wait, in another thread, until this step is delivered."""
+        """Wait, in another thread, until this step is delivered. Raises TrainError where it will not be."""
         with self.delivery:
-            self.delivery.wait_for(lambda: self.delivered >= step)
+            self.delivery.wait_for(lambda: self.delivered >= step or self.is_closed)
+            if self.delivered < step:
+                raise TrainError(f"training ended before the metrics of step {step} were written")
+
+    def close(self) -> None:
+        """Deliver no more, and release a thread that waits for a step."""
+        with self.delivery:
+            self.is_closed = True
+            self.delivery.notify_all()
 
     def _deliver(self, pending: _Pending) -> None:
         pending.end.wait()

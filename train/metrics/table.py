@@ -28,6 +28,11 @@ WRITERS = (
 
 
 def open_writers(context: RankContext, start_step: int) -> list[MetricsWriter]:
-    """Open the writers of this rank."""
-    world = context.world
-    return [row.open(context, start_step) for row in WRITERS if (world.is_writer if row.once_a_disk else world.is_main)]
+    """Open the writers of this rank. `context.cleanup` closes each of them, on every way out."""
+    writers = []
+    for row in WRITERS:
+        if context.world.is_writer if row.once_a_disk else context.world.is_main:
+            writer = row.open(context, start_step)
+            context.cleanup.callback(writer.close)
+            writers.append(writer)
+    return writers

@@ -34,8 +34,3 @@ class Telemetry:
     def summary(self) -> dict[str, float]:
         """Return the numbers of the outcome that come from the steps."""
         return {name: number for writer in self.writers for name, number in writer.summary().items()}
-
-    def close(self) -> None:
-        self.recorder.drain()
-        for writer in self.writers:
-            writer.close()
