@@ -25,20 +25,20 @@ class Cost:
     wall_s: float
 
 
-def cost_of(argv: Sequence[str], env: Mapping[str, str] | None = None) -> Cost:
+def measure_cost(argv: Sequence[str], env: Mapping[str, str] | None = None) -> Cost:
     """Run it once. Raises CalledProcessError when it fails."""
-    before, began = cpu_of_children(), time.monotonic()
+    before, began = children_cpu_s(), time.monotonic()
     subprocess.run(argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
-    return Cost(cpu_of_children() - before, time.monotonic() - began)
+    return Cost(children_cpu_s() - before, time.monotonic() - began)
 
 
-def cpu_of_children() -> float:
+def children_cpu_s() -> float:
     """Of all that this process has waited for, and that these have waited for."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
-def instructions_of(argv: Sequence[str]) -> int:
+def count_instructions(argv: Sequence[str]) -> int:
     """Of one run of a command without its children, as valgrind counts them. Raises CalledProcessError."""
     with tempfile.TemporaryDirectory() as folder:
         tool = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
@@ -51,7 +51,7 @@ def instructions_of(argv: Sequence[str]) -> int:
     return int(re.findall(r"refs: +([\d,]+)", log)[-1].replace(",", ""))
 
 
-def in_turns(works: Mapping[str, Callable[[], Cost]], rounds: int) -> dict[str, list[Cost]]:
+def interleave(works: Mapping[str, Callable[[], Cost]], rounds: int) -> dict[str, list[Cost]]:
     """Each work once a round, after a round that does not count: what the machine does beside falls on all."""
     found: dict[str, list[Cost]] = {name: [] for name in works}
     for number in range(rounds + 1):
@@ -62,7 +62,7 @@ def in_turns(works: Mapping[str, Callable[[], Cost]], rounds: int) -> dict[str, 
     return found
 
 
-def tell(title: str, costs: Mapping[str, Sequence[Cost]]) -> None:
+def print_costs(title: str, costs: Mapping[str, Sequence[Cost]]) -> None:
     """The smallest and the median of each, the first row being what the ratios refer to."""
     reference = statistics.median(cost.cpu_s for cost in next(iter(costs.values())))
     rows = []
@@ -80,10 +80,10 @@ def tell(title: str, costs: Mapping[str, Sequence[Cost]]) -> None:
                 f"{statistics.median(wall):.2f}",
             )
         )
-    tell_table(title, ("what", "CPU s, least", "median", "ratio", "wall s, least", "median"), rows)
+    print_table(title, ("what", "CPU s, least", "median", "ratio", "wall s, least", "median"), rows)
 
 
-def tell_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     print(f"\n## {title}\n\n{machine()}\n")
     for row in (header, ["---"] * len(header), *rows):
         print("| " + " | ".join(row) + " |")

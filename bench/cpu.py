@@ -20,7 +20,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from bench.cost import Cost, cost_of, cpu_of_children, in_turns, instructions_of, tell, tell_table
+from bench.cost import Cost, children_cpu_s, count_instructions, interleave, measure_cost, print_costs, print_table
 from fsdpctl.contract.codec import read_json
 from fsdpctl.contract.paths import NodePaths, RunPaths
 from fsdpctl.contract.records import ProcessIdentity
@@ -46,7 +46,7 @@ def words(rounds: int) -> None:
     if shutil.which("torchx"):
         commands["torchx --help"] = ["torchx", "--help"]
         commands["torchx run --dryrun"] = ["torchx", "run", "--dryrun", "-s", "local_cwd", "utils.echo"]
-    tell("First words", in_turns({name: _command(argv) for name, argv in commands.items()}, rounds))
+    print_costs("First words", interleave({name: _command(argv) for name, argv in commands.items()}, rounds))
 
 
 def scale(rounds: int) -> None:
@@ -60,7 +60,7 @@ def scale(rounds: int) -> None:
             f"fsdpctl ls, {RUNS} runs": [*FSDPCTL, "ls"],
             f"fsdpctl submit --dry-run, {NODES} nodes": [*FSDPCTL, "submit", "llm-tiny", *big, "--dry-run"],
         }
-        tell("A thousand", in_turns({name: _command(argv) for name, argv in commands.items()}, rounds))
+        print_costs("A thousand", interleave({name: _command(argv) for name, argv in commands.items()}, rounds))
 
 
 def launch(rounds: int) -> None:
@@ -74,7 +74,7 @@ def launch(rounds: int) -> None:
             return _until_stamp(lambda: subprocess.run([*TORCHRUN, "--standalone", "stamp.py"], check=True))
 
         works = {"torchrun": raw, "fsdpctl submit": lambda: _until_stamp(lambda: _submit(STAMP))}
-        tell("To the first rank's Python", in_turns(works, rounds))
+        print_costs("To the first rank's Python", interleave(works, rounds))
 
 
 def presence(rounds: int) -> None:
@@ -96,7 +96,7 @@ def presence(rounds: int) -> None:
             print(json.dumps({"table": "presence", "what": name, "core": share, "mib": memory}))
             rows.append((name, f"{share:.2%}", f"{memory['Rss']:.0f}", f"{memory['Pss']:.0f}"))
         subprocess.run([*FSDPCTL, "cancel", run.root.name], check=True, stdout=subprocess.DEVNULL)
-        tell_table("While a run goes on", ("process", "of a core", "resident MiB", "its share of shared pages"), rows)
+        print_table("While a run goes on", ("process", "of a core", "resident MiB", "its share of shared pages"), rows)
 
 
 def instructions(rounds: int) -> None:
@@ -119,15 +119,15 @@ def instructions(rounds: int) -> None:
         commands[f"fsdpctl ls, {RUNS} runs"] = [*FSDPCTL, "ls"]
         rows = []
         for name, argv in commands.items():
-            cost_of(argv)  # compiles
-            millions = instructions_of(argv) / 1e6
+            measure_cost(argv)  # compiles
+            millions = count_instructions(argv) / 1e6
             print(json.dumps({"table": "instructions", "what": name, "millions": millions}))
             rows.append((f"`{name}`", f"{millions:,.0f}"))
-    tell_table("Instructions", ("what", "millions"), rows)
+    print_table("Instructions", ("what", "millions"), rows)
 
 
 def _command(argv: list[str]) -> Callable[[], Cost]:
-    return lambda: cost_of(argv)
+    return lambda: measure_cost(argv)
 
 
 class _home(tempfile.TemporaryDirectory):  # type: ignore[type-arg]
@@ -158,13 +158,13 @@ def _submit(script: str, *, wait: bool = True) -> RunPaths:
 def _until_stamp(launch: Callable[[], object]) -> Cost:
     stamp = Path(os.environ["STAMP"])
     stamp.unlink(missing_ok=True)
-    before, began = cpu_of_children(), time.time()
+    before, began = children_cpu_s(), time.time()
     launch()
     _await(stamp.exists)
     with suppress(ChildProcessError):  # until none is left
         while True:
             os.wait()
-    return Cost(cpu_of_children() - before, float(stamp.read_text()) - began)
+    return Cost(children_cpu_s() - before, float(stamp.read_text()) - began)
 
 
 def _multiply(run: RunPaths) -> None:

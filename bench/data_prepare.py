@@ -29,16 +29,16 @@ def main() -> None:
     parser.add_argument("--mb", type=int, default=1000, help="size of the input")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--train-bpe", type=int, help="train a BPE of this vocabulary; unset: bytes")
-    words = parser.parse_args()
+    args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "input.jsonl")
-        write_input(source, words.mb * 10**6)
-        bpe = ["--train-bpe", str(words.train_bpe)] if words.train_bpe else []
-        command = ["data", "prepare", str(source), "--out", f"{folder}/out", "--workers", str(words.workers), *bpe]
+        write_input(source, args.mb * 10**6)
+        bpe = ["--train-bpe", str(args.train_bpe)] if args.train_bpe else []
+        command = ["data", "prepare", str(source), "--out", f"{folder}/out", "--workers", str(args.workers), *bpe]
         seconds, cpu, peak = measure([sys.executable, "-m", "fsdpctl", *command])
         print(
-            f"{words.mb} MB in {seconds:.1f} s: {words.mb / seconds:.1f} MB/s;"
-            f" {cpu:.1f} s of processor time: {words.mb / cpu:.1f} MB/s a core;"
+            f"{args.mb} MB in {seconds:.1f} s: {args.mb / seconds:.1f} MB/s;"
+            f" {cpu:.1f} s of processor time: {args.mb / cpu:.1f} MB/s a core;"
             f" at most {peak / 1e6:.0f} MB of memory in all processes"
         )
 

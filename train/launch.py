@@ -16,7 +16,7 @@ from train.errors import TrainError
 
 
 @dataclass(frozen=True)
-class Launch:
+class LaunchEnv:
     """The launcher's environment variables, read once."""
 
     attempt: int  # 0: by hand
@@ -30,7 +30,7 @@ class Launch:
     shared_disk: bool  # all nodes have one run directory
 
     @classmethod
-    def from_env(cls, env: Mapping[str, str]) -> Launch:
+    def from_env(cls, env: Mapping[str, str]) -> LaunchEnv:
         def path(name: str) -> Path | None:
             return Path(env[name]) if env.get(name) else None
 
@@ -53,6 +53,10 @@ class Launch:
     def abort_file(self) -> Path | None:
         """Is there once the attempt shall end at once: cancelled, or at fault somewhere."""
         return RunPaths(self.run_dir).attempt(self.attempt).abort if self.run_dir and self.attempt else None
+
+    def progress_file(self, rank: int) -> Path | None:
+        """Return where the rank's agent reads its progress."""
+        return NodePaths(self.node_dir).rank_progress(rank) if self.node_dir else None
 
     def report_failure(self, rank: int, error: Exception, step: int) -> None:
         """Leave what ended this rank: the launcher tells the first failure from its victims by the time."""

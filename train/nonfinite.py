@@ -2,7 +2,7 @@
 
 Loss and gradient norm are sums over all ranks, so all ranks find the same without asking. Everything stays on the
 device: the optimizer's kernel itself leaves the weights alone, and the host hears of it when the metrics arrive.
-The loss scale of fp16 lives by the same finding, and all of it is saved with the weights.
+The loss scale of fp16 lives by the same result, and all of it is saved with the weights.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor
 
 from train.errors import TrainError
-from train.parallel.world import Council, World
+from train.parallel.world import ControlGroup, World
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ class NonFiniteError(TrainError):
 
 
 @dataclass(frozen=True)
-class Finding:
+class StepResult:
     """What the host knows of a step once its numbers have arrived."""
 
     step: int
@@ -42,7 +42,7 @@ class Finding:
     in_a_row: int
 
 
-class Guard:
+class NonFiniteGuard:
     """Counts skipped steps and keeps the loss scale."""
 
     def __init__(self, world: World, dtype: torch.dtype, limit: int) -> None:
@@ -81,29 +81,29 @@ class Guard:
             self.growth.mul_(~grown)
         return bad
 
-    def watch(self, finding: Finding) -> None:
+    def watch(self, result: StepResult) -> None:
         """Hear of a step, on every rank; raises on all of them at once when it was one too many."""
-        if not finding.in_a_row:
+        if not result.in_a_row:
             return
         if self.world.is_main:
-            numbers = (finding.loss, finding.grad_norm, finding.skipped)
-            log.warning("step %d skipped: loss %s, gradient norm %s (%d skipped so far)", finding.step, *numbers)
-        if finding.in_a_row >= self.limit:
-            raise NonFiniteError(self._explain(finding))
+            numbers = (result.loss, result.grad_norm, result.skipped)
+            log.warning("step %d skipped: loss %s, gradient norm %s (%d skipped so far)", result.step, *numbers)
+        if result.in_a_row >= self.limit:
+            raise NonFiniteError(self._explain(result))
 
-    def _explain(self, finding: Finding) -> str:
-        losses = self.world.gather(finding.own_loss)
+    def _explain(self, result: StepResult) -> str:
+        losses = self.world.gather(result.own_loss)
         culprits = [f"rank {rank} ({loss})" for rank, loss in enumerate(losses) if not math.isfinite(loss)]
         where = f"its loss is not finite on {', '.join(culprits)}" if culprits else "its loss is finite on every rank"
         return (
-            f"{finding.in_a_row} steps in a row without a finite loss and gradient, up to step {finding.step} "
-            f"(samples {finding.samples}): {where}, its gradient norm is {finding.grad_norm}. None of them changed the "
+            f"{result.in_a_row} steps in a row without a finite loss and gradient, up to step {result.step} "
+            f"(samples {result.samples}): {where}, its gradient norm is {result.grad_norm}. None of them changed the "
             f"weights; look at these samples, lower the learning rate, or resume from an older checkpoint"
         )
 
 
 @dataclass(frozen=True)
-class Largest:
+class LargestValues:
     """The largest absolute value of each tensor, as far as this rank has it. No other norm of a finite one is sure not
     to overflow, and that of NaN is NaN."""
 
@@ -112,7 +112,7 @@ class Largest:
 
     @classmethod
     @torch.no_grad()
-    def of(cls, tensors: Mapping[str, Tensor], device: torch.device) -> Largest:
+    def of(cls, tensors: Mapping[str, Tensor], device: torch.device) -> LargestValues:
         """Look at the tensors as they are now, all at once, without waiting for the device."""
         local = {name: tensor.to_local() if isinstance(tensor, DTensor) else tensor for name, tensor in tensors.items()}
         held = {name: part for name, part in local.items() if part.numel()}
@@ -123,10 +123,10 @@ class Largest:
         return [name for name, ok in zip(self.names, self.values.isfinite().tolist(), strict=True) if not ok]
 
 
-def require_finite(largest: Largest, step: int, council: Council) -> None:
+def require_finite(largest: LargestValues, step: int, group: ControlGroup) -> None:
     """Refuse to save weights that are no numbers any more: the newest checkpoint shall stay a good one."""
-    found: list[list[str]] = council.gather(largest.not_finite())
-    by_rank = zip(council.members, found, strict=True)
+    found: list[list[str]] = group.gather(largest.not_finite())
+    by_rank = zip(group.members, found, strict=True)
     if culprits := [f"rank {rank} ({_shorten(names)})" for rank, names in by_rank if names]:
         raise NonFiniteError(
             f"after step {step} weights or optimizer state are not finite on {', '.join(culprits)}: not saved;"

@@ -14,7 +14,7 @@ from typing import Any
 from bench.gpu.process import run, torchrun
 from bench.gpu.result import Result
 from bench.gpu.training import STEPS_ONLY, Changes
-from bench.gpu.workspace import Scene
+from bench.gpu.workspace import Workspace
 
 FIRST, STEPS = 8, 3
 DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
@@ -38,16 +38,16 @@ class Kernel:
     took_us: float
 
 
-def spent(scene: Scene, job: str, gpus: int, changed: Changes) -> Result:
-    """Milliseconds of a step by kind of kernel, and the dearest kernels."""
-    gpus = scene.gpus(gpus)
+def time_per_kernel_group(workspace: Workspace, job: str, gpus: int, changed: Changes) -> Result:
+    """Milliseconds of a step by kind of kernel, and the longest_kernels kernels."""
+    gpus = workspace.gpus(gpus)
     traced = {**changed, "profile.first_step": FIRST, "profile.steps": STEPS}
-    path = scene.write(scene.config(job, gpus, FIRST + STEPS + 1, traced))
-    run(torchrun(gpus, *STEPS_ONLY, "--config", str(path)), scene.root / "log", scene.limit_s, scene.env)
-    [trace] = scene.root.glob("profiles/rank-0-*.json.gz")
+    path = workspace.write(workspace.config(job, gpus, FIRST + STEPS + 1, traced))
+    run(torchrun(gpus, *STEPS_ONLY, "--config", str(path)), workspace.root / "log", workspace.limit_s, workspace.env)
+    [trace] = workspace.root.glob("profiles/rank-0-*.json.gz")
     kernels = read_kernels(trace)
     found = "; ".join(f"{group} {milliseconds:.1f} ms" for group, milliseconds in by_group(kernels).items())
-    return Result(found=found, details=dearest(kernels))
+    return Result(found=found, details=longest_kernels(kernels))
 
 
 def read_kernels(trace: Path) -> list[Kernel]:
@@ -70,7 +70,7 @@ def by_group(kernels: Iterable[Kernel]) -> dict[str, float]:
     return {group: microseconds / 1000 / STEPS for group, microseconds in took.most_common()}
 
 
-def dearest(kernels: Iterable[Kernel], most: int = 45) -> tuple[str, ...]:
+def longest_kernels(kernels: Iterable[Kernel], most: int = 45) -> tuple[str, ...]:
     """Milliseconds of one step, and how often in it, by name."""
     took, times = Counter[str](), Counter[str]()
     for kernel in kernels:

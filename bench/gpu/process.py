@@ -43,7 +43,7 @@ class Command:
         processes.sweep(self.tag)
         self.process.wait()
 
-    def said(self) -> str:
+    def output(self) -> str:
         return self.log.read_text(errors="replace")
 
     def wait(self, limit_s: float, *, may_fail: bool = False) -> str:
@@ -51,10 +51,10 @@ class Command:
         try:
             code = self.process.wait(limit_s)
         except subprocess.TimeoutExpired:
-            raise CommandError(f"still ran after {limit_s:.0f} s; {_end_of(self.said())}") from None
+            raise CommandError(f"still ran after {limit_s:.0f} s; {_end_of(self.output())}") from None
         if code and not may_fail:
-            raise CommandError(f"exit code {code}; {_end_of(self.said())}")
-        return self.said()
+            raise CommandError(f"exit code {code}; {_end_of(self.output())}")
+        return self.output()
 
     def ranks(self) -> list[int]:
         """Of torchrun: its ranks, the processes directly below it."""

@@ -16,15 +16,20 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from bench.gpu.process import run
 from bench.gpu.result import Result
 from bench.gpu.training import Changes
-from bench.gpu.workspace import Scene
-from train.metrics.device_timestamp import Mark
+from bench.gpu.workspace import Workspace
+from train.metrics.device_timestamp import DeviceTimestamp
 
 BACKENDS = (SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION)
 
 
-def floor(scene: Scene, job: str, changed: Changes) -> Result:
-    path = scene.write(scene.config(job, scene.gpus(1), 10, changed))
-    said = run([sys.executable, "-m", "bench.gpu.roofline", str(path)], scene.root / "log", scene.limit_s, scene.env)
+def hardware_limits(workspace: Workspace, job: str, changed: Changes) -> Result:
+    path = workspace.write(workspace.config(job, workspace.gpus(1), 10, changed))
+    said = run(
+        [sys.executable, "-m", "bench.gpu.roofline", str(path)],
+        workspace.root / "log",
+        workspace.limit_s,
+        workspace.env,
+    )
     found, *details = json.loads(said.strip().splitlines()[-1])
     return Result(found=found, details=tuple(details))
 
@@ -104,10 +109,10 @@ def time_ms(device: torch.device, work: Callable[[], object], rounds: int = 10) 
     """The mean over rounds that follow on one another, as in a step."""
     for _ in range(3):
         work()
-    begin = Mark(device)
+    begin = DeviceTimestamp(device)
     for _ in range(rounds):
         work()
-    end = Mark(device)
+    end = DeviceTimestamp(device)
     end.wait()
     return 1000 * end.seconds_since(begin) / rounds
 

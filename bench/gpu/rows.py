@@ -13,7 +13,7 @@ from functools import partial
 from bench.gpu import agreement, checks, kernel_time, roofline, stops, training
 from bench.gpu.result import Result
 from bench.gpu.training import ALONE, SYNTHETIC, Changes, Mesh
-from bench.gpu.workspace import Scene
+from bench.gpu.workspace import Workspace
 
 SPEED = "tokens_per_s_gpu"
 
@@ -22,7 +22,7 @@ SPEED = "tokens_per_s_gpu"
 class Row:
     name: str
     seconds: float
-    measure: Callable[[Scene], Result]
+    measure: Callable[[Workspace], Result]
     against: tuple[str, ...] = ()  # rows before it that its number is held against
     compares: str = SPEED  # the number
 
@@ -64,8 +64,8 @@ def one_gpu() -> list[Row]:
     at_40 = {**SYNTHETIC, "batch.micro_batch": 40}
     peer_resumed = partial(training.peer_resumed, job="llm300m", changed=SYNTHETIC)
     resumed = partial(training.saves_then_resumed, job="llm300m", gpus=1, num_steps=80, every=25, changed=SYNTHETIC)
-    where = partial(kernel_time.spent, job="llm300m", gpus=1, changed=SYNTHETIC)
-    least = partial(roofline.floor, job="llm300m", changed=SYNTHETIC)
+    where = partial(kernel_time.time_per_kernel_group, job="llm300m", gpus=1, changed=SYNTHETIC)
+    least = partial(roofline.hardware_limits, job="llm300m", changed=SYNTHETIC)
     return [
         titan("llm300m torchtitan", 45, "llm300m", SYNTHETIC),
         train("llm300m ours", 80, "llm300m", SYNTHETIC, "llm300m torchtitan"),
@@ -101,11 +101,11 @@ def proofs() -> list[Row]:
         train("llm90m fp16", 40, "llm90m", {**small, "precision": "fp16"}, bf16, steps=agreement.STEPS),
         train("llm90m offload", 35, "llm90m", {**small, "memory.cpu_offload": True}, bf16, steps=20),
         Row("memory snapshots", 55, checks.memory),
-        Row("llm90m stopped and resumed, exact", 75, partial(stops.exact, job="llm90m", gpus=1, changed={})),
+        Row("llm90m stopped and resumed, exact", 75, partial(stops.exact_resume, job="llm90m", gpus=1, changed={})),
         memory("none"),
         memory("selective", f"{large} recompute none"),
         memory("full", f"{large} recompute none"),
-        Row("llm300m TERM to durable", 30, partial(stops.stopped, job="llm300m", gpus=1, changed={})),
+        Row("llm300m TERM to durable", 30, partial(stops.time_to_stop, job="llm300m", gpus=1, changed={})),
     ]
 
 
@@ -121,7 +121,7 @@ def two_gpus() -> list[Row]:
         changed = {"model.layers": 4, "mesh.strategy": name}
         return train(f"llm7b/4 {name}", 30, "llm7b", changed, *against, gpus=2, steps=20, by="peak_gib")
 
-    exact = partial(stops.exact, job="llm90m", gpus=2, changed=FULL_SHARD)
+    exact = partial(stops.exact_resume, job="llm90m", gpus=2, changed=FULL_SHARD)
     return [
         titan(peer, 45, "llm300m", SYNTHETIC, (1, 2)),
         train(alone, 80, "llm300m", SYNTHETIC),
@@ -155,8 +155,8 @@ def four_gpus() -> list[Row]:
         speed("llm300m ours NO_SHARD", 55, {"mesh.strategy": "NO_SHARD"}),
         titan(f"{large} torchtitan", 30, "llm7b", SIXTEEN_LAYERS, (1, 4), steps=20),
         train(f"{large} ours", 65, "llm7b", {**SIXTEEN_LAYERS, **FULL_SHARD}, f"{large} torchtitan", gpus=4, steps=20),
-        Row("llm90m stopped and resumed, exact", 90, partial(stops.exact, job="llm90m", gpus=4, changed=HYBRID)),
-        Row("llm300m TERM to durable", 30, partial(stops.stopped, job="llm300m", gpus=4, changed=HYBRID)),
+        Row("llm90m stopped and resumed, exact", 90, partial(stops.exact_resume, job="llm90m", gpus=4, changed=HYBRID)),
+        Row("llm300m TERM to durable", 30, partial(stops.time_to_stop, job="llm300m", gpus=4, changed=HYBRID)),
         speed(f"{hybrid}, a graph a block", 40, {**HYBRID, **A_GRAPH_A_BLOCK}, hybrid),
         strategy("FULL_SHARD", FULL_SHARD),
         strategy("SHARD_GRAD_OP", {"mesh.strategy": "SHARD_GRAD_OP"}, full),

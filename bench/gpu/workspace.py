@@ -18,7 +18,7 @@ SYNTHETIC_SEQUENCES = 2048
 
 
 @dataclass(frozen=True)
-class Scene:
+class Workspace:
     root: Path  # of one row, empty
     shared: Path  # of all rows
     limit_s: float  # that one command may take

@@ -16,7 +16,7 @@ from fsdpctl.checkpoints.listing import Stored
 from fsdpctl.checkpoints.safetensors_writer import write_safetensors
 from fsdpctl.checkpoints.tensors import ShardReader
 from fsdpctl.contract.codec import CodecError, decode
-from fsdpctl.contract.formats.hf_llama import llama_config, llama_names
+from fsdpctl.contract.formats.hugging_face import hf_config, hf_rows
 from fsdpctl.contract.trainer.model_config import ModelConfig
 from fsdpctl.errors import FsdpctlError, UsageError
 
@@ -50,14 +50,14 @@ def export_hugging_face(stored: Stored, out: Path) -> None:
     reader = ShardReader(stored.path)
     shapes, sources = {}, {}
     for name, shape in sorted(reader.shapes.items()):
-        for rows in llama_names(name, model):
+        for rows in hf_rows(name, model):
             height = (shape[0] if rows.end is None else rows.end) - rows.begin
             shapes[rows.name] = (height, *shape[1:])
             sources[rows.name] = (name, rows)
     with _temporary(out) as temporary:
         temporary.mkdir(mode=0o700)
         write_safetensors(temporary / "model.safetensors", shapes, _cut(reader, sources))
-        (temporary / "config.json").write_text(json.dumps(llama_config(model), indent=2) + "\n")
+        (temporary / "config.json").write_text(json.dumps(hf_config(model), indent=2) + "\n")
 
 
 def _allocate(path: Path, size: int) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from train.checkpoint.checkpoints import Checkpoints
+from train.checkpoint.verified_checkpoints import VerifiedCheckpoints
 
 
 def disk_full_from_to(disk: str, first: int, end: int) -> None:
@@ -41,22 +41,22 @@ def checkpoints_removed_at(directory: str, step: int) -> None:
 
 def checkpoints_removed_once_there(directory: str, name: str) -> None:
     """Somebody removes the directory as soon as a checkpoint has its name in it."""
-    original = Checkpoints.commit
+    original = VerifiedCheckpoints.commit
 
     def commit(self: Any, aside: Path, manifest: Any) -> None:
         original(self, aside, manifest)
         if Path(directory, name).exists():
             shutil.rmtree(directory)
 
-    Checkpoints.commit = commit  # type: ignore[method-assign]
+    VerifiedCheckpoints.commit = commit  # type: ignore[method-assign]
 
 
 def _before_save(act: Callable[[int], Any]) -> None:
-    original = Checkpoints.save
+    original = VerifiedCheckpoints.save
 
-    def save(self: Any, manifest: Any, pieces: Any, beforehand: Any) -> Any:
+    def save(self: Any, manifest: Any, staged: Any, beforehand: Any) -> Any:
         act(manifest.step)
-        self.council.gather(0)  # on all ranks before any goes on
-        return original(self, manifest, pieces, beforehand)
+        self.group.gather(0)  # on all ranks before any goes on
+        return original(self, manifest, staged, beforehand)
 
-    Checkpoints.save = save  # type: ignore[method-assign]
+    VerifiedCheckpoints.save = save  # type: ignore[method-assign]

@@ -19,10 +19,10 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from train import evaluate, loop, nonfinite
-from train.checkpoint import checkpoints, dcp_io
-from train.checkpoint.async_saver import Saver
-from train.checkpoint.checkpoints import Checkpoints
+from train.checkpoint import dcp_io, verified_checkpoints
+from train.checkpoint.async_saver import AsyncSaver
 from train.checkpoint.staging import Staging
+from train.checkpoint.verified_checkpoints import VerifiedCheckpoints
 from train.data.tokens import Tokens
 from train.metrics import recorder
 from train.parallel import world
@@ -32,7 +32,7 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of <malloc.h>
 
 def slow_steps(seconds: float) -> None:
     """Let a test act in mid-run."""
-    _before(loop.Trainer, "_train_step", lambda _: time.sleep(seconds))
+    before(loop.Trainer, "_train_step", lambda _: time.sleep(seconds))
 
 
 def signalled(rank: int, moment: str, number: int) -> None:
@@ -50,7 +50,7 @@ def signalled(rank: int, moment: str, number: int) -> None:
         output.register_hook(hit)
 
     if os.environ["RANK"] == str(rank):
-        _before(
+        before(
             *{
                 "start": (loop.Trainer, "_run", hit),
                 "backward": (loop.Trainer, "_backward", hit_in_backward),
@@ -59,7 +59,7 @@ def signalled(rank: int, moment: str, number: int) -> None:
         )
 
 
-def _before(owner: type, method: str, act: Callable[[Any], None]) -> None:
+def before(owner: type, method: str, act: Callable[[Any], None]) -> None:
     original = getattr(owner, method)
 
     def acted(self: Any, *words: Any) -> Any:
@@ -123,14 +123,14 @@ def die_before_commit(step: int) -> None:
 
 def die_before_rename(step: int) -> None:
     """Rank 0 is killed when only the rename is missing."""
-    original = checkpoints.fsync_directory
+    original = verified_checkpoints.fsync_directory
 
     def dying(path: Path) -> None:
         if path.name.startswith(f"step-{step:08d}.tmp"):
             os.kill(os.getpid(), signal.SIGKILL)
         original(path)
 
-    checkpoints.fsync_directory = dying
+    verified_checkpoints.fsync_directory = dying
 
 
 def disk_full(steps: list[int]) -> None:
@@ -194,15 +194,15 @@ def bug_in_the_saving_thread() -> None:
 def note_memory(path: str) -> None:
     """Leave the resident bytes of this process after each save: of what is in use, see `_give_back_at_once`."""
     _give_back_at_once()
-    original = Saver._take_in
+    original = AsyncSaver._handle_result
 
-    def take_in(self: Any, save: Any) -> None:
+    def handle_result(self: Any, save: Any) -> None:
         original(self, save)
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         with open(path, "a") as file:
             file.write(f"{pages * resource.getpagesize()}\n")
 
-    Saver._take_in = take_in  # type: ignore[method-assign]
+    AsyncSaver._handle_result = handle_result  # type: ignore[method-assign]
 
 
 def _give_back_at_once() -> None:
@@ -218,14 +218,14 @@ def newer_attempt_appears(step: int, attempts: str) -> None:
 
 
 def _before_commit(step: int, act: Any) -> None:
-    original = Checkpoints.commit
+    original = VerifiedCheckpoints.commit
 
     def commit(self: Any, aside: Path, manifest: Any) -> None:
         if manifest.step == step:
             act()
         original(self, aside, manifest)
 
-    Checkpoints.commit = commit  # type: ignore[method-assign]
+    VerifiedCheckpoints.commit = commit  # type: ignore[method-assign]
 
 
 def loss_is_nan(rank: int, steps: list[int]) -> None:
@@ -233,7 +233,7 @@ def loss_is_nan(rank: int, steps: list[int]) -> None:
     original = loop.Trainer._backward
 
     def backward(self: Any, ids: Any) -> Any:
-        if self.world.place.rank == rank and self.step + 1 in steps:
+        if self.world.rank == rank and self.step + 1 in steps:
             handle = self.model.register_forward_hook(lambda module, args, loss: loss * float("nan"))
             try:
                 return original(self, ids)
@@ -260,7 +260,7 @@ def weights_become_infinite(rank: int, step: int) -> None:
 
     def train_step(self: Any) -> None:
         original(self)
-        if self.world.place.rank == rank and self.step == step:
+        if self.world.rank == rank and self.step == step:
             weight = self.model.blocks[0].mlp.down.weight.detach()
             getattr(weight, "_local_tensor", weight)[0, 0] = float("inf")
 

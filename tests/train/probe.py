@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,13 @@ import torch.distributed as dist
 from torch._dynamo.utils import counters
 
 from fsdpctl.contract.paths import RunPaths
+from fsdpctl.contract.rank_progress import RankProgressWriter
 from train.config import load_config
-from train.launch import Launch
+from train.context import RankContext
+from train.launch import LaunchEnv
 from train.loop import Trainer
 from train.parallel.layout import plan_layout
-from train.parallel.rank_info import Place
+from train.parallel.rank_info import RankInfo
 from train.parallel.world import World
 from train.preempt import Stopper
 
@@ -60,12 +63,14 @@ def describe(calls: Counter[str], steps: int) -> str:
 
 def step_each(root: Path, names: tuple[str, ...]) -> None:
     """Train each configuration in turn, in one world, and end the process."""
-    place = Place.from_env(os.environ)
-    launch, stopper, world = Launch.from_env({}), Stopper(None), World(place)
+    rank_info = RankInfo.from_env(os.environ)
+    launch, stopper, world = LaunchEnv.from_env({}), Stopper(None), World(rank_info)
     calls = count_collectives()
     for name in names:
         config = load_config(root / name / "trainer.json")
-        trainer = Trainer(config, plan_layout(config, place), RunPaths(root / name), launch, world, stopper)
+        layout, paths = plan_layout(config, rank_info), RunPaths(root / name)
+        cleanup = ExitStack()
+        trainer = Trainer(RankContext(config, layout, paths, launch, world, stopper, RankProgressWriter(None), cleanup))
         begun = [] if config.compile else note_lead(trainer, calls)  # a hook would be part of the graph
         counters.clear()
         calls.clear()
@@ -74,7 +79,8 @@ def step_each(root: Path, names: tuple[str, ...]) -> None:
         print(f"{name}: {describe(calls, config.steps)} a step", file=sys.stderr)
         for gathers in begun[:1]:
             print(f"{name}: {gathers} gathers before the first block", file=sys.stderr)
-        trainer.close()
+        trainer.end()
+        cleanup.close()
         if config.compile:
             graphs, breaks = counters["stats"]["unique_graphs"], sum(counters["graph_break"].values())
             uncached = counters["aot_autograd"]["autograd_cache_bypass"]

@@ -95,7 +95,7 @@ def start(
     world, port = nodes * procs_per_node, _free_port()
     processes = []
     for rank in range(world):
-        place = {
+        rank_info = {
             "RANK": rank,
             "WORLD_SIZE": world,
             "LOCAL_RANK": rank % procs_per_node,
@@ -104,7 +104,7 @@ def start(
             "MASTER_PORT": port,
             "FSDPCTL_SHARED_DISK": int(not own_disks),
         }
-        environment = {**os.environ, **{k: str(v) for k, v in place.items()}, **(env or {})}
+        environment = {**os.environ, **{k: str(v) for k, v in rank_info.items()}, **(env or {})}
         arguments = (config_paths[rank // procs_per_node], run_dir / f"log-{rank}.txt", environment, fault, fault_args)
         process = context.Process(target=_run_rank, args=arguments)
         process.start()

@@ -17,7 +17,7 @@ import torch
 from train.__main__ import main
 from train.config import load_config
 from train.loop import Trainer
-from train.model.llama import Decoder
+from train.model.llama.decoder import Llama
 
 
 class BareLoop:
@@ -25,8 +25,8 @@ class BareLoop:
 
     def __init__(self, config: Any) -> None:
         self.micro_steps = config.batch.sequences // config.batch.micro_batch
-        self.model = Decoder(config.model)
-        self.model.fill_rotary_tables()
+        self.model = Llama(config.model)
+        self.model.fill_buffers()
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, fused=True)
         self.batch = torch.randint(config.model.vocab_size, (config.batch.micro_batch, config.model.seq_len + 1))
 

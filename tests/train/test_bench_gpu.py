@@ -10,12 +10,12 @@ import pytest
 
 from bench.gpu.__main__ import measure
 from bench.gpu.agreement import describe, differences
-from bench.gpu.kernel_time import STEPS, Kernel, by_group, dearest
+from bench.gpu.kernel_time import STEPS, Kernel, by_group, longest_kernels
 from bench.gpu.process import CommandError
 from bench.gpu.result import Result
 from bench.gpu.rows import CALLS, Row
 from bench.gpu.training import _our_result
-from bench.gpu.workspace import Scene
+from bench.gpu.workspace import Workspace
 
 STEP_S, STALL_S, EVERY = 0.25, 0.5, 10
 
@@ -57,17 +57,17 @@ def test_a_step_s_time_is_put_into_groups_and_idle() -> None:
         "others": 0.125,
     }
     assert by_group([]) == {}
-    assert dearest(kernels, most=1) == (f"3.00 ms in {1 / STEPS:g}: nvjet_sm90_tst_256x128",)
+    assert longest_kernels(kernels, most=1) == (f"3.00 ms in {1 / STEPS:g}: nvjet_sm90_tst_256x128",)
 
 
 def test_a_row_that_fails_costs_no_other_and_one_without_time_is_left_out(tmp_path: Path) -> None:
-    def fails(scene: Scene) -> Result:
+    def fails(workspace: Workspace) -> Result:
         raise CommandError("exit code 1")
 
-    def breaks(scene: Scene) -> Result:
+    def breaks(workspace: Workspace) -> Result:
         raise ZeroDivisionError
 
-    def works(scene: Scene) -> Result:
+    def works(workspace: Workspace) -> Result:
         return Result(tokens_per_s_gpu=100.0, losses=(1.0, 0.5), sequences=8)
 
     rows = [

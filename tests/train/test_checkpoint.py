@@ -13,9 +13,9 @@ import pytest
 
 from fsdpctl.contract.paths import RunPaths
 from tests.train import faults
-from tests.train.alone import Alone
 from tests.train.ranks import Config, checkpoints, column, start, train
-from train.checkpoint.checkpoints import Checkpoints
+from tests.train.single_rank import SingleRank
+from train.checkpoint.verified_checkpoints import VerifiedCheckpoints
 
 
 def flip_a_bit(checkpoint: Path) -> None:
@@ -100,10 +100,10 @@ def table_of_contents_of_another_step(checkpoint: Path) -> None:
 def test_a_damaged_checkpoint_is_passed_over_by_name(
     straight: Path, caplog: pytest.LogCaptureFixture, damage: Callable[[Path], None], reason: str
 ) -> None:
-    found: Any = Checkpoints(RunPaths(straight), Alone(), 0, 2).find_newest()
+    found: Any = VerifiedCheckpoints(RunPaths(straight), SingleRank(), 0, 2).find_newest()
     assert found.step == 12
     damage(straight / "checkpoints/step-00000012")
-    found = Checkpoints(RunPaths(straight), Alone(), 0, 2).find_newest()
+    found = VerifiedCheckpoints(RunPaths(straight), SingleRank(), 0, 2).find_newest()
     assert found.step == 8
     assert "checkpoint step-00000012 is skipped" in caplog.text
     assert reason in caplog.text
@@ -116,7 +116,7 @@ def test_training_goes_on_from_the_one_before_a_damaged_one(straight: Path, conf
     assert "resuming at step 8 from step-00000008" in ranks.log()
     assert column(straight, "loss_hex") == before
     assert checkpoints(straight) == ["step-00000008", "step-00000012"]
-    found: Any = Checkpoints(RunPaths(straight), Alone(), 0, 2).find_newest()
+    found: Any = VerifiedCheckpoints(RunPaths(straight), SingleRank(), 0, 2).find_newest()
     assert found.step == 12
     assert found.files.keys() == {".metadata", "__0_0.distcp", "__1_0.distcp"}
 

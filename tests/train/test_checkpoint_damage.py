@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from fsdpctl.contract.paths import RunPaths
-from tests.train.alone import Alone
-from train.checkpoint.checkpoints import Checkpoints
+from tests.train.single_rank import SingleRank
+from train.checkpoint.verified_checkpoints import VerifiedCheckpoints
 
 NUM_DAMAGES = 500
 
@@ -112,7 +112,7 @@ def test_no_damage_is_accepted(straight: Path, tmp_path: Path, caplog: pytest.Lo
         before = (whole / "manifest.json").read_text()
         said = DAMAGES[number % len(DAMAGES)](rng, checkpoint)
         caplog.clear()
-        found = Checkpoints(RunPaths(straight), Alone(), 0, 2).find_newest()
+        found = VerifiedCheckpoints(RunPaths(straight), SingleRank(), 0, 2).find_newest()
         unchanged = "manifest" in said and says_the_same(checkpoint / "manifest.json", before)
         assert found is not None and found.step == (12 if unchanged else 8), f"damage {number}: {said}"
         assert unchanged or "checkpoint step-00000012 is skipped" in caplog.text

@@ -8,13 +8,13 @@ from pathlib import Path
 from fsdpctl.contract.paths import RunPaths
 from tests.testbed.disks import Mount
 from tests.train import disk_faults
-from tests.train.alone import Alone
 from tests.train.ranks import Config, checkpoints, column, start, train
-from train.checkpoint.checkpoints import Checkpoints
+from tests.train.single_rank import SingleRank
+from train.checkpoint.verified_checkpoints import VerifiedCheckpoints
 
 
 def newest_step(run: Path) -> int | None:
-    found = Checkpoints(RunPaths(run), Alone(), 0, 2).find_newest()
+    found = VerifiedCheckpoints(RunPaths(run), SingleRank(), 0, 2).find_newest()
     return found and found.step
 
 

@@ -18,13 +18,13 @@ from fsdpctl.checkpoints.listing import Stored, choose_whole
 from fsdpctl.checkpoints.tensors import ShardReader
 from fsdpctl.contract.codec import decode
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.contract.trainer.model_config import ModelConfig
+from fsdpctl.contract.trainer.llama.config import LlamaConfig
 from fsdpctl.errors import FsdpctlError, RunFailed, UsageError
 from tests.services import require
 from tests.testbed.disks import Mount
 from tests.train.ranks import Config, train
-from tests.train.test_storage import evil_bytes_entry, evil_table, evil_tensor, put_in_order
-from train.model.llama import Decoder
+from tests.train.test_hostile_checkpoint import evil_bytes_entry, evil_table, evil_tensor, put_in_order
+from train.model.llama.decoder import Llama
 
 
 @pytest.fixture(scope="session")
@@ -44,11 +44,11 @@ def run(request: pytest.FixtureRequest) -> Path:
     return found
 
 
-def decoder_of(run: Path, state: dict[str, Any]) -> Decoder:
+def decoder_of(run: Path, state: dict[str, Any]) -> Llama:
     config: Config = json.loads((run / "trainer.json").read_text())
-    model = Decoder(decode(ModelConfig, config["model"]))
+    model = Llama(decode(LlamaConfig, config["model"]))
     model.load_state_dict(state)
-    model.fill_rotary_tables()
+    model.fill_buffers()
     return model.eval()
 
 

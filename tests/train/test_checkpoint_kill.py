@@ -16,9 +16,9 @@ import torch.distributed.checkpoint as dcp
 
 from fsdpctl.contract.paths import RunPaths, checkpoint_name
 from tests.services import require
-from tests.train.alone import Alone
 from tests.train.ranks import context
-from train.checkpoint.checkpoints import Checkpoints
+from tests.train.single_rank import SingleRank
+from train.checkpoint.verified_checkpoints import VerifiedCheckpoints
 
 CALLS = "openat,write,writev,pwrite64,fsync,rename,renameat,renameat2,mkdir,mkdirat,unlink,unlinkat,rmdir"
 
@@ -34,21 +34,21 @@ def save_twice(run: str, control: Connection) -> None:
     """
     from fsdpctl.contract.formats.manifest import MANIFEST_FORMAT, Manifest
     from train.checkpoint.staging import Staging
-    from train.parallel.rank_info import Place
+    from train.parallel.rank_info import RankInfo
     from train.parallel.world import World
 
     torch.set_num_threads(1)
-    world = World(Place())
-    checkpoints = Checkpoints(RunPaths.of(run), world.new_council(), attempt=0, keep=1)
+    world = World(RankInfo())
+    checkpoints = VerifiedCheckpoints(RunPaths.of(run), world.new_control_group(), attempt=0, keep=1)
     for step in (4, 8):
         tensors = state(step)
-        pieces = Staging(tensors, world.place.rank, world.members, world.device).copy(tensors)
+        staged = Staging(tensors, world.rank, world.members, world.device).copy(tensors)
         manifest = Manifest(MANIFEST_FORMAT, step, 0, 1, (1, 1), {}, "none", torch.__version__, 0.0, {})
         if step == 8:
             (checkpoints.root / checkpoint_name(8)).mkdir()
             control.send("ready")
             control.recv()
-        checkpoints.save(manifest, pieces, written=lambda: None)
+        checkpoints.save(manifest, staged, written=lambda: None)
 
 
 def save_under_strace(run: Path, *options: str) -> tuple[int | None, str]:
@@ -91,7 +91,7 @@ def assert_flushed_before_the_name(seen: str) -> None:
 
 def resume(run: Path) -> tuple[int, set[float]]:
     """What a new attempt makes of the directory: the step, and the values that it loads."""
-    checkpoints = Checkpoints(RunPaths(run), Alone(), 0, 1)
+    checkpoints = VerifiedCheckpoints(RunPaths(run), SingleRank(), 0, 1)
     checkpoints.remove_leftovers()
     found = checkpoints.find_newest()
     assert found is not None

@@ -105,10 +105,10 @@ def test_ranks_with_different_data_are_refused(data_dir: Path, config: dict[str,
     from fsdpctl.contract.codec import decode
     from fsdpctl.contract.trainer.trainer_config import TrainerConfig
     from train.data.source import open_source
-    from train.parallel.rank_info import Place
+    from train.parallel.rank_info import RankInfo
 
     class OneDiffers:
-        place = Place()
+        rank, rank_info = 0, RankInfo()
 
         def gather(self, value: str) -> list[str]:
             return [value, "another"]

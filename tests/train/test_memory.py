@@ -14,12 +14,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from fsdpctl.contract.codec import decode, encode, read_json
 from fsdpctl.contract.records import Outcome
 from fsdpctl.contract.trainer.trainer_config import Recompute, TrainerConfig
-from tests.train.alone import Alone
 from tests.train.ranks import Config, column, step_in_turn, train
+from tests.train.single_rank import SingleRank
 from tests.train.test_model import small_model
-from train.metrics.stragglers import OwnWork
-from train.model.llama import Decoder
-from train.parallel.parallelize import blocks_of, build_model
+from train.metrics.stragglers import LocalComputeTimer
+from train.model.llama.decoder import Llama
+from train.parallel.parallelize import build_model
 
 
 class CountProducts(TorchDispatchMode):
@@ -36,7 +36,7 @@ class CountProducts(TorchDispatchMode):
 
 def gradients(recompute: Recompute, every: int = 1) -> tuple[list[Tensor], int, int]:
     """Of a model of four blocks with dropout; the products in its backward pass; the values kept for it."""
-    model: Decoder = small_model(dropout=0.1, layers=4)
+    model: Llama = small_model(dropout=0.1, layers=4)
     for block in list(model.blocks)[::every]:
         block.recompute = recompute  # type: ignore[assignment]
     tokens = torch.arange(16).expand(2, 16)
@@ -63,9 +63,9 @@ def test_recomputing_gives_the_same_gradients_to_the_bit() -> None:
 def test_blocks_recompute_as_the_configuration_says(config: Config) -> None:
     config["memory"] = {"recompute": "selective", "recompute_every": 2}
     config["model"]["layers"] = 5
-    world = Alone()
-    model = build_model(decode(TrainerConfig, config), world, (1, 1), OwnWork(world.device))
-    assert [block.recompute for block in blocks_of(model)] == ["selective", "none"] * 2 + ["selective"]
+    world = SingleRank()
+    model = build_model(decode(TrainerConfig, config), world, (1, 1), LocalComputeTimer(world.device))
+    assert [block.recompute for block in model.block_list()] == ["selective", "none"] * 2 + ["selective"]
 
 
 def test_offload_recompute_and_frozen_parameters_in_sharded_worlds(tmp_path: Path, config: Config) -> None:

@@ -28,7 +28,7 @@ def test_a_save_that_does_not_fit_into_the_grace_is_not_begun(tmp_path: Path, co
     newest, last = int(saved.removeprefix("step-")), metrics(tmp_path)[-1]["step"]
     assert newest >= 4 and last > newest, "the one in flight was waited for, and no other one was begun"
     assert f"step {last} not saved: a save took" in ranks.log()
-    assert f"of the grace of 1 s; a resume goes on from {saved}, {last - newest} step" in ranks.log()
+    assert f"of the grace of 1 s; a resume continues from {saved}, {last - newest} step" in ranks.log()
     assert read_manifest(tmp_path / "checkpoints" / saved).save_s >= 1.0
 
     config["checkpoint"]["every_steps"] = 10_000  # a resumed run knows what a save takes before it makes one

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from train.data.permute import permute
-from train.model.llama import IGNORED
+from train.model.language_model import IGNORED
 
 SampleIds = NDArray[np.int64]
 

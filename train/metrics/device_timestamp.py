@@ -7,7 +7,7 @@ import time
 import torch
 
 
-class Mark:
+class DeviceTimestamp:
     """Now, on this device: behind all that was given to it before."""
 
     def __init__(self, device: torch.device) -> None:
@@ -20,7 +20,7 @@ class Mark:
         if self.event:
             self.event.synchronize()
 
-    def seconds_since(self, earlier: Mark) -> float:
+    def seconds_since(self, earlier: DeviceTimestamp) -> float:
         """Both must have passed."""
         if self.event and earlier.event:
             return float(earlier.event.elapsed_time(self.event)) / 1000

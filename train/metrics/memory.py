@@ -12,14 +12,13 @@ from torch.distributed.tensor import DTensor
 
 from fsdpctl.contract.trainer.trainer_config import TrainerConfig
 from fsdpctl.contract.trainer.units import Unit, resolve_units
-from train.model.llama import Decoder
 from train.parallel.world import World
 
 MIB = 2**20
 ROOT: Unit = ()
 
 
-def describe(config: TrainerConfig, model: Decoder, optimizer: torch.optim.Optimizer) -> Iterator[str]:
+def describe(config: TrainerConfig, model: nn.Module, optimizer: torch.optim.Optimizer) -> Iterator[str]:
     """What was wrapped, and what this rank holds all the time; gathered units and activations come on top."""
     total = _count(model.parameters())
     if isinstance(model, FSDPModule):
@@ -43,7 +42,7 @@ def peak_memory_gib(world: World) -> float:
     return world.maximum(peak // MIB) / 1024
 
 
-def _describe_units(model: Decoder, units: Sequence[Unit]) -> str:
+def _describe_units(model: nn.Module, units: Sequence[Unit]) -> str:
     """Number and size of the units, equal ones together: in all, and what of each lies on this rank."""
     owner: dict[nn.Parameter, Unit] = {}
     for unit in units:  # one inside of another comes later, and takes its parameters from that

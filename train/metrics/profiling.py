@@ -11,8 +11,7 @@ import torch
 from torch._C._autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
-from fsdpctl.contract.trainer.trainer_config import ProfileConfig
-from train.parallel.world import World
+from train.context import RankContext
 
 log = logging.getLogger(__name__)
 
@@ -23,13 +22,15 @@ Span = tuple[float, float]  # begin and end, in microseconds
 class Profiler:
     """Records the chosen steps on every rank, each into a file of its own, for Perfetto or chrome://tracing."""
 
-    def __init__(self, config: ProfileConfig, directory: Path, world: World, wish: Path, look_every: int) -> None:
+    def __init__(self, context: RankContext) -> None:
+        config = context.config.profile
         self.first, self.last = config.first_step, (config.first_step or 0) + config.steps - 1  # counted from 1
-        self.directory, self.world = directory, world
-        self.wish, self.look_every = wish, look_every
-        self.heard: int | None = None  # when the wish was last touched
+        self.directory, self.world = context.paths.profiles, context.world
+        self.snapshot_request = context.paths.attempt(context.attempt).memory_snapshot_request
+        self.look_every = context.config.log_every
+        self.seen_request: int | None = None  # when the request was last touched
         self.recording: profile | None = None
-        self.remembers = config.memory and world.device.type == "cuda"
+        self.remembers = config.memory and self.world.device.type == "cuda"
         if self.remembers:
             torch.cuda.memory._record_memory_history(max_entries=MEMORY_EVENTS)
 
@@ -43,8 +44,8 @@ class Profiler:
     def after_step(self, step: int) -> None:
         if step == self.last:
             self.close(step)
-        if step % self.look_every == 0 and (wished := _touched(self.wish)) != self.heard:
-            self.heard = wished
+        if step % self.look_every == 0 and (requested := _touched(self.snapshot_request)) != self.seen_request:
+            self.seen_request = requested
             self._show_memory(step)
 
     def close(self, step: int) -> None:
@@ -66,7 +67,7 @@ class Profiler:
 
     def _show_memory(self, step: int) -> None:
         if self.world.device.type != "cuda":
-            log.warning("a snapshot of GPU memory is wished for, but this run has no GPU")
+            log.warning("a snapshot of GPU memory was requested, but this run has no GPU")
             return
         log.info("GPU memory after step %d: %s", step, self._dump_memory(f"memory-{step}"))
 
@@ -77,7 +78,7 @@ class Profiler:
 
     def _path(self, what: str, suffix: str) -> Path:
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return self.directory / f"rank-{self.world.place.rank}-{what}{suffix}"
+        return self.directory / f"rank-{self.world.rank}-{what}{suffix}"
 
 
 def _touched(path: Path) -> int | None:

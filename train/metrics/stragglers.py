@@ -16,19 +16,19 @@ from typing import ParamSpec
 import torch
 from torch import Tensor
 
-from train.metrics.device_timestamp import Mark
+from train.metrics.device_timestamp import DeviceTimestamp
 from train.parallel.world import World
 
 log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
-Span = tuple[Mark, Mark]
+Span = tuple[DeviceTimestamp, DeviceTimestamp]
 
 FACTOR = {"cuda": 1.3, "cpu": 2.0}  # times the median; a CPU has other work, and is shared out unevenly
 PATIENCE = 3  # comparisons in a row with the same result
 
 
-class OwnWork:
+class LocalComputeTimer:
     """Times the calls of a function in which this rank waits for no other."""
 
     def __init__(self, device: torch.device) -> None:
@@ -41,9 +41,9 @@ class OwnWork:
         def call(*args: P.args, **kwargs: P.kwargs) -> Tensor:
             if not torch.is_grad_enabled():
                 return function(*args, **kwargs)
-            begin = Mark(self.device)
+            begin = DeviceTimestamp(self.device)
             value = function(*args, **kwargs)
-            self.spans.append((begin, Mark(self.device)))
+            self.spans.append((begin, DeviceTimestamp(self.device)))
             return value
 
         return call
@@ -54,21 +54,21 @@ class OwnWork:
         return spans
 
 
-class Pace:
+class StragglerDetector:
     """Compares the ranks, on every rank alike."""
 
     def __init__(self, world: World, every: int) -> None:
         self.world, self.every = world, every
-        self.own_work = OwnWork(world.device)
+        self.local_compute = LocalComputeTimer(world.device)
         self.factor = FACTOR[world.device.type]
         self.seconds = 0.0
-        self.in_a_row = [0] * world.place.world  # comparisons against what `slow` says of a rank
+        self.in_a_row = [0] * world.size  # comparisons against what `slow` says of a rank
         self.slow: dict[int, str] = {}  # rank -> its host
 
     def watch(self, step: int, spans: Sequence[Span]) -> None:
         """Hear what a step took this rank. Collective every `every` steps."""
         self.seconds += sum(end.seconds_since(begin) for begin, end in spans)
-        if step % self.every == 0 and self.world.place.world > 1:
+        if step % self.every == 0 and self.world.size > 1:
             self._compare(self.world.gather(self.seconds))
             self.seconds = 0.0
 

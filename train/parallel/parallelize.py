@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import nn
@@ -22,8 +22,9 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from fsdpctl.contract.trainer.frozen import resolve_frozen
 from fsdpctl.contract.trainer.trainer_config import Precision, TrainerConfig
 from fsdpctl.contract.trainer.units import Unit, lie_in_blocks, resolve_units
-from train.metrics.stragglers import OwnWork
-from train.model.llama import Block, Decoder, initial_value
+from train.metrics.stragglers import LocalComputeTimer
+from train.model import table
+from train.model.language_model import LanguageModel
 from train.parallel.world import World
 
 log = logging.getLogger(__name__)
@@ -33,28 +34,30 @@ COMPILER: dict[str, str | int | bool | Callable[..., Any]] = {
 }
 
 
-def build_model(config: TrainerConfig, world: World, shape: tuple[int, int], own_work: OwnWork) -> Decoder:
-    """Return the decoder on its device, spread over a mesh of `shape` (replicate, shard), its values still to come."""
+def build_model(
+    config: TrainerConfig, world: World, shape: tuple[int, int], local_compute: LocalComputeTimer
+) -> LanguageModel:
+    """Return the model on its device, sharded over a mesh of `shape` (replicate, shard), still without values."""
     with torch.device("meta"):
-        model = Decoder(config.model)
+        model = table.build(config.model)
     for name in resolve_frozen(config.optim.frozen, config.model):
         model.get_parameter(name).requires_grad_(False)
-    for block in blocks_of(model)[:: config.memory.recompute_every]:
+    for block in model.block_list()[:: config.memory.recompute_every]:
         block.recompute = config.memory.recompute
     dtype = compute_dtype(config.precision, world.device)
-    uses_fsdp = config.mesh.strategy != "DDP" and (world.place.world > 1 or config.memory.cpu_offload)
+    uses_fsdp = config.mesh.strategy != "DDP" and (world.size > 1 or config.memory.cpu_offload)
     units = resolve_units(config.mesh.units, config.model) if uses_fsdp else ()
     if config.compile or (config.compile is None and world.device.type == "cuda"):
-        _compile(model, units)
-    undivided = find_undivided(units)
-    setattr(model, undivided, own_work.timed(getattr(model, undivided)))
+        apply_compile(model, units)
+    local_part = find_local_compute(units, model.HEAD_MODULES)
+    setattr(model, local_part, local_compute.timed(getattr(model, local_part)))
     if uses_fsdp:
-        _spread(model, config, units, _build_mesh(world.device.type, *shape), dtype)
+        apply_fsdp(model, config, units, _build_mesh(world.device.type, *shape), dtype)
     elif dtype != torch.float32:
         model.autocast_dtype = dtype
     model.to_empty(device="cpu" if config.memory.cpu_offload else world.device)
-    model.fill_rotary_tables(world.device)
-    if world.place.world > 1 and not uses_fsdp:
+    model.fill_buffers(world.device)
+    if world.size > 1 and not uses_fsdp:
         replicate(model, device_id=world.device)
     return model
 
@@ -66,15 +69,17 @@ def compute_dtype(precision: Precision, device: torch.device) -> torch.dtype:
     return {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}[precision]
 
 
-def find_undivided(units: tuple[Unit, ...]) -> str:
-    """The largest part of the forward pass in which no unit begins, so that nobody waits for others: the name of a
-    method of the decoder."""
+def find_local_compute(units: tuple[Unit, ...], head_modules: tuple[str, ...]) -> str:
+    """Return the method of the model that is the largest part of the forward pass in which no unit begins.
+
+    In it no rank waits for another: not in a collective, since nothing is gathered.
+    """
     if not units:
         return "body"
-    return "token_loss" if ("head",) in units or ("norm",) in units else "head_loss"
+    return "token_loss" if any((name,) in units for name in head_modules) else "head_loss"
 
 
-def _compile(model: Decoder, units: tuple[Unit, ...]) -> None:
+def apply_compile(model: LanguageModel, units: tuple[Unit, ...]) -> None:
     """Compile everything from embedding to loss into one graph, the fastest form; or, where FSDP's hooks stand
     between the blocks or in them, each of the largest parts without a hook inside, and the loss."""
     # What the compiler cannot take runs eagerly; a slow run is better than none.
@@ -93,8 +98,8 @@ def _holds_another(module: nn.Module, others: Iterable[nn.Module]) -> bool:
     return any(inner in others for inner in module.modules() if inner is not module)
 
 
-def _spread(
-    model: Decoder, config: TrainerConfig, units: tuple[Unit, ...], mesh: DeviceMesh, dtype: torch.dtype
+def apply_fsdp(
+    model: LanguageModel, config: TrainerConfig, units: tuple[Unit, ...], mesh: DeviceMesh, dtype: torch.dtype
 ) -> None:
     """Wrap each unit, those inside of others first; what no unit holds goes into the root's: by default embedding, last
     norm and head, so that a tied head lies in one group with its embedding (torch 2.13 refuses it in two)."""
@@ -119,10 +124,6 @@ def _spread(
         _prefetch([unit[0] for unit in modules], config.mesh.prefetch)
 
 
-def blocks_of(model: Decoder) -> list[Block]:
-    return cast(list[Block], list(model.blocks))
-
-
 def _prefetch(units: list[Any], depth: int) -> None:
     """Gather up to `depth` units ahead of the one at work, in both directions."""
     for i, unit in enumerate(units):
@@ -140,11 +141,11 @@ def _build_mesh(device_type: str, num_replicas: int, num_shards: int) -> DeviceM
 
 
 @torch.no_grad()
-def init_weights(model: Decoder, config: TrainerConfig) -> None:
+def init_weights(model: LanguageModel, seed: int) -> None:
     """Give the model its first values. Each parameter is drawn whole on the CPU, and this rank keeps its part: no
     communication, no trace of the world."""
     for name, parameter in model.named_parameters():
-        fill(parameter, initial_value(name, parameter.shape, config.model, config.seed))
+        fill(parameter, model.initial_value(name, parameter.shape, seed))
 
 
 @torch.no_grad()

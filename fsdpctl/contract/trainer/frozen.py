@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 from fsdpctl.contract.trainer.model_config import ModelConfig
-from fsdpctl.contract.trainer.units import parameter_names
 
 
 def resolve_frozen(patterns: Sequence[str], model: ModelConfig) -> frozenset[str]:
@@ -15,7 +14,7 @@ def resolve_frozen(patterns: Sequence[str], model: ModelConfig) -> frozenset[str
 
     Raises ValueError for a pattern that matches nothing, and where nothing is left to train.
     """
-    names = parameter_names(model) if patterns else []
+    names = model.parameter_names() if patterns else []
     chosen: set[str] = set()
     for pattern in patterns:
         found = [name for name in names if fnmatchcase(name, pattern)]
@@ -34,8 +33,9 @@ def _did_you_mean(pattern: str, model: ModelConfig) -> str:
     last = model.layers - 1
     number = min(int(found[0][:5]), last) if (found := re.search(r"\d+", pattern)) else last
     block = f"blocks.{number}."
-    names = [name for name in parameter_names(model) if not name.startswith("blocks.") or name.startswith(block)]
-    known = [f"{block}*", f"{block}attention.*", f"{block}mlp.*", *names]
+    names = [name for name in model.parameter_names() if not name.startswith("blocks.") or name.startswith(block)]
+    groups = [part for part in model.BLOCK_PARTS if any(name.startswith(f"{part}.") for name in model.BLOCK_PARTS)]
+    known = [f"{block}*", *(f"{block}{group}.*" for group in groups), *names]
     near = difflib.get_close_matches(pattern[:64], known, n=1, cutoff=0.5)
     top = ", ".join(name for name in names if not name.startswith(block))
     inside = ", ".join(name.removeprefix(block) for name in names if name.startswith(block))

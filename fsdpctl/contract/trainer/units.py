@@ -12,18 +12,6 @@ from fsdpctl.contract.trainer.strict import STRICT, require_at_least
 Unit = tuple[str, ...]
 """Names of the modules that are gathered together."""
 
-_IN_A_BLOCK = (
-    "attention_norm",
-    "attention",
-    "attention.qkv",
-    "attention.out",
-    "mlp_norm",
-    "mlp",
-    "mlp.gate_up",
-    "mlp.down",
-)
-_WITH_A_WEIGHT = tuple(part for part in _IN_A_BLOCK if part not in ("attention", "mlp"))
-
 
 @dataclass(frozen=True, kw_only=True)
 class UnitsConfig:
@@ -52,24 +40,10 @@ def resolve_units(units: UnitsConfig, model: ModelConfig) -> tuple[Unit, ...]:
     """The units, in the order of the forward pass. What none of them holds is the root's; where there are none, that
     is the whole model. Raises ValueError for a name that means nothing."""
     if units.names is not None:
-        return tuple((name,) for name in _choose(units.names, module_names(model)))
+        return tuple((name,) for name in _choose(units.names, model))
     size = math.ceil(units.parameters / model.block_parameters) if units.parameters else units.blocks_each
     blocks = [f"blocks.{number}" for number in range(model.layers)]
     return tuple(tuple(blocks[i : i + size]) for i in range(0, len(blocks), size)) if size else ()
-
-
-def module_names(model: ModelConfig) -> list[str]:
-    """The modules that can be units. A tied embedding cannot: it is used at both ends of the model."""
-    blocks = [f"blocks.{number}" for number in range(model.layers)]
-    inside = [name for block in blocks for name in (block, *(f"{block}.{part}" for part in _IN_A_BLOCK))]
-    return [*inside, "norm"] if model.tie_embeddings else ["embed", *inside, "norm", "head"]
-
-
-def parameter_names(model: ModelConfig) -> list[str]:
-    """All parameters: the weight of each module that holds no other. Nothing has a bias."""
-    inside = [f"blocks.{number}.{part}.weight" for number in range(model.layers) for part in _WITH_A_WEIGHT]
-    whole = ["embed.weight", *inside, "norm.weight"]
-    return whole if model.tie_embeddings else [*whole, "head.weight"]
 
 
 def lie_in_blocks(units: tuple[Unit, ...]) -> bool:
@@ -77,11 +51,12 @@ def lie_in_blocks(units: tuple[Unit, ...]) -> bool:
     return any(name.count(".") > 1 for unit in units for name in unit)
 
 
-def _choose(patterns: tuple[str, ...], names: list[str]) -> list[str]:
+def _choose(patterns: tuple[str, ...], model: ModelConfig) -> list[str]:
+    names = model.module_names()
     for pattern in patterns:
         if not any(_matches(name, pattern) for name in names):
             top = ", ".join(name for name in names if not name.startswith("blocks."))
-            known = f"{top}, blocks.N and, in each, {', '.join(_IN_A_BLOCK)}"
+            known = f"{top}, blocks.N and, in each, {', '.join(model.BLOCK_PARTS)}"
             raise ValueError(f"units.names: no module is called {pattern!r}; there are {known}")
     return [name for name in names if any(_matches(name, pattern) for pattern in patterns)]
 

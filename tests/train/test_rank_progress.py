@@ -22,7 +22,7 @@ def wait_for_pulses(ranks: Ranks, node: NodePaths, expected: Pulses) -> None:
 
 def pulses(node: NodePaths) -> Pulses:
     found = [read_rank_progress(node.rank_progress(rank)) for rank in (0, 1)]
-    return [(pulse.section, pulse.step) for pulse in found if pulse]
+    return [(progress.section, progress.step) for progress in found if progress]
 
 
 def test_a_rank_that_waits_for_data_is_told_from_its_peers(tmp_path: Path, config: Config) -> None:

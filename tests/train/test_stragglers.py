@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.train.alone import Alone
 from tests.train.ranks import Config, Ranks, metrics, start
-from train.metrics.stragglers import PATIENCE, Pace, find_slow
-from train.parallel.rank_info import Place
+from tests.train.single_rank import SingleRank
+from train.metrics.stragglers import PATIENCE, StragglerDetector, find_slow
 
 
 @pytest.mark.parametrize(
@@ -34,12 +33,12 @@ def test_slow_is_what_takes_a_multiple_of_the_median(seconds: list[float], slow:
     assert find_slow(seconds, 2.0) == slow
 
 
-class ThreeRanks(Alone):
+class ThreeRanks(SingleRank):
     """Rank 1 says what the test lets it say."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.place = Place(0, 3, 0, 3)
+        self.members = range(3)
         self.seconds = [1.0, 1.0, 1.0]
 
     def gather(self, value: Any) -> list[Any]:
@@ -48,25 +47,25 @@ class ThreeRanks(Alone):
 
 def test_only_what_lasts_is_told_and_only_once(caplog: pytest.LogCaptureFixture) -> None:
     world = ThreeRanks()
-    pace = Pace(world, every=10)
+    stragglers = StragglerDetector(world, every=10)
 
     def steps(count: int, factor: float) -> None:
         world.seconds[1] = factor
         for _ in range(count):
-            pace.watch(10, [])
-            pace.watch(11, [])
+            stragglers.watch(10, [])
+            stragglers.watch(11, [])
 
     for _ in range(5):  # a hiccup now and then
         steps(PATIENCE - 1, 9.0)
         steps(1, 1.0)
-    assert not caplog.records and not pace.slow
+    assert not caplog.records and not stragglers.slow
     steps(2 * PATIENCE, 3.0)
-    assert pace.slow == {1: "host-1"}
+    assert stragglers.slow == {1: "host-1"}
     assert caplog.messages == ["rank 1 on host-1 is slow: its own work takes 3.0 times the median"]
     steps(PATIENCE - 1, 1.0)
-    assert pace.slow
+    assert stragglers.slow
     steps(1, 1.0)
-    assert not pace.slow
+    assert not stragglers.slow
     assert caplog.messages[1:] == ["rank 1 on host-1 keeps pace again"]
 
 
