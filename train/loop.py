@@ -49,7 +49,7 @@ class Trainer:
         self.data = open_source(config, world)
         self.order = SampleOrder(self.data.train.num_sequences, config.batch.sequences, config.seed)
         stragglers = StragglerDetector(world, config.log_every)
-        self.model = build_model(config, world, self.layout.mesh, stragglers.local_compute)
+        self.model = build_model(config, world, self.layout.mesh, stragglers.local_compute.timed)
         self.optimizer = build_optimizer(self.model, config.optim)
         self.guard = NonFiniteGuard(world, compute_dtype(config.precision, world.device), config.max_skipped_steps)
         state = TrainState(self.model, self.optimizer, self.guard)

@@ -64,7 +64,7 @@ def test_blocks_recompute_as_the_configuration_says(config: Config) -> None:
     config["memory"] = {"recompute": "selective", "recompute_every": 2}
     config["model"]["layers"] = 5
     world = SingleRank()
-    model = build_model(decode(TrainerConfig, config), world, (1, 1), LocalComputeTimer(world.device))
+    model = build_model(decode(TrainerConfig, config), world, (1, 1), LocalComputeTimer(world.device).timed)
     assert [block.recompute for block in model.block_list()] == ["selective", "none"] * 2 + ["selective"]
 
 

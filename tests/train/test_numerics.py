@@ -18,9 +18,9 @@ from train.data.sample_order import SampleOrder, split_targets
 from train.data.tokens import open_dataset, write_dataset
 from train.model.language_model import IGNORED
 from train.model.llama.decoder import Llama
+from train.model.values import init_weights
 from train.nonfinite import LargestValues, NonFiniteError, NonFiniteGuard, StepResult
 from train.optim import build_optimizer, take_step
-from train.parallel.parallelize import init_weights
 
 
 class World:

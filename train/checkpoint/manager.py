@@ -21,8 +21,8 @@ from train.context import RankContext
 from train.errors import ConfigError
 from train.metrics.telemetry import Telemetry
 from train.model.pretrained import load_pretrained
+from train.model.values import init_weights
 from train.nonfinite import LargestValues, require_finite
-from train.parallel.parallelize import init_weights
 from train.preempt import Stop
 
 log = logging.getLogger(__name__)

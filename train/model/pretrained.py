@@ -14,7 +14,7 @@ from fsdpctl.contract.formats.hugging_face import check_fit, hf_rows
 from fsdpctl.contract.formats.safetensors import read_header
 from fsdpctl.contract.trainer.model_config import ModelConfig
 from train.errors import ConfigError
-from train.parallel.parallelize import fill
+from train.model.values import fill
 
 _DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 

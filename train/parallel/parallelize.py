@@ -12,22 +12,22 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.distributed._composable import replicate_with_fsdp
 from torch.distributed._composable.replicate import DDP, replicate
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, MixedPrecisionPolicy, fully_shard
-from torch.distributed.tensor import DTensor, distribute_tensor
 
 from fsdpctl.contract.trainer.frozen import resolve_frozen
 from fsdpctl.contract.trainer.trainer_config import Precision, TrainerConfig
 from fsdpctl.contract.trainer.units import Unit, lie_in_blocks, resolve_units
-from train.metrics.stragglers import LocalComputeTimer
 from train.model import table
 from train.model.language_model import LanguageModel
 from train.parallel.world import World
 
 log = logging.getLogger(__name__)
+
+Forward = Callable[..., Tensor]
 
 COMPILER: dict[str, str | int | bool | Callable[..., Any]] = {
     "online_softmax": False  # the loss reads a row twice, from the cache, sooner than it rescales its sum on the way
@@ -35,9 +35,12 @@ COMPILER: dict[str, str | int | bool | Callable[..., Any]] = {
 
 
 def build_model(
-    config: TrainerConfig, world: World, shape: tuple[int, int], local_compute: LocalComputeTimer
+    config: TrainerConfig, world: World, shape: tuple[int, int], timed: Callable[[Forward], Forward]
 ) -> LanguageModel:
-    """Return the model on its device, sharded over a mesh of `shape` (replicate, shard), still without values."""
+    """Return the model on its device, sharded over a mesh of `shape` (replicate, shard), still without values.
+
+    `timed` wraps the part of the forward pass in which no rank waits for another.
+    """
     with torch.device("meta"):
         model = table.build(config.model)
     for name in resolve_frozen(config.optim.frozen, config.model):
@@ -50,7 +53,7 @@ def build_model(
     if config.compile or (config.compile is None and world.device.type == "cuda"):
         apply_compile(model, units)
     local_part = find_local_compute(units, model.HEAD_MODULES)
-    setattr(model, local_part, local_compute.timed(getattr(model, local_part)))
+    setattr(model, local_part, timed(getattr(model, local_part)))
     if uses_fsdp:
         apply_fsdp(model, config, units, _build_mesh(world.device.type, *shape), dtype)
     elif dtype != torch.float32:
@@ -138,24 +141,6 @@ def _build_mesh(device_type: str, num_replicas: int, num_shards: int) -> DeviceM
     if num_replicas == 1:
         return init_device_mesh(device_type, (num_shards,), mesh_dim_names=("shard",))
     return init_device_mesh(device_type, (num_replicas, num_shards), mesh_dim_names=("replicate", "shard"))
-
-
-@torch.no_grad()
-def init_weights(model: LanguageModel, seed: int) -> None:
-    """Give the model its first values. Each parameter is drawn whole on the CPU, and this rank keeps its part: no
-    communication, no trace of the world."""
-    for name, parameter in model.named_parameters():
-        fill(parameter, model.initial_value(name, parameter.shape, seed))
-
-
-@torch.no_grad()
-def fill(parameter: nn.Parameter, full: torch.Tensor) -> None:
-    """Give a parameter its whole value, of which this rank keeps its part."""
-    if isinstance(parameter, DTensor):
-        mesh, placements = parameter.device_mesh, parameter.placements
-        parameter.copy_(distribute_tensor(full.to(parameter.device), mesh, placements, src_data_rank=None))
-    else:
-        parameter.copy_(full)
 
 
 def set_gradient_sync(model: nn.Module, last_micro_step: bool) -> None:
