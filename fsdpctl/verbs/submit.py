@@ -24,7 +24,7 @@ from fsdpctl.node.checks.smi import visible_gpus
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import claim_run_id, create, default_runs_root, discard, locked
 from fsdpctl.schema.problems import KeyPath
-from fsdpctl.schema.yaml_tree import Document
+from fsdpctl.schema.yaml_tree import YamlDocument
 from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.load import job_document, load_job, load_profile, profile_document
 from fsdpctl.specs.profile import ClusterProfile
@@ -66,22 +66,22 @@ def read_request(
         raise located(error, job_document(find_job(job), overrides), profile_document(find_profile(profile))) from None
 
 
-def located(error: IncompatibleError, *documents: Document) -> IncompatibleError:
+def located(error: IncompatibleError, *documents: YamlDocument) -> IncompatibleError:
     """The same with the place in front of each problem: what was typed that it comes of, else its key in the first
     document that has it."""
     return IncompatibleError(error.subject, [_located(problem, documents) for problem in error.problems])
 
 
-def _located(problem: str, documents: Sequence[Document]) -> str:
+def _located(problem: str, documents: Sequence[YamlDocument]) -> str:
     key = problem.partition(":")[0]
     path, sources = _path(key), [_path(source) for source in FOLLOWS_FROM.get(key, ())]
     typed = [
         str(place)
         for document in documents
-        for at, place in document.places.items()
+        for at, place in document.locations.items()
         if place.line is None and (at == path or any(at[: len(source)] == source for source in sources))
     ]
-    places = [str(document.places[path]) for document in documents if path in document.places]
+    places = [str(document.locations[path]) for document in documents if path in document.locations]
     where = ", ".join(dict.fromkeys(typed)) or next(iter(places), "")
     return f"{where}: {problem}" if where else problem
 
