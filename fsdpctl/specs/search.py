@@ -51,19 +51,19 @@ def _listdir(folder: Path) -> list[str]:
         return []
 
 
-def _find(what: str, word: str, folders: list[Path]) -> Path:
-    if "/" in word or word.endswith(SUFFIXES):
-        return Path(word)
-    if not NAME.fullmatch(word):
+def _find(what: str, name_or_path: str, folders: list[Path]) -> Path:
+    if "/" in name_or_path or name_or_path.endswith(SUFFIXES):
+        return Path(name_or_path)
+    if not NAME.fullmatch(name_or_path):
         raise UsageError(
-            f"{show(word)} is not a valid name of a {what}",
+            f"{show(name_or_path)} is not a valid name of a {what}",
             hint="a name has letters, digits, '.', '_' and '-'; a path contains a '/' or ends in .yaml",
         )
     known = list_files(folders)
-    if word in known:
-        return known[word]
+    if name_or_path in known:
+        return known[name_or_path]
     raise UsageError(
-        f"no {what} named {word}{did_you_mean(word, known)}",
+        f"no {what} named {name_or_path}{did_you_mean(name_or_path, known)}",
         hint=f"searched {', '.join(map(str, folders))}; a path to a file works too; known: {', '.join(known)}",
     )
 

@@ -29,8 +29,8 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
     """Return a function that runs `fsdpctl` with the given arguments."""
 
-    def run(*words: str) -> Result:
-        monkeypatch.setattr(sys, "argv", ["fsdpctl", *words])
+    def run(*args: str) -> Result:
+        monkeypatch.setattr(sys, "argv", ["fsdpctl", *args])
         with pytest.raises(SystemExit) as end:
             main()
         captured = capsys.readouterr()

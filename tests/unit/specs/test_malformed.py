@@ -141,16 +141,18 @@ CORPUS = [
 ]
 
 
-@pytest.mark.parametrize(("command", "content", "line", "says"), CORPUS)
+@pytest.mark.parametrize(("command", "content", "line", "expected"), CORPUS)
 def test_a_malformed_file_is_explained(
-    command: str, content: bytes, line: int, says: str, cli: Cli, home: Path
+    command: str, content: bytes, line: int, expected: str, cli: Cli, home: Path
 ) -> None:
     file = Path("bad.yaml")
     file.write_bytes(content)
     result = cli(command, "check", "bad.yaml")
     assert result.code == 2
     assert result.out == ""
-    assert any(text.startswith(f"bad.yaml:{line}: ") and says in text for text in result.err.splitlines()), result.err
+    assert any(text.startswith(f"bad.yaml:{line}: ") and expected in text for text in result.err.splitlines()), (
+        result.err
+    )
     assert_clean(result.err)
     assert os.listdir(home) == []
     assert os.listdir() == ["bad.yaml"]
@@ -223,7 +225,7 @@ def test_the_pure_python_parser_refuses_the_same(content: str, cli: Cli, monkeyp
 def test_special_and_missing_files_are_refused(command: str, cli: Cli) -> None:
     Path("folder.yaml").mkdir()
     os.mkfifo("pipe.yaml")
-    for word, says in {
+    for word, expected in {
         "missing.yaml": "missing.yaml: cannot read this {}: No such file or directory",
         "folder.yaml": "folder.yaml: not a file; a {} is one YAML file",
         "pipe.yaml": "pipe.yaml: not a file; a {} is one YAML file",
@@ -232,7 +234,7 @@ def test_special_and_missing_files_are_refused(command: str, cli: Cli) -> None:
     }.items():
         result = cli(command, "check", word)
         assert result.code == 2
-        assert says.format(command.removesuffix("s")) in result.err
+        assert expected.format(command.removesuffix("s")) in result.err
 
 
 def test_windows_line_ends_are_accepted(cli: Cli) -> None:
