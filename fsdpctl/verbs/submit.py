@@ -26,7 +26,7 @@ from fsdpctl.node.checks.smi import visible_gpus
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import claim_run_id, create, default_runs_root, discard, locked
 from fsdpctl.schema.problems import KeyPath
-from fsdpctl.schema.yaml_tree import Document
+from fsdpctl.schema.yaml_tree import YamlDocument
 from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.load import job_document, load_job, load_profile, profile_document
 from fsdpctl.specs.profile import ClusterProfile
@@ -68,23 +68,22 @@ def read_request(
         raise located(error, job_document(find_job(job), overrides), profile_document(find_profile(profile))) from None
 
 
-def located(error: IncompatibleError, *documents: Document) -> IncompatibleError:
-    """Return the error with a place in front of each problem: what was typed that it comes of, else where its key is
+def located(error: IncompatibleError, *documents: YamlDocument) -> IncompatibleError:
+    """Return the error with a location in front of each problem: what was typed that it comes of, else where its key is
     written in the first document that has it."""
-    places = [_find_place(problem, documents) for problem in error.problems]
-    return IncompatibleError(error.subject, error.problems, places)
+    return IncompatibleError(error.subject, error.problems, [_locate(problem, documents) for problem in error.problems])
 
 
-def _find_place(problem: Problem, documents: Sequence[Document]) -> str:
+def _locate(problem: Problem, documents: Sequence[YamlDocument]) -> str:
     path, sources = _path(problem.key), [_path(key) for key in problem.follows_from]
     typed = [
         str(place)
         for document in documents
-        for at, place in document.places.items()
+        for at, place in document.locations.items()
         if place.line is None and (at == path or any(at[: len(source)] == source for source in sources))
     ]
-    places = [str(document.places[path]) for document in documents if path in document.places]
-    return ", ".join(dict.fromkeys(typed)) or next(iter(places), "")
+    written = [str(document.locations[path]) for document in documents if path in document.locations]
+    return ", ".join(dict.fromkeys(typed)) or next(iter(written), "")
 
 
 def _path(key: str) -> KeyPath:

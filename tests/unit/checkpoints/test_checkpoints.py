@@ -48,8 +48,8 @@ def damage(run: RunPaths, step: int) -> None:
     (run.checkpoints / checkpoint_name(step) / "__0_0.distcp").write_bytes(b"x" * 1000)
 
 
-def checkpoints(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [COMMAND, "checkpoints", *words]
+def checkpoints(*args: str) -> subprocess.CompletedProcess[str]:
+    command = [COMMAND, "checkpoints", *args]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, env={**os.environ, "TZ": "UTC"})
 
 

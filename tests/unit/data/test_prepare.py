@@ -39,11 +39,11 @@ def contents(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.iterdir()}
 
 
-def fsdpctl(limit: str, corpus: Path, target: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def fsdpctl(limit: str, corpus: Path, target: Path, *args: str) -> subprocess.CompletedProcess[str]:
     """Prepare in a separate process, and wait until its workers have exited, too."""
     command = [sys.executable, "-m", "tests.unit.data.small_pieces", limit, "data", "prepare", str(corpus)]
     process = subprocess.Popen(
-        [*command, "--out", str(target), "--workers", "2", *words],
+        [*command, "--out", str(target), "--workers", "2", *args],
         start_new_session=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -96,16 +96,16 @@ def test_any_number_of_workers_gives_the_same_bytes(corpus: Path, tmp_path: Path
     assert ("tokenizer.json" in contents(one)) == (train_bpe is not None)
 
 
-@pytest.mark.parametrize("words", [[], ["--train-bpe", "300"]])
-def test_repeated_kills_do_not_change_the_bytes(corpus: Path, tmp_path: Path, words: list[str]) -> None:
+@pytest.mark.parametrize("args", [[], ["--train-bpe", "300"]])
+def test_repeated_kills_do_not_change_the_bytes(corpus: Path, tmp_path: Path, args: list[str]) -> None:
     target = tmp_path / "out"
     num_kills = 0
-    while fsdpctl("dies:11", corpus, target, *words).returncode == -signal.SIGKILL:
+    while fsdpctl("dies:11", corpus, target, *args).returncode == -signal.SIGKILL:
         num_kills += 1
         assert not target.exists()
         assert num_kills < 20
     assert num_kills >= 3
-    straight = make(corpus, tmp_path / "straight", train_bpe=300 if words else None)
+    straight = make(corpus, tmp_path / "straight", train_bpe=300 if args else None)
     assert contents(target) == contents(straight)
 
 
