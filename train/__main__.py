@@ -1,8 +1,8 @@
 """`python -m train --config FILE`, alone or under torchrun.
 
-Torch takes seconds to import. So signals are handled, and a wrong configuration is told, before that. No garbage is
-looked for among the objects of those imports, 280,000, and in the end the interpreter is not taken apart: together that
-is a fifth of what a short run costs on each rank.
+Torch takes seconds to import. So signals are handled, and a wrong configuration is reported, before that. The garbage
+collector leaves out the 280,000 objects of those imports, and at the end the interpreter is not torn down: together
+that is a fifth of the cost of a short run on each rank.
 """
 
 from __future__ import annotations
@@ -76,6 +76,7 @@ def _train(arguments: argparse.Namespace, rank_info: RankInfo, launch: LaunchEnv
 
 
 def make_run_directory(path: Path) -> None:
+    """Make the directory for its owner only, if it does not exist. Raises ConfigError."""
     try:
         path.mkdir(DIR_MODE, parents=True, exist_ok=True)
     except OSError as error:
@@ -90,7 +91,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _set_up_logging(rank_info: RankInfo) -> None:
-    """Rank 0 tells what happens; the others speak up only when something is wrong."""
+    """Log everything on rank 0, and only warnings on the others."""
     logging.Formatter.converter = time.gmtime
     logging.basicConfig(
         format="%(asctime)s.%(msecs)03dZ %(message)s",
@@ -101,7 +102,7 @@ def _set_up_logging(rank_info: RankInfo) -> None:
 
 
 def leave(code: int) -> NoReturn:
-    """End the process; after a good end at once, for all is written and closed then."""
+    """End the process; after a good end at once, since all is written and closed then."""
     if code not in GOOD_ENDS:
         sys.exit(code)
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""The run: step after step, what is due between two, and the end. All ranks do the same at the same step."""
+"""The run: one step after another, what is due between two, and the end. All ranks do the same at the same step."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Trainer:
         context.cleanup.callback(self.close)
 
     def run(self) -> Outcome:
-        """Train until the last step or until asked to stop."""
+        """Train until the last step or until asked to stop. Raises TrainError for an expected failure."""
         try:
             outcome = self._run()
         except torch.OutOfMemoryError as error:
@@ -121,9 +121,10 @@ class Trainer:
         self.telemetry.recorder.record(self.step, tensors, rate, hash_samples(ids))
 
     def _backward(self, ids: SampleIds) -> tuple[Tensor, Tensor, Tensor]:
-        """Leave the gradient of the step's token losses, summed, times the loss scale, over its number of tokens.
+        """Compute the gradient of the step's token losses, summed, times the loss scale, over its number of tokens.
 
-        Returns this rank's sum of token losses, that of all ranks, and how many tokens counted in it.
+        Returns this rank's sum of token losses, that of all ranks, and how many tokens counted in it: scalars on the
+        device.
         """
         world, device = self.world, self.world.device
         sums = torch.zeros(2, dtype=torch.float64, device=device)
@@ -166,7 +167,7 @@ class Trainer:
     def _stop(self, stop: Stop) -> Outcome:
         log.info("asked to stop (%s) after step %d", stop.reason.value, self.step)
         self.progress.mark(Section.SAVE, self.step)
-        self.checkpoints.drain(self.telemetry)  # only then it is known what time is left
+        self.checkpoints.drain(self.telemetry)  # only then the time that is left is known
         problem = self.checkpoints.lack_of_time(self.step, stop)
         if not problem and not self.checkpoints.save_now(self.step, self.telemetry):
             problem = "the save failed"
@@ -178,7 +179,7 @@ class Trainer:
         return Outcome("stopped", self.step, None, reason, self._summary())
 
     def _finish_save_in_flight(self) -> None:
-        """Let a save in flight come to its end, when all ranks give up at the same step: it is a good one."""
+        """Let a save in flight finish, when all ranks give up at the same step: it is a good one."""
         while self.saver.in_flight:
             with suppress(NonFiniteError):  # of the steps that were on their way
                 self.checkpoints.drain(self.telemetry)

@@ -1,8 +1,8 @@
 """A step whose loss or gradient is not finite changes nothing; too many in a row end the run.
 
-Loss and gradient norm are sums over all ranks, so all ranks find the same without asking. Everything stays on the
-device: the optimizer's kernel itself leaves the weights alone, and the host hears of it when the metrics arrive.
-The loss scale of fp16 lives by the same result, and all of it is saved with the weights.
+Loss and gradient norm are sums over all ranks, so all ranks get the same result without a message. Everything stays on
+the device: the optimizer's kernel itself leaves the weights alone, and the host learns of it when the metrics arrive.
+The loss scale of fp16 depends on the same result, and all of it is saved with the weights.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ GROWTH_STEPS = 2000  # good steps after which the scale is doubled
 
 
 class NonFiniteError(TrainError):
-    """The run has left the numbers; going on would waste its hours."""
+    """Loss, gradient or weights are not finite; more steps would be wasted."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class NonFiniteGuard:
         return self.saved_scale if self.scales else self.one
 
     def tensors(self) -> dict[str, Tensor]:
-        """What must survive; also where nothing is scaled, so that a run can go on in another precision."""
+        """Return what must survive; also where nothing is scaled, so that a run can continue in another precision."""
         return {
             "guard.skipped": self.skipped,
             "guard.in_a_row": self.in_a_row,
@@ -82,7 +82,7 @@ class NonFiniteGuard:
         return bad
 
     def watch(self, result: StepResult) -> None:
-        """Hear of a step, on every rank; raises on all of them at once when it was one too many."""
+        """Take in a step's result, on every rank. Raises NonFiniteError on all of them when it was one too many."""
         if not result.in_a_row:
             return
         if self.world.is_main:
@@ -104,8 +104,10 @@ class NonFiniteGuard:
 
 @dataclass(frozen=True)
 class LargestValues:
-    """The largest absolute value of each tensor, as far as this rank has it. No other norm of a finite one is sure not
-    to overflow, and that of NaN is NaN."""
+    """The largest absolute value of each tensor, of the part that this rank has.
+
+    Any other norm of a finite tensor may overflow, and the norm of NaN is NaN.
+    """
 
     names: list[str]
     values: Tensor  # on the host, once the device has come so far
@@ -120,11 +122,12 @@ class LargestValues:
         return cls(list(held), torch.stack([norm.to(device) for norm in norms]).to("cpu", non_blocking=True))
 
     def not_finite(self) -> list[str]:
+        """Return the names of the tensors that are not finite."""
         return [name for name, ok in zip(self.names, self.values.isfinite().tolist(), strict=True) if not ok]
 
 
 def require_finite(largest: LargestValues, step: int, group: ControlGroup) -> None:
-    """Refuse to save weights that are no numbers any more: the newest checkpoint shall stay a good one."""
+    """Raise NonFiniteError rather than save weights that are not finite. Collective."""
     found: list[list[str]] = group.gather(largest.not_finite())
     by_rank = zip(group.members, found, strict=True)
     if culprits := [f"rank {rank} ({_shorten(names)})" for rank, names in by_rank if names]:

@@ -84,7 +84,7 @@ def table_of_contents_of_another_step(checkpoint: Path) -> None:
     ("damage", "reason"),
     [
         (flip_a_bit, "__1_0.distcp does not have the digest"),
-        (cut_short, "the manifest says"),
+        (cut_short, "in the manifest"),
         (lose_a_file, "__1_0.distcp: No such file"),
         (lose_the_manifest, "it has no manifest"),
         (halve_the_manifest, "unreadable manifest"),

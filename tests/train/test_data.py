@@ -92,7 +92,7 @@ def test_data_that_does_not_fit_is_refused(data_dir: Path, tmp_path: Path) -> No
         open_dataset(tmp_path, seq_len=16, vocab_size=128)
     cut = Path(shutil.copytree(data_dir, tmp_path / "cut"))
     (cut / "train-00000.bin").write_bytes((data_dir / "train-00000.bin").read_bytes()[:-2])
-    with pytest.raises(ConfigError, match="holds 1399 tokens, its index says 1400: prepare it again"):
+    with pytest.raises(ConfigError, match="holds 1399 tokens, its index has 1400: prepare it again"):
         open_dataset(cut, seq_len=16, vocab_size=128)
 
 

@@ -66,7 +66,7 @@ def test_only_what_lasts_is_told_and_only_once(caplog: pytest.LogCaptureFixture)
     assert stragglers.slow
     steps(1, 1.0)
     assert not stragglers.slow
-    assert caplog.messages[1:] == ["rank 1 on host-1 keeps pace again"]
+    assert caplog.messages[1:] == ["rank 1 on host-1 is no longer slow"]
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Where the tokens come from, and the proof that all ranks read the same ones."""
+"""Opens the configured data, and checks that all ranks read the same."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from train.parallel.world import World
 
 
 def open_source(config: TrainerConfig, world: World) -> Dataset:
-    """Open the configured data; `builtin` is prepared first, by one rank of each node while its others wait."""
+    """Open the configured data; `builtin` is prepared first, by one rank of each node while its others wait.
+
+    Raises ConfigError where it cannot be read, or differs between ranks. Collective.
+    """
     if config.data.source == BUILTIN:
         local_rank = world.rank_info.local_rank
         own = _prepare(config.data.val_fraction) if local_rank == 0 else Path()

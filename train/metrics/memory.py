@@ -1,4 +1,4 @@
-"""What a model takes of a rank's memory: said at the start, measured at the end."""
+"""The memory of a rank: what the model needs, logged at the start, and the peak, measured at the end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOT: Unit = ()
 
 
 def describe(config: TrainerConfig, model: nn.Module, optimizer: torch.optim.Optimizer) -> Iterator[str]:
-    """What was wrapped, and what this rank holds all the time; gathered units and activations come on top."""
+    """Yield lines on what was wrapped, and what this rank always holds, without gathered units and activations."""
     total = _count(model.parameters())
     if isinstance(model, FSDPModule):
         yield f"units: {_describe_units(model, resolve_units(config.mesh.units, config.model))}"
@@ -34,7 +34,7 @@ def describe(config: TrainerConfig, model: nn.Module, optimizer: torch.optim.Opt
 
 
 def peak_memory_gib(world: World) -> float:
-    """The most that any rank has used so far: of its GPU, or of the host where there is none. Collective."""
+    """Return the most that any rank has used so far, of its GPU, or of the host where there is none. Collective."""
     if world.device.type == "cuda":
         peak = torch.cuda.max_memory_allocated(world.device)
     else:
@@ -43,7 +43,7 @@ def peak_memory_gib(world: World) -> float:
 
 
 def _describe_units(model: nn.Module, units: Sequence[Unit]) -> str:
-    """Number and size of the units, equal ones together: in all, and what of each lies on this rank."""
+    """Describe number and size of the units, equal ones together: the whole unit, and its part on this rank."""
     owner: dict[nn.Parameter, Unit] = {}
     for unit in units:  # one inside of another comes later, and takes its parameters from that
         owner |= {p: unit for name in unit for p in model.get_submodule(name).parameters()}

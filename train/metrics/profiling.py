@@ -1,4 +1,4 @@
-"""Traces of chosen steps, and a picture of GPU memory at the moment when it ran out."""
+"""Traces of chosen steps, and snapshots of GPU memory, on request or when it runs out."""
 
 from __future__ import annotations
 
@@ -30,18 +30,19 @@ class Profiler:
         self.look_every = context.config.log_every
         self.seen_request: int | None = None  # when the request was last touched
         self.recording: profile | None = None
-        self.remembers = config.memory and self.world.device.type == "cuda"
-        if self.remembers:
+        self.records_history = config.memory and self.world.device.type == "cuda"
+        if self.records_history:
             torch.cuda.memory._record_memory_history(max_entries=MEMORY_EVENTS)
 
     def before_step(self, step: int) -> None:
-        """Step `step`, counted from 1, is about to begin."""
+        """Begin a trace, if it starts with this step, counted from 1."""
         if step == self.first:
             cuda = [ProfilerActivity.CUDA] if self.world.device.type == "cuda" else []
             self.recording = profile(activities=[ProfilerActivity.CPU, *cuda])
             self.recording.start()
 
     def after_step(self, step: int) -> None:
+        """End a trace, if it ends with this step, and write a snapshot of memory, if one was requested."""
         if step == self.last:
             self.close(step)
         if step % self.look_every == 0 and (requested := _touched(self.snapshot_request)) != self.seen_request:
@@ -60,8 +61,8 @@ class Profiler:
             self.recording = None
 
     def out_of_memory(self) -> Path | None:
-        """Write what held the GPU's memory, for pytorch.org/memory_viz; None where it was not recorded."""
-        if not self.remembers:
+        """Write what held the GPU's memory, for pytorch.org/memory_viz; return None where it was not recorded."""
+        if not self.records_history:
             return None
         return self._dump_memory("out-of-memory")
 
@@ -82,7 +83,7 @@ class Profiler:
 
 
 def _touched(path: Path) -> int | None:
-    """When, in nanoseconds; None where it is not there."""
+    """Return the time of the last change, in nanoseconds; None where there is no such file."""
     try:
         return path.stat().st_mtime_ns
     except OSError:
@@ -99,7 +100,7 @@ def _describe(recording: profile) -> str:
 
 
 def communication_share(kernels: Iterable[tuple[str, Span]]) -> tuple[float, float] | None:
-    """Which part of the time NCCL's kernels ran, and how much of that nothing else did. None: there were none."""
+    """Return which part of the time NCCL's kernels ran, and which part of that alone. None: there were no kernels."""
     named: dict[bool, list[Span]] = {True: [], False: []}
     for name, span in kernels:
         named["nccl" in name.lower()].append(span)
@@ -113,7 +114,7 @@ def communication_share(kernels: Iterable[tuple[str, Span]]) -> tuple[float, flo
 
 
 def _covered(spans: list[Span]) -> float:
-    """How much time the spans cover, overlaps once."""
+    """Return how much time the spans cover, overlaps once."""
     covered, reached = 0.0, float("-inf")
     for begin, end in sorted(spans):
         covered += max(0.0, end - max(begin, reached))
@@ -122,7 +123,7 @@ def _covered(spans: list[Span]) -> float:
 
 
 def memory_advice(error: Exception, snapshot: Any) -> str:
-    """What a user can do about a GPU whose memory ran out."""
+    """Return the line for a GPU whose memory ran out: the error, the snapshot, and what to change."""
     first = str(error).partition("\n")[0]
     where = f" (what held it: {snapshot}, for pytorch.org/memory_viz)" if snapshot else ""
     return f"{first}{where}; take a smaller micro_batch, or set memory.recompute, a strategy that shards, cpu_offload"

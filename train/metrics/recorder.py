@@ -1,4 +1,4 @@
-"""From tensors on the device to numbers on the host, late, so that no step waits for the one before.
+"""Moves a step's numbers from the device to the host, late, so that no step waits for the one before.
 
 A GPU works through a queue: asking for the loss of the newest step would drain it. So a step's numbers are copied
 behind the step and read `LAG` steps later, when they have long arrived. On a CPU there is no queue and no lag.

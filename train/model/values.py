@@ -11,8 +11,11 @@ from train.model.language_model import LanguageModel
 
 @torch.no_grad()
 def init_weights(model: LanguageModel, seed: int) -> None:
-    """Give the model its first values. Each parameter is drawn whole on the CPU, and this rank keeps its part: no
-    communication, no trace of the world."""
+    """Give the model its first values.
+
+    Each parameter is drawn whole on the CPU, and this rank keeps its part: no communication, and the same values in
+    every world.
+    """
     for name, parameter in model.named_parameters():
         fill(parameter, model.initial_value(name, parameter.shape, seed))
 

@@ -1,8 +1,8 @@
-"""From a configuration to a model that lies across the ranks.
+"""Builds a model from its configuration, and shards it over the ranks.
 
-The order is the point: build on the meta device (no rank ever holds what it does not own), compile what lies inside
-of FSDP's units before FSDP wraps them (its hooks stay outside of the graphs), shard, and only then give memory. Values
-come from a checkpoint, or are drawn where there is none.
+The order matters: build on the meta device (no rank ever holds what it does not own), compile what is inside of FSDP's
+units before FSDP wraps them (its hooks stay outside of the graphs), shard, and only then allocate memory. Values come
+from a checkpoint, or are drawn where there is none.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def build_model(
 
 
 def compute_dtype(precision: Precision, device: torch.device) -> torch.dtype:
-    """bf16 over fp32 weights on GPUs and fp32 on CPUs, unless the configuration says which."""
+    """Return the configured precision; by default bf16 over fp32 weights on GPUs, and fp32 on CPUs."""
     if precision == "auto":
         return torch.bfloat16 if device.type == "cuda" else torch.float32
     return {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}[precision]
@@ -83,8 +83,10 @@ def find_local_compute(units: tuple[Unit, ...], head_modules: tuple[str, ...]) -
 
 
 def apply_compile(model: LanguageModel, units: tuple[Unit, ...]) -> None:
-    """Compile everything from embedding to loss into one graph, the fastest form; or, where FSDP's hooks stand
-    between the blocks or in them, each of the largest parts without a hook inside, and the loss."""
+    """Compile everything from embedding to loss into one graph, the fastest form.
+
+    Where FSDP's hooks are between the blocks or in them: each of the largest parts without a hook inside, and the loss.
+    """
     # What the compiler cannot take runs eagerly; a slow run is better than none.
     torch._dynamo.config.suppress_errors = True
     # Else its cache knows no graph with a gradient of our own (GatedSiLU), and each start derives all gradients anew.
@@ -104,8 +106,11 @@ def _holds_another(module: nn.Module, others: Iterable[nn.Module]) -> bool:
 def apply_fsdp(
     model: LanguageModel, config: TrainerConfig, units: tuple[Unit, ...], mesh: DeviceMesh, dtype: torch.dtype
 ) -> None:
-    """Wrap each unit, those inside of others first; what no unit holds goes into the root's: by default embedding, last
-    norm and head, so that a tied head lies in one group with its embedding (torch 2.13 refuses it in two)."""
+    """Wrap each unit, those inside of others first, and then the root with what no unit holds.
+
+    By default that is embedding, last norm and head, so that a tied head is in one group with its embedding: torch 2.13
+    refuses it in two.
+    """
     reduce_dtype = torch.bfloat16 if config.reduce_dtype == "bf16" else torch.float32
     # Inputs stay as they are: the blocks' own are in `dtype` already, and the rotary tables need their precision.
     policy = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=reduce_dtype, cast_forward_inputs=False)
@@ -152,7 +157,7 @@ def set_gradient_sync(model: nn.Module, last_micro_step: bool) -> None:
 
 
 def release_gathered(model: nn.Module) -> None:
-    """Put sharded parameters back in place after a forward pass that no backward pass followed."""
+    """Free the gathered parameters after a forward pass that no backward pass followed."""
     for module in model.modules():
         if isinstance(module, FSDPModule):
             module.reshard()

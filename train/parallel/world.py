@@ -81,7 +81,7 @@ class World(ControlGroup):
     def __init__(self, rank_info: RankInfo, shared_disk: bool = True) -> None:
         self.rank_info, self.shared_disk = rank_info, shared_disk
         self.device = _pick_device(rank_info)
-        # On CPUs a run can be repeated to the bit. On GPUs that costs speed, and is not what people come for.
+        # On CPUs a run can be repeated to the bit. On GPUs that costs too much speed.
         torch.use_deterministic_algorithms(self.device.type == "cpu")
         self.backend = "cpu:gloo,cuda:nccl" if self.device.type == "cuda" else "gloo"
         if "RANK" in os.environ:

@@ -1,4 +1,4 @@
-"""Which parameters are not trained: decided from the configuration alone, and refused before anything starts."""
+"""The parameters that are not trained: decided from the configuration alone, and refused before anything starts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fsdpctl.contract.trainer.model_config import ModelConfig
 
 
 def resolve_frozen(patterns: Sequence[str], model: ModelConfig) -> frozenset[str]:
-    """The names of the parameters that match a pattern: * goes over dots, so that `blocks.0.*` is all of a block.
+    """Return the names of the parameters that match a pattern: * matches dots, so that `blocks.0.*` is all of a block.
 
     Raises ValueError for a pattern that matches nothing, and where nothing is left to train.
     """
@@ -27,7 +27,7 @@ def resolve_frozen(patterns: Sequence[str], model: ModelConfig) -> frozenset[str
 
 
 def _did_you_mean(pattern: str, model: ModelConfig) -> str:
-    """The names near to a pattern, and all that there are: those of one block stand for those of the others."""
+    """Describe the name nearest to a pattern, and all names; those of one block represent those of the others."""
     import difflib  # takes 3 ms, and most patterns are right
 
     last = model.layers - 1

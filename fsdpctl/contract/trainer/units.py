@@ -1,4 +1,4 @@
-"""Which modules FSDP gathers as one: decided from the configuration alone, and refused before anything starts."""
+"""The modules that FSDP gathers together: decided from the configuration alone, and refused before anything starts."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Unit = tuple[str, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class UnitsConfig:
-    """What FSDP gathers as one: so many blocks, blocks of so many parameters, or each module of these names."""
+    """FSDP units, whose parameters are gathered together: by number of blocks, by size, or by module name."""
 
     __pydantic_config__ = STRICT
 
-    blocks: int | None = None  # in each unit; 0: the whole model is one unit; unset: 1
-    parameters: int | None = None  # as many blocks in each unit as have this number of parameters together
-    names: tuple[str, ...] | None = None  # patterns such as "blocks.*.mlp"; each module that matches is a unit
+    blocks: int | None = None  # number of blocks in each unit; 0: the whole model is one unit; unset: 1
+    parameters: int | None = None  # minimum number of parameters in each unit, in whole blocks
+    names: tuple[str, ...] | None = None  # patterns of module names such as "blocks.*.mlp"; each match is one unit
 
     def __post_init__(self) -> None:
         if (self.blocks is not None) + (self.parameters is not None) + (self.names is not None) > 1:
@@ -37,8 +37,11 @@ class UnitsConfig:
 
 
 def resolve_units(units: UnitsConfig, model: ModelConfig) -> tuple[Unit, ...]:
-    """The units, in the order of the forward pass. What none of them holds is the root's; where there are none, that
-    is the whole model. Raises ValueError for a name that means nothing."""
+    """Return the units, in the order of the forward pass.
+
+    What none of them holds belongs to the root; without units that is the whole model. Raises ValueError for a pattern
+    that matches no module.
+    """
     if units.names is not None:
         return tuple((name,) for name in _choose(units.names, model))
     size = math.ceil(units.parameters / model.block_parameters) if units.parameters else units.blocks_each
@@ -47,7 +50,7 @@ def resolve_units(units: UnitsConfig, model: ModelConfig) -> tuple[Unit, ...]:
 
 
 def lie_in_blocks(units: tuple[Unit, ...]) -> bool:
-    """Whether some unit begins inside of a block."""
+    """Return whether some unit begins inside of a block."""
     return any(name.count(".") > 1 for unit in units for name in unit)
 
 
@@ -62,6 +65,6 @@ def _choose(patterns: tuple[str, ...], model: ModelConfig) -> list[str]:
 
 
 def _matches(name: str, pattern: str) -> bool:
-    """As in a shell: * ends at a dot, so that `blocks.*` are the blocks, and not what is in them."""
+    """Match as a shell does: * ends at a dot, so that `blocks.*` are the blocks, and not their parts."""
     parts, wanted = name.split("."), pattern.split(".")
     return len(parts) == len(wanted) and all(map(fnmatchcase, parts, wanted))

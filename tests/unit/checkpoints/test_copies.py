@@ -51,7 +51,7 @@ def test_a_host_lists_verifies_and_removes_its_copies(tmp_path: Path) -> None:
     (short / "__0_0.distcp").write_bytes(b"x")
     (flipped / "__0_0.distcp").write_bytes(b"x" * 1000)
     (run.checkpoints / "step-00000016.tmp-1-abcd").mkdir()
-    too_short = "__0_0.distcp has 1 bytes, the manifest says 1000"
+    too_short = "__0_0.distcp has 1 bytes, 1000 in the manifest"
     assert ask(run, "list") == {short.name: too_short, flipped.name: "", well.name: ""}
     verified = ask(run, "verify")
     assert "digest" in verified.pop(flipped.name) and verified == {short.name: too_short, well.name: ""}

@@ -38,7 +38,7 @@ class Attention(nn.Module):
         B, T, _ = x_BTD.shape
         qkv_BTNE = self.qkv(x_BTD).view(B, T, self.heads + 2 * self.kv_heads, self.head_dim)
         q_BTHE, k_BTKE, v_BTKE = qkv_BTNE.split([self.heads, self.kv_heads, self.kv_heads], dim=2)
-        # Rotated before the heads come first: attention's output then lies as the next product reads it, uncopied.
+        # Rotated before the heads come first: the next product then reads attention's output without a copy.
         y_BHTE = F.scaled_dot_product_attention(
             rotate(q_BTHE, cos_TP, sin_TP).transpose(1, 2),
             rotate(k_BTKE, cos_TP, sin_TP).transpose(1, 2),

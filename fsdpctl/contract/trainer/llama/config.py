@@ -1,4 +1,4 @@
-"""The sizes of a Llama, and the names of its modules: V vocabulary, D model width, L layers, T tokens a sequence."""
+"""The sizes of a Llama, and the names of its modules: V vocabulary, D model width, L layers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fsdpctl.contract.trainer.llama.hugging_face import HF_LLAMA
 from fsdpctl.contract.trainer.strict import STRICT, require_at_least, require_fraction, require_positive
 
 MAX_LAYERS = 10_000
-"""No model has so many, and the modules of a model are listed by name."""
+"""More than any model has; the modules of a model are listed by name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,19 +19,19 @@ class LlamaConfig:
 
     __pydantic_config__ = STRICT
 
-    vocab_size: int  # V, the tokenizer's; a multiple of 128 is faster on GPUs
-    d_model: int  # D, the width of the residual stream
-    layers: int  # L, the number of blocks
-    heads: int  # query heads of each block
-    kv_heads: int  # heads of keys and values; divides `heads`
-    head_dim: int  # width of one head; even
-    ffn: int  # width of the SwiGLU
-    seq_len: int  # T, tokens of one sequence
-    tie_embeddings: bool = False  # one matrix for the embedding and the output
-    rope_theta: float = 10_000.0  # base of the rotary positions
-    norm_eps: float = 1e-5  # of RMSNorm
-    dropout: float = 0.0  # of the embedding and of what each block adds
-    init_std: float = 0.02  # of initial weights
+    vocab_size: int  # size of the tokenizer's vocabulary; a multiple of 128 is faster on GPUs
+    d_model: int  # width of the residual stream
+    layers: int  # number of transformer blocks
+    heads: int  # number of query heads in each block
+    kv_heads: int  # number of key and value heads in each block; divides `heads`
+    head_dim: int  # width of one head; an even number
+    ffn: int  # hidden width of the SwiGLU feed-forward layer
+    seq_len: int  # number of tokens in one sequence
+    tie_embeddings: bool = False  # use one matrix for the embedding and the output layer
+    rope_theta: float = 10_000.0  # base frequency of the rotary position embedding
+    norm_eps: float = 1e-5  # epsilon of RMSNorm
+    dropout: float = 0.0  # dropout probability of the embedding and of the two layers of each block
+    init_std: float = 0.02  # standard deviation of the initial weights
 
     BLOCK_PARTS: ClassVar[tuple[str, ...]] = (
         "attention_norm",
