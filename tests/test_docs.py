@@ -19,7 +19,7 @@ import typer
 from docs import commands_page, generate
 from fsdpctl import Client, Run, errors
 from fsdpctl.cli.app import build_app
-from fsdpctl.commands.torchrun import node_env
+from fsdpctl.commands.environment import node_env
 from fsdpctl.contract import AbortReason, Cause, CliExit, Env, NodeExit, Phase, State, StopReason
 from fsdpctl.contract.paths import AttemptPaths, NodePaths, RunPaths
 from fsdpctl.contract.plan import NodeContext

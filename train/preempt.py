@@ -17,6 +17,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from fsdpctl.contract import StopReason
+from fsdpctl.contract.control_files import read_control_file
 from fsdpctl.contract.formats.manifest import save_fits
 
 if TYPE_CHECKING:
@@ -103,7 +104,9 @@ def read_stop_reason(path: Path) -> StopReason | None:
     None: there is no file, or the file server does not answer now, which must not end a run; the next step asks again.
     """
     try:
-        words = path.read_text(encoding="utf-8", errors="replace").split()
+        request = read_control_file(path)
     except OSError:
         return None
-    return StopReason(words[0]) if words and words[0] in REASONS else StopReason.USER
+    if request is None:
+        return None
+    return StopReason(request.cause) if request.cause in REASONS else StopReason.USER

@@ -6,8 +6,7 @@ Each backend is one folder, and `table.py` has one row for it. A part is a modul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -127,7 +126,4 @@ class CopyHosts(Protocol):
         """Return the answers of `fsdpctl.node.queries.checkpoint_copies`, by host."""
 
     def fetch(self, host: str, manifest: Manifest, into: Path) -> Path:
-        """HostCopy a checkpoint's files here, unverified. Raises HostError."""
-
-
-OpenProbeTransport = Callable[[LaunchPlan], AbstractContextManager[ProbeTransport]]
+        """Copy a checkpoint's files here, unverified. Raises HostError."""

@@ -44,8 +44,6 @@ _MESSAGES = {
     "tuple_type": "must be a list",
     "value_error": "{error}",
 }
-# Not in a pattern or a parameter's name: `blocks` is a key, but not in blocks.0.mlp or blocks.*.
-_KEY_WORD = re.compile(r"\b[a-z_][a-z0-9_]*+(?:\[[0-9]+\]|\.[a-z_][a-z0-9_]*+)*+(?![*?]|\.[0-9N*?\[])")
 _UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
 
 
@@ -74,9 +72,6 @@ def _problems(document: YamlDocument, model: type[BaseModel], item: ErrorDetails
         for problem in rule.problems:
             where = _written(document, path, problem.key) or path
             yield LocatedProblem(_locate_rule(document, path, problem.keys), where, problem.text)
-    elif item["type"] == "value_error" and isinstance(item["input"], dict):
-        for text in str(item["ctx"]["error"]).splitlines():
-            yield LocatedProblem(_locate_rule(document, path, _KEY_WORD.findall(text)), path, text)
     else:
         text = _describe(item["type"], item["input"], item.get("ctx", {}), item["msg"])
         if item["type"] == "string_type":

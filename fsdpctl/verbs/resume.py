@@ -17,6 +17,7 @@ from fsdpctl.contract.formats.manifest import save_fits
 from fsdpctl.contract.paths import RunPaths, checkpoint_name
 from fsdpctl.errors import BusyError, UsageError
 from fsdpctl.launch.build import IncompatibleError
+from fsdpctl.launch.locate import located
 from fsdpctl.runs.evidence import read_plan
 from fsdpctl.runs.record import RunRecord, Submission
 from fsdpctl.runs.store import locked, open_record
@@ -29,7 +30,6 @@ from fsdpctl.verbs.status import read_status
 from fsdpctl.verbs.submit import (
     Request,
     check_entrypoint,
-    located,
     plan_request,
     submit_host,
     write_specs,

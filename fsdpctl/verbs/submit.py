@@ -16,17 +16,15 @@ from fsdpctl.contract.byte_progress import Progress, ignore
 from fsdpctl.contract.codec import write_json, write_text
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.contract.problems import Problem
 from fsdpctl.errors import RefusedError, UsageError
 from fsdpctl.launch.build import IncompatibleError, build_plan
 from fsdpctl.launch.host import SubmitHost
+from fsdpctl.launch.locate import located
 from fsdpctl.launch.smoke import shrink
 from fsdpctl.launch.snapshot import list_project, take_snapshot
 from fsdpctl.node.checks.smi import visible_gpus
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import claim_run_id, create, default_runs_root, discard, locked
-from fsdpctl.schema.problems import KeyPath
-from fsdpctl.schema.yaml_tree import YamlDocument
 from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.load import job_document, load_job, load_profile, profile_document
 from fsdpctl.specs.profile import ClusterProfile
@@ -66,28 +64,6 @@ def read_request(
         return prepare(load_profile(profile), spec, run_id=spec.name + DRY_RUN_ID_SUFFIX if dry_run else None)
     except IncompatibleError as error:
         raise located(error, job_document(find_job(job), overrides), profile_document(find_profile(profile))) from None
-
-
-def located(error: IncompatibleError, *documents: YamlDocument) -> IncompatibleError:
-    """Return the error with a location in front of each problem: what was typed that it comes of, else where its key is
-    written in the first document that has it."""
-    return IncompatibleError(error.subject, error.problems, [_locate(problem, documents) for problem in error.problems])
-
-
-def _locate(problem: Problem, documents: Sequence[YamlDocument]) -> str:
-    path, sources = _path(problem.key), [_path(key) for key in problem.follows_from]
-    typed = [
-        str(place)
-        for document in documents
-        for at, place in document.locations.items()
-        if place.line is None and (at == path or any(at[: len(source)] == source for source in sources))
-    ]
-    written = [str(document.locations[path]) for document in documents if path in document.locations]
-    return ", ".join(dict.fromkeys(typed)) or next(iter(written), "")
-
-
-def _path(key: str) -> KeyPath:
-    return tuple(key.split("."))
 
 
 def plan_request(profile: ClusterProfile, job: JobSpec, host: SubmitHost) -> Request:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
+from fsdpctl.contract.problems import Problem, RuleError
 from fsdpctl.contract.trainer.model_config import ModelConfig
 
 
@@ -19,10 +20,10 @@ def resolve_frozen(patterns: Sequence[str], model: ModelConfig) -> frozenset[str
     for pattern in patterns:
         found = [name for name in names if fnmatchcase(name, pattern)]
         if not found:
-            raise ValueError(f"optim.frozen: no parameter matches {pattern!r}{_did_you_mean(pattern, model)}")
+            raise RuleError(Problem("optim.frozen", f"no parameter matches {pattern!r}{_did_you_mean(pattern, model)}"))
         chosen.update(found)
     if patterns and len(chosen) == len(names):
-        raise ValueError("optim.frozen: nothing is left to train; leave some parameters out")
+        raise RuleError(Problem("optim.frozen", "nothing is left to train; leave some parameters out"))
     return frozenset(chosen)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
+from fsdpctl.contract.problems import broken_rule
 from fsdpctl.contract.trainer.frozen import resolve_frozen
 from fsdpctl.contract.trainer.model_config import ModelConfig
 from fsdpctl.contract.trainer.strict import STRICT, require_at_least, require_fraction, require_positive
@@ -38,9 +39,9 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         if not self.source:
-            raise ValueError(f"source must not be empty; {BUILTIN} needs no files")
+            raise broken_rule(f"source must not be empty; {BUILTIN} needs no files", "source")
         if not 0 < self.val_fraction < 1:
-            raise ValueError(f"val_fraction must be between 0 and 1, got {self.val_fraction}")
+            raise broken_rule(f"val_fraction must be between 0 and 1, got {self.val_fraction}", "val_fraction")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,9 +64,13 @@ class MeshConfig:
     def __post_init__(self) -> None:
         require_at_least(1, replicate=self.replicate, shard=self.shard, prefetch=self.prefetch)
         if self.strategy == "DDP" and self.units != UnitsConfig():
-            raise ValueError("DDP has no units: it reduces gradients in buckets; leave units away")
+            raise broken_rule(
+                "DDP has no units: it reduces gradients in buckets; leave units away", "units", "strategy"
+            )
         if self.prefetch is not None and self.strategy in ("NO_SHARD", "DDP"):
-            raise ValueError(f"{self.strategy} gathers nothing that could be prefetched; leave prefetch away")
+            raise broken_rule(
+                f"{self.strategy} gathers nothing that could be prefetched; leave prefetch away", "prefetch", "strategy"
+            )
 
     @property
     def reshards_after_forward(self) -> bool:
@@ -86,7 +91,11 @@ class MemoryConfig:
     def __post_init__(self) -> None:
         require_at_least(1, recompute_every=self.recompute_every)
         if self.recompute_every > 1 and self.recompute == "none":
-            raise ValueError("recompute_every without recompute does nothing; set recompute to selective or full")
+            raise broken_rule(
+                "recompute_every without recompute does nothing; set recompute to selective or full",
+                "recompute_every",
+                "recompute",
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,14 +111,18 @@ class BatchConfig:
     def __post_init__(self) -> None:
         require_at_least(1, micro_batch=self.micro_batch)
         if min(self.sequences, self.tokens) < 0 or bool(self.sequences) == bool(self.tokens):
-            raise ValueError("give the global batch as sequences or as tokens, one of them, at least 1")
+            raise broken_rule(
+                "give the global batch as sequences or as tokens, one of them, at least 1", "sequences", "tokens"
+            )
 
     def in_sequences(self, seq_len: int) -> BatchConfig:
         """Return the same batch, counted in sequences. Raises ValueError where tokens do not divide into them."""
         if not self.tokens:
             return self
         if self.tokens % seq_len:
-            raise ValueError(f"batch: {self.tokens} tokens do not divide into sequences of {seq_len}")
+            raise broken_rule(
+                f"batch: {self.tokens} tokens do not divide into sequences of {seq_len}", "tokens", "seq_len"
+            )
         return BatchConfig(micro_batch=self.micro_batch, sequences=self.tokens // seq_len)
 
 
@@ -137,9 +150,11 @@ class OptimConfig:
         require_fraction(beta1=self.beta1, beta2=self.beta2)
         require_at_least(0, weight_decay=self.weight_decay, warmup_steps=self.warmup_steps)
         if not 0 < self.decay_ratio <= 1:
-            raise ValueError(f"decay_ratio must be greater than 0 and at most 1, got {self.decay_ratio}")
+            raise broken_rule(
+                f"decay_ratio must be greater than 0 and at most 1, got {self.decay_ratio}", "decay_ratio"
+            )
         if not 0 <= self.min_lr_ratio <= 1:
-            raise ValueError(f"min_lr_ratio must be in [0, 1], got {self.min_lr_ratio}")
+            raise broken_rule(f"min_lr_ratio must be in [0, 1], got {self.min_lr_ratio}", "min_lr_ratio")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,30 +232,46 @@ class TrainerConfig:
         object.__setattr__(self, "train_batch", None)
         if self.mesh.strategy == "DDP":
             if self.memory.cpu_offload:
-                raise ValueError("DDP keeps whole copies on the GPUs: cpu_offload needs a strategy of FSDP")
+                raise broken_rule(
+                    "DDP keeps whole copies on the GPUs: cpu_offload needs a strategy of FSDP",
+                    "cpu_offload",
+                    "strategy",
+                )
             if self.reduce_dtype != "fp32":
-                raise ValueError("DDP adds gradients up as they are, in fp32: reduce_dtype needs a strategy of FSDP")
+                raise broken_rule(
+                    "DDP adds gradients up as they are, in fp32: reduce_dtype needs a strategy of FSDP",
+                    "reduce_dtype",
+                    "strategy",
+                )
         units = resolve_units(self.mesh.units, self.model)
         if self.mesh.prefetch is not None and len(units) < 2:
-            raise ValueError("the whole model is one unit: there is no next one to prefetch; leave prefetch away")
+            raise broken_rule(
+                "the whole model is one unit: there is no next one to prefetch; leave prefetch away", "prefetch"
+            )
         if self.memory.recompute != "none" and lie_in_blocks(units):
-            raise ValueError("recompute takes whole blocks: units inside of them would be gathered once more for it")
+            raise broken_rule(
+                "recompute takes whole blocks: units inside of them would be gathered once more for it",
+                "recompute",
+                "units",
+            )
         resolve_frozen(self.optim.frozen, self.model)
         if self.data.source == BUILTIN and self.model.vocab_size < BUILTIN_VOCAB:
             needs = (
                 f"data.source {BUILTIN} needs model.vocab_size of at least {BUILTIN_VOCAB}, for its tokens are bytes"
             )
-            raise ValueError(f"{needs}; got {self.model.vocab_size}")
+            raise broken_rule(f"{needs}; got {self.model.vocab_size}", "data.source", "model.vocab_size")
         if self.init_from == "":
-            raise ValueError("init_from must not be empty; leave it away for random weights")
+            raise broken_rule("init_from must not be empty; leave it away for random weights", "init_from")
         require_at_least(1, steps=self.steps, log_every=self.log_every, max_skipped_steps=self.max_skipped_steps)
 
     def _global_batch(self) -> BatchConfig:
         if self.train_batch is None and self.batch is None:
-            raise ValueError("batch is missing: it gives the global batch, as sequences or tokens, and the micro_batch")
+            raise broken_rule(
+                "batch is missing: it gives the global batch, as sequences or tokens, and the micro_batch", "batch"
+            )
         if self.train_batch is None:
             return self.batch
         if self.batch is not None:
-            raise ValueError("train_batch and batch both give the global batch: keep batch")
+            raise broken_rule("train_batch and batch both give the global batch: keep batch", "train_batch", "batch")
         require_at_least(1, train_batch=self.train_batch)
         return BatchConfig(sequences=self.train_batch, micro_batch=self.train_batch)

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from fsdpctl.contract.problems import Problem, RuleError, broken_rule
 from fsdpctl.contract.trainer.model_config import ModelConfig
 from fsdpctl.contract.trainer.strict import STRICT, require_at_least
 
@@ -25,11 +26,13 @@ class UnitsConfig:
 
     def __post_init__(self) -> None:
         if (self.blocks is not None) + (self.parameters is not None) + (self.names is not None) > 1:
-            raise ValueError("give units by blocks, by parameters or by names, one of them")
+            raise broken_rule(
+                "give units by blocks, by parameters or by names, one of them", "blocks", "parameters", "names"
+            )
         require_at_least(0, blocks=self.blocks)
         require_at_least(1, parameters=self.parameters)
         if self.names == ():
-            raise ValueError("names must hold at least one; blocks: 0 makes the whole model one unit")
+            raise broken_rule("names must hold at least one; blocks: 0 makes the whole model one unit", "names")
 
     @property
     def blocks_each(self) -> int:
@@ -60,7 +63,7 @@ def _choose(patterns: tuple[str, ...], model: ModelConfig) -> list[str]:
         if not any(_matches(name, pattern) for name in names):
             top = ", ".join(name for name in names if not name.startswith("blocks."))
             known = f"{top}, blocks.N and, in each, {', '.join(model.BLOCK_PARTS)}"
-            raise ValueError(f"units.names: no module is called {pattern!r}; there are {known}")
+            raise RuleError(Problem("units.names", f"no module is called {pattern!r}; there are {known}"))
     return [name for name in names if any(_matches(name, pattern) for pattern in patterns)]
 
 

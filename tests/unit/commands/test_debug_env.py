@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fsdpctl.commands.torchrun import node_env
+from fsdpctl.commands.environment import node_env
 from fsdpctl.contract.plan import NodeContext
 from fsdpctl.errors import UsageError
 from fsdpctl.launch.build import build_plan

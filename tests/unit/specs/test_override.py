@@ -107,10 +107,10 @@ def test_problems_of_file_and_override_are_reported_together() -> None:
 RULES = {
     (
         "trainer.optim.frozen=[block.0.*]",
-    ): "trainer: optim.frozen: no parameter matches 'block.0.*'; did you mean blocks",
-    ("trainer.optim.frozen=['*']",): "trainer: optim.frozen: nothing is left to train",
+    ): "trainer.optim.frozen: no parameter matches 'block.0.*'; did you mean blocks",
+    ("trainer.optim.frozen=['*']",): "trainer.optim.frozen: nothing is left to train",
     ("trainer.model.vocab_size=255",): "trainer: data.source builtin needs model.vocab_size of at least 256",
-    ("trainer.mesh.units.names=[blocks.*.foo]",): "trainer: units.names: no module is called 'blocks.*.foo'",
+    ("trainer.mesh.units.names=[blocks.*.foo]",): "trainer.mesh.units.names: no module is called 'blocks.*.foo'",
     ("time_limit=20s",): "time_limit: 20s must exceed grace (30s)",
     ("grace=2h", "time_limit=1h"): "time_limit: 1h must exceed grace (2h)",
     ("trainer.batch.tokens=8192",): "trainer.batch: give the global batch as sequences or as tokens",
@@ -144,7 +144,7 @@ def test_the_name_of_a_parameter_is_not_taken_for_a_key() -> None:
     with pytest.raises(UsageError) as error:
         parse_job(text, "job.yaml", ["trainer.mesh.units.blocks=2"])
     [problem] = error.value.message.splitlines()[1:]
-    assert problem.startswith(f"job.yaml:{line}: trainer: optim.frozen: no parameter matches 'blocks.2.*'")
+    assert problem.startswith(f"job.yaml:{line}: trainer.optim.frozen: no parameter matches 'blocks.2.*'")
 
 
 def test_every_broken_rule_is_reported() -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fsdpctl.contract.formats.hugging_face import HuggingFaceFormat
+from fsdpctl.contract.problems import broken_rule
 from fsdpctl.contract.trainer.llama.hugging_face import HF_LLAMA
 from fsdpctl.contract.trainer.strict import STRICT, require_at_least, require_fraction, require_positive
 
@@ -50,11 +51,13 @@ class LlamaConfig:
         require_at_least(1, kv_heads=self.kv_heads, head_dim=self.head_dim, ffn=self.ffn, seq_len=self.seq_len)
         require_positive(rope_theta=self.rope_theta, norm_eps=self.norm_eps, init_std=self.init_std)
         if self.layers > MAX_LAYERS:
-            raise ValueError(f"layers must be at most {MAX_LAYERS}, got {self.layers}")
+            raise broken_rule(f"layers must be at most {MAX_LAYERS}, got {self.layers}", "layers")
         if self.heads % self.kv_heads:
-            raise ValueError(f"heads ({self.heads}) must be a multiple of kv_heads ({self.kv_heads})")
+            raise broken_rule(
+                f"heads ({self.heads}) must be a multiple of kv_heads ({self.kv_heads})", "heads", "kv_heads"
+            )
         if self.head_dim % 2:
-            raise ValueError(f"head_dim must be even for rotary positions, got {self.head_dim}")
+            raise broken_rule(f"head_dim must be even for rotary positions, got {self.head_dim}", "head_dim")
         require_fraction(dropout=self.dropout)
 
     @property

@@ -1,0 +1,32 @@
+"""Where a problem between a profile and a job comes from: the file and line, or what was typed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fsdpctl.contract.problems import Problem
+from fsdpctl.launch.build import IncompatibleError
+from fsdpctl.schema.problems import KeyPath
+from fsdpctl.schema.yaml_tree import YamlDocument
+
+
+def located(error: IncompatibleError, *documents: YamlDocument) -> IncompatibleError:
+    """Return the error with a location in front of each problem: what was typed that it comes of, else where its key is
+    written in the first document that has it."""
+    return IncompatibleError(error.subject, error.problems, [_locate(problem, documents) for problem in error.problems])
+
+
+def _locate(problem: Problem, documents: Sequence[YamlDocument]) -> str:
+    path, sources = _path(problem.key), [_path(key) for key in problem.follows_from]
+    typed = [
+        str(place)
+        for document in documents
+        for at, place in document.locations.items()
+        if place.line is None and (at == path or any(at[: len(source)] == source for source in sources))
+    ]
+    written = [str(document.locations[path]) for document in documents if path in document.locations]
+    return ", ".join(dict.fromkeys(typed)) or next(iter(written), "")
+
+
+def _path(key: str) -> KeyPath:
+    return tuple(key.split("."))
