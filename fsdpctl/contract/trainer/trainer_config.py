@@ -11,7 +11,7 @@ from typing import Literal, cast
 from fsdpctl.contract.trainer.frozen import resolve_frozen
 from fsdpctl.contract.trainer.model_config import ModelConfig
 from fsdpctl.contract.trainer.strict import STRICT, require_at_least, require_fraction, require_positive
-from fsdpctl.contract.trainer.units import UnitsConfig, lie_in_blocks, resolve_units
+from fsdpctl.contract.trainer.units import UnitsConfig, has_units_inside_blocks, resolve_units
 
 Strategy = Literal["FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD", "_HYBRID_SHARD_ZERO2", "DDP"]
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
@@ -223,7 +223,7 @@ class TrainerConfig:
         units = resolve_units(self.mesh.units, self.model)
         if self.mesh.prefetch is not None and len(units) < 2:
             raise ValueError("the whole model is one unit: there is no next one to prefetch; leave prefetch away")
-        if self.memory.recompute != "none" and lie_in_blocks(units):
+        if self.memory.recompute != "none" and has_units_inside_blocks(units):
             raise ValueError("recompute takes whole blocks: units inside of them would be gathered once more for it")
         resolve_frozen(self.optim.frozen, self.model)
         if self.data.source == BUILTIN and self.model.vocab_size < BUILTIN_VOCAB:
