@@ -1,9 +1,9 @@
-"""What the program costs around the training, on any machine: first words, listings, launches, and being there.
+"""The cost of the program around the training, on any machine: first output, listings, launches, and idle presence.
 
     python -m bench.cpu [--rounds 5] [words | scale | launch | presence | instructions ...]
 
-Peers are driven in the same turns: torchrun, and torchx where it is installed. A busy machine moves seconds by
-factors: look at the ratios, at the least processor time, and at the instructions, which are the same on any machine.
+Peers run in the same rounds: torchrun, and torchx where it is installed. On a busy machine seconds differ by factors:
+look at the ratios, at the least processor time, and at the instructions, which are the same on any machine.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ JOB = "name: stamp\nentrypoint: {script: %s}\nprocs_per_node: 1\n"
 
 
 def words(rounds: int) -> None:
-    """What a person waits for."""
+    """Measure the commands that a user waits for."""
     commands = {
         "import typer, pydantic.main": [sys.executable, "-c", "import typer, pydantic.main"],
         "fsdpctl --help": [*FSDPCTL, "--help"],
@@ -46,11 +46,11 @@ def words(rounds: int) -> None:
     if shutil.which("torchx"):
         commands["torchx --help"] = ["torchx", "--help"]
         commands["torchx run --dryrun"] = ["torchx", "run", "--dryrun", "-s", "local_cwd", "utils.echo"]
-    print_costs("First words", interleave({name: _command(argv) for name, argv in commands.items()}, rounds))
+    print_costs("First output", interleave({name: _command(argv) for name, argv in commands.items()}, rounds))
 
 
 def scale(rounds: int) -> None:
-    """A thousand runs, a thousand nodes."""
+    """Measure listings of a thousand runs, and a dry run on a thousand nodes."""
     with _home():
         run = _submit(STAMP)
         _multiply(run)
@@ -64,8 +64,10 @@ def scale(rounds: int) -> None:
 
 
 def launch(rounds: int) -> None:
-    """From the command to the first rank's Python, whose script does nothing but look at the clock, by the clock; and
-    the processor time of all processes, to the end of the last."""
+    """Measure the time from the command to the first rank's Python, whose script only reads the clock.
+
+    The processor time is that of all processes, to the end of the last.
+    """
     adopt_orphans()
     with _home():
 
@@ -78,7 +80,7 @@ def launch(rounds: int) -> None:
 
 
 def presence(rounds: int) -> None:
-    """What agent and supervisor take while a run goes on."""
+    """Measure processor and memory of agent and supervisor while a run is in progress."""
     with _home():
         run = _submit(f"import time; time.sleep({PRESENCE_S + 15})\n", wait=False)
         rank_log = run.attempt(1).node(0).rank_log(0)
@@ -96,11 +98,13 @@ def presence(rounds: int) -> None:
             print(json.dumps({"table": "presence", "what": name, "core": share, "mib": memory}))
             rows.append((name, f"{share:.2%}", f"{memory['Rss']:.0f}", f"{memory['Pss']:.0f}"))
         subprocess.run([*FSDPCTL, "cancel", run.root.name], check=True, stdout=subprocess.DEVNULL)
-        print_table("While a run goes on", ("process", "of a core", "resident MiB", "its share of shared pages"), rows)
+        print_table(
+            "While a run is in progress", ("process", "of a core", "resident MiB", "its share of shared pages"), rows
+        )
 
 
 def instructions(rounds: int) -> None:
-    """Of commands, and of what each process between `submit` and the first rank's Python does before its work."""
+    """Count the instructions of commands, and of the imports of each process between `submit` and the first rank."""
     python = [sys.executable, "-c"]
     commands = {
         "python -c pass": [*python, "pass"],
@@ -168,7 +172,7 @@ def _until_stamp(launch: Callable[[], object]) -> Cost:
 
 
 def _multiply(run: RunPaths) -> None:
-    """The registry as it is after a thousand such runs."""
+    """Fill the registry as after a thousand such runs."""
     record = json.loads(run.record.read_text())
     for number in range(RUNS - 1):
         run_id = f"stamp-{number:04d}"

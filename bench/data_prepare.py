@@ -1,11 +1,11 @@
-"""How fast `fsdpctl data prepare` is, and how much memory it takes.
+"""The speed and the memory of `fsdpctl data prepare`.
 
     python bench/data_prepare.py --mb 1000 --workers 1
     python bench/data_prepare.py --mb 1000 --workers 2 --train-bpe 32768
 
 Makes JSON lines of the standard library's sources, over and over with another first line, prepares them in a process of
 their own, and adds up ten times a second what all its processes have used: resident memory, where pages that they share
-count twice, and processor time, which says more than the clock where the machine has other work.
+count twice, and processor time, which is more meaningful than the clock where the machine has other work.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def documents() -> Iterator[str]:
 
 
 def measure(command: list[str]) -> tuple[float, float, int]:
-    """Seconds by the clock, seconds of processor time, and the highest sum of resident memory in bytes."""
+    """Return seconds by the clock, seconds of processor time, and the highest sum of resident memory in bytes."""
     start, cpu, peak = time.monotonic(), 0.0, 0
     process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL)
     while process.poll() is None:
@@ -81,7 +81,7 @@ def session(leader: int) -> Iterator[int]:
 
 
 def usage(pid: int) -> tuple[float, int] | None:
-    """Processor seconds, those of children that have ended included, and bytes of resident memory."""
+    """Return processor seconds, those of children that have ended included, and bytes of resident memory."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:  # it has just ended

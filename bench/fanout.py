@@ -1,4 +1,4 @@
-"""One command on many hosts: ours beside clush and pdsh, in turns, in one run on one machine.
+"""One command on many hosts: fsdpctl beside clush and pdsh, in turns, in one run on one machine.
 
     python -m bench.fanout [--hosts 128] [--rounds 3]
 
@@ -36,7 +36,7 @@ def addresses(count: int) -> list[str]:
 
 
 def measure_ours(count: int) -> dict[str, float]:
-    """Cold connections, then a second command on them."""
+    """Measure cold connections, then a second command on them."""
     links = [Link(Target(address, address)) for address in addresses(count)]
     seconds = []
     for _ in range(2):

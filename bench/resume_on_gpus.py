@@ -2,7 +2,8 @@
 
     python -m bench.resume_on_gpus [--steps 50] [--sequences 256] [--job llm300m]
 
-Prints one Markdown table and the lines that say where it ran. Losses are compared step by step with the straight run.
+Prints one Markdown table, and the lines of the log on device and mesh. Losses are compared step by step with the
+straight run.
 """
 
 from __future__ import annotations

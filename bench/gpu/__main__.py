@@ -1,10 +1,10 @@
-"""What this machine's GPUs show: speed beside torchtitan, saves, starts, memory, and what CPUs cannot prove.
+"""Measurements on this machine's GPUs: speed beside torchtitan, saves, starts, memory, and what CPUs cannot prove.
 
     python -m bench.gpu CALL [--rows PATTERN] [--budget 520] [--limit 180] [--out FILE] [--tiny]
 
-CALL is one-gpu, proofs, two-gpus, four-gpus or rest; `--list` shows its rows. A row is told as soon as it is known, as
-a JSON line here and in FILE; the table comes last. One that fails says so and costs no other. `--tiny` tries the whole
-path on CPUs.
+CALL is one-gpu, proofs, two-gpus, four-gpus or rest; `--list` shows its rows. A row is printed as soon as it is known,
+as a JSON line here and in FILE; the table comes last. One that fails does not affect the others. `--tiny` tries the
+whole path on CPUs.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=180, help="seconds that one command of a row may take")
     parser.add_argument("--out", type=Path, help="a file for the rows, too")
     parser.add_argument("--tiny", action="store_true", help="a small model, a few steps, at most two processes")
-    parser.add_argument("--list", action="store_true", help="only say which rows there are, and their seconds")
+    parser.add_argument("--list", action="store_true", help="only list the rows, and their expected seconds")
     args = parser.parse_args()
     rows = [row for row in CALLS[args.call]() if re.search(args.rows, row.name)]
     if args.list:

@@ -1,4 +1,4 @@
-"""The fast path held against the eager reference: the same steps on text, and how far bf16 alone parts two runs."""
+"""The compiled path compared with the eager reference: the same steps on text, and the noise of bf16 alone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bench.gpu.training import STEPS_ONLY, Changes, read_metrics
 from bench.gpu.workspace import Workspace
 
 STEPS, EARLY = 200, 20
-"""Early ones are told apart: two runs that once differ drift, and later differ whatever the reason was."""
+"""Early ones are reported separately: two runs that once differ drift, and later differ whatever the reason was."""
 SEQUENCES = 4  # numbers are compared, not speed
 AT_MOST = 2.0  # times the noise
 
@@ -25,9 +25,11 @@ EAGER, COMPILED, PRECISE = "eager", "compiled", "eager in fp32"
 
 
 def agreement(workspace: Workspace, job: str, changed: Changes) -> Result:
-    """Compiled against eager, and beside it what bf16 is worth: eager against the same in fp32. Compiled code rounds
-    less often, so it may lie as far from eager as fp32 does, on either side. The three train side by side, for nobody
-    times them. Fails where the first differs by more than noise."""
+    """Compare compiled with eager, and, as the noise of bf16, eager with the same in fp32.
+
+    Compiled code rounds less often, so it may be as far from eager as fp32 is, on either side. The three train side by
+    side, since they are not timed. Raises CommandError where the first differs by more than noise.
+    """
     config = workspace.config(
         job, workspace.gpus(1), STEPS, {**changed, "precision": "bf16", "batch.micro_batch": SEQUENCES}
     )
@@ -61,18 +63,18 @@ def _begin(workspace: Workspace, name: str, config: dict[str, Any]) -> Command:
 
 
 def differences(losses: Sequence[float], reference: Sequence[float]) -> list[float]:
-    """Of each step, relative."""
+    """Return the relative difference of each step."""
     return [abs(a - b) / abs(b) for a, b in zip(losses, reference, strict=True)]
 
 
 def describe(ours: Sequence[float], noise: Sequence[float]) -> str:
-    """Both differences, and the one in terms of the other: over all steps, and over the early ones."""
-    said = []
+    """Describe both differences, and the ratio of the two: over all steps, and over the early ones."""
+    parts = []
     for steps in (len(ours), min(EARLY, len(ours))):
         compiled, precise = ours[:steps], noise[:steps]
-        said.append(
+        parts.append(
             f"{steps} steps: compiled differs by {max(compiled):.1e} at most, {statistics.mean(compiled):.1e} in the"
             f" mean; fp32 by {max(precise):.1e}, {statistics.mean(precise):.1e};"
             f" ratio of the means {statistics.mean(compiled) / statistics.mean(precise):.2f}"
         )
-    return "; first ".join(said)
+    return "; first ".join(parts)

@@ -20,14 +20,14 @@ OF_GPUS = ("torch", "cuda", "nccl", "driver", "gpus", "gpu_health", "gpu_clocks"
 
 
 def doctor(workspace: Workspace) -> Result:
-    """What it says of this machine's GPUs."""
+    """Return the findings of `fsdpctl doctor` on this machine's GPUs."""
     [node] = json.loads(fsdpctl(workspace, "doctor", "--json"))["nodes"]
     findings = [one for one in node["findings"] if one["check"] in OF_GPUS]
     return Result(found="; ".join(f"{one['check']} {one['result']}: {one['reason']}" for one in findings))
 
 
 def debug(workspace: Workspace, level: str) -> Result:
-    """A run at this level: its state, and what NCCL said of it."""
+    """Run at this debug level: return its state, and how much NCCL logged."""
     with LaunchedRun.submit(workspace, _small(workspace), 2, ["trainer.steps=20"], "--debug", level) as launched:
         state = launched.wait_end()
         logs = [path.read_text(errors="replace") for path in launched.paths.root.glob("attempts/*/node-*/nccl-*.log")]
@@ -38,7 +38,7 @@ def debug(workspace: Workspace, level: str) -> Result:
 
 
 def minimal(workspace: Workspace) -> Result:
-    """examples/minimal on two nodes, stopped in mid-run and resumed."""
+    """Run examples/minimal on two nodes, stop it in mid-run and resume it."""
     with LaunchedRun.submit(workspace, "job.yaml", 2, [], cwd=Path("examples/minimal")) as launched:
         launched.wait_steps(150)
         fsdpctl(workspace, "stop", launched.run_id)
@@ -51,7 +51,7 @@ def minimal(workspace: Workspace) -> Result:
 
 
 def memory(workspace: Workspace) -> Result:
-    """Snapshots of GPU memory: one wished for in mid-run, one where it runs out."""
+    """Write snapshots of GPU memory: one on request in mid-run, one where it runs out."""
     require(torch.cuda.is_available(), "needs a GPU")
     keep = ["restarts=0", "trainer.profile.memory=true"]
     with LaunchedRun.submit(
@@ -59,7 +59,7 @@ def memory(workspace: Workspace) -> Result:
     ) as launched:
         launched.wait_steps(10)
         launched.paths.attempt(1).memory_snapshot_request.touch()
-        wished = launched.wait_files("profiles/*-memory-*.pickle")
+        requested = launched.wait_files("profiles/*-memory-*.pickle")
     batch = [f"trainer.batch.sequences={8192 * torch.cuda.device_count()}"]
     with LaunchedRun.submit(
         workspace, _small(workspace), 1, [*keep, *batch, "trainer.batch.micro_batch=8192"]
@@ -68,11 +68,11 @@ def memory(workspace: Workspace) -> Result:
         ran_out = list(launched.paths.root.glob("profiles/*-out-of-memory.pickle"))
         reason = launched.status()["reason"]
     require(state == "FAILED" and bool(ran_out), f"{state}, {len(ran_out)} snapshots: {reason}")
-    return Result(found=f"{len(wished)} wished for; {len(ran_out)} where it ran out: {reason}")
+    return Result(found=f"{len(requested)} on request; {len(ran_out)} where it ran out: {reason}")
 
 
 def hang(workspace: Workspace) -> Result:
-    """A rank that stands still: found, named, and the run goes on by itself."""
+    """Stop a rank: the hang is found, the rank is named, and the run continues by itself."""
     changed = ["trainer.steps=150", "trainer.checkpoint.every_steps=20", "trainer.batch.sequences=16"]
     with LaunchedRun.submit(workspace, _small(workspace), 2, changed) as launched:
         launched.wait_steps(60)
@@ -88,10 +88,10 @@ def hang(workspace: Workspace) -> Result:
 
 
 def staging(workspace: Workspace) -> Result:
-    """The tests that need a GPU."""
+    """Run the tests that need a GPU."""
     argv = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", ".", "tests/train/test_async_gpu.py"]
-    said = run(argv, workspace.root / "log", workspace.limit_s, {"FSDPCTL_REQUIRE": "cuda"})
-    return Result(found=said.strip().splitlines()[-1])
+    output = run(argv, workspace.root / "log", workspace.limit_s, {"FSDPCTL_REQUIRE": "cuda"})
+    return Result(found=output.strip().splitlines()[-1])
 
 
 def _small(workspace: Workspace) -> str:

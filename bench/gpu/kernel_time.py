@@ -1,4 +1,4 @@
-"""Where a step's time goes: the trainer's own trace of a few steps, its kernels put into groups."""
+"""The time of a step by group of kernels, from the trainer's own trace of a few steps."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Kernel:
 
 
 def time_per_kernel_group(workspace: Workspace, job: str, gpus: int, changed: Changes) -> Result:
-    """Milliseconds of a step by kind of kernel, and the longest_kernels kernels."""
+    """Return the milliseconds of a step by kind of kernel, and the longest kernels."""
     gpus = workspace.gpus(gpus)
     traced = {**changed, "profile.first_step": FIRST, "profile.steps": STEPS}
     path = workspace.write(workspace.config(job, gpus, FIRST + STEPS + 1, traced))
@@ -51,14 +51,14 @@ def time_per_kernel_group(workspace: Workspace, job: str, gpus: int, changed: Ch
 
 
 def read_kernels(trace: Path) -> list[Kernel]:
-    """What the device did."""
+    """Return the work of the device in a trace."""
     with gzip.open(trace, "rt") as file:
         events: Iterable[Mapping[str, Any]] = json.load(file)["traceEvents"]
     return [Kernel(event["name"], event["ts"], event["dur"]) for event in events if event.get("cat") in DEVICE]
 
 
 def by_group(kernels: Iterable[Kernel]) -> dict[str, float]:
-    """Milliseconds of one step, the most first; `idle` is when the device did nothing between two kernels."""
+    """Return milliseconds of one step, the most first; `idle` is when the device did nothing between two kernels."""
     spans = sorted(kernels, key=lambda kernel: kernel.begin_us)
     took: Counter[str] = Counter()
     reached = spans[0].begin_us if spans else 0.0
@@ -71,7 +71,7 @@ def by_group(kernels: Iterable[Kernel]) -> dict[str, float]:
 
 
 def longest_kernels(kernels: Iterable[Kernel], most: int = 45) -> tuple[str, ...]:
-    """Milliseconds of one step, and how often in it, by name."""
+    """Return milliseconds and calls in one step, by kernel."""
     took, times = Counter[str](), Counter[str]()
     for kernel in kernels:
         took[kernel.name] += kernel.took_us

@@ -18,7 +18,7 @@ from fsdpctl.contract.paths import RunPaths
 from fsdpctl.node.os import processes
 from fsdpctl.node.os.processes import Tag
 
-GOING_ON = ("QUEUED", "RUNNING", "RESTARTING")
+ACTIVE = ("QUEUED", "RUNNING", "RESTARTING")
 
 
 @dataclass(frozen=True)
@@ -35,15 +35,17 @@ class LaunchedRun:
         cls, workspace: Workspace, job: str, nodes: int, overrides: Sequence[str], *more: str, cwd: Path = Path()
     ) -> LaunchedRun:
         sets = [word for override in overrides for word in ("--set", override)]
-        said = fsdpctl(workspace, "submit", job, "--nodes", str(nodes), "--json", *sets, *more, cwd=cwd)
-        answer = json.loads(said)
-        return cls(workspace, answer["run_id"], RunPaths.of(answer["run_dir"]), time.monotonic() + workspace.limit_s)
+        answer = fsdpctl(workspace, "submit", job, "--nodes", str(nodes), "--json", *sets, *more, cwd=cwd)
+        submitted = json.loads(answer)
+        return cls(
+            workspace, submitted["run_id"], RunPaths.of(submitted["run_dir"]), time.monotonic() + workspace.limit_s
+        )
 
     def __enter__(self) -> LaunchedRun:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.status()["state"] in GOING_ON:
+        if self.status()["state"] in ACTIVE:
             fsdpctl(self.workspace, "cancel", self.run_id)
 
     def status(self) -> dict[str, Any]:
@@ -55,7 +57,7 @@ class LaunchedRun:
         return [json.loads(line) for line in lines if line.endswith("}")]
 
     def ranks(self) -> list[int]:
-        """Pids of the trainer's processes, in order of rank."""
+        """Return the pids of the trainer's processes, in order of rank."""
         found: dict[int, int] = {}
         for pid in processes.find(Tag(self.run_id)):
             variables = dict(
@@ -73,7 +75,7 @@ class LaunchedRun:
         return list(self.paths.root.glob(pattern))
 
     def wait_end(self) -> str:
-        self.wait_for(lambda: self.status()["state"] not in GOING_ON)
+        self.wait_for(lambda: self.status()["state"] not in ACTIVE)
         return str(self.status()["state"])
 
     def wait_for(self, done: Callable[[], bool]) -> None:

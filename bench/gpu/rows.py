@@ -1,6 +1,6 @@
-"""What is measured: calls of `bench.gpu`, on H200s up to twelve minutes each, the most important rows first.
+"""The rows of each call of `bench.gpu`, on H200s up to twelve minutes each, the most important rows first.
 
-`seconds` is what a row is expected to take, with imports and compilation; one that no longer fits the budget is left
+`seconds` is the expected duration of a row, with imports and compilation; one that no longer fits the budget is left
 out. Rows with the same graphs find them in the compiler's cache: the first of them pays.
 """
 
@@ -23,7 +23,7 @@ class Row:
     name: str
     seconds: float
     measure: Callable[[Workspace], Result]
-    against: tuple[str, ...] = ()  # rows before it that its number is held against
+    against: tuple[str, ...] = ()  # rows before it to compare its number with
     compares: str = SPEED  # the number
 
 
@@ -60,7 +60,7 @@ def save(name: str, seconds: float, job: str, changed: Changes, against: str, *,
 
 
 def one_gpu() -> list[Row]:
-    """Speed on one GPU beside torchtitan, saves, and the way back after a stop."""
+    """Return rows on the speed of one GPU beside torchtitan, on saves, and on a resume after a stop."""
     at_40 = {**SYNTHETIC, "batch.micro_batch": 40}
     peer_resumed = partial(training.peer_resumed, job="llm300m", changed=SYNTHETIC)
     resumed = partial(training.saves_then_resumed, job="llm300m", gpus=1, num_steps=80, every=25, changed=SYNTHETIC)
@@ -84,8 +84,10 @@ def one_gpu() -> list[Row]:
 
 
 def proofs() -> list[Row]:
-    """What one GPU can show beside speed: the compiled losses are the eager ones, an exact resume, a stop, and what
-    recomputing, fp16 and offload do."""
+    """Return rows on what one GPU can prove beside speed.
+
+    The compiled losses are the eager ones; an exact resume; a stop; recomputing, fp16 and offload.
+    """
     bf16, large = "llm90m bf16, 4 x 2048", "llm7b/4"
     four_layers, small = {"model.layers": 4, "batch.micro_batch": 4}, {"batch.micro_batch": agreement.SEQUENCES}
 
@@ -110,7 +112,7 @@ def proofs() -> list[Row]:
 
 
 def two_gpus() -> list[Row]:
-    """Speed on two GPUs beside torchtitan, and the strategies where sharding shows: blocks of the 7B-class model."""
+    """Return rows on two GPUs: speed beside torchtitan, and the strategies on blocks of the 7B-class model."""
     peer, alone, full = "llm300m torchtitan x2", "llm300m ours x1", "llm7b/4 FULL_SHARD"
     sharded = {**SYNTHETIC, **FULL_SHARD}
 
@@ -136,7 +138,7 @@ def two_gpus() -> list[Row]:
 
 
 def four_gpus() -> list[Row]:
-    """Speed on four GPUs beside torchtitan, an exact resume, a stop, and the strategies where sharding shows."""
+    """Return rows on four GPUs: speed beside torchtitan, an exact resume, a stop, and the strategies."""
     peer, alone, hybrid = "llm300m torchtitan 2 x 2", "llm300m ours x1", "llm300m ours HYBRID_SHARD 2 x 2"
     large, full = "llm7b/16", "llm7b/8 FULL_SHARD"
 
@@ -166,7 +168,7 @@ def four_gpus() -> list[Row]:
 
 
 def rest() -> list[Row]:
-    """What else only GPUs can show."""
+    """Return the rows on everything else that needs GPUs."""
     return [
         Row("doctor", 15, checks.doctor),
         Row("debug info", 30, partial(checks.debug, level="info")),

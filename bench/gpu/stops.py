@@ -18,20 +18,20 @@ DETERMINISTIC = ("-m", "bench.gpu.deterministic")
 
 
 def time_to_stop(workspace: Workspace, job: str, gpus: int, changed: Changes) -> Result:
-    """TERM to every rank, as a scheduler would send it, and the time until the checkpoint has its name."""
+    """Send TERM to every rank, as a scheduler does, and measure the time until the checkpoint has its name."""
     gpus = workspace.gpus(gpus)
     config = workspace.config(job, gpus, 12, changed)
     path = workspace.write({**config, "steps": 10_000})
     with Command(torchrun(gpus, *WHOLE, "--config", str(path)), workspace.root / "log", workspace.env) as command:
         seconds = _stop_after(command, workspace, 8)
-        said = command.wait(60, may_fail=True)  # a rank that stopped by hand has an exit code of its own
+        output = command.wait(60, may_fail=True)  # a rank that stopped by hand has an exit code of its own
     files = [file.stat().st_size for file in workspace.root.glob("checkpoints/step-*/*.distcp")]
     found = f"{seconds:.2f} s from TERM to a durable checkpoint of {sum(files) / 1e9:.2f} GB in {len(files)} files"
-    return Result(save_s=longest_save(said), found=found)
+    return Result(save_s=longest_save(output), found=found)
 
 
 def exact_resume(workspace: Workspace, job: str, gpus: int, changed: Changes) -> Result:
-    """Stopped in mid-run and resumed, against a straight run, under deterministic algorithms: equal to the bit?"""
+    """Stop in mid-run and resume, and compare with a straight run, to the bit, under deterministic algorithms."""
     gpus = workspace.gpus(gpus)
     config = workspace.config(job, gpus, 24, changed)
     argv = torchrun(gpus, *DETERMINISTIC, "--config")
@@ -52,7 +52,7 @@ def exact_resume(workspace: Workspace, job: str, gpus: int, changed: Changes) ->
 
 
 def _numbers(root: Path) -> list[tuple[int, str, str]]:
-    """Of each step: its samples, and its loss to the bit."""
+    """Return of each step its samples, and its loss to the bit."""
     return [(line["step"], line["samples"], line["loss_hex"]) for line in read_metrics(root)]
 
 
@@ -71,5 +71,5 @@ def _wait_for(command: Command, done: Callable[[], bool], limit_s: float) -> Non
     deadline = time.monotonic() + limit_s
     while not done():
         if time.monotonic() > deadline or (command.process.poll() is not None and not done()):
-            raise CommandError(f"what was waited for did not come; it said {command.output()[-1000:]}")
+            raise CommandError(f"timed out, or ended too early; last output: {command.output()[-1000:]}")
         time.sleep(0.01)

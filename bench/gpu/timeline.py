@@ -1,4 +1,4 @@
-"""One rank of the trainer that tells when each part of its start has ended, and ends after its first step.
+"""One rank of the trainer that prints when each part of its start has ended, and ends after its first step.
 
 `BENCH_BEGAN` is the time at which torchrun was started. torchrun ... -m bench.gpu.timeline --config FILE
 """
@@ -19,7 +19,7 @@ def report(part: str) -> None:
 
 
 def report_after(owner: Any, name: str, part: str, then: Callable[[], None] = lambda: None) -> None:
-    """Once, when `name` of `owner` has ended for the first time and the GPU with it."""
+    """Report once, when `name` of `owner` has ended for the first time and the GPU with it."""
     original = getattr(owner, name)
 
     def called(*args: Any, **kwargs: Any) -> Any:
@@ -49,7 +49,7 @@ from train.model.language_model import LanguageModel  # noqa: E402
 from train.parallel import world  # noqa: E402
 
 report("the trainer")
-report_after(world.World, "__init__", "meeting, context of the GPU")
+report_after(world.World, "__init__", "process group, context of the GPU")
 report_after(loop, "build_model", "the model")
 report_after(manager.CheckpointManager, "__init__", "optimizer, memory for saves")
 report_after(manager.CheckpointManager, "resume", "the checkpoint")

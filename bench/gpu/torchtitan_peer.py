@@ -1,9 +1,9 @@
-"""torchtitan 0.2.2 on the shape of one of our jobs, with random tokens out of memory: the peer of our trainer.
+"""torchtitan 0.2.2 on the shape of a bundled job, with random tokens from memory: the peer of the bundled trainer.
 
     torchrun ... -m bench.gpu.torchtitan_peer TRAINER_JSON --replicate R --shard S [--checkpoints FOLDER]
 
-Rank 0 prints, after `RESULT`, when every step ended and the peak of memory. With a folder it goes on from the newest
-checkpoint there and leaves one at its end. torchtitan, torchdata and datasets are installed for the measurement;
+Rank 0 prints, after `RESULT`, when every step ended and the peak of memory. With a folder it continues from the
+newest checkpoint there and writes one at its end. torchtitan, torchdata and datasets are installed for the measurement;
 nothing here depends on them.
 """
 
@@ -67,7 +67,7 @@ def main() -> None:
 
     def timed(batches: Any) -> None:
         train_step(batches)
-        ends.append(DeviceTimestamp(trainer.device))  # no step waits for it: neither does one of ours
+        ends.append(DeviceTimestamp(trainer.device))  # no step waits for it, as in the bundled trainer
 
     trainer.train_step = timed
     trainer.train()

@@ -1,4 +1,4 @@
-"""Rows that train: with our trainer, and with torchtitan on the same shape and the same kind of tokens."""
+"""Rows that train: with the bundled trainer, and with torchtitan on the same shape and the same kind of tokens."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ WHOLE = ("-m", "train")
 
 
 def steps(workspace: Workspace, job: str, gpus: int, num_steps: int, changed: Changes) -> Result:
-    """Our trainer's steps, without the save and the evaluation at its end."""
+    """Measure the trainer's steps, without the save and the evaluation at its end."""
     return _train(workspace, job, gpus, num_steps, changed, STEPS_ONLY)
 
 
 def saves(workspace: Workspace, job: str, gpus: int, num_steps: int, every: int, changed: Changes) -> Result:
-    """Steps with saves beside them, and all that a run logs."""
+    """Measure steps with saves beside them, in a whole run."""
     every = every if not workspace.tiny else 3
     return _train(workspace, job, gpus, num_steps, {**changed, "checkpoint.every_steps": every}, WHOLE)
 
@@ -42,7 +42,7 @@ def saves(workspace: Workspace, job: str, gpus: int, num_steps: int, every: int,
 def saves_then_resumed(
     workspace: Workspace, job: str, gpus: int, num_steps: int, every: int, changed: Changes
 ) -> Result:
-    """The same, and then how long a start from the last of its checkpoints takes, with a warm cache of the compiler."""
+    """Measure the same, and then a start from the last checkpoint, with a warm cache of the compiler."""
     num_steps = num_steps if not workspace.tiny else 8
     result = saves(workspace, job, gpus, num_steps, every, changed)
     again = saves(workspace, job, gpus, num_steps + 10, every, changed)
@@ -50,7 +50,7 @@ def saves_then_resumed(
 
 
 def start(workspace: Workspace, job: str, changed: Changes) -> Result:
-    """Where a start from a checkpoint spends its time, with a warm cache of the compiler."""
+    """Measure the parts of a start from a checkpoint, with a warm cache of the compiler."""
     config = workspace.config(job, workspace.gpus(1), 10, changed)
     run(
         torchrun(1, *WHOLE, "--config", str(workspace.write(config))),
@@ -69,13 +69,13 @@ def start(workspace: Workspace, job: str, changed: Changes) -> Result:
 
 
 def peer(workspace: Workspace, job: str, mesh: Mesh, num_steps: int, changed: Changes) -> Result:
-    """torchtitan's steps."""
+    """Measure torchtitan's steps."""
     path = workspace.write(config := workspace.config(job, workspace.gpus(math.prod(mesh)), num_steps, changed))
     return _peer_result(config, *_run_peer(workspace, path, mesh))
 
 
 def peer_resumed(workspace: Workspace, job: str, changed: Changes) -> Result:
-    """A start from a checkpoint, with what the compiler remembers of the start before."""
+    """Measure torchtitan's start from a checkpoint, with a warm cache of the compiler."""
     path = workspace.write(config := workspace.config(job, workspace.gpus(1), 10, changed))
     folder = ("--checkpoints", str(workspace.root / "out"))
     _run_peer(workspace, path, ALONE, *folder)
@@ -96,8 +96,11 @@ def _train(
 
 
 def _our_result(config: dict[str, Any], gpus: int, began: float, root: Path, log: str) -> Result:
-    """A step's time is the device's own, from the end of the step before, or from where a save has left the queue. So
-    what a save holds up shows in two places: in the step after it, and in what the host's clock shows more."""
+    """Compute the row from the metrics of a run.
+
+    A step's time is the device's own, from the end of the step before, or from where a save has left the queue. So the
+    stall of a save appears in two places: in the step after it, and in the rest of the host's clock.
+    """
     lines = [line for line in read_metrics(root) if line["time"] > began]
     tokens = config["batch"]["sequences"] * config["model"]["seq_len"]
     took = {line["step"]: tokens / line["tokens_per_s"] for line in lines}
@@ -111,7 +114,7 @@ def _our_result(config: dict[str, Any], gpus: int, began: float, root: Path, log
     times = sorted(took[line["step"]] for line in settled)
     middle = statistics.median(times)
     stalls = [took[step] - middle for step in after_saves]
-    ahead = middle if torch.cuda.is_available() else 0.0  # at most so much the host had not waited for
+    ahead = middle if torch.cuda.is_available() else 0.0  # at most so much work was still queued on the device
     return Result(
         tokens_per_s_gpu=tokens / gpus / middle,
         step_ms=1000 * middle,

@@ -1,4 +1,4 @@
-"""What a rank does in tests that need the trainer's steps, and not the whole of a run around them."""
+"""Runs only the trainer's steps, for tests that do not need the whole of a run around them."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ SCATTERS = ("reduce_scatter_tensor", "reduce_scatter_single")
 
 
 def count_collectives() -> Counter[str]:
-    """How often Python calls each of them, from now on."""
+    """Count how often Python calls each collective, from now on."""
     calls: Counter[str] = Counter()
 
     def counted(name: str, original: Any) -> Any:
-        def call(*words: Any, **more: Any) -> Any:
+        def call(*arguments: Any, **options: Any) -> Any:
             calls[name] += 1
-            return original(*words, **more)
+            return original(*arguments, **options)
 
         return call
 
@@ -44,8 +44,8 @@ def count_collectives() -> Counter[str]:
     return calls
 
 
-def note_lead(trainer: Trainer, calls: Counter[str]) -> list[int]:
-    """The gathers that have begun whenever the first block begins."""
+def record_lead(trainer: Trainer, calls: Counter[str]) -> list[int]:
+    """Record the gathers that have begun whenever the first block begins."""
     begun: list[int] = []
     trainer.model.blocks[0].register_forward_pre_hook(lambda *_: begun.append(total(calls, GATHERS)))
     return begun
@@ -71,7 +71,7 @@ def step_each(root: Path, names: tuple[str, ...]) -> None:
         layout, paths = plan_layout(config, rank_info), RunPaths(root / name)
         cleanup = ExitStack()
         trainer = Trainer(RankContext(config, layout, paths, launch, world, stopper, RankProgressWriter(None), cleanup))
-        begun = [] if config.compile else note_lead(trainer, calls)  # a hook would be part of the graph
+        begun = [] if config.compile else record_lead(trainer, calls)  # a hook would be part of the graph
         counters.clear()
         calls.clear()
         while trainer.step < config.steps:

@@ -144,12 +144,12 @@ def column(run_dir: Path, name: str) -> list[Any]:
 
 
 def checkpoints(run_dir: Path) -> list[str]:
-    """Names of everything below checkpoints/, half-done things included."""
+    """Return the names of everything in checkpoints/, half-done things included."""
     return sorted(os.listdir(run_dir / "checkpoints"))
 
 
 def saved_tensors(run_dir: Path, step: int) -> dict[str, torch.Tensor]:
-    """All tensors of one checkpoint, whole."""
+    """Return all tensors of one checkpoint, whole."""
     directory = run_dir / f"checkpoints/step-{step:08d}"
     entries = read_table(directory).state_dict_metadata
     tensors = {name: torch.empty(entry.size, dtype=entry.properties.dtype) for name, entry in entries.items()}

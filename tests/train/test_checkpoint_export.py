@@ -39,7 +39,7 @@ def tied_run(tmp_path_factory: pytest.TempPathFactory, data_dir: Path) -> Path:
 
 @pytest.fixture(params=["straight_run", "tied_run"])
 def run(request: pytest.FixtureRequest) -> Path:
-    """A run on two ranks with its own head, or one on a mesh of 2 x 2 that ties it. For reading only."""
+    """Return a run on two ranks with its own head, or one on a mesh of 2 x 2 that ties it. For reading only."""
     found: Path = request.getfixturevalue(request.param)
     return found
 
@@ -107,11 +107,11 @@ export_torch(choose_whole(RunPaths(Path(sys.argv[1])), None), Path(sys.argv[2]))
 
 
 @pytest.mark.parametrize("room", [0, 16_384])
-def test_a_full_disk_is_told_and_nothing_is_left(straight_run: Path, small_disk: Mount, room: int) -> None:
+def test_a_full_disk_is_reported_and_nothing_is_left(straight_run: Path, small_disk: Mount, room: int) -> None:
     """In a process of its own: a map of a file without room ends it."""
     small_disk.fill(leave=room)
-    words = [sys.executable, "-c", EXPORT, str(straight_run), str(small_disk.path / "model.pth")]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    command = [sys.executable, "-c", EXPORT, str(straight_run), str(small_disk.path / "model.pth")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].endswith("model.pth: No space left on device")
     assert [path.name for path in small_disk.path.iterdir()] == ["ballast"]

@@ -28,7 +28,7 @@ def state(step: int) -> dict[str, torch.Tensor]:
 
 
 def save_twice(run: str, control: Connection) -> None:
-    """In a process of its own, with `keep: 1`: save step 4; say "ready", wait for a word, and save step 8.
+    """Save step 4, in a process of its own, with `keep: 1`; send "ready", wait for an answer, and save step 8.
 
     Of step 8 there is a damaged checkpoint by then, which the new one replaces.
     """
@@ -52,7 +52,7 @@ def save_twice(run: str, control: Connection) -> None:
 
 
 def save_under_strace(run: Path, *options: str) -> tuple[int | None, str]:
-    """Save, the second time while strace watches; the exit code, and what strace saw."""
+    """Save, the second time under strace; return the exit code and the log of strace."""
     ours, theirs = context.Pipe()
     process = context.Process(target=save_twice, args=(str(run), theirs))
     process.start()
@@ -70,8 +70,10 @@ def save_under_strace(run: Path, *options: str) -> tuple[int | None, str]:
 
 
 def kill_points(seen: str) -> Iterator[tuple[str, int]]:
-    """Each call that touched the run's directory, with its number among its thread's calls of that name: strace
-    counts them by thread, and kills at the first thread that gets so far."""
+    """Yield each call that touched the run's directory, with its number among its thread's calls of that name.
+
+    strace counts them by thread, and kills at the first thread that gets so far.
+    """
     numbers: Counter[tuple[str, str]] = Counter()
     for thread, call, arguments in re.findall(r"^(\d+) +(\w+)\((.*)", seen, re.MULTILINE):
         numbers[thread, call] += 1
@@ -80,7 +82,7 @@ def kill_points(seen: str) -> Iterator[tuple[str, int]]:
 
 
 def assert_flushed_before_the_name(seen: str) -> None:
-    """A power cut, too, leaves a whole checkpoint or none: files and both directories are on disk in time."""
+    """Assert that a power cut leaves a whole checkpoint or none: files and both directories are on disk in time."""
     before, after = re.split(r', "\S+/checkpoints/step-00000008"', seen)
     flushed = re.findall(r"fsync\(\d+<([^>]+)>", before)
     names = {re.sub(r"\.tmp.*", "", Path(path).name) for path in flushed}
@@ -90,7 +92,7 @@ def assert_flushed_before_the_name(seen: str) -> None:
 
 
 def resume(run: Path) -> tuple[int, set[float]]:
-    """What a new attempt makes of the directory: the step, and the values that it loads."""
+    """Return what a new attempt loads from the directory: the step, and the values."""
     checkpoints = VerifiedCheckpoints(RunPaths(run), SingleRank(), 0, 1)
     checkpoints.remove_leftovers()
     found = checkpoints.find_newest()

@@ -1,4 +1,4 @@
-"""Starting from a Llama of Hugging Face's: the same model here as there."""
+"""Starting from a Hugging Face Llama: the same model here as there."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def decoder(**changes: Any) -> Llama:
 
 @pytest.fixture(params=[True, False], ids=["tied", "untied"])
 def llama(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Path]:
-    """A small Llama with weights in bf16, over several files, as the hub has them; and where it lies."""
+    """Make a small Llama with weights in bf16, over several files, as the hub has them; return it and its directory."""
     require("transformers")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     from transformers import LlamaConfig, LlamaForCausalLM
@@ -90,7 +90,7 @@ def test_a_run_starts_from_them_and_resumes_from_its_own(
     assert f"weights of {exported}" in ranks.log()
     assert saved_tensors(tmp_path / "run", 4)["optimizer.norm.weight.step"] == 4, "a new optimizer begins at 0"
     first, straight = column(tmp_path / "run", "loss")[0], column(straight_run, "loss")
-    assert straight[-1] - 0.3 < first < straight[-1] + 0.3 < straight[0] - 0.3  # it goes on where the other one ended
+    assert straight[-1] - 0.3 < first < straight[-1] + 0.3 < straight[0] - 0.3  # it continues where the other one ended
     shutil.rmtree(exported)
     ranks = train(tmp_path / "run", {**config, "steps": 6}, procs_per_node=2)
     assert "resuming at step 4" in ranks.log()
@@ -136,7 +136,9 @@ def configure(**changes: Any) -> Callable[[Path], None]:
         (configure(intermediate_size=96, rms_norm_eps=1e-6), "ffn=96 --set trainer.model.norm_eps=1e-06"),
     ],
 )
-def test_what_does_not_fit_is_told_in_one_line(exported: Path, damage: Callable[[Path], None], message: str) -> None:
+def test_what_does_not_fit_is_reported_in_one_line(
+    exported: Path, damage: Callable[[Path], None], message: str
+) -> None:
     damage(exported)
     model = decoder()
     with pytest.raises(ConfigError) as error:

@@ -20,7 +20,7 @@ from train.errors import ConfigError
 
 @pytest.fixture
 def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A standard library of a few files."""
+    """Make a standard library of a few files."""
     root = tmp_path / "lib"
     for name in ("a.py", "pkg/b.py", "test/c.py", "site-packages/d.py", "pkg/e.txt"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)

@@ -23,7 +23,7 @@ def test_shares_are_of_about_the_same_size() -> None:
     assert share_out([], 1) == []
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")  # torch says that this is no distributed run
+@pytest.mark.filterwarnings("ignore::UserWarning")  # torch warns that this is no distributed run
 def test_several_files_hold_what_one_would(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     alone: Any = None
     tensors = {f"t{n}": torch.randn(100 + n) for n in range(20)}
@@ -58,9 +58,9 @@ def test_one_rank_reads_the_files_of_many_in_a_few_threads(tmp_path: Path, monke
         verify_share(tmp_path, files)
 
 
-def test_what_fails_beside_others_is_told() -> None:
-    def fail(word: str) -> None:
-        raise OSError(word)
+def test_an_error_in_one_of_several_threads_is_raised() -> None:
+    def fail(text: str) -> None:
+        raise OSError(text)
 
     assert run_in_threads([partial(pow, n, 2) for n in range(5)]) == [0, 1, 4, 9, 16]
     with pytest.raises(OSError, match="second"):

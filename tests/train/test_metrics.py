@@ -28,7 +28,7 @@ def step_metrics(step: int, loss: float = 1.0) -> StepMetrics:
     return StepMetrics(step, loss, loss.hex(), "00" * 8, 1e-3, 0.5, 100.0, step * 256, 0.0, 1, 256, 0, 1.0, {})
 
 
-def test_a_resume_cuts_what_lies_beyond_the_checkpoint(tmp_path: Path) -> None:
+def test_a_resume_cuts_off_what_is_beyond_the_checkpoint(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     file = JsonlWriter(path, start_step=0)
     for step in range(1, 8):

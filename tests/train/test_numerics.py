@@ -98,10 +98,10 @@ def test_one_bad_rank_makes_all_skip_and_a_resume_equals_the_straight_run(
 def test_weights_that_are_not_finite_are_never_saved(tmp_path: Path, config: Config) -> None:
     ranks = start(tmp_path, config, procs_per_node=2, fault=faults.weights_become_infinite, fault_args=(1, 8))
     assert ranks.wait() == [1, 1], ranks.log()
-    said = (
+    message = (
         "after step 8 weights or optimizer state are not finite on rank 1 (model.blocks.0.mlp.down.weight): not saved"
     )
-    assert said in ranks.log()
+    assert message in ranks.log()
     assert max(name for name in checkpoints(tmp_path) if "." not in name) == "step-00000004"
 
 

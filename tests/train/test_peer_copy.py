@@ -60,7 +60,7 @@ def manifest(step: int, attempt: int) -> Manifest:
 
 
 def is_whole(root: Path) -> bool:
-    """Whether the newest checkpoint has all of its files."""
+    """Return whether the newest checkpoint has all of its files."""
     newest = root / committed(root)[-1]
     verify_files(newest, read_manifest(newest).files.items())
     return True

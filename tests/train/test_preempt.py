@@ -62,7 +62,7 @@ def test_a_signal_ends_a_rank_whose_attempt_is_aborted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("reason", list(StopReason))
-def test_every_rank_gets_the_reason_of_the_one_that_got_it(reason: StopReason) -> None:
+def test_every_rank_gets_the_reason_that_one_of_them_got(reason: StopReason) -> None:
     assert reason_of(Stopper(None).agree(AnotherRankHas(reason))) is reason
 
 

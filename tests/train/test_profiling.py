@@ -1,4 +1,4 @@
-"""Traces of chosen steps, and what is said when memory runs out."""
+"""Traces of chosen steps, snapshots on request, and the advice when memory runs out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stop that has no time for a save does not begin one, and says what that costs."""
+"""A stop that has no time for a save does not begin one, and logs how many steps that loses."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def test_a_save_that_does_not_fit_into_the_grace_is_not_begun(tmp_path: Path, co
     outcome = tmp_path / "outcome.json"
     ranks = start(tmp_path, config, procs_per_node=2, env={**env, "FSDPCTL_OUTCOME_FILE": str(outcome)})
     assert stop(ranks, last + 1).wait() == [0, 0], ranks.log()
-    told = read_json(Outcome, outcome)
-    assert (told.status, told.step, told.checkpoint) == ("stopped", metrics(tmp_path)[-1]["step"], None)
-    assert told.reason.startswith("not saved: a save took 1.") and saved in told.reason
+    stopped = read_json(Outcome, outcome)
+    assert (stopped.status, stopped.step, stopped.checkpoint) == ("stopped", metrics(tmp_path)[-1]["step"], None)
+    assert stopped.reason.startswith("not saved: a save took 1.") and saved in stopped.reason
 
     ranks = start(tmp_path, config, procs_per_node=2, env={"FSDPCTL_GRACE_S": "3600"})
-    assert stop(ranks, told.step + 1).wait() == [NodeExit.STOPPED] * 2, ranks.log()
+    assert stop(ranks, stopped.step + 1).wait() == [NodeExit.STOPPED] * 2, ranks.log()
     assert checkpoints(tmp_path)[-1] == f"step-{metrics(tmp_path)[-1]['step']:08d}"

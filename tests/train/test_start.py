@@ -61,7 +61,7 @@ def test_bad_yaml_is_one_line(tmp_path: Path, text: str, message: str) -> None:
     assert "\n" not in str(error.value)
 
 
-def test_a_bad_configuration_is_told_in_one_line_with_exit_code_2(tmp_path: Path, config: Config) -> None:
+def test_a_bad_configuration_is_reported_in_one_line_with_exit_code_2(tmp_path: Path, config: Config) -> None:
     config["optim"]["learning_rate"] = 1.0
     path = tmp_path / "trainer.json"
     path.write_text(json.dumps(config))
@@ -71,7 +71,7 @@ def test_a_bad_configuration_is_told_in_one_line_with_exit_code_2(tmp_path: Path
     assert line.startswith(f"train: {path}: optim.learning_rate: unknown key")
 
 
-def test_a_missing_file_is_told_so(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nothing\.json: No such file"):
         load_config(tmp_path / "nothing.json")
 

@@ -1,4 +1,4 @@
-"""A rank that is slow is told from those who wait for it in every step."""
+"""A rank that is slow is distinguished from those that wait for it in every step."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_slow_is_what_takes_a_multiple_of_the_median(seconds: list[float], slow:
 
 
 class ThreeRanks(SingleRank):
-    """Rank 1 says what the test lets it say."""
+    """Rank 1 takes as long as the test sets."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class ThreeRanks(SingleRank):
         return list(self.seconds) if isinstance(value, float) else [f"host-{rank}" for rank in range(3)]
 
 
-def test_only_what_lasts_is_told_and_only_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_only_what_lasts_is_logged_and_only_once(caplog: pytest.LogCaptureFixture) -> None:
     world = ThreeRanks()
     stragglers = StragglerDetector(world, every=10)
 
@@ -90,7 +90,7 @@ def slowed(pid: int) -> Iterator[None]:
 
 
 def share_one_core(ranks: Ranks) -> None:
-    """So that whatever else this machine does meets both alike."""
+    """Pin both to one core, so that other load of the machine affects both alike."""
     core = {min(os.sched_getaffinity(0))}
     for process in ranks.processes:
         assert process.pid is not None

@@ -38,7 +38,7 @@ def signal_in_step() -> None:
 
 
 def fail_to_open_a_writer() -> None:
-    """After the others are open."""
+    """Raise from the last one, after the others are open."""
 
     def fail(*_: Any) -> None:
         raise ZeroDivisionError
@@ -86,7 +86,7 @@ def open_files(run: Path) -> list[str]:
 
 
 def writing_threads() -> list[str]:
-    """Those that save, and those of TensorBoard."""
+    """Return the names of threads that save, and of those of TensorBoard."""
     threads = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]
     return [
         thread.name

@@ -20,7 +20,7 @@ from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, MixedPrecisionP
 
 from fsdpctl.contract.trainer.frozen import resolve_frozen
 from fsdpctl.contract.trainer.trainer_config import Precision, TrainerConfig
-from fsdpctl.contract.trainer.units import Unit, lie_in_blocks, resolve_units
+from fsdpctl.contract.trainer.units import Unit, has_units_inside_blocks, resolve_units
 from train.model import table
 from train.model.language_model import LanguageModel
 from train.parallel.world import World
@@ -89,12 +89,14 @@ def apply_compile(model: LanguageModel, units: tuple[Unit, ...]) -> None:
     """
     # What the compiler cannot take runs eagerly; a slow run is better than none.
     torch._dynamo.config.suppress_errors = True
-    # Else its cache knows no graph with a gradient of our own (GatedSiLU), and each start derives all gradients anew.
+    # Else its cache takes no graph with a custom gradient (GatedSiLU), and each start derives all gradients again.
     torch._functorch.config.autograd_cache_allow_custom_autograd_functions = True
     if not units:
         model.body = torch.compile(model.body, dynamic=False, options=COMPILER)
         return
-    parts = [model.get_submodule(name) for unit in units for name in unit] if lie_in_blocks(units) else model.blocks
+    parts = list(model.blocks)
+    if has_units_inside_blocks(units):
+        parts = [model.get_submodule(name) for unit in units for name in unit]
     for module in (*(part for part in parts if not _holds_another(part, parts)), model.loss):
         module.compile(dynamic=False, options=COMPILER)
 

@@ -1,4 +1,4 @@
-"""Models by the names that Hugging Face's transformers has for them, whatever their architecture."""
+"""Names, sizes and configuration of a model in Hugging Face's transformers, whatever its architecture."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rows:
-    """A tensor of transformers, as rows of one of ours. A fused matrix is several of theirs, one below the other."""
+    """One tensor in transformers, as rows of one of the trainer. A fused matrix is several there, stacked."""
 
     name: str
     begin: int
@@ -24,13 +24,13 @@ class Rows:
 class HuggingFaceFormat:
     """How transformers stores the models of one architecture."""
 
-    rows_of: Callable[[str, Any], list[Rows]]  # name of one of our tensors, our configuration -> their tensors
-    config_of: Callable[[Any], dict[str, object]]  # our configuration -> config.json
-    sizes_in: Callable[[Mapping[str, Any]], dict[str, Any]]  # config.json -> the keys of ours that it decides
+    rows_of: Callable[[str, Any], list[Rows]]  # name of a tensor of the trainer, its configuration -> their tensors
+    config_of: Callable[[Any], dict[str, object]]  # the trainer's configuration -> config.json
+    sizes_in: Callable[[Mapping[str, Any]], dict[str, Any]]  # config.json -> keys of the trainer's configuration
 
 
 def hf_rows(name: str, model: ModelConfig) -> list[Rows]:
-    """Return their tensors in one of ours, from its first row to its last. Raises KeyError for an unknown name."""
+    """Return their tensors in one of the trainer, from its first row to its last. Raises KeyError."""
     return model.HUGGING_FACE.rows_of(name, model)
 
 

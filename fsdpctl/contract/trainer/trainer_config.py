@@ -12,7 +12,7 @@ from fsdpctl.contract.problems import broken_rule
 from fsdpctl.contract.trainer.frozen import resolve_frozen
 from fsdpctl.contract.trainer.model_config import ModelConfig
 from fsdpctl.contract.trainer.strict import STRICT, require_at_least, require_fraction, require_positive
-from fsdpctl.contract.trainer.units import UnitsConfig, lie_in_blocks, resolve_units
+from fsdpctl.contract.trainer.units import UnitsConfig, has_units_inside_blocks, resolve_units
 
 Strategy = Literal["FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD", "_HYBRID_SHARD_ZERO2", "DDP"]
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
@@ -248,7 +248,7 @@ class TrainerConfig:
             raise broken_rule(
                 "the whole model is one unit: there is no next one to prefetch; leave prefetch away", "prefetch"
             )
-        if self.memory.recompute != "none" and lie_in_blocks(units):
+        if self.memory.recompute != "none" and has_units_inside_blocks(units):
             raise broken_rule(
                 "recompute takes whole blocks: units inside of them would be gathered once more for it",
                 "recompute",

@@ -52,7 +52,7 @@ def resolve_units(units: UnitsConfig, model: ModelConfig) -> tuple[Unit, ...]:
     return tuple(tuple(blocks[i : i + size]) for i in range(0, len(blocks), size)) if size else ()
 
 
-def lie_in_blocks(units: tuple[Unit, ...]) -> bool:
+def has_units_inside_blocks(units: tuple[Unit, ...]) -> bool:
     """Return whether some unit begins inside of a block."""
     return any(name.count(".") > 1 for unit in units for name in unit)
 

@@ -1,4 +1,4 @@
-"""Our Llama's tensors and sizes by the names of transformers' Llama, both ways."""
+"""Tensors and sizes of the trainer's Llama by the names of transformers' Llama, both ways."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BLOCK = re.compile(r"blocks\.(\d+)\.(.+)")
 
 
 def llama_rows(name: str, model: LlamaConfig) -> list[Rows]:
-    """Return their tensors in one of ours, from its first row to its last. Raises KeyError for an unknown name."""
+    """Return their tensors in one of the trainer, from its first row to its last. Raises KeyError."""
     if name in _WHOLE:
         return [Rows(_WHOLE[name], 0, None)]
     if not (found := _BLOCK.fullmatch(name)):
@@ -78,7 +78,7 @@ def llama_config(model: LlamaConfig) -> dict[str, object]:
 def llama_sizes(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keys of LlamaConfig that a `config.json` decides.
 
-    Raises ValueError for what our decoder cannot be, and KeyError for a missing key.
+    Raises ValueError for what the trainer's Llama cannot be, and KeyError for a missing key.
     """
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
     if config.get("model_type") != "llama":
