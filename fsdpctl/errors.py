@@ -1,4 +1,4 @@
-"""Every failure that a user can meet. One base class; `cli/app.py` is the one boundary that prints it."""
+"""All failures that are reported to the user. One base class; `cli/app.py` is the only place that prints it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fsdpctl.contract import CliExit
 
 
 class FsdpctlError(Exception):
-    """A failure with an exit code and, where there is one, the next thing to do."""
+    """A failure with an exit code and, if there is one, a hint of what to do."""
 
     exit_code: int = CliExit.FAILED
 
@@ -19,7 +19,7 @@ class FsdpctlError(Exception):
 
 
 class UsageError(FsdpctlError):
-    """The words, a profile or a job are wrong: nothing was started."""
+    """The arguments, a profile or a job are wrong: nothing was started."""
 
     exit_code = CliExit.USAGE
 
@@ -31,7 +31,7 @@ class LaunchError(FsdpctlError):
 
 
 class RefusedError(LaunchError):
-    """Refused before anything began: `submit` leaves no run behind."""
+    """Refused before anything was started: `submit` leaves no run."""
 
 
 class BusyError(FsdpctlError):

@@ -1,4 +1,4 @@
-"""Where a problem between a profile and a job comes from: the file and line, or what was typed."""
+"""Find the option, or the file and line, that a problem between a job and a profile comes from."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from fsdpctl.schema.problems import KeyPath
 from fsdpctl.schema.yaml_tree import YamlDocument
 
 
-def located(error: IncompatibleError, *documents: YamlDocument) -> IncompatibleError:
-    """Return the error with a location in front of each problem: what was typed that it comes of, else where its key is
-    written in the first document that has it."""
+def locate_problems(error: IncompatibleError, *documents: YamlDocument) -> IncompatibleError:
+    """Return the error with a location before each problem: the option that caused it, else the file and line of its
+    key in the first document that has it."""
     return IncompatibleError(error.subject, error.problems, [_locate(problem, documents) for problem in error.problems])
 
 

@@ -1,4 +1,4 @@
-"""`--smoke`: the same job, launcher, mesh, data and checkpoint path, with a model and a length that cost nothing."""
+"""`--smoke`: the same job, launcher, mesh, data and checkpoint path, with a tiny model and a few steps."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ MAX_LAYERS, MAX_HEADS, MAX_HEAD_DIM, MAX_FFN, MAX_SEQ_LEN = 2, 2, 32, 256, 32
 def shrink(job: JobSpec) -> JobSpec:
     """Return the job with a tiny model of the same kind. Vocabulary, mesh, data, precision and tying stay."""
     if job.trainer is None:
-        raise UsageError(f"job {job.name} has an entrypoint of its own: only the bundled trainer knows --smoke")
+        raise UsageError(f"job {job.name} has an entrypoint of its own: --smoke is for the bundled trainer only")
     try:
         small = _shrink_trainer(job.trainer, MAX_LAYERS)
-    except ValueError:  # units or frozen parameters that so few blocks have not; many tiny ones cost little more
+    except ValueError:  # units or frozen parameters need more layers; many tiny ones cost little more
         small = _shrink_trainer(job.trainer, job.trainer.model.layers)
     return job.model_copy(update={"trainer": small, "restarts": 0})
 

@@ -1,4 +1,4 @@
-"""The words by which a person means a run, and one of its attempts."""
+"""Find the run and the attempt that a user names."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from fsdpctl.runs.store import list_runs
 
 
 def find_run(word: str | None) -> RunPaths:
-    """The run that `word` means: its id, a job's name (its newest run), a unique prefix, or nothing (the newest)."""
+    """Return a run by its id, its job's name (the newest), a unique prefix, or None (the newest). Raise UsageError."""
     runs = [run for run in list_runs() if run.record is not None or run.run_id == word]
     if not runs:
         raise UsageError("there are no runs yet", hint="fsdpctl submit llm-tiny --nodes 2 --follow")
     if word is not None and not word:
-        raise UsageError("an empty word names no run", hint="leave it out to mean the newest run")
+        raise UsageError("an empty name is no run", hint="leave it out to mean the newest run")
     if word is None:
         return runs[0].paths
     for run in runs:
@@ -37,7 +37,7 @@ def find_run(word: str | None) -> RunPaths:
 
 
 def find_attempt(run: RunPaths, number: int | None) -> AttemptPaths:
-    """The attempt asked for, else the newest; of a run that has none yet, the first to come."""
+    """Return the attempt `number`, else the newest; of a run without attempts, the future first one."""
     attempts = run.attempts()
     if number is None:
         return attempts[-1] if attempts else run.attempt(1)
@@ -48,15 +48,15 @@ def find_attempt(run: RunPaths, number: int | None) -> AttemptPaths:
 
 
 def check_ranks(run: RunPaths, attempt: AttemptPaths, ranks: Iterable[int], nodes: Iterable[int]) -> None:
-    """Raises UsageError when the attempt has no such global rank, or no such node."""
+    """Raise UsageError if the attempt has no such global rank, or no such node."""
     try:
         plan = read_plan(run)
     except (OSError, CodecError):
-        return  # of a broken run there may be logs all the same
+        return  # a damaged run may still have logs
     seen = attempt.nodes()  # an older attempt may have had more
     all_nodes = {*(node.rank for node in plan.nodes), *(node.node_rank for node in seen)}
     all_ranks = {*range(plan.world_size), *(rank for node in seen for rank in node.rank_logs())}
     for kind, wanted, known in (("rank", ranks, all_ranks), ("node", nodes, all_nodes)):
         if unknown := set(wanted) - known:
-            words = f"its {kind}s are 0-{max(known)}" if len(known) > 1 else f"its only {kind} is 0"
-            raise UsageError(f"{run.root.name} has no {kind} {min(unknown)}; {words}")
+            known_text = f"its {kind}s are 0-{max(known)}" if len(known) > 1 else f"its only {kind} is 0"
+            raise UsageError(f"{run.root.name} has no {kind} {min(unknown)}; {known_text}")

@@ -156,7 +156,7 @@ def test_what_does_not_answer_is_named_within_its_limit_and_delays_nobody_else(l
         listener.communicate()
     assert found.errors[0] == "node1 (10.77.0.1): no answer within 3 s"
     assert found.errors[1] == "node2 (10.77.0.2:2999): Connection refused"
-    assert found.errors[2] == "node3 (10.77.0.3:2022): accepts the connection and says nothing for 3 s"
+    assert found.errors[2] == "node3 (10.77.0.3:2022): accepts the connection and sends nothing for 3 s"
     assert found.stdout[3] == "node4\n"
     assert found.errors[4] is not None and found.errors[4].startswith("gone (no-such-host.invalid): ")
     assert max(found.began) < min(found.ended[0], found.ended[2]), "none of them waited for another one's limit"

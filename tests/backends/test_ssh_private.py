@@ -202,7 +202,7 @@ def test_a_directory_that_is_shared_after_all_is_named(cluster: Cluster, project
     words = ("submit", "./job.yaml", "--profile", str(cluster.profile))
     said = fsdpctl(*words, cwd=project, expect=4).stderr
     for node in ("node1 (10.77.0.1)", "node2 (10.77.0.2)"):
-        assert f"{node}: has this very directory {tmp_path}/runs/probe-" in said
+        assert f"{node}: has the same directory {tmp_path}/runs/probe-" in said
     assert said.count("set shared_filesystem: true") == 2
     cluster.assert_clean()
 

@@ -1,4 +1,4 @@
-"""Local nodes: equal shares of this machine's GPUs. Pure."""
+"""Plan local nodes with equal shares of this machine's GPUs. Pure."""
 
 from __future__ import annotations
 

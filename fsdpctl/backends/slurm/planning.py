@@ -1,4 +1,4 @@
-"""The keys of a Slurm profile -> what a run asks of Slurm. Pure."""
+"""Turn the keys of a Slurm profile into the options of a job. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DEFAULT_PYTHON = "python3"
 
 
 def plan_backend(keys: SlurmBackend, cluster: Cluster) -> BackendPlan:
-    """Return nodes without names, which Slurm will give, and the options of the job."""
+    """Return the options of the job, and nodes without names, which Slurm will assign."""
     outside = cluster.python or DEFAULT_PYTHON
     gpus = cluster.least_gpus
     return BackendPlan(
@@ -36,7 +36,7 @@ def plan_backend(keys: SlurmBackend, cluster: Cluster) -> BackendPlan:
 
 
 def _options(keys: SlurmBackend, gpus: int) -> Iterator[str]:
-    """Yield the backend's keys as sbatch spells them; GPUs as `gres` where the cluster wants them so."""
+    """Yield the backend's keys as options of sbatch; GPUs as `gres` where the profile sets that."""
     values: dict[str, str | int | None] = {
         "partition": keys.partition,
         "account": keys.account,

@@ -20,7 +20,9 @@ _RESERVED_SBATCH_OPTIONS = (
 
 def _check_sbatch_option(value: str) -> str:
     if not re.match(r"--[a-z][a-z0-9-]*(=|$)", check_text(value)):
-        raise ValueError("an extra sbatch option is one text like --mail-type=END: two dashes, its long name, = value")
+        raise ValueError(
+            "an extra sbatch option is one string like --mail-type=END: two dashes, its long name, = value"
+        )
     name = value[2:].partition("=")[0]
     # sbatch accepts any unambiguous prefix of an option's name.
     if reserved := [option for option in _RESERVED_SBATCH_OPTIONS if option.startswith(name)]:
@@ -33,7 +35,9 @@ SbatchOption = Annotated[str, AfterValidator(_check_sbatch_option)]
 
 def _check_container_option(value: str) -> str:
     if not re.match(r"--[a-z][a-z0-9-]*(=|$)", check_text(value)):
-        raise ValueError("a container's option is one text like --writable-tmpfs: two dashes, its name, = and a value")
+        raise ValueError(
+            "a container's option is one string like --writable-tmpfs: two dashes, its name, = and a value"
+        )
     return value
 
 

@@ -97,7 +97,7 @@ def check_connectivity(request: ProbeRequest) -> ConnectivityReport:
     if server is not None:
         server.wait()
     return ConnectivityReport(
-        head_seen=_resolve(request.head),
+        resolved_head=_resolve(request.head),
         opened=server.opened if server is not None else (),
         unreached={str(port): why for port, why in unreached.items()},
         source=source,

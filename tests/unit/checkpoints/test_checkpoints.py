@@ -21,7 +21,7 @@ from fsdpctl.node.os import processes
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import create, default_runs_root
 from fsdpctl.specs.load import load_job, load_profile, parse_job
-from fsdpctl.verbs.rewind import go_back, set_newer_aside
+from fsdpctl.verbs.rewind import go_back, move_newer_away
 from tests.backends.harness import COMMAND
 
 
@@ -131,7 +131,7 @@ def test_prune_keeps_the_newest_whole_ones(run: RunPaths) -> None:
 
 
 def test_prune_reports_checkpoints_that_were_set_aside(run: RunPaths) -> None:
-    set_newer_aside(run, 8)
+    move_newer_away(run, 8)
     done = checkpoints("prune")
     assert done.stdout == "step-00000004: removed\n"
     [line] = done.stderr.splitlines()

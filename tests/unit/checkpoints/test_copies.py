@@ -113,9 +113,9 @@ def test_a_rewind_needs_a_whole_copy_on_a_host_of_the_run() -> None:
     found = merge(ROOT, [], {"a": [whole(4), cut], "b": [whole(8), whole(4)]})
     assert find_refusal(found, 4, ["a"]) is None
     assert find_refusal(found, 8, ["a", "b"]) is None
-    assert find_refusal(found, 8, ["a"]) == "step 8 lies on b only: none of a, which the run would go on with"
+    assert find_refusal(found, 8, ["a"]) == "step 8 is on b only: none of a, with which the run would continue"
     there_are = "there are step-00000008 (b), step-00000004 (a, b)"
     for step in (12, 13):
         assert find_refusal(found, step, ["a"]) == (
-            f"no host that answers has a whole checkpoint of step {step}; {there_are}"
+            f"no host that answers has a complete checkpoint of step {step}; {there_are}"
         )

@@ -10,7 +10,7 @@ from fsdpctl.cli.submit import predict_slow_steps
 from fsdpctl.contract.problems import Problem
 from fsdpctl.errors import UsageError
 from fsdpctl.launch.build import IncompatibleError
-from fsdpctl.launch.locate import located
+from fsdpctl.launch.locate import locate_problems
 from fsdpctl.specs.load import job_document, load_job, profile_document
 from fsdpctl.specs.search import find_job
 from fsdpctl.verbs.submit import read_request
@@ -102,7 +102,7 @@ def test_gpus_that_too_many_nodes_want_are_named_by_what_was_typed(tmp_path: Pat
     found = IncompatibleError("incompatible", [problem])
     for typed, place in ((["nodes=3"], "--set nodes=3"), ([], f"{profile}:3")):
         documents = (job_document(find_job("llm-tiny"), typed), profile_document(profile))
-        assert str(located(found, *documents)).splitlines() == ["incompatible:", f"{place}: {problem}"]
+        assert str(locate_problems(found, *documents)).splitlines() == ["incompatible:", f"{place}: {problem}"]
 
 
 @pytest.mark.parametrize("key", ["python: /nope/bin/python", "venv: /nope", "python: nosuchpython"])
