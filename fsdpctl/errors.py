@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from fsdpctl.contract import CliExit
 
 
@@ -40,3 +42,31 @@ class BusyError(FsdpctlError):
 
 class RunFailed(FsdpctlError):
     """The command worked; the run or the check did not."""
+
+
+def install_hint(extra: str) -> str:
+    """Return the command that adds an extra of `pyproject.toml` to this installation, for the hint of an error."""
+    import shlex  # these imports are slow, and only a hint needs them
+
+    return f"{shlex.quote(sys.executable)} -m pip install {requirement(extra, _direct_url())}"
+
+
+def requirement(extra: str, direct_url: str | None) -> str:
+    """Return what to pass to pip. `direct_url` is the text of direct_url.json, which pip writes for a path or URL."""
+    import json
+    from urllib.parse import unquote, urlsplit
+
+    origin = json.loads(direct_url) if direct_url else {}
+    url = urlsplit(origin.get("url", ""))
+    source = unquote(url.path) if url.scheme == "file" else "fsdpctl"
+    option = "-e " if origin.get("dir_info", {}).get("editable") else ""
+    return f"{option}'{source}[{extra}]'"
+
+
+def _direct_url() -> str | None:
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        return distribution("fsdpctl").read_text("direct_url.json")
+    except PackageNotFoundError:  # run from a checkout, not installed
+        return None

@@ -6,8 +6,7 @@ Each backend is one folder, and `table.py` has one row for it. A part is a modul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -128,6 +127,3 @@ class CopyHosts(Protocol):
 
     def fetch(self, host: str, manifest: Manifest, into: Path) -> Path:
         """Copy a checkpoint's files here, unverified. Raise HostError."""
-
-
-OpenProbeTransport = Callable[[LaunchPlan], AbstractContextManager[ProbeTransport]]

@@ -11,7 +11,7 @@ import typer
 
 from fsdpctl.cli.options import Json, Run
 from fsdpctl.cli.output import log, print_data, print_json, print_table
-from fsdpctl.errors import BusyError, RunFailed
+from fsdpctl.errors import BusyError, RunFailed, UsageError, install_hint
 
 if TYPE_CHECKING:
     from fsdpctl.checkpoints.listing import Stored
@@ -35,11 +35,11 @@ class Format(StrEnum):
 @app.command()
 def ls(run: Run = None, as_json: Json = False) -> None:
     """List a run's checkpoints, the newest first. Only manifests are read; `verify` reads all files."""
-    from fsdpctl.checkpoints.checkpoint_store import open_shelf
+    from fsdpctl.checkpoints.checkpoint_store import open_store
     from fsdpctl.runs.find import find_run
 
     paths = find_run(run)
-    store = open_shelf(paths)
+    store = open_store(paths)
     rows = [_record(stored) for stored in store.read()]
     for line in store.errors():
         log(line)
@@ -88,12 +88,12 @@ def _size(num_bytes: int) -> str:
 @app.command()
 def verify(run: Run = None, step: Step = None) -> None:
     """Read every byte and compare it with its digest; exit 1 if one differs."""
-    from fsdpctl.checkpoints.checkpoint_store import open_shelf
+    from fsdpctl.checkpoints.checkpoint_store import open_store
     from fsdpctl.checkpoints.listing import choose_listed
     from fsdpctl.runs.find import find_run
 
     paths = find_run(run)
-    store = open_shelf(paths)
+    store = open_store(paths)
     problems = []
     for stored in choose_listed(paths, store.read(), step):
         examined = store.examine(stored)
@@ -118,8 +118,8 @@ def prune(
     ] = 1,
 ) -> None:
     """Remove all but the newest checkpoints. Damaged ones do not count, so a complete one always stays."""
-    from fsdpctl.checkpoints.checkpoint_store import open_shelf
-    from fsdpctl.checkpoints.listing import choose_doomed
+    from fsdpctl.checkpoints.checkpoint_store import open_store
+    from fsdpctl.checkpoints.listing import choose_removable
     from fsdpctl.runs.find import find_run
     from fsdpctl.runs.store import locked
     from fsdpctl.verbs.status import read_status
@@ -129,9 +129,9 @@ def prune(
         if (status := read_status(paths)).state.is_alive:
             hint = f"fsdpctl stop {paths.root.name}; a run keeps checkpoint.keep by itself"
             raise BusyError(f"run {paths.root.name} is {status.state}: it may need any of them", hint=hint)
-        store = open_shelf(paths)
-        doomed, broken = choose_doomed(store.read(), keep, store.examine)
-        for stored in doomed:
+        store = open_store(paths)
+        removable, broken = choose_removable(store.read(), keep, store.examine)
+        for stored in removable:
             store.remove(stored)
             print_data(f"{stored.path.name}: removed")
     for line in store.errors():
@@ -156,12 +156,12 @@ def export(
 ) -> None:
     """Write the model of a checkpoint for other programs. Verifies it first; needs torch, but no GPU."""
     _require_torch()
-    from fsdpctl.checkpoints.checkpoint_store import open_shelf
+    from fsdpctl.checkpoints.checkpoint_store import open_store
     from fsdpctl.checkpoints.export import export_hugging_face, export_torch
     from fsdpctl.runs.find import find_run
 
     paths = find_run(run)
-    store = open_shelf(paths)
+    store = open_store(paths)
     with store.take(step, out.absolute().parent if out else Path.cwd()) as stored:
         if step is None and (newest := store.read()[0].path.name) != stored.path.name:
             log(f"warning: {newest} is passed over: fsdpctl checkpoints verify {paths.root.name}")
@@ -180,9 +180,6 @@ def export(
 
 def _require_torch() -> None:
     from importlib.util import find_spec
-
-    from fsdpctl.errors import UsageError
-    from fsdpctl.extras import install_hint
 
     if find_spec("torch") is None:
         raise UsageError("exporting needs torch", hint=install_hint("train"))

@@ -13,11 +13,11 @@ import typer
 from fsdpctl.cli.options import Json
 from fsdpctl.cli.output import log, print_data, print_json, print_table
 from fsdpctl.cli.spec_files import plural
-from fsdpctl.errors import RunFailed, UsageError
+from fsdpctl.errors import RunFailed, UsageError, install_hint
 
 if TYPE_CHECKING:
     from fsdpctl.contract.formats.dataset import Index, Shard
-    from fsdpctl.data.prepared import Listed
+    from fsdpctl.data.prepared import ListedDataset
     from fsdpctl.data.recipe import Recipe
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Prepare training data, list and check it.")
@@ -55,15 +55,15 @@ def prepare(
     """Turn text into tokens. After an interruption, the same command continues where it stopped."""
     _require_numpy()
     from fsdpctl.cli.progress_bar import Bar
-    from fsdpctl.data.prepare import Order
+    from fsdpctl.data.prepare import PrepareRequest
     from fsdpctl.data.prepare import prepare as make
 
     recipe = _recipe(tokenizer, train_bpe, end_token, text_key, split_on, val_fraction)
     path = None if tokenizer == "bytes" else Path(tokenizer)
-    order = Order(inputs, out, path, recipe, workers or len(os.sched_getaffinity(0)))
+    request = PrepareRequest(inputs, out, path, recipe, workers or len(os.sched_getaffinity(0)))
     try:
         with Bar() as bar:
-            index = make(order, bar)
+            index = make(request, bar)
     except KeyboardInterrupt:
         log("interrupted; the same command continues where this one stopped")
         raise
@@ -102,8 +102,6 @@ def _recipe(
 def _require_numpy() -> None:
     from importlib.util import find_spec
 
-    from fsdpctl.extras import install_hint
-
     if find_spec("numpy") is None:
         raise UsageError("preparing data needs numpy", hint=install_hint("data"))
 
@@ -123,13 +121,13 @@ def ls(
     print_table(("DIRECTORY", "TRAIN TOKENS", "HELD OUT", "VOCAB", "SOURCE"), [_row(item) for item in found])
 
 
-def _as_record(item: Listed) -> dict[str, Any]:
+def _as_record(item: ListedDataset) -> dict[str, Any]:
     from fsdpctl.contract.codec import encode
 
     return {"path": str(item.path), "index": encode(item.index) if item.index else None, "broken": item.broken}
 
 
-def _row(item: Listed) -> list[str]:
+def _row(item: ListedDataset) -> list[str]:
     index = item.index
     if index is None:
         return [str(item.path), "-", "-", "-", item.broken or ""]

@@ -83,7 +83,8 @@ def _row(run: Listed, status: RunStatus | str) -> dict[str, Any]:
     """Return one row, also for a run that cannot be read."""
     if not isinstance(status, str):
         return as_record(status)
-    broken = {"run_id": run.run_id, "job": None, "state": "BROKEN", "reason": status, "step": None}
+    broken = {"run_id": run.run_id, "job": None, "state": "BROKEN", "phase": None, "cause": None, "reason": status}
+    broken |= {"step": None}
     return {**broken, "run_dir": str(run.paths.root)}
 
 

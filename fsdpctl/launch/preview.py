@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from fsdpctl.backends.table import get_backend
-from fsdpctl.commands.torchrun import node_env, torchrun_argv
+from fsdpctl.commands.environment import node_env
+from fsdpctl.commands.torchrun import torchrun_argv
 from fsdpctl.contract.codec import encode
 from fsdpctl.contract.plan import LaunchPlan, NodeContext
 from fsdpctl.schema.types import format_duration

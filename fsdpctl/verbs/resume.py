@@ -17,12 +17,12 @@ from fsdpctl.contract.formats.manifest import save_fits
 from fsdpctl.contract.paths import RunPaths, checkpoint_name
 from fsdpctl.errors import BusyError, UsageError
 from fsdpctl.launch.build import IncompatibleError
+from fsdpctl.launch.locate import locate_problems
 from fsdpctl.runs.evidence import read_plan
 from fsdpctl.runs.record import RunRecord, Submission
 from fsdpctl.runs.store import locked, open_record
 from fsdpctl.schema.types import format_duration
 from fsdpctl.specs.load import job_document, profile_document, read_job, read_profile
-from fsdpctl.verbs.problem_locations import locate_problems
 from fsdpctl.verbs.refusals import check_trainer
 from fsdpctl.verbs.rewind import go_back
 from fsdpctl.verbs.run_code import bring_up_to_date, is_older, repair_code, replace_code

@@ -19,6 +19,7 @@ from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import RefusedError, UsageError
 from fsdpctl.launch.build import IncompatibleError, build_plan
 from fsdpctl.launch.host import SubmitHost
+from fsdpctl.launch.locate import locate_problems
 from fsdpctl.launch.smoke import shrink
 from fsdpctl.launch.snapshot import list_project, take_snapshot
 from fsdpctl.node.checks.smi import visible_gpus
@@ -30,7 +31,6 @@ from fsdpctl.specs.profile import ClusterProfile
 from fsdpctl.specs.search import find_job, find_profile
 from fsdpctl.verbs.data_source import resolve_data
 from fsdpctl.verbs.pretrained import resolve_weights
-from fsdpctl.verbs.problem_locations import locate_problems
 
 DRY_RUN_ID_SUFFIX = "-dryrun"
 
@@ -63,9 +63,8 @@ def read_request(
     try:
         return prepare(load_profile(profile), spec, run_id=spec.name + DRY_RUN_ID_SUFFIX if dry_run else None)
     except IncompatibleError as error:
-        raise locate_problems(
-            error, job_document(find_job(job), overrides), profile_document(find_profile(profile))
-        ) from None
+        documents = job_document(find_job(job), overrides), profile_document(find_profile(profile))
+        raise locate_problems(error, *documents) from None
 
 
 def plan_request(profile: ClusterProfile, job: JobSpec, host: SubmitHost) -> Request:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fsdpctl.contract.formats.hf_llama import llama_config
+from fsdpctl.contract.formats.hugging_face import hf_config
 from fsdpctl.specs.load import parse_job
 from tests.backends import exact
 from tests.backends.harness import fsdpctl, kill, read_variable, submit, wait_for
@@ -51,7 +51,7 @@ def test_what_ranks_can_say_in_a_sentence_is_the_reason(project: Path) -> None:
     weights.mkdir()
     job = parse_job(exact.JOB, "exact.yaml")
     assert job.trainer is not None
-    (weights / "config.json").write_text(json.dumps(llama_config(job.trainer.model)))
+    (weights / "config.json").write_text(json.dumps(hf_config(job.trainer.model)))
     (weights / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")  # whole, with nothing in it
     run = submit("exact.yaml", "--set", f"trainer.init_from={weights}", "--set", "restarts=0", cwd=project)
     status = run.wait_ended()

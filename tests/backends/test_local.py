@@ -61,7 +61,7 @@ class TestLocal(LauncherContract):
             file.truncate(60_000_000)
         (project / "script.py").write_text(WAITS_FOR_STOP)
         (project / "job.yaml").write_text("name: large\nnodes: 1\nentrypoint: {script: script.py}\n")
-        said = f"copying {len(list(project.iterdir()))} files of {project}: 60 MB, kept with the run\nhint: what git"
+        said = f"copying {len(list(project.iterdir()))} files of {project}: 60 MB, kept with the run\nhint: with git"
         for words, is_told in (("submit job.yaml", True), ("resume", False), ("resume --update-code", True)):
             assert (said in fsdpctl(*words.split(), cwd=project).stderr) == is_told
             fsdpctl("cancel", cwd=project)

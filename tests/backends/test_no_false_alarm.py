@@ -44,7 +44,7 @@ def patch():
     while not hasattr(sys.modules.get("train.loop"), "Trainer"):
         time.sleep(0.01)
     slow(sys.modules["train.loop"], "held_out_loss")
-    slow(sys.modules["train.checkpoint.async_saver"].Saver, "drain")
+    slow(sys.modules["train.checkpoint.async_saver"].AsyncSaver, "drain")
 if "RANK" in os.environ:
     threading.Thread(target=patch, daemon=True).start()
 """

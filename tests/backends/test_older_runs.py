@@ -52,7 +52,7 @@ def test_it_is_resumed_with_the_code_of_this_version(run: RunPaths) -> None:
     require("torch")
     done = fsdpctl("resume", "older", "--set", "trainer.steps=72", "--follow", cwd=run.root.parent)
     assert done.returncode == 0, done.stderr
-    assert "an older fsdpctl made this run" in done.stderr
+    assert "this run is of an older fsdpctl" in done.stderr
     assert json.loads(run.record.read_text())["schema"] == SCHEMA
     assert not (run.code / "fsdpctl" / "batch.py").exists()
     expected = json.loads((OLDER / "next_steps.json").read_text())  # what the version that made it had trained next

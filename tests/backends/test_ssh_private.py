@@ -160,7 +160,7 @@ def test_a_run_goes_back_grows_and_gives_its_checkpoints_away(cluster: Cluster, 
 
     resume = partial(fsdpctl, "resume", run.run_id, "--nodes", "2", "--set", "trainer.steps=14", cwd=project)
     refused = resume("--step", "8", expect=2).stderr
-    assert "no host that answers has a whole checkpoint of step 8; there are step-00000021 (node1), " in refused
+    assert "no host that answers has a complete checkpoint of step 8; there are step-00000021 (node1), " in refused
     resume("--step", "7")
     assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
     assert "node 1 got step-00000007" in run.paths.attempt(2).node(0).rank_log(0).read_text()

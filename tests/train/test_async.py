@@ -17,7 +17,7 @@ from train.checkpoint.staging import choose_share
 
 
 def digests(run: Path) -> dict[str, str]:
-    """Of the tensors of all checkpoints of a run."""
+    """Return the digests of the tensors of all checkpoints of a run."""
     found = sorted((run / "checkpoints").glob("step-*/*.distcp"))
     return {str(path.relative_to(run)): digest_file(path).sha256 for path in found}
 
@@ -97,7 +97,7 @@ def test_memory_stays_flat_over_many_saves(tmp_path: Path, config: Config) -> No
     config["model"].update(vocab_size=8192, d_model=192, tie_embeddings=True)
     config.update(steps=30, checkpoint={"every_steps": 1, "keep": 1}, batch={"sequences": 1, "micro_batch": 1})
     noted = tmp_path / "memory"
-    train(tmp_path / "run", config, fault=faults.note_memory, fault_args=(str(noted),))
+    train(tmp_path / "run", config, fault=faults.record_memory, fault_args=(str(noted),))
     resident = [int(line) for line in noted.read_text().splitlines()]
     one_save = sum(path.stat().st_size for path in (tmp_path / "run/checkpoints").rglob("*.distcp"))
     assert len(resident) == 30

@@ -1,4 +1,4 @@
-"""Disks that fill, turn read-only or go away: training goes on, says why, and keeps the last good checkpoint."""
+"""Disks that fill, turn read-only or go away: training continues, logs why, and keeps the last good checkpoint."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from pathlib import Path
 from fsdpctl.contract.paths import RunPaths
 from tests.testbed.disks import Mount
 from tests.train import disk_faults
-from tests.train.alone import Alone
 from tests.train.ranks import Config, checkpoints, column, start, train
-from train.checkpoint.checkpoints import Checkpoints
+from tests.train.single_rank import SingleRank
+from train.checkpoint.verified_checkpoints import VerifiedCheckpoints
 
 
 def newest_step(run: Path) -> int | None:
-    found = Checkpoints(RunPaths(run), Alone(), 0, 2).find_newest()
+    found = VerifiedCheckpoints(RunPaths(run), SingleRank(), 0, 2).find_newest()
     return found and found.step
 
 
 def on_disk(tmp_path: Path, disk: Mount) -> Path:
-    """A run whose checkpoints lie on a disk of their own."""
+    """Return a run directory whose checkpoints are on a disk of their own."""
     run = tmp_path / "run"
     run.mkdir()
     (run / "checkpoints").symlink_to(disk.path)
@@ -42,7 +42,7 @@ def test_a_disk_that_fills_and_is_emptied(tmp_path: Path, small_disk: Mount, str
 def test_a_checkpoint_does_not_know_more_steps_than_the_metrics(
     tmp_path: Path, small_disk: Mount, config: Config
 ) -> None:
-    """Here the metrics lie on the disk that fills, and the checkpoints elsewhere."""
+    """The metrics are on the disk that fills, and the checkpoints elsewhere."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (small_disk.path / "checkpoints").symlink_to(elsewhere)
@@ -90,7 +90,7 @@ def test_a_mount_that_goes_away(tmp_path: Path, config: Config) -> None:
 
 
 def test_a_damaged_checkpoint_does_not_count_as_kept(tmp_path: Path, config: Config) -> None:
-    """Else `keep: 1` could keep the one that nobody can load."""
+    """Else `keep: 1` could keep one that cannot be loaded."""
     config["checkpoint"] = {"every_steps": 4, "keep": 1}
     config["steps"] = 8
     train(tmp_path, config)

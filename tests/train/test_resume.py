@@ -102,7 +102,7 @@ def test_resuming_a_finished_run_evaluates_and_ends(tmp_path: Path, straight: Pa
     ranks = train(straight, config, env={"FSDPCTL_OUTCOME_FILE": str(outcome)})  # another world, for good measure
     assert "all 12 steps are done already" in ranks.log()
     first, again = map(float, re.findall(r"held-out loss (\S+)", ranks.log()))
-    assert again == pytest.approx(first, abs=1.5e-4), "no dropout, whose masks are per rank; four digits are told"
+    assert again == pytest.approx(first, abs=1.5e-4), "no dropout, whose masks are per rank; four digits are logged"
     assert metrics(straight) == before
     finished = read_json(Outcome, outcome)
     assert finished.status == "finished"

@@ -89,5 +89,5 @@ def test_four_ranks_of_two_nodes(tmp_path: Path, base: Config, alone: Path) -> N
         assert_same_numbers(tmp_path / name, alone)
     for name, (gathers, scatters, sums) in COMMUNICATION.items():
         for k in (1, 4):  # accumulation reduces gradients once a step
-            said = f"{name} x{k}: {k * gathers} gathers, {scatters} reduce-scatters, {sums} all-reduces a step"
-            assert said in ranks.log(), said
+            line = f"{name} x{k}: {k * gathers} gathers, {scatters} reduce-scatters, {sums} all-reduces a step"
+            assert line in ranks.log(), line

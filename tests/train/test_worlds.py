@@ -41,17 +41,17 @@ def test_every_world_and_strategy_gives_the_same_losses(tmp_path: Path, alone: P
         assert column(run, "samples") == column(alone, "samples")
         assert column(run, "loss") == pytest.approx(column(alone, "loss"), rel=1e-6)
         assert column(run, "grad_norm") == pytest.approx(column(alone, "grad_norm"), rel=1e-5)
-        assert held_out_losses(run) == pytest.approx(held_out_losses(alone), abs=1.5e-4)  # four digits are told
+        assert held_out_losses(run) == pytest.approx(held_out_losses(alone), abs=1.5e-4)  # four digits are logged
 
 
 def held_out_losses(run: Path) -> list[float]:
-    """After steps 5, 10 and 12, of nine sequences: in no world here do they fill all micro-batches."""
+    """Return those after steps 5, 10 and 12, of nine sequences: in no world here do they fill all micro-batches."""
     found = re.findall(r"held-out loss (\S+)", (run / "log-0.txt").read_text())
     assert len(found) == 3
     return [float(loss) for loss in found]
 
 
-def test_a_checkpoint_goes_on_in_other_worlds_and_strategies(tmp_path: Path, config: Config) -> None:
+def test_a_checkpoint_continues_in_other_worlds_and_strategies(tmp_path: Path, config: Config) -> None:
     config["model"]["tie_embeddings"] = True
     config["optim"]["schedule"] = "constant"  # so that the first half need not know of the second
     straight, moved = tmp_path / "straight", tmp_path / "moved"

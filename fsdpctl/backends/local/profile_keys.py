@@ -8,6 +8,6 @@ from fsdpctl.backends.section import BackendSection
 
 
 class LocalBackend(BackendSection):
-    """Every node is a process group on this machine."""
+    """All nodes run as processes on this machine."""
 
     kind: Literal["local"] = "local"

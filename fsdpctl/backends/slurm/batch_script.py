@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 
-from fsdpctl.commands.torchrun import code_env
+from fsdpctl.commands.environment import code_env
 from fsdpctl.contract import Env
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan

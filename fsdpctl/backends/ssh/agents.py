@@ -21,7 +21,7 @@ from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.records import NodeEnd
 from fsdpctl.errors import LaunchError
-from fsdpctl.node.agent.peers import PeerWatch
+from fsdpctl.node.agent.heartbeats import PeerWatch
 from fsdpctl.node.queries.agent_control import AgentStatus, KillResult, NodeFacts, StartResult
 from fsdpctl.runs.evidence import AttemptFacts
 from fsdpctl.supervise.agents import Agents, AttemptCheck

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from fsdpctl.backends.fanout import HostError
-from fsdpctl.backends.ssh.spares import BAD_FOR_S, find_bad, find_candidates
+from fsdpctl.backends.ssh.candidates import BAD_FOR_S, find_bad, find_candidates
 from fsdpctl.backends.ssh.transport.link import Link
 from fsdpctl.backends.ssh.transport.ssh_config import target_of
 from fsdpctl.contract.codec import read_json, write_json

@@ -68,7 +68,7 @@ def test_check_names_the_damage_and_fails() -> None:
     checked = data("check", "bad", "good")
     assert checked.returncode == 1
     assert checked.stdout.startswith("good: ok, ")
-    assert checked.stderr.startswith("error: bad/train-00000.bin holds 100 bytes, its index says ")
+    assert checked.stderr.startswith("error: bad/train-00000.bin has 100 bytes, its index lists ")
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_check_names_the_damage_and_fails() -> None:
         (["--train-bpe", "999999999999"], "--train-bpe must be at most 1,048,576, got 999,999,999,999"),
         (["--train-bpe", "300", "--tokenizer", "t.json"], "give one of the two"),
         (["--end-token", "</s>"], "--end-token is for a tokenizer.json"),
-        (["--tokenizer", "t.json"], "t.json: no tokenizer.json that the library tokenizers reads"),
+        (["--tokenizer", "t.json"], "t.json: the library tokenizers cannot read this tokenizer.json"),
         ([], "the validation split is empty: 1 documents"),
     ],
 )

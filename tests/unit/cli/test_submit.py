@@ -10,9 +10,9 @@ from fsdpctl.cli.submit import predict_slow_steps
 from fsdpctl.contract.problems import Problem
 from fsdpctl.errors import UsageError
 from fsdpctl.launch.build import IncompatibleError
+from fsdpctl.launch.locate import locate_problems
 from fsdpctl.specs.load import job_document, load_job, profile_document
 from fsdpctl.specs.search import find_job
-from fsdpctl.verbs.problem_locations import locate_problems
 from fsdpctl.verbs.submit import read_request
 
 HOSTS = """name: two

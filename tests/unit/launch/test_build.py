@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from fsdpctl.commands.torchrun import node_env, torchrun_argv
+from fsdpctl.commands.environment import node_env
+from fsdpctl.commands.torchrun import torchrun_argv
 from fsdpctl.contract.codec import decode, encode
 from fsdpctl.contract.plan import Head, LaunchPlan, NodeContext
 from fsdpctl.errors import UsageError

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fsdpctl.contract.formats.hf_llama import llama_config
+from fsdpctl.contract.formats.hugging_face import hf_config
 from fsdpctl.errors import UsageError
 from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.load import load_job
@@ -30,7 +30,7 @@ def weights(tmp_path: Path) -> Path:
     job = load_job("llm-tiny")
     assert job.trainer is not None
     (tmp_path / "weights").mkdir()
-    (tmp_path / "weights/config.json").write_text(json.dumps(llama_config(job.trainer.model)))
+    (tmp_path / "weights/config.json").write_text(json.dumps(hf_config(job.trainer.model)))
     (tmp_path / "weights/model.safetensors").write_bytes(safetensors(b'{"x": {"data_offsets": [0, 4]}}', b"1234"))
     return tmp_path / "weights"
 

@@ -9,8 +9,8 @@ import time
 from dataclasses import dataclass, replace
 
 from fsdpctl.backends.slurm.job import scontrol
+from fsdpctl.backends.slurm.job.decide_step import Situation, decide_step, find_suspects, is_final, read_signal
 from fsdpctl.backends.slurm.job.partition import Partition
-from fsdpctl.backends.slurm.job.requeue import Situation, decide_step, find_suspects, is_final, read_signal
 from fsdpctl.backends.slurm.job.scontrol_output import Job
 from fsdpctl.backends.slurm.job.srun import srun_argv, srun_env
 from fsdpctl.contract import AbortReason, Cause, State

@@ -10,8 +10,9 @@ import shlex
 from collections.abc import Mapping
 
 from fsdpctl.backends.slurm.job.container import enter, step_options, task_setup
+from fsdpctl.commands.environment import code_env
 from fsdpctl.commands.setup_lines import lines_reporting_failure
-from fsdpctl.commands.torchrun import agent_argv, code_env
+from fsdpctl.commands.torchrun import agent_argv
 from fsdpctl.contract import Env
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan

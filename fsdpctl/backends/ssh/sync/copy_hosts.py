@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from fsdpctl.backends.fanout import fan_out
+from fsdpctl.backends.ssh.candidates import find_file_hosts
 from fsdpctl.backends.ssh.hosts import read_dropped
 from fsdpctl.backends.ssh.older_plan import with_hosts
-from fsdpctl.backends.ssh.spares import find_file_hosts
 from fsdpctl.backends.ssh.sync.host_files import HostFiles
 from fsdpctl.backends.ssh.transport.answer import module_argv, read_answer
 from fsdpctl.backends.ssh.transport.link import Link

@@ -8,8 +8,8 @@ from typing import TypeVar
 from fsdpctl.backends.base import NodeAnswer
 from fsdpctl.backends.fanout import HostError, explain_exit
 from fsdpctl.backends.ssh.transport.ssh_config import Target
+from fsdpctl.commands.environment import code_env
 from fsdpctl.commands.setup_lines import with_setup
-from fsdpctl.commands.torchrun import code_env
 from fsdpctl.contract.codec import CodecError, decode
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fsdpctl.backends.ssh.spares import BAD_FOR_S, find_bad, find_candidates, find_file_hosts
+from fsdpctl.backends.ssh.candidates import BAD_FOR_S, find_bad, find_candidates, find_file_hosts
 from fsdpctl.contract.plan import DroppedHost
 from fsdpctl.launch.build import build_plan
 from fsdpctl.launch.host import SubmitHost

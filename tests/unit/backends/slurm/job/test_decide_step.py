@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from fsdpctl.backends.slurm.job.requeue import (
+from fsdpctl.backends.slurm.job.decide_step import (
     MAX_EXCLUDED,
     Situation,
     decide_step,
