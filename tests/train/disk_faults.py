@@ -39,8 +39,9 @@ def checkpoints_removed_at(directory: str, step: int) -> None:
     _before_save(lambda at: shutil.rmtree(directory) if at == step else None)
 
 
-def checkpoints_removed_once_there(directory: str, name: str) -> None:
-    """Remove the directory as soon as a checkpoint has its name in it."""
+def checkpoints_removed_twice(directory: str, step: int, name: str) -> None:
+    """Remove the directory before step `step` is saved, and again as soon as checkpoint `name` is there."""
+    checkpoints_removed_at(directory, step)
     original = VerifiedCheckpoints.commit
 
     def commit(self: Any, temporary: Path, manifest: Any) -> None:

@@ -104,6 +104,11 @@ def no_garbage_collected_in_a_step() -> None:
     loop.Trainer._train_step = train_step  # type: ignore[method-assign]
 
 
+def no_waiting_in_a_step() -> None:
+    no_garbage_collected_in_a_step()
+    no_value_asked_in_a_step()
+
+
 def first_batch_comes_late(rank: int, path: str) -> None:
     """Keep data from one rank until a file exists."""
     original = Tokens.sequences
@@ -114,11 +119,6 @@ def first_batch_comes_late(rank: int, path: str) -> None:
         return original(self, ids)
 
     Tokens.sequences = sequences  # type: ignore[method-assign]
-
-
-def die_before_commit(step: int) -> None:
-    """Kill rank 0 when everything but manifest and rename of one checkpoint is done."""
-    _before_commit(step, lambda: os.kill(os.getpid(), signal.SIGKILL))
 
 
 def die_before_rename(step: int) -> None:

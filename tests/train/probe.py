@@ -62,7 +62,7 @@ def describe(calls: Counter[str], steps: int) -> str:
 
 
 def step_each(root: Path, names: tuple[str, ...]) -> None:
-    """Train each configuration in turn, in one world, and end the process."""
+    """Train each configuration in turn, in one world; evaluate where it sets `eval.every_steps`; end the process."""
     rank_info = RankInfo.from_env(os.environ)
     launch, stopper, world = LaunchEnv.from_env({}), Stopper(None), World(rank_info)
     calls = count_collectives()
@@ -77,6 +77,8 @@ def step_each(root: Path, names: tuple[str, ...]) -> None:
         while trainer.step < config.steps:
             trainer._train_step()
         print(f"{name}: {describe(calls, config.steps)} a step", file=sys.stderr)
+        if config.eval.every_steps:
+            print(f"{name}: held-out loss {trainer._evaluate()!r}", file=sys.stderr)
         for gathers in begun[:1]:
             print(f"{name}: {gathers} gathers before the first block", file=sys.stderr)
         trainer.end()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -69,14 +70,6 @@ def test_a_disk_that_turns_read_only(tmp_path: Path, small_disk: Mount, config: 
     assert len(column(run, "step")) >= 10
 
 
-def test_a_directory_that_is_removed_is_made_again(tmp_path: Path, config: Config) -> None:
-    ranks = train(
-        tmp_path, config, fault=disk_faults.checkpoints_removed_at, fault_args=(str(tmp_path / "checkpoints"), 8)
-    )
-    assert "NOT SAVED" not in ranks.log()
-    assert checkpoints(tmp_path) == ["step-00000008", "step-00000012"]
-
-
 def test_a_mount_that_goes_away(tmp_path: Path, config: Config) -> None:
     disk, run = tmp_path / "disk", tmp_path / "run"
     (disk / "mine").mkdir(parents=True)
@@ -103,7 +96,11 @@ def test_a_damaged_checkpoint_does_not_count_as_kept(tmp_path: Path, config: Con
     assert checkpoints(tmp_path) == ["step-00000008", "step-00000011"]
 
 
-def test_a_directory_that_is_removed_right_after_a_save_ends_nothing(tmp_path: Path, config: Config) -> None:
-    fault_args = (str(tmp_path / "checkpoints"), "step-00000008")
-    train(tmp_path, config, fault=disk_faults.checkpoints_removed_once_there, fault_args=fault_args)
+def test_a_directory_that_is_removed_is_made_again(tmp_path: Path, config: Config) -> None:
+    """Before a save, and right after one."""
+    config["checkpoint"] = {"every_steps": 3, "keep": 2}
+    fault_args = (str(tmp_path / "checkpoints"), 6, "step-00000009")
+    ranks = train(tmp_path, config, fault=disk_faults.checkpoints_removed_twice, fault_args=fault_args)
+    assert "NOT SAVED" not in ranks.log()
+    assert re.findall(r"saved step-0+(\d+) in", ranks.log()) == ["3", "6", "9", "12"]
     assert checkpoints(tmp_path) == ["step-00000012"]
