@@ -1,5 +1,6 @@
 # make demo    trains a small model on two local "nodes", really
-# make test    runs every test that this machine can run
+# make test    runs every test that this machine can run, several at once, and says how far it is
+# make test-fast   runs the tests that need no servers and no ranks, in less than a minute
 # make testbed-slurm   starts a Slurm cluster of four nodes on this machine, until Ctrl-C
 # make check   lint, types, import rules
 # make docs    writes the pages that are generated from the code
@@ -12,15 +13,21 @@
 PYTHON ?= python3
 TORCH_INDEX ?=
 BIN := .venv/bin
+unexport PYTHONDONTWRITEBYTECODE  # or each process of a run compiles our sources again
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test testbed-slurm check docs bench-cpu format clean
+.PHONY: demo test test-fast testbed-slurm check docs bench-cpu format clean
 
 demo: .venv/.train
 	$(BIN)/fsdpctl submit llm-tiny --nodes 2 --follow
 
+# The tests of a file stay together, for they share a cluster or a reference run; the longest files come first.
 test: .venv/.test
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	@$(BIN)/python -m compileall -q fsdpctl train  # every run takes this byte code along
+	$(BIN)/python -m pytest --verbose --numprocesses=auto --dist=loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+
+test-fast: .venv/.test
+	$(BIN)/python -m pytest -m "not slow" --numprocesses=auto --dist=worksteal --durations=5 $(PYTEST_ARGS)
 
 testbed-slurm: .venv/.test
 	$(BIN)/python -m tests.testbed.slurm

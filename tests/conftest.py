@@ -1,4 +1,4 @@
-"""Every test lives in a home of its own: no test can see or touch the developer's."""
+"""Every test has a home of its own: no test can see or touch the developer's."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.backends.ssh_cluster import cluster  # noqa: F401  fixture
+from tests.backends.ssh.cluster import cluster  # noqa: F401  fixture
+from tests.real_home import pytest_configure, pytest_unconfigure, real_home_stays_untouched  # noqa: F401
 from tests.testbed.disks import small_disk  # noqa: F401  fixture
 from tests.testbed.slurm import slurm, slurm_session  # noqa: F401  fixtures
 from tests.testbed.slurmdbd import accounting  # noqa: F401  fixture
 from tests.testbed.ssh_hosts import lan, ssh_lan  # noqa: F401  fixtures
-
-REAL_HOME = Path.home()
+from tests.tiers import (  # noqa: F401
+    is_fast_or_marked_slow,
+    pytest_collection_modifyitems,
+    pytest_ignore_collect,
+    pytest_xdist_auto_num_workers,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -35,12 +40,3 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
 def _ctrl_c_arrives() -> None:
     """A job in the background of a script ignores SIGINT, and so would everything that is started here."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _real_home_stays_untouched() -> Iterator[None]:
-    places = [REAL_HOME / ".local" / "state" / "fsdpctl", REAL_HOME / ".config" / "fsdpctl"]
-    before = [place.stat().st_mtime_ns if place.exists() else None for place in places]
-    yield
-    after = [place.stat().st_mtime_ns if place.exists() else None for place in places]
-    assert before == after, f"a test wrote into the real home: {places}"

@@ -278,6 +278,7 @@ def call_of(function: Any) -> str:
     return words.replace("'", '"')
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_python_page_runs(tmp_path: Path) -> None:
     require("torch")

@@ -36,6 +36,7 @@ def watched(run: Run) -> Watched:
     return Watched(run.run_id, run.paths, EXAMPLE)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_stop_resume_and_a_kill_lose_and_repeat_nothing() -> None:
     undisturbed = submit(STEPS)

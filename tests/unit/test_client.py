@@ -50,6 +50,7 @@ def children() -> str:
     return Path(f"/proc/self/task/{os.getpid()}/children").read_text()
 
 
+@pytest.mark.slow
 def test_a_run_through_its_life(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
     require("torch")  # torchrun is part of it
     client = Client()
@@ -162,6 +163,7 @@ def test_importing_the_package_imports_nothing() -> None:
     assert done.stderr.endswith("AttributeError: module 'fsdpctl' has no attribute 'nothing'\n")
 
 
+@pytest.mark.slow
 def test_a_users_type_checker_sees_the_types(tmp_path: Path) -> None:
     """`py.typed` marks the package as typed, and the lazy import hides no annotation."""
     pytest.importorskip("mypy")

@@ -59,6 +59,7 @@ def test_a_listing_reads_no_specs(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert imported("ls") & (HEAVY - {"pydantic"}) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "libraries", "limit"),
     [

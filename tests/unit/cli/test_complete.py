@@ -94,6 +94,7 @@ def test_an_unreadable_folder_offers_nothing(monkeypatch: pytest.MonkeyPatch) ->
     assert ask_bash("status", "") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "libraries", "limit"),
     [

@@ -88,6 +88,7 @@ def test_the_tokens_are_those_of_the_documents(corpus: Path, texts: list[str], t
     assert not list(out.glob("*.partial")) and not (out / "lock").exists() and not (out / "pieces").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("train_bpe", [None, 300])
 def test_any_number_of_workers_gives_the_same_bytes(corpus: Path, tmp_path: Path, train_bpe: int | None) -> None:
     one = make(corpus, tmp_path / "one", workers=1, train_bpe=train_bpe)
@@ -96,6 +97,7 @@ def test_any_number_of_workers_gives_the_same_bytes(corpus: Path, tmp_path: Path
     assert ("tokenizer.json" in contents(one)) == (train_bpe is not None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("args", [[], ["--train-bpe", "300"]])
 def test_repeated_kills_do_not_change_the_bytes(corpus: Path, tmp_path: Path, args: list[str]) -> None:
     target = tmp_path / "out"
@@ -109,6 +111,7 @@ def test_repeated_kills_do_not_change_the_bytes(corpus: Path, tmp_path: Path, ar
     assert contents(target) == contents(straight)
 
 
+@pytest.mark.slow
 def test_a_kill_at_the_beginning_or_end_does_not_change_the_bytes(corpus: Path, tmp_path: Path) -> None:
     straight = tmp_path / "straight"
     last = int(fsdpctl("counts", corpus, straight).stderr.split()[-1])
@@ -120,6 +123,7 @@ def test_a_kill_at_the_beginning_or_end_does_not_change_the_bytes(corpus: Path, 
         assert contents(target) == contents(straight), f"killed before change {number} of {last}"
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_reported_and_leaves_no_data_set(corpus: Path, tmp_path: Path) -> None:
     target = tmp_path / "out"
     result = fsdpctl("file:60000", corpus, target)

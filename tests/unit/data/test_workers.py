@@ -40,6 +40,7 @@ def rendezvous(item: Path, report: Report) -> None:
     raise UsageError("enough")
 
 
+@pytest.mark.slow
 def test_all_results_and_all_reports_arrive() -> None:
     reports: list[int] = []
     assert sorted(run_all(square, range(20), 3, reports.append)) == [number**2 for number in range(20)]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.backends.harness import fsdpctl
-from tests.backends.slurm_bench import write_contained_profile, write_profile
-from tests.backends.test_doctor import accused
+from tests.backends.local.test_doctor import accused
+from tests.backends.slurm.profile import write_contained_profile, write_profile
 from tests.services import require
 from tests.testbed.slurm import SlurmCluster
 

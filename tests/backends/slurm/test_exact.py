@@ -18,7 +18,7 @@ from tests.backends import exact
 from tests.backends.exact import Curve
 from tests.backends.harness import COMMAND, kill, wait_for
 from tests.backends.slow import SAVE, STEP, Brake
-from tests.backends.slurm_bench import SlurmRun, submit_to, write_profile
+from tests.backends.slurm.profile import SlurmRun, submit_to, write_profile
 from tests.testbed.slurm import SlurmCluster
 
 # One rank a node, each with half of every tensor: a rank costs seconds to start, and more are shown elsewhere.

@@ -1,6 +1,6 @@
 """Run on `login`: one command on many hosts through `launchers/ssh/link.py`; what came of each, as JSON.
 
-python -m tests.backends.ssh_probe TIMEOUT_S '[["name", "address", port], ...]' WORD...
+python -m tests.backends.ssh.probe TIMEOUT_S '[["name", "address", port], ...]' WORD...
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from fsdpctl.contract.control_files import read_control_file
 from fsdpctl.runs.store import read_record
 from tests.backends.contract import FORKS_AWAY, RECORDER, WAITS_FOR_STOP, LauncherContract
 from tests.backends.harness import COMMAND, Run, fsdpctl, wait_for
-from tests.backends.slurm_bench import SlurmRun, write_contained_profile, write_profile
+from tests.backends.slurm.profile import SlurmRun, write_contained_profile, write_profile
 from tests.testbed.disks import Mount
 from tests.testbed.slurm import SlurmCluster
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.backends import harness
-from tests.backends.ssh_cluster import Cluster
-from tests.backends.test_doctor import accused
+from tests.backends.local.test_doctor import accused
+from tests.backends.ssh.cluster import Cluster
 from tests.services import require
 
 

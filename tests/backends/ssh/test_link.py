@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.testbed.ssh_hosts import Host, Lan, make_key, wait_until
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @dataclass
@@ -25,7 +25,7 @@ class Probe:
 
 def probe(lan: Lan, *hosts: tuple[str, str, int], argv: tuple[str, ...] = ("hostname",), timeout_s: int = 3) -> Probe:
     words = lan.login.command(
-        sys.executable, "-m", "tests.backends.ssh_probe", str(timeout_s), json.dumps(hosts), *argv, cwd=ROOT
+        sys.executable, "-m", "tests.backends.ssh.probe", str(timeout_s), json.dumps(hosts), *argv, cwd=ROOT
     )
     done = subprocess.run(words, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0 and done.stderr == "", done.stderr

@@ -21,7 +21,7 @@ from tests.backends import harness
 from tests.backends.contract import IGNORES_STOP, RECORDER, WAITS_FOR_STOP, LauncherContract
 from tests.backends.harness import Run, command_line, fsdpctl, wait_for
 from tests.backends.killed_submit import kill_at_each_step
-from tests.backends.ssh_cluster import Cluster
+from tests.backends.ssh.cluster import Cluster
 from tests.testbed.ssh_hosts import Host
 
 

@@ -15,7 +15,7 @@ from tests.backends import exact
 from tests.backends.exact import Curve
 from tests.backends.harness import Run, fsdpctl, kill, submit, wait_for
 from tests.backends.recovery import measure_recovery
-from tests.backends.ssh_cluster import Cluster
+from tests.backends.ssh.cluster import Cluster
 from tests.services import require
 
 
@@ -75,7 +75,7 @@ def test_a_dead_host_is_waited_for_and_comes_back_exactly(cluster: Cluster, proj
 def test_a_supervisor_is_replaced(rank_dies: str, cluster: Cluster, project: Path, undisturbed: Curve) -> None:
     run = launch(cluster, project)
     run.wait_step(9)
-    kill(run.find(None, "fsdpctl.supervise.loop"))
+    kill(run.find(None, "fsdpctl.backends.detached"))
     wait_for(lambda: "nobody watches" in run.status()["reason"], 20, run.describe())
     if rank_dies == "while nobody watches":
         kill(exact.rank(run))

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.backends.test_ssh_link import ROOT, at, fingerprint, known_hosts, probe, public, sshd
+from tests.backends.ssh.test_link import ROOT, at, fingerprint, known_hosts, probe, public, sshd
 from tests.testbed.ssh_hosts import Lan, make_key
 
 ACCEPT_NEW = """

@@ -14,7 +14,7 @@ from fsdpctl.contract.paths import RunPaths
 from tests.backends import exact
 from tests.backends.contract import WAITS_FOR_STOP, LauncherContract
 from tests.backends.harness import Run, fsdpctl, kill, submit, wait_for
-from tests.backends.ssh_cluster import PRIVATE_RUNS, Cluster
+from tests.backends.ssh.cluster import PRIVATE_RUNS, Cluster
 from tests.services import require
 from train.data.tokens import write_dataset
 
@@ -107,7 +107,7 @@ def test_all_verbs_work_and_a_submitter_that_is_cut_off_ends_nothing(
     wait_for(lambda: run.status()["reason"] == "training", 60, run.describe)
     wait_for(lambda: "secret of 6" in fsdpctl("logs", run.run_id, cwd=project).stdout, 20, run.describe)
     assert (run.status()["state"], run.status()["attempt"]) == ("RUNNING", 1), run.describe()
-    kill(run.find(None, "fsdpctl.supervise.loop"))
+    kill(run.find(None, "fsdpctl.backends.detached"))
     fsdpctl("supervise", run.run_id, cwd=project)
     for host in cluster.nodes[:2]:
         assert (cluster.host_disk(host) / run.run_id / "secrets.json").stat().st_mode & 0o777 == 0o600

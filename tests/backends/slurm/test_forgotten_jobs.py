@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.backends.harness import fsdpctl
-from tests.backends.slurm_bench import SlurmRun, submit_to, write_profile
+from tests.backends.slurm.profile import SlurmRun, submit_to, write_profile
 from tests.services import require
 from tests.testbed.slurm import SlurmCluster, wait_until
 
