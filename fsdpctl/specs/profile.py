@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from fsdpctl.backends.local.profile_keys import LocalBackend
+from fsdpctl.backends.local.profile_keys import LocalSection
 from fsdpctl.backends.profile_keys import BackendKeys
 from fsdpctl.contract.plan import Debug
 from fsdpctl.contract.problems import Problem, RuleError, refuse
@@ -75,7 +75,7 @@ class ClusterProfile(Spec):
 
     name: Name
     """Name of the cluster in messages; `--profile` takes the name of the file."""
-    backend: BackendKeys = LocalBackend()
+    backend: BackendKeys = LocalSection()
     """How runs are started: `local`, `ssh` or `slurm`, or a mapping with `kind` and the keys of that backend."""
     nodes: tuple[Node, ...] = ()
     """Machines of an SSH cluster, the head first. Not needed for Slurm, which allocates nodes, and local."""

@@ -17,7 +17,7 @@ from fsdpctl.runs.metrics import read_metrics
 from tests.backends.harness import fsdpctl
 from tests.services import require
 
-OLDER = Path(__file__).parents[2] / "older_runs" / "schema_1"
+OLDER = Path(__file__).parents[1] / "older_runs" / "schema_1"
 
 
 @pytest.fixture

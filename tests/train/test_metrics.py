@@ -68,7 +68,7 @@ class FullDisk:
 
     def write(self, data: bytes) -> int:
         if self.is_full and self.room == 0:
-            raise OSError(errno.ENOSPC, "No sstragglers left on device")
+            raise OSError(errno.ENOSPC, "No stragglers left on device")
         taken = data[: self.room] if self.is_full else data
         self.room -= len(taken)
         with self.path.open("ab") as file:
@@ -85,7 +85,7 @@ def test_a_full_disk_fails_the_save_but_not_the_step(tmp_path: Path, monkeypatch
     monkeypatch.setattr(file, "_file", disk)
     file.write(step_metrics(1))
     file.write(step_metrics(2))
-    with pytest.raises(OSError, match="No sstragglers left"):
+    with pytest.raises(OSError, match="No stragglers left"):
         file.sync()
     disk.is_full = False
     file.write(step_metrics(3))

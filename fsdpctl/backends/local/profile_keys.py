@@ -7,7 +7,7 @@ from typing import Literal
 from fsdpctl.backends.section import BackendSection
 
 
-class LocalBackend(BackendSection):
+class LocalSection(BackendSection):
     """All nodes run as processes on this machine."""
 
     kind: Literal["local"] = "local"

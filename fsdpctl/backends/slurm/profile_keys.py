@@ -66,7 +66,7 @@ class ContainerKeys(Spec):
     """Further options of `srun` (pyxis) or `apptainer exec`, like `--container-mount-home`."""
 
 
-class SlurmBackend(BackendSection):
+class SlurmSection(BackendSection):
     """A Slurm partition. Most keys are the sbatch options of the same name; values are checked, then passed on."""
 
     kind: Literal["slurm"]

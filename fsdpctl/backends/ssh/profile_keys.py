@@ -11,7 +11,7 @@ from fsdpctl.schema.problems import shorten
 from fsdpctl.schema.types import Duration, Word
 
 
-class SshBackend(BackendSection):
+class SshSection(BackendSection):
     """Hosts without a scheduler. Users, keys and jump hosts come from your SSH configuration."""
 
     kind: Literal["ssh"]

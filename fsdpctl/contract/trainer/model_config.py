@@ -3,7 +3,8 @@
 An architecture is a folder beside this file and one below `train/model/`, each with one row: here and in
 `train/model/table.py`. Its configuration is a dataclass with these members, which generic code reads:
 
-    vocab_size, layers, seq_len, tie_embeddings
+    vocab_size, layers, seq_len
+    shrunk(max_layers)                  a tiny model of the same kind, for `--smoke`
     num_parameters, block_parameters    how many parameters the model has, and each of its blocks
     BLOCK_PARTS                         names of the modules in a block, each before those inside of it
     module_names(), parameter_names()   names of all, in the order of the model; blocks are blocks.0, blocks.1, ...

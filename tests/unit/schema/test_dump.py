@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fsdpctl.backends.slurm.profile_keys import SlurmBackend
+from fsdpctl.backends.slurm.profile_keys import SlurmSection
 from fsdpctl.contract.trainer.model_config import ModelConfig
 from fsdpctl.contract.trainer.trainer_config import BatchConfig, CheckpointConfig, OptimConfig, TrainerConfig
 from fsdpctl.schema.dump import dump_yaml
@@ -14,7 +14,7 @@ from fsdpctl.schema.types import check_text
 from fsdpctl.schema.yaml_tree import read_scalar
 from fsdpctl.specs.job import Entrypoint, JobSpec
 from fsdpctl.specs.load import load_job, load_profile, parse_job, parse_profile
-from fsdpctl.specs.profile import ClusterProfile, LocalBackend, Network, Node
+from fsdpctl.specs.profile import ClusterProfile, LocalSection, Network, Node
 
 # Text that some YAML parsers take for something else.
 TRAPS = ["", "~", "null", "yes", "no", "on", "True", "017", "0x1f", "1e-4", "1.", ".5", ".inf", "1_000", "10:00:00"]
@@ -77,7 +77,7 @@ def test_a_trainer_loads_back(number: float, compiled: bool | None) -> None:
 def test_a_profile_loads_back(labels: dict[str, str]) -> None:
     profile = ClusterProfile(
         name="1e5",
-        backend=SlurmBackend(kind="slurm", partition="on", extra=("--mail-type=END",)),
+        backend=SlurmSection(kind="slurm", partition="on", extra=("--mail-type=END",)),
         nodes=(Node(id="no", address="::1", labels=labels), Node(id="0", address="10", port=23)),
         network=Network(ib_hcas=("mlx5_0:1",), nccl={"NCCL_DEBUG": "1"}),
         setup=("module load cuda/13",),
@@ -94,7 +94,7 @@ def test_the_shipped_files_load_back() -> None:
 
 def test_equal_values_are_written_without_aliases() -> None:
     env = {"A": "x"}
-    profile = ClusterProfile(name="x", env=env, network=Network(nccl={}), backend=LocalBackend(), nodes=())
+    profile = ClusterProfile(name="x", env=env, network=Network(nccl={}), backend=LocalSection(), nodes=())
     assert "&" not in dump_yaml(profile)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from fsdpctl.contract.formats.hugging_face import HuggingFaceFormat
@@ -12,6 +12,7 @@ from fsdpctl.contract.trainer.strict import STRICT, require_at_least, require_fr
 
 MAX_LAYERS = 10_000
 """More than any model has; the modules of a model are listed by name."""
+SMALL_LAYERS, SMALL_HEADS, SMALL_HEAD_DIM, SMALL_FFN, SMALL_SEQ_LEN = 2, 2, 32, 256, 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +60,20 @@ class LlamaConfig:
         if self.head_dim % 2:
             raise broken_rule(f"head_dim must be even for rotary positions, got {self.head_dim}", "head_dim")
         require_fraction(dropout=self.dropout)
+
+    def shrunk(self, max_layers: int = SMALL_LAYERS) -> LlamaConfig:
+        """Return a tiny model of the same kind, for `--smoke`. Vocabulary and tying stay."""
+        heads, head_dim = min(self.heads, SMALL_HEADS), min(self.head_dim, SMALL_HEAD_DIM)
+        return replace(
+            self,
+            d_model=min(self.d_model, heads * head_dim),
+            layers=min(self.layers, max_layers),
+            heads=heads,
+            kv_heads=max(1, heads * self.kv_heads // self.heads),
+            head_dim=head_dim,
+            ffn=min(self.ffn, SMALL_FFN),
+            seq_len=min(self.seq_len, SMALL_SEQ_LEN),
+        )
 
     @property
     def block_parameters(self) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fsdpctl.backends.slurm.batch_script import batch_script, job_comment, quote_option, run_of
-from fsdpctl.backends.slurm.profile_keys import SlurmBackend
+from fsdpctl.backends.slurm.profile_keys import SlurmSection
 from fsdpctl.contract.codec import decode, encode
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import UsageError
@@ -122,7 +122,7 @@ def test_an_extra_option_is_one_option(extra: str) -> None:
         plan(extra=[extra])
 
 
-TEXT_KEYS = [name for name, field in SlurmBackend.model_fields.items() if "Annotated[str" in str(field.annotation)]
+TEXT_KEYS = [name for name, field in SlurmSection.model_fields.items() if "Annotated[str" in str(field.annotation)]
 
 
 @pytest.mark.parametrize("value", ["a\nb", "a\rb", "a\0b", "a\x1bb", "a\u2028b"])
