@@ -16,7 +16,7 @@ from fsdpctl.checkpoints.listing import Stored
 from fsdpctl.checkpoints.safetensors_writer import write_safetensors
 from fsdpctl.checkpoints.tensors import ShardReader
 from fsdpctl.contract.codec import CodecError, decode
-from fsdpctl.contract.formats.hugging_face import hf_config, hf_rows
+from fsdpctl.contract.trainer.hugging_face import hf_config, hf_rows
 from fsdpctl.contract.trainer.model_config import ModelConfig
 from fsdpctl.errors import FsdpctlError, UsageError
 

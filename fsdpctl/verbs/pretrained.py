@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from fsdpctl.contract.files import read_bytes
-from fsdpctl.contract.formats.hugging_face import check_fit
 from fsdpctl.contract.formats.safetensors import read_header
+from fsdpctl.contract.trainer.hugging_face import check_fit
 from fsdpctl.contract.trainer.model_config import ModelConfig
 from fsdpctl.errors import UsageError
 from fsdpctl.specs.job import JobSpec

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fsdpctl.contract.formats.hugging_face import check_fit, hf_rows
 from fsdpctl.contract.formats.safetensors import read_header
+from fsdpctl.contract.trainer.hugging_face import check_fit, hf_rows
 from fsdpctl.contract.trainer.model_config import ModelConfig
 from train.errors import ConfigError
 from train.model.values import fill

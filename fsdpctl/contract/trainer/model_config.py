@@ -8,12 +8,16 @@ An architecture is a folder beside this file and one below `train/model/`, each 
     num_parameters, block_parameters    how many parameters the model has, and each of its blocks
     BLOCK_PARTS                         names of the modules in a block, each before those inside of it
     module_names(), parameter_names()   names of all, in the order of the model; blocks are blocks.0, blocks.1, ...
-    HUGGING_FACE                        names and configuration of the same model in transformers
 """
 
 from __future__ import annotations
 
+from fsdpctl.contract.formats.hugging_face import HuggingFaceFormat
 from fsdpctl.contract.trainer.llama.config import LlamaConfig
+from fsdpctl.contract.trainer.llama.hugging_face import HF_LLAMA
 
 ModelConfig = LlamaConfig
 """The `model` mapping of a job: a union of dataclasses as soon as there are two architectures."""
+
+HUGGING_FACE: dict[type[ModelConfig], HuggingFaceFormat] = {LlamaConfig: HF_LLAMA}
+"""Names and configuration of the same model in transformers."""

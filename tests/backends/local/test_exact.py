@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fsdpctl.contract.formats.hugging_face import hf_config
+from fsdpctl.contract.trainer.hugging_face import hf_config
 from fsdpctl.specs.load import parse_job
 from tests.backends import exact
 from tests.backends.harness import fsdpctl, kill, read_variable, submit, wait_for

@@ -76,7 +76,7 @@ def test_a_supervisor_is_replaced(rank_dies: str, cluster: Cluster, project: Pat
     run = launch(cluster, project)
     run.wait_step(9)
     kill(run.find(None, "fsdpctl.backends.detached"))
-    wait_for(lambda: "nobody watches" in run.status()["reason"], 20, run.describe())
+    wait_for(lambda: run.status()["phase"] == "unsupervised", 20, run.describe())
     if rank_dies == "while nobody watches":
         kill(exact.rank(run))
         run.assert_nothing_left()

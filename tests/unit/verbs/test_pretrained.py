@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fsdpctl.contract.formats.hugging_face import hf_config
+from fsdpctl.contract.trainer.hugging_face import hf_config
 from fsdpctl.errors import UsageError
 from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.load import load_job

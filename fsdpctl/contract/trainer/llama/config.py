@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from fsdpctl.contract.formats.hugging_face import HuggingFaceFormat
 from fsdpctl.contract.problems import broken_rule
-from fsdpctl.contract.trainer.llama.hugging_face import HF_LLAMA
 from fsdpctl.contract.trainer.strict import STRICT, require_at_least, require_fraction, require_positive
 
 MAX_LAYERS = 10_000
@@ -45,7 +43,6 @@ class LlamaConfig:
         "mlp.gate_up",
         "mlp.down",
     )
-    HUGGING_FACE: ClassVar[HuggingFaceFormat] = HF_LLAMA
 
     def __post_init__(self) -> None:
         require_at_least(1, vocab_size=self.vocab_size, d_model=self.d_model, layers=self.layers, heads=self.heads)

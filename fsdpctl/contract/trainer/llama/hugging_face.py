@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fsdpctl.contract.formats.hugging_face import HuggingFaceFormat, Rows
-
-if TYPE_CHECKING:
-    from fsdpctl.contract.trainer.llama.config import LlamaConfig
+from fsdpctl.contract.trainer.llama.config import LlamaConfig
 
 _WHOLE = {
     "embed.weight": "model.embed_tokens.weight",
