@@ -1,4 +1,4 @@
-"""Plans of versions before 0.2, which read the hosts from the run's `profile.yaml`."""
+"""Plans of schema 1: how hosts are reached was then read from the run's `profile.yaml`."""
 
 from __future__ import annotations
 
