@@ -128,26 +128,15 @@ class LauncherContract:
     def wait_up(self, run: Run, ranks: int = 4) -> None:
         wait_for(lambda: len(self.written(run, "up-*")) == ranks, 60, lambda: f"all ranks up; {run.describe()}")
 
-    def seen(self, run: Run) -> list[dict[str, object]]:
+    def seen(self, run: Run, ranks: int = 4) -> list[dict[str, object]]:
         seen = [json.loads(path.read_text()) for path in self.written(run, "seen-*.json")]
-        assert len(seen) == 4
+        assert len(seen) == ranks
         return seen
 
-    def test_every_rank_has_its_place(self, project: Path) -> None:
-        run = self.submit_script(project, RECORDER)
-        assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
-        for rank, seen in enumerate(self.seen(run)):
-            env = seen["env"]
-            assert isinstance(env, dict)
-            assert (env["RANK"], env["WORLD_SIZE"], env["LOCAL_RANK"]) == (str(rank), "4", str(rank % 2))
-            assert env["FSDPCTL_NODE_RANK"] == str(rank // 2)
-            assert env["FSDPCTL_RUN_ID"] == run.run_id
-            assert seen["cwd"] == f"{env['FSDPCTL_RUN_DIR']}/code/src"
-        run.assert_nothing_left(self.leaves_within_s)
-
-    def test_words_and_secrets_arrive_byte_for_byte(
+    def test_ranks_get_their_environment_arguments_and_secrets(
         self, project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
+        """Byte for byte, and none of it can be read by other users, whatever the umask."""
         monkeypatch.setenv("TOKEN_CANARY", "s3cret-canary")
         profile = tmp_path / "with-secret.yaml"
         base = fsdpctl("profiles", "show", self.profile, cwd=project).stdout
@@ -158,52 +147,62 @@ class LauncherContract:
             f"name: probe\nnodes: 2\nprocs_per_node: 2\nentrypoint: {{script: script.py}}\nargs: {args}\n"
             f"env: {{ODD: {json.dumps(value)}}}\n"
         )
-        run = self.submit("./job.yaml", "--profile", str(profile), cwd=project)
+        before = os.umask(0)
+        try:
+            run = self.submit("./job.yaml", "--profile", str(profile), cwd=project)
+        finally:
+            os.umask(before)
         assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
-        for seen in self.seen(run):
+        for rank, seen in enumerate(self.seen(run)):
             env = seen["env"]
             assert isinstance(env, dict)
+            assert (env["RANK"], env["WORLD_SIZE"], env["LOCAL_RANK"]) == (str(rank), "4", str(rank % 2))
+            assert env["FSDPCTL_NODE_RANK"] == str(rank // 2)
+            assert env["FSDPCTL_RUN_ID"] == run.run_id
+            assert seen["cwd"] == f"{env['FSDPCTL_RUN_DIR']}/code/src"
             assert seen["argv"] == AWKWARD
-            assert env["ODD"] == value
-            assert env["TOKEN_CANARY"] == "s3cret-canary"
+            assert (env["ODD"], env["TOKEN_CANARY"]) == (value, "s3cret-canary")
         assert not list(tmp_path.rglob("pwned"))
         holders = [
             p for p in run.paths.root.rglob("*") if p.is_file() and "s3cret-canary" in p.read_text(errors="replace")
         ]
         assert [p for p in holders if not p.name.startswith("seen-")] == [run.paths.secrets]
         assert run.paths.secrets.stat().st_mode & 0o777 == 0o600
+        assert run.paths.root.stat().st_mode & 0o777 == 0o700
+        open_to_others = [p for p in run.paths.root.rglob("*") if not p.is_symlink() and p.stat().st_mode & 0o077]
+        assert open_to_others == []
+        run.assert_nothing_left(self.leaves_within_s)
         refused = fsdpctl("resume", run.run_id, cwd=project, expect=2)
         assert f"run {run.run_id} has succeeded" in refused.stderr
 
-    def test_an_edit_after_submit_changes_nothing(self, project: Path) -> None:
-        run = self.submit_script(project, WAITS_FOR_STOP)
+    def test_of_two_runs_at_once_one_is_stopped_and_resumed(self, project: Path, tmp_path: Path) -> None:
+        """From another directory, when the job is gone and the script is another one: the run has its own copies."""
+        run = self.submit_script(project, WAITS_FOR_STOP, "--name", "one")
+        fsdpctl("resume", run.run_id, cwd=project, expect=5)
+        other = self.submit_script(project, WAITS_FOR_STOP, "--name", "two")
         self.wait_up(run)
-        (project / "script.py").write_text("raise SystemExit(9)")
-        fsdpctl("stop", run.run_id, cwd=project)
-        fsdpctl("resume", run.run_id, cwd=project)
-        wait_for(lambda: run.find(1, "script.py"), 60, lambda: f"the second attempt; {run.describe()}")
-        fsdpctl("stop", run.run_id, cwd=project)
-        assert run.status()["state"] == "STOPPED", run.describe()
-
-    def test_resume_needs_nothing_of_where_it_is_typed(self, project: Path, tmp_path: Path) -> None:
-        run = self.submit_script(project, WAITS_FOR_STOP)
-        self.wait_up(run)
-        fsdpctl("stop", run.run_id, cwd=project)
-        for path in project.iterdir():
-            path.unlink()
-        fsdpctl("resume", run.run_id, cwd=tmp_path)
-        wait_for(lambda: run.find(1, "script.py"), 60, lambda: f"the second attempt; {run.describe()}")
-        fsdpctl("stop", run.run_id, cwd=tmp_path)
-        assert run.status()["state"] == "STOPPED", run.describe()
-
-    def test_stop_lets_a_script_leave(self, project: Path) -> None:
-        run = self.submit_script(project, WAITS_FOR_STOP)
-        self.wait_up(run)
+        self.wait_up(other)
         assert run.status()["state"] == "RUNNING"
+        fsdpctl("resume", run.run_id, cwd=project, expect=5)
+        ranks_of_other = other.find(None, "script.py")
+
         fsdpctl("stop", run.run_id, cwd=project)
         status = run.status()
         assert (status["state"], status["reason"]) == ("STOPPED", "stopped (user)")
         run.assert_nothing_left(self.leaves_within_s)
+        (project / "job.yaml").unlink()
+        for directory in (project, tmp_path):
+            (directory / "script.py").write_text("raise SystemExit(9)")
+        for path in self.written(run, "up-*"):
+            path.unlink()
+        fsdpctl("resume", run.run_id, cwd=tmp_path)
+        self.wait_up(run)
+        fsdpctl("stop", run.run_id, cwd=tmp_path)
+        assert run.status()["state"] == "STOPPED", run.describe()
+
+        assert ranks_of_other and other.find(None, "script.py") == ranks_of_other, other.describe()
+        fsdpctl("stop", other.run_id, cwd=project)
+        assert other.status()["state"] == "STOPPED", other.describe()
 
     def test_a_script_that_ignores_the_stop_gets_term_then_kill(self, project: Path) -> None:
         run = self.submit_script(project, IGNORES_STOP, grace="2s")
@@ -227,14 +226,21 @@ class LauncherContract:
         fsdpctl("cancel", other.run_id, cwd=project)
         assert not other.pids(), other.describe()
 
-    def test_the_first_failing_rank_is_named(self, project: Path) -> None:
-        run = self.submit_script(project, RANK_2_FAILS)
+    def test_the_first_failing_rank_is_named_and_restarts_are_counted(self, project: Path) -> None:
+        run = self.submit_script(project, RANK_2_FAILS, extra="restarts: 1\n")
         status = run.wait_ended()
-        assert status["state"] == "FAILED"
+        assert (status["state"], status["attempt"]) == ("FAILED", 2)
         assert "node 1: rank 2 ended with exit code 1" in status["reason"]
-        shown = fsdpctl("logs", run.run_id, cwd=project).stdout
-        assert "rank 2" in shown.splitlines()[0], shown
-        assert "ValueError: the data is \\x1b[31mbroken" in shown
+        assert "all 1 restarts are used up" in status["reason"]
+        acts = [(event["attempt"], event["text"].partition(":")[0]) for event in status["events"]]
+        assert acts == [(1, "started on 2 nodes"), (1, "FAILED"), (2, "started on 2 nodes"), (2, "FAILED")]
+        assert "node 1: rank 2 ended with exit code 1" in status["events"][1]["text"]
+        assert status["events"][1]["text"].endswith("; comes back")
+        for words in ((), ("--attempt", "1")):
+            shown = fsdpctl("logs", run.run_id, *words, cwd=project).stdout
+            assert "rank 2" in shown.splitlines()[0], shown
+            assert "ValueError: the data is \\x1b[31mbroken" in shown
+        assert "supervisor | " in shown and status["events"][1]["text"] in shown
         run.assert_nothing_left(self.leaves_within_s)
 
     def test_peers_that_cannot_go_on_are_not_waited_for(self, project: Path) -> None:
@@ -247,33 +253,6 @@ class LauncherContract:
         assert "signal 9 (SIGKILL)" in status["reason"]
         run.assert_nothing_left(self.leaves_within_s)
 
-    def test_a_failure_comes_back_only_while_it_may(self, project: Path) -> None:
-        run = self.submit_script(project, "raise SystemExit(3)", extra="restarts: 1\n")
-        status = run.wait_ended()
-        assert (status["state"], status["attempt"]) == ("FAILED", 2)
-        assert "all 1 restarts are used up" in status["reason"]
-        acts = [(event["attempt"], event["text"].partition(":")[0]) for event in status["events"]]
-        assert acts == [(1, "started on 2 nodes"), (1, "FAILED"), (2, "started on 2 nodes"), (2, "FAILED")]
-        assert status["events"][1]["text"].endswith("exit code 3; comes back")
-        shown = fsdpctl("logs", run.run_id, "--attempt", "1", cwd=project).stdout
-        assert "supervisor | " in shown and status["events"][1]["text"] in shown
-
-    def test_a_living_run_cannot_be_resumed(self, project: Path) -> None:
-        run = self.submit_script(project, WAITS_FOR_STOP)
-        fsdpctl("resume", run.run_id, cwd=project, expect=5)
-        self.wait_up(run)
-        fsdpctl("resume", run.run_id, cwd=project, expect=5)
-        fsdpctl("stop", run.run_id, cwd=project)
-
-    def test_two_runs_at_once_share_nothing(self, project: Path) -> None:
-        first = self.submit_script(project, WAITS_FOR_STOP, "--name", "one")
-        second = self.submit_script(project, WAITS_FOR_STOP, "--name", "two")
-        self.wait_up(first)
-        self.wait_up(second)
-        for run in (first, second):
-            fsdpctl("stop", run.run_id, cwd=project)
-            assert run.status()["state"] == "STOPPED", run.describe()
-
     def test_a_dead_agent_leaves_no_orphan(self, project: Path) -> None:
         run = self.submit_script(project, IGNORES_STOP)
         self.wait_up(run)
@@ -281,14 +260,3 @@ class LauncherContract:
         run.assert_nothing_left(self.leaves_within_s)
         status = run.status()
         assert (status["state"], status["reason"]) == ("FAILED", "node 1: the node agent was killed")
-
-    def test_the_run_directory_is_private_whatever_the_umask(self, project: Path) -> None:
-        before = os.umask(0)
-        try:
-            run = self.submit_script(project, RECORDER)
-        finally:
-            os.umask(before)
-        run.wait_ended()
-        open_to_others = [p for p in run.paths.root.rglob("*") if not p.is_symlink() and p.stat().st_mode & 0o077]
-        assert open_to_others == []
-        assert run.paths.root.stat().st_mode & 0o777 == 0o700

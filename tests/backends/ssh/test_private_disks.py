@@ -26,17 +26,10 @@ class TestSshPrivate(LauncherContract):
     """
 
     leaves_within_s = 30.0  # a word needs a moment to each host, and back
-    test_every_rank_has_its_place = None
-    test_words_and_secrets_arrive_byte_for_byte = None
-    test_an_edit_after_submit_changes_nothing = None
-    test_resume_needs_nothing_of_where_it_is_typed = None
-    test_stop_lets_a_script_leave = None
+    test_ranks_get_their_environment_arguments_and_secrets = None
+    test_of_two_runs_at_once_one_is_stopped_and_resumed = None
     test_cancel_leaves_nothing_even_of_what_forked_away = None
     test_peers_that_cannot_go_on_are_not_waited_for = None
-    test_a_failure_comes_back_only_while_it_may = None
-    test_a_living_run_cannot_be_resumed = None
-    test_two_runs_at_once_share_nothing = None
-    test_the_run_directory_is_private_whatever_the_umask = None
 
     cluster: Cluster
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -53,6 +54,13 @@ def test_a_listing_shows_a_damaged_run(damage: Callable[[Path], object], run: Ru
     done = fsdpctl("ls")
     assert (done.returncode, done.stderr) == (0, "")
     assert run.root.name in done.stdout
+
+
+def test_a_broken_record_hides_no_other_run(run: RunPaths) -> None:
+    broken = create(run.root.parent, RunRecord.new("llm-aaaa", "llm", "local", "local", 1.0, 1), lambda run: None)
+    broken.record.write_text("{")
+    rows = {row["run_id"]: row["state"] for row in json.loads(fsdpctl("ls", "--json").stdout)}
+    assert rows == {run.root.name: "PLANNED", broken.root.name: "BROKEN"}
 
 
 @pytest.mark.parametrize("name", ["plan.json", "job.yaml", "profile.yaml"])
