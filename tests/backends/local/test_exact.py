@@ -25,8 +25,8 @@ CAUSES = {
     exact.rank: r"node 1: rank [23] ended with signal 9",
     exact.torchrun: "node 1: torchrun ended with signal 9",
     exact.agent: "node 1: the node agent was killed",
-    exact.node: "the agent of node 1 vanished without a word",
-    exact.head: "the agent of node 0 vanished without a word",
+    exact.node: "the agent of node 1 vanished without an exit record",
+    exact.head: "the agent of node 0 vanished without an exit record",
 }
 
 

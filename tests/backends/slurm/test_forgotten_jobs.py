@@ -49,7 +49,7 @@ def test_without_accounting_a_forgotten_job_is_lost(slurm: SlurmCluster, project
     questions.write_text("")
     assert states(project) == {
         "ended": ("SUCCEEDED", "finished"),
-        "waiting": ("LOST", f"Slurm knows job {waiting.job_id} no more"),
+        "waiting": ("LOST", f"Slurm does not know job {waiting.job_id} any more"),
     }
     assert [line.split()[0] for line in questions.read_text().splitlines()] == ["squeue", "sacct"], "one for all runs"
     fsdpctl("cancel", waiting.run_id, cwd=project, expect=None)

@@ -57,5 +57,5 @@ def test_a_new_key_is_stored_and_a_changed_key_still_refused(lan: Lan, tmp_path:
     assert older == f"{changed.address} {public(tmp_path / 'older')}"
     assert stored.startswith("|1|") and new.address not in stored
     found = probe(lan, at(changed), at(new), timeout_s=10)
-    assert found.errors[0] is not None and f"{known_hosts(lan)}:1 says" in found.errors[0]
+    assert found.errors[0] is not None and f"{known_hosts(lan)}:1 has" in found.errors[0]
     assert found.stdout[1] == "node2\n"

@@ -80,7 +80,7 @@ def test_loss_curve_is_identical_after_a_new_supervisor(
     run = launch(cluster, project)
     run.wait_step(9)
     kill(run.find(None, "fsdpctl.backends.detached"))
-    wait_for(lambda: "nobody watches" in run.status()["reason"], 20, run.describe())
+    wait_for(lambda: "no supervisor any more" in run.status()["reason"], 20, run.describe())
     if rank_dies == "while unsupervised":
         kill(exact.rank(run))
         run.assert_nothing_left()

@@ -117,15 +117,15 @@ class TestSsh(LauncherContract):
         self.wait_up(run)
         cluster.nodes[1].pull_cable()
         said = fsdpctl("cancel", run.run_id, cwd=project, expect=4).stderr
-        assert "not yet proven that nothing is left: node2 (10.77.0.2): " in said
+        assert "not yet confirmed that nothing is left: node2 (10.77.0.2): " in said
         status = run.status()
         assert status["state"] == "RUNNING" and "node2 (10.77.0.2)" in status["reason"]
         cluster.nodes[1].plug_cable()
         ended = run.wait_ended()
         assert ended["state"] == "CANCELLED", run.describe()
-        tried, proven = [event["text"] for event in ended["events"] if "proven" in event["text"]]
-        assert tried.startswith("not yet proven that nothing is left: node2 (10.77.0.2): ")
-        assert proven == "proven on every node that nothing is left"
+        tried, confirmed = [event["text"] for event in ended["events"] if "confirmed" in event["text"]]
+        assert tried.startswith("not yet confirmed that nothing is left: node2 (10.77.0.2): ")
+        assert confirmed == "confirmed on every node that nothing is left"
         run.assert_nothing_left()
         cluster.assert_clean()
 
