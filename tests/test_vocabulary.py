@@ -40,7 +40,7 @@ def test_good_words(tmp_path: Path) -> None:
 
 
 def test_folders_and_what_is_skipped(tmp_path: Path) -> None:
-    for name in ("a.md", "b.md", "c.bin"):
-        (tmp_path / "docs").mkdir(exist_ok=True)
+    for name in ("a.md", "b.md", "c.bin", "older/d.md"):
+        (tmp_path / "docs" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "docs" / name).write_text("it lies\n")
-    assert find_retired(tmp_path, "docs", ["docs/b.md"]) == ["docs/a.md:1: lies -> is stored, is located"]
+    assert find_retired(tmp_path, "docs", ["docs/b.md", "docs/older"]) == ["docs/a.md:1: lies -> is stored, is located"]

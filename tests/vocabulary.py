@@ -51,13 +51,16 @@ _BLANK = "\0"
 
 
 def find_retired(root: Path, name: str, skipped: Collection[str] = ()) -> list[str]:
-    """Return `file:line: found -> better` for each retired word in a file, or in all files below a folder."""
+    """Return `file:line: found -> better` for each retired word in a file, or in all files below a folder.
+
+    `skipped` are files and folders.
+    """
     top = root / name
     files = sorted(top.rglob("*")) if top.is_dir() else [top]
     return [
-        f"{path}:{finding}"
+        f"{file.relative_to(root).as_posix()}:{finding}"
         for file in files
-        if not file.stem.endswith("vocabulary") and (path := file.relative_to(root).as_posix()) not in skipped
+        if not any(file.is_relative_to(root / path) for path in skipped)
         for finding in _findings(_prose(file))
     ]
 

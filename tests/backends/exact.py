@@ -47,7 +47,7 @@ class Reference:
 
 
 def kill_in_turn(run: Run, victims: Sequence[Callable[[Run], list[int]]]) -> list[str]:
-    """Kill a part in each attempt, once it has saved more than the one before; return what was said of their ends."""
+    """Kill a part in each attempt, once it has saved more than the one before; return their verdicts' reasons."""
     for number, victim in enumerate(victims, start=1):
         _kill_after(run.paths.checkpoints / checkpoint_name(SAVE_EVERY * number), run, victim)
         wait_for(run.paths.attempt(number).verdict.exists, 60, run.describe)

@@ -38,7 +38,7 @@ def run(home: Path) -> RunPaths:
     return RunPaths(root)
 
 
-def test_it_is_listed_and_read(run: RunPaths) -> None:
+def test_an_older_run_is_listed_and_read(run: RunPaths) -> None:
     [row] = json.loads(fsdpctl("ls", "--json", cwd=run.root.parent).stdout)
     assert (row["state"], row["reason"], row["step"]) == ("STOPPED", "stopped (user); saved at step 69", 69)
     status = json.loads(fsdpctl("status", "older", "--json", cwd=run.root.parent).stdout)
@@ -48,7 +48,7 @@ def test_it_is_listed_and_read(run: RunPaths) -> None:
     assert fsdpctl("checkpoints", "verify", "older", cwd=run.root.parent).returncode == 0
 
 
-def test_it_is_resumed_with_the_code_of_this_version(run: RunPaths) -> None:
+def test_an_older_run_is_resumed_with_the_code_of_this_version(run: RunPaths) -> None:
     require("torch")
     done = fsdpctl("resume", "older", "--set", "trainer.steps=72", "--follow", cwd=run.root.parent)
     assert done.returncode == 0, done.stderr

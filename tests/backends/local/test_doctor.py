@@ -83,7 +83,7 @@ def accused(found: dict[str, dict[str, dict[str, str]]]) -> dict[str, set[str]]:
     return {node: checks for node, checks in bad.items() if checks}
 
 
-def test_a_healthy_cluster_passes_and_leaves_nothing(two: Cluster) -> None:
+def test_a_healthy_cluster_passes_and_no_file_is_left(two: Cluster) -> None:
     found = two.examine(expect=0)
     assert set(found["two"]) == HEALTHY - {"ports"}
     assert set(found["one"]) == HEALTHY - {"shared"}
@@ -92,12 +92,13 @@ def test_a_healthy_cluster_passes_and_leaves_nothing(two: Cluster) -> None:
     assert [path.name for path in two.directory.iterdir()] == ["two.yaml"]
 
 
-def test_the_profile_that_comes_along_is_healthy_and_soon_examined(tmp_path: Path) -> None:
+def test_the_bundled_local_profile_passes_in_little_processor_time(tmp_path: Path) -> None:
     require("torch")
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = fsdpctl("doctor", cwd=tmp_path)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 10  # a busy machine's clock says less
+    # Not wall time: a busy machine would fail.
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 10
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["CHECK", "RESULT", "NODES", "REASON"]
     assert {line.split()[0] for line in lines[1:]} == HEALTHY - {"shared"}
@@ -173,7 +174,7 @@ def test_a_skewed_clock(two: Cluster) -> None:
     assert words[4:] == ["s", "ahead", "of", "the", "others'"]
 
 
-def test_a_node_that_cannot_answer_is_one_line(two: Cluster) -> None:
+def test_a_node_without_python_fails_only_the_reach_check(two: Cluster) -> None:
     two.give_second_node_a_python("unused")
     two.env["PATH"] = str(two.directory / "empty")
     found = two.examine(expect=1)
@@ -182,7 +183,7 @@ def test_a_node_that_cannot_answer_is_one_line(two: Cluster) -> None:
     assert "connect" in found["one"]
 
 
-def test_the_setup_lines_of_the_profile_hold_for_the_probe(two: Cluster) -> None:
+def test_the_probe_runs_the_setup_lines_of_the_profile(two: Cluster) -> None:
     two.keys["setup"] = ["ulimit -n 200"]
     found = two.examine(expect=1)
     assert accused(found) == {"one": {"nofile"}, "two": {"nofile"}}
@@ -190,7 +191,7 @@ def test_the_setup_lines_of_the_profile_hold_for_the_probe(two: Cluster) -> None
     assert accused(two.examine(expect=1)) == {"one": {"reach"}, "two": {"reach"}}
 
 
-def test_an_attempt_ends_with_all_that_is_wrong_with_a_node(two: Cluster) -> None:
+def test_an_attempt_fails_with_all_failed_checks_of_a_node(two: Cluster) -> None:
     """The same checks at the start of a run: no rank is started, no rendezvous waits."""
     two.keys |= {"network": {"interface": "ib77"}, "setup": ["ulimit -n 200"]}
     two.write()
@@ -212,7 +213,7 @@ def test_loopback_is_refused_unless_the_profile_allows_it(two: Cluster) -> None:
     assert "127.0.0.1 (127.0.0.1) is loopback" in found["one"]["head"]["reason"]
 
 
-def test_the_python_api_gives_the_same(two: Cluster) -> None:
+def test_the_python_api_returns_the_same_findings(two: Cluster) -> None:
     two.keys["network"] = {"interface": "ib77"}
     two.write()
     (one,) = Client().doctor(two.profile, nodes=1)
@@ -220,7 +221,7 @@ def test_the_python_api_gives_the_same(two: Cluster) -> None:
     assert [finding.check for finding in one.findings if finding.result is Result.FAIL] == [Check.INTERFACE]
 
 
-def test_a_table_says_all_once(two: Cluster) -> None:
+def test_the_table_has_one_row_for_a_finding_of_all_nodes(two: Cluster) -> None:
     two.keys["network"] = {"interface": "ib77"}
     two.write()
     done = fsdpctl("doctor", "./two.yaml", cwd=two.directory, expect=1)
@@ -230,7 +231,7 @@ def test_a_table_says_all_once(two: Cluster) -> None:
     assert done.stderr == "not fit for a run: one,two\n"
 
 
-def test_only_as_many_nodes_as_are_asked_for(two: Cluster) -> None:
+def test_only_the_requested_number_of_nodes_is_checked(two: Cluster) -> None:
     two.write()
     done = fsdpctl("doctor", "./two.yaml", "--nodes", "1", "--json", cwd=two.directory)
     assert [node["node"] for node in json.loads(done.stdout)["nodes"]] == ["one"]

@@ -1,4 +1,4 @@
-"""Whatever dies, the run that comes back is the run that was never disturbed, bit for bit (CPU, fp32)."""
+"""Whatever is killed, the resumed run equals an undisturbed run bit for bit (CPU, fp32)."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ CAUSES = {
     exact.rank: r"node 1: rank [23] ended with signal 9",
     exact.torchrun: "node 1: torchrun ended with signal 9",
     exact.agent: "node 1: the node agent was killed",
-    exact.node: "the agent of node 1 vanished without a word",
-    exact.head: "the agent of node 0 vanished without a word",
+    exact.node: "the agent of node 1 vanished without an exit record",
+    exact.head: "the agent of node 0 vanished without an exit record",
 }
 
 
 @pytest.mark.timeout(600)
-def test_killed_parts_come_back_exactly(
+def test_loss_curve_is_identical_after_killed_parts(
     project: Path, undisturbed: exact.Curve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each part of the run once, in one attempt after the other."""
@@ -46,7 +46,7 @@ def test_killed_parts_come_back_exactly(
     run.assert_nothing_left()
 
 
-def test_what_ranks_can_say_in_a_sentence_is_the_reason(project: Path) -> None:
+def test_an_expected_error_of_a_rank_is_the_reason(project: Path) -> None:
     weights = project / "weights"
     weights.mkdir()
     job = parse_job(exact.JOB, "exact.yaml")
@@ -62,7 +62,7 @@ def test_what_ranks_can_say_in_a_sentence_is_the_reason(project: Path) -> None:
     assert first.endswith(sentence.replace("failed", "failed first")), first
 
 
-def test_stop_and_resume_lose_and_repeat_nothing(project: Path, undisturbed: exact.Curve) -> None:
+def test_stop_and_resume_neither_lose_nor_repeat_a_step(project: Path, undisturbed: exact.Curve) -> None:
     run = submit("exact.yaml", cwd=project)
     run.wait_step(5)
     for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
@@ -83,7 +83,7 @@ def test_stop_and_resume_lose_and_repeat_nothing(project: Path, undisturbed: exa
     run.assert_nothing_left()
 
 
-def test_a_rank_that_hangs_is_found_named_and_replaced(project: Path, undisturbed: exact.Curve) -> None:
+def test_a_hanging_rank_is_detected_named_and_restarted(project: Path, undisturbed: exact.Curve) -> None:
     """SIGSTOP: no error, no end, and TERM does not reach it. Its peers wait for half an hour by themselves."""
     run = submit("exact.yaml", cwd=project)
     run.wait_step(9)

@@ -51,7 +51,7 @@ if "RANK" in os.environ:
 
 
 @pytest.mark.timeout(600)
-def test_a_slow_save_a_slow_evaluation_and_a_pause_of_the_machine(
+def test_a_slow_save_a_slow_evaluation_and_a_paused_machine_raise_no_alarm(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     require("torch")

@@ -1,4 +1,4 @@
-"""resume --step where all nodes share a disk; without one, see test_ssh_private.py."""
+"""resume --step where all nodes share a disk; without one, see tests/backends/ssh/test_private_disks.py."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.backends.harness import fsdpctl, submit
 
 
-def test_a_run_goes_back_by_a_step(project: Path) -> None:
+def test_resume_with_step_rewinds_the_run(project: Path) -> None:
     job = ("./exact.yaml", "--nodes", "1", "--set", "trainer.steps=21", "--set", "trainer.checkpoint.keep=9")
     run = submit(*job, cwd=project)
     assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()

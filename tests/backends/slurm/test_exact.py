@@ -1,4 +1,4 @@
-"""Whatever Slurm does to it, the run that comes back is the run that was never disturbed, bit for bit."""
+"""Whatever Slurm does to a run, it equals an undisturbed run bit for bit."""
 
 from __future__ import annotations
 
@@ -71,7 +71,9 @@ def assert_exact(run: SlurmRun, undisturbed: Curve, limit_s: float = 150) -> Non
     assert run.cluster.job(run.job_id)["JobState"] == "COMPLETED"
 
 
-def test_preempted_twice(slurm: SlurmCluster, project: Path, undisturbed: Curve, brake: Brake) -> None:
+def test_loss_curve_is_identical_after_two_preemptions(
+    slurm: SlurmCluster, project: Path, undisturbed: Curve, brake: Brake
+) -> None:
     """With TERM to the steps, then as sites do it that send USR2, to the batch script."""
     brake.set((*STEP, 0.3), attempts=2)
     run = launch(slurm, project)
@@ -91,7 +93,7 @@ def test_preempted_twice(slurm: SlurmCluster, project: Path, undisturbed: Curve,
 
 
 @pytest.mark.timeout(600)
-def test_requeued_by_hand_and_preempted_without_a_warning(
+def test_loss_curve_is_identical_after_a_manual_requeue_and_a_preemption_without_grace(
     slurm: SlurmCluster, project: Path, undisturbed: Curve, brake: Brake
 ) -> None:
     """A run whose login shell was killed when it had hardly been submitted."""
@@ -108,7 +110,7 @@ def test_requeued_by_hand_and_preempted_without_a_warning(
 
 
 @pytest.mark.timeout(600)
-def test_killed_parts_come_back_in_the_same_allocation(
+def test_killed_parts_are_restarted_in_the_same_allocation(
     slurm: SlurmCluster, project: Path, undisturbed: Curve, brake: Brake
 ) -> None:
     victims = [exact.rank, exact.torchrun, exact.agent]
@@ -120,7 +122,7 @@ def test_killed_parts_come_back_in_the_same_allocation(
     assert slurm.job(run.job_id)["Restarts"] == "0"
 
 
-def test_a_dead_node_is_left_behind(slurm: SlurmCluster, project: Path, undisturbed: Curve) -> None:
+def test_a_dead_node_is_not_used_again(slurm: SlurmCluster, project: Path, undisturbed: Curve) -> None:
     run = launch(slurm, project)
     run.wait_step(9)
     victim = run.nodes(1)[1]
@@ -134,7 +136,7 @@ def test_a_dead_node_is_left_behind(slurm: SlurmCluster, project: Path, undistur
     assert_exact(run, undisturbed)
 
 
-def test_daemons_may_be_away(slurm: SlurmCluster, project: Path, undisturbed: Curve) -> None:
+def test_a_run_survives_restarts_of_slurm_daemons(slurm: SlurmCluster, project: Path, undisturbed: Curve) -> None:
     """The controller for some steps, a slurmd for a moment; and a node that is drained lets its job end."""
     run = launch(slurm, project)
     run.wait_step(5)
@@ -153,7 +155,9 @@ def test_daemons_may_be_away(slurm: SlurmCluster, project: Path, undisturbed: Cu
 
 
 @pytest.mark.timeout(600)
-def test_the_time_limit_is_hit_twice(slurm: SlurmCluster, project: Path, undisturbed: Curve, brake: Brake) -> None:
+def test_loss_curve_is_identical_after_two_time_limits(
+    slurm: SlurmCluster, project: Path, undisturbed: Curve, brake: Brake
+) -> None:
     """One submit of a training that takes longer than the partition ever gives."""
     brake.set((*STEP, 1.5), attempts=2)  # Slurm sends its warning up to 30 s after it is due
     run = launch(slurm, project, "--set", "time_limit=72h", "--set", "grace=2m", more=", time: 4h")
@@ -170,7 +174,7 @@ def test_the_time_limit_is_hit_twice(slurm: SlurmCluster, project: Path, undistu
 
 
 @pytest.mark.timeout(600)
-def test_a_grace_that_is_too_short_loses_one_interval_and_says_so(
+def test_a_grace_too_short_for_a_save_loses_one_interval_and_is_reported(
     slurm: SlurmCluster, project: Path, undisturbed: Curve, brake: Brake
 ) -> None:
     """Of the job's grace and the partition's the shorter one counts: 1 s, and 5 more until KILL."""

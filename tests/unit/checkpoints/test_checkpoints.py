@@ -130,7 +130,7 @@ def test_prune_keeps_the_newest_whole_ones(run: RunPaths) -> None:
     assert names(run) == ["step-00000008", "step-00000012", "step-00000016"]
 
 
-def test_prune_reports_checkpoints_that_were_set_aside(run: RunPaths) -> None:
+def test_prune_reports_checkpoints_that_were_moved_away(run: RunPaths) -> None:
     move_newer_away(run, 8)
     done = checkpoints("prune")
     assert done.stdout == "step-00000004: removed\n"
