@@ -3,7 +3,7 @@
 # make test-fast   runs the tests that need no servers and no ranks, in less than a minute
 # make testbed-slurm   starts a Slurm cluster of four nodes on this machine, until Ctrl-C
 # make check   lint, types, import rules
-# make docs    writes the pages that come from the models
+# make docs    writes the pages that are generated from the code
 # make bench-cpu   measures what the program costs around the training, beside torchrun
 #
 # PYTHON       the interpreter that makes .venv (3.11 or newer)
@@ -39,7 +39,7 @@ check: .venv/.check
 	$(BIN)/lint-imports
 
 docs: .venv/.test
-	$(BIN)/python docs/generate.py
+	$(BIN)/python -m docs.generate
 
 bench-cpu: .venv/.train
 	$(BIN)/python -m bench.cpu $(BENCH_ARGS)

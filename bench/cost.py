@@ -1,4 +1,4 @@
-"""What a command costs, as the kernel counts it, and how it is told: JSON lines, then a Markdown table."""
+"""Measures the cost of a command, as the kernel counts it, and prints it: JSON lines, then a Markdown table."""
 
 from __future__ import annotations
 
@@ -19,40 +19,40 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one run of a command and of all that it waited for."""
+    """One run of a command, with all processes that it waited for."""
 
     cpu_s: float
     wall_s: float
 
 
-def cost_of(argv: Sequence[str], env: Mapping[str, str] | None = None) -> Cost:
+def measure_cost(argv: Sequence[str], env: Mapping[str, str] | None = None) -> Cost:
     """Run it once. Raises CalledProcessError when it fails."""
-    before, began = cpu_of_children(), time.monotonic()
+    before, began = children_cpu_s(), time.monotonic()
     subprocess.run(argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
-    return Cost(cpu_of_children() - before, time.monotonic() - began)
+    return Cost(children_cpu_s() - before, time.monotonic() - began)
 
 
-def cpu_of_children() -> float:
-    """Of all that this process has waited for, and that these have waited for."""
+def children_cpu_s() -> float:
+    """Return the processor time of all that this process has waited for, and that these have waited for."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
-def instructions_of(argv: Sequence[str]) -> int:
-    """Of one run of a command without its children, as valgrind counts them. Raises CalledProcessError."""
+def count_instructions(argv: Sequence[str]) -> int:
+    """Count them in one run of a command without its children, with valgrind. Raises CalledProcessError."""
     with tempfile.TemporaryDirectory() as folder:
         tool = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
-        words, env = [*tool, f"--log-file={folder}/%p", *argv], {**os.environ, "PYTHONHASHSEED": "0"}
-        with subprocess.Popen(words, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        command, env = [*tool, f"--log-file={folder}/%p", *argv], {**os.environ, "PYTHONHASHSEED": "0"}
+        with subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
             code = process.wait()
         if code:
-            raise subprocess.CalledProcessError(code, words)
+            raise subprocess.CalledProcessError(code, command)
         log = Path(folder, str(process.pid)).read_text()
     return int(re.findall(r"refs: +([\d,]+)", log)[-1].replace(",", ""))
 
 
-def in_turns(works: Mapping[str, Callable[[], Cost]], rounds: int) -> dict[str, list[Cost]]:
-    """Each work once a round, after a round that does not count: what the machine does beside falls on all."""
+def interleave(works: Mapping[str, Callable[[], Cost]], rounds: int) -> dict[str, list[Cost]]:
+    """Run each work once a round, after a round that does not count: other load of the machine affects all alike."""
     found: dict[str, list[Cost]] = {name: [] for name in works}
     for number in range(rounds + 1):
         for name, work in works.items():
@@ -62,8 +62,8 @@ def in_turns(works: Mapping[str, Callable[[], Cost]], rounds: int) -> dict[str, 
     return found
 
 
-def tell(title: str, costs: Mapping[str, Sequence[Cost]]) -> None:
-    """The smallest and the median of each, the first row being what the ratios refer to."""
+def print_costs(title: str, costs: Mapping[str, Sequence[Cost]]) -> None:
+    """Print the smallest and the median of each; ratios refer to the first row."""
     reference = statistics.median(cost.cpu_s for cost in next(iter(costs.values())))
     rows = []
     for name, runs in costs.items():
@@ -80,10 +80,11 @@ def tell(title: str, costs: Mapping[str, Sequence[Cost]]) -> None:
                 f"{statistics.median(wall):.2f}",
             )
         )
-    tell_table(title, ("what", "CPU s, least", "median", "ratio", "wall s, least", "median"), rows)
+    print_table(title, ("what", "CPU s, least", "median", "ratio", "wall s, least", "median"), rows)
 
 
-def tell_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a Markdown table below its title and the machine."""
     print(f"\n## {title}\n\n{machine()}\n")
     for row in (header, ["---"] * len(header), *rows):
         print("| " + " | ".join(row) + " |")
@@ -91,7 +92,7 @@ def tell_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]])
 
 
 def machine() -> str:
-    """Where and when this is, and how busy."""
+    """Return date, processor, load and versions, as text."""
     model = next((line.partition(":")[2].strip() for line in _cpuinfo() if line.startswith("model name")), "?")
     versions = [f"{name} {_version(name)}" for name in ("torch", "typer", "pydantic")]
     load = "load " + " ".join(f"{value:.1f}" for value in os.getloadavg())

@@ -1,9 +1,9 @@
-"""What the program costs around the training, on any machine: first words, listings, launches, and being there.
+"""The cost of the program around the training, on any machine: first output, listings, launches, and idle presence.
 
     python -m bench.cpu [--rounds 5] [words | scale | launch | presence | instructions ...]
 
-Peers are driven in the same turns: torchrun, and torchx where it is installed. A busy machine moves seconds by
-factors: look at the ratios, at the least processor time, and at the instructions, which are the same on any machine.
+Peers run in the same rounds: torchrun, and torchx where it is installed. On a busy machine seconds differ by factors:
+look at the ratios, at the least processor time, and at the instructions, which are the same on any machine.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from bench.cost import Cost, cost_of, cpu_of_children, in_turns, instructions_of, tell, tell_table
+from bench.cost import Cost, children_cpu_s, count_instructions, interleave, measure_cost, print_costs, print_table
 from fsdpctl.contract.codec import read_json
 from fsdpctl.contract.paths import NodePaths, RunPaths
 from fsdpctl.contract.records import ProcessIdentity
@@ -36,7 +36,7 @@ JOB = "name: stamp\nentrypoint: {script: %s}\nprocs_per_node: 1\n"
 
 
 def words(rounds: int) -> None:
-    """What a person waits for."""
+    """Measure the commands that a user waits for."""
     commands = {
         "import typer, pydantic.main": [sys.executable, "-c", "import typer, pydantic.main"],
         "fsdpctl --help": [*FSDPCTL, "--help"],
@@ -46,11 +46,11 @@ def words(rounds: int) -> None:
     if shutil.which("torchx"):
         commands["torchx --help"] = ["torchx", "--help"]
         commands["torchx run --dryrun"] = ["torchx", "run", "--dryrun", "-s", "local_cwd", "utils.echo"]
-    tell("First words", in_turns({name: _command(argv) for name, argv in commands.items()}, rounds))
+    print_costs("First output", interleave({name: _command(argv) for name, argv in commands.items()}, rounds))
 
 
 def scale(rounds: int) -> None:
-    """A thousand runs, a thousand nodes."""
+    """Measure listings of a thousand runs, and a dry run on a thousand nodes."""
     with _home():
         run = _submit(STAMP)
         _multiply(run)
@@ -60,12 +60,14 @@ def scale(rounds: int) -> None:
             f"fsdpctl ls, {RUNS} runs": [*FSDPCTL, "ls"],
             f"fsdpctl submit --dry-run, {NODES} nodes": [*FSDPCTL, "submit", "llm-tiny", *big, "--dry-run"],
         }
-        tell("A thousand", in_turns({name: _command(argv) for name, argv in commands.items()}, rounds))
+        print_costs("A thousand", interleave({name: _command(argv) for name, argv in commands.items()}, rounds))
 
 
 def launch(rounds: int) -> None:
-    """From the command to the first rank's Python, whose script does nothing but look at the clock, by the clock; and
-    the processor time of all processes, to the end of the last."""
+    """Measure the time from the command to the first rank's Python, whose script only reads the clock.
+
+    The processor time is that of all processes, to the end of the last.
+    """
     adopt_orphans()
     with _home():
 
@@ -74,11 +76,11 @@ def launch(rounds: int) -> None:
             return _until_stamp(lambda: subprocess.run([*TORCHRUN, "--standalone", "stamp.py"], check=True))
 
         works = {"torchrun": raw, "fsdpctl submit": lambda: _until_stamp(lambda: _submit(STAMP))}
-        tell("To the first rank's Python", in_turns(works, rounds))
+        print_costs("To the first rank's Python", interleave(works, rounds))
 
 
 def presence(rounds: int) -> None:
-    """What agent and supervisor take while a run goes on."""
+    """Measure processor and memory of agent and supervisor while a run is in progress."""
     with _home():
         run = _submit(f"import time; time.sleep({PRESENCE_S + 15})\n", wait=False)
         rank_log = run.attempt(1).node(0).rank_log(0)
@@ -96,11 +98,13 @@ def presence(rounds: int) -> None:
             print(json.dumps({"table": "presence", "what": name, "core": share, "mib": memory}))
             rows.append((name, f"{share:.2%}", f"{memory['Rss']:.0f}", f"{memory['Pss']:.0f}"))
         subprocess.run([*FSDPCTL, "cancel", run.root.name], check=True, stdout=subprocess.DEVNULL)
-        tell_table("While a run goes on", ("process", "of a core", "resident MiB", "its share of shared pages"), rows)
+        print_table(
+            "While a run is in progress", ("process", "of a core", "resident MiB", "its share of shared pages"), rows
+        )
 
 
 def instructions(rounds: int) -> None:
-    """Of commands, and of what each process between `submit` and the first rank's Python does before its work."""
+    """Count the instructions of commands, and of the imports of each process between `submit` and the first rank."""
     python = [sys.executable, "-c"]
     commands = {
         "python -c pass": [*python, "pass"],
@@ -119,15 +123,15 @@ def instructions(rounds: int) -> None:
         commands[f"fsdpctl ls, {RUNS} runs"] = [*FSDPCTL, "ls"]
         rows = []
         for name, argv in commands.items():
-            cost_of(argv)  # compiles
-            millions = instructions_of(argv) / 1e6
+            measure_cost(argv)  # compiles
+            millions = count_instructions(argv) / 1e6
             print(json.dumps({"table": "instructions", "what": name, "millions": millions}))
             rows.append((f"`{name}`", f"{millions:,.0f}"))
-    tell_table("Instructions", ("what", "millions"), rows)
+    print_table("Instructions", ("what", "millions"), rows)
 
 
 def _command(argv: list[str]) -> Callable[[], Cost]:
-    return lambda: cost_of(argv)
+    return lambda: measure_cost(argv)
 
 
 class _home(tempfile.TemporaryDirectory):  # type: ignore[type-arg]
@@ -158,17 +162,17 @@ def _submit(script: str, *, wait: bool = True) -> RunPaths:
 def _until_stamp(launch: Callable[[], object]) -> Cost:
     stamp = Path(os.environ["STAMP"])
     stamp.unlink(missing_ok=True)
-    before, began = cpu_of_children(), time.time()
+    before, began = children_cpu_s(), time.time()
     launch()
     _await(stamp.exists)
     with suppress(ChildProcessError):  # until none is left
         while True:
             os.wait()
-    return Cost(cpu_of_children() - before, float(stamp.read_text()) - began)
+    return Cost(children_cpu_s() - before, float(stamp.read_text()) - began)
 
 
 def _multiply(run: RunPaths) -> None:
-    """The registry as it is after a thousand such runs."""
+    """Fill the registry as after a thousand such runs."""
     record = json.loads(run.record.read_text())
     for number in range(RUNS - 1):
         run_id = f"stamp-{number:04d}"

@@ -1,11 +1,11 @@
-"""How fast `fsdpctl data prepare` is, and how much memory it takes.
+"""The speed and the memory of `fsdpctl data prepare`.
 
     python bench/data_prepare.py --mb 1000 --workers 1
     python bench/data_prepare.py --mb 1000 --workers 2 --train-bpe 32768
 
 Makes JSON lines of the standard library's sources, over and over with another first line, prepares them in a process of
 their own, and adds up ten times a second what all its processes have used: resident memory, where pages that they share
-count twice, and processor time, which says more than the clock where the machine has other work.
+count twice, and processor time, which is more meaningful than the clock where the machine has other work.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ def main() -> None:
     parser.add_argument("--mb", type=int, default=1000, help="size of the input")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--train-bpe", type=int, help="train a BPE of this vocabulary; unset: bytes")
-    words = parser.parse_args()
+    args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "input.jsonl")
-        write_input(source, words.mb * 10**6)
-        bpe = ["--train-bpe", str(words.train_bpe)] if words.train_bpe else []
-        command = ["data", "prepare", str(source), "--out", f"{folder}/out", "--workers", str(words.workers), *bpe]
+        write_input(source, args.mb * 10**6)
+        bpe = ["--train-bpe", str(args.train_bpe)] if args.train_bpe else []
+        command = ["data", "prepare", str(source), "--out", f"{folder}/out", "--workers", str(args.workers), *bpe]
         seconds, cpu, peak = measure([sys.executable, "-m", "fsdpctl", *command])
         print(
-            f"{words.mb} MB in {seconds:.1f} s: {words.mb / seconds:.1f} MB/s;"
-            f" {cpu:.1f} s of processor time: {words.mb / cpu:.1f} MB/s a core;"
+            f"{args.mb} MB in {seconds:.1f} s: {args.mb / seconds:.1f} MB/s;"
+            f" {cpu:.1f} s of processor time: {args.mb / cpu:.1f} MB/s a core;"
             f" at most {peak / 1e6:.0f} MB of memory in all processes"
         )
 
@@ -60,7 +60,7 @@ def documents() -> Iterator[str]:
 
 
 def measure(command: list[str]) -> tuple[float, float, int]:
-    """Seconds by the clock, seconds of processor time, and the highest sum of resident memory in bytes."""
+    """Return seconds by the clock, seconds of processor time, and the highest sum of resident memory in bytes."""
     start, cpu, peak = time.monotonic(), 0.0, 0
     process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL)
     while process.poll() is None:
@@ -81,7 +81,7 @@ def session(leader: int) -> Iterator[int]:
 
 
 def usage(pid: int) -> tuple[float, int] | None:
-    """Processor seconds, those of children that have ended included, and bytes of resident memory."""
+    """Return processor seconds, those of children that have ended included, and bytes of resident memory."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:  # it has just ended

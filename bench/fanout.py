@@ -1,4 +1,4 @@
-"""One command on many hosts: ours beside clush and pdsh, in turns, in one run on one machine.
+"""One command on many hosts: fsdpctl beside clush and pdsh, in turns, in one run on one machine.
 
     python -m bench.fanout [--hosts 128] [--rounds 3]
 
@@ -36,7 +36,7 @@ def addresses(count: int) -> list[str]:
 
 
 def measure_ours(count: int) -> dict[str, float]:
-    """Cold connections, then a second command on them."""
+    """Measure cold connections, then a second command on them."""
     links = [Link(Target(address, address)) for address in addresses(count)]
     seconds = []
     for _ in range(2):
@@ -62,15 +62,15 @@ def main() -> None:
     parser.add_argument("--hosts", type=int, default=128)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--measure", choices=["ours", *TOOLS], help=argparse.SUPPRESS)  # on the testbed's login host
-    words = parser.parse_args()
-    if words.measure:
-        found = measure_ours(words.hosts) if words.measure == "ours" else measure_tool(words.measure, words.hosts)
+    args = parser.parse_args()
+    if args.measure:
+        found = measure_ours(args.hosts) if args.measure == "ours" else measure_tool(args.measure, args.hosts)
         print(json.dumps(found))
         return
-    rounds = _run_rounds(words.hosts, words.rounds)
+    rounds = _run_rounds(args.hosts, args.rounds)
     for tool, found in rounds.items():
         medians = {key: round(statistics.median(one[key] for one in found), 2) for key in found[0]}
-        print(json.dumps({"tool": tool, "hosts": words.hosts, "rounds": words.rounds, "median": medians, "all": found}))
+        print(json.dumps({"tool": tool, "hosts": args.hosts, "rounds": args.rounds, "median": medians, "all": found}))
 
 
 def _run_rounds(hosts: int, rounds: int) -> dict[str, list[dict[str, float]]]:

@@ -2,7 +2,8 @@
 
     python -m bench.resume_on_gpus [--steps 50] [--sequences 256] [--job llm300m]
 
-Prints one Markdown table and the lines that say where it ran. Losses are compared step by step with the straight run.
+Prints one Markdown table, and the lines of the log on device and mesh. Losses are compared step by step with the
+straight run.
 """
 
 from __future__ import annotations
@@ -48,11 +49,11 @@ def fsdpctl(*words: str) -> str:
     return done.stdout
 
 
-def submit(words: argparse.Namespace, name: str, *more: str) -> Run:
-    overrides = [f"trainer.steps={words.steps}", f"trainer.batch.sequences={words.sequences}", *more]
+def submit(args: argparse.Namespace, name: str, *more: str) -> Run:
+    overrides = [f"trainer.steps={args.steps}", f"trainer.batch.sequences={args.sequences}", *more]
     overrides += ["trainer.checkpoint.every_steps=10", "trainer.eval.sequences=64", "trainer.optim.warmup_steps=10"]
     sets = [part for override in overrides for part in ("--set", override)]
-    answer = json.loads(fsdpctl("submit", words.job, "--nodes", "2", "--name", name, "--json", *sets))
+    answer = json.loads(fsdpctl("submit", args.job, "--nodes", "2", "--name", name, "--json", *sets))
     return Run(answer["run_id"], RunPaths.of(answer["run_dir"]))
 
 
@@ -98,10 +99,10 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--sequences", type=int, default=256)
     parser.add_argument("--job", default="llm300m")
-    words = parser.parse_args()
+    args = parser.parse_args()
     rows, run_ids = [], []
     started = time.monotonic()
-    run = submit(words, "straight")
+    run = submit(args, "straight")
     run_ids.append(run.run_id)
     straight_status = wait_end(run)
     straight = run.losses()
@@ -109,9 +110,9 @@ def main() -> None:
     where = [line for line in run.log().splitlines() if any(w in line for w in ("mesh:", "device:", "NCCL", "peak"))]
 
     started = time.monotonic()
-    run = submit(words, "stopped")
+    run = submit(args, "stopped")
     run_ids.append(run.run_id)
-    wait_step(run, words.steps * 2 // 5)
+    wait_step(run, args.steps * 2 // 5)
     fsdpctl("stop", run.run_id)
     stopped_at = len(run.losses())
     fsdpctl("resume", run.run_id)
@@ -119,9 +120,9 @@ def main() -> None:
     rows.append(row(f"stopped at {stopped_at}, resumed", run, status, straight, time.monotonic() - started))
 
     started = time.monotonic()
-    run = submit(words, "killed")
+    run = submit(args, "killed")
     run_ids.append(run.run_id)
-    wait_step(run, words.steps * 2 // 5 + 3)
+    wait_step(run, args.steps * 2 // 5 + 3)
     kill_a_rank(run)
     status = wait_end(run)
     rows.append(row("SIGKILL of a rank", run, status, straight, time.monotonic() - started))

@@ -1,6 +1,7 @@
-"""Write docs/jobs.md and docs/profiles.md from the models: `make docs`. A test fails where they are stale.
+"""Write docs/jobs.md, docs/profiles.md and docs/commands.md from the code: `make docs`. A test fails if one is stale.
 
-The sentence of a key is the docstring under its field, or the comment behind it.
+The description of a key is the docstring under its field, or the comment behind it. The description of an option is its
+`--help` text.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from annotated_types import Ge, Le
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from docs import commands_page
+from docs.tables import FOOT, row
 from fsdpctl.backends.slurm.profile_keys import ContainerOption, Mount, SbatchOption
 from fsdpctl.schema import types as scalars
 from fsdpctl.schema.keys import Key, classes_in, walk
@@ -33,8 +36,9 @@ DOCS = Path(__file__).parent
 JOBS = """\
 # Jobs
 
-A job is one YAML file that says what is trained, for any cluster. `submit` takes a path to it, or its name: looked up
-in `./jobs`, then `~/.config/fsdpctl/jobs`, then among those that come with fsdpctl (`fsdpctl jobs ls`).
+A job is one YAML file that describes what is trained, on any cluster. `submit` takes the path of the file or the name
+of the job. A name is looked up in `./jobs`, then in `~/.config/fsdpctl/jobs`, then among the jobs that come with
+fsdpctl. `fsdpctl jobs ls` lists them all.
 
 ```yaml
 name: mine
@@ -45,18 +49,21 @@ time_limit: 12h
 restarts: 3
 ```
 
-`fsdpctl jobs check FILE` lists all problems with their lines; `jobs show NAME` prints a job with all defaults filled
-in. `--set KEY=VALUE` changes any key for one run, dots between levels: `--set trainer.optim.lr=1e-4`. A duration is
-written like `90s`, `30m`, `1h30m`, `2d` or `1:30:00`. What your own script is told: [own-scripts.md](own-scripts.md).
+`fsdpctl jobs check FILE` lists all problems with their line numbers. `fsdpctl jobs show NAME` prints a job with all
+defaults filled in. `--set KEY=VALUE` changes one key for one run; a dot separates the levels:
+`--set trainer.optim.lr=1e-4`. A duration is written as `90s`, `30m`, `1h30m`, `2d` or `1:30:00`.
+[own-scripts.md](own-scripts.md) lists the environment variables that your own script gets, and [trainer.md](trainer.md)
+explains the keys under `trainer`.
 """
 
 PROFILES = """\
 # Cluster profiles
 
-A profile is one YAML file that describes a cluster. `--profile` takes a path to it, or its name: looked up in
-`./cluster_profiles`, then `~/.config/fsdpctl/cluster_profiles`, then among those that come with fsdpctl
-(`fsdpctl profiles ls`). Begin with a copy of [slurm-h100.yaml](../cluster_profiles/slurm-h100.yaml) or
-[ssh-h100.yaml](../cluster_profiles/ssh-h100.yaml).
+A profile is one YAML file that describes a cluster. `--profile` takes the path of the file or the name of the profile.
+A name is looked up in `./cluster_profiles`, then in `~/.config/fsdpctl/cluster_profiles`, then among the profiles that
+come with fsdpctl. `fsdpctl profiles ls` lists them all. Start from a copy of
+[slurm-h100.yaml](../cluster_profiles/slurm-h100.yaml) or [ssh-h100.yaml](../cluster_profiles/ssh-h100.yaml):
+`fsdpctl profiles init NAME --from slurm-h100` writes one to `./cluster_profiles/`.
 
 ```yaml
 name: two-boxes
@@ -69,13 +76,12 @@ runs_root: /shared/me/runs
 venv: /shared/me/venv
 ```
 
-`fsdpctl profiles check FILE` lists all problems with their lines; `profiles show NAME` prints a profile with all
-defaults filled in; `fsdpctl submit JOB --profile NAME --dry-run` shows every command it leads to.
+`fsdpctl profiles check FILE` lists all problems with their line numbers. `fsdpctl profiles show NAME` prints a profile
+with all defaults filled in. `fsdpctl submit JOB --profile NAME --dry-run` prints every command that the profile leads
+to. A duration is written as `90s`, `30m`, `1h30m`, `2d` or `1:30:00`.
 """
 
-FOOT = "<!-- Written by docs/generate.py from the models. Change those, then: make docs -->"
-
-WORDS: list[tuple[Any, str]] = [
+TYPE_NAMES: list[tuple[Any, str]] = [
     (scalars.Name, "name"),
     (scalars.Text, "text"),
     (scalars.Word, "text"),
@@ -99,17 +105,21 @@ WORDS: list[tuple[Any, str]] = [
 
 
 def render(intro: str, model: type) -> str:
-    """The page of one model: its own keys, then a section for each mapping in it."""
+    """Return the page of one model: its own keys, then a section for each mapping in it."""
     sections: dict[type, list[Key]] = {}
-    places: dict[type, list[str]] = {}
+    prefixes: dict[type, list[str]] = {}
     for key in walk(model):
         prefix = ".".join(key.path[:-1])
-        if prefix not in places.setdefault(key.owner, [prefix]):
-            places[key.owner].append(prefix)
-        if prefix == places[key.owner][0]:
+        if prefix not in prefixes.setdefault(key.owner, [prefix]):
+            prefixes[key.owner].append(prefix)
+        if prefix == prefixes[key.owner][0]:
             keys = sections.setdefault(key.owner, [])
-            keys += [key] if key.path[-1] != "kind" else []  # the heading says it
-    parts = [intro, *("\n".join([title(owner, places[owner]), *table(keys)]) for owner, keys in sections.items()), FOOT]
+            keys += [key] if key.path[-1] != "kind" else []  # the heading has it
+    parts = [
+        intro,
+        *("\n".join([title(owner, prefixes[owner]), *table(keys)]) for owner, keys in sections.items()),
+        FOOT,
+    ]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
@@ -123,30 +133,29 @@ def title(owner: type, prefixes: list[str]) -> str:
 def table(keys: list[Key]) -> Iterator[str]:
     if not keys:
         return
-    yield "| key | type | default | |"
+    yield "| key | type | default | description |"
     yield "| --- | --- | --- | --- |"
     for key in keys:
-        cells = (f"`{key.path[-1]}`", type_words(key.hint), default_words(key), sentence(key))
-        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+        yield row(f"`{key.path[-1]}`", type_name(key.hint), default_text(key), sentence(key))
 
 
-def type_words(hint: Any) -> str:
-    """What may stand there, in the words of the messages."""
-    for known, word in WORDS:
+def type_name(hint: Any) -> str:
+    """Return the name of a key's type, as error messages write it."""
+    for known, name in TYPE_NAMES:
         if hint == known:
-            return word
+            return name
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
-        return type_words(next(arg for arg in args if arg is not type(None)))
+        return type_name(next(arg for arg in args if arg is not type(None)))
     if origin is typing.Literal:
         return " or ".join(", ".join(f"`{arg}`" for arg in args).rsplit(", ", 1))
     if origin is tuple:
-        return f"list of {type_words(args[0]).replace('mapping', 'mappings')}"
+        return f"list of {type_name(args[0]).replace('mapping', 'mappings')}"
     if origin is dict:
         return "mapping of names to text"
     if origin is typing.Annotated:
         low, high = bounds(hint)
-        inner = type_words(args[0])
+        inner = type_name(args[0])
         return f"{inner}, {low} to {high}" if low is not None else inner
     assert list(classes_in(hint)), hint
     return "mapping"
@@ -159,8 +168,8 @@ def bounds(hint: Any) -> tuple[Any, Any]:
     return (low[0], high[0]) if low and high else (None, None)
 
 
-def default_words(key: Key) -> str:
-    """The default as one would write it in the file."""
+def default_text(key: Key) -> str:
+    """Return the default of a key as it is written in YAML."""
     given = default_of(key)
     if given is dataclasses.MISSING:
         return "required"
@@ -187,7 +196,7 @@ def default_of(key: Key) -> Any:
 
 @cache
 def sentences(cls: type) -> dict[str, str]:
-    """The sentence of each field, from the source."""
+    """Return the description of each field, from the source of the class."""
     lines = inspect.getsource(cls).splitlines()
     (tree,) = ast.parse("\n".join(lines)).body
     assert isinstance(tree, ast.ClassDef)
@@ -205,7 +214,7 @@ def sentences(cls: type) -> dict[str, str]:
 
 
 def sentence(key: Key) -> str:
-    """What the field says of itself, else the first sentence of the mapping that it is."""
+    """Return the description of a key: that of its field, else the first sentence of the mapping's docstring."""
     text = sentences(key.owner)[key.path[-1]]
     if not text and key.has_keys:
         text = " ".join(inspect.cleandoc(next(classes_in(key.hint)).__doc__ or "").split()).partition(". ")[0]
@@ -218,6 +227,7 @@ def sentence(key: Key) -> str:
 def main() -> None:
     (DOCS / "jobs.md").write_text(render(JOBS, JobSpec), encoding="utf-8")
     (DOCS / "profiles.md").write_text(render(PROFILES, ClusterProfile), encoding="utf-8")
+    (DOCS / "commands.md").write_text(commands_page.render(), encoding="utf-8")
 
 
 if __name__ == "__main__":

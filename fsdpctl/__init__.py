@@ -12,7 +12,7 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> object:
-    """Import the Python API when it is asked for: the command line and the nodes start without it."""
+    """Import the Python API when it is first used: the command line and the nodes start without it."""
     if name in ("Client", "Run"):
         from fsdpctl import client
 

@@ -7,11 +7,11 @@ import os
 import sys
 
 OBJECTS_BETWEEN_COLLECTIONS = 50_000
-"""Most commands import, answer and end: what they make stays until then, and looking for garbage in it takes time."""
+"""Most commands are short: their objects live to the end, and looking for garbage among them takes time."""
 
 
 def main() -> None:
-    """Run the CLI; Ctrl-C ends it without a traceback from the first moment on."""
+    """Run the CLI; Ctrl-C ends it without a traceback, also during imports."""
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     open_closed_streams()
     try:
@@ -26,7 +26,7 @@ def main() -> None:
 
 
 def open_closed_streams() -> None:
-    """After `>&-` the next file that is opened would be standard output to every child."""
+    """Open closed standard streams: after `>&-` the next opened file would be the standard output of every child."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(descriptor, True)
     os.close(descriptor)

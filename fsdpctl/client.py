@@ -1,13 +1,13 @@
-"""The Python API: the verbs of the command line as methods, on the same code.
+"""The Python API: the commands of the CLI as methods, on the same code.
 
     from fsdpctl import Client
 
     run = Client().submit("llm-tiny", nodes=2, overrides=["trainer.steps=50"])
     print(run.wait().state, [line["loss"] for line in run.metrics()][-1])
 
-Nothing is printed and nothing exits. Whatever a user can meet is raised as an `FsdpctlError`, whose `hint` says what to
-do next: `UsageError` for wrong words, jobs and profiles, `LaunchError` for hosts and schedulers, `BusyError` for a run
-that is alive or locked. Objects hold no connection and no cache; every call looks at the run anew.
+Nothing is printed and nothing exits. Every expected failure is raised as an `FsdpctlError`, with a `hint` of what to do
+next: `UsageError` for wrong arguments, jobs and profiles, `LaunchError` for hosts and schedulers, `BusyError` for a run
+that is alive or locked. Objects hold no connection and no cache; every call reads the run again.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from fsdpctl.verbs.watch import watch
 
 @dataclass(frozen=True)
 class Run:
-    """One run, wherever it lies and whatever became of it."""
+    """One run, in any directory and any state."""
 
     paths: RunPaths
 
@@ -56,38 +56,38 @@ class Run:
 
     @property
     def directory(self) -> Path:
-        """The run directory; `docs/run-directory.md` says what is in it."""
+        """The run directory; `docs/run-directory.md` lists its files."""
         return self.paths.root
 
     def status(self) -> RunStatus:
-        """State, reason and progress, now. Raises FsdpctlError when the run cannot be read."""
+        """Return state, reason and progress, now. Raise FsdpctlError if the run cannot be read."""
         return read_status(self.paths)
 
     def wait(self, timeout_s: float | None = None) -> RunStatus:
-        """Wait until nothing of the run is queued or running, and return how it ended.
+        """Wait until nothing of the run is queued or running, and return its final status.
 
-        Raises TimeoutError after `timeout_s`, with the run still going on; FsdpctlError when it cannot be read, at
+        Raise TimeoutError after `timeout_s` seconds, while the run continues; FsdpctlError if it cannot be read, at
         once or for minutes.
         """
         check_seconds("timeout_s", timeout_s)
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        for look in watch(self.paths):
-            if look.status.state.is_alive and deadline is not None and time.monotonic() > deadline:
-                why = look.problem or look.status.reason
-                raise TimeoutError(f"{self.run_id} is {look.status.state} after {timeout_s:g} s: {why}")
-        return look.status
+        for observed in watch(self.paths):
+            if observed.status.state.is_alive and deadline is not None and time.monotonic() > deadline:
+                why = observed.problem or observed.status.reason
+                raise TimeoutError(f"{self.run_id} is {observed.status.state} after {timeout_s:g} s: {why}")
+        return observed.status
 
     def stop(self) -> bool:
-        """Ask all ranks to save and leave after the same step; `wait` tells when they have. False if nothing runs.
+        """Ask all ranks to save and exit after the same step; `wait` waits for that. Return False if nothing runs.
 
-        Raises LaunchError when a host or the scheduler does not answer.
+        Raise LaunchError if a host or the scheduler does not answer.
         """
         return stop(self.paths)
 
     def cancel(self) -> bool:
-        """End the run now, unsaved, and return once no process of it is left. False if nothing ran.
+        """End the run now, unsaved, and wait until no process of it is left. Return False if nothing ran.
 
-        Raises FsdpctlError naming what would not die, LaunchError when a host or the scheduler does not answer.
+        Raise FsdpctlError naming what is still alive, LaunchError if a host or the scheduler does not answer.
         """
         return cancel(self.paths)
 
@@ -99,17 +99,17 @@ class Run:
         step: int | None = None,
         update_code: bool = False,
     ) -> None:
-        """Go on from the newest checkpoint, or from that of `step`; with another number of nodes where given.
+        """Continue from the newest checkpoint, or from that of `step`; `nodes` changes the number of nodes.
 
-        Raises BusyError while the run is alive, UsageError when the changed job does not fit or `step` was not
-        saved, LaunchError when a host or the scheduler refuses.
+        Raise BusyError while the run is alive, UsageError if the changed job does not fit or `step` was not
+        saved, LaunchError if a host or the scheduler refuses.
         """
         check_whole("step", step)
         check_flag("update_code", update_code)
         resume(self.paths, _overrides(nodes, overrides), step=step, update_code=update_code)
 
     def metrics(self) -> list[dict[str, Any]]:
-        """One mapping per step, as `metrics.jsonl` has them: step, loss, tokens_per_s, ...; empty before the first."""
+        """Return one mapping for each line of `metrics.jsonl`: step, loss, tokens_per_s, ..."""
         return list(read_metrics(self.paths.metrics))
 
     def logs(
@@ -120,17 +120,19 @@ class Run:
         nodes: Iterable[int] = (),
         agent: bool = False,
     ) -> Iterator[Line]:
-        """What the ranks of an attempt (the newest) have written so far, line by line in one order of time.
+        """Yield the lines that the ranks of an attempt (default: the newest) have written so far, in order of time.
 
-        All ranks and nodes unless some are named; `agent` adds the logs of the node agents and of torchrun.
-        Raises UsageError when there is no such attempt, rank or node.
+        All ranks and nodes unless some are given; `agent` adds the logs of the node agents and of torchrun.
+        Raise UsageError if there is no such attempt, rank or node.
         """
         check_whole("attempt", attempt)
         check_flag("agent", agent)
-        choice = LogSelection(frozenset(check_numbers("ranks", ranks)), frozenset(check_numbers("nodes", nodes)), agent)
+        selection = LogSelection(
+            frozenset(check_numbers("ranks", ranks)), frozenset(check_numbers("nodes", nodes)), agent
+        )
         chosen = find_attempt(self.paths, attempt)
-        check_ranks(self.paths, chosen, choice.ranks, choice.nodes)
-        return AttemptReader(chosen, choice).poll(final=True)
+        check_ranks(self.paths, chosen, selection.ranks, selection.nodes)
+        return AttemptReader(chosen, selection).poll(final=True)
 
 
 class Client:
@@ -144,32 +146,32 @@ class Client:
         nodes: int | None = None,
         overrides: Sequence[str] = (),
     ) -> Run:
-        """Start a job, a name or a YAML file, on a cluster profile, likewise; return once it is started or queued.
+        """Start a job on a cluster profile, each by name or YAML file; return once it is started or queued.
 
-        `overrides` are those of `--set`: "trainer.steps=50". Own scripts are looked up, and copied, from the current
-        directory. Raises UsageError when the job or the profile is wrong or they do not fit, LaunchError when a host
-        or the scheduler refuses.
+        `overrides` are those of `--set`: "trainer.steps=50". The user's scripts are copied from the current directory.
+        Raise UsageError if the job or the profile is wrong or they do not fit, LaunchError if a host or the
+        scheduler refuses.
         """
         request = read_request(check_path("job", job), check_path("profile", profile), _overrides(nodes, overrides))
         return Run(submit(request))
 
     def runs(self) -> list[Run]:
-        """All runs that can be read, the newest first."""
+        """Return all runs that can be read, the newest first."""
         return [Run(listed.paths) for listed in list_runs() if listed.record is not None]
 
     def find(self, word: str | None = None) -> Run:
-        """The run that `word` means: its id, a job's name (its newest run), a unique prefix; None: the newest run.
+        """Return a run by its id, its job's name (the newest), a unique prefix, or None (the newest).
 
-        Raises UsageError when there is none, or several; FsdpctlError when it cannot be read.
+        Raise UsageError if there is none, or several; FsdpctlError if it cannot be read.
         """
         check_text("word", word)
         return Run(find_run(word))
 
     def doctor(self, profile: str | Path = "local", *, nodes: int | None = None) -> list[Examined]:
-        """Examine all nodes of a profile, or `nodes` of them; one record a node, with a finding for each check.
+        """Check all nodes of a profile, or `nodes` of them; return one record for each node, with its findings.
 
-        A host that cannot be reached is a finding. Raises UsageError when the profile is wrong, LaunchError when
-        Slurm gives no nodes now.
+        A host that cannot be reached is a finding. Raise UsageError if the profile is wrong, LaunchError if Slurm
+        gives no nodes now.
         """
         check_whole("nodes", nodes)
         return examine_cluster(load_profile(check_path("profile", profile)), nodes)

@@ -1,12 +1,14 @@
-"""Every failure that a user can meet. One base class; `cli/app.py` is the one boundary that prints it."""
+"""All failures that are reported to the user. One base class; `cli/app.py` is the only place that prints it."""
 
 from __future__ import annotations
+
+import sys
 
 from fsdpctl.contract import CliExit
 
 
 class FsdpctlError(Exception):
-    """A failure with an exit code and, where there is one, the next thing to do."""
+    """A failure with an exit code and, if there is one, a hint of what to do."""
 
     exit_code: int = CliExit.FAILED
 
@@ -17,7 +19,7 @@ class FsdpctlError(Exception):
 
 
 class UsageError(FsdpctlError):
-    """The words, a profile or a job are wrong: nothing was started."""
+    """The arguments, a profile or a job are wrong: nothing was started."""
 
     exit_code = CliExit.USAGE
 
@@ -29,7 +31,7 @@ class LaunchError(FsdpctlError):
 
 
 class RefusedError(LaunchError):
-    """Refused before anything began: `submit` leaves no run behind."""
+    """Refused before anything was started: `submit` leaves no run."""
 
 
 class BusyError(FsdpctlError):
@@ -40,3 +42,31 @@ class BusyError(FsdpctlError):
 
 class RunFailed(FsdpctlError):
     """The command worked; the run or the check did not."""
+
+
+def install_hint(extra: str) -> str:
+    """Return the command that adds an extra of `pyproject.toml` to this installation, for the hint of an error."""
+    import shlex  # these imports are slow, and only a hint needs them
+
+    return f"{shlex.quote(sys.executable)} -m pip install {requirement(extra, _direct_url())}"
+
+
+def requirement(extra: str, direct_url: str | None) -> str:
+    """Return what to pass to pip. `direct_url` is the text of direct_url.json, which pip writes for a path or URL."""
+    import json
+    from urllib.parse import unquote, urlsplit
+
+    origin = json.loads(direct_url) if direct_url else {}
+    url = urlsplit(origin.get("url", ""))
+    source = unquote(url.path) if url.scheme == "file" else "fsdpctl"
+    option = "-e " if origin.get("dir_info", {}).get("editable") else ""
+    return f"{option}'{source}[{extra}]'"
+
+
+def _direct_url() -> str | None:
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        return distribution("fsdpctl").read_text("direct_url.json")
+    except PackageNotFoundError:  # run from a checkout, not installed
+        return None

@@ -1,4 +1,4 @@
-"""The papers say what is: their links, commands, samples and tables are held against the code."""
+"""Links, commands, samples, tables and wording of the documentation, checked against the code."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,11 @@ from typing import Any
 import pytest
 import typer
 
-from docs import generate
+from docs import commands_page, generate
 from fsdpctl import Client, Run, errors
 from fsdpctl.cli.app import build_app
-from fsdpctl.commands.torchrun import node_env
-from fsdpctl.contract import AbortReason, CliExit, Env, NodeExit, State, StopReason
+from fsdpctl.commands.environment import node_env
+from fsdpctl.contract import AbortReason, Cause, CliExit, Env, NodeExit, Phase, State, StopReason
 from fsdpctl.contract.paths import AttemptPaths, NodePaths, RunPaths
 from fsdpctl.contract.plan import NodeContext
 from fsdpctl.launch.build import build_plan
@@ -30,53 +31,86 @@ from fsdpctl.specs.load import load_job, load_profile, parse_job, parse_profile
 from fsdpctl.specs.profile import ClusterProfile
 from tests.backends.harness import fsdpctl
 from tests.services import require
+from tests.vocabulary import find_retired
 
 ROOT = Path(__file__).parents[1]
-PAPERS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted(ROOT.glob("docs/*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted(ROOT.glob("docs/*.md"))]
 OPTIONS = Path(__file__).with_name("cli_options.txt")
+WRITTEN = (
+    *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs"),
+    *("fsdpctl", "train", "tests", "bench", "jobs", "cluster_profiles", "examples"),
+)
+"""Files and folders without retired words. To check another folder, add its name."""
+WITH_RETIRED_WORDS = ("tests/older_runs", "tests/vocabulary.py", "tests/test_vocabulary.py")
+"""Runs as an older version wrote them, and the list of retired words with its tests."""
 
 
 def read(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
-def blocks(paper: Path, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", paper.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 
 
-def first_cells(paper: str) -> list[str]:
-    """The first cell of each row of its tables."""
-    return [line.split(" | ")[0].removeprefix("| ") for line in read(paper).splitlines() if line.startswith("| ")]
+def first_cells(page: str) -> list[str]:
+    """Return the first cell of each row of a page's tables."""
+    return [line.split(" | ")[0].removeprefix("| ") for line in read(page).splitlines() if line.startswith("| ")]
+
+
+# --- wording ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_no_retired_words(name: str) -> None:
+    assert not find_retired(ROOT, name, WITH_RETIRED_WORDS)
 
 
 # --- links -----------------------------------------------------------------------------------------------------------
 
 
-def slugs(paper: Path) -> set[str]:
-    """The anchors of a page's headings, as GitHub makes them."""
-    headings = re.findall(r"^#+ (.*)$", paper.read_text(encoding="utf-8"), re.MULTILINE)
+def slugs(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("paper", PAPERS, ids=lambda path: path.name)
-def test_links_lead_somewhere(paper: Path) -> None:
-    for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", paper.read_text(encoding="utf-8")):
-        page = paper.parent / target if target else paper
-        assert page.exists(), f"{paper.name} links to {target}"
-        assert not anchor or anchor in slugs(page), f"{paper.name} links to {target}#{anchor}"
+def links(page: Path) -> list[tuple[str, str]]:
+    """Return targets and anchors of all links of a page within the repository."""
+    return re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", page.read_text(encoding="utf-8"))
 
 
-def test_every_page_can_be_reached() -> None:
-    linked = {target for paper in PAPERS for target in re.findall(r"\]\((?:docs/)?([\w-]+\.md)", paper.read_text())}
-    islands = {paper.name for paper in PAPERS} - linked - {"README.md"}
-    assert not islands
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for name, anchor in links(page):
+        target = page.parent / name if name else page
+        assert target.exists(), f"{page.name} links to {name}"
+        assert not anchor or anchor in slugs(target), f"{page.name} links to {name}#{anchor}"
+
+
+def test_every_page_can_be_reached_from_the_index() -> None:
+    found, queue = set(), [ROOT / "docs" / "index.md"]
+    while queue:
+        page = queue.pop().resolve()
+        if page not in found and page.suffix == ".md":
+            found.add(page)
+            queue += [page.parent / name for name, _ in links(page)]
+    assert set(PAGES) - {ROOT / "README.md"} <= found
+    assert "docs/index.md" in [name for name, _ in links(ROOT / "README.md")]
+
+
+def test_every_page_is_behind_one_door() -> None:
+    index = read("docs/index.md")
+    assert re.findall(r"^## (.*)$", index, re.MULTILINE) == ["Use", "Cluster", "Reference", "Internals"]
+    pages = Counter(page.name for page in ROOT.glob("docs/*.md") if page.name != "index.md")
+    assert Counter(re.findall(r"^\| \[[^\]]*\]\(([\w-]+\.md)\)", index, re.MULTILINE)) == pages
 
 
 def test_files_that_are_named_exist() -> None:
     code = [path for folder in ("fsdpctl", "train", "examples") for path in ROOT.glob(f"{folder}/**/*.py")]
     named = {(path, name) for path in code for name in re.findall(r"docs/[\w-]+\.md", path.read_text(errors="replace"))}
-    in_papers = r"`((?:docs|tests|fsdpctl|train|jobs|examples|cluster_profiles|bench)/[\w./-]+)`"
-    named |= {(paper, name) for paper in PAPERS for name in re.findall(in_papers, paper.read_text(encoding="utf-8"))}
+    in_pages = r"`((?:docs|tests|fsdpctl|train|jobs|examples|cluster_profiles|bench)/[\w./-]+)`"
+    named |= {(page, name) for page in PAGES for name in re.findall(in_pages, page.read_text(encoding="utf-8"))}
     assert len(named) > 20
     missing = {f"{path.relative_to(ROOT)}: {name}" for path, name in named if not (ROOT / name).exists()}
     assert not {line for line in missing if "NAME" not in line}
@@ -86,18 +120,18 @@ def test_files_that_are_named_exist() -> None:
 
 
 def commands() -> Iterator[tuple[str, list[str]]]:
-    """In console blocks behind a prompt, in indented blocks bare; `status | stop` are two of them."""
-    for paper in PAPERS:
-        for line in re.findall(r"^(?:\$ |    )fsdpctl (.*)$", paper.read_text(encoding="utf-8"), re.MULTILINE):
-            yield from ((paper.name, shlex.split(part, comments=True)) for part in line.split(" | "))
+    """Yield page and words of each command: after a prompt or in an indented block. `status | stop` are two."""
+    for page in PAGES:
+        for line in re.findall(r"^(?:\$ |    )fsdpctl (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE):
+            yield from ((page.name, shlex.split(part, comments=True)) for part in line.split(" | "))
 
 
 def test_there_are_commands_to_test() -> None:
-    assert len([words for paper, words in commands() if paper == "README.md"]) > 10
+    assert len([words for page, words in commands() if page == "README.md"]) > 10
 
 
-@pytest.mark.parametrize(("paper", "words"), list(commands()), ids=lambda value: str(value)[:60])
-def test_commands_are_understood(paper: str, words: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("page", "words"), list(commands()), ids=lambda value: str(value)[:60])
+def test_commands_are_understood(page: str, words: list[str], tmp_path: Path) -> None:
     parse(words)
     if "--dry-run" in words or words[:2] in (["jobs", "ls"], ["profiles", "ls"], ["ls"]):
         fsdpctl(*words, cwd=tmp_path)
@@ -105,7 +139,7 @@ def test_commands_are_understood(paper: str, words: list[str], tmp_path: Path) -
 
 
 def parse(words: list[str]) -> None:
-    """Let every option and argument be parsed and checked, without running the command."""
+    """Parse and check every option and argument, without running the command."""
     command: Any = typer.main.get_command(build_app())
     context = command.make_context("fsdpctl", list(words))
     while hasattr(command, "commands"):
@@ -137,7 +171,7 @@ def test_the_error_sample_is_what_one_sees(tmp_path: Path) -> None:
 
 
 def cli_options() -> Iterator[str]:
-    """Every argument and option of every command, one a line."""
+    """Yield every argument and option of every command."""
 
     def of(command: Any, name: str) -> Iterator[str]:
         for param in command.params:
@@ -150,7 +184,7 @@ def cli_options() -> Iterator[str]:
 
 
 def test_no_option_comes_by_accident() -> None:
-    """An option is a promise. Added on purpose, it is also added to cli_options.txt, and the changelog says so."""
+    """Compare with cli_options.txt: a new option is added there on purpose, and to the changelog."""
     assert list(cli_options()) == OPTIONS.read_text(encoding="utf-8").splitlines()
 
 
@@ -165,27 +199,36 @@ def test_generated_pages_are_fresh(name: str, intro: str, model: type) -> None:
     assert read(f"docs/{name}") == generate.render(intro, model), "make docs"
 
 
-def test_every_key_has_its_sentence() -> None:
+def test_the_commands_page_is_fresh() -> None:
+    assert read("docs/commands.md") == commands_page.render(), "make docs"
+
+
+def test_every_option_has_its_description() -> None:
+    rows = [line for line in read("docs/commands.md").splitlines() if line.startswith("| `")]
+    assert len(rows) > 50 and not [line for line in rows if line.endswith("|  |")]
+
+
+def test_every_key_has_its_description() -> None:
     keys = [key for model in (JobSpec, ClusterProfile) for key in walk(model)]
     assert not [key.dotted for key in keys if key.path[-1] != "kind" and not generate.sentence(key)]
 
 
-def test_yaml_in_papers_loads() -> None:
+def test_yaml_in_the_pages_loads() -> None:
     tiny = read("jobs/llm-tiny.yaml").replace("tie_embeddings: true", "tie_embeddings: false")
     loaded = 0
-    for paper in PAPERS:
-        for text in blocks(paper, "yaml"):
+    for page in PAGES:
+        for text in blocks(page, "yaml"):
             if text.startswith("name:"):
-                (parse_profile if "backend:" in text else parse_job)(text, paper.name)
+                (parse_profile if "backend:" in text else parse_job)(text, page.name)
                 loaded += 1
             for fragment in re.findall(r"^mesh: .*", text, re.MULTILINE):
-                parse_job(tiny.replace("mesh: {strategy: HYBRID_SHARD}", fragment), f"{paper.name}: {fragment}")
+                parse_job(tiny.replace("mesh: {strategy: HYBRID_SHARD}", fragment), f"{page.name}: {fragment}")
                 loaded += 1
     assert loaded >= 7
 
 
 def files_of(cls: type) -> Iterator[str]:
-    """The names that a class of contract/paths/ gives out, up to what differs from rank to rank."""
+    """Yield the file names that a class of contract/paths/ defines, up to the part that differs between ranks."""
     for name, member in vars(cls).items():
         if isinstance(member, property) and member.fget is not None and name not in ("number", "run_dir", "node_rank"):
             yield str(member.fget(cls(Path("/run"))).relative_to("/run")).partition("%")[0]
@@ -200,13 +243,13 @@ def test_the_run_directory_page_has_every_file(cls: type) -> None:
     assert not missing
 
 
-def test_the_run_directory_page_has_every_word_and_code() -> None:
+def test_the_run_directory_page_has_every_state_reason_and_code() -> None:
     page, cells = read("docs/run-directory.md"), first_cells("docs/run-directory.md")
-    assert not [word for word in (*State, *StopReason, *AbortReason) if f"`{word}`" not in page]
+    assert not [name for name in (*State, *StopReason, *AbortReason, *Phase, *Cause) if f"`{name}`" not in page]
     assert [cell for cell in cells if cell.isdigit()] == [str(int(code)) for code in (*CliExit, *NodeExit)]
 
 
-def test_own_scripts_are_told_every_variable() -> None:
+def test_the_own_scripts_page_has_every_variable() -> None:
     page = read("docs/own-scripts.md")
     variables = {value for name, value in vars(Env).items() if name.isupper()}
     assert {cell.strip("`") for cell in first_cells("docs/own-scripts.md") if "FSDPCTL_" in cell} == variables - {
@@ -224,14 +267,14 @@ def test_the_python_page_has_every_method_and_error() -> None:
     for cls, prefix in ((Client, "Client()."), (Run, "run.")):
         for name, member in inspect.getmembers(cls, inspect.isfunction):
             if not name.startswith("_"):
-                assert f"`{prefix}{name}{words_of(member)}`" in page
+                assert f"`{prefix}{name}{call_of(member)}`" in page
     for name, member in inspect.getmembers(errors, inspect.isclass):
         if errors.FsdpctlError in member.__bases__ and member is not errors.RunFailed:  # that one is for exit codes
             assert f"`{name}`" in page
 
 
-def words_of(function: Any) -> str:
-    """A signature as one would type it: without self and types."""
+def call_of(function: Any) -> str:
+    """Return a signature as it is called: without self and types."""
     signature = inspect.signature(function)
     plain = [param.replace(annotation=inspect.Parameter.empty) for param in list(signature.parameters.values())[1:]]
     words = str(signature.replace(parameters=plain, return_annotation=inspect.Signature.empty))

@@ -1,4 +1,4 @@
-"""The example that people copy: it stops and resumes, and nothing can be told from a run that was never disturbed."""
+"""The example that people copy: it stops and resumes with the losses of an undisturbed run."""
 
 from __future__ import annotations
 

@@ -5,10 +5,11 @@
 
 `loop` holds the run from start to end; everything else is one part of it. Of fsdpctl only the contract is imported.
 
-    what is wanted, and of which rank          config launch layout place errors
-    which tokens a step sees                   source corpus tokens permute data
-    the model, and how it lies over ranks      model recompute pretrained distributed parallelize
-    a step, and what is due between two        loop optim guard evaluate preempt
-    the state on its way to the disk           state saves saver staging storage checkpoint copies threads
-    what is told of all this                   recorder metrics telemetry progress pace mark footprint profiling
+    configuration, environment, failures       config launch context errors
+    ranks, device, mesh, sharding              parallel/
+    which tokens a step sees                   data/
+    the model                                  model/
+    a step, and what is due between two        loop optim nonfinite evaluate preempt
+    the state and its files                    checkpoint/
+    metrics, log, profiles                     metrics/
 """

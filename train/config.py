@@ -1,4 +1,4 @@
-"""Reading the trainer's configuration: `trainer.json` as the launcher writes it, or YAML as people write it."""
+"""Reads the trainer's configuration: `trainer.json` as the launcher writes it, or YAML as users write it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from train.errors import ConfigError
 
 
 def load_config(path: Path) -> TrainerConfig:
-    """Read JSON, or YAML that is either the trainer's mapping or a job with a `trainer:` key."""
+    """Read JSON, or YAML that is either the trainer's mapping or a job with a `trainer:` key. Raises ConfigError."""
     try:
         text = read_bytes(path).decode()
         value = json.loads(text) if path.suffix == ".json" else _parse_yaml(text)

@@ -2,38 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import torch
 
-from fsdpctl.contract.trainer.trainer_config import TrainerConfig
+from train.context import RankContext
 from train.data.sample_order import rank_share, split_targets
 from train.data.tokens import Tokens
-from train.model.llama import IGNORED, Decoder
+from train.model.language_model import IGNORED, LanguageModel
 from train.parallel.parallelize import release_gathered
-from train.parallel.world import World
 
 
 @torch.no_grad()
-def held_out_loss(
-    config: TrainerConfig,
-    model: Decoder,
-    tokens: Tokens,
-    micro_batch: int,
-    world: World,
-    stopped: Callable[[], object],
-) -> float | None:
-    """Mean loss, in nats a token, over sequences spread evenly over the split: the same ones in every world. None if
-    `stopped`, which all ranks ask before each micro-batch, gives them all something true."""
+def held_out_loss(context: RankContext, model: LanguageModel, tokens: Tokens) -> float | None:
+    """Return the mean loss, in nats a token, over sequences spread evenly over the split: the same ones in every world.
+
+    None where all ranks agreed to stop, which they do before each micro-batch. Collective.
+    """
+    config, world, micro_batch = context.config, context.world, context.layout.micro_batch
     num_sequences = min(config.eval.sequences, tokens.num_sequences)
     ids = np.arange(num_sequences) * tokens.num_sequences // num_sequences
-    missing = -num_sequences % (world.place.world * micro_batch)
+    missing = -num_sequences % (world.size * micro_batch)
     ids = np.pad(ids, (0, missing), constant_values=-1)  # sharded ranks must all make the same number of calls
     totals = torch.zeros(2, dtype=torch.float64, device=world.device)
     model.eval()
-    for share in rank_share(ids, world.place.rank, world.place.world, micro_batch):
-        if is_cut_short := bool(stopped()):
+    for share in rank_share(ids, world.rank, world.size, micro_batch):
+        if is_cut_short := context.stopper.agree(world) is not None:
             break
         batch = tokens.sequences(share.clip(min=0))
         batch[torch.from_numpy(share < 0), 1:] = IGNORED
@@ -44,5 +37,5 @@ def held_out_loss(
     release_gathered(model)
     if is_cut_short:
         return None
-    loss, count = world.add_up(totals).tolist()
+    loss, count = world.all_reduce_sum(totals).tolist()
     return float(loss / max(count, 1))

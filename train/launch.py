@@ -1,4 +1,4 @@
-"""What the launcher tells a rank, and what the rank tells it at the end. All of it may be missing: started by hand."""
+"""The launcher's variables for a rank, and the files that the rank writes for it. All may be missing, by hand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from train.errors import TrainError
 
 
 @dataclass(frozen=True)
-class Launch:
+class LaunchEnv:
     """The launcher's environment variables, read once."""
 
     attempt: int  # 0: by hand
@@ -30,7 +30,9 @@ class Launch:
     shared_disk: bool  # all nodes have one run directory
 
     @classmethod
-    def from_env(cls, env: Mapping[str, str]) -> Launch:
+    def from_env(cls, env: Mapping[str, str]) -> LaunchEnv:
+        """Read the variables that `fsdpctl.contract.Env` names."""
+
         def path(name: str) -> Path | None:
             return Path(env[name]) if env.get(name) else None
 
@@ -51,11 +53,15 @@ class Launch:
 
     @property
     def abort_file(self) -> Path | None:
-        """Is there once the attempt shall end at once: cancelled, or at fault somewhere."""
+        """Exists once the attempt has to end at once: cancelled, or failed on another node."""
         return RunPaths(self.run_dir).attempt(self.attempt).abort if self.run_dir and self.attempt else None
 
+    def progress_file(self, rank: int) -> Path | None:
+        """Return where the rank's agent reads its progress."""
+        return NodePaths(self.node_dir).rank_progress(rank) if self.node_dir else None
+
     def report_failure(self, rank: int, error: Exception, step: int) -> None:
-        """Leave what ended this rank: the launcher tells the first failure from its victims by the time."""
+        """Write what ended this rank; by its time the launcher finds the first failure among those that followed."""
         expected = isinstance(error, TrainError)
         message = str(error) if expected else f"{type(error).__name__}: {error}"
         if rank == 0:
@@ -66,12 +72,12 @@ class Launch:
             write_json(NodePaths(self.node_dir).rank_error(rank), record)
 
     def report(self, outcome: Outcome) -> None:
-        """Leave the outcome for the launcher. Rank 0 only."""
+        """Write the outcome for the launcher. Rank 0 only."""
         if self.outcome_file:
             write_json(self.outcome_file, outcome)
 
     def exit_code(self, outcome: Outcome) -> int:
-        """0 when finished. A stopped run says so by its exit code only to people: torchrun would report a crash."""
+        """Return 0 when finished, or under a launcher: torchrun would report the code of a stopped run as a crash."""
         if outcome.status == "finished" or self.outcome_file:
             return NodeExit.FINISHED
         return NodeExit.STOPPED if outcome.checkpoint else NodeExit.STOPPED_UNSAVED

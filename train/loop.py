@@ -1,39 +1,36 @@
-"""The run: step after step, what is due between two, and the end. All ranks do the same at the same step."""
+"""The run: one step after another, what is due between two, and the end. All ranks do the same at the same step."""
 
 from __future__ import annotations
 
 import gc
 import logging
 from contextlib import suppress
-from functools import partial
 
 import torch
 from torch import Tensor
 
-from fsdpctl.contract.paths import NodePaths, RunPaths, checkpoint_name
-from fsdpctl.contract.rank_progress import RankProgressWriter, Section
+from fsdpctl.contract.paths import checkpoint_name
+from fsdpctl.contract.rank_progress import Section
 from fsdpctl.contract.records import Outcome
-from fsdpctl.contract.trainer.trainer_config import TrainerConfig
-from train.checkpoint.manager import Saves
-from train.checkpoint.state import State, seed_dropout
+from train.checkpoint.manager import CheckpointManager
+from train.checkpoint.train_state import TrainState, seed_dropout
+from train.context import RankContext
 from train.data.sample_order import SampleIds, SampleOrder, hash_samples, rank_share, split_targets
 from train.data.source import open_source
 from train.errors import TrainError
 from train.evaluate import held_out_loss
-from train.launch import Launch
 from train.metrics import memory
 from train.metrics.profiling import Profiler, memory_advice
-from train.metrics.progress_log import announce
 from train.metrics.recorder import StepTensors
-from train.metrics.stragglers import Pace
+from train.metrics.run_header import log_run_header
+from train.metrics.stragglers import StragglerDetector
 from train.metrics.telemetry import Telemetry
-from train.model.llama import IGNORED
-from train.nonfinite import Guard, NonFiniteError
+from train.metrics.writer import HeldOutLoss
+from train.model.language_model import IGNORED
+from train.nonfinite import NonFiniteError, NonFiniteGuard
 from train.optim import build_optimizer, clip_gradients, learning_rate, take_step
-from train.parallel.layout import Layout
 from train.parallel.parallelize import build_model, compute_dtype, set_gradient_sync
-from train.parallel.world import World
-from train.preempt import Stop, Stopper
+from train.preempt import Stop
 
 log = logging.getLogger(__name__)
 
@@ -43,49 +40,53 @@ COLLECT_EVERY = 100  # steps between garbage collections, on all ranks at once
 class Trainer:
     """One attempt of a run, on one rank."""
 
-    def __init__(
-        self,
-        config: TrainerConfig,
-        layout: Layout,
-        paths: RunPaths,
-        launch: Launch,
-        world: World,
-        stopper: Stopper,
-    ) -> None:
-        self.config, self.layout, self.world = config, layout, world
-        self.stopper = stopper
-        self.pulse = RankProgressWriter(
-            NodePaths(launch.node_dir).rank_progress(world.place.rank) if launch.node_dir else None
-        )
-        self.pulse.mark(Section.START, 0)
+    def __init__(self, context: RankContext) -> None:
+        self.context = context
+        self.config, self.layout, self.world = context.config, context.layout, context.world
+        self.stopper, self.progress = context.stopper, context.progress
+        config, world = self.config, self.world
+        self.progress.mark(Section.START, 0)
         self.data = open_source(config, world)
         self.order = SampleOrder(self.data.train.num_sequences, config.batch.sequences, config.seed)
-        pace = Pace(world, config.log_every)
-        self.model = build_model(config, world, layout.mesh, pace.own_work)
+        stragglers = StragglerDetector(world, config.log_every)
+        self.model = build_model(config, world, self.layout.mesh, stragglers.local_compute.timed)
         self.optimizer = build_optimizer(self.model, config.optim)
-        self.guard = Guard(world, compute_dtype(config.precision, world.device), config.max_skipped_steps)
-        state, fingerprint = State(self.model, self.optimizer, self.guard), self.data.index.fingerprint
-        self.saves = Saves(config, layout.mesh, fingerprint, state, paths, world, launch.attempt, self.pulse)
-        self.saver = self.saves.saver
-        announce(config, layout, world, self.data)
+        self.guard = NonFiniteGuard(world, compute_dtype(config.precision, world.device), config.max_skipped_steps)
+        state = TrainState(self.model, self.optimizer, self.guard)
+        self.checkpoints = CheckpointManager(context, state, self.data.index.fingerprint)
+        self.saver = self.checkpoints.saver
+        log_run_header(context, self.data)
         for line in memory.describe(config, self.model, self.optimizer):
             log.info("%s", line)
-        wish = paths.attempt(launch.attempt).memory_snapshot_request
-        self.profiler = Profiler(config.profile, paths.profiles, world, wish, config.log_every)
-        self.step = self.saves.resume()
+        self.profiler = Profiler(context)
+        self.step = self.checkpoints.resume()
         if self.step >= config.steps:
             log.info("all %d steps are done already: evaluating only", config.steps)
-        self.telemetry = Telemetry(config, layout, paths, world, launch.attempt, self.step, self.guard, pace)
+        self.telemetry = Telemetry(context, self.step, self.guard, stragglers)
+        context.cleanup.callback(self.close)
 
     def run(self) -> Outcome:
-        """Train until the last step or until asked to stop."""
+        """Train until the last step or until asked to stop. Raises TrainError for an expected failure."""
         try:
-            return self._run()
+            outcome = self._run()
         except torch.OutOfMemoryError as error:
             raise TrainError(memory_advice(error, self.profiler.out_of_memory())) from error
         except NonFiniteError:
-            self._land()
+            self._finish_save_in_flight()
             raise
+        self.end()
+        return outcome
+
+    def end(self) -> None:
+        """Write what is still to be written at a good end."""
+        self.progress.mark(Section.END, self.step)
+        self.profiler.close(self.step)
+        self.telemetry.recorder.drain()
+
+    def close(self) -> None:
+        """Let a save in flight end, on every way out, before the metrics writers are closed."""
+        self.telemetry.recorder.close()
+        self.saver.close()
 
     def _run(self) -> Outcome:
         gc.collect()
@@ -93,7 +94,7 @@ class Trainer:
         gc.disable()  # a collection on one rank at a time would make all ranks wait, one after the other
         self.telemetry.recorder.restart_clock()
         while self.step < self.config.steps:
-            self.pulse.mark(Section.STEP, self.step)
+            self.progress.mark(Section.STEP, self.step)
             if stop := self.stopper.agree(self.world):
                 return self._stop(stop)
             self.profiler.before_step(self.step + 1)
@@ -102,13 +103,8 @@ class Trainer:
             self._between_steps()
         return self._finish()
 
-    def close(self) -> None:
-        self.pulse.mark(Section.END, self.step)
-        self.profiler.close(self.step)
-        self.telemetry.close()
-
     def _train_step(self) -> None:
-        self.pulse.step_begins()
+        self.progress.step_begins()
         ids = self.order.step_ids(self.step)
         own_loss, loss_sum, valid_tokens = self._backward(ids)
         divisor = valid_tokens.clamp(min=1)
@@ -125,26 +121,27 @@ class Trainer:
         self.telemetry.recorder.record(self.step, tensors, rate, hash_samples(ids))
 
     def _backward(self, ids: SampleIds) -> tuple[Tensor, Tensor, Tensor]:
-        """Leave the gradient of the step's token losses, summed, times the loss scale, over its number of tokens.
+        """Compute the gradient of the step's token losses, summed, times the loss scale, over its number of tokens.
 
-        Returns this rank's sum of token losses, that of all ranks, and how many tokens counted in it.
+        Returns this rank's sum of token losses, that of all ranks, and how many tokens counted in it: scalars on the
+        device.
         """
-        place, device = self.world.place, self.world.device
+        world, device = self.world, self.world.device
         sums = torch.zeros(2, dtype=torch.float64, device=device)
-        for micro_step, chosen in enumerate(rank_share(ids, place.rank, place.world, self.layout.micro_batch)):
-            seed_dropout(device, self.config.seed, self.step, micro_step, place.rank)
+        for micro_step, chosen in enumerate(rank_share(ids, world.rank, world.size, self.layout.micro_batch)):
+            seed_dropout(device, self.config.seed, self.step, micro_step, world.rank)
             set_gradient_sync(self.model, micro_step == self.layout.accumulation - 1)
-            self.pulse.mark(Section.DATA, self.step)
+            self.progress.mark(Section.DATA, self.step)
             batch = self.data.train.sequences(chosen)
-            self.pulse.mark(Section.STEP, self.step)
+            self.progress.mark(Section.STEP, self.step)
             if device.type == "cuda":
                 batch = batch.pin_memory().to(device, non_blocking=True)
             inputs, targets = split_targets(batch, self.config.data.ignore_token)
             loss = self.model(inputs, targets)
             # FSDP takes the mean over ranks; times the world that is the sum, divided by the step's own tokens.
-            (loss * (place.world / self.layout.tokens_per_step) * self.guard.scale).backward()
+            (loss * (world.size / self.layout.tokens_per_step) * self.guard.scale).backward()
             sums += torch.stack((loss.detach().double(), (targets != IGNORED).sum().double()))
-        loss_sum, valid_tokens = self.world.add_up(sums.clone())
+        loss_sum, valid_tokens = world.all_reduce_sum(sums.clone())
         return sums[0], loss_sum, valid_tokens
 
     def _between_steps(self) -> None:
@@ -153,43 +150,42 @@ class Trainer:
             gc.collect()
         self.saver.settle()
         if self.step % checkpoint.every_steps == 0:
-            self.saves.save(self.step, self.telemetry)
+            self.checkpoints.save(self.step, self.telemetry)
         if evaluation.every_steps and self.step % evaluation.every_steps == 0 and self.step < self.config.steps:
             self._evaluate()
 
     def _evaluate(self) -> float | None:
-        """Loss on held-out text; None where a stop came in between, which the next step boundary then obeys."""
-        self.pulse.mark(Section.EVALUATE, self.step)
+        """Return the loss on held-out text; None where a stop came in between, which the next step boundary obeys."""
+        self.progress.mark(Section.EVALUATE, self.step)
         self.telemetry.recorder.drain()
-        stopped = partial(self.stopper.agree, self.world)
-        loss = held_out_loss(self.config, self.model, self.data.val, self.layout.micro_batch, self.world, stopped)
+        loss = held_out_loss(self.context, self.model, self.data.val)
         if loss is not None:
-            self.telemetry.held_out(self.step, loss, self.data.index.unigram_entropy)
+            self.telemetry.held_out(HeldOutLoss(self.step, loss, self.data.index.unigram_entropy))
         self.telemetry.recorder.restart_clock()
         return loss
 
     def _stop(self, stop: Stop) -> Outcome:
-        log.info("asked to stop (%s) after step %d", stop.word.value, self.step)
-        self.pulse.mark(Section.SAVE, self.step)
-        self.saves.drain(self.telemetry)  # only then it is known what time is left
-        problem = self.saves.lack_of_time(self.step, stop)
-        if not problem and not self.saves.save_now(self.step, self.telemetry):
+        log.info("asked to stop (%s) after step %d", stop.reason.value, self.step)
+        self.progress.mark(Section.SAVE, self.step)
+        self.checkpoints.drain(self.telemetry)  # only then the time that is left is known
+        problem = self.checkpoints.lack_of_time(self.step, stop)
+        if not problem and not self.checkpoints.save_now(self.step, self.telemetry):
             problem = "the save failed"
         self.telemetry.recorder.drain()
         if not problem:
-            return Outcome("stopped", self.step, checkpoint_name(self.step), stop.word.value, self._summary())
+            return Outcome("stopped", self.step, checkpoint_name(self.step), stop.reason.value, self._summary())
         reason = f"not saved: {problem}; a resume {self.saver.describe_newest(self.step)}"
         log.warning("step %d %s", self.step, reason)
         return Outcome("stopped", self.step, None, reason, self._summary())
 
-    def _land(self) -> None:
-        """Let a save in flight come to its end, when all ranks give up at the same step: it is a good one."""
+    def _finish_save_in_flight(self) -> None:
+        """Let a save in flight finish, when all ranks give up at the same step: it is a good one."""
         while self.saver.in_flight:
             with suppress(NonFiniteError):  # of the steps that were on their way
-                self.saves.drain(self.telemetry)
+                self.checkpoints.drain(self.telemetry)
 
     def _finish(self) -> Outcome:
-        if not self.saves.save_now(self.step, self.telemetry):
+        if not self.checkpoints.save_now(self.step, self.telemetry):
             raise TrainError(f"all {self.step} steps are done, but the last checkpoint could not be saved")
         while (held_out := self._evaluate()) is None:
             if stop := self.stopper.agree(self.world):

@@ -1,8 +1,8 @@
 """A step whose loss or gradient is not finite changes nothing; too many in a row end the run.
 
-Loss and gradient norm are sums over all ranks, so all ranks find the same without asking. Everything stays on the
-device: the optimizer's kernel itself leaves the weights alone, and the host hears of it when the metrics arrive.
-The loss scale of fp16 lives by the same finding, and all of it is saved with the weights.
+Loss and gradient norm are sums over all ranks, so all ranks get the same result without a message. Everything stays on
+the device: the optimizer's kernel itself leaves the weights alone, and the host learns of it when the metrics arrive.
+The loss scale of fp16 depends on the same result, and all of it is saved with the weights.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor
 
 from train.errors import TrainError
-from train.parallel.world import Council, World
+from train.parallel.world import ControlGroup, World
 
 log = logging.getLogger(__name__)
 
@@ -26,11 +26,11 @@ GROWTH_STEPS = 2000  # good steps after which the scale is doubled
 
 
 class NonFiniteError(TrainError):
-    """The run has left the numbers; going on would waste its hours."""
+    """Loss, gradient or weights are not finite; more steps would be wasted."""
 
 
 @dataclass(frozen=True)
-class Finding:
+class StepResult:
     """What the host knows of a step once its numbers have arrived."""
 
     step: int
@@ -42,7 +42,7 @@ class Finding:
     in_a_row: int
 
 
-class Guard:
+class NonFiniteGuard:
     """Counts skipped steps and keeps the loss scale."""
 
     def __init__(self, world: World, dtype: torch.dtype, limit: int) -> None:
@@ -60,7 +60,7 @@ class Guard:
         return self.saved_scale if self.scales else self.one
 
     def tensors(self) -> dict[str, Tensor]:
-        """What must survive; also where nothing is scaled, so that a run can go on in another precision."""
+        """Return what must survive; also where nothing is scaled, so that a run can continue in another precision."""
         return {
             "guard.skipped": self.skipped,
             "guard.in_a_row": self.in_a_row,
@@ -81,38 +81,40 @@ class Guard:
             self.growth.mul_(~grown)
         return bad
 
-    def watch(self, finding: Finding) -> None:
-        """Hear of a step, on every rank; raises on all of them at once when it was one too many."""
-        if not finding.in_a_row:
+    def watch(self, result: StepResult) -> None:
+        """Take in a step's result, on every rank. Raises NonFiniteError on all of them when it was one too many."""
+        if not result.in_a_row:
             return
         if self.world.is_main:
-            numbers = (finding.loss, finding.grad_norm, finding.skipped)
-            log.warning("step %d skipped: loss %s, gradient norm %s (%d skipped so far)", finding.step, *numbers)
-        if finding.in_a_row >= self.limit:
-            raise NonFiniteError(self._explain(finding))
+            numbers = (result.loss, result.grad_norm, result.skipped)
+            log.warning("step %d skipped: loss %s, gradient norm %s (%d skipped so far)", result.step, *numbers)
+        if result.in_a_row >= self.limit:
+            raise NonFiniteError(self._explain(result))
 
-    def _explain(self, finding: Finding) -> str:
-        losses = self.world.gather(finding.own_loss)
+    def _explain(self, result: StepResult) -> str:
+        losses = self.world.gather(result.own_loss)
         culprits = [f"rank {rank} ({loss})" for rank, loss in enumerate(losses) if not math.isfinite(loss)]
         where = f"its loss is not finite on {', '.join(culprits)}" if culprits else "its loss is finite on every rank"
         return (
-            f"{finding.in_a_row} steps in a row without a finite loss and gradient, up to step {finding.step} "
-            f"(samples {finding.samples}): {where}, its gradient norm is {finding.grad_norm}. None of them changed the "
+            f"{result.in_a_row} steps in a row without a finite loss and gradient, up to step {result.step} "
+            f"(samples {result.samples}): {where}, its gradient norm is {result.grad_norm}. None of them changed the "
             f"weights; look at these samples, lower the learning rate, or resume from an older checkpoint"
         )
 
 
 @dataclass(frozen=True)
-class Largest:
-    """The largest absolute value of each tensor, as far as this rank has it. No other norm of a finite one is sure not
-    to overflow, and that of NaN is NaN."""
+class LargestValues:
+    """The largest absolute value of each tensor, of the part that this rank has.
+
+    Any other norm of a finite tensor may overflow, and the norm of NaN is NaN.
+    """
 
     names: list[str]
     values: Tensor  # on the host, once the device has come so far
 
     @classmethod
     @torch.no_grad()
-    def of(cls, tensors: Mapping[str, Tensor], device: torch.device) -> Largest:
+    def of(cls, tensors: Mapping[str, Tensor], device: torch.device) -> LargestValues:
         """Look at the tensors as they are now, all at once, without waiting for the device."""
         local = {name: tensor.to_local() if isinstance(tensor, DTensor) else tensor for name, tensor in tensors.items()}
         held = {name: part for name, part in local.items() if part.numel()}
@@ -120,13 +122,14 @@ class Largest:
         return cls(list(held), torch.stack([norm.to(device) for norm in norms]).to("cpu", non_blocking=True))
 
     def not_finite(self) -> list[str]:
+        """Return the names of the tensors that are not finite."""
         return [name for name, ok in zip(self.names, self.values.isfinite().tolist(), strict=True) if not ok]
 
 
-def require_finite(largest: Largest, step: int, council: Council) -> None:
-    """Refuse to save weights that are no numbers any more: the newest checkpoint shall stay a good one."""
-    found: list[list[str]] = council.gather(largest.not_finite())
-    by_rank = zip(council.members, found, strict=True)
+def require_finite(largest: LargestValues, step: int, group: ControlGroup) -> None:
+    """Raise NonFiniteError rather than save weights that are not finite. Collective."""
+    found: list[list[str]] = group.gather(largest.not_finite())
+    by_rank = zip(group.members, found, strict=True)
     if culprits := [f"rank {rank} ({_shorten(names)})" for rank, names in by_rank if names]:
         raise NonFiniteError(
             f"after step {step} weights or optimizer state are not finite on {', '.join(culprits)}: not saved;"

@@ -12,7 +12,7 @@ from fsdpctl.contract.trainer.trainer_config import OptimConfig
 
 
 def build_optimizer(model: nn.Module, config: OptimConfig) -> torch.optim.AdamW:
-    """AdamW that decays matrices only. Its state exists from the start, so that a checkpoint can be loaded into it."""
+    """Return an AdamW that decays matrices only. Its state exists already, so a checkpoint can be loaded into it."""
     trained = [p for p in model.parameters() if p.requires_grad]
     matrices = [p for p in trained if p.ndim >= 2]
     vectors = [p for p in trained if p.ndim < 2]
@@ -33,7 +33,7 @@ def build_optimizer(model: nn.Module, config: OptimConfig) -> torch.optim.AdamW:
 
 
 def learning_rate(config: OptimConfig, step: int, steps: int) -> float:
-    """The rate of the step after `step` steps: linear warm-up, then the schedule down to `min_lr_ratio`."""
+    """Return the rate of the step after `step` steps: linear warm-up, then the schedule down to `min_lr_ratio`."""
     if step < config.warmup_steps:
         return config.lr * (step + 1) / config.warmup_steps
     progress = min(1.0, (step - config.warmup_steps) / max(1, steps - config.warmup_steps))
@@ -47,8 +47,10 @@ def learning_rate(config: OptimConfig, step: int, steps: int) -> float:
 
 
 def clip_gradients(model: nn.Module, max_norm: float, factor: Tensor) -> Tensor:
-    """Multiply all gradients by `factor`, and by less where their norm over all ranks would then exceed `max_norm`;
-    return the norm before that."""
+    """Multiply all gradients by `factor`, and scale them down where their norm over all ranks then exceeds `max_norm`.
+
+    Returns the norm before scaling down, a scalar on the device.
+    """
     gradients = [p.grad for p in model.parameters() if p.grad is not None]
     norm = torch.nn.utils.get_total_norm(gradients)
     if isinstance(norm, DTensor):

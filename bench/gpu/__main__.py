@@ -1,10 +1,10 @@
-"""What this machine's GPUs show: speed beside torchtitan, saves, starts, memory, and what CPUs cannot prove.
+"""Measurements on this machine's GPUs: speed beside torchtitan, saves, starts, memory, and what CPUs cannot prove.
 
     python -m bench.gpu CALL [--rows PATTERN] [--budget 520] [--limit 180] [--out FILE] [--tiny]
 
-CALL is one-gpu, proofs, two-gpus, four-gpus or rest; `--list` shows its rows. A row is told as soon as it is known, as
-a JSON line here and in FILE; the table comes last. One that fails says so and costs no other. `--tiny` tries the whole
-path on CPUs.
+CALL is one-gpu, proofs, two-gpus, four-gpus or rest; `--list` shows its rows. A row is printed as soon as it is known,
+as a JSON line here and in FILE; the table comes last. One that fails does not affect the others. `--tiny` tries the
+whole path on CPUs.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from pathlib import Path
 
 import torch
 
-from bench.cost import tell_table
+from bench.cost import print_table
 from bench.gpu.process import CommandError
 from bench.gpu.result import HEADER, Result, as_line, as_row
 from bench.gpu.rows import CALLS, Row
-from bench.gpu.workspace import Scene
+from bench.gpu.workspace import Workspace
 
 
 def main() -> None:
@@ -40,16 +40,16 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=180, help="seconds that one command of a row may take")
     parser.add_argument("--out", type=Path, help="a file for the rows, too")
     parser.add_argument("--tiny", action="store_true", help="a small model, a few steps, at most two processes")
-    parser.add_argument("--list", action="store_true", help="only say which rows there are, and their seconds")
-    words = parser.parse_args()
-    rows = [row for row in CALLS[words.call]() if re.search(words.rows, row.name)]
-    if words.list:
+    parser.add_argument("--list", action="store_true", help="only list the rows, and their expected seconds")
+    args = parser.parse_args()
+    rows = [row for row in CALLS[args.call]() if re.search(args.rows, row.name)]
+    if args.list:
         print("\n".join(f"{row.seconds:4.0f} s  {row.name}" for row in rows))
         return
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that a row ends with its processes
-    table = measure(rows, time.monotonic() + words.budget, words.limit, words.out, tiny=words.tiny)
+    table = measure(rows, time.monotonic() + args.budget, args.limit, args.out, tiny=args.tiny)
     cards = f"{torch.cuda.device_count()} x {torch.cuda.get_device_name()}" if torch.cuda.is_available() else "no GPU"
-    tell_table(f"{words.call} on {cards}", HEADER, table)
+    print_table(f"{args.call} on {cards}", HEADER, table)
 
 
 def measure(
@@ -62,21 +62,21 @@ def measure(
         for number, row in enumerate(rows):
             left_s = deadline - time.monotonic()
             if left_s < row.seconds:
-                _tell(json.dumps({"row": row.name, "left out": f"{left_s:.0f} s left, needs {row.seconds:.0f}"}), out)
+                _report(json.dumps({"row": row.name, "left out": f"{left_s:.0f} s left, needs {row.seconds:.0f}"}), out)
                 continue
             with tempfile.TemporaryDirectory(dir=shared, prefix=f"{number}-") as root:
                 began = time.monotonic()
-                scene = Scene(Path(root), Path(shared), min(limit_s, left_s), tiny)
+                workspace = Workspace(Path(root), Path(shared), min(limit_s, left_s), tiny)
                 try:
-                    result = row.measure(scene)
+                    result = row.measure(workspace)
                 except Exception as error:  # whatever it is: the rows after it are as good as before
-                    _tell(json.dumps({"row": row.name, "failed": _describe(error)}), out)
+                    _report(json.dumps({"row": row.name, "failed": _describe(error)}), out)
                     table.append((row.name, "failed", *[""] * (len(HEADER) - 2)))
                     continue
             known[row.name] = result
             others = {name: known[name] for name in row.against if name in known}
             table.append(as_row(row.name, result, others, row.compares))
-            _tell(as_line(time.monotonic() - began, result, table[-1]), out)
+            _report(as_line(time.monotonic() - began, result, table[-1]), out)
     return table
 
 
@@ -88,7 +88,7 @@ def _describe(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _tell(line: str, out: Path | None) -> None:
+def _report(line: str, out: Path | None) -> None:
     print(line, flush=True)
     if out:
         with out.open("a") as file:

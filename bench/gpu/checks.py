@@ -11,24 +11,24 @@ from pathlib import Path
 
 import torch
 
-from bench.gpu.launched import Launched, fsdpctl, require
+from bench.gpu.launched import LaunchedRun, fsdpctl, require
 from bench.gpu.process import run
 from bench.gpu.result import Result
-from bench.gpu.workspace import Scene
+from bench.gpu.workspace import Workspace
 
 OF_GPUS = ("torch", "cuda", "nccl", "driver", "gpus", "gpu_health", "gpu_clocks", "gpu_processes")
 
 
-def doctor(scene: Scene) -> Result:
-    """What it says of this machine's GPUs."""
-    [node] = json.loads(fsdpctl(scene, "doctor", "--json"))["nodes"]
+def doctor(workspace: Workspace) -> Result:
+    """Return the findings of `fsdpctl doctor` on this machine's GPUs."""
+    [node] = json.loads(fsdpctl(workspace, "doctor", "--json"))["nodes"]
     findings = [one for one in node["findings"] if one["check"] in OF_GPUS]
     return Result(found="; ".join(f"{one['check']} {one['result']}: {one['reason']}" for one in findings))
 
 
-def debug(scene: Scene, level: str) -> Result:
-    """A run at this level: its state, and what NCCL said of it."""
-    with Launched.submit(scene, _small(scene), 2, ["trainer.steps=20"], "--debug", level) as launched:
+def debug(workspace: Workspace, level: str) -> Result:
+    """Run at this debug level: return its state, and how much NCCL logged."""
+    with LaunchedRun.submit(workspace, _small(workspace), 2, ["trainer.steps=20"], "--debug", level) as launched:
         state = launched.wait_end()
         logs = [path.read_text(errors="replace") for path in launched.paths.root.glob("attempts/*/node-*/nccl-*.log")]
     require(
@@ -37,40 +37,44 @@ def debug(scene: Scene, level: str) -> Result:
     return Result(found=f"{state}, {len(logs)} logs of NCCL with {sum(log.count(chr(10)) for log in logs)} lines")
 
 
-def minimal(scene: Scene) -> Result:
-    """examples/minimal on two nodes, stopped in mid-run and resumed."""
-    with Launched.submit(scene, "job.yaml", 2, [], cwd=Path("examples/minimal")) as launched:
+def minimal(workspace: Workspace) -> Result:
+    """Run examples/minimal on two nodes, stop it in mid-run and resume it."""
+    with LaunchedRun.submit(workspace, "job.yaml", 2, [], cwd=Path("examples/minimal")) as launched:
         launched.wait_steps(150)
-        fsdpctl(scene, "stop", launched.run_id)
+        fsdpctl(workspace, "stop", launched.run_id)
         stopped_after = len(launched.metrics())
-        fsdpctl(scene, "resume", launched.run_id)
+        fsdpctl(workspace, "resume", launched.run_id)
         state = launched.wait_end()
         steps = [line["step"] for line in launched.metrics()]
     require(state == "SUCCEEDED" and steps == list(range(1, 2001)), f"{state} after {len(steps)} steps")
     return Result(found=f"{state}, {len(steps)} steps without gap or repeat, stopped after {stopped_after}")
 
 
-def memory(scene: Scene) -> Result:
-    """Snapshots of GPU memory: one wished for in mid-run, one where it runs out."""
+def memory(workspace: Workspace) -> Result:
+    """Write snapshots of GPU memory: one on request in mid-run, one where it runs out."""
     require(torch.cuda.is_available(), "needs a GPU")
     keep = ["restarts=0", "trainer.profile.memory=true"]
-    with Launched.submit(scene, _small(scene), 1, [*keep, "trainer.steps=5000", "trainer.log_every=5"]) as launched:
+    with LaunchedRun.submit(
+        workspace, _small(workspace), 1, [*keep, "trainer.steps=5000", "trainer.log_every=5"]
+    ) as launched:
         launched.wait_steps(10)
         launched.paths.attempt(1).memory_snapshot_request.touch()
-        wished = launched.wait_files("profiles/*-memory-*.pickle")
+        requested = launched.wait_files("profiles/*-memory-*.pickle")
     batch = [f"trainer.batch.sequences={8192 * torch.cuda.device_count()}"]
-    with Launched.submit(scene, _small(scene), 1, [*keep, *batch, "trainer.batch.micro_batch=8192"]) as launched:
+    with LaunchedRun.submit(
+        workspace, _small(workspace), 1, [*keep, *batch, "trainer.batch.micro_batch=8192"]
+    ) as launched:
         state = launched.wait_end()
         ran_out = list(launched.paths.root.glob("profiles/*-out-of-memory.pickle"))
         reason = launched.status()["reason"]
     require(state == "FAILED" and bool(ran_out), f"{state}, {len(ran_out)} snapshots: {reason}")
-    return Result(found=f"{len(wished)} wished for; {len(ran_out)} where it ran out: {reason}")
+    return Result(found=f"{len(requested)} on request; {len(ran_out)} where it ran out: {reason}")
 
 
-def hang(scene: Scene) -> Result:
-    """A rank that stands still: found, named, and the run goes on by itself."""
+def hang(workspace: Workspace) -> Result:
+    """Stop a rank: the hang is found, the rank is named, and the run continues by itself."""
     changed = ["trainer.steps=150", "trainer.checkpoint.every_steps=20", "trainer.batch.sequences=16"]
-    with Launched.submit(scene, _small(scene), 2, changed) as launched:
+    with LaunchedRun.submit(workspace, _small(workspace), 2, changed) as launched:
         launched.wait_steps(60)
         rank = launched.ranks()[-1]
         os.kill(rank, signal.SIGSTOP)
@@ -83,12 +87,12 @@ def hang(scene: Scene) -> Result:
     return Result(found=f"replaced after {seconds:.0f} s, stacks of {len(stacks)} ranks, then {state}")
 
 
-def staging(scene: Scene) -> Result:
-    """The tests that need a GPU."""
+def staging(workspace: Workspace) -> Result:
+    """Run the tests that need a GPU."""
     argv = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", ".", "tests/train/test_async_gpu.py"]
-    said = run(argv, scene.root / "log", scene.limit_s, {"FSDPCTL_REQUIRE": "cuda"})
-    return Result(found=said.strip().splitlines()[-1])
+    output = run(argv, workspace.root / "log", workspace.limit_s, {"FSDPCTL_REQUIRE": "cuda"})
+    return Result(found=output.strip().splitlines()[-1])
 
 
-def _small(scene: Scene) -> str:
-    return "llm-tiny" if scene.tiny else "llm-tiny-gpu"
+def _small(workspace: Workspace) -> str:
+    return "llm-tiny" if workspace.tiny else "llm-tiny-gpu"

@@ -1,4 +1,4 @@
-"""Where a step's time goes: the trainer's own trace of a few steps, its kernels put into groups."""
+"""The time of a step by group of kernels, from the trainer's own trace of a few steps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from bench.gpu.process import run, torchrun
 from bench.gpu.result import Result
 from bench.gpu.training import STEPS_ONLY, Changes
-from bench.gpu.workspace import Scene
+from bench.gpu.workspace import Workspace
 
 FIRST, STEPS = 8, 3
 DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
@@ -38,27 +38,27 @@ class Kernel:
     took_us: float
 
 
-def spent(scene: Scene, job: str, gpus: int, changed: Changes) -> Result:
-    """Milliseconds of a step by kind of kernel, and the dearest kernels."""
-    gpus = scene.gpus(gpus)
+def time_per_kernel_group(workspace: Workspace, job: str, gpus: int, changed: Changes) -> Result:
+    """Return the milliseconds of a step by kind of kernel, and the longest kernels."""
+    gpus = workspace.gpus(gpus)
     traced = {**changed, "profile.first_step": FIRST, "profile.steps": STEPS}
-    path = scene.write(scene.config(job, gpus, FIRST + STEPS + 1, traced))
-    run(torchrun(gpus, *STEPS_ONLY, "--config", str(path)), scene.root / "log", scene.limit_s, scene.env)
-    [trace] = scene.root.glob("profiles/rank-0-*.json.gz")
+    path = workspace.write(workspace.config(job, gpus, FIRST + STEPS + 1, traced))
+    run(torchrun(gpus, *STEPS_ONLY, "--config", str(path)), workspace.root / "log", workspace.limit_s, workspace.env)
+    [trace] = workspace.root.glob("profiles/rank-0-*.json.gz")
     kernels = read_kernels(trace)
     found = "; ".join(f"{group} {milliseconds:.1f} ms" for group, milliseconds in by_group(kernels).items())
-    return Result(found=found, details=dearest(kernels))
+    return Result(found=found, details=longest_kernels(kernels))
 
 
 def read_kernels(trace: Path) -> list[Kernel]:
-    """What the device did."""
+    """Return the work of the device in a trace."""
     with gzip.open(trace, "rt") as file:
         events: Iterable[Mapping[str, Any]] = json.load(file)["traceEvents"]
     return [Kernel(event["name"], event["ts"], event["dur"]) for event in events if event.get("cat") in DEVICE]
 
 
 def by_group(kernels: Iterable[Kernel]) -> dict[str, float]:
-    """Milliseconds of one step, the most first; `idle` is when the device did nothing between two kernels."""
+    """Return milliseconds of one step, the most first; `idle` is when the device did nothing between two kernels."""
     spans = sorted(kernels, key=lambda kernel: kernel.begin_us)
     took: Counter[str] = Counter()
     reached = spans[0].begin_us if spans else 0.0
@@ -70,8 +70,8 @@ def by_group(kernels: Iterable[Kernel]) -> dict[str, float]:
     return {group: microseconds / 1000 / STEPS for group, microseconds in took.most_common()}
 
 
-def dearest(kernels: Iterable[Kernel], most: int = 45) -> tuple[str, ...]:
-    """Milliseconds of one step, and how often in it, by name."""
+def longest_kernels(kernels: Iterable[Kernel], most: int = 45) -> tuple[str, ...]:
+    """Return milliseconds and calls in one step, by kernel."""
     took, times = Counter[str](), Counter[str]()
     for kernel in kernels:
         took[kernel.name] += kernel.took_us

@@ -13,41 +13,43 @@ from pathlib import Path
 from typing import Any
 
 from bench.gpu.process import CommandError
-from bench.gpu.workspace import Scene
+from bench.gpu.workspace import Workspace
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.node.os import processes
 from fsdpctl.node.os.processes import Tag
 
-GOING_ON = ("QUEUED", "RUNNING", "RESTARTING")
+ACTIVE = ("QUEUED", "RUNNING", "RESTARTING")
 
 
 @dataclass(frozen=True)
-class Launched:
+class LaunchedRun:
     """A run of `fsdpctl`. As a context it ends with all its processes."""
 
-    scene: Scene
+    workspace: Workspace
     run_id: str
     paths: RunPaths
     deadline: float
 
     @classmethod
     def submit(
-        cls, scene: Scene, job: str, nodes: int, overrides: Sequence[str], *more: str, cwd: Path = Path()
-    ) -> Launched:
+        cls, workspace: Workspace, job: str, nodes: int, overrides: Sequence[str], *more: str, cwd: Path = Path()
+    ) -> LaunchedRun:
         sets = [word for override in overrides for word in ("--set", override)]
-        said = fsdpctl(scene, "submit", job, "--nodes", str(nodes), "--json", *sets, *more, cwd=cwd)
-        answer = json.loads(said)
-        return cls(scene, answer["run_id"], RunPaths.of(answer["run_dir"]), time.monotonic() + scene.limit_s)
+        answer = fsdpctl(workspace, "submit", job, "--nodes", str(nodes), "--json", *sets, *more, cwd=cwd)
+        submitted = json.loads(answer)
+        return cls(
+            workspace, submitted["run_id"], RunPaths.of(submitted["run_dir"]), time.monotonic() + workspace.limit_s
+        )
 
-    def __enter__(self) -> Launched:
+    def __enter__(self) -> LaunchedRun:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.status()["state"] in GOING_ON:
-            fsdpctl(self.scene, "cancel", self.run_id)
+        if self.status()["state"] in ACTIVE:
+            fsdpctl(self.workspace, "cancel", self.run_id)
 
     def status(self) -> dict[str, Any]:
-        return dict(json.loads(fsdpctl(self.scene, "status", "--json", self.run_id)))
+        return dict(json.loads(fsdpctl(self.workspace, "status", "--json", self.run_id)))
 
     def metrics(self) -> list[dict[str, Any]]:
         path = self.paths.metrics
@@ -55,7 +57,7 @@ class Launched:
         return [json.loads(line) for line in lines if line.endswith("}")]
 
     def ranks(self) -> list[int]:
-        """Pids of the trainer's processes, in order of rank."""
+        """Return the pids of the trainer's processes, in order of rank."""
         found: dict[int, int] = {}
         for pid in processes.find(Tag(self.run_id)):
             variables = dict(
@@ -73,7 +75,7 @@ class Launched:
         return list(self.paths.root.glob(pattern))
 
     def wait_end(self) -> str:
-        self.wait_for(lambda: self.status()["state"] not in GOING_ON)
+        self.wait_for(lambda: self.status()["state"] not in ACTIVE)
         return str(self.status()["state"])
 
     def wait_for(self, done: Callable[[], bool]) -> None:
@@ -82,14 +84,14 @@ class Launched:
             time.sleep(0.2)
 
 
-def fsdpctl(scene: Scene, *words: str, cwd: Path = Path()) -> str:
+def fsdpctl(workspace: Workspace, *words: str, cwd: Path = Path()) -> str:
     argv = [sys.executable, "-m", "fsdpctl", *words]
     env = {
         **os.environ,
-        **scene.env,
+        **workspace.env,
         "PYTHONPATH": os.pathsep.join([str(Path.cwd()), os.environ.get("PYTHONPATH", "")]),
     }
-    done = subprocess.run(argv, capture_output=True, text=True, env=env, cwd=cwd, timeout=scene.limit_s)
+    done = subprocess.run(argv, capture_output=True, text=True, env=env, cwd=cwd, timeout=workspace.limit_s)
     if not done.stdout and done.returncode:
         raise CommandError(f"fsdpctl {' '.join(words)} ended with {done.returncode}: {done.stderr[-500:]}")
     return done.stdout

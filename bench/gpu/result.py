@@ -1,4 +1,4 @@
-"""What a row found, and how it is told: a JSON line at once, the table in the end."""
+"""The result of a row, and its output: a JSON line at once, the table in the end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Result:
     losses: tuple[float, ...] = ()
     sequences: int | None = None  # of the batch that the losses are of
     found: str = ""
-    details: tuple[str, ...] = ()  # told in the line only
+    details: tuple[str, ...] = ()  # in the JSON line only
 
 
 HEADER = (
@@ -32,15 +32,15 @@ COMPARED = ("of others", "last loss", "largest difference")
 
 
 def as_line(seconds: float, result: Result, row: Sequence[str]) -> str:
-    """All numbers, but of the losses only what the table has of them, and every tenth."""
-    told = {name: cell for name, cell in zip(HEADER, row, strict=True) if name in ("row", *COMPARED) and cell}
+    """Return all numbers as JSON; of the losses only those in the table, and every tenth."""
+    shown = {name: cell for name, cell in zip(HEADER, row, strict=True) if name in ("row", *COMPARED) and cell}
     known = {key: value for key, value in asdict(result).items() if key != "losses" and value not in (None, "", ())}
     curve = {"losses": [round(loss, 4) for loss in result.losses[::10]]} if result.losses else {}
-    return json.dumps({**told, "seconds": round(seconds, 1), **known, **curve})
+    return json.dumps({**shown, "seconds": round(seconds, 1), **known, **curve})
 
 
 def as_row(name: str, result: Result, others: Mapping[str, Result], compares: str) -> Sequence[str]:
-    """`others`: the results that this one is held against, by the number that `compares` names."""
+    """Return the row of the table; `others` are the results to compare with, by the number that `compares` names."""
     ratios, differences = [], []
     for other, theirs in others.items():
         ours, reference = getattr(result, compares), getattr(theirs, compares)

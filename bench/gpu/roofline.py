@@ -1,4 +1,4 @@
-"""What the hardware allows: the products of matrices and the attention of one step alone, each at its own best."""
+"""The limits of the hardware: the matrix products and the attention of one step alone, each at its best."""
 
 from __future__ import annotations
 
@@ -16,16 +16,21 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from bench.gpu.process import run
 from bench.gpu.result import Result
 from bench.gpu.training import Changes
-from bench.gpu.workspace import Scene
-from train.metrics.device_timestamp import Mark
+from bench.gpu.workspace import Workspace
+from train.metrics.device_timestamp import DeviceTimestamp
 
 BACKENDS = (SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION)
 
 
-def floor(scene: Scene, job: str, changed: Changes) -> Result:
-    path = scene.write(scene.config(job, scene.gpus(1), 10, changed))
-    said = run([sys.executable, "-m", "bench.gpu.roofline", str(path)], scene.root / "log", scene.limit_s, scene.env)
-    found, *details = json.loads(said.strip().splitlines()[-1])
+def hardware_limits(workspace: Workspace, job: str, changed: Changes) -> Result:
+    path = workspace.write(workspace.config(job, workspace.gpus(1), 10, changed))
+    output = run(
+        [sys.executable, "-m", "bench.gpu.roofline", str(path)],
+        workspace.root / "log",
+        workspace.limit_s,
+        workspace.env,
+    )
+    found, *details = json.loads(output.strip().splitlines()[-1])
     return Result(found=found, details=tuple(details))
 
 
@@ -36,7 +41,7 @@ def main() -> None:
 
 
 def measure(model: dict[str, Any], micro_batch: int) -> list[str]:
-    """In words: all together, and then each."""
+    """Return text: the sums first, and then each measurement."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     tokens = micro_batch * model["seq_len"]
     details: list[str] = []
@@ -59,7 +64,7 @@ def measure(model: dict[str, Any], micro_batch: int) -> list[str]:
 
 
 def matrices(model: dict[str, Any]) -> dict[str, tuple[int, int, int]]:
-    """Of each kind of matrix: its width, its height, and how many the model has."""
+    """Return for each kind of matrix its width, its height, and how many the model has."""
     width, ffn, layers = model["d_model"], model["ffn"], model["layers"]
     heads, kv_heads, head_dim = model["heads"], model["kv_heads"], model["head_dim"]
     return {
@@ -72,7 +77,7 @@ def matrices(model: dict[str, Any]) -> dict[str, tuple[int, int, int]]:
 
 
 def product(device: torch.device, tokens: int, width_in: int, width_out: int) -> tuple[float, float]:
-    """Milliseconds of forward, gradient of the input and gradient of the weight together, and TFLOP/s."""
+    """Return milliseconds of forward, input gradient and weight gradient together, and TFLOP/s."""
     x, y, weight = (
         torch.randn(shape, device=device, dtype=torch.bfloat16)
         for shape in ((tokens, width_in), (tokens, width_out), (width_out, width_in))
@@ -82,7 +87,7 @@ def product(device: torch.device, tokens: int, width_in: int, width_out: int) ->
 
 
 def attention(device: torch.device, model: dict[str, Any], micro_batch: int, backend: SDPBackend) -> float:
-    """Milliseconds of one layer, forward and backward."""
+    """Return milliseconds of one layer, forward and backward."""
 
     def heads(number: int) -> Tensor:
         shape = (micro_batch, model["seq_len"], number, model["head_dim"])
@@ -101,13 +106,13 @@ def attention(device: torch.device, model: dict[str, Any], micro_batch: int, bac
 
 
 def time_ms(device: torch.device, work: Callable[[], object], rounds: int = 10) -> float:
-    """The mean over rounds that follow on one another, as in a step."""
+    """Return the mean over consecutive rounds, as in a step."""
     for _ in range(3):
         work()
-    begin = Mark(device)
+    begin = DeviceTimestamp(device)
     for _ in range(rounds):
         work()
-    end = Mark(device)
+    end = DeviceTimestamp(device)
     end.wait()
     return 1000 * end.seconds_since(begin) / rounds
 

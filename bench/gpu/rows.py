@@ -1,6 +1,6 @@
-"""What is measured: calls of `bench.gpu`, on H200s up to twelve minutes each, the most important rows first.
+"""The rows of each call of `bench.gpu`, on H200s up to twelve minutes each, the most important rows first.
 
-`seconds` is what a row is expected to take, with imports and compilation; one that no longer fits the budget is left
+`seconds` is the expected duration of a row, with imports and compilation; one that no longer fits the budget is left
 out. Rows with the same graphs find them in the compiler's cache: the first of them pays.
 """
 
@@ -13,7 +13,7 @@ from functools import partial
 from bench.gpu import agreement, checks, kernel_time, roofline, stops, training
 from bench.gpu.result import Result
 from bench.gpu.training import ALONE, SYNTHETIC, Changes, Mesh
-from bench.gpu.workspace import Scene
+from bench.gpu.workspace import Workspace
 
 SPEED = "tokens_per_s_gpu"
 
@@ -22,8 +22,8 @@ SPEED = "tokens_per_s_gpu"
 class Row:
     name: str
     seconds: float
-    measure: Callable[[Scene], Result]
-    against: tuple[str, ...] = ()  # rows before it that its number is held against
+    measure: Callable[[Workspace], Result]
+    against: tuple[str, ...] = ()  # rows before it to compare its number with
     compares: str = SPEED  # the number
 
 
@@ -60,12 +60,12 @@ def save(name: str, seconds: float, job: str, changed: Changes, against: str, *,
 
 
 def one_gpu() -> list[Row]:
-    """Speed on one GPU beside torchtitan, saves, and the way back after a stop."""
+    """Return rows on the speed of one GPU beside torchtitan, on saves, and on a resume after a stop."""
     at_40 = {**SYNTHETIC, "batch.micro_batch": 40}
     peer_resumed = partial(training.peer_resumed, job="llm300m", changed=SYNTHETIC)
     resumed = partial(training.saves_then_resumed, job="llm300m", gpus=1, num_steps=80, every=25, changed=SYNTHETIC)
-    where = partial(kernel_time.spent, job="llm300m", gpus=1, changed=SYNTHETIC)
-    least = partial(roofline.floor, job="llm300m", changed=SYNTHETIC)
+    where = partial(kernel_time.time_per_kernel_group, job="llm300m", gpus=1, changed=SYNTHETIC)
+    least = partial(roofline.hardware_limits, job="llm300m", changed=SYNTHETIC)
     return [
         titan("llm300m torchtitan", 45, "llm300m", SYNTHETIC),
         train("llm300m ours", 80, "llm300m", SYNTHETIC, "llm300m torchtitan"),
@@ -84,8 +84,10 @@ def one_gpu() -> list[Row]:
 
 
 def proofs() -> list[Row]:
-    """What one GPU can show beside speed: the compiled losses are the eager ones, an exact resume, a stop, and what
-    recomputing, fp16 and offload do."""
+    """Return rows on what one GPU can prove beside speed.
+
+    The compiled losses are the eager ones; an exact resume; a stop; recomputing, fp16 and offload.
+    """
     bf16, large = "llm90m bf16, 4 x 2048", "llm7b/4"
     four_layers, small = {"model.layers": 4, "batch.micro_batch": 4}, {"batch.micro_batch": agreement.SEQUENCES}
 
@@ -101,16 +103,16 @@ def proofs() -> list[Row]:
         train("llm90m fp16", 40, "llm90m", {**small, "precision": "fp16"}, bf16, steps=agreement.STEPS),
         train("llm90m offload", 35, "llm90m", {**small, "memory.cpu_offload": True}, bf16, steps=20),
         Row("memory snapshots", 55, checks.memory),
-        Row("llm90m stopped and resumed, exact", 75, partial(stops.exact, job="llm90m", gpus=1, changed={})),
+        Row("llm90m stopped and resumed, exact", 75, partial(stops.exact_resume, job="llm90m", gpus=1, changed={})),
         memory("none"),
         memory("selective", f"{large} recompute none"),
         memory("full", f"{large} recompute none"),
-        Row("llm300m TERM to durable", 30, partial(stops.stopped, job="llm300m", gpus=1, changed={})),
+        Row("llm300m TERM to durable", 30, partial(stops.time_to_stop, job="llm300m", gpus=1, changed={})),
     ]
 
 
 def two_gpus() -> list[Row]:
-    """Speed on two GPUs beside torchtitan, and the strategies where sharding shows: blocks of the 7B-class model."""
+    """Return rows on two GPUs: speed beside torchtitan, and the strategies on blocks of the 7B-class model."""
     peer, alone, full = "llm300m torchtitan x2", "llm300m ours x1", "llm7b/4 FULL_SHARD"
     sharded = {**SYNTHETIC, **FULL_SHARD}
 
@@ -121,7 +123,7 @@ def two_gpus() -> list[Row]:
         changed = {"model.layers": 4, "mesh.strategy": name}
         return train(f"llm7b/4 {name}", 30, "llm7b", changed, *against, gpus=2, steps=20, by="peak_gib")
 
-    exact = partial(stops.exact, job="llm90m", gpus=2, changed=FULL_SHARD)
+    exact = partial(stops.exact_resume, job="llm90m", gpus=2, changed=FULL_SHARD)
     return [
         titan(peer, 45, "llm300m", SYNTHETIC, (1, 2)),
         train(alone, 80, "llm300m", SYNTHETIC),
@@ -136,7 +138,7 @@ def two_gpus() -> list[Row]:
 
 
 def four_gpus() -> list[Row]:
-    """Speed on four GPUs beside torchtitan, an exact resume, a stop, and the strategies where sharding shows."""
+    """Return rows on four GPUs: speed beside torchtitan, an exact resume, a stop, and the strategies."""
     peer, alone, hybrid = "llm300m torchtitan 2 x 2", "llm300m ours x1", "llm300m ours HYBRID_SHARD 2 x 2"
     large, full = "llm7b/16", "llm7b/8 FULL_SHARD"
 
@@ -155,8 +157,8 @@ def four_gpus() -> list[Row]:
         speed("llm300m ours NO_SHARD", 55, {"mesh.strategy": "NO_SHARD"}),
         titan(f"{large} torchtitan", 30, "llm7b", SIXTEEN_LAYERS, (1, 4), steps=20),
         train(f"{large} ours", 65, "llm7b", {**SIXTEEN_LAYERS, **FULL_SHARD}, f"{large} torchtitan", gpus=4, steps=20),
-        Row("llm90m stopped and resumed, exact", 90, partial(stops.exact, job="llm90m", gpus=4, changed=HYBRID)),
-        Row("llm300m TERM to durable", 30, partial(stops.stopped, job="llm300m", gpus=4, changed=HYBRID)),
+        Row("llm90m stopped and resumed, exact", 90, partial(stops.exact_resume, job="llm90m", gpus=4, changed=HYBRID)),
+        Row("llm300m TERM to durable", 30, partial(stops.time_to_stop, job="llm300m", gpus=4, changed=HYBRID)),
         speed(f"{hybrid}, a graph a block", 40, {**HYBRID, **A_GRAPH_A_BLOCK}, hybrid),
         strategy("FULL_SHARD", FULL_SHARD),
         strategy("SHARD_GRAD_OP", {"mesh.strategy": "SHARD_GRAD_OP"}, full),
@@ -166,7 +168,7 @@ def four_gpus() -> list[Row]:
 
 
 def rest() -> list[Row]:
-    """What else only GPUs can show."""
+    """Return the rows on everything else that needs GPUs."""
     return [
         Row("doctor", 15, checks.doctor),
         Row("debug info", 30, partial(checks.debug, level="info")),

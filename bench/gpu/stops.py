@@ -12,39 +12,39 @@ from pathlib import Path
 from bench.gpu.process import Command, CommandError, run, torchrun
 from bench.gpu.result import Result
 from bench.gpu.training import WHOLE, Changes, longest_save, read_metrics
-from bench.gpu.workspace import Scene
+from bench.gpu.workspace import Workspace
 
 DETERMINISTIC = ("-m", "bench.gpu.deterministic")
 
 
-def stopped(scene: Scene, job: str, gpus: int, changed: Changes) -> Result:
-    """TERM to every rank, as a scheduler would send it, and the time until the checkpoint has its name."""
-    gpus = scene.gpus(gpus)
-    config = scene.config(job, gpus, 12, changed)
-    path = scene.write({**config, "steps": 10_000})
-    with Command(torchrun(gpus, *WHOLE, "--config", str(path)), scene.root / "log", scene.env) as command:
-        seconds = _stop_after(command, scene, 8)
-        said = command.wait(60, may_fail=True)  # a rank that stopped by hand has an exit code of its own
-    files = [file.stat().st_size for file in scene.root.glob("checkpoints/step-*/*.distcp")]
+def time_to_stop(workspace: Workspace, job: str, gpus: int, changed: Changes) -> Result:
+    """Send TERM to every rank, as a scheduler does, and measure the time until the checkpoint has its name."""
+    gpus = workspace.gpus(gpus)
+    config = workspace.config(job, gpus, 12, changed)
+    path = workspace.write({**config, "steps": 10_000})
+    with Command(torchrun(gpus, *WHOLE, "--config", str(path)), workspace.root / "log", workspace.env) as command:
+        seconds = _stop_after(command, workspace, 8)
+        output = command.wait(60, may_fail=True)  # a rank that stopped by hand has an exit code of its own
+    files = [file.stat().st_size for file in workspace.root.glob("checkpoints/step-*/*.distcp")]
     found = f"{seconds:.2f} s from TERM to a durable checkpoint of {sum(files) / 1e9:.2f} GB in {len(files)} files"
-    return Result(save_s=longest_save(said), found=found)
+    return Result(save_s=longest_save(output), found=found)
 
 
-def exact(scene: Scene, job: str, gpus: int, changed: Changes) -> Result:
-    """Stopped in mid-run and resumed, against a straight run, under deterministic algorithms: equal to the bit?"""
-    gpus = scene.gpus(gpus)
-    config = scene.config(job, gpus, 24, changed)
+def exact_resume(workspace: Workspace, job: str, gpus: int, changed: Changes) -> Result:
+    """Stop in mid-run and resume, and compare with a straight run, to the bit, under deterministic algorithms."""
+    gpus = workspace.gpus(gpus)
+    config = workspace.config(job, gpus, 24, changed)
     argv = torchrun(gpus, *DETERMINISTIC, "--config")
-    straight, broken = scene.root / "straight", scene.root / "broken"
-    for place in (straight, broken):
-        place.mkdir()
-        (place / "trainer.json").write_text(json.dumps(config))
-    run([*argv, str(straight / "trainer.json")], scene.root / "straight.log", scene.limit_s, scene.env)
-    with Command([*argv, str(broken / "trainer.json")], scene.root / "broken.log", scene.env) as command:
-        _stop_after(command, scene, 4, broken)
+    straight, broken = workspace.root / "straight", workspace.root / "broken"
+    for root in (straight, broken):
+        root.mkdir()
+        (root / "trainer.json").write_text(json.dumps(config))
+    run([*argv, str(straight / "trainer.json")], workspace.root / "straight.log", workspace.limit_s, workspace.env)
+    with Command([*argv, str(broken / "trainer.json")], workspace.root / "broken.log", workspace.env) as command:
+        _stop_after(command, workspace, 4, broken)
         command.wait(60, may_fail=True)
     steps_before = len(read_metrics(broken))
-    run([*argv, str(broken / "trainer.json")], scene.root / "resumed.log", scene.limit_s, scene.env)
+    run([*argv, str(broken / "trainer.json")], workspace.root / "resumed.log", workspace.limit_s, workspace.env)
     ours, theirs = _numbers(broken), _numbers(straight)
     differing = [b[0] for a, b in zip(ours, theirs, strict=False) if a != b]
     equal = "equal to the bit" if ours == theirs else f"{len(differing)} differ, the first at {differing[:1]}"
@@ -52,18 +52,18 @@ def exact(scene: Scene, job: str, gpus: int, changed: Changes) -> Result:
 
 
 def _numbers(root: Path) -> list[tuple[int, str, str]]:
-    """Of each step: its samples, and its loss to the bit."""
+    """Return of each step its samples, and its loss to the bit."""
     return [(line["step"], line["samples"], line["loss_hex"]) for line in read_metrics(root)]
 
 
-def _stop_after(command: Command, scene: Scene, num_steps: int, root: Path | None = None) -> float:
+def _stop_after(command: Command, workspace: Workspace, num_steps: int, root: Path | None = None) -> float:
     """Wait for so many steps, send TERM to each rank, and return the seconds until there is a checkpoint."""
-    root = root or scene.root
-    _wait_for(command, lambda: len(read_metrics(root)) >= num_steps, scene.limit_s)
+    root = root or workspace.root
+    _wait_for(command, lambda: len(read_metrics(root)) >= num_steps, workspace.limit_s)
     asked = time.monotonic()
     for pid in command.ranks():
         os.kill(pid, signal.SIGTERM)
-    _wait_for(command, lambda: bool(list(root.glob("checkpoints/step-*[0-9]"))), scene.limit_s)
+    _wait_for(command, lambda: bool(list(root.glob("checkpoints/step-*[0-9]"))), workspace.limit_s)
     return time.monotonic() - asked
 
 
@@ -71,5 +71,5 @@ def _wait_for(command: Command, done: Callable[[], bool], limit_s: float) -> Non
     deadline = time.monotonic() + limit_s
     while not done():
         if time.monotonic() > deadline or (command.process.poll() is not None and not done()):
-            raise CommandError(f"what was waited for did not come; it said {command.said()[-1000:]}")
+            raise CommandError(f"timed out, or ended too early; last output: {command.output()[-1000:]}")
         time.sleep(0.01)

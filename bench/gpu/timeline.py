@@ -1,4 +1,4 @@
-"""One rank of the trainer that tells when each part of its start has ended, and ends after its first step.
+"""One rank of the trainer that prints when each part of its start has ended, and ends after its first step.
 
 `BENCH_BEGAN` is the time at which torchrun was started. torchrun ... -m bench.gpu.timeline --config FILE
 """
@@ -14,12 +14,12 @@ from typing import Any, NoReturn
 BEGAN = float(os.environ["BENCH_BEGAN"])
 
 
-def tell(part: str) -> None:
+def report(part: str) -> None:
     print("TIMELINE", json.dumps([part, time.time() - BEGAN]), flush=True)
 
 
-def tell_after(owner: Any, name: str, part: str, then: Callable[[], None] = lambda: None) -> None:
-    """Once, when `name` of `owner` has ended for the first time and the GPU with it."""
+def report_after(owner: Any, name: str, part: str, then: Callable[[], None] = lambda: None) -> None:
+    """Report once, when `name` of `owner` has ended for the first time and the GPU with it."""
     original = getattr(owner, name)
 
     def called(*args: Any, **kwargs: Any) -> Any:
@@ -27,7 +27,7 @@ def tell_after(owner: Any, name: str, part: str, then: Callable[[], None] = lamb
         result = original(*args, **kwargs)
         if torch.cuda.is_available():
             torch.cuda.synchronize()
-        tell(part)
+        report(part)
         then()
         return result
 
@@ -38,24 +38,24 @@ def end() -> NoReturn:
     os._exit(0)
 
 
-tell("torchrun")
+report("torchrun")
 import torch  # noqa: E402
 
-tell("torch")
+report("torch")
 from train import loop  # noqa: E402
 from train.__main__ import main  # noqa: E402
 from train.checkpoint import manager  # noqa: E402
-from train.model import llama  # noqa: E402
+from train.model.language_model import LanguageModel  # noqa: E402
 from train.parallel import world  # noqa: E402
 
-tell("the trainer")
-tell_after(world.World, "__init__", "meeting, context of the GPU")
-tell_after(loop, "build_model", "the model")
-tell_after(manager.Saves, "__init__", "optimizer, memory for saves")
-tell_after(manager.Saves, "resume", "the checkpoint")
-tell_after(llama.Decoder, "forward", "first forward pass")
-tell_after(torch.Tensor, "backward", "first backward pass")
-tell_after(loop.Trainer, "_train_step", "the rest of the first step", end)
+report("the trainer")
+report_after(world.World, "__init__", "process group, context of the GPU")
+report_after(loop, "build_model", "the model")
+report_after(manager.CheckpointManager, "__init__", "optimizer, memory for saves")
+report_after(manager.CheckpointManager, "resume", "the checkpoint")
+report_after(LanguageModel, "forward", "first forward pass")
+report_after(torch.Tensor, "backward", "first backward pass")
+report_after(loop.Trainer, "_train_step", "the rest of the first step", end)
 
 if __name__ == "__main__":
     main()

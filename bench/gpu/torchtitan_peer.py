@@ -1,9 +1,9 @@
-"""torchtitan 0.2.2 on the shape of one of our jobs, with random tokens out of memory: the peer of our trainer.
+"""torchtitan 0.2.2 on the shape of a bundled job, with random tokens from memory: the peer of the bundled trainer.
 
     torchrun ... -m bench.gpu.torchtitan_peer TRAINER_JSON --replicate R --shard S [--checkpoints FOLDER]
 
-Rank 0 prints, after `RESULT`, when every step ended and the peak of memory. With a folder it goes on from the newest
-checkpoint there and leaves one at its end. torchtitan, torchdata and datasets are installed for the measurement;
+Rank 0 prints, after `RESULT`, when every step ended and the peak of memory. With a folder it continues from the
+newest checkpoint there and writes one at its end. torchtitan, torchdata and datasets are installed for the measurement;
 nothing here depends on them.
 """
 
@@ -27,7 +27,7 @@ from torchtitan.config import JobConfig
 from torchtitan.protocols.train_spec import register_train_spec
 from torchtitan.train import Trainer
 
-from train.metrics.device_timestamp import Mark
+from train.metrics.device_timestamp import DeviceTimestamp
 
 POOL = 256  # different sequences
 
@@ -57,17 +57,17 @@ def main() -> None:
     parser.add_argument("--replicate", type=int, default=1)
     parser.add_argument("--shard", type=int, default=1)
     parser.add_argument("--checkpoints", type=Path)
-    words = parser.parse_args()
-    trainer = Trainer(_job(json.loads(words.config.read_text()), words.replicate, words.shard, words.checkpoints))
+    args = parser.parse_args()
+    trainer = Trainer(_job(json.loads(args.config.read_text()), args.replicate, args.shard, args.checkpoints))
     parameters = sum(p.numel() for p in trainer.model_parts[0].parameters())
-    began, ends = Mark(trainer.device), []
+    began, ends = DeviceTimestamp(trainer.device), []
     began.wait()
     began_s = time.time()
     train_step = trainer.train_step
 
     def timed(batches: Any) -> None:
         train_step(batches)
-        ends.append(Mark(trainer.device))  # no step waits for it: neither does one of ours
+        ends.append(DeviceTimestamp(trainer.device))  # no step waits for it, as in the bundled trainer
 
     trainer.train_step = timed
     trainer.train()

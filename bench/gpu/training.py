@@ -1,4 +1,4 @@
-"""Rows that train: with our trainer, and with torchtitan on the same shape and the same kind of tokens."""
+"""Rows that train: with the bundled trainer, and with torchtitan on the same shape and the same kind of tokens."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import torch
 
 from bench.gpu.process import run, torchrun
 from bench.gpu.result import Result
-from bench.gpu.workspace import Scene
+from bench.gpu.workspace import Workspace
 
 Changes = Mapping[str, Any]
 Mesh = tuple[int, int]  # copies of the model, ranks that share one
@@ -28,32 +28,39 @@ TIMELINE = ("-m", "bench.gpu.timeline")
 WHOLE = ("-m", "train")
 
 
-def steps(scene: Scene, job: str, gpus: int, num_steps: int, changed: Changes) -> Result:
-    """Our trainer's steps, without the save and the evaluation at its end."""
-    return _train(scene, job, gpus, num_steps, changed, STEPS_ONLY)
+def steps(workspace: Workspace, job: str, gpus: int, num_steps: int, changed: Changes) -> Result:
+    """Measure the trainer's steps, without the save and the evaluation at its end."""
+    return _train(workspace, job, gpus, num_steps, changed, STEPS_ONLY)
 
 
-def saves(scene: Scene, job: str, gpus: int, num_steps: int, every: int, changed: Changes) -> Result:
-    """Steps with saves beside them, and all that a run logs."""
-    every = every if not scene.tiny else 3
-    return _train(scene, job, gpus, num_steps, {**changed, "checkpoint.every_steps": every}, WHOLE)
+def saves(workspace: Workspace, job: str, gpus: int, num_steps: int, every: int, changed: Changes) -> Result:
+    """Measure steps with saves beside them, in a whole run."""
+    every = every if not workspace.tiny else 3
+    return _train(workspace, job, gpus, num_steps, {**changed, "checkpoint.every_steps": every}, WHOLE)
 
 
-def saves_then_resumed(scene: Scene, job: str, gpus: int, num_steps: int, every: int, changed: Changes) -> Result:
-    """The same, and then how long a start from the last of its checkpoints takes, with a warm cache of the compiler."""
-    num_steps = num_steps if not scene.tiny else 8
-    result = saves(scene, job, gpus, num_steps, every, changed)
-    again = saves(scene, job, gpus, num_steps + 10, every, changed)
+def saves_then_resumed(
+    workspace: Workspace, job: str, gpus: int, num_steps: int, every: int, changed: Changes
+) -> Result:
+    """Measure the same, and then a start from the last checkpoint, with a warm cache of the compiler."""
+    num_steps = num_steps if not workspace.tiny else 8
+    result = saves(workspace, job, gpus, num_steps, every, changed)
+    again = saves(workspace, job, gpus, num_steps + 10, every, changed)
     return replace(result, first_step_s=again.first_step_s)
 
 
-def start(scene: Scene, job: str, changed: Changes) -> Result:
-    """Where a start from a checkpoint spends its time, with a warm cache of the compiler."""
-    config = scene.config(job, scene.gpus(1), 10, changed)
-    run(torchrun(1, *WHOLE, "--config", str(scene.write(config))), scene.root / "log", scene.limit_s, scene.env)
-    path = scene.write({**config, "steps": 20})
-    env = {**scene.env, "BENCH_BEGAN": str(time.time())}
-    log = run(torchrun(1, *TIMELINE, "--config", str(path)), scene.root / "log-again", scene.limit_s, env)
+def start(workspace: Workspace, job: str, changed: Changes) -> Result:
+    """Measure the parts of a start from a checkpoint, with a warm cache of the compiler."""
+    config = workspace.config(job, workspace.gpus(1), 10, changed)
+    run(
+        torchrun(1, *WHOLE, "--config", str(workspace.write(config))),
+        workspace.root / "log",
+        workspace.limit_s,
+        workspace.env,
+    )
+    path = workspace.write({**config, "steps": 20})
+    env = {**workspace.env, "BENCH_BEGAN": str(time.time())}
+    log = run(torchrun(1, *TIMELINE, "--config", str(path)), workspace.root / "log-again", workspace.limit_s, env)
     ends = [json.loads(line) for line in re.findall(r"TIMELINE (\[.*\])", log)]
     parts = [
         f"{part} {at_s - before_s:.1f} s" for (part, at_s), (_, before_s) in zip(ends, [["", 0.0], *ends], strict=False)
@@ -61,34 +68,39 @@ def start(scene: Scene, job: str, changed: Changes) -> Result:
     return Result(first_step_s=ends[-1][1], found="; ".join(parts))
 
 
-def peer(scene: Scene, job: str, mesh: Mesh, num_steps: int, changed: Changes) -> Result:
-    """torchtitan's steps."""
-    path = scene.write(config := scene.config(job, scene.gpus(math.prod(mesh)), num_steps, changed))
-    return _peer_result(config, *_run_peer(scene, path, mesh))
+def peer(workspace: Workspace, job: str, mesh: Mesh, num_steps: int, changed: Changes) -> Result:
+    """Measure torchtitan's steps."""
+    path = workspace.write(config := workspace.config(job, workspace.gpus(math.prod(mesh)), num_steps, changed))
+    return _peer_result(config, *_run_peer(workspace, path, mesh))
 
 
-def peer_resumed(scene: Scene, job: str, changed: Changes) -> Result:
-    """A start from a checkpoint, with what the compiler remembers of the start before."""
-    path = scene.write(config := scene.config(job, scene.gpus(1), 10, changed))
-    folder = ("--checkpoints", str(scene.root / "out"))
-    _run_peer(scene, path, ALONE, *folder)
+def peer_resumed(workspace: Workspace, job: str, changed: Changes) -> Result:
+    """Measure torchtitan's start from a checkpoint, with a warm cache of the compiler."""
+    path = workspace.write(config := workspace.config(job, workspace.gpus(1), 10, changed))
+    folder = ("--checkpoints", str(workspace.root / "out"))
+    _run_peer(workspace, path, ALONE, *folder)
     config["steps"] += 10
-    scene.write(config)
-    return _peer_result(config, *_run_peer(scene, path, ALONE, *folder))
+    workspace.write(config)
+    return _peer_result(config, *_run_peer(workspace, path, ALONE, *folder))
 
 
-def _train(scene: Scene, job: str, gpus: int, num_steps: int, changed: Changes, entry: tuple[str, str]) -> Result:
-    gpus = scene.gpus(gpus)
-    path = scene.write(config := scene.config(job, gpus, num_steps, changed))
+def _train(
+    workspace: Workspace, job: str, gpus: int, num_steps: int, changed: Changes, entry: tuple[str, str]
+) -> Result:
+    gpus = workspace.gpus(gpus)
+    path = workspace.write(config := workspace.config(job, gpus, num_steps, changed))
     began = time.time()
     argv = torchrun(gpus, *entry, "--config", str(path))
-    log = run(argv, scene.root / "log", scene.limit_s, scene.env)
-    return _our_result(config, gpus, began, scene.root, log)
+    log = run(argv, workspace.root / "log", workspace.limit_s, workspace.env)
+    return _our_result(config, gpus, began, workspace.root, log)
 
 
 def _our_result(config: dict[str, Any], gpus: int, began: float, root: Path, log: str) -> Result:
-    """A step's time is the device's own, from the end of the step before, or from where a save has left the queue. So
-    what a save holds up shows in two places: in the step after it, and in what the host's clock shows more."""
+    """Compute the row from the metrics of a run.
+
+    A step's time is the device's own, from the end of the step before, or from where a save has left the queue. So the
+    stall of a save appears in two places: in the step after it, and in the rest of the host's clock.
+    """
     lines = [line for line in read_metrics(root) if line["time"] > began]
     tokens = config["batch"]["sequences"] * config["model"]["seq_len"]
     took = {line["step"]: tokens / line["tokens_per_s"] for line in lines}
@@ -102,7 +114,7 @@ def _our_result(config: dict[str, Any], gpus: int, began: float, root: Path, log
     times = sorted(took[line["step"]] for line in settled)
     middle = statistics.median(times)
     stalls = [took[step] - middle for step in after_saves]
-    ahead = middle if torch.cuda.is_available() else 0.0  # at most so much the host had not waited for
+    ahead = middle if torch.cuda.is_available() else 0.0  # at most so much work was still queued on the device
     return Result(
         tokens_per_s_gpu=tokens / gpus / middle,
         step_ms=1000 * middle,
@@ -121,11 +133,11 @@ def longest_save(log: str) -> float | None:
     return max(map(float, re.findall(r"saved \S+ in ([\d.]+) s", log)), default=None)
 
 
-def _run_peer(scene: Scene, path: Path, mesh: Mesh, *more: str) -> tuple[float, str]:
+def _run_peer(workspace: Workspace, path: Path, mesh: Mesh, *more: str) -> tuple[float, str]:
     began, (replicate, shard) = time.time(), mesh
     degrees = ("--replicate", str(replicate), "--shard", str(shard))
     argv = torchrun(replicate * shard, "-m", "bench.gpu.torchtitan_peer", str(path), *degrees, *more)
-    return began, run(argv, scene.root / f"log-{began}", scene.limit_s, scene.env)
+    return began, run(argv, workspace.root / f"log-{began}", workspace.limit_s, workspace.env)
 
 
 def _peer_result(config: dict[str, Any], began: float, log: str) -> Result:

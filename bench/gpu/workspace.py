@@ -1,4 +1,4 @@
-"""Where a row runs: its directory, its time, its data, and the configuration of its job."""
+"""The workspace of a row: its directory, its time limit, its data, and the configuration of its job."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ SYNTHETIC_SEQUENCES = 2048
 
 
 @dataclass(frozen=True)
-class Scene:
+class Workspace:
     root: Path  # of one row, empty
     shared: Path  # of all rows
     limit_s: float  # that one command may take
-    tiny: bool  # the whole path in little, without GPUs
+    tiny: bool  # a small model and few steps, without GPUs
 
     @property
     def env(self) -> dict[str, str]:
@@ -30,7 +30,7 @@ class Scene:
         return {"FSDPCTL_HOME": str(self.shared / "home")}
 
     def gpus(self, wanted: int) -> int:
-        """As many, where they are; a tiny try has two processes at most."""
+        """Return as many, or two at most in a tiny try. Raises LookupError where there are fewer."""
         if self.tiny:
             return min(wanted, 2)
         if (there := torch.cuda.device_count()) < wanted:
@@ -38,7 +38,7 @@ class Scene:
         return wanted
 
     def config(self, job: str, gpus: int, steps: int, changed: Mapping[str, Any]) -> dict[str, Any]:
-        """The job's configuration with one micro-step a step, so that every trainer does the same. Keys have dots."""
+        """Return the job's configuration with one micro-step a step, as in torchtitan. Keys in `changed` have dots."""
         name, steps = ("llm-tiny", min(steps, 12)) if self.tiny else (job, steps)
         config: dict[str, Any] = yaml.safe_load(Path("jobs", f"{name}.yaml").read_text())["trainer"]
         if self.tiny:
@@ -66,8 +66,10 @@ class Scene:
         return path
 
     def _synthetic(self, model: Mapping[str, Any]) -> Path:
-        """Random tokens of the whole vocabulary, as torchtitan gets them: bytes of text would touch few rows of the
-        embedding, and often."""
+        """Write random tokens of the whole vocabulary, as torchtitan gets them, and return their directory.
+
+        Bytes of text would use few rows of the embedding, and often.
+        """
         directory = self.shared / f"tokens-{model['vocab_size']}-{model['seq_len']}"
         if not (directory / "index.json").exists():
             directory.mkdir()

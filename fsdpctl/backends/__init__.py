@@ -1,1 +1,1 @@
-"""How an attempt gets onto its nodes: a folder per backend."""
+"""One folder for each backend: how it starts, observes and ends the agents of a run."""

@@ -1,13 +1,12 @@
-"""What a backend is: the functions of its `launcher` module, and the parts that it may bring beside it.
+"""The interface of a backend: the functions of its `launcher` module, and its optional parts.
 
 Each backend is one folder, and `table.py` has one row for it. A part is a module of that folder with a fixed name:
-`launcher` and `planning` always, `agents` and `probe_transport` as they are needed, the others where the row says so.
+`launcher` and `planning` always, `agents` and `probe_transport` as needed, the others where the row names them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -23,13 +22,13 @@ from fsdpctl.runs.evidence import RunFacts
 
 @dataclass(frozen=True)
 class View:
-    """What only the backend knows of a run: whether a queued or running job of it exists, and what it says."""
+    """What only the backend knows about a run: whether it is queued or running, and why."""
 
     state: Literal["none", "queued", "running", "unknown"]
     reason: str = ""
-    final: State | None = None  # what the backend knows of the end, where the run directory cannot say
-    is_stranded: bool = False  # the backend took the nodes and does not requeue the run
-    phase: Phase | None = None  # where the backend knows more of it than the run directory
+    final: State | None = None  # the state at the end, where the run directory does not have it
+    is_stranded: bool = False  # the scheduler took the nodes and does not requeue the run
+    phase: Phase | None = None  # where the backend knows more than the run directory
 
 
 class Launcher(Protocol):
@@ -38,29 +37,29 @@ class Launcher(Protocol):
     def start(self, run: RunPaths, plan: LaunchPlan) -> None:
         """Start the newest submission of a complete run directory, detached from this process.
 
-        All or nothing: raises LaunchError, with nothing left behind, when a host or the scheduler refuses.
+        Raise LaunchError when a host or the scheduler refuses; nothing is left running then.
         """
 
     def observe(self, runs: Sequence[RunFacts]) -> Mapping[str, View]:
-        """Ask about many runs at once: run id -> View. Never raises because one host or scheduler is down."""
+        """Return run id -> View for many runs. Never raise because a host or the scheduler is down."""
 
     def stop(self, run: RunPaths) -> bool:
-        """Ask the newest attempt to save and leave; False if nothing runs."""
+        """Ask the newest attempt to save and exit; return False if nothing runs."""
 
     def cancel(self, run: RunPaths) -> bool:
-        """End the run now; False if nothing was running. Raises FsdpctlError naming what would not die."""
+        """End the run now; return False if nothing was running. Raise FsdpctlError naming what is still alive."""
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """What planning needs of a profile, a job and the submitting machine."""
+    """The input of planning, from a profile, a job and the submitting machine."""
 
-    nodes: tuple[PlannedNode, ...]  # those that the profile lists; `rank` is their place in that list
+    nodes: tuple[PlannedNode, ...]  # those that the profile lists; `rank` is the index in that list
     spares: tuple[PlannedNode, ...]
-    gpus_per_node: int | None  # as the profile says, for all nodes
-    least_gpus: int  # of any node, as far as the profile says
+    gpus_per_node: int | None  # of the profile, for all nodes
+    least_gpus: int  # the minimum over all nodes, as far as the profile gives it
     local_gpus: tuple[str, ...]  # indices of the submitting machine's GPUs
-    num_nodes: int  # that the job wants
+    num_nodes: int  # that the job asks for
     python: str | None  # of the profile
     own_python: str  # the interpreter that runs fsdpctl
     runs_root: str
@@ -92,7 +91,7 @@ class Planning(Protocol):
 
 @dataclass(frozen=True)
 class NodeAnswer:
-    """What a command on a node printed, and how it ended."""
+    """The exit code and output of a command on a node."""
 
     code: int
     stdout: str
@@ -102,24 +101,24 @@ class NodeAnswer:
 class ProbeTransport(Protocol):
     """How doctor runs a command on the nodes of a plan: the class of the module `probe_transport`."""
 
-    plan: LaunchPlan  # with the nodes that are meant
+    plan: LaunchPlan  # with the nodes to reach
 
     def run(self, node: PlannedNode, argv: Sequence[str], stdin: bytes, limit_s: float) -> NodeAnswer:
-        """Run a command on one node, after the profile's `setup`. Raises HostError with the reason in one line."""
+        """Run a command on one node, after the profile's `setup`. Raise HostError with the reason in one line."""
 
     def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What the scheduler will do to a run, in one line, and what of it its owner may not expect."""
+    """What the scheduler will do to a run, in one line, and warnings about what the user may not expect."""
 
     text: str = ""
     warnings: tuple[str, ...] = ()
 
 
 class CopyHosts(Protocol):
-    """The hosts of a run that share no disk, and may have checkpoints."""
+    """The hosts of a run without a shared disk: each may have checkpoints."""
 
     unreachable: dict[str, str]  # hosts that gave no answer, and why
 
@@ -127,7 +126,4 @@ class CopyHosts(Protocol):
         """Return the answers of `fsdpctl.node.queries.checkpoint_copies`, by host."""
 
     def fetch(self, host: str, manifest: Manifest, into: Path) -> Path:
-        """HostCopy a checkpoint's files here, unverified. Raises HostError."""
-
-
-OpenProbeTransport = Callable[[LaunchPlan], AbstractContextManager[ProbeTransport]]
+        """Copy a checkpoint's files here, unverified. Raise HostError."""

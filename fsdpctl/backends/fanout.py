@@ -1,7 +1,7 @@
-"""The same act on many hosts: a window of them at a time, one result each, and a dead host is one line.
+"""Do the same on many hosts: a limited number at a time, one result each; a dead host is one error line.
 
-sshd drops connections at random once ten are half open (MaxStartups 10:30:100), so many at once from one machine to
-one gateway need a window and a retry that does not come back in step with the others.
+sshd drops connections at random once ten are half open (MaxStartups 10:30:100). So many connections through one
+gateway need a limit, and retries after pauses of random length.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ T = TypeVar("T")
 
 
 class HostError(Exception):
-    """What went wrong with one host, in one line.
+    """The error of one host, in one line.
 
-    `passing` says that time may heal it (no route, time-out), unlike a wrong key; `dropped` that trying again at
-    once is right, because sshd had too much to do.
+    `passing`: it may go away by itself (no route, time-out), unlike a wrong key. `dropped`: sshd was busy, try again
+    at once.
     """
 
     def __init__(self, message: str, *, passing: bool = False, dropped: bool = False) -> None:
@@ -34,16 +34,16 @@ class HostError(Exception):
 
 
 def explain_exit(code: int, stdout: str, stderr: str, python: str) -> str:
-    """Why a program of ours, for `python`, gave no answer on a host: what is left are its code and its last words."""
+    """Return why a command of fsdpctl failed on a host, from its exit code and the last line that it printed."""
     if code == 127:
         return f"the profile's python does not exist there: {python}"
-    said = (stderr.strip() or stdout.strip()).splitlines()
-    return f"exit code {code}: {said[-1] if said else 'it said nothing'}"
+    lines = (stderr.strip() or stdout.strip()).splitlines()
+    return f"exit code {code}: {lines[-1] if lines else 'no output'}"
 
 
 @dataclass(frozen=True)
 class HostResult(Generic[I, T]):
-    """What came of one host: `value`, or `error`."""
+    """The result of one host: `value` or `error`."""
 
     item: I
     value: T | None = None
@@ -51,7 +51,7 @@ class HostResult(Generic[I, T]):
 
 
 def fan_out(items: Sequence[I], act: Callable[[I], T], window: int = WINDOW) -> list[HostResult[I, T]]:
-    """Do `act` for every item, at most `window` at a time; results in the order of the items."""
+    """Call `act` with every item, at most `window` at a time; return the results in the order of the items."""
 
     def one(item: I) -> HostResult[I, T]:
         try:
@@ -66,7 +66,7 @@ def fan_out(items: Sequence[I], act: Callable[[I], T], window: int = WINDOW) -> 
 
 
 def retry(act: Callable[[], T], sleep: Callable[[float], None] = time.sleep) -> T:
-    """Call again what was dropped, after a growing pause of random length."""
+    """Call `act`, and again after a growing pause of random length while sshd drops the connection."""
     pause = FIRST_PAUSE_S
     for _ in range(TRIES - 1):
         try:

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from fsdpctl.backends.local.profile_keys import LocalBackend
-from fsdpctl.backends.slurm.profile_keys import SlurmBackend
-from fsdpctl.backends.ssh.profile_keys import SshBackend
+from fsdpctl.backends.local.profile_keys import LocalSection
+from fsdpctl.backends.slurm.profile_keys import SlurmSection
+from fsdpctl.backends.ssh.profile_keys import SshSection
 
 
 def _expand_kind(value: Any) -> Any:
@@ -16,6 +16,6 @@ def _expand_kind(value: Any) -> Any:
 
 
 BackendKeys = Annotated[
-    Annotated[LocalBackend | SshBackend | SlurmBackend, Field(discriminator="kind")],
+    Annotated[LocalSection | SshSection | SlurmSection, Field(discriminator="kind")],
     BeforeValidator(_expand_kind),
 ]

@@ -1,4 +1,4 @@
-"""What the sections of all backends have in common."""
+"""The base class of all backends' sections in a profile."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ class BackendSection(Spec):
     """The section `backend` of a profile."""
 
     def find_problems(self, num_nodes: int, runs_root: str | None) -> Iterator[Problem]:
-        """Yield what other keys of the profile must be for this backend. `num_nodes`: how many nodes it lists."""
+        """Yield what is wrong with other keys of the profile for this backend. `num_nodes`: how many nodes it lists."""
         yield from ()

@@ -1,4 +1,4 @@
-"""What of the submitting shell's environment an agent may see."""
+"""The part of the submitting shell's environment that is passed to agents."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from fsdpctl.contract import Env
 
-# A submit from inside another run, a torchrun worker or a Slurm step must not hand down that world's ranks.
+# A submit from inside another run, a torchrun worker or a Slurm step must not pass on that process's ranks.
 _FOREIGN = re.compile(
     r"(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)|ROLE_NAME|MASTER_(ADDR|PORT)|TORCHELASTIC_.*|PET_.*|FSDPCTL_(?!HOME$).*"
     r"|PYTHON(PATH|SAFEPATH)"
@@ -16,7 +16,7 @@ _FOREIGN = re.compile(
 
 
 def own_environment(inherited: Mapping[str, str]) -> dict[str, str]:
-    """The shell's environment without foreign ranks; its PYTHONPATH under another name, for own entrypoints."""
+    """Return the environment without ranks of another run; PYTHONPATH is renamed, for the user's own scripts only."""
     kept = {name: value for name, value in inherited.items() if not _FOREIGN.fullmatch(name)}
     user_path = {Env.USER_PYTHONPATH: path} if (path := inherited.get("PYTHONPATH")) else {}
     return {**kept, **user_path}

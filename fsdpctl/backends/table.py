@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Backend:
-    """One row: what a backend is, and which parts its folder has."""
+    """One row: the properties of a backend, and the parts that its folder has."""
 
     name: str
-    runs_here: bool = False  # ranks run on the submitting machine: what they need can be checked here
+    runs_here: bool = False  # ranks run on the submitting machine: their needs can be checked here
     has_scheduler: bool = False  # it chooses the nodes and keeps runs alive; else a detached supervisor does
     has_host_keys: bool = False
-    doctor_nodes: int = 1  # how many doctor looks at, where a profile lists none
+    doctor_nodes: int = 1  # how many nodes doctor checks, where a profile lists none
 
     @property
     def launcher(self) -> Launcher:
@@ -41,7 +41,7 @@ class Backend:
         return cast("Agents", self._part("agents").open_agents(run, plan))
 
     def open_probe_transport(self, plan: LaunchPlan) -> ProbeTransport:
-        """Return how doctor reaches the nodes of a plan; to be closed. Raises LaunchError where there are none now."""
+        """Return a transport to a plan's nodes; the caller closes it. Raise LaunchError if there are none now."""
         return cast(ProbeTransport, self._part("probe_transport").open_probe_transport(plan))
 
     def open_copy_hosts(self, run: RunPaths, plan: LaunchPlan) -> CopyHosts:
@@ -53,7 +53,7 @@ class Backend:
         return cast(Prediction, self._part("predict").predict(plan, save_s)) if self.has_scheduler else Prediction()
 
     def preview(self, plan: LaunchPlan) -> dict[str, Any]:
-        """Return what the scheduler will be given: name -> text of a file, or a command."""
+        """Return what the scheduler gets: name -> text of a file, or a command."""
         return cast("dict[str, Any]", self._part("preview").preview(plan)) if self.has_scheduler else {}
 
     def trust_hosts(self, plan: LaunchPlan, report: Callable[[str], None]) -> None:
@@ -74,7 +74,7 @@ ROWS = (
 
 
 def get_backend(name: str) -> Backend:
-    """Return the row of a backend. Raises FsdpctlError for one that this version does not have."""
+    """Return the row of a backend. Raise FsdpctlError for one that this version does not have."""
     for row in ROWS:
         if row.name == name:
             return row

@@ -1,1 +1,1 @@
-"""Checkpoints without a trainer: list, verify, prune, export. One process, on a CPU, a tensor at a time."""
+"""Checkpoints without a trainer: list, verify, prune, export. One process, on a CPU, one tensor at a time."""

@@ -1,4 +1,4 @@
-"""Where a run's checkpoints lie: on the disk that its nodes share with this machine, or a copy on each of its hosts."""
+"""Access to a run's checkpoints: on a disk shared with this machine, or as copies on each of its hosts."""
 
 from __future__ import annotations
 
@@ -15,25 +15,28 @@ from fsdpctl.runs.evidence import read_plan
 
 
 class CheckpointStore(Protocol):
-    """What can be done to checkpoints, wherever they lie."""
+    """The operations on a run's checkpoints, wherever they are stored."""
 
     def read(self) -> list[Stored]:
-        """All of them, the newest first; their files are not read."""
+        """Return all checkpoints, the newest first, without reading their files."""
 
     def examine(self, stored: Stored) -> Stored:
-        """Read every byte."""
+        """Read every byte; return the checkpoint with what is wrong with it."""
 
     def remove(self, stored: Stored) -> None: ...
 
     def take(self, step: int | None, near: Path) -> AbstractContextManager[Stored]:
-        """The checkpoint of `step`, or the newest whole one, verified, on this machine; what is copied goes `near`."""
+        """Yield the checkpoint of `step`, or the newest whole one, verified and on this machine.
+
+        A copy from a host is stored in the directory `near` for the time of the context.
+        """
 
     def errors(self) -> list[str]:
-        """What could not be asked or done so far, one line each."""
+        """Return what has failed so far, like unreachable hosts, one line each."""
 
 
-def open_shelf(run: RunPaths) -> CheckpointStore:
-    """Raises UsageError for a run of the user's own script."""
+def open_store(run: RunPaths) -> CheckpointStore:
+    """Return the store of a run. Raise UsageError for a run of a user's own script."""
     try:
         plan = read_plan(run)
     except (OSError, CodecError):
@@ -48,7 +51,7 @@ def open_shelf(run: RunPaths) -> CheckpointStore:
 
 
 class SharedStore:
-    """All files lie in the run directory."""
+    """A `CheckpointStore` in the run directory."""
 
     def __init__(self, run: RunPaths) -> None:
         self._run = run

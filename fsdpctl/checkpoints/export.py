@@ -1,4 +1,4 @@
-"""A checkpoint's model for other programs: one file of PyTorch's, or a directory that `transformers` loads."""
+"""Export a checkpoint's model for other programs: one PyTorch file, or a directory for `transformers`."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from fsdpctl.checkpoints.listing import Stored
 from fsdpctl.checkpoints.safetensors_writer import write_safetensors
 from fsdpctl.checkpoints.tensors import ShardReader
 from fsdpctl.contract.codec import CodecError, decode
-from fsdpctl.contract.formats.hf_llama import llama_config, llama_names
+from fsdpctl.contract.trainer.hugging_face import hf_config, hf_rows
 from fsdpctl.contract.trainer.model_config import ModelConfig
 from fsdpctl.errors import FsdpctlError, UsageError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-_OF_ONE_TENSOR = 4096  # more than its name, place and alignment take in a file of torch's
+_OVERHEAD_BYTES = 4096  # upper bound per tensor for its name, offset and alignment in a torch file
 
 
 def export_torch(stored: Stored, out: Path) -> None:
-    """Write the model's state dict as `torch.save` does; loads with `torch.load(path, weights_only=True)`."""
+    """Write the model's state dict as `torch.save` does. Load it with `torch.load(path, weights_only=True)`."""
     import torch
 
     reader = ShardReader(stored.path)
-    with _aside(out) as aside:
-        # The file is laid out first, with nothing in it, and then filled through a map of it.
-        _take_room(aside, sum(4 * math.prod(shape) + _OF_ONE_TENSOR for shape in reader.shapes.values()))
+    with _temporary(out) as temporary:
+        # The file is created without data first, then filled through a memory map, one tensor at a time.
+        _allocate(temporary, sum(4 * math.prod(shape) + _OVERHEAD_BYTES for shape in reader.shapes.values()))
         with torch.serialization.skip_data():
-            torch.save({name: torch.empty(shape) for name, shape in reader.shapes.items()}, aside)
-        _take_room(aside, aside.stat().st_size)
+            torch.save({name: torch.empty(shape) for name, shape in reader.shapes.items()}, temporary)
+        _allocate(temporary, temporary.stat().st_size)
         with torch.serialization.set_default_mmap_options(mmap.MAP_SHARED):
-            state = torch.load(aside, mmap=True, weights_only=True)
+            state = torch.load(temporary, mmap=True, weights_only=True)
         for name, tensor in state.items():
             tensor.copy_(reader.read(name))
         del state
@@ -50,19 +50,21 @@ def export_hugging_face(stored: Stored, out: Path) -> None:
     reader = ShardReader(stored.path)
     shapes, sources = {}, {}
     for name, shape in sorted(reader.shapes.items()):
-        for rows in llama_names(name, model):
+        for rows in hf_rows(name, model):
             height = (shape[0] if rows.end is None else rows.end) - rows.begin
             shapes[rows.name] = (height, *shape[1:])
             sources[rows.name] = (name, rows)
-    with _aside(out) as aside:
-        aside.mkdir(mode=0o700)
-        write_safetensors(aside / "model.safetensors", shapes, _cut(reader, sources))
-        (aside / "config.json").write_text(json.dumps(llama_config(model), indent=2) + "\n")
+    with _temporary(out) as temporary:
+        temporary.mkdir(mode=0o700)
+        write_safetensors(temporary / "model.safetensors", shapes, _cut(reader, sources))
+        (temporary / "config.json").write_text(json.dumps(hf_config(model), indent=2) + "\n")
 
 
-def _take_room(path: Path, size: int) -> None:
-    """Have the disk give a file all of its room. Torch tells nobody why it cannot write one; and a map of a file for
-    which there is no room ends the process, by a bus error."""
+def _allocate(path: Path, size: int) -> None:
+    """Allocate all disk space of a file, or raise OSError.
+
+    On a full disk, torch reports no reason, and a write through a memory map ends the process with a bus error.
+    """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         os.posix_fallocate(descriptor, 0, size)
@@ -75,11 +77,11 @@ def model_of(stored: Stored) -> ModelConfig:
     try:
         return decode(ModelConfig, stored.manifest.config["model"])
     except (CodecError, KeyError) as error:
-        raise FsdpctlError(f"{stored.path}: its model's configuration cannot be read: {error}") from None
+        raise FsdpctlError(f"{stored.path}: the model's configuration cannot be read: {error}") from None
 
 
 def _cut(reader: ShardReader, sources: Mapping[str, tuple[str, Any]]) -> Callable[[str], Tensor]:
-    """Rows of tensors; a fused one is read once for all that is cut from it."""
+    """Return a function that reads rows of tensors; a fused tensor is read once for all that is cut from it."""
     held: dict[str, Tensor] = {}
 
     def cut(wanted: str) -> Tensor:
@@ -93,18 +95,18 @@ def _cut(reader: ShardReader, sources: Mapping[str, tuple[str, Any]]) -> Callabl
 
 
 @contextlib.contextmanager
-def _aside(out: Path) -> Iterator[Path]:
-    """Write aside and rename, so that nobody takes a half written one; what exists is not written over."""
+def _temporary(out: Path) -> Iterator[Path]:
+    """Yield a temporary path that is renamed to `out` at the end. Raise UsageError if `out` exists."""
     if out.exists():
         raise UsageError(f"{out} exists already", hint="choose another name with --out")
-    aside = out.with_name(f".{out.name}.{os.getpid()}")
+    temporary = out.with_name(f".{out.name}.{os.getpid()}")
     try:
-        yield aside
-        aside.rename(out)
+        yield temporary
+        temporary.rename(out)
     except OSError as error:
         raise FsdpctlError(f"{out}: {error.strerror}") from None
     finally:
-        if aside.is_dir():
-            shutil.rmtree(aside, ignore_errors=True)
+        if temporary.is_dir():
+            shutil.rmtree(temporary, ignore_errors=True)
         else:
-            aside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)

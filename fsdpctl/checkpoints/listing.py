@@ -1,4 +1,4 @@
-"""The checkpoints of a run directory, as they lie there; on hosts that share no disk, see `host_shelf.py`."""
+"""The checkpoints in a run directory; for hosts that share no disk, see `per_host_store.py`."""
 
 from __future__ import annotations
 
@@ -13,45 +13,45 @@ from fsdpctl.errors import RunFailed, UsageError
 
 @dataclass(frozen=True)
 class Stored:
-    """One checkpoint; `manifest` is None where `broken` says why it cannot be used."""
+    """One checkpoint; `broken` is the reason if it cannot be used."""
 
     path: Path
     manifest: Manifest | None
     broken: str | None = None
-    copies: Mapping[str, str] = field(default_factory=dict)  # host -> what is wrong with its copy; no disk is shared
+    copies: Mapping[str, str] = field(default_factory=dict)  # without a shared disk: host -> problem of its copy or ""
 
     @property
     def hosts(self) -> list[str]:
-        """Those with a whole copy, where no disk is shared."""
+        """Hosts with a whole copy, where no disk is shared."""
         return [host for host, problem in self.copies.items() if not problem]
 
     @property
     def problems(self) -> list[str]:
-        """What is wrong, copy by copy."""
-        spoiled = [f"{self.path.name} on {host}: {problem}" for host, problem in self.copies.items() if problem]
-        return spoiled or ([f"{self.path.name}: {self.broken}"] if self.broken else [])
+        """What is wrong, one text per copy."""
+        damaged = [f"{self.path.name} on {host}: {problem}" for host, problem in self.copies.items() if problem]
+        return damaged or ([f"{self.path.name}: {self.broken}"] if self.broken else [])
 
 
 def list_checkpoints(run: RunPaths) -> list[Stored]:
-    """All checkpoints of a run, the newest first; of the files only the manifests are read."""
+    """Return all checkpoints of a run, the newest first; reads only their manifests."""
     return [read_stored(run.checkpoints / name) for name in committed(run.checkpoints)[::-1]]
 
 
 def newest_manifest(run: RunPaths) -> Manifest | None:
-    """Of the newest checkpoint whose manifest can be read."""
+    """Return the manifest of the newest checkpoint that has a readable one."""
     return next((stored.manifest for stored in list_checkpoints(run) if stored.manifest), None)
 
 
 def own_script_error(run: RunPaths) -> UsageError:
-    """What is said wherever checkpoints of the bundled trainer are asked for, and there can be none."""
+    """Return the error of commands that need checkpoints of the bundled trainer, for a run of a user's own script."""
     return UsageError(
-        f"run {run.root.name} is of your own script: what it saves is known to it alone",
-        hint=f"its checkpoints belong in {run.checkpoints}; started again, it chooses among them itself",
+        f"run {run.root.name} runs your own script: fsdpctl does not know the format of its checkpoints",
+        hint=f"its checkpoints belong in {run.checkpoints}; the script itself chooses one when it starts again",
     )
 
 
 def choose_listed(run: RunPaths, found: Sequence[Stored], step: int | None) -> list[Stored]:
-    """The checkpoint of `step`, or all that were found, the newest first; whole or not, but at least one."""
+    """Return the checkpoint of `step`, or all, the newest first, whole or not. Raise UsageError if there is none."""
     chosen = [stored for stored in found if step is None or stored.path.name == checkpoint_name(step)]
     if not chosen:
         which = "checkpoint yet" if step is None else f"checkpoint of step {step}"
@@ -60,7 +60,7 @@ def choose_listed(run: RunPaths, found: Sequence[Stored], step: int | None) -> l
 
 
 def choose_whole(run: RunPaths, step: int | None) -> Stored:
-    """The checkpoint of `step`, or the newest one that is whole; of either, every byte was read."""
+    """Return the checkpoint of `step`, or the newest whole one, with every byte verified; else raise RunFailed."""
     problems = []
     for stored in choose_listed(run, list_checkpoints(run), step):
         examined = examine(stored)
@@ -71,7 +71,7 @@ def choose_whole(run: RunPaths, step: int | None) -> Stored:
 
 
 def examine(stored: Stored) -> Stored:
-    """Read every file and compare it with its digest; the same, with what is wrong."""
+    """Compare every file with its digest; return the checkpoint with what is wrong with it."""
     if stored.manifest is None:
         return stored
     try:
@@ -81,20 +81,20 @@ def examine(stored: Stored) -> Stored:
     return stored
 
 
-def choose_doomed(
-    found: Sequence[Stored], keep: int, look: Callable[[Stored], Stored]
+def choose_removable(
+    found: Sequence[Stored], keep: int, examine: Callable[[Stored], Stored]
 ) -> tuple[list[Stored], list[Stored]]:
-    """Of checkpoints, the newest first: those older than the newest `keep` whole ones, and the broken among the newer.
+    """Return the checkpoints older than the newest `keep` whole ones, and the broken ones among the newer.
 
-    Fewer than `keep` whole ones: nothing is doomed.
+    `found` has the newest first. With fewer than `keep` whole ones, none is removable.
     """
     broken: list[Stored] = []
     whole = 0
     for position, stored in enumerate(found):
-        if (looked_at := look(stored)).broken is None:
+        if (examined := examine(stored)).broken is None:
             whole += 1
         else:
-            broken.append(looked_at)
+            broken.append(examined)
         if whole == keep:
             return list(found[position + 1 :]), broken
     return [], broken

@@ -1,4 +1,4 @@
-"""Checkpoints where nodes share no disk: each host has copies of its own, and this machine their manifests."""
+"""Checkpoints where nodes share no disk: each host has its own copies, and this machine has their manifests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PerHostStore:
     def __init__(self, run: RunPaths, plan: LaunchPlan) -> None:
         self._run = run
         self._hosts = get_backend(plan.backend).open_copy_hosts(run, plan)
-        self._left: list[str] = []
+        self._not_removed: list[str] = []
 
     def read(self) -> list[Stored]:
         if not (answers := self._hosts.ask("list")):
@@ -38,59 +38,59 @@ class PerHostStore:
 
     def remove(self, stored: Stored) -> None:
         size = stored.manifest.num_bytes if stored.manifest else 0
-        for host, left in self._hosts.ask("remove", stored.path.name, num_bytes=size).items():
-            self._left += [f"{copy.name} on {host}: {copy.problem}" for copy in left if copy.problem]
+        for host, copies in self._hosts.ask("remove", stored.path.name, num_bytes=size).items():
+            self._not_removed += [f"{copy.name} on {host}: {copy.problem}" for copy in copies if copy.problem]
         if stored.path.exists():
             remove_checkpoint(stored.path)
 
     @contextmanager
     def take(self, step: int | None, near: Path) -> Iterator[Stored]:
         found = choose_listed(self._run, self.read(), step)
-        with _directory(near) as place:
-            yield self._fetch_whole(found, place)
+        with _directory(near) as directory:
+            yield self._fetch_whole(found, directory)
 
-    def _fetch_whole(self, found: Sequence[Stored], place: Path) -> Stored:
+    def _fetch_whole(self, found: Sequence[Stored], into: Path) -> Stored:
         problems: list[str] = []
         for stored in found:
             problems += stored.problems
             for host in stored.hosts:
-                fetched = self._fetch(stored, host, place)
+                fetched = self._fetch(stored, host, into)
                 if fetched.broken is None:
                     return fetched
                 problems.append(f"{stored.path.name} on {host}: {fetched.broken}")
                 shutil.rmtree(fetched.path)
         raise RunFailed("\n".join([*problems, *self.errors()]))
 
-    def _fetch(self, stored: Stored, host: str, place: Path) -> Stored:
+    def _fetch(self, stored: Stored, host: str, into: Path) -> Stored:
         assert stored.manifest is not None
-        if (free := shutil.disk_usage(place).free) < stored.manifest.num_bytes:
+        if (free := shutil.disk_usage(into).free) < stored.manifest.num_bytes:
             needed = f"{stored.path.name} has {stored.manifest.num_bytes / 1e9:.2f} GB"
             raise UsageError(
-                f"{needed}, {place.parent} only {free / 1e9:.2f} GB free for it", hint="choose another --out"
+                f"{needed}, but {into.parent} has only {free / 1e9:.2f} GB free", hint="choose another --out"
             )
         try:
-            return examine(read_stored(self._hosts.fetch(host, stored.manifest, place)))
+            return examine(read_stored(self._hosts.fetch(host, stored.manifest, into)))
         except HostError as error:
-            return Stored(place / stored.path.name, None, str(error))
+            return Stored(into / stored.path.name, None, str(error))
 
     def errors(self) -> list[str]:
-        return [*self._hosts.unreachable.values(), *self._left]
+        return [*self._hosts.unreachable.values(), *self._not_removed]
 
 
 @contextmanager
 def _directory(near: Path) -> Iterator[Path]:
     try:
-        place = Path(tempfile.mkdtemp(prefix=".fsdpctl-", dir=near))
+        temporary = Path(tempfile.mkdtemp(prefix=".fsdpctl-", dir=near))
     except OSError as error:
         raise UsageError(f"{near}: {error.strerror}", hint="choose another --out") from None
     try:
-        yield place
+        yield temporary
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def merge(root: Path, known: Sequence[Stored], answers: Mapping[str, Sequence[HostCopy]]) -> list[Stored]:
-    """What is known here, and what hosts say of their copies: one entry a checkpoint, the newest first."""
+    """Merge the manifests on this machine with the hosts' answers: one entry per checkpoint, the newest first."""
     here = {stored.path.name: stored for stored in known}
     names = choose_committed({*here, *(copy.name for copies in answers.values() for copy in copies)})
     return [_merge_one(root / name, here.get(name), _by_host(name, answers)) for name in names[::-1]]
@@ -107,5 +107,5 @@ def _merge_one(path: Path, known: Stored | None, copies: Mapping[str, HostCopy])
     # Of two attempts that saved the same step, the newer counts.
     manifest = max(whole or here or damaged, key=lambda manifest: manifest.attempt, default=None)
     problems = {host: copy.problem for host, copy in copies.items()}
-    spoiled = "; ".join(f"{host}: {problem}" for host, problem in problems.items())
-    return Stored(path, manifest, None if whole else spoiled or "no host that answers has it", problems)
+    broken = "; ".join(f"{host}: {problem}" for host, problem in problems.items())
+    return Stored(path, manifest, None if whole else broken or "no host that answers has it", problems)

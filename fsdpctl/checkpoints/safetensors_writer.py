@@ -1,4 +1,4 @@
-"""Writing a safetensors file a tensor at a time: the header needs shapes only, and the tensors follow in its order."""
+"""Write a safetensors file one tensor at a time: the header needs only shapes, and the tensors follow in its order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ALIGNMENT = 8
 
 
 def write_safetensors(path: Path, shapes: Mapping[str, tuple[int, ...]], tensors: Callable[[str], Tensor]) -> None:
-    """Write float32 tensors of these shapes; `tensors` is asked for each of them once, in order."""
+    """Write float32 tensors of these shapes; `tensors` is called once for each name, in order."""
     header, begin = {}, 0
     for name, shape in shapes.items():
         end = begin + 4 * math.prod(shape)

@@ -1,4 +1,4 @@
-"""Whole tensors out of the shards of a checkpoint, one at a time."""
+"""Read whole tensors from the shards of a checkpoint, one at a time."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 MODEL = "model."
-"""What the names of the model's tensors begin with; the optimizer's begin otherwise."""
+"""Prefix of the names of the model's tensors; the optimizer's tensors have another one."""
 
 
 class ShardReader:
-    """The model's tensors of one checkpoint, by the names that they have in the model."""
+    """Reads the model's tensors of one checkpoint by their names in the model."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -42,7 +42,7 @@ class ShardReader:
         return {name: tuple(entry.size) for name, entry in self._entries.items()}
 
     def read(self, name: str) -> Tensor:
-        """Put one tensor together from its parts."""
+        """Assemble one tensor from its parts. Raise FsdpctlError if a part is missing or unreadable."""
         import torch
 
         entry = self._entries[name]
@@ -50,11 +50,11 @@ class ShardReader:
         filled = 0
         for offset, info in self._parts[name]:
             part = self._read_part(info)
-            place = tuple(slice(start, start + length) for start, length in zip(offset or (), part.shape, strict=False))
-            whole[place] = part
+            where = tuple(slice(start, start + length) for start, length in zip(offset or (), part.shape, strict=False))
+            whole[where] = part
             filled += part.numel()
         if filled != math.prod(entry.size):
-            raise FsdpctlError(f"{self.directory}: {name} has {filled} of {math.prod(entry.size)} numbers")
+            raise FsdpctlError(f"{self.directory}: {name} has {filled} of {math.prod(entry.size)} values")
         return whole
 
     def _read_part(self, info: Any) -> Tensor:
@@ -68,5 +68,5 @@ class ShardReader:
         except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
             raise FsdpctlError(f"{path}: {str(error).partition(chr(10))[0]}") from None
         if not isinstance(part, torch.Tensor):
-            raise FsdpctlError(f"{path}: {type(part).__name__} where a tensor should be")
+            raise FsdpctlError(f"{path}: expected a tensor, got {type(part).__name__}")
         return part

@@ -1,1 +1,1 @@
-"""Words to calls: the only place with Typer and Rich."""
+"""The command line: parse arguments, call verbs, print. The only folder that uses Typer and Rich."""

@@ -43,7 +43,7 @@ _SITE_ERRORS = (
     errno.ESTALE,
     errno.ENOLCK,
 )
-"""What a disk or a directory says, not what a bug does."""
+"""Errors of a disk or a directory, not of a bug."""
 
 COMMANDS = {
     command.__name__: command for command in (submit, status, ls, logs, stop, resume, cancel, doctor, supervise)
@@ -51,10 +51,10 @@ COMMANDS = {
 GROUPS = {"jobs": jobs.app, "profiles": profiles.app, "data": data.app, "checkpoints": checkpoints.app}
 
 
-def build_app(word: str = "") -> typer.Typer:
-    """The command line as far as `word` needs it: one command or group; all of them for any other word.
+def build_app(name: str = "") -> typer.Typer:
+    """Return the app with only the command or group `name`; with all of them for any other name.
 
-    Typer works out the options of every command that it has, before it looks at what was asked for.
+    Typer builds the options of all of its commands before it parses the arguments.
     """
     app = typer.Typer(
         name="fsdpctl",
@@ -65,13 +65,13 @@ def build_app(word: str = "") -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_root)
-    is_known = word in COMMANDS or word in GROUPS
-    for name, command in COMMANDS.items():
-        if name == word or not is_known:
+    is_known = name in COMMANDS or name in GROUPS
+    for known, command in COMMANDS.items():
+        if known == name or not is_known:
             app.command()(command)
-    for name, group in GROUPS.items():
-        if name == word or not is_known:
-            app.add_typer(group, name=name)
+    for known, group in GROUPS.items():
+        if known == name or not is_known:
+            app.add_typer(group, name=known)
     return app
 
 
@@ -91,7 +91,7 @@ def _root(
 
 def main() -> None:
     """Run the command line: expected failures end as one message and a fixed exit code, never as a traceback."""
-    os.umask(0o077)  # what a run leaves is its owner's, whatever the shell says
+    os.umask(0o077)  # files of a run are private, whatever the shell's umask is
     try:
         _run()
     except BrokenPipe:
@@ -110,13 +110,15 @@ def _run() -> None:
         if error.errno not in _SITE_ERRORS:
             _report_bug(error)
         if not _has_directory():
-            log("error: the current directory is not there any more")
+            log("error: the current directory does not exist any more")
             log("hint: cd to another one")
             sys.exit(CliExit.FAILED)
-        places = " -> ".join(str(name) for name in (error.filename, error.filename2) if name)
-        log(f"error: {error.strerror}" + (f": {places}" if places else ""))
+        paths = " -> ".join(str(name) for name in (error.filename, error.filename2) if name)
+        log(f"error: {error.strerror}" + (f": {paths}" if paths else ""))
         if sys.argv[1:2] not in (["jobs"], ["profiles"], ["data"]):
-            log("hint: runs live in the profile's runs_root, or in $FSDPCTL_HOME (default ~/.local/state/fsdpctl)")
+            log(
+                "hint: runs are stored in the profile's runs_root, or in $FSDPCTL_HOME (default ~/.local/state/fsdpctl)"
+            )
         sys.exit(CliExit.FAILED)
     except CodecError as error:
         log(f"error: {error}")

@@ -1,4 +1,4 @@
-"""`fsdpctl checkpoints`: what a run has saved, whether it is whole, and the way out of it."""
+"""`fsdpctl checkpoints`: list, verify, prune and export a run's checkpoints."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ import typer
 
 from fsdpctl.cli.options import Json, Run
 from fsdpctl.cli.output import log, print_data, print_json, print_table
-from fsdpctl.errors import BusyError, RunFailed
+from fsdpctl.errors import BusyError, RunFailed, UsageError, install_hint
 
 if TYPE_CHECKING:
     from fsdpctl.checkpoints.listing import Stored
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="List, verify, prune and export checkpoints.")
 
-Step = Annotated[int | None, typer.Option("--step", help="Only that of this step.", show_default=False)]
+Step = Annotated[int | None, typer.Option("--step", help="Only the checkpoint of this step.", show_default=False)]
 ExportedStep = Annotated[
-    int | None, typer.Option("--step", help="That of this step; unset: the newest whole one.", show_default=False)
+    int | None,
+    typer.Option("--step", help="The checkpoint of this step; default: the newest complete one.", show_default=False),
 ]
 
 
 class Format(StrEnum):
-    """What `export` writes."""
+    """The formats that `export` writes."""
 
     TORCH = "torch"
     HUGGING_FACE = "hf"
@@ -33,12 +34,12 @@ class Format(StrEnum):
 
 @app.command()
 def ls(run: Run = None, as_json: Json = False) -> None:
-    """List a run's checkpoints, the newest first. Reads their manifests only; `verify` reads all."""
-    from fsdpctl.checkpoints.checkpoint_store import open_shelf
+    """List a run's checkpoints, the newest first. Only manifests are read; `verify` reads all files."""
+    from fsdpctl.checkpoints.checkpoint_store import open_store
     from fsdpctl.runs.find import find_run
 
     paths = find_run(run)
-    store = open_shelf(paths)
+    store = open_store(paths)
     rows = [_record(stored) for stored in store.read()]
     for line in store.errors():
         log(line)
@@ -75,9 +76,9 @@ def _row(record: dict[str, Any]) -> list[str]:
 
 
 def _state(copies: dict[str, str]) -> str:
-    whole = ", ".join(host for host, problem in copies.items() if not problem)
+    complete = ", ".join(host for host, problem in copies.items() if not problem)
     broken = [f"broken on {host}: {problem}" for host, problem in copies.items() if problem]
-    return "; ".join([f"complete on {whole}" if whole else "complete", *broken])
+    return "; ".join([f"complete on {complete}" if complete else "complete", *broken])
 
 
 def _size(num_bytes: int) -> str:
@@ -86,13 +87,13 @@ def _size(num_bytes: int) -> str:
 
 @app.command()
 def verify(run: Run = None, step: Step = None) -> None:
-    """Read every byte and compare it with its digest; exit 1 where one differs."""
-    from fsdpctl.checkpoints.checkpoint_store import open_shelf
+    """Read every byte and compare it with its digest; exit 1 if one differs."""
+    from fsdpctl.checkpoints.checkpoint_store import open_store
     from fsdpctl.checkpoints.listing import choose_listed
     from fsdpctl.runs.find import find_run
 
     paths = find_run(run)
-    store = open_shelf(paths)
+    store = open_store(paths)
     problems = []
     for stored in choose_listed(paths, store.read(), step):
         examined = store.examine(stored)
@@ -112,11 +113,13 @@ def _where(stored: Stored) -> str:
 @app.command()
 def prune(
     run: Run = None,
-    keep: Annotated[int, typer.Option("--keep", min=1, help="Whole checkpoints to keep, the newest ones.")] = 1,
+    keep: Annotated[
+        int, typer.Option("--keep", min=1, help="Number of complete checkpoints to keep, the newest ones.")
+    ] = 1,
 ) -> None:
-    """Remove all but the newest checkpoints. Damaged ones do not count, so a whole one always stays."""
-    from fsdpctl.checkpoints.checkpoint_store import open_shelf
-    from fsdpctl.checkpoints.listing import choose_doomed
+    """Remove all but the newest checkpoints. Damaged ones do not count, so a complete one always stays."""
+    from fsdpctl.checkpoints.checkpoint_store import open_store
+    from fsdpctl.checkpoints.listing import choose_removable
     from fsdpctl.runs.find import find_run
     from fsdpctl.runs.store import locked
     from fsdpctl.verbs.status import read_status
@@ -126,18 +129,18 @@ def prune(
         if (status := read_status(paths)).state.is_alive:
             hint = f"fsdpctl stop {paths.root.name}; a run keeps checkpoint.keep by itself"
             raise BusyError(f"run {paths.root.name} is {status.state}: it may need any of them", hint=hint)
-        store = open_shelf(paths)
-        doomed, broken = choose_doomed(store.read(), keep, store.examine)
-        for stored in doomed:
+        store = open_store(paths)
+        removable, broken = choose_removable(store.read(), keep, store.examine)
+        for stored in removable:
             store.remove(stored)
             print_data(f"{stored.path.name}: removed")
     for line in store.errors():
         log(line)
     for stored in broken:
         log(f"{stored.path.name} was left: {stored.broken}")
-    for aside in paths.all_set_aside():
-        size = sum(file.stat().st_size for file in aside.rglob("*") if file.is_file())
-        log(f"{aside} was left: {_size(size)} that resume --step has set aside; delete it when you need it no more")
+    for directory in paths.all_set_aside():
+        size = sum(file.stat().st_size for file in directory.rglob("*") if file.is_file())
+        log(f"{directory} was left: {_size(size)} that resume --step moved away; delete it if you do not need it")
 
 
 @app.command()
@@ -148,17 +151,17 @@ def export(
         Format, typer.Option("--to", help="torch: one .pth; hf: a directory for transformers.")
     ] = Format.HUGGING_FACE,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="File or directory to make; unset: by the step, here.")
+        Path | None, typer.Option("--out", "-o", help="File or directory to create; default: named by the step, here.")
     ] = None,
 ) -> None:
     """Write the model of a checkpoint for other programs. Verifies it first; needs torch, but no GPU."""
     _require_torch()
-    from fsdpctl.checkpoints.checkpoint_store import open_shelf
+    from fsdpctl.checkpoints.checkpoint_store import open_store
     from fsdpctl.checkpoints.export import export_hugging_face, export_torch
     from fsdpctl.runs.find import find_run
 
     paths = find_run(run)
-    store = open_shelf(paths)
+    store = open_store(paths)
     with store.take(step, out.absolute().parent if out else Path.cwd()) as stored:
         if step is None and (newest := store.read()[0].path.name) != stored.path.name:
             log(f"warning: {newest} is passed over: fsdpctl checkpoints verify {paths.root.name}")
@@ -177,9 +180,6 @@ def export(
 
 def _require_torch() -> None:
     from importlib.util import find_spec
-
-    from fsdpctl.errors import UsageError
-    from fsdpctl.extras import install_hint
 
     if find_spec("torch") is None:
         raise UsageError("exporting needs torch", hint=install_hint("train"))

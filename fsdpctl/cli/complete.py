@@ -1,6 +1,6 @@
-"""What the shell offers at TAB: runs, jobs, profiles and keys of `--set`.
+"""Shell completion: runs, jobs, profiles and keys of `--set`.
 
-`fsdpctl --install-completion` sets it up for the shell at hand; Typer speaks with bash, zsh and fish.
+`fsdpctl --install-completion` sets it up for the current shell; Typer supports bash, zsh and fish.
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 
-def _offer(words: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
-    """Whatever goes wrong, nothing is offered: an unreadable folder must not write into somebody's prompt."""
+def _offer(list_words: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """Return a completer that offers nothing after an error: an unreadable folder must not print into the prompt."""
 
     def complete(incomplete: str) -> list[str]:
         try:
-            return [word for word in words() if word.startswith(incomplete)]
+            return [word for word in list_words() if word.startswith(incomplete)]
         except Exception:
             return []
 
@@ -43,7 +43,7 @@ def complete_profile() -> Iterable[str]:
 
 @_offer
 def complete_key() -> Iterable[str]:
-    """`trainer.steps=`, and `env.` where the user names the rest."""
+    """Offer `trainer.steps=`, and `env.` if the user chooses the rest of the key."""
     from fsdpctl.schema.keys import walk
     from fsdpctl.specs.job import JobSpec
 

@@ -1,4 +1,4 @@
-"""What a person sees of a project that is copied into a run: a bar where it takes long, its size where it is large."""
+"""Show how a project is copied into a run: a bar if it takes long, its size if it is large."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ LARGE_BYTES = 50_000_000
 
 @contextmanager
 def show_copy() -> Iterator[Progress]:
-    """Gives the Progress of the copy; what was large is told at the end."""
+    """Yield the Progress of the copy; report a large project at the end."""
     large: list[str] = []
     with Bar() as bar:
 
-        def show(what: str, done: int, total: int) -> None:
-            bar(what, done, total)
+        def show(phase: str, done: int, total: int) -> None:
+            bar(phase, done, total)
             if done == total:
                 bar.close()  # a start has a live line of its own
-                large[:] = [f"{what}: {total / 1e6:,.0f} MB"] if total >= LARGE_BYTES else []
+                large[:] = [f"{phase}: {total / 1e6:,.0f} MB"] if total >= LARGE_BYTES else []
 
         yield show
     for line in large:
         log(f"{line}, kept with the run")
-        log("hint: what git ignores is not copied; in a folder without git only hidden files are left out")
+        log("hint: with git, ignored files are not copied; without git, only hidden files are left out")

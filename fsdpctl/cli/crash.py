@@ -1,4 +1,4 @@
-"""The crash report: a traceback belongs in a file, not on a user's screen."""
+"""Write the traceback of a bug to a file instead of the user's terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`fsdpctl data`: text to tokens that the trainer reads, and what of it there is."""
+"""`fsdpctl data`: prepare, list, show and check training data."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import typer
 from fsdpctl.cli.options import Json
 from fsdpctl.cli.output import log, print_data, print_json, print_table
 from fsdpctl.cli.spec_files import plural
-from fsdpctl.errors import RunFailed, UsageError
+from fsdpctl.errors import RunFailed, UsageError, install_hint
 
 if TYPE_CHECKING:
     from fsdpctl.contract.formats.dataset import Index, Shard
-    from fsdpctl.data.prepared import Listed
+    from fsdpctl.data.prepared import ListedDataset
     from fsdpctl.data.recipe import Recipe
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Prepare training data, list and check it.")
@@ -26,41 +26,46 @@ app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Prepare tra
 @app.command()
 def prepare(
     inputs: Annotated[list[Path], typer.Argument(help="Text, .jsonl, .parquet; also .gz, .zst; directories of these.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The directory to make.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Directory to create.")],
     tokenizer: Annotated[str, typer.Option("--tokenizer", help="`bytes`, or a tokenizer.json.")] = "bytes",
     train_bpe: Annotated[
         int | None, typer.Option("--train-bpe", metavar="SIZE", help="Train a BPE of this vocabulary on the input.")
     ] = None,
     end_token: Annotated[
-        str | None, typer.Option("--end-token", help="Token that ends a document; unset: the usual ones.")
+        str | None, typer.Option("--end-token", help="Token that ends a document; default: the usual ones.")
     ] = None,
     text_key: Annotated[str, typer.Option("--text-key", help="Key or column with the text.")] = "text",
     split_on: Annotated[
         str | None,
         typer.Option(
-            "--split-on", metavar="LINE", help="Line between documents of a text file, '' a blank one; unset: none."
+            "--split-on",
+            metavar="LINE",
+            help="Line between documents of a text file, '' for a blank one; default: none.",
         ),
     ] = None,
-    val_fraction: Annotated[float, typer.Option("--val-fraction", help="Documents held out, chosen by hash.")] = 0.02,
+    val_fraction: Annotated[
+        float, typer.Option("--val-fraction", help="Fraction of documents held out, chosen by hash.")
+    ] = 0.02,
     workers: Annotated[
-        int | None, typer.Option("--workers", min=1, help="Processes; unset: one a core.", show_default=False)
+        int | None,
+        typer.Option("--workers", min=1, help="Number of processes; default: one per core.", show_default=False),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Turn text into tokens. Interrupted or killed, the same command goes on where it stopped."""
+    """Turn text into tokens. After an interruption, the same command continues where it stopped."""
     _require_numpy()
     from fsdpctl.cli.progress_bar import Bar
-    from fsdpctl.data.prepare import Order
+    from fsdpctl.data.prepare import PrepareRequest
     from fsdpctl.data.prepare import prepare as make
 
     recipe = _recipe(tokenizer, train_bpe, end_token, text_key, split_on, val_fraction)
     path = None if tokenizer == "bytes" else Path(tokenizer)
-    order = Order(inputs, out, path, recipe, workers or len(os.sched_getaffinity(0)))
+    request = PrepareRequest(inputs, out, path, recipe, workers or len(os.sched_getaffinity(0)))
     try:
         with Bar() as bar:
-            index = make(order, bar)
+            index = make(request, bar)
     except KeyboardInterrupt:
-        log("interrupted; the same command goes on where this one stopped")
+        log("interrupted; the same command continues where this one stopped")
         raise
     _print(out, index, as_json)
     if not as_json:
@@ -88,7 +93,7 @@ def _recipe(
     if end_token is not None and tokenizer == "bytes":
         raise UsageError("--end-token is for a tokenizer.json: bytes and --train-bpe have their own")
     if not 0 < val_fraction < 1:
-        raise UsageError(f"--val-fraction must lie between 0 and 1, got {val_fraction:g}")
+        raise UsageError(f"--val-fraction must be between 0 and 1, got {val_fraction:g}")
     return Recipe(
         train_bpe=train_bpe, end_token=end_token, text_key=text_key, split_on=split_on, val_fraction=val_fraction
     )
@@ -97,15 +102,13 @@ def _recipe(
 def _require_numpy() -> None:
     from importlib.util import find_spec
 
-    from fsdpctl.extras import install_hint
-
     if find_spec("numpy") is None:
         raise UsageError("preparing data needs numpy", hint=install_hint("data"))
 
 
 @app.command()
 def ls(
-    directory: Annotated[Path, typer.Argument(help="Where to look.")] = Path(),
+    directory: Annotated[Path, typer.Argument(help="Directory to search.")] = Path(),
     as_json: Json = False,
 ) -> None:
     """List the prepared data in a directory."""
@@ -118,13 +121,13 @@ def ls(
     print_table(("DIRECTORY", "TRAIN TOKENS", "HELD OUT", "VOCAB", "SOURCE"), [_row(item) for item in found])
 
 
-def _as_record(item: Listed) -> dict[str, Any]:
+def _as_record(item: ListedDataset) -> dict[str, Any]:
     from fsdpctl.contract.codec import encode
 
     return {"path": str(item.path), "index": encode(item.index) if item.index else None, "broken": item.broken}
 
 
-def _row(item: Listed) -> list[str]:
+def _row(item: ListedDataset) -> list[str]:
     index = item.index
     if index is None:
         return [str(item.path), "-", "-", "-", item.broken or ""]
@@ -137,7 +140,7 @@ def show(
     directory: Annotated[Path, typer.Argument(help="A prepared directory.")],
     as_json: Json = False,
 ) -> None:
-    """Show what prepared data holds."""
+    """Show the contents of prepared data."""
     from fsdpctl.data.prepared import open_index
 
     _print(directory, open_index(directory), as_json)
@@ -168,7 +171,7 @@ def _describe(shards: Sequence[Shard]) -> str:
 
 @app.command()
 def check(directories: Annotated[list[Path], typer.Argument(help="Prepared directories.")]) -> None:
-    """Read prepared data whole and compare it with its digests; exit 1 where it differs."""
+    """Read all prepared data and compare it with its digests; exit 1 if it differs."""
     from fsdpctl.cli.progress_bar import Bar
     from fsdpctl.contract.byte_progress import Meter
     from fsdpctl.data.prepared import count_bytes, find_damage, open_index
@@ -182,4 +185,4 @@ def check(directories: Annotated[list[Path], typer.Argument(help="Prepared direc
             print_data(f"{directory}: ok, {plural(index.train_tokens + index.val_tokens, 'token')}")
         problems += found
     if problems:
-        raise RunFailed("\n".join(problems), hint="prepare it again, or copy it again from where it is whole")
+        raise RunFailed("\n".join(problems), hint="prepare it again, or copy it again from an undamaged one")

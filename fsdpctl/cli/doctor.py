@@ -1,4 +1,4 @@
-"""`fsdpctl doctor`: is every node of a profile fit for a run?"""
+"""`fsdpctl doctor`: check every node of a profile."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def doctor(
         int | None, typer.Option("--nodes", "-n", min=1, max=1024, help="Number of nodes; default: all; 2 under Slurm.")
     ] = None,
     trust_hosts: Annotated[
-        bool, typer.Option("--trust-hosts", help="First store host keys that known_hosts does not know, and show them.")
+        bool, typer.Option("--trust-hosts", help="First store and print host keys that known_hosts does not have.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -49,7 +49,7 @@ def doctor(
 
 
 def as_record(profile: str, examined: Sequence[Examined]) -> dict[str, Any]:
-    """What `--json` gives."""
+    """Return the object that `--json` prints."""
     from fsdpctl.contract.codec import encode
 
     return {

@@ -1,4 +1,4 @@
-"""`--follow`: one live line while a run goes on, and a summary at its end. Ctrl-C detaches, the run goes on."""
+"""`--follow`: one live line while a run is alive, and a summary at its end. Ctrl-C detaches; the run continues."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ LINE_EVERY_S = 5.0
 
 
 def follow_run(run: RunPaths) -> int:
-    """Show progress until the run has ended; return the exit code that its state means."""
+    """Show progress until the run has ended; return the exit code for its state."""
     try:
-        status = _keep_going(run)
+        status = _watch_and_resubmit(run)
     except KeyboardInterrupt:
-        log(f"\ndetached; {run.root.name} goes on. Come back with: fsdpctl logs -f {run.root.name}")
+        log(f"\ndetached; {run.root.name} continues. Attach again with: fsdpctl logs -f {run.root.name}")
         return CliExit.INTERRUPTED
     print_data(summary(status, read_losses(run.metrics)))
     return _exit_code(status)
 
 
-def _keep_going(run: RunPaths) -> RunStatus:
-    """Watch the run to its end. If its scheduler leaves it behind it is submitted again, while that gains steps."""
+def _watch_and_resubmit(run: RunPaths) -> RunStatus:
+    """Watch the run to its end. If its scheduler does not requeue it, submit it again, as long as it makes progress."""
     from fsdpctl.verbs.resume import resume
 
     status, before = _watch(run), -1
     while status.is_stranded and (status.step or 0) > before:
         try:
             resume(run, only_stranded=True)
-        except BusyError:  # somebody else does, or did
+        except BusyError:  # another command resumes it, or has done so
             time.sleep(LINE_EVERY_S)
         else:
             log(f"{status.reason}: submitted again")
@@ -47,7 +47,7 @@ def _keep_going(run: RunPaths) -> RunStatus:
 
 
 def wait_for_end(run: RunPaths) -> int:
-    """Show progress until the run has ended, then its state in one line."""
+    """Show progress until the run has ended, log its state, and return the exit code for it."""
     status = _watch(run)
     log(f"{status.run_id} {status.state}: {status.reason}")
     return _exit_code(status)
@@ -59,22 +59,22 @@ def _exit_code(status: RunStatus) -> int:
 
 def _watch(run: RunPaths) -> RunStatus:
     live = LiveLine()
-    for look in watch(run):
-        if look.problem:
-            live.show(f"{run.root.name}  state unknown for now: {look.problem}")
-        elif look.status.state.is_alive:
-            live.show(progress_line(look.status))
-    live.close(progress_line(look.status))
-    return look.status
+    for observed in watch(run):
+        if observed.problem:
+            live.show(f"{run.root.name}  state unknown for now: {observed.problem}")
+        elif observed.status.state.is_alive:
+            live.show(progress_line(observed.status))
+    live.close(progress_line(observed.status))
+    return observed.status
 
 
 def progress_line(status: RunStatus) -> str:
-    """Run, state and progress; before the first step, what the run waits for."""
+    """Return run, state and progress; before the first step, what the run waits for."""
     return f"{status.run_id}  {status.state}  {progress(status) or status.reason}"
 
 
 def progress(status: RunStatus) -> str:
-    """step, loss, tokens/s and ETA; nothing before the first step."""
+    """Return step, loss, tokens/s and ETA as text; empty before the first step."""
     if status.step is None or (status.loss is None and status.speed is None):
         return ""
     total = f"/{status.total_steps}" if status.total_steps else ""
@@ -87,28 +87,28 @@ def progress(status: RunStatus) -> str:
 
 
 def format_clock(seconds: float) -> str:
-    """1:02:03 or 02:03."""
+    """Return the time as 1:02:03 or 02:03."""
     minutes, second = divmod(round(seconds), 60)
     hour, minute = divmod(minutes, 60)
     return f"{hour}:{minute:02d}:{second:02d}" if hour else f"{minute:02d}:{second:02d}"
 
 
 def read_losses(metrics: Path) -> tuple[float, float] | None:
-    """First and last loss of a run."""
+    """Return the first and last loss of a run."""
     losses = [loss for line in read_metrics(metrics) if isinstance(loss := line.get("loss"), float)]
     return (losses[0], losses[-1]) if losses else None
 
 
 def summary(status: RunStatus, losses: tuple[float, float] | None) -> str:
-    """What a person wants to know when a run has ended, and what to type next."""
+    """Return a summary of a run that has ended, with the commands to type next."""
     rows = [("run", f"{status.run_id} {status.state}: {status.reason}")]
     if losses:
         rows.append(("loss", f"{losses[0]:.4f} -> {losses[1]:.4f} over {status.step} steps"))
     numbers = status.outcome.summary if status.outcome else {}
     if "held_out_loss" in numbers:
         entropy = numbers.get("unigram_entropy")
-        beside = f" nats per token; the data's unigram entropy is {entropy:.4f}" if entropy is not None else ""
-        rows.append(("held-out", f"{numbers['held_out_loss']:.4f}{beside}"))
+        entropy_text = f" nats per token; the data's unigram entropy is {entropy:.4f}" if entropy is not None else ""
+        rows.append(("held-out", f"{numbers['held_out_loss']:.4f}{entropy_text}"))
     if "tokens_per_s" in numbers:
         rows.append(("speed", f"{numbers['tokens_per_s']:,.0f} tokens/s"))
     rows.append(("directory", status.run_dir))
@@ -117,15 +117,15 @@ def summary(status: RunStatus, losses: tuple[float, float] | None) -> str:
 
 
 def next_commands(status: RunStatus) -> list[str]:
-    """The three commands that make sense now."""
+    """Return three useful commands for a run that has ended."""
     run_id = status.run_id
     longer = f" --set trainer.steps={status.total_steps * 2}" if status.total_steps else ""
-    goes_on = longer if status.state == State.SUCCEEDED else ""
-    return [f"fsdpctl logs {run_id}", f"fsdpctl status {run_id}", f"fsdpctl resume {run_id}{goes_on}"]
+    extension = longer if status.state == State.SUCCEEDED else ""
+    return [f"fsdpctl logs {run_id}", f"fsdpctl status {run_id}", f"fsdpctl resume {run_id}{extension}"]
 
 
 class LiveLine:
-    """One line that is written over on a terminal, and now and then a plain line elsewhere."""
+    """One line that is overwritten on a terminal, and a plain line every few seconds elsewhere."""
 
     def __init__(self) -> None:
         self._is_terminal = sys.stderr.isatty()
@@ -151,7 +151,7 @@ class LiveLine:
             log(text)
 
     def erase(self) -> None:
-        """Leave nothing of a live line behind."""
+        """Remove the live line from the terminal."""
         if self._is_terminal and self._last:
             self._write("")
 

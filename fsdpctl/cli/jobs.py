@@ -1,4 +1,4 @@
-"""`fsdpctl jobs`: what there is to submit, and whether it is well formed."""
+"""`fsdpctl jobs`: list, show, check and copy jobs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="List, show,
 
 @app.command()
 def ls(as_json: Json = False) -> None:
-    """List the jobs that `submit` knows by name."""
+    """List the jobs that `submit` finds by name."""
     from fsdpctl.specs.search import job_dirs, list_files
 
     print_list(list_files(job_dirs()), _summarize, as_json=as_json)
@@ -37,7 +37,7 @@ def show(
 def check(
     names: Annotated[list[str], typer.Argument(help="Names or files of jobs.", autocompletion=complete_job)],
 ) -> None:
-    """Check jobs and list every problem; exit 2 where there is one."""
+    """Check jobs and list every problem; exit 2 if there is one."""
     check_all(names, _summarize)
 
 
@@ -47,7 +47,7 @@ def init(
     base: Annotated[
         str | None,
         typer.Option(
-            "--from", help="The job to copy; unset: the one of that name, else llm-tiny.", autocompletion=complete_job
+            "--from", help="The job to copy; default: the one of that name, else llm-tiny.", autocompletion=complete_job
         ),
     ] = None,
 ) -> None:
@@ -69,7 +69,7 @@ def _summarize(name: str) -> str:
 
     job = load_job(name)
     if job.trainer:
-        what = f"{plural(job.trainer.model.num_parameters, 'parameter')}, {plural(job.trainer.steps, 'step')}"
+        summary = f"{plural(job.trainer.model.num_parameters, 'parameter')}, {plural(job.trainer.steps, 'step')}"
     else:
-        what = job.entrypoint.script or f"module {job.entrypoint.module}"
-    return f"{plural(job.nodes, 'node')}, {what}"
+        summary = job.entrypoint.script or f"module {job.entrypoint.module}"
+    return f"{plural(job.nodes, 'node')}, {summary}"

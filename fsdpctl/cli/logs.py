@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fsdpctl.cli.log_errors import print_errors, print_root_cause
 from fsdpctl.cli.options import Run
 from fsdpctl.cli.output import log, print_data, write
-from fsdpctl.contract import State
 from fsdpctl.errors import FsdpctlError, UsageError
 
 if TYPE_CHECKING:
@@ -23,21 +23,25 @@ if TYPE_CHECKING:
 
 _POLL_S = 0.2
 _BATCH = 4096
-"""Lines folded and printed at a time: what ranks say together stands within so many lines."""
+"""Lines that are folded and printed at a time: equal lines of several ranks are at most this far apart."""
 
 
 def logs(
     run: Run = None,
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the run ends.")] = False,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Continue until the run ends.")] = False,
     rank: Annotated[list[int] | None, typer.Option(min=0, help="Only this global rank; may be repeated.")] = None,
     node: Annotated[list[int] | None, typer.Option(min=0, help="Only this node; may be repeated.")] = None,
     attempt: Annotated[int | None, typer.Option(min=1, help="This attempt; default: the newest.")] = None,
-    lines: Annotated[str, typer.Option("-n", "--lines", help="How many lines to look back, or `all`.")] = "100",
+    lines: Annotated[str, typer.Option("-n", "--lines", help="Number of newest lines, or `all`.")] = "100",
     agent: Annotated[bool, typer.Option("--agent", help="Also the logs of the node agents and of torchrun.")] = False,
-    raw: Annotated[bool, typer.Option("--raw", help="Lines as they were written; not to a terminal.")] = False,
-    errors: Annotated[bool, typer.Option("--errors", help="Only which rank or node failed first, and why.")] = False,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Print lines unescaped and without prefix; not to a terminal.")
+    ] = False,
+    errors: Annotated[
+        bool, typer.Option("--errors", help="Print only which rank or node failed first, and why.")
+    ] = False,
 ) -> None:
-    """Show what all ranks say and the supervisor does, in one order of time; after a failure, the first error first."""
+    """Show the lines of all ranks and the supervisor's events by time; after a failure, the first error first."""
     from fsdpctl.logs.sources import LogSelection
     from fsdpctl.runs.find import check_ranks, find_attempt, find_run
 
@@ -47,56 +51,56 @@ def logs(
     paths = find_run(run)
     chosen = find_attempt(paths, attempt)
     if errors:
-        _print_errors(paths, chosen, is_newest=attempt is None)
+        print_errors(paths, chosen, is_newest=attempt is None)
         return
-    choice = LogSelection(frozenset(rank or ()), frozenset(node or ()), agent, supervisor=not (rank or node))
-    check_ranks(paths, chosen, choice.ranks, choice.nodes)
+    selection = LogSelection(frozenset(rank or ()), frozenset(node or ()), agent, supervisor=not (rank or node))
+    check_ranks(paths, chosen, selection.ranks, selection.nodes)
     if follow:
-        _follow(paths, chosen, choice, count, raw=raw, stay=attempt is not None)
+        _follow(paths, chosen, selection, count, raw=raw, stay=attempt is not None)
     else:
-        _print_once(chosen, choice, count, raw=raw)
+        _print_once(chosen, selection, count, raw=raw)
 
 
-def _parse_count(word: str) -> int | None:
+def _parse_count(value: str) -> int | None:
     """Return the number of lines; None for all."""
-    if word == "all":
+    if value == "all":
         return None
-    if not (word.isascii() and word.isdigit() and len(word) < 10):
-        raise UsageError(f"-n takes a number of lines or `all`, got {word!r}")
-    return int(word)
+    if not (value.isascii() and value.isdigit() and len(value) < 10):
+        raise UsageError(f"-n takes a number of lines or `all`, got {value!r}")
+    return int(value)
 
 
-def _print_once(attempt: AttemptPaths, choice: LogSelection, count: int | None, *, raw: bool) -> None:
+def _print_once(attempt: AttemptPaths, selection: LogSelection, count: int | None, *, raw: bool) -> None:
     from fsdpctl.logs.reader import AttemptReader
 
     if not raw:
-        _print_root_cause(attempt)
-    reader = AttemptReader(attempt, choice)
+        print_root_cause(attempt)
+    reader = AttemptReader(attempt, selection)
     _print_backlog(reader, count, raw=raw, final=True)
     if not reader.files:
         log(f"attempt {attempt.number} has no such logs (yet)")
 
 
 def _follow(
-    run: RunPaths, attempt: AttemptPaths, choice: LogSelection, count: int | None, *, raw: bool, stay: bool
+    run: RunPaths, attempt: AttemptPaths, selection: LogSelection, count: int | None, *, raw: bool, stay: bool
 ) -> None:
-    """Print what arrives until the run ends, through later attempts unless told to `stay` with this one."""
+    """Print what arrives until the run ends, also of later attempts unless `stay` is set."""
     from fsdpctl.logs.reader import AttemptReader
 
     watch = _Watch(run)
-    reader = AttemptReader(attempt, choice)
+    reader = AttemptReader(attempt, selection)
     _print_backlog(reader, count, raw=raw, final=False)
     while True:
-        # Asked before the poll, which then reads all that was written until the answer.
+        # Checked before the poll, which then reads all that was written until then.
         ended = not watch.is_alive()
         later = next((a for a in run.attempts() if a.number > reader.attempt.number), None)
         final = ended or later is not None
         _print_lines(reader.poll(final=final), reader, raw=raw)
         if final and not raw:
-            _print_root_cause(reader.attempt)
+            print_root_cause(reader.attempt)
         if later is not None and not stay:
             log(f"--- attempt {later.number} ---")
-            reader = AttemptReader(later, choice)
+            reader = AttemptReader(later, selection)
         elif final:
             return
         else:
@@ -104,16 +108,16 @@ def _follow(
 
 
 class _Watch:
-    """Whether a run is alive, asked ever more rarely, since it may be a scheduler that answers. Tells what changed."""
+    """Checks whether a run is alive, at growing intervals, as it may ask a scheduler. Logs changes of the state."""
 
     def __init__(self, run: RunPaths) -> None:
         self._run = run
         self._pauses_s = itertools.chain((2.0, 4.0, 8.0), itertools.repeat(10.0))
         self._next_s = 0.0
-        self._told = ""
+        self._reported = ""
 
     def is_alive(self) -> bool:
-        """Say so if the state is another than before; between two questions a run counts as alive."""
+        """Return whether the run is alive, and log a changed state; between two checks it counts as alive."""
         from fsdpctl.contract.codec import CodecError
         from fsdpctl.verbs.status import read_status
 
@@ -122,52 +126,14 @@ class _Watch:
         try:
             status = read_status(self._run)
         except (FsdpctlError, CodecError, OSError) as error:
-            alive, news = True, f"the state of the run is unknown for now: {error}"
+            alive, state = True, f"the state of the run is unknown for now: {error}"
         else:
-            alive, news = status.state.is_alive, f"{status.state}: {status.reason}"
-        if news != self._told:
-            log(news)
-            self._told = news
+            alive, state = status.state.is_alive, f"{status.state}: {status.reason}"
+        if state != self._reported:
+            log(state)
+            self._reported = state
         self._next_s = time.monotonic() + next(self._pauses_s)
         return alive
-
-
-def _print_root_cause(attempt: AttemptPaths) -> bool:
-    from fsdpctl.logs.failure import describe, find_root_cause
-    from fsdpctl.logs.ranges import fold
-    from fsdpctl.logs.sources import read_errors, read_faults
-
-    if (cause := find_root_cause(read_errors(attempt))) is not None:
-        print_data(describe(cause) + "\n")
-        return True
-    faults = read_faults(attempt)
-    for reason, nodes in faults.items():
-        print_data(f"{'node' if len(nodes) == 1 else 'nodes'} {fold(nodes)} could not take part: {reason}\n")
-    return bool(faults)
-
-
-def _print_errors(run: RunPaths, attempt: AttemptPaths, *, is_newest: bool) -> None:
-    """Why the attempt failed, as its ranks, its nodes or else the supervisor know it; then, where else to look."""
-    from fsdpctl.logs.ranges import fold
-
-    if not _print_root_cause(attempt):
-        log(f"no rank of attempt {attempt.number} left an error")
-        if (reason := _failure(attempt)) is not None:
-            print_data(f"attempt {attempt.number} {reason}")
-    older = [one.number for one in run.attempts() if one.number < attempt.number and _failure(one) is not None]
-    if is_newest and older:
-        which = f"attempt {older[0]}" if len(older) == 1 else f"attempts {fold(older)}"
-        log(f"hint: {which} failed before it: fsdpctl logs {run.root.name} --errors --attempt {older[-1]}")
-
-
-def _failure(attempt: AttemptPaths) -> str | None:
-    """What the supervisor says of an attempt that failed."""
-    from fsdpctl.runs.evidence import read_verdict
-
-    verdict = read_verdict(attempt)
-    if verdict is None or verdict.state not in (State.FAILED, State.LOST):
-        return None
-    return f"{verdict.state}: {verdict.reason}"
 
 
 def _print_backlog(reader: AttemptReader, count: int | None, *, raw: bool, final: bool) -> None:
@@ -195,5 +161,5 @@ def _rows(lines: list[Line], reader: AttemptReader, *, raw: bool) -> list[str]:
 
 def _print_rows(rows: list[str], *, raw: bool) -> None:
     if rows:
-        # One write for many lines; `print_data` lets newlines pass, and no line holds one.
+        # One write for many lines; `print_data` does not escape newlines, and no line contains one.
         (write if raw else print_data)("\n".join(rows))

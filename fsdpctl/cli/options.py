@@ -1,4 +1,4 @@
-"""Arguments that several commands share."""
+"""Arguments and options that several commands share."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from fsdpctl.cli.complete import complete_key, complete_run
 
 Run = Annotated[
     str | None,
-    typer.Argument(help="Run id, its start, or a job's name; default: the newest run.", autocompletion=complete_run),
+    typer.Argument(
+        help="Run id, a prefix of it, or a job's name; default: the newest run.", autocompletion=complete_run
+    ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="JSON to stdout.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON to stdout.")]
 Set = Annotated[
     list[str] | None,
     typer.Option(

@@ -1,4 +1,4 @@
-"""`fsdpctl profiles`: the clusters that a run can go to, and whether they are well described."""
+"""`fsdpctl profiles`: list, show, check and copy cluster profiles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="List, show,
 
 @app.command()
 def ls(as_json: Json = False) -> None:
-    """List the profiles that `submit --profile` knows by name."""
+    """List the profiles that `submit --profile` finds by name."""
     from fsdpctl.specs.search import list_files, profile_dirs
 
     print_list(list_files(profile_dirs()), _summarize, as_json=as_json)
@@ -37,7 +37,7 @@ def show(
 def check(
     names: Annotated[list[str], typer.Argument(help="Names or files of profiles.", autocompletion=complete_profile)],
 ) -> None:
-    """Check profiles and list every problem; exit 2 where there is one."""
+    """Check profiles and list every problem; exit 2 if there is one."""
     check_all(names, _summarize)
 
 
@@ -48,7 +48,7 @@ def init(
         str | None,
         typer.Option(
             "--from",
-            help="The profile to copy; unset: the one of that name, else local.",
+            help="The profile to copy; default: the one of that name, else local.",
             autocompletion=complete_profile,
         ),
     ] = None,

@@ -1,4 +1,4 @@
-"""A progress bar on stderr for what takes more than a second: rich on a terminal, a line now and then elsewhere."""
+"""A progress bar on stderr for work of more than a second: rich on a terminal, a line every few seconds elsewhere."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LINE_EVERY_S = 5.0
 
 
 class Bar:
-    """Call it with what is done, and how many bytes of how many."""
+    """Call it with the phase, the bytes done, and the total."""
 
     def __init__(self) -> None:
         self._next = time.monotonic() + QUIET_S
@@ -30,7 +30,7 @@ class Bar:
         self.close()
 
     def close(self) -> None:
-        """Take it off the screen, for others who write there."""
+        """Remove the bar from the terminal, before other output."""
         if self._progress is not None:
             self._progress.stop()
             self._progress, self._phase = None, ""

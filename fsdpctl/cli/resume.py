@@ -12,7 +12,7 @@ from fsdpctl.cli.output import log
 
 def resume(
     run: Run = None,
-    nodes: Annotated[int | None, typer.Option("--nodes", "-n", help="Go on with another number of nodes.")] = None,
+    nodes: Annotated[int | None, typer.Option("--nodes", "-n", help="Continue with another number of nodes.")] = None,
     set_: Set = None,
     step: Annotated[int | None, typer.Option("--step", help="Go back to this checkpoint; newer ones are kept.")] = None,
     update_code: Annotated[bool, typer.Option("--update-code", help="Take a new snapshot of the code.")] = False,
@@ -30,7 +30,7 @@ def resume(
     with show_copy() as progress, show_start(paths):
         has_new_code = resume_run(paths, overrides, step=step, update_code=update_code, progress=progress)
     if has_new_code:
-        log("an older fsdpctl made this run: its nodes run the fsdpctl and the trainer of this version now")
+        log("this run is of an older fsdpctl: its nodes now run fsdpctl and the trainer of this version")
     for warning in predict_resumed(paths):
         log(f"warning: {warning}")
     log(f"resumed {paths.root.name}")

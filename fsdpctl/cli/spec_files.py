@@ -1,4 +1,4 @@
-"""What `jobs` and `profiles` do alike: list files, print one in full, check some."""
+"""Shared by `jobs` and `profiles`: list files, print one with all defaults, check and copy files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def print_list(files: Mapping[str, Path], summarize: Callable[[str], str], *, as_json: bool) -> None:
-    """Print one line a file; one that does not load is shown as broken and the others still list."""
+    """Print one line for each file; one that does not load is shown as broken."""
     found = []
     for name, path in files.items():
         try:
@@ -52,20 +52,20 @@ def check_all(names: Sequence[str], summarize: Callable[[str], str]) -> None:
         raise UsageError("\n".join(error.message for error in errors), hint=hints[0] if hints else None)
 
 
-def find_target(word: str, folder: Path) -> Path:
-    """The file that `init` makes: of a name, one in `folder`; what ends in .yaml is a path, as it is to `check`."""
+def find_target(name_or_path: str, folder: Path) -> Path:
+    """Return the file that `init` makes: a path if it ends in .yaml, else a file in `folder`. Raise UsageError."""
     from fsdpctl.schema.types import NAME
     from fsdpctl.specs.search import SUFFIXES
 
-    is_path = word.endswith(SUFFIXES)
-    name = Path(word).stem if is_path else word
+    is_path = name_or_path.endswith(SUFFIXES)
+    name = Path(name_or_path).stem if is_path else name_or_path
     if not NAME.fullmatch(name):
         raise UsageError(f"{name!r} is no name: letters, digits, '.', '_' and '-', at most 64")
-    return Path(word) if is_path else folder / f"{name}.yaml"
+    return Path(name_or_path) if is_path else folder / f"{name}.yaml"
 
 
 def copy_spec(source: Path, target: Path) -> None:
-    """Write a copy of a spec's file under another name, comments and all; never over another file."""
+    """Copy a spec's file under another name, with its comments. Raise UsageError if the target exists."""
     text, found = re.subn(r"(?m)^name: *[^ #\n]+", f"name: {target.stem}", source.read_text(encoding="utf-8"), count=1)
     if not found:
         raise UsageError(f"{source} has no line `name: ...` to change; copy it by hand")

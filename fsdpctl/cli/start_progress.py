@@ -1,4 +1,4 @@
-"""One live line on a terminal while hosts are asked, checked and started; elsewhere nothing."""
+"""Show one live line on a terminal while hosts are checked and started; elsewhere nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EVERY_S = 0.2
 
 @contextmanager
 def show_start(run: RunPaths) -> Iterator[None]:
-    """Show how far the run's next attempt is, for as long as the caller starts it."""
+    """Show the progress of the run's next attempt while the caller starts it."""
     if not sys.stderr.isatty():
         yield
         return
@@ -40,6 +40,6 @@ def _watch(run: RunPaths, after: int, started: Event) -> None:
     pause_s = QUIET_S
     while not started.wait(pause_s):
         pause_s = EVERY_S
-        with suppress(OSError, CodecError):  # a start that is refused may take everything back meanwhile
+        with suppress(OSError, CodecError):  # a refused start may delete everything in the meantime
             line.show(read_start(run, after))
     line.erase()

@@ -59,7 +59,7 @@ def ls(as_json: Json = False) -> None:
 
 
 def as_record(status: RunStatus) -> dict[str, Any]:
-    """What `--json` gives of a run."""
+    """Return the object that `--json` prints for a run."""
     return {
         "run_id": status.run_id,
         "job": status.job,
@@ -80,10 +80,11 @@ def as_record(status: RunStatus) -> dict[str, Any]:
 
 
 def _row(run: Listed, status: RunStatus | str) -> dict[str, Any]:
-    """One row; a run that cannot be read is a row too, not the end of the list."""
+    """Return one row, also for a run that cannot be read."""
     if not isinstance(status, str):
         return as_record(status)
-    broken = {"run_id": run.run_id, "job": None, "state": "BROKEN", "reason": status, "step": None}
+    broken = {"run_id": run.run_id, "job": None, "state": "BROKEN", "phase": None, "cause": None, "reason": status}
+    broken |= {"step": None}
     return {**broken, "run_dir": str(run.paths.root)}
 
 

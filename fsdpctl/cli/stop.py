@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 
 def stop(run: Run = None) -> None:
-    """Ask a run to save and leave, and wait for it; `resume` continues it."""
+    """Ask a run to save and exit, and wait for it; `resume` continues it."""
     from fsdpctl.cli.follow import wait_for_end
     from fsdpctl.runs.find import find_run
     from fsdpctl.verbs.stop import stop as ask_to_stop
 
     paths = find_run(run)
     if not ask_to_stop(paths):
-        _say_not_running(paths)
+        _log_not_running(paths)
         return
-    log(f"{paths.root.name} was asked to save and leave")
+    log(f"{paths.root.name} was asked to save and exit")
     raise typer.Exit(wait_for_end(paths))
 
 
@@ -36,10 +36,10 @@ def cancel(run: Run = None) -> None:
     if end_now(paths):
         log(f"{paths.root.name} is cancelled; no process of it is left")
     else:
-        _say_not_running(paths)
+        _log_not_running(paths)
 
 
-def _say_not_running(paths: RunPaths) -> None:
+def _log_not_running(paths: RunPaths) -> None:
     from fsdpctl.verbs.status import read_status
 
     status = read_status(paths)

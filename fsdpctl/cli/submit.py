@@ -32,11 +32,11 @@ def submit(
     set_: Set = None,
     name: Annotated[str | None, typer.Option("--name", help="Name of the run, instead of the job's.")] = None,
     debug: Annotated[str | None, typer.Option("--debug", help="off, info or trace; see docs/networks.md.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would run, create nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would run; create nothing.")] = False,
     accept_new: Annotated[
-        bool, typer.Option("--accept-new", help="Store host keys that known_hosts does not know yet, and show them.")
+        bool, typer.Option("--accept-new", help="Store and print host keys that known_hosts does not have.")
     ] = False,
-    smoke: Annotated[bool, typer.Option("--smoke", help="Same path, tiny model, 8 steps, always.")] = False,
+    smoke: Annotated[bool, typer.Option("--smoke", help="Run the same job with a tiny model, for 8 steps.")] = False,
     follow: Follow = False,
     as_json: Json = False,
 ) -> None:
@@ -67,7 +67,7 @@ def submit(
 
 
 def _options(nodes: int | None, procs_per_node: int | None, name: str | None, debug: str | None) -> list[str]:
-    """Options are overrides with a shorter name: one validator for both."""
+    """Return options as overrides: one validator checks both."""
     given = {"--nodes": nodes, "--procs-per-node": procs_per_node, "--name": name, "--debug": debug}
     return [f"{option}={value}" for option, value in given.items() if value is not None]
 
@@ -84,7 +84,7 @@ def _print_plan(request: Request, predicted: str, as_json: bool) -> None:
 
 
 def predict_slow_steps(trainer: TrainerConfig) -> str | None:
-    """What to expect of a job without a GPU, in words, where its steps take longer than anyone wants to wait."""
+    """Return a warning if the steps of a job without a GPU will take very long, else None."""
     parameters, tokens = trainer.model.num_parameters, trainer.batch.sequences * trainer.model.seq_len
     seconds = 6 * parameters * tokens / CPU_FLOPS
     if seconds < SLOW_STEP_S:
@@ -101,7 +101,7 @@ def _warn_if_slow(request: Request, job: str) -> None:
     if request.plan.device == "cuda" or trainer is None or (warning := predict_slow_steps(trainer)) is None:
         return
     log(f"warning: {warning}")
-    log(f"hint: fsdpctl submit {shlex.quote(job)} --smoke proves the same path in a minute; fsdpctl cancel ends this")
+    log(f"hint: fsdpctl submit {shlex.quote(job)} --smoke tests the same path in a minute; fsdpctl cancel ends this")
 
 
 def _trust_hosts(request: Request) -> None:
@@ -122,8 +122,8 @@ def _start(request: Request, *, quiet: bool) -> RunPaths:
         with show_copy() as progress, nullcontext() if quiet else show_start(paths):
             return submit_run(request, progress)
     except KeyboardInterrupt:
-        if paths.root.exists():  # who starts it is not this process
-            log(f"\n{paths.root.name} may start all the same; fsdpctl cancel {paths.root.name} ends it")
+        if paths.root.exists():  # another process starts it
+            log(f"\n{paths.root.name} may still start; fsdpctl cancel {paths.root.name} ends it")
         raise
 
 

@@ -7,7 +7,7 @@ from fsdpctl.cli.output import log
 
 
 def supervise(run: Run = None) -> None:
-    """Give a local or SSH run its supervisor back, where that was killed or its host was restarted."""
+    """Start the supervisor of a local or SSH run again, after it was killed or its host was restarted."""
     from fsdpctl.runs.find import find_run
     from fsdpctl.verbs.status import read_status
     from fsdpctl.verbs.supervise import supervise as start_again

@@ -127,7 +127,7 @@ class LocalReport:
 class ConnectivityReport:
     """The connections of one node to the others."""
 
-    head_seen: str = ""  # what the head's address resolves to here; empty if it does not
+    resolved_head: str = ""  # what the head's address resolves to here; empty if it does not
     opened: tuple[int, ...] = ()  # head only
     unreached: Mapping[str, str] = field(default_factory=dict)  # port -> how the connection failed
     source: str = ""  # the local address of the connections, if one was chosen

@@ -129,7 +129,7 @@ class SlurmPlan:
 class SshPlan:
     """How the hosts of a run are reached, and which may take part in it."""
 
-    user: str | None  # None: what ssh_config says
+    user: str | None  # None: what ssh_config has
     connect_timeout_s: int
     nodes: tuple[PlannedNode, ...]  # of the profile, used or not
     spares: tuple[PlannedNode, ...]

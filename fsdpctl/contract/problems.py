@@ -30,6 +30,11 @@ class RuleError(ValueError):
         self.problems = problems
 
 
+def broken_rule(text: str, *keys: str) -> RuleError:
+    """Return the error of one rule over `keys`, which `text` names as well."""
+    return RuleError(Problem("", text, keys))
+
+
 def refuse(problems: Sequence[Problem]) -> None:
     """Raise RuleError with the problems that a rule has found, if any."""
     if problems:

@@ -1,4 +1,4 @@
-"""Compressed files, by their suffix. They can be read from the beginning only."""
+"""Compressed files, by their suffix. They can only be read from the start."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from pathlib import PurePath
 from typing import Any, BinaryIO
 
-from fsdpctl.errors import UsageError
-from fsdpctl.extras import install_hint
+from fsdpctl.errors import UsageError, install_hint
 
 SUFFIXES = (".gz", ".zst")
 _BUFFER = 2**20
@@ -23,7 +22,7 @@ def is_compressed(path: str) -> bool:
 
 @contextmanager
 def open_plain(path: str) -> Iterator[tuple[BinaryIO, BinaryIO]]:
-    """Open a file twice over: as it lies on disk, and as it reads. Raises UsageError for all that a file can do."""
+    """Yield a file as (stored, decompressed) streams. Raise UsageError for every error of opening and reading."""
     errors: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error)
     try:
         with open(path, "rb", buffering=_BUFFER) as raw:

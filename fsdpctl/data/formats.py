@@ -1,4 +1,4 @@
-"""Which reader a file has, by its suffix."""
+"""The reader of an input file, by its suffix."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from fsdpctl.data.recipe import InputFile, Recipe
 from fsdpctl.data.spans import Document, Span
 
 
-class Format(Protocol):
-    """A module that knows a kind of file."""
+class InputFormat(Protocol):
+    """A module that reads one kind of file."""
 
     def spans(self, file: InputFile, recipe: Recipe, target: int) -> list[Span]:
-        """Cut a file into parts of about `target` bytes, where it can be cut."""
+        """Cut a file into spans of about `target` bytes, or return one span if it cannot be cut."""
 
     def read(self, span: Span, recipe: Recipe) -> Iterator[Document]:
-        """The documents that begin in the span. Raises UsageError naming the file and the line or row."""
+        """Yield the documents that begin in the span. Raise UsageError with the file and the line or row."""
 
 
-_FORMATS: dict[str, Format] = {
+_FORMATS: dict[str, InputFormat] = {
     ".jsonl": jsonlines,
     ".ndjson": jsonlines,
-    ".json": jsonlines,  # public corpora call their JSON lines so
+    ".json": jsonlines,  # the suffix of JSON lines in public corpora
     ".parquet": parquet,
 }
 
 
-def format_of(path: str) -> Format:
-    """The reader of a file; one of unknown suffix is text."""
+def format_of(path: str) -> InputFormat:
+    """Return the reader of a file; the text reader for an unknown suffix."""
     inner = PurePath(path).stem if is_compressed(path) else path
     return _FORMATS.get(PurePath(inner).suffix, text)
 
 
 def spans_of(file: InputFile, recipe: Recipe, target: int) -> list[Span]:
     if file.path.endswith(".zst"):
-        import_zstd()  # a missing library is found before the work begins
+        import_zstd()  # report a missing library before the work begins
     return format_of(file.path).spans(file, recipe, target)
 
 

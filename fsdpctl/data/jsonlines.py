@@ -1,4 +1,4 @@
-"""JSON lines: an object a line, with the text under a key."""
+"""JSON lines: one object per line, with the text under a key."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ def _text(line: bytes, key: str, lines: LineReader) -> bytes:
     except UnicodeDecodeError as error:
         lines.fail(f"byte {error.start + 1} of the line, 0x{line[error.start]:02x}, is not UTF-8")
     except json.JSONDecodeError as error:
-        lines.fail(f"no JSON: {error.msg} at column {error.pos + 1}")
+        lines.fail(f"not valid JSON: {error.msg} at column {error.pos + 1}")
     except (ValueError, RecursionError) as error:
-        lines.fail(f"no JSON: {error}")
+        lines.fail(f"not valid JSON: {error}")
     if not isinstance(record, dict):
-        lines.fail(f"wanted an object with the key {key!r}, got {record!r:.40}")
+        lines.fail(f"expected an object with the key {key!r}, got {record!r:.40}")
     if key not in record:
-        lines.fail(f"no key {key!r}; its keys are {', '.join(map(repr, record))[:200]}; --text-key chooses one")
+        lines.fail(f"no key {key!r}; its keys are {', '.join(map(repr, record))[:200]}; choose one with --text-key")
     text = record[key]
     if not isinstance(text, str):
-        lines.fail(f"{key!r} is {text!r:.40}, wanted text")
+        lines.fail(f"{key!r} is {text!r:.40}, expected text")
     try:
         return text.encode()
     except UnicodeEncodeError as error:
-        lines.fail(f"{key!r} holds {text[error.start]!a}, half a character that no UTF-8 can write")
+        lines.fail(f"{key!r} contains {text[error.start]!a}, half of a surrogate pair, which UTF-8 cannot encode")

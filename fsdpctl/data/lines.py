@@ -1,4 +1,4 @@
-"""Files of lines, from any byte on, with a place for every message."""
+"""Reads files of lines from any byte on, with file and line in every error."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from fsdpctl.errors import UsageError
 
 
 class LineReader:
-    """Iterates over (where it begins, line), from the first line that begins at or after `start`."""
+    """Iterates over (byte offset, line), from the first line that begins at or after `start`."""
 
     def __init__(self, path: str, start: int) -> None:
-        self.number = 0  # of the newest line, counted from the first that was read
+        self.number = 0  # of the last line read, counted from the first one read
         self._path, self._start = path, start
         self._raw: BinaryIO | None = None
 
@@ -30,11 +30,11 @@ class LineReader:
 
     @property
     def position(self) -> int:
-        """Bytes read of the file as it lies on disk."""
+        """Bytes read of the file as stored, before decompression."""
         return self._raw.tell() - self._start if self._raw else 0
 
     def fail(self, problem: str, number: int | None = None) -> NoReturn:
-        """Raise UsageError about a line; default: the newest."""
+        """Raise UsageError about a line, by default the last one read."""
         with open(self._path, "rb") as file:
             before = sum(block.count(b"\n") for block in _blocks(file, self._line_start))
         raise UsageError(f"{self._path}:{before + (number or self.number)}: {problem}")

@@ -1,4 +1,4 @@
-"""Parquet: a column of text. Read with the library pyarrow, a row group and a batch of rows at a time."""
+"""Parquet: a column of text. Read with pyarrow, by row groups and batches of rows."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from typing import Any
 
 from fsdpctl.data.recipe import InputFile, Recipe
 from fsdpctl.data.spans import MAX_DOCUMENT, Document, Span
-from fsdpctl.errors import UsageError
-from fsdpctl.extras import install_hint
+from fsdpctl.errors import UsageError, install_hint
 
 BATCH_ROWS = 256
 
 
 def spans(file: InputFile, recipe: Recipe, target: int) -> list[Span]:
-    """Row groups, as many together as make the target."""
+    """Cut a file into spans of whole row groups of about `target` bytes."""
     with _open(file.path) as parquet:
         sizes = [parquet.metadata.row_group(i).total_byte_size for i in range(parquet.num_row_groups)]
     share = file.size / max(sum(sizes), 1)
@@ -40,7 +39,7 @@ def read(span: Span, recipe: Recipe) -> Iterator[Document]:
             for text in batch.column(0).to_pylist():
                 done += 1
                 if text is None:
-                    raise UsageError(f"{span.path}: row {first + done}: {key!r} is null, wanted text")
+                    raise UsageError(f"{span.path}: row {first + done}: {key!r} is null, expected text")
                 if len(data := text.encode()) > MAX_DOCUMENT:
                     raise UsageError(f"{span.path}: row {first + done}: longer than {MAX_DOCUMENT >> 20} MiB")
                 if data:
@@ -69,7 +68,7 @@ def _check_column(path: str, parquet: Any, key: str) -> None:
     schema = parquet.schema_arrow
     if key not in schema.names:
         raise UsageError(
-            f"{path}: no column {key!r}; its columns are {', '.join(schema.names)}; --text-key chooses one"
+            f"{path}: no column {key!r}; its columns are {', '.join(schema.names)}; choose one with --text-key"
         )
     if str(schema.field(key).type) not in ("string", "large_string", "string_view"):
-        raise UsageError(f"{path}: column {key!r} holds {schema.field(key).type}, wanted string")
+        raise UsageError(f"{path}: column {key!r} has the type {schema.field(key).type}, expected string")

@@ -1,8 +1,8 @@
-"""A data set in the making, `DIR.partial` beside its final place: what a killed prepare leaves, and goes on from.
+"""An unfinished data set, `DIR.partial` beside its target: what a killed prepare leaves, and continues from.
 
-recipe.json, tokenizer.json      what is made here
-train-00000.bin ...              shards, under their final names; those without a record below are made again
-pieces/00000.json, 00000.npy     PieceResult, written when the piece's shards are safe on disk
+recipe.json, tokenizer.json      of the data set
+train-00000.bin ...              shards, under their final names; those without a record below are written again
+pieces/00000.json, 00000.npy     PieceResult, written after the piece's shards were flushed to disk
 index.json                       written when all pieces are done; then only the rename is missing
 """
 
@@ -53,29 +53,32 @@ class Partial:
 
     @contextmanager
     def begin(self, recipe: Recipe) -> Iterator[None]:
-        """Hold the directory, made new or found with the same recipe. Raises UsageError where the recipe differs."""
+        """Hold the lock of the directory, created or found with the same recipe.
+
+        Raise UsageError if the recipe differs, BusyError if another command holds the lock.
+        """
         self.root.mkdir(parents=True, exist_ok=True)
         if (descriptor := take_lock(self._lock)) is None:
             raise BusyError(f"another command is preparing {self.target}")
         try:
-            self._match(recipe)
+            self._check_recipe(recipe)
             self._pieces.mkdir(exist_ok=True)
             yield
         finally:
             os.close(descriptor)
 
-    def _match(self, recipe: Recipe) -> None:
+    def _check_recipe(self, recipe: Recipe) -> None:
         path = self.root / RECIPE_NAME
         begun = read_recipe(self.root)
         if begun is None:
-            strange = [name for name in os.listdir(self.root) if name != self._lock.name and not name.startswith(".")]
-            if strange:
-                raise UsageError(f"{self.root} exists and is no unfinished data set: it holds {strange[0]}")
+            other = [name for name in os.listdir(self.root) if name != self._lock.name and not name.startswith(".")]
+            if other:
+                raise UsageError(f"{self.root} exists and is not an unfinished data set: it contains {other[0]}")
             write_json(path, recipe)
         elif changes := differences(begun, recipe):
             raise UsageError(
-                f"{self.root} was begun otherwise: {'; '.join(changes)}",
-                hint=f"give the same words again to go on, or delete {self.root} to begin anew",
+                f"{self.root} was begun with other options: {'; '.join(changes)}",
+                hint=f"continue with the same options, or delete {self.root} to start over",
             )
 
     def save(self, result: PieceResult) -> None:
@@ -84,7 +87,7 @@ class Partial:
         write_json(self._record(result.number), _PieceRecord(result.number, result.train, result.val))
 
     def load(self, number: int) -> PieceResult | None:
-        """A piece that is done; None: it is not."""
+        """Return the result of a piece; None if it is not done."""
         try:
             record = read_json(_PieceRecord, self._record(number))
             counts = np.load(self._pieces / f"{number:05d}.npy")
@@ -99,7 +102,7 @@ class Partial:
         write_json(self.root / INDEX_NAME, index)
 
     def publish(self) -> None:
-        """Leave nothing but the data set, and rename it into place."""
+        """Remove everything but the data set, and rename it to its target."""
         shutil.rmtree(self._pieces)
         for path in self.root.iterdir():
             if path == self._lock or path.name.startswith("."):
@@ -111,7 +114,7 @@ class Partial:
 
 
 def read_recipe(directory: Path) -> Recipe | None:
-    """The recipe of a data set, finished or not; None where there is none."""
+    """Return the recipe of a data set, finished or not; None if there is none. Raise UsageError if it is broken."""
     try:
         return read_json(Recipe, directory / RECIPE_NAME)
     except FileNotFoundError:

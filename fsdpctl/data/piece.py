@@ -1,4 +1,4 @@
-"""The work of one process: a piece of the input to one shard of each split, or to a tokenizer."""
+"""The work of one process: write one shard of each split from a piece of the input, or train a tokenizer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fsdpctl.contract.byte_progress import Report
 from fsdpctl.contract.formats.dataset import Shard, ShardWriter, Split, split_of
 from fsdpctl.data.formats import read_span
-from fsdpctl.data.inputs import Piece
+from fsdpctl.data.inputs import InputPiece
 from fsdpctl.data.recipe import Recipe
 from fsdpctl.data.tokenizer import Ids, dtype_of, open_tokenizer, train_bpe
 
@@ -23,31 +23,31 @@ COUNT_BLOCK = 2**22
 SPLITS: tuple[Split, ...] = ("train", "val")
 
 BPE_SAMPLE_BYTES = 128 * 2**20
-"""A tokenizer learns from this much text, taken evenly from the whole input: more changes little, and costs memory."""
+"""A tokenizer is trained on this much text, sampled evenly from the input: more changes little and costs memory."""
 
 
 @dataclass(frozen=True)
 class PieceTask:
-    """A piece and all that its worker needs to know."""
+    """A piece and everything that its worker needs."""
 
-    piece: Piece
-    recipe: Recipe  # without its inputs: a piece has its own
+    piece: InputPiece
+    recipe: Recipe  # without its inputs: the piece has its own
     directory: Path
     tokenizer: Path | None
 
 
 @dataclass(frozen=True)
 class PieceResult:
-    """What a finished piece consists of."""
+    """The shards of a finished piece."""
 
     number: int
     train: Shard | None
     val: Shard | None
-    counts: NDArray[np.int64]  # how often each id stands in the training shard
+    counts: NDArray[np.int64]  # of each id in the training shard
 
 
 def prepare_piece(task: PieceTask, report: Report) -> PieceResult:
-    """Write the shards of a piece. Raises UsageError for bad input, OSError for a disk that takes no more."""
+    """Write the shards of a piece. Raise UsageError for bad input, OSError for a full disk."""
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the processes are the parallelism
     tokenizer = open_tokenizer(task.tokenizer, task.recipe.end_token)
     dtype = np.dtype(dtype_of(tokenizer)).newbyteorder("<")
@@ -68,12 +68,12 @@ def prepare_piece(task: PieceTask, report: Report) -> PieceResult:
 
 
 def _count(tokens: Ids, counts: NDArray[np.int64]) -> None:
-    for start in range(0, len(tokens), COUNT_BLOCK):  # numpy counts with eight bytes a token
+    for start in range(0, len(tokens), COUNT_BLOCK):  # numpy needs eight bytes per token to count
         counts += np.bincount(tokens[start : start + COUNT_BLOCK], minlength=len(counts))
 
 
-def read_piece(piece: Piece, recipe: Recipe, report: Report) -> Iterator[bytes]:
-    """The documents of a piece, in order; reports now and then how far it is."""
+def read_piece(piece: InputPiece, recipe: Recipe, report: Report) -> Iterator[bytes]:
+    """Yield the documents of a piece, in order, and report progress about every REPORT_BYTES."""
     done = reported = 0
     for span in piece.spans:
         for document in read_span(span, recipe):
@@ -100,16 +100,16 @@ def _batches(texts: Iterator[bytes]) -> Iterator[list[bytes]]:
 
 @dataclass(frozen=True)
 class BpeTask:
-    """Learn a tokenizer from the beginning of each piece."""
+    """The training of a tokenizer on the beginning of each piece."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[InputPiece, ...]
     recipe: Recipe
     vocab_size: int
     threads: int
 
 
 def train_tokenizer(task: BpeTask, report: Report) -> str:
-    """Return a tokenizer.json, learned from the training split alone."""
+    """Return a tokenizer.json, trained on the training split only."""
     os.environ |= {"TOKENIZERS_PARALLELISM": "true", "RAYON_NUM_THREADS": str(task.threads)}
     return train_bpe(_sample(task, report), task.vocab_size)
 

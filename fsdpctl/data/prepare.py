@@ -1,4 +1,4 @@
-"""`fsdpctl data prepare`: many files to one data set. Killed at any point, the same call goes on where it stopped."""
+"""`fsdpctl data prepare`: many files to one data set. After a kill at any point, the same call continues."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 from fsdpctl.contract.byte_progress import Meter, Progress
 from fsdpctl.contract.codec import encode, write_text
 from fsdpctl.contract.formats.dataset import BYTES, FORMAT, Index, Shard, read_index
-from fsdpctl.data.inputs import cut, find_inputs, look_again
+from fsdpctl.data.inputs import cut, find_inputs, stat_again
 from fsdpctl.data.partial import Partial, read_recipe
 from fsdpctl.data.piece import BPE_SAMPLE_BYTES, BpeTask, PieceResult, PieceTask, prepare_piece, train_tokenizer
 from fsdpctl.data.recipe import InputFile, Recipe, differences
@@ -25,7 +25,7 @@ from fsdpctl.errors import FsdpctlError, UsageError
 
 
 @dataclass(frozen=True)
-class Order:
+class PrepareRequest:
     """What to prepare, and where."""
 
     inputs: Sequence[Path]
@@ -35,70 +35,73 @@ class Order:
     workers: int
 
 
-def prepare(order: Order, progress: Progress) -> Index:
-    """Make the data set, or finish it, or find it finished. Raises UsageError for bad input, FsdpctlError elsewise."""
-    partial = Partial(order.target.absolute())
-    recipe = _complete(order, find_inputs(order.inputs, but=(partial.target, partial.root)))
+def prepare(request: PrepareRequest, progress: Progress) -> Index:
+    """Prepare the data set, continue an unfinished one, or return a finished one.
+
+    Raise UsageError for bad input or options, FsdpctlError if the output cannot be written.
+    """
+    partial = Partial(request.target.absolute())
+    recipe = _complete(request, find_inputs(request.inputs, exclude=(partial.target, partial.root)))
     if partial.target.exists():
         if not partial.target.is_dir():
-            raise UsageError(f"--out {order.target} exists and is no directory", hint="choose another --out")
+            raise UsageError(f"--out {request.target} exists and is not a directory", hint="choose another --out")
         return _reuse(partial.target, recipe)
     try:
         with partial.begin(recipe):
             if not partial.is_complete:
-                partial.complete(_make(order, recipe, partial, progress))
+                partial.complete(_make(request, recipe, partial, progress))
             partial.publish()
         return read_index(partial.target)
-    except OSError as error:  # readers of input have their own words for theirs
+    except OSError as error:  # of the output: readers of input raise UsageError
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         raise FsdpctlError(
-            f"--out {order.target}: cannot write {partial.root}: {error.strerror or error}",
-            hint="free some space; the same command goes on where this one stopped" if full else None,
+            f"--out {request.target}: cannot write {partial.root}: {error.strerror or error}",
+            hint="free some space; the same command continues where this one stopped" if full else None,
         ) from None
 
 
-def _complete(order: Order, inputs: tuple[InputFile, ...]) -> Recipe:
-    """The whole recipe, and early refusals: whatever can be found wrong before the work begins."""
-    recipe = replace(order.recipe, inputs=inputs)
+def _complete(request: PrepareRequest, inputs: tuple[InputFile, ...]) -> Recipe:
+    """Return the recipe with inputs and tokenizer. Raise UsageError for what is wrong before the work begins."""
+    recipe = replace(request.recipe, inputs=inputs)
     if recipe.train_bpe is not None:
         import_tokenizers("--train-bpe")
         return replace(recipe, tokenizer="trained")
-    if order.tokenizer is None:
+    if request.tokenizer is None:
         return recipe
-    open_tokenizer(order.tokenizer, recipe.end_token)
-    return replace(recipe, tokenizer=_digest(order.tokenizer))
+    open_tokenizer(request.tokenizer, recipe.end_token)
+    return replace(recipe, tokenizer=_digest(request.tokenizer))
 
 
 def _reuse(target: Path, recipe: Recipe) -> Index:
     made = read_recipe(target)
     if made is None:
-        raise UsageError(f"{target} exists and is no data set of this command's", hint="choose another --out")
+        raise UsageError(f"{target} exists and is not a data set of this command", hint="choose another --out")
     if changes := differences(made, recipe):
-        raise UsageError(f"{target} was made otherwise: {'; '.join(changes)}", hint="choose another --out")
+        raise UsageError(f"{target} was prepared with other options: {'; '.join(changes)}", hint="choose another --out")
     return read_index(target)
 
 
-def _make(order: Order, recipe: Recipe, partial: Partial, progress: Progress) -> Index:
+def _make(request: PrepareRequest, recipe: Recipe, partial: Partial, progress: Progress) -> Index:
     pieces = cut(recipe)
-    lean = replace(recipe, inputs=())
+    without_inputs = replace(recipe, inputs=())
     if recipe.train_bpe is not None and not partial.tokenizer.exists():
-        _train(partial, BpeTask(tuple(pieces), lean, recipe.train_bpe, order.workers), progress)
-    elif order.tokenizer is not None:
-        write_text(partial.tokenizer, order.tokenizer.read_text(encoding="utf-8"))
+        _train(partial, BpeTask(tuple(pieces), without_inputs, recipe.train_bpe, request.workers), progress)
+    elif request.tokenizer is not None:
+        write_text(partial.tokenizer, request.tokenizer.read_text(encoding="utf-8"))
     tokenizer = None if recipe.tokenizer == BYTES else partial.tokenizer
-    tasks = [PieceTask(piece, lean, partial.root, tokenizer) for piece in pieces]
-    results = _run(partial, tasks, order.workers, progress)
-    if changes := differences(recipe, replace(recipe, inputs=look_again(recipe.inputs))):
+    tasks = [PieceTask(piece, without_inputs, partial.root, tokenizer) for piece in pieces]
+    results = _run(partial, tasks, request.workers, progress)
+    if changes := differences(recipe, replace(recipe, inputs=stat_again(recipe.inputs))):
         raise UsageError(
             f"the input has changed while it was read: {'; '.join(changes)}",
-            hint=f"delete {partial.root} and begin anew",
+            hint=f"delete {partial.root} and start over",
         )
     return _index(partial, recipe, results, tokenizer)
 
 
 def _train(partial: Partial, task: BpeTask, progress: Progress) -> None:
     total = min(BPE_SAMPLE_BYTES, sum(piece.num_bytes for piece in task.pieces))
-    for tokenizer in run_all(train_tokenizer, [task], 1, Meter(progress, "learning a tokenizer", total)):
+    for tokenizer in run_all(train_tokenizer, [task], 1, Meter(progress, "training a tokenizer", total)):
         write_text(partial.tokenizer, tokenizer)
 
 
@@ -135,7 +138,7 @@ def _index(partial: Partial, recipe: Recipe, results: Sequence[PieceResult], tok
 
 
 def _refuse_empty(partial: Partial, recipe: Recipe, train: tuple[Shard, ...], val: tuple[Shard, ...]) -> None:
-    """Both splits have a document, or there is nothing to keep."""
+    """Raise UsageError and remove everything if a split has no document."""
     if train and val:
         return
     partial.discard()
@@ -143,12 +146,12 @@ def _refuse_empty(partial: Partial, recipe: Recipe, train: tuple[Shard, ...], va
     raise UsageError(
         f"the {'training' if val else 'validation'} split is empty: {documents} documents,"
         f" of which {recipe.val_fraction:g} by hash are for validation",
-        hint="--split-on '' makes a document of each paragraph of a text file; --val-fraction holds out more",
+        hint="--split-on '' makes each paragraph of a text file a document; --val-fraction holds out more",
     )
 
 
 def _fingerprint(index: Index) -> str:
-    """Digest of the tokens and their split: of the shards' digests and what their bytes mean."""
+    """Return a digest of the tokens and their split, from the shards' digests and the format of their bytes."""
     parts = [index.format, index.dtype, index.vocab_size, index.separator, encode(index.train), encode(index.val)]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 

@@ -1,4 +1,4 @@
-"""Data sets that are there: find them, and prove that they are what was prepared. Needs nothing but the contract."""
+"""Prepared data sets: list and verify them. Imports only the contract."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ BLOCK = 2**20
 
 
 @dataclass(frozen=True)
-class Listed:
-    """One data set; `index` is None where `broken` says why it cannot be read."""
+class ListedDataset:
+    """One data set; `index` is None if it cannot be read, and `broken` is the reason."""
 
     path: Path
     index: Index | None
     broken: str | None = None
 
 
-def list_datasets(directory: Path) -> list[Listed]:
-    """The data sets in `directory`, itself included, by name; unfinished and broken ones too."""
+def list_datasets(directory: Path) -> list[ListedDataset]:
+    """Return the data sets in `directory`, itself included, by name; also unfinished and broken ones."""
     try:
         inner = sorted(path for path in directory.iterdir() if path.is_dir())
     except OSError as error:
@@ -45,19 +45,19 @@ def list_datasets(directory: Path) -> list[Listed]:
     return [found for path in (directory, *inner) if (found := _look(path)) is not None]
 
 
-def _look(path: Path) -> Listed | None:
+def _look(path: Path) -> ListedDataset | None:
     if path.suffix == ".partial" and (path / "recipe.json").exists():
-        return Listed(path, None, "unfinished: the command that began it goes on")
+        return ListedDataset(path, None, "unfinished: run the same command again to continue")
     if not (path / INDEX_NAME).exists():
         return None
     try:
-        return Listed(path, read_index(path))
+        return ListedDataset(path, read_index(path))
     except (CodecError, OSError) as error:
-        return Listed(path, None, str(error))
+        return ListedDataset(path, None, str(error))
 
 
 def open_index(directory: Path) -> Index:
-    """The index of a prepared directory. Raises UsageError saying why there is none."""
+    """Return the index of a prepared directory. Raise UsageError with the reason if there is none."""
     try:
         return read_index(directory)
     except CodecError as error:
@@ -72,13 +72,13 @@ def open_index(directory: Path) -> Index:
 
 
 def count_bytes(index: Index) -> int:
-    """How much `find_damage` reads."""
+    """Return the number of bytes that `find_damage` reads."""
     shards = index.train + index.val
     return sum(shard.tokens * TOKEN_BYTES[index.dtype] + shard.documents * END_BYTES for shard in shards)
 
 
 def find_damage(directory: Path, index: Index, report: Report) -> list[str]:
-    """Read everything and return what is not as it was prepared, in words. `report` takes numbers of bytes read."""
+    """Read all files and return what differs from the index, one text per problem. `report` takes bytes read."""
     problems: list[str] = []
     for shard in index.train + index.val:
         problems += _check_file(
@@ -96,7 +96,7 @@ def _check_file(path: Path, size: int | None, sha256: str, report: Report) -> li
     try:
         found = path.stat().st_size
         if size is not None and found != size:
-            return [f"{path} holds {found:,} bytes, its index says {size:,}"]
+            return [f"{path} has {found:,} bytes, its index lists {size:,}"]
         digest = hashlib.sha256()
         for block in _blocks(path):
             digest.update(block)
@@ -113,11 +113,11 @@ def _blocks(path: Path) -> Iterator[bytes]:
 
 
 def _check_ends(path: Path, shard: Shard) -> list[str]:
-    """The last document ends where the tokens end: what digests of two files cannot see."""
+    """Check that the last document ends where the tokens end, which the digests of two files cannot show."""
     try:
         with path.open("rb") as file:
             file.seek(-END_BYTES, 2)
             (last,) = struct.unpack("<Q", file.read(END_BYTES))
     except (OSError, struct.error):
-        return []  # told already
-    return [] if last == shard.tokens else [f"{path} ends at token {last:,}, its index says {shard.tokens:,}"]
+        return []  # already reported
+    return [] if last == shard.tokens else [f"{path} ends at token {last:,}, its index lists {shard.tokens:,}"]

@@ -1,4 +1,4 @@
-"""Everything that decides the tokens of a data set, as a value: the same recipe gives the same bytes."""
+"""Everything that determines the tokens of a data set, as a value: the same recipe gives the same bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fsdpctl.contract.formats.dataset import BYTES, FORMAT
 
 @dataclass(frozen=True)
 class InputFile:
-    """A file as it was found; another size or time means other text."""
+    """An input file; another size or time means other content."""
 
     path: str
     size: int
@@ -18,13 +18,13 @@ class InputFile:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What is read, and how."""
+    """The inputs, and how they are read."""
 
-    tokenizer: str = BYTES  # or the sha256 of a tokenizer.json, or what `train_bpe` decides
-    train_bpe: int | None = None  # vocabulary of a tokenizer that the input itself trains
-    end_token: str | None = None  # None: the usual ones are looked for
+    tokenizer: str = BYTES  # or the sha256 of a tokenizer.json, or "trained" with `train_bpe`
+    train_bpe: int | None = None  # vocabulary size of a tokenizer that is trained on the input
+    end_token: str | None = None  # None: the first of the usual ones in the vocabulary
     text_key: str = "text"  # of JSON lines; the column of Parquet
-    split_on: str | None = None  # the line between the documents of a text file; None: a file is a document
+    split_on: str | None = None  # the line between documents of a text file; None: one document per file
     val_fraction: float = 0.02  # of documents, chosen by hash
     inputs: tuple[InputFile, ...] = ()
     format: int = FORMAT
@@ -35,7 +35,7 @@ class Recipe:
 
 
 def differences(old: Recipe, new: Recipe) -> list[str]:
-    """What differs, in words."""
+    """Return the differences, one text per changed field."""
     found = []
     for name in (field.name for field in fields(Recipe)):
         before, after = getattr(old, name), getattr(new, name)

@@ -1,4 +1,4 @@
-"""Text files: one document a file, or documents between lines that read like `split_on`."""
+"""Text files: one document per file, or documents between lines that equal `split_on`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def spans(file: InputFile, recipe: Recipe, target: int) -> list[Span]:
 
 
 def read(span: Span, recipe: Recipe) -> Iterator[Document]:
-    """The documents whose dividing line begins in the span; the first of a file has none."""
+    """Yield the documents whose dividing line begins in the span; the first document of a file has none."""
     divider = None if recipe.split_on is None else recipe.split_on.strip().encode()
     lines = LineReader(span.path, span.start)
     inside = span.start == 0
@@ -41,7 +41,7 @@ def read(span: Span, recipe: Recipe) -> Iterator[Document]:
             continue
         if parts:
             text = _join(parts, lines, lines.number - 1)
-            parts, num_bytes = [], 0  # before the yield: lines take more memory than the text
+            parts, num_bytes = [], 0  # before the yield: the lines take more memory than the text
             yield Document(text, lines.position)
         if span.stop is not None and begin >= span.stop:
             return

@@ -1,4 +1,4 @@
-"""Text to token ids: bytes, or a tokenizer.json of the library `tokenizers`, which can also be trained here."""
+"""Text to token ids: bytes, or a tokenizer.json for the library `tokenizers`, which can also be trained here."""
 
 from __future__ import annotations
 
@@ -11,24 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fsdpctl.contract.formats.dataset import Dtype
-from fsdpctl.errors import UsageError
-from fsdpctl.extras import install_hint
+from fsdpctl.errors import UsageError, install_hint
 
 Ids = NDArray[Any]
 
 END_TOKENS = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>")
-"""The usual names of the token that ends a document. A tokenizer that is trained here has the first."""
+"""Common names of the token that ends a document. A tokenizer that is trained here uses the first."""
 
 MIN_BPE = 257
-"""All bytes and the end token."""
+"""Minimum vocabulary: all bytes and the end token."""
 
 MAX_BPE = 2**20
-"""Several times the largest in use. The library reserves memory for all of it, and aborts where there is none."""
+"""Maximum vocabulary, several times the largest in use: the library allocates memory for all of it, or aborts."""
 
 PARTS_AT_ONCE = 16
 
 PART_CHARS = 2**16
-"""A longer document is tokenized in parts, cut at a line's end: the library needs a hundred bytes for each token."""
+"""Characters per part of a long document, cut at line ends: the library needs a hundred bytes for each token."""
 
 
 class Tokenizer(Protocol):
@@ -36,11 +35,11 @@ class Tokenizer(Protocol):
     separator: int
 
     def encode(self, texts: Sequence[bytes]) -> list[Ids]:
-        """The ids of each document, the separator at their end."""
+        """Return the ids of each document, followed by the separator."""
 
 
 def open_tokenizer(path: Path | None, end_token: str | None) -> Tokenizer:
-    """Read a tokenizer.json; None: the ids are the bytes."""
+    """Read a tokenizer.json; without a path, return the tokenizer whose ids are bytes."""
     return ByteTokenizer() if path is None else JsonTokenizer(path, end_token)
 
 
@@ -50,7 +49,7 @@ def dtype_of(tokenizer: Tokenizer) -> Dtype:
 
 class ByteTokenizer:
     vocab_size = 256
-    separator = 0  # text has no use for NUL
+    separator = 0  # NUL does not occur in text
 
     def encode(self, texts: Sequence[bytes]) -> list[Ids]:
         return [np.frombuffer(text + b"\0", dtype=np.uint8) for text in texts]
@@ -62,10 +61,10 @@ class JsonTokenizer:
         try:
             self._tokenizer = library.Tokenizer.from_file(str(path))
         except Exception as error:  # the library raises nothing narrower
-            raise UsageError(f"{path}: no tokenizer.json that the library tokenizers reads: {error}") from None
+            raise UsageError(f"{path}: the library tokenizers cannot read this tokenizer.json: {error}") from None
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
-        self._tokenizer.encode_special_tokens = True  # text that spells an end token does not end a document
+        self._tokenizer.encode_special_tokens = True  # an end token written in the text does not end a document
         vocabulary = self._tokenizer.get_vocab(with_added_tokens=True)
         self.vocab_size = max(vocabulary.values()) + 1
         self.separator = _find_separator(path, vocabulary, end_token)
@@ -77,15 +76,15 @@ class JsonTokenizer:
         return [np.concatenate([*islice(ids, len(document)), end]) for document in parts]
 
     def _encode_parts(self, parts: Sequence[str]) -> Iterator[Ids]:
-        """Some parts at a time: the library is faster so, and what it returns is large."""
+        """Encode a few parts at a time: faster than one by one, and the results of all would be large."""
         for start in range(0, len(parts), PARTS_AT_ONCE):
-            some = parts[start : start + PARTS_AT_ONCE]
-            for encoding in self._tokenizer.encode_batch_fast(some, add_special_tokens=False):
+            batch = parts[start : start + PARTS_AT_ONCE]
+            for encoding in self._tokenizer.encode_batch_fast(batch, add_special_tokens=False):
                 yield np.array(encoding.ids, dtype=np.uint32)
 
 
 def cut_text(text: str) -> list[str]:
-    """Cut a long text behind line ends, else behind spaces, else anywhere."""
+    """Cut a long text into parts after line ends, else after spaces, else anywhere."""
     parts = []
     start = 0
     while len(text) - start > PART_CHARS:
@@ -118,12 +117,12 @@ def _parts(texts: Iterable[bytes]) -> Iterator[str]:
 
 
 def import_tokenizers(what: str) -> Any:
-    """The library `tokenizers`, which `what` needs."""
+    """Return the library `tokenizers`. Raise UsageError that `what` needs it if it is not installed."""
     try:
         import tokenizers
     except ImportError:
         raise UsageError(
-            f"{what} needs the extra tokenizers", hint=f"{install_hint('tokenizers')}; or take bytes"
+            f"{what} needs the extra tokenizers", hint=f"{install_hint('tokenizers')}; or use bytes"
         ) from None
     return tokenizers
 
@@ -134,5 +133,5 @@ def _find_separator(path: Path, vocabulary: dict[str, int], end_token: str | Non
         if token in vocabulary:
             return vocabulary[token]
     raise UsageError(
-        f"{path} has no token {' or '.join(wanted)} to end documents with", hint="--end-token names one that it has"
+        f"{path} has no token {' or '.join(wanted)} to end documents", hint="choose one that it has with --end-token"
     )

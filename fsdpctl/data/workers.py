@@ -1,7 +1,7 @@
-"""A process for each piece of work, some at a time. A pipe brings progress, the result, or the failure.
+"""Run each piece of work in its own process, some at a time. A pipe returns progress, the result, or the failure.
 
-Not concurrent.futures: its workers outlive a killed parent, and cannot be ended before their piece is done. Here the
-pipe is the lifeline: a worker whose parent is gone dies of its next report.
+Not concurrent.futures: its workers outlive a killed parent, and cannot be ended before their piece is done. Here a
+worker whose parent is gone gets a broken pipe at its next report and exits.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _Done(Generic[R]):
 
 
 def run_all(task: Callable[[T, Report], R], items: Sequence[T], workers: int, report: Report) -> Iterator[R]:
-    """Yield the results as they come. Raises what a worker raised, and ends the others then."""
+    """Yield the results as they arrive. Raise what a worker raised, after ending the others."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["__main__", task.__module__])
     waiting = list(reversed(items))
@@ -60,14 +60,14 @@ def run_all(task: Callable[[T, Report], R], items: Sequence[T], workers: int, re
 def _receive(pipe: Connection, running: dict[Connection, BaseProcess]) -> object:
     try:
         return pipe.recv()
-    except (EOFError, OSError):  # OSError: it died in the middle of a word
+    except (EOFError, OSError):  # OSError: it died in the middle of a message
         process = running.pop(pipe)
         process.join()
         if process.exitcode:
             return FsdpctlError(
                 f"a worker process ended with exit code {process.exitcode}"
                 + (" (killed: out of memory?)" if process.exitcode == -signal.SIGKILL else ""),
-                hint="the same command goes on where this one stopped; --workers 1 takes the least memory",
+                hint="the same command continues where this one stopped; --workers 1 needs the least memory",
             )
         return None
 

@@ -1,1 +1,1 @@
-"""`fsdpctl doctor`: look at every node of a profile, and compare them. `request` and `compare` are pure."""
+"""`fsdpctl doctor`: check every node of a profile, and compare the nodes with each other."""

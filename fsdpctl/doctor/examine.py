@@ -1,4 +1,4 @@
-"""All nodes of a plan: probe each, test their connections, clean up; then compare."""
+"""Probe all nodes of a plan, test their connections, clean up; then compare the reports."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from fsdpctl.backends.fanout import HostError, fan_out
 from fsdpctl.contract.codec import CodecError, decode, encode
 from fsdpctl.contract.findings import ConnectivityReport, Finding, LocalReport, ProbeRequest, Result, Versions
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.doctor.compare import NodeProbe, judge
+from fsdpctl.doctor.compare import NodeProbe, compare_nodes
 from fsdpctl.doctor.payload import build_payload, last_line, probe_argv
 from fsdpctl.doctor.probe_requests import clean_request, connectivity_request, local_request
 
-LOOK_S, MEET_S, CLEAN_S = 120.0, 60.0, 30.0
+LOCAL_S, CONNECTIVITY_S, CLEAN_S = 120.0, 60.0, 30.0
+"""Limits of the three stages, in seconds."""
 
 T = TypeVar("T", LocalReport, ConnectivityReport)
 
 
 @dataclass(frozen=True)
 class Examined:
-    """One node, with one finding for each check that has a meaning there."""
+    """One node, with one finding for each check that applies to it."""
 
     node: str
     address: str | None
@@ -37,41 +38,42 @@ class Examined:
 
 
 def examine(transport: ProbeTransport) -> list[Examined]:
-    """Probe all nodes of the plan at once. A node that cannot be reached is a finding, not the end."""
+    """Check all nodes of the plan at once. A node that cannot be reached gets a finding; nothing is raised for it."""
     plan = transport.plan
-    visits = _look(plan, transport)
-    reached = [rank for rank, visit in visits.items() if visit.look is not None]
+    probes = _probe_all(plan, transport)
+    reached = [rank for rank, probe in probes.items() if probe.local is not None]
     try:
-        visits |= _meet(plan, transport, visits, reached)
+        probes |= _test_connectivity(plan, transport, probes, reached)
     finally:
         fan_out(reached, lambda rank: _ask(plan, transport, clean_request(plan, rank), CLEAN_S), len(reached))
-    found = judge(plan, visits)
-    looks = {node.rank: visits[node.rank].look for node in plan.nodes}
-    versions = {rank: look.versions for rank, look in looks.items() if look is not None}
+    found = compare_nodes(plan, probes)
+    reports = {node.rank: probes[node.rank].local for node in plan.nodes}
+    versions = {rank: report.versions for rank, report in reports.items() if report is not None}
     return [Examined(n.id, n.address, versions.get(n.rank), tuple(found[n.rank])) for n in plan.nodes]
 
 
-def _look(plan: LaunchPlan, transport: ProbeTransport) -> dict[int, NodeProbe]:
-    def visit(rank: int) -> NodeProbe:
-        look = _read(LocalReport, _ask(plan, transport, local_request(plan, rank), LOOK_S))
-        return NodeProbe(look, received=time.time())
+def _probe_all(plan: LaunchPlan, transport: ProbeTransport) -> dict[int, NodeProbe]:
+    def probe(rank: int) -> NodeProbe:
+        report = _read(LocalReport, _ask(plan, transport, local_request(plan, rank), LOCAL_S))
+        return NodeProbe(report, received=time.time())
 
-    results = fan_out([node.rank for node in plan.nodes], visit)
+    results = fan_out([node.rank for node in plan.nodes], probe)
     return {result.item: result.value or NodeProbe(error=str(result.error)) for result in results}
 
 
-def _meet(
-    plan: LaunchPlan, transport: ProbeTransport, visits: dict[int, NodeProbe], reached: Sequence[int]
+def _test_connectivity(
+    plan: LaunchPlan, transport: ProbeTransport, probes: dict[int, NodeProbe], reached: Sequence[int]
 ) -> dict[int, NodeProbe]:
-    """All at the same time: the head answers while the others connect."""
-    head = visits[0].look
+    """Ask all reached nodes at the same time: the head accepts connections while the others connect."""
+    head = probes[0].local
 
-    def visit(rank: int) -> ConnectivityReport:
-        return _read(ConnectivityReport, _ask(plan, transport, connectivity_request(plan, rank, head, reached), MEET_S))
+    def connect(rank: int) -> ConnectivityReport:
+        request = connectivity_request(plan, rank, head, reached)
+        return _read(ConnectivityReport, _ask(plan, transport, request, CONNECTIVITY_S))
 
-    results = fan_out(reached, visit, len(reached))
+    results = fan_out(reached, connect, len(reached))
     return {
-        result.item: replace(visits[result.item], meet=result.value, meet_error=str(result.error or ""))
+        result.item: replace(probes[result.item], connectivity=result.value, connectivity_error=str(result.error or ""))
         for result in results
     }
 

@@ -1,4 +1,4 @@
-"""What travels to a node and comes back. The node side travels too: a doctor cannot rely on a shared disk."""
+"""The code and request that doctor sends to a node, and the answer. The code is sent because no disk may be shared."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fsdpctl.backends.base import NodeAnswer
 from fsdpctl.backends.fanout import HostError, explain_exit
 from fsdpctl.launch.snapshot import PACKAGE, node_side
 
-# Read by whatever python the profile names, so that an old one can report that it is old.
+# Read by whatever python the profile names, so that one that is too old reports that.
 _BOOT = """
 import sys
 if sys.version_info < (3, 11):
@@ -31,7 +31,7 @@ def probe_argv(python: str) -> list[str]:
 
 
 def build_payload(request: str) -> bytes:
-    """Return what the probe reads: the length of the node side, the node side, the request."""
+    """Return the probe's stdin: the length of the zipped node side, the zip, the request as JSON."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in node_side():
@@ -41,7 +41,7 @@ def build_payload(request: str) -> bytes:
 
 
 def last_line(answer: NodeAnswer, python: str) -> str:
-    """Return what the probe printed. Raises HostError with the last line of one that gave no answer."""
+    """Return the line that the probe printed. Raise HostError with the exit code and last line of one that failed."""
     lines = answer.stdout.strip().splitlines()
     if answer.code == 0 and lines:
         return lines[-1]

@@ -1,4 +1,4 @@
-"""What to ask of which node. Pure."""
+"""The requests to each node. Pure."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from fsdpctl.specs.job import Entrypoint, JobSpec
 from fsdpctl.specs.profile import ClusterProfile
 
 MAX_PORTS_TRIED = 16
-"""A firewall rule covers a range or it does not: both ends and some between show it."""
+"""Firewall rules cover ranges: both ends and some ports between are enough."""
 
 
-def plan_nodes(profile: ClusterProfile, site: SubmitHost, num_nodes: int | None = None) -> LaunchPlan:
-    """The plan of a job that takes every node of the profile, spares too: what is checked is what would run."""
+def plan_nodes(profile: ClusterProfile, host: SubmitHost, num_nodes: int | None = None) -> LaunchPlan:
+    """Return the plan of a job on all nodes of the profile and its spares: doctor checks what a run would use."""
     nodes = (*profile.nodes, *profile.spares)
-    whole = profile.model_copy(update={"nodes": nodes, "spares": ()})
-    everyone = len(nodes) or get_backend(profile.backend.kind).doctor_nodes
-    job = JobSpec(name="doctor", nodes=num_nodes or everyone, entrypoint=Entrypoint(script="doctor"))
-    return build_plan(whole, job, site)
+    all_nodes = profile.model_copy(update={"nodes": nodes, "spares": ()})
+    num_all = len(nodes) or get_backend(profile.backend.kind).doctor_nodes
+    job = JobSpec(name="doctor", nodes=num_nodes or num_all, entrypoint=Entrypoint(script="doctor"))
+    return build_plan(all_nodes, job, host)
 
 
 def local_request(plan: LaunchPlan, rank: int) -> ProbeRequest:
@@ -34,7 +34,7 @@ def local_request(plan: LaunchPlan, rank: int) -> ProbeRequest:
 def connectivity_request(
     plan: LaunchPlan, rank: int, head: LocalReport | None, partners: Sequence[int]
 ) -> ProbeRequest:
-    """Who takes part, and where; without a head that can be met, only the disk is compared."""
+    """Return the request to connect to the head; without the head's address, only to compare the disk."""
     request = ProbeRequest("connectivity", plan, rank, probe_directory(plan), partners=tuple(partners))
     if head is None or head.head is None:
         return request
@@ -46,13 +46,13 @@ def clean_request(plan: LaunchPlan, rank: int) -> ProbeRequest:
 
 
 def probe_directory(plan: LaunchPlan) -> str:
-    """Beside the run directories: the same disk, the same rights."""
+    """Return a directory beside the run directories: on the same disk, with the same permissions."""
     run = Path(plan.run_dir)
     return str(run.with_name(f".{run.name}"))
 
 
 def spread(ports: Sequence[int]) -> tuple[int, ...]:
-    """At most MAX_PORTS_TRIED of them, evenly, both ends among them."""
+    """Return at most MAX_PORTS_TRIED of the ports, evenly spaced, with the first and the last."""
     if len(ports) <= MAX_PORTS_TRIED:
         return tuple(ports)
     return tuple(ports[step * (len(ports) - 1) // (MAX_PORTS_TRIED - 1)] for step in range(MAX_PORTS_TRIED))

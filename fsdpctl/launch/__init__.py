@@ -1,1 +1,1 @@
-"""From a profile and a job to a `LaunchPlan`, its preview, and the code snapshot of a run."""
+"""Build a `LaunchPlan` from a profile and a job, preview it, and copy the code of a run."""

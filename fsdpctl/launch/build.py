@@ -1,4 +1,4 @@
-"""ClusterProfile + JobSpec -> LaunchPlan. Pure: time, ids, GPUs and paths come in as arguments."""
+"""Build a LaunchPlan from a ClusterProfile and a JobSpec. Pure: ids, GPUs and paths are arguments."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BATCH = ("trainer.batch.sequences", "trainer.batch.tokens", "trainer.model.seq_
 
 @dataclass(frozen=True)
 class _Fit:
-    """What follows from profile and job together, and may come out wrong."""
+    """The parts of a plan that depend on both profile and job, and may not fit together."""
 
     backend: BackendPlan
     nodes: Sequence[PlannedNode]
@@ -36,12 +36,12 @@ class _Fit:
 
 
 class IncompatibleError(UsageError):
-    """A job and a profile, each of them right, do not go together."""
+    """A job and a profile, each of them valid, do not fit together."""
 
-    def __init__(self, subject: str, problems: Sequence[Problem], places: Sequence[str] = ()) -> None:
-        """`places`: where each of the problems was written or typed, "" where that is unknown."""
-        located = zip(problems, places or [""] * len(problems), strict=True)
-        lines = [f"{place}: {problem}" if place else str(problem) for problem, place in located]
+    def __init__(self, subject: str, problems: Sequence[Problem], locations: Sequence[str] = ()) -> None:
+        """Join the problems to one message. `locations`: the file and line, or option, of each one; "" if unknown."""
+        located = zip(problems, locations or [""] * len(problems), strict=True)
+        lines = [f"{location}: {problem}" if location else str(problem) for problem, location in located]
         super().__init__("\n".join([f"{subject}:", *lines]))
         self.subject, self.problems = subject, problems
 
@@ -49,7 +49,7 @@ class IncompatibleError(UsageError):
 def build_plan(profile: ClusterProfile, job: JobSpec, host: SubmitHost) -> LaunchPlan:
     """Check profile and job against each other and return the whole launch as a value.
 
-    Raises IncompatibleError that lists every problem at once.
+    Raise IncompatibleError, which lists every problem at once.
     """
     problems: list[Problem] = []
     fit = _fit(profile, job, host, problems)
@@ -66,7 +66,7 @@ def _fit(profile: ClusterProfile, job: JobSpec, host: SubmitHost, problems: list
     procs = count_procs(profile, job, planned, problems)
     mesh = _plan_mesh(job, procs, problems)
     if mesh is not None and not planned.shared_disk:
-        _keep_copies_whole(mesh, job.nodes, procs, problems)
+        _check_whole_copies(mesh, job.nodes, procs, problems)
     return _Fit(planned, nodes, procs, mesh, _plan_time_limit(job, planned.longest_s, problems))
 
 
@@ -106,7 +106,7 @@ def _launch_plan(profile: ClusterProfile, job: JobSpec, host: SubmitHost, fit: _
 
 
 def network_env(network: Network) -> dict[str, str]:
-    """Return NCCL's environment from the profile; the interface is added on the node, where its name is known."""
+    """Return NCCL's environment from the profile; the node adds the interface, because its name is known there."""
     env = {}
     if network.ib_hcas:
         env["NCCL_IB_HCA"] = ",".join(network.ib_hcas)
@@ -132,8 +132,8 @@ def _plan_mesh(job: JobSpec, procs: int, problems: list[Problem]) -> Mesh | None
     return Mesh(job.trainer.mesh.strategy, replicate, shard)
 
 
-def _keep_copies_whole(mesh: Mesh, nodes: int, procs: int, problems: list[Problem]) -> None:
-    """Where nodes share no disk each one saves by itself, so it must hold the whole model."""
+def _check_whole_copies(mesh: Mesh, nodes: int, procs: int, problems: list[Problem]) -> None:
+    """Add a problem if a node does not hold the whole model: without a shared disk, each node saves by itself."""
     if procs % mesh.shard:
         text = (
             f"{mesh.strategy} spreads one copy of the model over {mesh.shard} ranks, a node has {procs};"
@@ -144,7 +144,7 @@ def _keep_copies_whole(mesh: Mesh, nodes: int, procs: int, problems: list[Proble
 
 
 def _plan_head(profile: ClusterProfile, rule: str) -> Head:
-    """Return the head: an explicit address wins, always; else the head itself knows the address of its interface."""
+    """Return the head: the profile's address if there is one; else the head resolves the address of its interface."""
     if profile.master_address is not None:
         return Head(profile.master_address, f"master_address of profile {profile.name}")
     interface = profile.network.interface
@@ -152,7 +152,7 @@ def _plan_head(profile: ClusterProfile, rule: str) -> Head:
 
 
 def _plan_time_limit(job: JobSpec, longest_s: int | None, problems: list[Problem]) -> int | None:
-    """Return the limit of one attempt, no longer than the backend's allocations are."""
+    """Return the time limit of one attempt in seconds, at most that of the backend's allocations."""
     if longest_s is not None and longest_s <= job.grace:
         text = f"{format_duration(job.grace)} to save do not fit into allocations of {format_duration(longest_s)}"
         problems.append(Problem("grace", text))
@@ -160,7 +160,7 @@ def _plan_time_limit(job: JobSpec, longest_s: int | None, problems: list[Problem
 
 
 def _plan_setup(profile: ClusterProfile) -> tuple[str, ...]:
-    """Return shell lines: those of the profile may be what makes `module` known."""
+    """Return the shell lines: those of the profile first, because they may define `module`."""
     return (*profile.setup, *([f"module load {shlex.join(profile.modules)}"] if profile.modules else []))
 
 

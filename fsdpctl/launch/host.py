@@ -1,4 +1,4 @@
-"""What the submitting machine contributes to a plan."""
+"""The submitting machine's part of a plan."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class SubmitHost:
-    """The submitting machine, and where on it a new run will be."""
+    """The submitting machine, and the directory of the new run."""
 
     run_id: str
     run_dir: str

@@ -1,4 +1,4 @@
-"""Which nodes a run takes, and how many ranks each has. Pure; what a backend decides, its `planning` module does."""
+"""Choose the nodes of a run, and the number of ranks on each. Pure; each backend's `planning` does the rest."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.profile import ClusterProfile, Node
 
 CPU_PROCS_PER_NODE = 2
-"""Ranks per node where there are no GPUs and nothing else is said: enough to shard within a node."""
+"""Default ranks per node without GPUs: enough to shard within a node."""
 
 
 def describe_cluster(profile: ClusterProfile, job: JobSpec, host: SubmitHost, runs_root: str) -> Cluster:
-    """Return what a backend's planning needs to know."""
+    """Return the input of a backend's planning."""
     least = min((node.gpus or 0 for node in profile.nodes), default=0)
     return Cluster(
         nodes=tuple(map(_plan_node, range(len(profile.nodes)), profile.nodes)),
@@ -38,7 +38,7 @@ def _plan_node(rank: int, node: Node) -> PlannedNode:
 def choose_nodes(
     profile: ClusterProfile, job: JobSpec, planned: BackendPlan, problems: list[Problem]
 ) -> Sequence[PlannedNode]:
-    """Return the first nodes of those that the backend has, or none where the profile lists too few."""
+    """Return the first of the backend's nodes; none, and a problem, if the profile lists too few."""
     if profile.nodes and job.nodes > len(profile.nodes):
         problems.append(Problem("nodes", f"{job.nodes} wanted, but the profile lists {len(profile.nodes)}"))
         return ()

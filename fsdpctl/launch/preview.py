@@ -1,4 +1,4 @@
-"""LaunchPlan -> what `submit --dry-run` prints, from the very functions that run it."""
+"""Preview a LaunchPlan for `submit --dry-run`, by the same functions that run it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from fsdpctl.backends.table import get_backend
-from fsdpctl.commands.torchrun import node_env, torchrun_argv
+from fsdpctl.commands.environment import node_env
+from fsdpctl.commands.torchrun import torchrun_argv
 from fsdpctl.contract.codec import encode
 from fsdpctl.contract.plan import LaunchPlan, NodeContext
 from fsdpctl.schema.types import format_duration
@@ -19,7 +20,7 @@ OPEN_HEAD, OPEN_PORT = "<head>", "<port>"
 
 @dataclass(frozen=True)
 class NodePreview:
-    """What one node will run; only the head and the port may stand open."""
+    """The command of one node; only the head and the port may be placeholders."""
 
     node: str
     argv: list[str]
@@ -27,7 +28,7 @@ class NodePreview:
 
 
 def preview_nodes(plan: LaunchPlan) -> list[NodePreview]:
-    """The torchrun command and environment of every node, for the first attempt."""
+    """Return the torchrun command and environment of every node, for the first attempt."""
     interface = plan.interface if plan.interface != "auto" else None
     head = plan.head.address or OPEN_HEAD
     contexts = [NodeContext(node.rank, 1, head, OPEN_PORT, interface) for node in plan.nodes]
@@ -38,13 +39,13 @@ def preview_nodes(plan: LaunchPlan) -> list[NodePreview]:
 
 
 def preview_json(plan: LaunchPlan) -> dict[str, Any]:
-    """The whole plan and its commands, for machines."""
+    """Return the whole plan and its commands, as JSON values."""
     commands = {"plan": encode(plan), "nodes": [encode(node) for node in preview_nodes(plan)]}
     return {**commands, **get_backend(plan.backend).preview(plan)}
 
 
 def preview_text(plan: LaunchPlan) -> str:
-    """The whole plan and its commands, for people. What is the same on every node is shown once."""
+    """Return the whole plan and its commands as text. What is the same on every node is shown once."""
     blocks = [_summary(plan)]
     for name, given in get_backend(plan.backend).preview(plan).items():
         text = given if isinstance(given, str) else f"$ {shlex.join(given)}"
@@ -90,12 +91,12 @@ def _mesh_rows(plan: LaunchPlan) -> list[tuple[str, str]]:
 
 
 def _groups(groups: list[range]) -> str:
-    """Rank groups, shortened in the middle where there are many: `[0 1] [2 3] ... [126 127]`."""
+    """Return rank groups as text, shortened in the middle if there are many: `[0 1] [2 3] ... [126 127]`."""
     return _few(groups, 6, 3, lambda group: f"[{_few(group, 16, 8, str)}]")
 
 
 def _few(items: Sequence[T], most: int, first: int, write: Callable[[T], str]) -> str:
-    """All of them, or the first and the last: a hundred million ranks are not written to be thrown away."""
+    """Return all items as text, or the first ones and the last; only those are converted."""
     if len(items) <= most:
         return " ".join(map(write, items))
     return " ".join([*map(write, items[:first]), "...", write(items[-1])])

@@ -1,4 +1,4 @@
-"""The code that a run runs, copied into its directory: an edit after submit never changes a queued or resumed run."""
+"""Copy the code of a run into its directory: an edit after submit never changes a queued or resumed run."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ PACKAGE = Path(__file__).parent.parent
 """The folder of this package."""
 
 SECRETS = (".env", ".env.*", ".netrc", ".pypirc", ".git-credentials", "id_rsa*", "id_ed25519*", "*.pem", "*.key")
-"""Files that hold keys and passwords, left out of every copy, whatever git says of them: `pass_env` is for those."""
+"""Files with keys and passwords: left out of every copy, even if git tracks them. Use `pass_env` for secrets."""
 
 MAX_FILES = 20_000
 MAX_BYTES = 512 * 2**20
-_HINT = "submit from your project's folder; what git ignores is left out, without git only hidden files are"
+_HINT = "submit from your project's folder; with git, ignored files are left out, else only hidden ones"
 _BLOCK = 4 * 2**20
 
 
 def take_snapshot(plan: LaunchPlan, run: RunPaths, progress: Progress = ignore) -> None:
-    """Copy the node side and the trainer, or the user's project, into `run.code`; `progress` is that of the project."""
+    """Copy the node side and the trainer, or the user's project, into `run.code`; `progress` is of the latter."""
     copy_package(run)
     if plan.entry.is_bundled_trainer:
         copy_trainer(run)
@@ -39,7 +39,7 @@ def take_snapshot(plan: LaunchPlan, run: RunPaths, progress: Progress = ignore) 
 
 
 def copy_package(run: RunPaths) -> None:
-    """Copy what of this package runs on nodes."""
+    """Copy the part of this package that runs on nodes."""
     _copy(PACKAGE, _with_byte_code(PACKAGE, node_side()), run.code / PACKAGE.name)
 
 
@@ -57,15 +57,15 @@ def node_side() -> list[str]:
 
 
 def _python_files(root: Path, part: str = "") -> list[str]:
-    place = root / part
-    found = [place] if place.is_file() else sorted(place.rglob("*.py"))
+    top = root / part
+    found = [top] if top.is_file() else sorted(top.rglob("*.py"))
     return [str(path.relative_to(root)) for path in found]
 
 
 def _with_byte_code(root: Path, names: Sequence[str]) -> list[str]:
-    """The files and what Python has made of them, or each agent and each rank would compile them again, all at once.
+    """Return the files and their byte code, or each agent and rank would compile them again at the same time.
 
-    It counts for this version of Python, and for a source of the same size and time; else nobody looks at it.
+    Python uses it only in this version, and for a source of the same size and time.
     """
     suffix = f".{sys.implementation.cache_tag}.pyc"
     compiled = [str(PurePath(name).parent / "__pycache__" / (PurePath(name).stem + suffix)) for name in names]
@@ -73,7 +73,7 @@ def _with_byte_code(root: Path, names: Sequence[str]) -> list[str]:
 
 
 def _copy(root: Path, names: Sequence[str], target: Path, report: Report = lambda num_bytes: None) -> None:
-    """Copy files with their times, and as their owner may use them: nobody else's bits come along."""
+    """Copy files with their times and their owner's permissions, but none of other users."""
     for directory in sorted({(target / name).parent for name in names}):
         directory.mkdir(mode=DIR_MODE, parents=True, exist_ok=True)
     for name in names:
@@ -89,9 +89,9 @@ def _copy(root: Path, names: Sequence[str], target: Path, report: Report = lambd
 
 def _copy_bytes(source: Path, copy: Path, report: Report) -> None:
     try:
-        with open(source, "rb") as given, open(copy, "wb") as taken:
-            while block := given.read(_BLOCK):
-                taken.write(block)
+        with open(source, "rb") as reader, open(copy, "wb") as writer:
+            while block := reader.read(_BLOCK):
+                writer.write(block)
                 report(len(block))
     except OSError as error:
         if error.filename is None:  # read(2) and write(2) name none
@@ -111,10 +111,10 @@ def _copy_project(root: Path, target: Path, progress: Progress) -> None:
 
 
 def list_project(root: Path) -> list[str]:
-    """Files and links below `root`: what git tracks or would track; without git, everything but hidden files.
+    """Return files and links below `root`: what git tracks or would track; without git, all but hidden files.
 
-    What looks like a secret by its name is left out. Raises UsageError for too many, and for links that leave the
-    project: they would mean something else on a node, or nothing.
+    Files with the name of a secret are left out. Raise UsageError for too many files, and for links that leave the
+    project: they would not point to the same file on a node.
     """
     names = sorted(name for name in islice(_list_names(root), MAX_FILES + 1) if not _looks_secret(name))
     if len(names) > MAX_FILES:
@@ -141,16 +141,16 @@ def _list_names(root: Path) -> Iterator[str]:
 
 
 def _walk(root: Path) -> Iterator[str]:
-    """All but what is hidden; a link to a directory is one name."""
-    for place, directories, files in os.walk(root):
+    """Yield all files but hidden ones; a link to a directory is one name."""
+    for folder, directories, files in os.walk(root):
         directories[:] = [name for name in directories if not name.startswith(".")]
-        links = [name for name in directories if Path(place, name).is_symlink()]
-        yield from (str(Path(place, name).relative_to(root)) for name in (*files, *links) if not name.startswith("."))
+        links = [name for name in directories if Path(folder, name).is_symlink()]
+        yield from (str(Path(folder, name).relative_to(root)) for name in (*files, *links) if not name.startswith("."))
 
 
 def _stays_inside(root: Path, name: str) -> bool:
     link = root / name
     try:
         return not link.readlink().is_absolute() and link.resolve(strict=True).is_relative_to(root.resolve())
-    except (OSError, RuntimeError):  # dangling, or a circle
+    except (OSError, RuntimeError):  # dangling, or circular
         return False

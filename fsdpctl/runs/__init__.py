@@ -1,1 +1,1 @@
-"""Runs on disk: the record, the registry, and what state a run is in."""
+"""Runs on disk: the record, the registry, and the facts about a run's state."""

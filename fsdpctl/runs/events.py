@@ -1,7 +1,7 @@
-"""What the supervisor does to a run, act by act: one line each, in the attempt that the act is about.
+"""The supervisor's events: one line for each action, in the attempt that it concerns.
 
 The supervisor is the only writer, on the submitting host or inside a Slurm allocation; `status` shows the newest lines,
-`logs` puts them between those of the ranks.
+`logs` merges them with those of the ranks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fsdpctl.runs.verdict import Verdict
 
 @dataclass(frozen=True)
 class Event:
-    """One act."""
+    """One action of the supervisor."""
 
     attempt: int
     time: float  # seconds since the epoch
@@ -27,26 +27,26 @@ class Event:
 
 
 def add_event(attempt: AttemptPaths, text: str) -> None:
-    """Write down an act. A disk that is full must not keep the supervisor from acting."""
+    """Append an event. Errors are ignored: a full disk must not stop the supervisor."""
     stamp = datetime.now(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds")
-    line = f"{stamp}Z {'; '.join(text.splitlines())}\n"  # as the ranks write theirs
+    line = f"{stamp}Z {'; '.join(text.splitlines())}\n"  # in the format of the ranks' lines
     with suppress(OSError), open(open_log(attempt.events), "ab", buffering=0) as file:
         file.write(line.encode(errors="backslashreplace"))
 
 
 def record_start(attempt: AttemptPaths, num_nodes: int) -> None:
-    """All agents of the attempt stand."""
+    """Add the event that all agents of the attempt are up."""
     add_event(attempt, f"started on {num_nodes} node{'s' if num_nodes > 1 else ''}")
 
 
 def record_verdict(attempt: AttemptPaths, verdict: Verdict) -> None:
-    """Judge an attempt for good: from now on the run is seen as ended, or as coming back."""
+    """Write the final verdict on an attempt: from now on the run has ended, or restarts."""
     add_event(attempt, f"{verdict.state}: {verdict.reason}{'; comes back' if verdict.restart else ''}")
     write_json(attempt.verdict, verdict)
 
 
 def newest_events(run: RunPaths, count: int) -> list[Event]:
-    """The last acts, the oldest of them first."""
+    """Return the newest events, the oldest of them first."""
     found: list[Event] = []
     for attempt in reversed(run.attempts()):
         found = [*_read(attempt), *found]
@@ -62,5 +62,5 @@ def _read(attempt: AttemptPaths) -> Iterable[Event]:
         return
     for line in lines:
         stamp, _, text = line.partition(" ")
-        with suppress(ValueError):  # a line that a full disk has cut
+        with suppress(ValueError):  # a line that was cut off by a full disk
             yield Event(attempt.number, datetime.fromisoformat(stamp).timestamp(), text)

@@ -1,6 +1,6 @@
-"""What a run's directory and this host's process table say of it: the facts, without a judgement.
+"""Read facts about a run from its directory and this host's process table, without judging them.
 
-`RunFacts` and `AttemptFacts` read each file once, when it is first asked for: one is made per question and passed on.
+`RunFacts` and `AttemptFacts` read each file once, when it is first needed: make one for each command and pass it on.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from fsdpctl.runs.store import read_record
 from fsdpctl.runs.verdict import AttemptEnd, Verdict
 
 HEARTBEAT_STALE_S = 60.0
-"""For agents of other hosts: with file-system caches and clock skew, a younger heartbeat counts as a sign of life."""
+"""For agents of other hosts: a younger heartbeat counts as alive, despite file-system caches and clock skew."""
 
 
 class AttemptFacts:
-    """One attempt, each of its files read once."""
+    """One attempt; each of its files is read once."""
 
     def __init__(self, paths: AttemptPaths) -> None:
         self.paths = paths
@@ -58,17 +58,17 @@ class AttemptFacts:
 
     @property
     def is_last(self) -> bool:
-        """Whether the attempt is judged, and none will follow by itself."""
+        """Whether the attempt has a verdict, and none will follow by itself."""
         return self.verdict is not None and not self.verdict.restart
 
     @cached_property
     def nodes(self) -> list[NodePaths]:
-        """The nodes that have left anything, by node rank."""
+        """The nodes that have a directory, by node rank."""
         return self.paths.nodes()
 
     @property
     def never_started(self) -> bool:
-        """Whether it was cancelled before any agent was up: none will come any more."""
+        """Whether it was cancelled before any agent was up: none will start any more."""
         return self.is_cancelled and not any(node.agent.exists() for node in self.nodes)
 
     @cached_property
@@ -83,12 +83,12 @@ class AttemptFacts:
 
     @cached_property
     def living_agents(self) -> list[NodePaths]:
-        """The nodes whose agent is alive, as far as this host can tell; none once the attempt is judged."""
+        """The nodes whose agent is alive, as far as this host can see; none once the attempt has a verdict."""
         return [] if self.verdict is not None else [node for node in self.nodes if _agent_lives(node)]
 
     @cached_property
     def rank_ends(self) -> dict[int, float]:
-        """Ranks that have left in good order: global rank -> seconds since the epoch."""
+        """Ranks that have ended without an error: global rank -> seconds since the epoch."""
         ends: dict[int, float] = {}
         for path in (path for node in self.nodes for path in node.rank_ends()):
             with suppress(OSError, CodecError):
@@ -98,11 +98,11 @@ class AttemptFacts:
 
     @property
     def full_disk(self) -> str:
-        """What a reason adds where the run's disk has no room."""
+        """The text that a reason adds if the run's disk is full."""
         return describe_disk(self.paths.run_dir)
 
     def end(self, num_nodes: int) -> AttemptEnd:
-        """Collect what an attempt of so many nodes has left behind."""
+        """Collect all facts about the end of an attempt with so many nodes."""
         run = RunPaths(self.paths.run_dir)
         return AttemptEnd(
             num_nodes=num_nodes,
@@ -116,12 +116,12 @@ class AttemptFacts:
 
 
 class RunFacts:
-    """One run, each of its files read once."""
+    """One run; each of its files is read once."""
 
     def __init__(self, paths: RunPaths, record: RunRecord | None = None) -> None:
         self.paths = paths
         if record is not None:
-            self.record = record  # in the place of the cached property
+            self.record = record  # instead of the cached property
 
     @property
     def run_id(self) -> str:
@@ -129,7 +129,7 @@ class RunFacts:
 
     @cached_property
     def record(self) -> RunRecord:
-        """Raises CodecError and OSError."""
+        """`run.json`. Raise CodecError and OSError."""
         return read_record(self.paths)
 
     @cached_property
@@ -140,7 +140,7 @@ class RunFacts:
 
     @cached_property
     def supervisor(self) -> ProcessIdentity | None:
-        """The last supervisor of the run, alive or not, of whichever host."""
+        """The last supervisor of the run, alive or not, on any host."""
         return find_json(ProcessIdentity, self.paths.supervisor)
 
     @cached_property
@@ -160,7 +160,7 @@ class RunFacts:
 
     @cached_property
     def waiting(self) -> str:
-        """What the supervisor waits for; empty when it waits for nothing."""
+        """What the supervisor waits for; empty if it waits for nothing."""
         try:
             text = read_bytes(self.paths.waiting).decode(errors="replace").strip()
         except FileNotFoundError:
@@ -183,10 +183,10 @@ def _agent_lives(node: NodePaths) -> bool:
 
 
 def read_verdict(attempt: AttemptPaths) -> Verdict | None:
-    """Return the verdict on an attempt; None before it is judged, or where it cannot be read."""
+    """Return the verdict on an attempt; None if there is none yet, or it cannot be read."""
     return find_json(Verdict, attempt.verdict)
 
 
 def read_plan(run: RunPaths) -> LaunchPlan:
-    """Return the plan of the newest submission. Raises FileNotFoundError and CodecError."""
+    """Return the plan of the newest submission. Raise FileNotFoundError and CodecError."""
     return read_json(LaunchPlan, run.plan)

@@ -1,4 +1,4 @@
-"""How far a run is: its metrics.jsonl, which the trainer or the user's script may be writing."""
+"""Read the progress of a run from metrics.jsonl, while the trainer or the user's script may be writing it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TAIL_BYTES = 16_384
 
 
 def total_steps(run: RunPaths) -> int | None:
-    """The length of a run of the bundled trainer."""
+    """Return the number of steps of a run of the bundled trainer; None for other runs."""
     try:
         config = _parse(read_bytes(run.trainer_config))
     except OSError:
@@ -25,7 +25,7 @@ def total_steps(run: RunPaths) -> int | None:
 
 
 def read_metrics(metrics: Path) -> Iterator[dict[str, Any]]:
-    """All whole lines of metrics.jsonl, in order; none before the first."""
+    """Yield all complete lines of metrics.jsonl, in order."""
     try:
         with BufferedReader(open_file(metrics)) as file:
             for line in file:
@@ -36,7 +36,7 @@ def read_metrics(metrics: Path) -> Iterator[dict[str, Any]]:
 
 
 def recent_metrics(metrics: Path) -> list[dict[str, Any]]:
-    """The newest whole lines of metrics.jsonl, in order; the trainer may be writing the next one."""
+    """Return the newest complete lines of metrics.jsonl, in order."""
     try:
         lines = read_tail(metrics, _TAIL_BYTES).split(b"\n")[:-1]
     except OSError:
@@ -45,7 +45,7 @@ def recent_metrics(metrics: Path) -> list[dict[str, Any]]:
 
 
 def _parse_metrics(line: bytes) -> dict[str, Any] | None:
-    """A user's script may write what it likes; what it calls a step is one only if it is a whole number."""
+    """Return one line, or None if it is not valid: a user's script may write anything, but a step is a whole number."""
     found = _parse(line)
     return found if found is not None and type(found.get("step", 0)) is int else None
 
@@ -59,6 +59,6 @@ def _parse(line: bytes) -> dict[str, Any] | None:
 
 
 def newest_step(run: RunPaths) -> int:
-    """The last step that any attempt has reached; 0 before the first."""
+    """Return the newest step of the run; 0 before the first."""
     lines = recent_metrics(run.metrics)
     return int(lines[-1].get("step", 0)) if lines else 0

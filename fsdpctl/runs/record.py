@@ -1,4 +1,4 @@
-"""RunRecord: what the submitting side remembers of a run. Everything else is read from the node side's files."""
+"""RunRecord: what the submitting side stores of a run. Everything else is read from files of the node side."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 from fsdpctl.contract import SCHEMA
 
-_LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # without those that look alike
+_LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # without characters that look alike
 
 
 @dataclass(frozen=True)
@@ -39,5 +39,5 @@ class RunRecord:
 
 
 def new_run_id(name: str) -> str:
-    """Job name and four random letters: short enough to say, unique enough to try again on a clash."""
+    """Return the job's name and four random characters: short to type; the caller retries if the id exists."""
     return f"{name}-{''.join(random.SystemRandom().choices(_LETTERS, k=4))}"

@@ -25,7 +25,7 @@ _DEBRIS_AFTER_S = 86_400
 
 
 def home() -> Path:
-    """`$FSDPCTL_HOME`, else `~/.local/state/fsdpctl`."""
+    """Return `$FSDPCTL_HOME`, else `~/.local/state/fsdpctl`."""
     chosen = os.environ.get(Env.HOME)
     return Path(chosen).absolute() if chosen else Path.home() / ".local" / "state" / "fsdpctl"
 
@@ -36,7 +36,7 @@ def default_runs_root() -> Path:
 
 @dataclass(frozen=True)
 class Listed:
-    """One registered run; `record` is None where `broken` says why it cannot be read."""
+    """One registered run; `record` is None if it cannot be read, and `broken` is the reason."""
 
     run_id: str
     paths: RunPaths
@@ -45,7 +45,7 @@ class Listed:
 
 
 def claim_run_id(job: str, runs_root: Path) -> str:
-    """Draw a run id that nobody has."""
+    """Draw a run id that no run has."""
     while True:
         run_id = new_run_id(job)
         if not _pointer(run_id).exists() and not (runs_root / run_id).exists():
@@ -53,37 +53,37 @@ def claim_run_id(job: str, runs_root: Path) -> str:
 
 
 def create(runs_root: Path, record: RunRecord, fill: Callable[[RunPaths], None]) -> RunPaths:
-    """Make a run directory with everything in it, visible at once or not at all.
+    """Make a complete run directory; it becomes visible as a whole or not at all.
 
-    `fill` writes the plan, the specs and the snapshot into a directory aside. The pointer comes before the rename:
-    a pointer to nothing is no run, but a run without a pointer could hide.
+    `fill` writes the plan, the specs and the snapshot into a temporary directory. The pointer is written before the
+    rename: a pointer to nothing is no run, but a run without a pointer could not be found.
     """
     _make_private(runs_root)
     _clear_debris(runs_root)
-    aside = runs_root / f".new-{record.run_id}-{os.getpid()}"
-    aside.mkdir(mode=DIR_MODE)
+    temporary = runs_root / f".new-{record.run_id}-{os.getpid()}"
+    temporary.mkdir(mode=DIR_MODE)
     try:
-        fill(RunPaths(aside))
-        write_json(RunPaths(aside).record, record)
+        fill(RunPaths(temporary))
+        write_json(RunPaths(temporary).record, record)
         _make_private(_pointer(record.run_id).parent)
         write_text(_pointer(record.run_id), f"{runs_root / record.run_id}\n")
-        aside.rename(runs_root / record.run_id)
+        temporary.rename(runs_root / record.run_id)
     except BaseException:
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
         raise
     return RunPaths(runs_root / record.run_id)
 
 
 def discard(run: RunPaths) -> None:
-    """Take back a run of which nothing ever began."""
-    aside = run.root.with_name(f".new-{run.root.name}-{os.getpid()}")
-    run.root.rename(aside)
+    """Delete a run of which nothing was started."""
+    temporary = run.root.with_name(f".new-{run.root.name}-{os.getpid()}")
+    run.root.rename(temporary)
     _pointer(run.root.name).unlink(missing_ok=True)
-    shutil.rmtree(aside, ignore_errors=True)
+    shutil.rmtree(temporary, ignore_errors=True)
 
 
 def claim_attempt(run: RunPaths) -> AttemptPaths:
-    """Make the next attempt's directory. Its number fences every older attempt."""
+    """Make the next attempt's directory. Its number fences off processes of older attempts."""
     attempts = run.attempts()
     attempt = run.attempt(attempts[-1].number + 1 if attempts else 1)
     attempt.root.mkdir(mode=DIR_MODE, parents=True)
@@ -91,7 +91,7 @@ def claim_attempt(run: RunPaths) -> AttemptPaths:
 
 
 def list_runs() -> list[Listed]:
-    """All registered runs, the newest first; broken ones at the end."""
+    """Return all registered runs, the newest first; broken ones at the end."""
     found = [run for pointer in _pointers() if (run := _read(pointer)) is not None]
     return sorted(
         found, key=lambda run: (run.record is not None, run.record.created if run.record else 0), reverse=True
@@ -99,12 +99,12 @@ def list_runs() -> list[Listed]:
 
 
 def run_ids() -> list[str]:
-    """The ids of the runs that are there; no record is read, so it stays quick with thousands."""
+    """Return the ids of the existing runs; no record is read, so it stays quick with thousands."""
     return [pointer.name for pointer in _pointers() if (root := _target(pointer)) is not None and root.is_dir()]
 
 
 def read_record(paths: RunPaths) -> RunRecord:
-    """Raises CodecError when the record is unreadable or from a newer fsdpctl."""
+    """Return the record of a run. Raise CodecError if it is unreadable or from a newer fsdpctl, OSError if missing."""
     record = read_json(RunRecord, paths.record)
     if record.schema > SCHEMA:
         raise CodecError(
@@ -114,7 +114,7 @@ def read_record(paths: RunPaths) -> RunRecord:
 
 
 def open_record(paths: RunPaths) -> RunRecord:
-    """Read the record of a run that somebody named. Raises FsdpctlError when that is impossible."""
+    """Read the record of a run that the user named. Raise FsdpctlError if it cannot be read."""
     try:
         return read_record(paths)
     except (CodecError, OSError) as error:
@@ -123,7 +123,7 @@ def open_record(paths: RunPaths) -> RunRecord:
 
 @contextmanager
 def locked(paths: RunPaths) -> Iterator[None]:
-    """Hold the run's lock: one command changes a run at a time. It dies with its owner, on NFS too."""
+    """Hold the run's lock: one command changes a run at a time. It is released when its owner dies, on NFS too."""
     if (descriptor := take_lock(paths.lock)) is None:
         raise BusyError(f"another command is changing run {paths.root.name}; try again in a moment")
     try:
@@ -139,7 +139,7 @@ def _read(pointer: Path) -> Listed | None:
     try:
         return Listed(name, paths, read_record(paths))
     except FileNotFoundError:
-        # A killed submit, or a run that its owner deleted; but an unmounted root is worth a word.
+        # A killed submit, or a run that its owner deleted; but an unmounted root is reported.
         return None if root.parent.is_dir() else Listed(name, paths, None, f"{root.parent} is not there")
     except (CodecError, OSError) as error:
         return Listed(name, paths, None, str(error))
@@ -154,7 +154,7 @@ def _pointers() -> list[Path]:
 
 
 def _target(pointer: Path) -> Path | None:
-    """Where a pointer points to, be it garbage; None when it has just been removed."""
+    """Return the path in a pointer, unchecked; None if the pointer has just been removed."""
     try:
         return Path(os.fsdecode(read_bytes(pointer)).strip())
     except OSError:
@@ -175,6 +175,6 @@ def _make_private(directory: Path) -> None:
 
 def _clear_debris(runs_root: Path) -> None:
     for path in runs_root.glob(".new-*"):
-        with suppress(FileNotFoundError):  # renamed meanwhile: another submit has made its run
+        with suppress(FileNotFoundError):  # renamed in the meantime by another submit
             if time.time() - path.stat().st_mtime > _DEBRIS_AFTER_S:
                 shutil.rmtree(path, ignore_errors=True)

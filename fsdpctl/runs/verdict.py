@@ -1,4 +1,4 @@
-"""How an attempt ended: what is left of it, and the verdict that is stored."""
+"""The end of an attempt: the facts, and the verdict that is stored."""
 
 from __future__ import annotations
 
@@ -12,24 +12,26 @@ from fsdpctl.contract.records import NodeEnd, Outcome
 
 @dataclass(frozen=True)
 class AttemptEnd:
-    """All that is left of an attempt when none of its agents is alive."""
+    """The facts about an attempt when none of its agents is alive."""
 
     num_nodes: int
-    ends: Mapping[int, NodeEnd]  # by node rank; a node whose agent left no exit record is missing
+    ends: Mapping[int, NodeEnd]  # by node rank; a node without an exit record is missing
     outcome: Outcome | None
     stop: ControlFile | None
     abort: ControlFile | None
-    full_disk: str = ""  # what to add to a reason where the disk has no room
-    has_older: bool | None = None  # whether the run has a checkpoint; None where only the user's script knows
+    full_disk: str = ""  # what to add to a reason if the disk is full
+    has_older: bool | None = None  # whether the run has a checkpoint; None if only the user's script knows
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One attempt judged: the state that it leaves the run in, why, and whether the run restarts by itself."""
+    """The verdict on an attempt: the state of the run, why, and whether the run restarts by itself."""
 
     state: State
-    reason: str  # for people: no decision reads it
+    reason: str  # text only: no decision depends on it
     restart: bool = False
     step: int = 0  # the newest that the run had reached
-    is_stranded: bool = False  # the scheduler took the nodes and does not requeue the run; a new submission would
+    is_stranded: bool = (
+        False  # the scheduler took the nodes and does not requeue the run; a new submission continues it
+    )
     cause: Cause = Cause.UNKNOWN

@@ -1,1 +1,1 @@
-"""Strict YAML to frozen models: types, places, problems."""
+"""Strict YAML to frozen models: types, source locations, problems."""

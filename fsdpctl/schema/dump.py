@@ -1,4 +1,4 @@
-"""A spec as YAML that `load` reads back to an equal value."""
+"""Write a spec as YAML that the loader reads back to an equal value."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from fsdpctl.schema.yaml_tree import read_scalar
 
 
 def dump_yaml(spec: Spec) -> str:
-    """Write a spec with its defaults filled in; keys that stay unset are left out."""
+    """Return a spec as YAML with its defaults filled in, without unset keys."""
     tree = spec.model_dump(mode="json", exclude_none=True)
     return yaml.dump(tree, Dumper=_Dumper, sort_keys=False, width=float("inf"))
 
 
 class _Dumper(yaml.SafeDumper):
     def ignore_aliases(self, data: Any) -> bool:
-        return True  # equal values are written out: the loader takes no aliases
+        return True  # write equal values out: the loader refuses aliases
 
 
 def _write_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:

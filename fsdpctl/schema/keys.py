@@ -1,4 +1,4 @@
-"""Every key that a user may write in a spec, read off the models: for messages, completion and documentation."""
+"""Every key that a user may write in a spec, from the models: for messages, completion and documentation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 @dataclass(frozen=True)
 class Key:
-    """One key: where it stands in the tree, and the class and the hint that describe it."""
+    """One key: its path in the tree, and the class and type hint that describe it."""
 
     owner: type
     path: tuple[str, ...]
@@ -25,17 +25,17 @@ class Key:
 
     @property
     def has_keys(self) -> bool:
-        """Whether further keys, known ones, stand below."""
+        """True if the value is a mapping of known keys, or a list of such."""
         return any(True for _ in classes_in(self.hint))
 
     @property
     def is_mapping(self) -> bool:
-        """Whether the user chooses the keys below."""
+        """True if the value is a mapping whose keys the user chooses."""
         return typing.get_origin(self.hint) is dict
 
 
 def walk(cls: type, path: tuple[str, ...] = ()) -> Iterator[Key]:
-    """All keys below a model or dataclass, each followed by those inside of it."""
+    """Yield all keys of a model or dataclass, each followed by the keys inside it."""
     for name, hint in hints_of(cls).items():
         yield Key(cls, (*path, name), hint)
         for inner in classes_in(hint):
@@ -43,7 +43,7 @@ def walk(cls: type, path: tuple[str, ...] = ()) -> Iterator[Key]:
 
 
 def hints_of(cls: type) -> dict[str, Any]:
-    """The fields of a model or dataclass, with whatever `Annotated` says about them."""
+    """Return the fields of a model or dataclass with their type hints, including `Annotated`."""
     hints = typing.get_type_hints(cls, include_extras=True)
     if issubclass(cls, BaseModel):
         return {name: hints[name] for name in cls.model_fields}
@@ -51,7 +51,7 @@ def hints_of(cls: type) -> dict[str, Any]:
 
 
 def classes_in(hint: Any) -> Iterator[type]:
-    """The models and dataclasses in a hint, whatever list, optional or annotation is around them."""
+    """Yield the models and dataclasses in a type hint, also inside lists, unions and annotations."""
     if isinstance(hint, type) and (issubclass(hint, BaseModel) or dataclasses.is_dataclass(hint)):
         yield hint
     for inner in typing.get_args(hint):

@@ -1,4 +1,4 @@
-"""The base of all specs: strict, frozen, unknown keys refused."""
+"""The base class of all specs: strict, frozen, unknown keys refused."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ _NO_PLUGINS = "PYDANTIC_DISABLE_PLUGINS"
 
 
 class Spec(BaseModel):
-    """Base of everything that is read from a user's file."""
+    """Base class of everything that is read from a user's file."""
 
-    # defer_build: the shell's completion reads the keys and never checks a value.
+    # defer_build: shell completion reads the keys and never validates a value.
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
     @classmethod
     def model_rebuild(cls, **options: Any) -> bool | None:
-        """Build what checks values. Plugins of pydantic, which any installed package may bring, never see ours."""
+        """Build the validators, without pydantic plugins, which any installed package may register."""
         with _without_plugins():
             return super().model_rebuild(**options)
 
 
 @contextmanager
 def _without_plugins() -> Iterator[None]:
-    """Pydantic knows this variable only. It is gone again at once: ranks inherit this process's environment."""
+    """Set the variable that disables plugins, and restore it at once: ranks inherit this process's environment."""
     before = os.environ.get(_NO_PLUGINS)
     os.environ[_NO_PLUGINS] = "__all__"
     try:

@@ -1,4 +1,4 @@
-"""Checked scalars of profiles and jobs. Whatever reaches a script, an argv or an environment passed through here."""
+"""Validated scalars of profiles and jobs. All values in scripts, commands and environments are checked here."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ _N = "([0-9]{1,9})"
 _DURATION = re.compile(f"(?:{_N}d)?(?:{_N}h)?(?:{_N}m)?(?:{_N}s)?")
 _CLOCK = re.compile(f"(?:{_N}-)?{_N}:([0-5][0-9]):([0-5][0-9])")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_OURS = re.compile(r"FSDPCTL_.*|TORCHELASTIC_.*|(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)|MASTER_(ADDR|PORT)")
+_RESERVED = re.compile(r"FSDPCTL_.*|TORCHELASTIC_.*|(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)|MASTER_(ADDR|PORT)")
 
 
 def check_name(value: str) -> str:
-    """Names become files, scheduler comments and host-side arguments: an allow-list, not a quoting rule."""
+    """Check a name, which is used in file names, scheduler comments and commands: an allow-list instead of quoting."""
     if not NAME.fullmatch(value):
         raise ValueError("a name has 1 to 64 letters, digits, '.', '_' or '-' and starts with a letter or digit")
     return value
 
 
 def check_text(value: str) -> str:
-    """Free text without control characters, so that one value stays one line wherever it lands."""
+    """Check free text: no control characters, so that a value is always one line."""
     if found := _CONTROL.search(value):
         raise ValueError(f"the control character U+{ord(found[0]):04X} is not allowed")
     return value
 
 
 def check_word(value: str) -> str:
-    """Text for a place where a leading dash would read as an option (host names, paths)."""
+    """Check text that is used in commands, where a leading dash would make it an option (host names, paths)."""
     check_text(value)
     if not value or value.startswith("-") or value != value.strip():
         raise ValueError("must not be empty, start with '-' or have blanks around it")
@@ -43,14 +43,14 @@ def check_word(value: str) -> str:
 
 
 def check_directory(value: str) -> str:
-    """A path that is used on the nodes, where nobody is in your directory and no shell expands `~` or `$HOME`."""
+    """Check a path on the nodes: absolute, because no shell there expands `~` or `$HOME`."""
     if not check_word(value).startswith("/"):
-        raise ValueError("must be an absolute path, like /shared/me: it is used on the nodes as it stands")
+        raise ValueError("must be an absolute path, like /shared/me: it is used on the nodes unchanged")
     return value
 
 
 def check_program(value: str) -> str:
-    """A name for the PATH of the nodes, or a path there."""
+    """Check a program: a name on the PATH of the nodes, or an absolute path there."""
     return check_directory(value) if "/" in value else check_word(value)
 
 
@@ -58,9 +58,9 @@ def check_host(value: str) -> str:
     if not _HOST.fullmatch(value):
         raise ValueError("a host is a name or an IP address: letters, digits, '.', '_', '-', ':' and '%'")
     if _LIKE_IPV4.fullmatch(value) and not _is_address(socket.AF_INET, value):
-        raise ValueError("no IPv4 address: four numbers from 0 to 255, joined by dots")
+        raise ValueError("not an IPv4 address: four numbers from 0 to 255, joined by dots")
     if ":" in value and not _is_address(socket.AF_INET6, value.partition("%")[0]):
-        raise ValueError("no IPv6 address, and the name of a host holds no ':'")
+        raise ValueError("not an IPv6 address, and a host name contains no ':'")
     return value
 
 
@@ -81,20 +81,20 @@ def check_module(value: str) -> str:
 def check_env_name(value: str) -> str:
     if not _ENV_NAME.fullmatch(value):
         raise ValueError("an environment variable has letters, digits and '_' and does not start with a digit")
-    if _OURS.fullmatch(value):
-        raise ValueError("this variable is set by fsdpctl or torchrun and cannot be given")
+    if _RESERVED.fullmatch(value):
+        raise ValueError("this variable is set by fsdpctl or torchrun and cannot be set here")
     return value
 
 
 def check_env_value(value: str) -> str:
-    """Environment travels as a file, so newlines are fine; NUL cannot exist in an environment."""
+    """Check an environment value: newlines are allowed, NUL cannot exist in an environment."""
     if "\0" in value:
-        raise ValueError("an environment value cannot hold a NUL")
+        raise ValueError("an environment value cannot contain a NUL")
     return value
 
 
 def parse_duration(value: object) -> int:
-    """Read `90s`, `30m`, `1h30m`, `2d`, `1:30:00` or `2-00:00:00` as seconds. A bare number has no unit: refused."""
+    """Return the seconds of `90s`, `30m`, `1h30m`, `2d`, `1:30:00` or `2-00:00:00`; refuse a number without unit."""
     if isinstance(value, str) and value:
         if (found := _DURATION.fullmatch(value)) and any(found.groups()):
             days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
@@ -106,7 +106,7 @@ def parse_duration(value: object) -> int:
 
 
 def format_duration(seconds: int) -> str:
-    """The shortest form that `parse_duration` reads back."""
+    """Return the shortest text that `parse_duration` reads back."""
     parts = [
         (seconds // 86400, "d"),
         (seconds // 3600 % 24, "h"),

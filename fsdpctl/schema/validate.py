@@ -1,4 +1,4 @@
-"""A tree to a model: pydantic's findings in our words, at the place where the user wrote them."""
+"""Build a model from a tree: pydantic's errors become problems in plain words, with the location in the user's file."""
 
 from __future__ import annotations
 
@@ -15,13 +15,22 @@ from pydantic_core import ErrorDetails
 
 from fsdpctl.contract.problems import RuleError
 from fsdpctl.schema.keys import classes_in, hints_of, walk
-from fsdpctl.schema.problems import MAX_SHOWN, KeyPath, LocatedProblem, Place, SpecError, did_you_mean, key_path, show
-from fsdpctl.schema.yaml_tree import Document
+from fsdpctl.schema.problems import (
+    MAX_SHOWN,
+    KeyPath,
+    LocatedProblem,
+    Location,
+    SpecError,
+    did_you_mean,
+    key_path,
+    show,
+)
+from fsdpctl.schema.yaml_tree import YamlDocument
 
 M = TypeVar("M", bound=BaseModel)
 
 _MAPPING = "must be a mapping of keys to values"
-_WORDS = {
+_MESSAGES = {
     "bool_type": "must be true or false",
     "dataclass_type": _MAPPING,
     "dict_type": _MAPPING,
@@ -35,20 +44,18 @@ _WORDS = {
     "tuple_type": "must be a list",
     "value_error": "{error}",
 }
-# Not those of a pattern or of a parameter's name: `blocks` is a key, but not that of blocks.0.mlp or blocks.*.
-_KEY_WORD = re.compile(r"\b[a-z_][a-z0-9_]*+(?:\[[0-9]+\]|\.[a-z_][a-z0-9_]*+)*+(?![*?]|\.[0-9N*?\[])")
 _UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
 
 
-def validate(document: Document, model: type[M]) -> M:
-    """Build a `model` from a document. Raises SpecError with all problems of the document."""
+def validate(document: YamlDocument, model: type[M]) -> M:
+    """Build a `model` from a document. Raise SpecError with all problems of the document."""
     problems = list(document.problems)
     try:
-        # JSON mode: in Python mode the models, being strict, want tuples and dataclasses for our lists and dicts.
+        # JSON mode: in Python mode, strict models require tuples and dataclasses instead of lists and dicts.
         spec = model.model_validate_json(json.dumps(document.tree))
     except ValidationError as error:
         found = error.errors(include_url=False)
-        for item in found[:MAX_SHOWN]:  # a suggestion takes its time
+        for item in found[:MAX_SHOWN]:  # suggestions are slow
             problems += _problems(document, model, item)
         raise SpecError(document.what, problems, num_more=len(found[MAX_SHOWN:])) from None
     if problems:
@@ -56,31 +63,28 @@ def validate(document: Document, model: type[M]) -> M:
     return spec
 
 
-def _problems(document: Document, model: type[BaseModel], item: ErrorDetails) -> Iterator[LocatedProblem]:
+def _problems(document: YamlDocument, model: type[BaseModel], item: ErrorDetails) -> Iterator[LocatedProblem]:
     path = _tree_path(document.tree, item["loc"], item["type"])
     if item["type"] in _UNKNOWN_KEY:
         text = _unknown_key(str(path[-1]), _keys_at(model, item["loc"][:-1]), _keys_by_name(model))
-        yield LocatedProblem(document.place(path), path, text)
+        yield LocatedProblem(document.locate(path), path, text)
     elif isinstance(rule := item.get("ctx", {}).get("error"), RuleError):
         for problem in rule.problems:
             where = _written(document, path, problem.key) or path
-            yield LocatedProblem(_blamed(document, path, problem.keys), where, problem.text)
-    elif item["type"] == "value_error" and isinstance(item["input"], dict):
-        for text in str(item["ctx"]["error"]).splitlines():
-            yield LocatedProblem(_blamed(document, path, _KEY_WORD.findall(text)), path, text)
+            yield LocatedProblem(_locate_rule(document, path, problem.keys), where, problem.text)
     else:
         text = _describe(item["type"], item["input"], item.get("ctx", {}), item["msg"])
         if item["type"] == "string_type":
-            text += _how_to_quote(document.place(path), path, item["input"])
-        yield LocatedProblem(document.place(path), path, text)
+            text += _how_to_quote(document.locate(path), path, item["input"])
+        yield LocatedProblem(document.locate(path), path, text)
 
 
-def _how_to_quote(place: Place, path: KeyPath, given: Any) -> str:
-    """How a number, or nothing, is written as text. Of two pairs of quotes the shell takes one."""
+def _how_to_quote(location: Location, path: KeyPath, given: Any) -> str:
+    """Return how to write a number, or nothing, as text. The shell removes one of two pairs of quotes."""
     if not isinstance(given, int | float | None):
         return ""
     quoted = json.dumps("" if given is None else show(given))
-    if place.source.startswith("--set ") and not any(isinstance(part, int) for part in path):
+    if location.source.startswith("--set ") and not any(isinstance(part, int) for part in path):
         return f"; as text: --set {shlex.quote(f'{key_path(path)}={quoted}')}"
     return f"; write {quoted} in quotes to make it text"
 
@@ -92,7 +96,7 @@ def _unknown_key(key: str, known: Sequence[str], elsewhere: Mapping[str, Sequenc
 
 @cache
 def _keys_by_name(model: type[BaseModel]) -> dict[str, list[str]]:
-    """Where else a key of this name may stand: the path, and the kind that has it, where that is one of several."""
+    """Return key name -> the paths of all keys of this name, with the kind if the mapping has several."""
     found: dict[str, list[str]] = {}
     for key in walk(model):
         kinds = typing.get_args(hints_of(key.owner).get("kind"))
@@ -100,17 +104,17 @@ def _keys_by_name(model: type[BaseModel]) -> dict[str, list[str]]:
     return found
 
 
-def _blamed(document: Document, path: KeyPath, keys: Sequence[str]) -> Place:
-    """Return the place of the keys that a rule names: all that the command line changed, else the first in the file."""
-    named = [document.places[key] for word in keys if (key := _written(document, path, word))]
-    typed = [place for place in dict.fromkeys(named) if place.line is None]
+def _locate_rule(document: YamlDocument, path: KeyPath, keys: Sequence[str]) -> Location:
+    """Return the location of the keys that a rule names: all from the command line, else the first in the file."""
+    named = [document.locations[key] for word in keys if (key := _written(document, path, word))]
+    typed = [location for location in dict.fromkeys(named) if location.line is None]
     if typed:
-        return Place(", ".join(place.source for place in typed))
-    return named[0] if named else document.place(path)
+        return Location(", ".join(location.source for location in typed))
+    return named[0] if named else document.locate(path)
 
 
-def _written(document: Document, path: KeyPath, word: str) -> KeyPath:
-    """The key that the user wrote below `path` and that ends in `word`, like `steps` or `nodes[1].id`; () for none."""
+def _written(document: YamlDocument, path: KeyPath, word: str) -> KeyPath:
+    """Return the key in the file below `path` that ends in `word`, like `steps` or `nodes[1].id`; () for none."""
     if not word:
         return ()
     keys = tuple(int(part) if part.isdigit() else part for part in re.findall(r"\w+", word))
@@ -123,17 +127,17 @@ def _describe(kind: str, given: Any, context: dict[str, Any], message: str) -> s
         case "missing":
             return "missing; this key is required"
         case "union_tag_not_found":
-            return "the key kind is missing; it says which keys may stand here"
+            return "the key kind is missing; it determines which keys are allowed here"
         case "literal_error" | "union_tag_invalid":
             given = given["kind"] if kind == "union_tag_invalid" else given
             allowed = re.findall("'([^']*)'", context.get("expected_tags") or context["expected"])
             return f"must be one of {', '.join(allowed)}, got {show(given)}{did_you_mean(str(given), allowed)}"
-    text = _WORDS[kind].format(**context) if kind in _WORDS else message
+    text = _MESSAGES[kind].format(**context) if kind in _MESSAGES else message
     return f"{text}, got {show(given)}"
 
 
 def _tree_path(tree: Any, loc: tuple[str | int, ...], kind: str) -> KeyPath:
-    """The keys of `loc` as the user wrote them: pydantic adds union tags and `[key]`."""
+    """Return the keys of `loc` as the user wrote them, without pydantic's union tags and `[key]`."""
     path: KeyPath = ()
     for part in loc:
         if isinstance(tree, list) or (isinstance(tree, dict) and part in tree):
@@ -143,7 +147,7 @@ def _tree_path(tree: Any, loc: tuple[str | int, ...], kind: str) -> KeyPath:
 
 
 def _keys_at(model: Any, loc: tuple[str | int, ...]) -> list[str]:
-    """The keys that a user may write in the mapping at `loc`."""
+    """Return the keys that a user may write in the mapping at `loc`."""
     hints: list[Any] = [model]
     for part in loc:
         hints = [hint for outer in hints for hint in _step(outer, part)]

@@ -1,8 +1,8 @@
-"""Strict YAML: text to a plain tree in which every key knows its line.
+"""Strict YAML: text to a plain tree with the line of every key.
 
 A subset on purpose: no anchors, no tags, no repeated keys, one document, and the scalars of YAML 1.2's core schema
 in decimal only. PyYAML reads `10:00:00` as 36000, `no` as False, `017` as 15 and `1e-4` as text.
-The parser's events are read one by one with a stack of our own, so that neither depth nor size can hurt.
+The parser's events are processed one by one with an explicit stack, so that neither depth nor size can do harm.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any, NoReturn
 
 import yaml
 
-from fsdpctl.schema.problems import KeyPath, LocatedProblem, Place, fail, shorten, show
+from fsdpctl.schema.problems import KeyPath, LocatedProblem, Location, fail, shorten, show
 
 MAX_DEPTH = 50
-MAX_DIGITS = 18  # what fits 64 bits; int() takes quadratic time
+MAX_DIGITS = 18  # fits 64 bits; int() takes quadratic time
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # only its parser is used; C where the wheel has it
 
@@ -26,38 +26,38 @@ _NULL = {"", "~", "null", "Null", "NULL"}
 _BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _INT = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-# YAML takes U+0085, U+2028 and U+2029 as line ends, which no editor does: their lines would be counted wrongly.
+# U+0085, U+2028 and U+2029 are line ends in YAML but not in editors: line numbers would differ.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]|\r(?!\n)")
 _TAB_INDENT = re.compile(r"^ *\t", re.MULTILINE)
 
 
 @dataclass
-class Document:
-    """A tree of dicts, lists and scalars, where each part of it was written, and what was wrong on the way."""
+class YamlDocument:
+    """A tree of dicts, lists and scalars, the location of each part, and the problems found so far."""
 
-    what: str  # like "job jobs/llm.yaml": the subject of messages
+    what: str  # the subject of messages, like "job jobs/llm.yaml"
     tree: Any = None
-    places: dict[KeyPath, Place] = field(default_factory=dict)
+    locations: dict[KeyPath, Location] = field(default_factory=dict)
     problems: list[LocatedProblem] = field(default_factory=list)
 
-    def place(self, path: KeyPath) -> Place:
-        """The place of `path`, or of the nearest thing around it that was written."""
-        while path and path not in self.places:
+    def locate(self, path: KeyPath) -> Location:
+        """Return the location of `path`, or of the closest enclosing key in the file."""
+        while path and path not in self.locations:
             path = path[:-1]
-        return self.places[path]
+        return self.locations[path]
 
     @cached_property
     def by_last_key(self) -> dict[str | int, list[KeyPath]]:
-        """The paths of a tree that no longer changes, by what they end in."""
+        """The paths by their last key, for a tree that no longer changes."""
         found: dict[str | int, list[KeyPath]] = {}
-        for path in self.places:
+        for path in self.locations:
             if path:
                 found.setdefault(path[-1], []).append(path)
         return found
 
 
-def parse_yaml(text: str, start: Place, what: str) -> Document:
-    """Read one YAML document. Raises SpecError for what cannot be read; repeated keys stay in `problems`."""
+def parse_yaml(text: str, start: Location, what: str) -> YamlDocument:
+    """Parse one YAML document. Raise SpecError if it cannot be parsed; repeated keys are added to `problems`."""
     _check_characters(text, start, what)
     builder = _Builder(start, what)
     try:
@@ -70,18 +70,18 @@ def parse_yaml(text: str, start: Place, what: str) -> Document:
     return builder.document
 
 
-def parse_mapping(text: str, source: str, what: str) -> Document:
-    """Read a file that must hold a mapping. Raises SpecError as `parse_yaml` does."""
-    document = parse_yaml(text, Place(source, 1), what)
+def parse_mapping(text: str, source: str, what: str) -> YamlDocument:
+    """Parse a file that must contain a mapping. Raise SpecError as `parse_yaml` does."""
+    document = parse_yaml(text, Location(source, 1), what)
     if document.tree is None:
-        fail(what, document.place(()), "empty; a mapping of keys to values is wanted")
+        fail(what, document.locate(()), "empty; must be a mapping of keys to values")
     if not isinstance(document.tree, dict):
-        fail(what, document.place(()), f"must be a mapping of keys to values, got {show(document.tree)}")
+        fail(what, document.locate(()), f"must be a mapping of keys to values, got {show(document.tree)}")
     return document
 
 
 def read_scalar(text: str) -> str | int | float | bool | None:
-    """Read an unquoted scalar. Raises ValueError for a number that is out of range."""
+    """Return the value of an unquoted scalar. Raise ValueError for a number that is out of range."""
     if text in _NULL:
         return None
     if text in _BOOL:
@@ -97,7 +97,7 @@ def read_scalar(text: str) -> str | int | float | bool | None:
     return text
 
 
-def _check_characters(text: str, start: Place, what: str) -> None:
+def _check_characters(text: str, start: Location, what: str) -> None:
     if found := _FORBIDDEN.search(text):
         problem = f"the character U+{ord(found[0]):04X} is not allowed; this must be plain text"
     elif found := _TAB_INDENT.search(text):
@@ -109,74 +109,74 @@ def _check_characters(text: str, start: Place, what: str) -> None:
 
 @dataclass
 class _Open:
-    """A mapping or list whose end has not come yet."""
+    """A mapping or list whose end has not been parsed yet."""
 
     value: dict[str, Any] | list[Any]
     path: KeyPath
-    key: str | None = None  # of a mapping: the key that waits for its value
+    key: str | None = None  # of a mapping: the key whose value comes next
 
 
 class _Builder:
-    def __init__(self, start: Place, what: str) -> None:
+    def __init__(self, start: Location, what: str) -> None:
         self.start = start
-        self.document = Document(what, places={(): start})
+        self.document = YamlDocument(what, locations={(): start})
         self.stack: list[_Open] = []
         self.num_documents = 0
 
     def take(self, event: Any) -> None:
-        place = self.start.at(event.start_mark.line + 1)
+        location = self.start.at(event.start_mark.line + 1)
         match event:
             case yaml.DocumentStartEvent():
                 self.num_documents += 1
                 if self.num_documents > 1:
-                    self.fail(place, "a second document starts here; one file holds one document")
+                    self.fail(location, "a second document starts here; a file contains one document")
             case yaml.NodeEvent():
-                self.take_node(event, place)
+                self.take_node(event, location)
             case yaml.CollectionEndEvent():
                 self.stack.pop()
 
-    def take_node(self, event: Any, place: Place) -> None:
+    def take_node(self, event: Any, location: Location) -> None:
         if event.anchor is not None:
-            self.fail(place, "anchors (&) and aliases (*) are not allowed; write the value out, or quote the text")
+            self.fail(location, "anchors (&) and aliases (*) are not allowed; write the value out, or quote the text")
         if event.tag is not None:
-            self.fail(place, f"the tag {shorten(event.tag)} is not allowed; quote the text if it is not a tag")
+            self.fail(location, f"the tag {shorten(event.tag)} is not allowed; quote the text if it is not a tag")
         if isinstance(event, yaml.ScalarEvent):
             if self.waits_for_key():
-                self.take_key(event.value, place)
+                self.take_key(event.value, location)
             else:
-                self.put(self.scalar(event, place), place)
+                self.put(self.scalar(event, location), location)
             return
         if self.waits_for_key():
-            self.fail(place, "a key must be plain text, not a mapping or list")
+            self.fail(location, "a key must be plain text, not a mapping or list")
         if len(self.stack) >= MAX_DEPTH:
-            self.fail(place, f"nested more than {MAX_DEPTH} deep")
+            self.fail(location, f"nested more than {MAX_DEPTH} deep")
         value: dict[str, Any] | list[Any] = {} if isinstance(event, yaml.MappingStartEvent) else []
-        self.stack.append(_Open(value, self.put(value, place)))
+        self.stack.append(_Open(value, self.put(value, location)))
 
     def waits_for_key(self) -> bool:
         return bool(self.stack) and isinstance(self.stack[-1].value, dict) and self.stack[-1].key is None
 
-    def take_key(self, key: str, place: Place) -> None:
+    def take_key(self, key: str, location: Location) -> None:
         mapping = self.stack[-1]
         path = (*mapping.path, key)
         if key in mapping.value:
-            first = self.document.places[path].line
+            first = self.document.locations[path].line
             text = f"given twice{f', first on line {first}' if first else ''}; keep one of them"
-            self.document.problems.append(LocatedProblem(place, path, text))
+            self.document.problems.append(LocatedProblem(location, path, text))
         mapping.key = key
-        self.document.places[path] = place
+        self.document.locations[path] = location
 
-    def put(self, value: Any, place: Place) -> KeyPath:
-        """Hang a value where it belongs and return its path."""
+    def put(self, value: Any, location: Location) -> KeyPath:
+        """Add a value to the open mapping or list and return its path."""
         if not self.stack:
             self.document.tree = value
-            self.document.places[()] = place
+            self.document.locations[()] = location
             return ()
         top = self.stack[-1]
         if isinstance(top.value, list):
             path: KeyPath = (*top.path, len(top.value))
             top.value.append(value)
-            self.document.places[path] = place
+            self.document.locations[path] = location
             return path
         assert top.key is not None
         path = (*top.path, top.key)
@@ -184,13 +184,13 @@ class _Builder:
         top.key = None
         return path
 
-    def scalar(self, event: Any, place: Place) -> Any:
-        if not event.implicit[0]:  # quoted: text as it stands
+    def scalar(self, event: Any, location: Location) -> Any:
+        if not event.implicit[0]:  # quoted: text
             return event.value
         try:
             return read_scalar(event.value)
         except ValueError as error:
-            self.fail(place, str(error))
+            self.fail(location, str(error))
 
-    def fail(self, place: Place, text: str) -> NoReturn:
-        fail(self.document.what, place, text, self.stack[-1].path if self.stack else ())
+    def fail(self, location: Location, text: str) -> NoReturn:
+        fail(self.document.what, location, text, self.stack[-1].path if self.stack else ())

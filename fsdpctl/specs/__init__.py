@@ -1,1 +1,1 @@
-"""What a user writes: cluster profiles and job specs."""
+"""The files that users write: cluster profiles and job specs."""

@@ -1,4 +1,4 @@
-"""Where the files that come with fsdpctl lie: inside the package when installed, beside it in a checkout."""
+"""The folders of the files that come with fsdpctl: inside the package when installed, beside it in a checkout."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 
 
 def jobs_dir() -> Path:
-    """The folder of the jobs that come with fsdpctl."""
+    """Return the folder of the jobs that come with fsdpctl."""
     return _root() / "jobs"
 
 
 def profiles_dir() -> Path:
-    """The folder of the cluster profiles that come with fsdpctl."""
+    """Return the folder of the cluster profiles that come with fsdpctl."""
     return _root() / "cluster_profiles"
 
 
 def train_dir() -> Path:
-    """The folder of the bundled trainer package, itself named `train`."""
+    """Return the folder of the bundled trainer package, which is named `train`."""
     return _root() / "train"
 
 

@@ -1,4 +1,4 @@
-"""JobSpec: frozen, strict, unknown keys refused. The sentence at a key is its documentation."""
+"""JobSpec: frozen, strict, unknown keys refused. The sentence under a key is its documentation."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from fsdpctl.schema.types import Count, Duration, EnvMap, Module, Name, Text, Wo
 
 
 class Entrypoint(Spec):
-    """What each rank runs: a module or a script, not both."""
+    """The program that each rank runs: a module or a script, not both."""
 
     module: Module | None = None
-    """A Python module of your project; `train` is the bundled trainer."""
+    """Python module of your project; `train` is the bundled trainer."""
     script: Word | None = None
-    """A Python file, relative to the directory where you submit."""
+    """Python file, relative to the directory where you run `submit`."""
 
     @model_validator(mode="after")
     def _one(self) -> Entrypoint:
@@ -38,25 +38,25 @@ class JobSpec(Spec):
     """One training job, for any cluster."""
 
     name: Name
-    """Run ids begin with it."""
+    """Name of the job; run ids begin with it."""
     entrypoint: Entrypoint = Entrypoint(module=BUNDLED_TRAINER)
-    """What each rank runs; unset: the bundled trainer."""
+    """Program that each rank runs; default: the bundled trainer."""
     nodes: Annotated[int, Field(ge=1, le=1024)] = 1
-    """Number of nodes; `--nodes` replaces it."""
+    """Number of nodes; the option `--nodes` overrides it."""
     procs_per_node: Count | None = None
-    """Ranks per node; unset: what the profile says."""
+    """Ranks per node; default: the value of the profile."""
     args: tuple[Text, ...] = ()
-    """Arguments of your own entrypoint, passed on byte for byte."""
+    """Command-line arguments of your own entrypoint, passed on unchanged."""
     env: EnvMap = {}
-    """Environment of all ranks, over that of the profile."""
+    """Environment variables of all ranks; they override those of the profile."""
     time_limit: Duration | None = None
-    """Wall time of one attempt; the run is asked to save and leave `grace` before it."""
+    """Maximum wall time of one attempt; the run is asked to save and stop `grace` before it."""
     grace: Duration = 60
-    """From "save and leave" to the end by force."""
+    """Time from a stop request until ranks that still run are killed."""
     restarts: Annotated[int, Field(ge=0, le=1000)] = 0
-    """How often the run may come back by itself after a failure."""
+    """Maximum number of automatic restarts after failures."""
     debug: Debug | None = None
-    """How much NCCL and torch tell into the run directory; unset: what the profile says."""
+    """Verbosity of the NCCL and torch logs in the run directory; default: the value of the profile."""
     trainer: TrainerConfig | None = None
     """Configuration of the bundled trainer."""
 
@@ -73,7 +73,7 @@ class JobSpec(Spec):
         if self.trainer is None:
             yield Problem("", "the bundled trainer needs a `trainer` section")
         if self.args:
-            yield Problem("args", "the bundled trainer takes none; its settings live under `trainer`")
+            yield Problem("args", "the bundled trainer takes none; its settings belong under `trainer`")
 
     def _short_time(self) -> Iterator[Problem]:
         if self.time_limit is not None and self.time_limit <= self.grace:

@@ -1,4 +1,4 @@
-"""Profiles and jobs by name, path or text. All problems of a file come as one SpecError."""
+"""Load profiles and jobs by name, path or text. All problems of a file are raised as one SpecError."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 from fsdpctl.contract.files import NO_FILE, open_file
 from fsdpctl.errors import UsageError
 from fsdpctl.schema.override import apply_overrides
-from fsdpctl.schema.problems import Place, fail, one_line
+from fsdpctl.schema.problems import Location, fail, one_line
 from fsdpctl.schema.validate import validate
-from fsdpctl.schema.yaml_tree import Document, parse_mapping
+from fsdpctl.schema.yaml_tree import YamlDocument, parse_mapping
 from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.profile import ClusterProfile
 from fsdpctl.specs.search import find_job, find_profile
@@ -21,58 +21,58 @@ MAX_BYTES = 1_000_000
 
 
 def load_job(name_or_path: str, overrides: Sequence[str] = ()) -> JobSpec:
-    """Find, read and check a job, with `--set` overrides applied before the check."""
+    """Find, read and validate a job, with `--set` overrides applied before validation."""
     return read_job(find_job(name_or_path), overrides)
 
 
 def load_profile(name_or_path: str) -> ClusterProfile:
-    """Find, read and check a cluster profile."""
+    """Find, read and validate a cluster profile."""
     return read_profile(find_profile(name_or_path))
 
 
 def read_job(path: Path, overrides: Sequence[str] = ()) -> JobSpec:
-    """Read and check a job's file."""
+    """Read and validate a job's file."""
     return validate(job_document(path, overrides), JobSpec)
 
 
 def read_profile(path: Path) -> ClusterProfile:
-    """Read and check a profile's file."""
+    """Read and validate a profile's file."""
     return validate(profile_document(path), ClusterProfile)
 
 
-def job_document(path: Path, overrides: Sequence[str] = ()) -> Document:
-    """A job's file as it was written, with overrides applied."""
+def job_document(path: Path, overrides: Sequence[str] = ()) -> YamlDocument:
+    """Return a job's file as a tree, with overrides applied, not validated."""
     return _parse_job(_read_text(path, "job"), one_line(str(path)), overrides)
 
 
-def profile_document(path: Path) -> Document:
-    """A profile's file as it was written."""
+def profile_document(path: Path) -> YamlDocument:
+    """Return a profile's file as a tree, not validated."""
     return _parse_profile(_read_text(path, "profile"), one_line(str(path)))
 
 
 def parse_job(text: str, source: str, overrides: Sequence[str] = ()) -> JobSpec:
-    """Check a job given as YAML; `source` is what messages call it."""
+    """Validate a job given as YAML text; `source` is its name in messages."""
     return validate(_parse_job(text, source, overrides), JobSpec)
 
 
 def parse_profile(text: str, source: str) -> ClusterProfile:
-    """Check a cluster profile given as YAML; `source` is what messages call it."""
+    """Validate a cluster profile given as YAML text; `source` is its name in messages."""
     return validate(_parse_profile(text, source), ClusterProfile)
 
 
-def _parse_job(text: str, source: str, overrides: Sequence[str]) -> Document:
+def _parse_job(text: str, source: str, overrides: Sequence[str]) -> YamlDocument:
     document = parse_mapping(text, source, f"job {source}")
     apply_overrides(document, overrides)
     return document
 
 
-def _parse_profile(text: str, source: str) -> Document:
+def _parse_profile(text: str, source: str) -> YamlDocument:
     return parse_mapping(text, source, f"profile {source}")
 
 
 def _read_text(path: Path, what: str) -> str:
     source = one_line(str(path))
-    subject, start = f"{what} {source}", Place(source, 1)
+    subject, start = f"{what} {source}", Location(source, 1)
     data = _read_bytes(path, source, what)
     if data.startswith(codecs.BOM_UTF8):
         fail(subject, start, "starts with a byte order mark; save the file as UTF-8 without one")

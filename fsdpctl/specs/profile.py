@@ -1,4 +1,4 @@
-"""ClusterProfile: frozen, strict, unknown keys refused. The sentence at a key is its documentation."""
+"""ClusterProfile: frozen, strict, unknown keys refused. The sentence under a key is its documentation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from fsdpctl.backends.local.profile_keys import LocalBackend
+from fsdpctl.backends.local.profile_keys import LocalSection
 from fsdpctl.backends.profile_keys import BackendKeys
 from fsdpctl.contract.plan import Debug
 from fsdpctl.contract.problems import Problem, RuleError, refuse
@@ -16,35 +16,35 @@ from fsdpctl.schema.types import Count, Directory, Duration, EnvMap, EnvName, Ho
 
 
 class Node(Spec):
-    """One machine. Several nodes may share an address when their ssh ports differ."""
+    """One machine. Several nodes may have the same address if their SSH ports differ."""
 
     id: Name
-    """How messages and logs call this node."""
+    """Name of this node in messages and logs."""
     address: Host
     """Host name or IP address that the other nodes can reach."""
     port: Port = 22
-    """Port of its sshd."""
+    """Port of the SSH server."""
     gpus: Annotated[int, Field(ge=0, le=64)] | None = None
-    """Number of GPUs; unset: `gpus_per_node`."""
+    """Number of GPUs; default: `gpus_per_node`."""
     labels: dict[Name, Text] = {}
-    """Free notes, shown by `profiles show`."""
+    """Free-text labels, shown by `profiles show`."""
     env: EnvMap = {}
-    """Environment of this node's ranks only."""
+    """Environment variables of this node's ranks only."""
 
 
 class Network(Spec):
-    """How ranks talk to each other."""
+    """The network between the ranks."""
 
     interface: Word = "auto"
-    """Network interface for rendezvous, gloo and NCCL bootstrap; `auto`: the one that routes to the head."""
+    """Network interface for the rendezvous, gloo and the NCCL bootstrap; `auto`: the one that routes to the head."""
     ib_hcas: tuple[Word, ...] = ()
-    """InfiniBand adapters (NCCL_IB_HCA), like `mlx5_0` or `mlx5_0:1`."""
+    """InfiniBand adapters (NCCL_IB_HCA), like `mlx5_0` or `mlx5_0:1`; default: NCCL's choice."""
     ib_gid_index: Annotated[int, Field(ge=0, le=255)] | None = None
-    """GID index for RoCE (NCCL_IB_GID_INDEX)."""
+    """GID index for RoCE (NCCL_IB_GID_INDEX); default: NCCL's choice."""
     socket_family: Literal["AF_INET", "AF_INET6"] | None = None
-    """Address family of NCCL's bootstrap (NCCL_SOCKET_FAMILY)."""
+    """Address family of the NCCL bootstrap (NCCL_SOCKET_FAMILY); default: NCCL's choice."""
     nccl: EnvMap = {}
-    """Further NCCL_* variables, as NCCL spells them."""
+    """Further NCCL_* variables, with their full names."""
 
     @model_validator(mode="after")
     def _only_nccl(self) -> Network:
@@ -56,10 +56,10 @@ class Network(Spec):
 
 
 class PortRange(Spec):
-    """Ports that the head may open for the rendezvous; probed on the head itself."""
+    """Range of ports for the rendezvous; each attempt takes a free one on the head."""
 
-    first: Port = 24_000  # at least 1024
-    last: Port = 24_999  # included
+    first: Port = 24_000  # First port of the range, at least 1024
+    last: Port = 24_999  # Last port of the range, inclusive
 
     @model_validator(mode="after")
     def _ordered(self) -> PortRange:
@@ -71,50 +71,50 @@ class PortRange(Spec):
 
 
 class ClusterProfile(Spec):
-    """One cluster: its nodes, its network, and how to start something on it."""
+    """One cluster: its nodes, its network, and how to start runs on it."""
 
     name: Name
-    """How messages call it; `--profile` takes the file's name."""
-    backend: BackendKeys = LocalBackend()
-    """`local`, `ssh` or `slurm`, or a mapping with `kind` and the backend's own keys."""
+    """Name of the cluster in messages; `--profile` takes the name of the file."""
+    backend: BackendKeys = LocalSection()
+    """How runs are started: `local`, `ssh` or `slurm`, or a mapping with `kind` and the keys of that backend."""
     nodes: tuple[Node, ...] = ()
-    """The machines of an ssh cluster, the head first. Slurm allocates its own; local needs none."""
+    """Machines of an SSH cluster, the head first. Not needed for Slurm, which allocates nodes, and local."""
     spares: tuple[Node, ...] = ()
-    """Machines that may replace a failed one."""
+    """Machines of an SSH cluster that may replace a failed one."""
     gpus_per_node: Annotated[int, Field(ge=0, le=64)] | None = None
-    """GPUs of each node; unset on local: those that this machine has, divided over the nodes."""
+    """Number of GPUs per node; default on local: the GPUs of this machine, divided among the nodes."""
     procs_per_node: Count | None = None
-    """Ranks per node; unset: one per GPU, or 2 without GPUs."""
+    """Ranks per node; default: one per GPU, or 2 without GPUs."""
     network: Network = Network()
     master_address: Host | None = None
-    """The head's address as the other nodes see it; unset: the head's address on `network.interface`."""
+    """Address of the head for the other nodes; default: the head's address on `network.interface`."""
     ports: PortRange = PortRange()
     rendezvous: Literal["static", "c10d"] = "static"
-    """static: node ranks and the port are ours. c10d: torchrun elects."""
+    """Rendezvous of torchrun. `static`: fsdpctl sets node ranks and port; `c10d`: torchrun chooses them."""
     join_timeout: Duration = 180
-    """How long nodes wait for each other at the start of an attempt."""
+    """Maximum time that nodes wait for each other at the start of an attempt."""
     peer_timeout: Duration = 15
-    """A node whose heartbeat is older than this counts as lost."""
+    """Age of a heartbeat after which its node counts as lost."""
     allow_loopback: bool = False
-    """Whether a run of several nodes may meet on 127.0.0.1: only true where all nodes are one machine."""
+    """Set to true to allow a run of several nodes on 127.0.0.1, when all of them are this machine."""
     runs_root: Word | None = None
-    """Directory of the run directories; unset: `$FSDPCTL_HOME/runs`."""
+    """Directory that contains the run directories; default: `$FSDPCTL_HOME/runs`."""
     workdir: Directory | None = None
-    """Directory in which ranks start; unset: the run's code snapshot."""
+    """Working directory of the ranks; default: the run's code snapshot."""
     python: Program | None = None
-    """Interpreter on the nodes; unset: the one that runs fsdpctl (local), `python3` (elsewhere)."""
+    """Python interpreter on the nodes; default: the one that runs fsdpctl on local, else `python3`."""
     venv: Directory | None = None
-    """Virtual environment on the nodes; its bin/python replaces `python`."""
+    """Virtual environment on the nodes; its `bin/python` replaces `python`."""
     debug: Debug = "off"
-    """How much NCCL and torch tell into the run directory; a job's `debug` wins."""
+    """Verbosity of the NCCL and torch logs in the run directory; a job's `debug` overrides it."""
     setup: tuple[Text, ...] = ()
-    """Shell lines before the agent starts on a node, like `ulimit -n 65536`."""
+    """Shell lines to run on each node before the agent starts, like `ulimit -n 65536`."""
     modules: tuple[Word, ...] = ()
-    """Environment modules, like `cuda/13`: `module load` after the lines of `setup`."""
+    """Environment modules to load after the lines of `setup`, like `cuda/13`."""
     env: EnvMap = {}
-    """Environment of all ranks."""
+    """Environment variables of all ranks."""
     pass_env: tuple[EnvName, ...] = ()
-    """Secrets by name: taken from the submitting shell, kept in a file of mode 0600, never printed."""
+    """Names of secret variables, taken from the submitting shell, stored in a file of mode 0600 and never printed."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> ClusterProfile:
@@ -131,7 +131,7 @@ class ClusterProfile(Spec):
         addresses: dict[tuple[str, int], str] = {}
         for where, node in named:
             if (first := ids.setdefault(node.id, where)) != where:
-                yield Problem(f"{where}.id", f"{first} is called {node.id}, too")
+                yield Problem(f"{where}.id", f"{first} has the id {node.id}, too")
             if (first := addresses.setdefault((node.address, node.port), where)) != where:
                 text = f"{first} is {node.address} with port {node.port}, too; one of them is wrong"
                 yield Problem(f"{where}.address", text)

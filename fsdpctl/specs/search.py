@@ -1,4 +1,4 @@
-"""Where profiles and jobs are found: a path as it stands, a name along the search path."""
+"""Find the file of a profile or job: by path, or by name along the search path."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ SUFFIXES = (".yaml", ".yml")
 
 
 def job_dirs() -> list[Path]:
-    """The folders where a job's name is looked up, the first wins."""
+    """Return the folders in which a job's name is looked up; the first match wins."""
     return [Path("jobs"), _config_home() / "jobs", bundled.jobs_dir()]
 
 
 def profile_dirs() -> list[Path]:
-    """The folders where a profile's name is looked up, the first wins."""
+    """Return the folders in which a profile's name is looked up; the first match wins."""
     return [Path("cluster_profiles"), _config_home() / "cluster_profiles", bundled.profiles_dir()]
 
 
 def find_job(name_or_path: str) -> Path:
-    """Return the file of a job. Raises UsageError saying where it was looked for."""
+    """Return the file of a job. Raise UsageError with the folders searched if there is none."""
     return _find("job", name_or_path, job_dirs())
 
 
 def find_profile(name_or_path: str) -> Path:
-    """Return the file of a cluster profile. Raises UsageError saying where it was looked for."""
+    """Return the file of a cluster profile. Raise UsageError with the folders searched if there is none."""
     return _find("profile", name_or_path, profile_dirs())
 
 
 def list_files(folders: Iterable[Path]) -> dict[str, Path]:
-    """Name -> file of everything that a name can mean; a name in an earlier folder hides a later one."""
+    """Return name -> file of all specs in the folders; an earlier folder hides names of later ones."""
     found: dict[str, Path] = {}
     for folder in folders:
         for path in map(folder.joinpath, _listdir(folder)):
@@ -51,23 +51,23 @@ def _listdir(folder: Path) -> list[str]:
         return []
 
 
-def _find(what: str, word: str, folders: list[Path]) -> Path:
-    if "/" in word or word.endswith(SUFFIXES):
-        return Path(word)
-    if not NAME.fullmatch(word):
+def _find(what: str, name_or_path: str, folders: list[Path]) -> Path:
+    if "/" in name_or_path or name_or_path.endswith(SUFFIXES):
+        return Path(name_or_path)
+    if not NAME.fullmatch(name_or_path):
         raise UsageError(
-            f"{show(word)} is no name of a {what}",
-            hint="a name has letters, digits, '.', '_' and '-'; a path holds a '/' or ends in .yaml",
+            f"{show(name_or_path)} is not a valid name of a {what}",
+            hint="a name has letters, digits, '.', '_' and '-'; a path contains a '/' or ends in .yaml",
         )
     known = list_files(folders)
-    if word in known:
-        return known[word]
+    if name_or_path in known:
+        return known[name_or_path]
     raise UsageError(
-        f"no {what} named {word}{did_you_mean(word, known)}",
+        f"no {what} named {name_or_path}{did_you_mean(name_or_path, known)}",
         hint=f"searched {', '.join(map(str, folders))}; a path to a file works too; known: {', '.join(known)}",
     )
 
 
 def _config_home() -> Path:
-    # Not Path.home(): it raises for a user without a home, as containers have them.
+    # Not Path.home(), which raises for a user without a home directory, as in some containers.
     return Path(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"), "fsdpctl")  # noqa: PTH111

@@ -1,1 +1,1 @@
-"""Attempts of a run, one after the other: what an end means, and what follows."""
+"""The supervisor: run attempts one after the other, judge each end, and decide what follows."""

@@ -1,4 +1,4 @@
-"""What differs between backends while a run is supervised: who starts agents, and who gives and takes nodes."""
+"""The interface of a backend's node agents to the supervisor: start, check, end, prepare, requeue."""
 
 from __future__ import annotations
 
@@ -31,31 +31,31 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Look:
-    """One look at the nodes of a running attempt."""
+class AttemptCheck:
+    """The state of a running attempt's nodes."""
 
     lost: ControlFile | None = None  # why the attempt must end: a node without which it cannot continue
-    unreachable: str | None = None  # nodes that do not answer now: reported, and nothing is ended for it
+    unreachable: str | None = None  # nodes that do not answer now: only reported
 
 
 class Agents(ABC):
     """The node agents of one run, as its supervisor handles them. Every method may be called again at any time.
 
-    The defaults fit a backend without a scheduler.
+    The defaults are for a backend without a scheduler.
     """
 
     disk_tries = 100
-    """How often in a row the supervisor may fail on a full or absent disk."""
+    """Maximum failures of the supervisor in a row on a full or absent disk."""
 
     def __init__(self, run: RunPaths, plan: LaunchPlan) -> None:
         self.run, self.plan = run, plan
 
     def open_attempt(self) -> AttemptPaths | None:
-        """Return the attempt to begin with; None where nothing is to be done here."""
+        """Return the attempt to begin with; None where there is nothing to do."""
         return self.run.attempts()[-1]
 
     def describe_nodes(self, attempt: AttemptPaths) -> None:  # noqa: B027  most backends know their nodes beforehand
-        """Write what the agents of a new attempt need to know beside the plan. Raises OSError."""
+        """Write what the agents of a new attempt need beside the plan. Raise OSError."""
 
     def prepare(self, attempt: AttemptPaths) -> list[str]:
         """Replace nodes that cannot take part in the next attempt; return those still missing, one line each."""
@@ -63,24 +63,24 @@ class Agents(ABC):
 
     @abstractmethod
     def start(self, attempt: AttemptPaths) -> None:
-        """Start every agent of the attempt that was not started yet. Raises LaunchError, with none left running."""
+        """Start every agent of the attempt that was not started yet. Raise LaunchError, with none left running."""
 
     @abstractmethod
     def is_over(self, attempt: AttemptPaths) -> bool:
-        """Return whether no agent of the attempt is alive, or will be."""
+        """Return whether no agent of the attempt is alive or can still start."""
 
-    def look(self, attempt: AttemptPaths) -> Look:
-        """Look at the nodes of a running attempt, and act on what the scheduler has sent."""
-        return Look()
+    def check(self, attempt: AttemptPaths) -> AttemptCheck:
+        """Return the state of a running attempt's nodes; handle signals of the scheduler."""
+        return AttemptCheck()
 
     @abstractmethod
     def end(self, attempt: AttemptPaths) -> list[str]:
-        """End every process of the run on every node; return what could not be confirmed gone, one line each."""
+        """End every process of the run on every node; return one line for each node where that is not confirmed."""
 
     def decide(self, attempt: AttemptPaths, end: AttemptEnd, verdict: Verdict, history: History) -> Step:
-        """Return what follows; `verdict` has been through `decide_next`."""
+        """Return what follows; `verdict` comes from `decide_next`."""
         return Step(Next.AGAIN if verdict.restart else Next.LEAVE, verdict)
 
     def hand_back(self, attempt: AttemptPaths, step: Step) -> Verdict | None:
-        """Requeue the run; return the verdict that counts instead where the scheduler refuses."""
+        """Requeue the run; return the verdict to record instead if the scheduler refuses."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""What an attempt's end means, and whether the run restarts. Pure: a table, tested row by row."""
+"""Judge how an attempt ended, and decide whether the run restarts. Pure."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _STOP_CAUSES = {StopReason.TIME: Cause.TIME_LIMIT, StopReason.PREEMPT: Cause.PRE
 _ABORT_CAUSES = {AbortReason.HANG: Cause.HANG, AbortReason.LOST: Cause.LOST}
 
 _VICTIMS = (Cause.ABORT, Cause.EXIT_CODE)
-"""Ends that the failure of another node can have caused: its ranks were ended, or lost a peer."""
+"""Causes that can follow from the failure of another node: its ranks were ended, or lost a peer."""
 
 _EXTERNAL = (Cause.PREEMPTION, Cause.REQUEUE)
-"""Ends that say nothing of the run: the scheduler took the nodes."""
+"""Causes outside of the run: the scheduler took the nodes."""
 
 
 def judge(attempt: AttemptEnd) -> Verdict:
-    """Return how an attempt ended. What rank 0 recorded wins over how processes went down afterwards."""
+    """Return how an attempt ended. What rank 0 recorded counts more than how processes exited afterwards."""
     outcome = attempt.outcome
     if outcome is not None and outcome.status == "finished":
         return Verdict(State.SUCCEEDED, f"finished at step {outcome.step}", cause=Cause.FINISHED)
@@ -56,7 +56,7 @@ def judge(attempt: AttemptEnd) -> Verdict:
 
 
 def end_between(stop: ControlFile | None, abort: ControlFile | None) -> Verdict | None:
-    """Return the end of a run that was to restart, by the control files in its last attempt; None where none asks."""
+    """Return the verdict that a control file requests between two attempts; None if there is no request."""
     if abort is not None and abort.is_cancel:
         return cancelled(abort)
     if stop is not None:
@@ -65,12 +65,12 @@ def end_between(stop: ControlFile | None, abort: ControlFile | None) -> Verdict 
 
 
 def cancelled(abort: ControlFile) -> Verdict:
-    """Return the verdict on what a cancel has ended."""
+    """Return the verdict after a cancel."""
     return Verdict(State.CANCELLED, abort.reason or "cancelled", cause=Cause.CANCEL)
 
 
 def stopped(stop: ControlFile | None, detail: str = "") -> Verdict:
-    """Return the verdict on what has stopped, as far as the stop file says why."""
+    """Return the verdict after a stop, with the reason from the stop file if there is one."""
     if stop is None or not stop.cause:
         return Verdict(State.STOPPED, f"stopped{detail}", cause=Cause.STOP)
     cause = next((cause for reason, cause in _STOP_CAUSES.items() if stop.cause == reason), Cause.STOP)
@@ -78,7 +78,7 @@ def stopped(stop: ControlFile | None, detail: str = "") -> Verdict:
 
 
 def _failed(bad: Mapping[int, NodeEnd], abort: ControlFile | None) -> Verdict:
-    """Return the verdict with the failure that began it: what ended by itself comes before what others ended."""
+    """Return the verdict with the first failure: nodes that failed by themselves come before those ended by others."""
 
     def order(item: tuple[int, NodeEnd]) -> tuple[bool, bool, float]:
         end = item[1]
@@ -92,13 +92,13 @@ def _failed(bad: Mapping[int, NodeEnd], abort: ControlFile | None) -> Verdict:
 
 
 def _was_broken_off(attempt: AttemptEnd) -> bool:
-    """Return whether the trainer took for a stop the TERM that ended its ranks after a fault."""
+    """Return whether a fault ended the ranks by TERM, which the trainer handles like a stop."""
     return attempt.stop is None and attempt.abort is not None and not attempt.abort.is_cancel
 
 
 @dataclass(frozen=True)
 class History:
-    """What led here, within one submission."""
+    """The restarts and progress of one submission."""
 
     restarts_used: int
     restarts_allowed: int
@@ -106,15 +106,15 @@ class History:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether another attempt would gain nothing."""
+        """Whether another attempt would make no progress."""
         return self.without_progress >= MAX_FAILURES_WITHOUT_PROGRESS
 
 
 def measure_history(verdicts: Sequence[Verdict], before: int, restarts_allowed: int) -> History:
     """Count failures and attempts without progress; the last verdict is that of the attempt that has just ended.
 
-    `before` is the step at which the submission began. What the scheduler took says nothing of the run, and counts
-    neither way; an attempt at a time limit counts like any other.
+    `before` is the step at which the submission began. Attempts that the scheduler
+    ended by preemption or requeue do not count; those that ended at a time limit do.
     """
     failures = [verdict for verdict in verdicts[:-1] if verdict.state in (State.FAILED, State.LOST)]
     best, idle = before, 0
@@ -127,8 +127,8 @@ def measure_history(verdicts: Sequence[Verdict], before: int, restarts_allowed: 
 
 
 def decide_next(verdict: Verdict, history: History) -> Verdict:
-    """Return the verdict with its restart: failures restart while restarts remain and something is gained; a stop or a
-    cancel never does."""
+    """Return the verdict with its restart: a failure restarts while restarts remain and attempts make progress; a stop
+    or a cancel never does."""
     if verdict.state not in (State.FAILED, State.LOST) or history.restarts_allowed == 0:
         return verdict
     if history.restarts_used >= history.restarts_allowed:

@@ -1,4 +1,4 @@
-"""A supervisor outlives a disk that is full or away: it begins again from what is written there."""
+"""Keep the supervisor alive while the disk is full or absent: it starts again from the files of the run."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ T = TypeVar("T")
 
 PAUSE_S = 10.0
 QUIET_S = 600.0
-"""After so long without an error the tries are counted anew."""
+"""After this time without an error, the tries are counted from zero."""
 
 
 def retry_disk_errors(work: Callable[[], T], tries: int) -> T | None:
-    """Return what `work` returns, calling it again after an OSError; None after `tries` errors in a row."""
+    """Call `work` until it raises no OSError, and return its result; None after `tries` errors in a row."""
     left, last = tries, time.monotonic()
     while True:
         try:
@@ -40,19 +40,19 @@ def retry_disk_errors(work: Callable[[], T], tries: int) -> T | None:
 
 
 def begin_attempt(agents: Agents) -> AttemptPaths:
-    """Make the next attempt's directory, with what its agents need there. Raises OSError, and leaves nothing then."""
+    """Make the next attempt's directory, with the files that its agents need. Raise OSError, and leave nothing then."""
     attempt = claim_attempt(agents.run)
     try:
         agents.describe_nodes(attempt)
         preallocate(attempt.stop)
     except OSError:
-        shutil.rmtree(attempt.root, ignore_errors=True)  # it would look like one that was lost
+        shutil.rmtree(attempt.root, ignore_errors=True)  # it would look like a lost attempt
         raise
     return attempt
 
 
 def log(text: str) -> None:
-    """Write a line into the supervisor's log, unless its disk is full. Unbuffered: a buffer that cannot be flushed
+    """Write a line to the supervisor's log, unless its disk is full. Unbuffered: a buffer that cannot be flushed
     would change the exit code."""
     with suppress(OSError):
         os.write(sys.stdout.fileno(), f"{text}\n".encode(errors="backslashreplace"))

@@ -1,7 +1,7 @@
-"""The supervisor's loop: attempts of a run one after the other, until one ends well or none is left.
+"""The supervisor's loop: run attempts one after the other, until one ends well or no restart is left.
 
-The same for all backends; what differs is behind `Agents`. It has no state of its own: what it decides is written
-beside the attempt that it judged, agents outlive it, and one that is started again continues where the last one was.
+The loop is the same for all backends; `Agents` has the differences. It keeps no state in memory: each verdict is
+written into its attempt, agents outlive the supervisor, and a new supervisor continues where the last one was.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ from fsdpctl.supervise.waiting import Waiting
 
 POLL_S = 0.1
 PAUSE_S = 1.0
-"""Before the next attempt, where the last one has made no step: what failed at once may do so again."""
+"""Before the next attempt, if the last one made no step: it may fail at once again."""
 RETRY_S = 3.0
-"""Between two looks at hosts that do not answer."""
+"""Between two tries to reach hosts that do not answer."""
 WAIT_LIMIT_S = 1800.0
-"""For hosts that a next attempt needs: long enough for a reboot."""
+"""How long the next attempt waits for hosts that it needs: enough for a reboot."""
 CANCEL_CONFIRM_S = 86_400.0
 """How long a cancelled run waits for hosts on which something may still run."""
 END_CONFIRM_S = 60.0
-"""The same for any other run, which nothing of an older attempt can harm when it is resumed."""
+"""The same for any other run: processes of an older attempt cannot harm a resumed run."""
 
 
 class Supervisor:
-    """One run, from its newest attempt on."""
+    """The supervisor of one run, from its newest attempt on."""
 
     def __init__(self, agents: Agents) -> None:
         self.agents, self.run, self.plan = agents, agents.run, agents.plan
         self.first_attempt = read_record(self.run).submissions[-1].first_attempt
         self.waiting = Waiting(self.run)
-        self.left: list[str] = []  # what the newest attempt may have left behind
+        self.left: list[str] = []  # nodes where the newest attempt may still run, one line each
 
     def work(self) -> Verdict | None:
-        """Run attempts until one is the last, and return its verdict; None where nothing was to be done.
+        """Run attempts until one is the last, and return its verdict; None if there was nothing to do.
 
-        Returns only when no process of the run is left on any node. Raises OSError, and may be called again then.
+        Return only when no process of the run is left on any node. Raise OSError; it may be called again then.
         """
         self.waiting.clear()
         if (attempt := self.agents.open_attempt()) is None:
@@ -87,7 +87,7 @@ class Supervisor:
         return self.agents.decide(attempt, end, decide_next(verdict, history), history)
 
     def _start(self, attempt: AttemptPaths) -> str | None:
-        """Start the agents, unless an end was requested before; return why that was impossible."""
+        """Start the agents, unless a stop or cancel was requested before; return why they could not start, or None."""
         facts = AttemptFacts(attempt)
         is_taken_over = any(node.agent.exists() for node in facts.nodes)
         if facts.is_cancelled or (facts.stop is not None and not is_taken_over):
@@ -105,11 +105,11 @@ class Supervisor:
 
     def _follow(self, attempt: AttemptPaths) -> None:
         while not self.agents.is_over(attempt):
-            look = self.agents.look(attempt)
-            if look.lost is not None and create_once(attempt.abort, look.lost.cause, look.lost.reason):
-                add_event(attempt, f"ends the attempt: {look.lost.reason}")
-            if look.unreachable is not None:
-                self.waiting.set(attempt, look.unreachable)
+            check = self.agents.check(attempt)
+            if check.lost is not None and create_once(attempt.abort, check.lost.cause, check.lost.reason):
+                add_event(attempt, f"ends the attempt: {check.lost.reason}")
+            if check.unreachable is not None:
+                self.waiting.set(attempt, check.unreachable)
             elif self.waiting:
                 if not attempt.abort.exists():
                     add_event(attempt, "all hosts answer again")
@@ -123,21 +123,21 @@ class Supervisor:
                 add_event(attempt, f"may have left something behind: {line}")
 
     def _history(self, attempt: AttemptPaths, verdict: Verdict) -> History:
-        """Return what the attempts of this submission have come to, up to this one."""
+        """Return the restarts and progress of this submission, up to this attempt."""
         earlier = {a.number: read_verdict(a) for a in self.run.attempts() if a.number < attempt.number}
         before = max((v.step for number, v in earlier.items() if v and number < self.first_attempt), default=0)
         own = [v for number, v in earlier.items() if v and number >= self.first_attempt]
         return measure_history([*own, verdict], before, self.plan.restarts)
 
     def _prepare_next(self, attempt: AttemptPaths, verdict: Verdict) -> bool:
-        """Wait until the next attempt can start on every node; return False when it never can, or must not."""
+        """Wait until the next attempt can start on every node; return False if it cannot in time, or must not."""
         if self._history(attempt, verdict).without_progress:
             time.sleep(PAUSE_S)
         deadline = time.monotonic() + WAIT_LIMIT_S
         while not self._should_end(attempt):
             if not (missing := self.agents.prepare(attempt)):
                 self.waiting.clear()
-                return not self._should_end(attempt)  # hosts may have taken their time to answer
+                return not self._should_end(attempt)  # the hosts' answers may have taken long
             if time.monotonic() > deadline:
                 reason = f"did not come back: {'; '.join(missing)}"
                 self._record(attempt, Step(Next.LEAVE, Verdict(State.FAILED, reason, cause=Cause.LOST)))
@@ -147,7 +147,7 @@ class Supervisor:
         return False
 
     def _should_end(self, attempt: AttemptPaths) -> bool:
-        """Return whether an end was requested between two attempts, which is then recorded as the run's end."""
+        """Return whether a stop or cancel was requested between two attempts; record it as the run's end."""
         verdict = end_between(read_control_file(attempt.stop), read_control_file(attempt.abort))
         if verdict is None:
             return False
@@ -157,7 +157,7 @@ class Supervisor:
         return True
 
     def _sweep_until_confirmed(self, attempt: AttemptPaths, limit_s: float) -> None:
-        """End what is left on every node, and return once each has confirmed that."""
+        """End what is left on every node, and return once each has confirmed it or time is up."""
         deadline = time.monotonic() + limit_s
         while (left := self.agents.end(attempt)) and time.monotonic() < deadline:
             self.waiting.set(attempt, f"not yet confirmed that nothing is left: {'; '.join(left)}")
@@ -167,8 +167,8 @@ class Supervisor:
         self.waiting.clear()
 
     def _record(self, attempt: AttemptPaths, step: Step) -> None:
-        """Write the verdict. Raises OSError where it can be tried again: not before nodes are handed back, and not for
-        the end of a run on a full disk, which might wait for room for ever. Then every reader judges it anew.
+        """Write the verdict. Raise OSError where it can be tried again: not before a requeue, and not for the end of a
+        run on a full disk, which might wait forever for space. Then each reader computes the verdict.
         """
         verdict = replace(step.verdict, step=newest_step(self.run))
         try:

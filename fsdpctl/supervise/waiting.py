@@ -1,4 +1,4 @@
-"""What the supervisor waits for: one line in the run directory, and an event for each new thing."""
+"""Report what the supervisor waits for: one line in the run directory, and an event for each new one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fsdpctl.runs.events import add_event
 
 
 class Waiting:
-    """The file `waiting` of one run; true while something is awaited."""
+    """The file `waiting` of one run; true while the supervisor waits for something."""
 
     def __init__(self, run: RunPaths) -> None:
         self._run = run
@@ -18,13 +18,13 @@ class Waiting:
         return bool(self._reported)
 
     def set(self, attempt: AttemptPaths, what: str) -> None:
-        """Report what is awaited; the event is added once, for a host may be tried for a day."""
+        """Write what the supervisor waits for; add each event once, because a host may be tried for a day."""
         if what not in self._reported:
             self._reported.add(what)
             add_event(attempt, what)
         write_text(self._run.waiting, f"{what}\n")
 
     def clear(self) -> None:
-        """Report that nothing is awaited any more."""
+        """Remove the file: the supervisor waits for nothing any more."""
         self._reported.clear()
         self._run.waiting.unlink(missing_ok=True)

@@ -1,1 +1,1 @@
-"""What can be done to a run: one module per verb, no printing."""
+"""The operations on a run: one module for each, without printing."""

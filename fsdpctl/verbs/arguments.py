@@ -1,6 +1,6 @@
-"""What callers from Python may give: each value is of its parameter's kind, or a UsageError names the parameter.
+"""Check the types of arguments from Python: a UsageError names the parameter of a wrong one.
 
-Only kinds are looked at here: whether a number or a name fits is said where the command line's words are checked, too.
+Only types are checked here. Values are checked by the same code as those of the command line.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def check_whole(name: str, value: object) -> None:
 
 
 def check_seconds(name: str, value: object) -> None:
-    # NaN is a number, but no time would ever be later.
+    # NaN is a number, but no time is ever later than it.
     if value is not None and (not isinstance(value, Real) or isinstance(value, bool) or value != value):
         _refuse(name, "a number of seconds or None", value)
 
@@ -43,7 +43,7 @@ def check_flag(name: str, value: object) -> None:
 def check_texts(name: str, values: object) -> list[str]:
     found = _listed(values)
     if found is None or not all(isinstance(value, str) for value in found):
-        _refuse(name, 'a list of texts like ["trainer.steps=50"]', values)
+        _refuse(name, 'a list of strings like ["trainer.steps=50"]', values)
     return [str(value) for value in found]
 
 
@@ -59,7 +59,7 @@ def _is_whole(value: object) -> bool:
 
 
 def _listed(values: object) -> list[object] | None:
-    """One text is no list of texts, though Python would take its letters."""
+    """Return the values as a list; None for a single string, which Python would iterate over."""
     return list(values) if isinstance(values, Iterable) and not isinstance(values, str | bytes) else None
 
 

@@ -1,4 +1,4 @@
-"""`trainer.data.source` of a job, seen from where it is submitted: wrong data is found now, not after a queue."""
+"""Check `trainer.data.source` of a job at submit: wrong data is found now, not after hours in a queue."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def resolve_data(job: JobSpec, submit_dir: Path, *, is_here: bool) -> JobSpec:
-    """Make the source absolute, for ranks start elsewhere, and check it where it can be seen.
+    """Make the source absolute, because ranks start elsewhere, and check it if it is visible here.
 
-    `is_here`: ranks run on this machine. Elsewhere the directory may be known to the nodes only.
+    `is_here`: ranks run on this machine. Otherwise the directory may exist on the nodes only.
     """
     trainer = job.trainer
     if trainer is None or trainer.data.source == BUILTIN:
         return job
-    from fsdpctl.data.prepared import open_index  # many jobs take the builtin data
+    from fsdpctl.data.prepared import open_index  # many jobs use the builtin data
 
     directory = submit_dir / os.path.expanduser(trainer.data.source)  # noqa: PTH111 - Path's raises without a home
     if is_here or directory.is_dir():

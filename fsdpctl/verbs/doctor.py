@@ -1,4 +1,4 @@
-"""doctor: is every node of a cluster fit for a run?"""
+"""Check every node of a cluster, and what the scheduler will do there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fsdpctl.verbs.submit import runs_root_of, submit_host
 
 
 def examine_cluster(profile: ClusterProfile, num_nodes: int | None = None) -> list[Examined]:
-    """Look at all nodes of a profile together, or at the first `num_nodes`. Leaves nothing behind on any of them."""
+    """Check all nodes of a profile together, or the first `num_nodes`. Leave nothing behind on any of them."""
     plan = plan_nodes(profile, _submit_host(profile), num_nodes)
     with closing(get_backend(plan.backend).open_probe_transport(plan)) as transport:
         examined = examine(transport)
@@ -27,7 +27,7 @@ def examine_cluster(profile: ClusterProfile, num_nodes: int | None = None) -> li
 
 
 def trust_cluster(profile: ClusterProfile, report: Callable[[str], None]) -> None:
-    """Store the host keys of a profile's hosts that known_hosts does not know yet, spares too."""
+    """Store the host keys that known_hosts does not have yet, of all hosts of a profile and its spares."""
     plan = plan_nodes(profile, _submit_host(profile))
     get_backend(plan.backend).trust_hosts(plan, report)
 
@@ -43,8 +43,8 @@ def scheduler_findings(plan: LaunchPlan) -> list[Finding]:
         return []
     predicted = backend.predict(plan)
     if not predicted.text:
-        return [unknown(Check.SCHEDULER, "`scontrol` does not tell of the partition")]
+        return [unknown(Check.SCHEDULER, "`scontrol` does not report the partition")]
     if not predicted.warnings:
         return [ok(Check.SCHEDULER, predicted.text)]
-    fix = "docs/launchers-slurm.md says what brings a run back"
+    fix = "docs/launchers-slurm.md describes how a run is requeued"
     return [warn(Check.SCHEDULER, "; ".join([predicted.text, *predicted.warnings]), fix)]

@@ -1,4 +1,4 @@
-"""`trainer.init_from` of a job, seen from where it is submitted: weights that do not fit are found now."""
+"""Check `trainer.init_from` of a job at submit: weights that do not fit are found now."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from fsdpctl.contract.files import read_bytes
-from fsdpctl.contract.formats.hf_llama import check_fit
 from fsdpctl.contract.formats.safetensors import read_header
+from fsdpctl.contract.trainer.hugging_face import check_fit
 from fsdpctl.contract.trainer.model_config import ModelConfig
 from fsdpctl.errors import UsageError
 from fsdpctl.specs.job import JobSpec
 
 
 def resolve_weights(job: JobSpec, submit_dir: Path, *, is_here: bool) -> JobSpec:
-    """Make the directory absolute, and check it where it can be seen. `is_here`: ranks run on this machine."""
+    """Make the directory absolute, and check it if it is visible here. `is_here`: ranks run on this machine."""
     trainer = job.trainer
     if trainer is None or trainer.init_from is None:
         return job
@@ -41,9 +41,7 @@ def _check(directory: Path, model: ModelConfig) -> None:
         raise UsageError(f"trainer.init_from: the weights in {directory} do not fit: {error}") from None
     files = sorted(directory.glob("*.safetensors"))
     if not files:
-        raise UsageError(
-            f"trainer.init_from: {directory} has no *.safetensors, in which the weights must lie", hint=hint
-        )
+        raise UsageError(f"trainer.init_from: {directory} has no *.safetensors with the weights", hint=hint)
     for file in files:
         try:
             read_header(file)

@@ -1,4 +1,4 @@
-"""Why a run cannot go on as it was asked to: told before anything starts or changes."""
+"""Refuse a resume that the ranks would refuse, before anything starts or changes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fsdpctl.verbs.status import RunStatus
 
 
 def check_trainer(run: RunPaths, status: RunStatus, wanted: TrainerConfig, step: int | None) -> None:
-    """Raise UsageError for what the ranks would refuse, and where they had nothing to do; `step` is that of --step."""
+    """Raise UsageError if the ranks would refuse the resume, or have nothing to do. `step`: the option --step."""
     if status.step:
         _refuse_another_run(run, wanted)
     _refuse_other_data(run, wanted)
@@ -36,7 +36,7 @@ def _refuse_another_run(run: RunPaths, wanted: TrainerConfig) -> None:
 
 
 def _refuse_other_data(run: RunPaths, wanted: TrainerConfig) -> None:
-    """Where both data and checkpoint can be seen from here."""
+    """Compare data and checkpoint, if both are visible here."""
     source, manifest = Path(wanted.data.source), newest_manifest(run)
     if manifest is None or wanted.data.source == BUILTIN or not (source / INDEX_NAME).is_file():
         return
@@ -52,7 +52,7 @@ def _refuse_other_data(run: RunPaths, wanted: TrainerConfig) -> None:
 def _refuse_nothing_left(run: RunPaths, status: RunStatus, steps: int, step: int | None) -> None:
     saved = [step_of(name) for name in committed(run.checkpoints)]
     if step is not None and saved and step not in saved:
-        return  # which `go_back` refuses
+        return  # `go_back` refuses it
     begin = step if step is not None else saved[-1] if saved else _last_saved(status)
     is_only_evaluated = status.state is not State.SUCCEEDED and status.total_steps == steps
     if not is_nothing_left(begin, steps, is_only_evaluated):
@@ -60,18 +60,18 @@ def _refuse_nothing_left(run: RunPaths, status: RunStatus, steps: int, step: int
     again = f"fsdpctl resume {run.root.name}"
     older = [str(number) for number in saved if number < steps]
     back = f"; or go back by --step to {', '.join(older)}" if older else ""
-    what = f"goes on from step {begin}, so with trainer.steps={steps} nothing is left to train"
+    problem = f"continues from step {begin}, so with trainer.steps={steps} nothing is left to train"
     if step is None and begin == steps == status.total_steps:
-        what = f"has finished all {steps} steps"
-    raise UsageError(f"run {run.root.name} {what}", hint=f"{again} --set trainer.steps={2 * begin}{back}")
+        problem = f"has finished all {steps} steps"
+    raise UsageError(f"run {run.root.name} {problem}", hint=f"{again} --set trainer.steps={2 * begin}{back}")
 
 
 def is_nothing_left(begin: int, steps: int, is_only_evaluated: bool) -> bool:
-    """Whether a run that begins after so many steps has nothing to do. One that was ended before its evaluation after
-    the last step has that to do."""
+    """Return whether a run that begins after so many steps has nothing to do; a run that was ended before its final
+    evaluation still has that."""
     return begin > steps or (begin == steps and not is_only_evaluated)
 
 
 def _last_saved(status: RunStatus) -> int:
-    """Where each host keeps its own checkpoints, what the last attempt said of them."""
+    """Return the step that the last attempt saved, or 0: without a shared disk, checkpoints are not visible here."""
     return status.outcome.step if status.outcome is not None and status.outcome.checkpoint else 0

@@ -1,4 +1,4 @@
-"""resume: a new submission of a stored run. Loading the newest checkpoint is the trainer's only way to start."""
+"""resume: a new submission of a stored run. The trainer itself loads the newest checkpoint at every start."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from fsdpctl.contract.formats.manifest import save_fits
 from fsdpctl.contract.paths import RunPaths, checkpoint_name
 from fsdpctl.errors import BusyError, UsageError
 from fsdpctl.launch.build import IncompatibleError
+from fsdpctl.launch.locate import locate_problems
 from fsdpctl.runs.evidence import read_plan
 from fsdpctl.runs.record import RunRecord, Submission
 from fsdpctl.runs.store import locked, open_record
@@ -29,7 +30,6 @@ from fsdpctl.verbs.status import read_status
 from fsdpctl.verbs.submit import (
     Request,
     check_entrypoint,
-    located,
     plan_request,
     submit_host,
     write_specs,
@@ -47,9 +47,8 @@ def resume(
 ) -> bool:
     """Start the run again; return whether its copy of fsdpctl, of an older version, was replaced.
 
-    Raises BusyError while it is alive, UsageError when the changed job does not fit. `only_stranded`: only if its
-    scheduler does not requeue it, and no other command has resumed it since. `progress` is that of copying the project
-    anew.
+    Raise BusyError while it is alive, UsageError if the changed job does not fit. `only_stranded`: only if its
+    scheduler does not requeue it, and no other command has resumed it since. `progress`: of copying the project again.
     """
     with locked(run):
         repair_code(run)
@@ -66,7 +65,7 @@ def resume(
             check_trainer(run, status, request.job.trainer, step)
         elif status.state is State.SUCCEEDED and step is None and not (overrides or update_code):
             again = f"fsdpctl resume {run.root.name} --update-code, or with another --set"
-            raise UsageError(f"run {run.root.name} has succeeded", hint=again)  # it would do it all again
+            raise UsageError(f"run {run.root.name} has succeeded", hint=again)  # it would run all of it again
         if step is not None:
             go_back(run, request.plan, step)
         record = open_record(run)
@@ -76,14 +75,14 @@ def resume(
 
 
 def _prepare(run: RunPaths, overrides: Sequence[str], submit_dir: Path) -> Request:
-    """Plan from what the run has stored: a resume needs nothing of the directory where it is typed."""
+    """Plan from the run's stored specs: a resume does not depend on the current directory."""
     profile = read_profile(run.profile)
     profile = profile.model_copy(update={"runs_root": str(run.root.parent)})
     job = read_job(run.job, overrides)
     try:
         return plan_request(profile, job, submit_host(profile, run.root.parent, run.root.name, submit_dir))
     except IncompatibleError as error:
-        raise located(error, job_document(run.job, overrides), profile_document(run.profile)) from None
+        raise locate_problems(error, job_document(run.job, overrides), profile_document(run.profile)) from None
 
 
 def _store(run: RunPaths, record: RunRecord, request: Request, update_code: bool, progress: Progress) -> None:
@@ -102,7 +101,7 @@ def _store(run: RunPaths, record: RunRecord, request: Request, update_code: bool
 
 
 def predict_resumed(run: RunPaths) -> list[str]:
-    """What may be lost of this run, going by what its newest checkpoint took."""
+    """Return warnings about a preemption or stop that is too short to save, by the time of the newest checkpoint."""
     manifest = newest_manifest(run)
     plan = read_plan(run)
     found = list(get_backend(plan.backend).predict(plan, manifest.save_s if manifest is not None else 0.0).warnings)

@@ -1,4 +1,4 @@
-"""resume --step: back to an older checkpoint. Newer ones move out of the trainer's sight, none is deleted."""
+"""resume --step: go back to an older checkpoint. Newer ones are moved away from the trainer, none is deleted."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from fsdpctl.runs.evidence import read_plan
 
 
 def go_back(run: RunPaths, plan: LaunchPlan, step: int) -> None:
-    """Let the next attempt, which `plan` is of, begin with `step`. Raises UsageError where that was not saved."""
+    """Make the next attempt, of `plan`, begin with `step`. Raise UsageError if that was not saved."""
     if not (plan.entry.is_bundled_trainer or committed(run.checkpoints)):
         raise own_script_error(run)
     if plan.shared_disk:
         if plan.entry.is_bundled_trainer:
             refuse_damaged(run, step)
-        set_newer_aside(run, step)
+        move_newer_away(run, step)
     else:
-        leave_newer_behind(run, plan, step)
+        discard_newer_on_hosts(run, plan, step)
 
 
 def refuse_damaged(run: RunPaths, step: int) -> None:
-    """A glance at names and sizes: ranks compare digests, and pass over what they find damaged to an older one."""
+    """Raise UsageError if the checkpoint's names or sizes are wrong: ranks would skip it for an older one."""
     name = checkpoint_name(step)
     if name in committed(run.checkpoints):
         try:
             verify_sizes(run.checkpoints / name, read_manifest(run.checkpoints / name).files.items())
         except InvalidCheckpointError as error:
-            hint = f"fsdpctl checkpoints verify {run.root.name} tells which are whole"
+            hint = f"fsdpctl checkpoints verify {run.root.name} shows which are complete"
             raise UsageError(f"{name} of run {run.root.name} is damaged: {error}", hint=hint) from None
 
 
-def set_newer_aside(run: RunPaths, step: int) -> None:
+def move_newer_away(run: RunPaths, step: int) -> None:
     saved = committed(run.checkpoints)
     if checkpoint_name(step) not in saved:
         have = ", ".join(str(step_of(name)) for name in saved) or "none"
@@ -49,8 +49,8 @@ def set_newer_aside(run: RunPaths, step: int) -> None:
             set_aside(run.checkpoints / name, run.set_aside(len(run.attempts())))
 
 
-def leave_newer_behind(run: RunPaths, plan: LaunchPlan, step: int) -> None:
-    """Where each host has copies: write down which count no more; each host sets its own aside before a start."""
+def discard_newer_on_hosts(run: RunPaths, plan: LaunchPlan, step: int) -> None:
+    """Record which checkpoints do not count any more: each host without a shared disk moves its own away at a start."""
     store = PerHostStore(run, read_plan(run))
     found = store.read()
     if (refusal := find_refusal(found, step, [node.id for node in plan.nodes])) is not None:
@@ -62,14 +62,14 @@ def leave_newer_behind(run: RunPaths, plan: LaunchPlan, step: int) -> None:
 
 
 def find_refusal(found: Sequence[Stored], step: int, nodes: Sequence[str]) -> str | None:
-    """Why hosts cannot begin with `step`: one of those that take part must have it whole."""
-    holders = {stored.path.name: stored.hosts for stored in found}
-    hosts = holders.get(checkpoint_name(step), [])
+    """Return why hosts cannot begin with `step`, or None: one host of the run must have a complete copy."""
+    hosts_by_name = {stored.path.name: stored.hosts for stored in found}
+    hosts = hosts_by_name.get(checkpoint_name(step), [])
     if any(host in nodes for host in hosts):
         return None
     if hosts:
         return (
-            f"step {step} lies on {', '.join(hosts)} only: none of {', '.join(nodes)}, which the run would go on with"
+            f"step {step} is on {', '.join(hosts)} only: none of {', '.join(nodes)}, with which the run would continue"
         )
-    whole = [f"{stored.path.name} ({', '.join(stored.hosts)})" for stored in found if stored.hosts]
-    return f"no host that answers has a whole checkpoint of step {step}; there are {', '.join(whole) or 'none'}"
+    complete = [f"{stored.path.name} ({', '.join(stored.hosts)})" for stored in found if stored.hosts]
+    return f"no host that answers has a complete checkpoint of step {step}; there are {', '.join(complete) or 'none'}"

@@ -1,4 +1,4 @@
-"""The code in a run's directory: replaced on request, or because an older version of fsdpctl has put it there."""
+"""Replace the code in a run's directory, on request or because it is of an older version of fsdpctl."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from fsdpctl.runs.record import RunRecord
 
 
 def replace_code(run: RunPaths, plan: LaunchPlan, progress: Progress) -> None:
-    """Build the new snapshot in a temporary directory and swap; a resume that is killed in between is repaired by the
-    next."""
+    """Build the new snapshot in a temporary directory and swap; if a resume is killed in between, the next one repairs
+    it."""
     new = _new_code(run)
     take_snapshot(plan, new, progress)
     run.code.rename(_old_code(run))
@@ -32,13 +32,13 @@ def repair_code(run: RunPaths) -> None:
 
 
 def is_older(record: RunRecord) -> bool:
-    """Return whether the run's nodes have the code of a version that does not know what this one writes."""
+    """Return whether the run's code is of a version that cannot read what this one writes."""
     return record.schema < SCHEMA
 
 
 def bring_up_to_date(run: RunPaths, plan: LaunchPlan) -> None:
-    """Replace what of fsdpctl itself is in the run's code; the user's project stays. May be repeated after a kill: the
-    run's record is of this version only afterwards."""
+    """Replace fsdpctl itself in the run's code; the user's project stays. It may be repeated after a kill, because the
+    run's record gets this version only afterwards."""
     new = _new_code(run)
     copy_package(new)
     if plan.entry.is_bundled_trainer:

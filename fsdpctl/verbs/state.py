@@ -1,4 +1,4 @@
-"""The state of a run, from what its backend sees and what its directory says. Pure, but for the facts it reads."""
+"""Derive the state of a run from its backend's view and its directory. Pure, but for the facts it reads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fsdpctl.supervise.decide import end_between, judge
 
 @dataclass(frozen=True)
 class Situation:
-    """What a run is and does: values for decisions, and a text for people."""
+    """The state and phase of a run: values for decisions, and a text for the user."""
 
     state: State
     phase: Phase
@@ -45,7 +45,7 @@ def derive_state(run: RunFacts, view: View) -> Situation:
 
 
 def is_stranded(run: RunFacts, view: View, state: State) -> bool:
-    """Return whether the scheduler took the run's nodes, and nothing but a new submission continues it."""
+    """Return whether the scheduler took the run's nodes, and only a new submission continues it."""
     if state in (State.SUCCEEDED, State.CANCELLED):
         return False
     attempt = run.newest
@@ -58,7 +58,7 @@ def _is_of_submission(run: RunFacts, attempt: AttemptFacts) -> bool:
 
 
 def _before_the_first(view: View) -> Situation:
-    """Return what a run is before an attempt of its newest submission has begun."""
+    """Return the state of a run before an attempt of its newest submission has begun."""
     if view.state == "running":
         return Situation(State.RUNNING, Phase.STARTING, "starting")
     if view.state == "unknown":
@@ -71,14 +71,14 @@ def _before_the_first(view: View) -> Situation:
 def _verdict(attempt: AttemptFacts, nodes: int) -> Verdict:
     if (known := attempt.verdict) is not None:
         requested = end_between(attempt.stop, attempt.abort) if known.restart else None
-        return requested or known  # a full disk may have taken no verdict of it
+        return requested or known  # on a full disk its verdict may not be written
     if not attempt.nodes and attempt.stop is None:
         return Verdict(State.LOST, "started, but no agent ever reported", cause=Cause.LOST)
     return judge(attempt.end(nodes))
 
 
 def _ended(verdict: Verdict, view: View) -> Situation:
-    """The run directory knows more than the backend, but for a run that was to restart or left no exit record."""
+    """Return the state after the end: by the run directory, but by the backend for a restart or a lost attempt."""
     is_open = verdict.restart or verdict.state is State.LOST
     is_cancelled = view.final is State.CANCELLED and verdict.state is not State.SUCCEEDED
     if view.final is not None and (is_open or is_cancelled):
@@ -88,7 +88,7 @@ def _ended(verdict: Verdict, view: View) -> Situation:
 
 
 def _between_agents(attempt: AttemptFacts) -> Situation:
-    """Return what a run does that is held while no agent is alive: it begins, ends, or restarts."""
+    """Return the state of a run that has nodes but no living agent: it starts, ends, or restarts."""
     verdict = attempt.verdict
     if verdict is not None and verdict.restart:
         reason = f"after attempt {attempt.number}: {verdict.reason}"
@@ -113,8 +113,10 @@ def _running(attempt: AttemptFacts) -> Situation:
 
 
 def _describe_stragglers(attempt: AttemptFacts, ends: Mapping[int, float]) -> str:
-    """Some ranks have left their script: all is well if the others follow, and a hang if they do not."""
-    staying = {rank for node in attempt.nodes for rank in node.rank_logs()} - ends.keys()
+    """Return which ranks have ended and which still run: normal for a moment, a hang if it lasts."""
+    running = {rank for node in attempt.nodes for rank in node.rank_logs()} - ends.keys()
     clock = time.strftime("%H:%M:%S", time.localtime(max(ends.values())))
-    left = f"rank {fold(ends)} ended at {clock}" if len(ends) == 1 else f"ranks {fold(ends)} ended, the last at {clock}"
-    return f"{left}; still running: {fold(staying)}" if staying else "ending"
+    ended = (
+        f"rank {fold(ends)} ended at {clock}" if len(ends) == 1 else f"ranks {fold(ends)} ended, the last at {clock}"
+    )
+    return f"{ended}; still running: {fold(running)}" if running else "ending"

@@ -1,4 +1,4 @@
-"""What `status` and `ls` show of runs: their state, how far they are, and how fast."""
+"""The status of runs, for `status` and `ls`: state, progress and speed."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from fsdpctl.runs.store import Listed, open_record
 from fsdpctl.verbs.state import derive_state, is_stranded
 
 SPEED_STEPS = 20
-"""Steps over which speed is taken."""
+"""Number of steps over which speed is measured."""
 
 
 @dataclass(frozen=True)
 class Speed:
-    """How fast a run goes, over its last few steps."""
+    """The speed of a run over its last few steps."""
 
     tokens_per_s: float
-    eta_s: float | None  # None where the length is unknown
+    eta_s: float | None  # None if the length is unknown
 
 
 @dataclass(frozen=True)
 class RunStatus:
-    """What `status` and `ls` show."""
+    """The status of one run."""
 
     run_id: str
     job: str
@@ -49,20 +49,20 @@ class RunStatus:
     nodes: int
     created: float
     run_dir: str
-    is_stranded: bool = False  # the scheduler took its nodes, and nothing but a new submission continues it
+    is_stranded: bool = False  # the scheduler took its nodes, and only a new submission continues it
     phase: Phase = Phase.ENDED
     cause: Cause | None = None  # of its end, or of its restart
 
 
 def read_status(run: RunPaths) -> RunStatus:
-    """Look at one run. Raises FsdpctlError when its record cannot be read."""
+    """Return the status of one run. Raise FsdpctlError if its record cannot be read."""
     facts = RunFacts(run, open_record(run))
     views = get_backend(facts.record.backend).launcher.observe([facts])
     return status_by(facts, views.get(facts.run_id, View("unknown")))
 
 
 def read_statuses(runs: Sequence[Listed]) -> dict[str, RunStatus | str]:
-    """Look at many runs with one question per backend: run id -> status, or why it cannot be read."""
+    """Return run id -> status, or why it cannot be read. Each backend is asked once for all of its runs."""
     found: dict[str, RunStatus | str] = {run.run_id: run.broken or "" for run in runs if run.record is None}
     readable = [RunFacts(run.paths, run.record) for run in runs if run.record is not None]
     readable.sort(key=lambda facts: facts.record.backend)
@@ -86,7 +86,7 @@ def _read_group(backend: str, runs: Sequence[RunFacts]) -> dict[str, RunStatus |
 
 
 def status_by(run: RunFacts, view: View) -> RunStatus:
-    """Return the status of a run of which its backend sees so much."""
+    """Return the status of a run, with its backend's view of it."""
     found, record, attempt = derive_state(run, view), run.record, run.newest
     outcome = attempt.outcome if attempt else None
     recent = written = recent_metrics(run.paths.metrics)
@@ -121,19 +121,19 @@ def status_by(run: RunFacts, view: View) -> RunStatus:
 
 
 def lines_of(lines: Sequence[dict[str, Any]], attempt: int) -> list[dict[str, Any]]:
-    """Those of one attempt: until it has some, an older one's may be of steps that it has yet to do again. A user's
-    script need not say whose they are."""
+    """Return the lines of one attempt: an older one's may be of steps that are still to be done again. Lines without an
+    attempt, from a user's script, count for all."""
     return [line for line in lines if str(line.get("attempt", attempt)) == str(attempt)]
 
 
 def _describe_begin(run: RunPaths) -> str:
-    """Where an attempt begins; nothing where that is not known here."""
+    """Return the step where an attempt begins, as text; empty if it is not known here."""
     saved = committed(run.checkpoints)
-    return f"; goes on from step {step_of(saved[-1])}" if saved else ""
+    return f"; continues from step {step_of(saved[-1])}" if saved else ""
 
 
 def describe_slow(line: dict[str, Any]) -> str:
-    """Which ranks the others wait for at each step, as the newest line of metrics.jsonl has it."""
+    """Return which ranks the others wait for at each step, from the newest line of metrics.jsonl, as text."""
     slow = line.get("slow_ranks")
     if not slow or not isinstance(slow, dict):
         return ""
@@ -141,8 +141,8 @@ def describe_slow(line: dict[str, Any]) -> str:
 
 
 def measure_speed(lines: Sequence[dict[str, Any]], total: int | None) -> Speed | None:
-    """Tokens per second and time left, over the last lines of one attempt; None before its second step. A run that was
-    cut short below the steps it has done, and goes back, has no time left that its older lines could tell."""
+    """Return tokens per second and time left over the last lines of one attempt; None before its second step. The time
+    left is None if the run has already done more steps than its new length."""
     last = lines[-1] if lines else {}
     window = [line for line in lines[-SPEED_STEPS:] if line.get("attempt") == last.get("attempt")]
     if len(window) < 2:

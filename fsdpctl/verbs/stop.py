@@ -1,4 +1,4 @@
-"""stop and cancel: two ways to end a run, one that saves and one that does not wait."""
+"""stop and cancel: end a run with a save, or at once."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from fsdpctl.runs.store import open_record
 
 
 def stop(run: RunPaths) -> bool:
-    """Ask the run to save and leave, without waiting for it; False if nothing of it runs."""
+    """Ask the run to save and exit, without waiting for it; return False if nothing runs."""
     return get_backend(open_record(run).backend).launcher.stop(run)
 
 
 def cancel(run: RunPaths) -> bool:
-    """End the run now, unsaved; False if nothing of it ran. Raises FsdpctlError naming what would not die."""
+    """End the run now, unsaved; return False if nothing ran. Raise FsdpctlError naming what is still alive."""
     return get_backend(open_record(run).backend).launcher.cancel(run)

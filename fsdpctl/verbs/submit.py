@@ -1,4 +1,4 @@
-"""submit: a profile and a job become a run directory, and the run directory becomes a running run."""
+"""submit: create a run directory from a profile and a job, and start the run."""
 
 from __future__ import annotations
 
@@ -16,17 +16,15 @@ from fsdpctl.contract.byte_progress import Progress, ignore
 from fsdpctl.contract.codec import write_json, write_text
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.contract.problems import Problem
 from fsdpctl.errors import RefusedError, UsageError
 from fsdpctl.launch.build import IncompatibleError, build_plan
 from fsdpctl.launch.host import SubmitHost
+from fsdpctl.launch.locate import locate_problems
 from fsdpctl.launch.smoke import shrink
 from fsdpctl.launch.snapshot import list_project, take_snapshot
 from fsdpctl.node.checks.smi import visible_gpus
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import claim_run_id, create, default_runs_root, discard, locked
-from fsdpctl.schema.problems import KeyPath
-from fsdpctl.schema.yaml_tree import Document
 from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.load import job_document, load_job, load_profile, profile_document
 from fsdpctl.specs.profile import ClusterProfile
@@ -39,7 +37,7 @@ DRY_RUN_ID_SUFFIX = "-dryrun"
 
 @dataclass(frozen=True)
 class Request:
-    """A launch that has passed every check which needs no scheduler and no host."""
+    """A launch that has passed every check that needs no scheduler and no host."""
 
     profile: ClusterProfile
     job: JobSpec
@@ -47,52 +45,30 @@ class Request:
 
 
 def prepare(profile: ClusterProfile, job: JobSpec, *, run_id: str | None = None) -> Request:
-    """Build the plan of a new run from the current directory. Creates nothing. `run_id` None: a new one is drawn."""
+    """Build the plan of a new run from the current directory. Nothing is created. `run_id` None: draw a new one."""
     runs_root = runs_root_of(profile)
-    here = Path.cwd()
-    check_entrypoint(job, here)
+    submit_dir = Path.cwd()
+    check_entrypoint(job, submit_dir)
     return plan_request(
-        profile, job, submit_host(profile, runs_root, run_id or claim_run_id(job.name, runs_root), here)
+        profile, job, submit_host(profile, runs_root, run_id or claim_run_id(job.name, runs_root), submit_dir)
     )
 
 
 def read_request(
     job: str, profile: str, overrides: Sequence[str] = (), *, smoke: bool = False, dry_run: bool = False
 ) -> Request:
-    """Find and read both files, then `prepare`; what does not go together is named by the lines that say so."""
+    """Find and read both files, then `prepare`. Raise IncompatibleError with the lines that do not fit together."""
     spec = load_job(job, overrides)
     spec = shrink(spec) if smoke else spec
     try:
         return prepare(load_profile(profile), spec, run_id=spec.name + DRY_RUN_ID_SUFFIX if dry_run else None)
     except IncompatibleError as error:
-        raise located(error, job_document(find_job(job), overrides), profile_document(find_profile(profile))) from None
-
-
-def located(error: IncompatibleError, *documents: Document) -> IncompatibleError:
-    """Return the error with a place in front of each problem: what was typed that it comes of, else where its key is
-    written in the first document that has it."""
-    places = [_find_place(problem, documents) for problem in error.problems]
-    return IncompatibleError(error.subject, error.problems, places)
-
-
-def _find_place(problem: Problem, documents: Sequence[Document]) -> str:
-    path, sources = _path(problem.key), [_path(key) for key in problem.follows_from]
-    typed = [
-        str(place)
-        for document in documents
-        for at, place in document.places.items()
-        if place.line is None and (at == path or any(at[: len(source)] == source for source in sources))
-    ]
-    places = [str(document.places[path]) for document in documents if path in document.places]
-    return ", ".join(dict.fromkeys(typed)) or next(iter(places), "")
-
-
-def _path(key: str) -> KeyPath:
-    return tuple(key.split("."))
+        documents = job_document(find_job(job), overrides), profile_document(find_profile(profile))
+        raise locate_problems(error, *documents) from None
 
 
 def plan_request(profile: ClusterProfile, job: JobSpec, host: SubmitHost) -> Request:
-    """Check the job's data, then plan."""
+    """Check the job's data and weights, then plan."""
     is_here = get_backend(profile.backend.kind).runs_here
     job = resolve_data(job, Path(host.submit_dir), is_here=is_here)
     job = resolve_weights(job, Path(host.submit_dir), is_here=is_here)
@@ -100,18 +76,18 @@ def plan_request(profile: ClusterProfile, job: JobSpec, host: SubmitHost) -> Req
     if is_here and not plan.setup and shutil.which(plan.python) is None:
         raise UsageError(
             f"profile {profile.name}: this machine has no program {plan.python}",
-            hint="`python` or `venv` in the profile says what runs the ranks",
+            hint="`python` or `venv` in the profile sets what runs the ranks",
         )
     return Request(profile, job, plan)
 
 
 def runs_root_of(profile: ClusterProfile) -> Path:
-    """Absolute, because runs are found from anywhere and their processes start elsewhere."""
+    """Return the absolute directory of a profile's runs: they are used from any directory."""
     return Path(profile.runs_root).expanduser().absolute() if profile.runs_root else default_runs_root()
 
 
 def submit_host(profile: ClusterProfile, runs_root: Path, run_id: str, submit_dir: Path) -> SubmitHost:
-    """What this machine contributes to a plan. Its GPUs only where they matter: the driver may take seconds to tell."""
+    """Return this machine's part of a plan; GPUs only if they are used, as the driver may take seconds."""
     has_own_gpus = get_backend(profile.backend.kind).runs_here and profile.gpus_per_node != 0
     return SubmitHost(
         run_id=run_id,
@@ -123,9 +99,7 @@ def submit_host(profile: ClusterProfile, runs_root: Path, run_id: str, submit_di
 
 
 def submit(request: Request, progress: Progress = ignore) -> RunPaths:
-    """Create the run and start it; `progress` is that of copying a project. A crash in between leaves a visible PLANNED
-    run, never an unknown one.
-    """
+    """Create the run and start it; `progress`: of copying a project. A crash in between leaves a PLANNED run."""
     plan = request.plan
     secrets, missing = read_secrets(plan.pass_env)
     if missing:
@@ -154,7 +128,7 @@ def submit(request: Request, progress: Progress = ignore) -> RunPaths:
 
 
 def write_specs(run: RunPaths, request: Request) -> None:
-    """Write the plan and the specs as resolved."""
+    """Write the plan, and the specs after all overrides."""
     from fsdpctl.schema.dump import dump_yaml
 
     write_text(run.job, dump_yaml(request.job))
@@ -165,7 +139,7 @@ def write_specs(run: RunPaths, request: Request) -> None:
 
 
 def check_entrypoint(job: JobSpec, submit_dir: Path) -> None:
-    """A wrong path is found now, not after hours in a queue."""
+    """Raise UsageError for a script that is missing, not in the project, or does not compile: not hours later."""
     script = job.entrypoint.script
     if script is None:
         return

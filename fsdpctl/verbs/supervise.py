@@ -1,4 +1,4 @@
-"""supervise: give a run its supervisor back, where that was killed or its host went down."""
+"""supervise: start a run's supervisor again, after it was killed or its host went down."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fsdpctl.runs.store import locked, open_record
 
 
 def supervise(run: RunPaths) -> bool:
-    """Start the run's supervisor, which goes on where the last one stood; False when the run needs none."""
+    """Start the run's supervisor, which continues where the last one ended; return False if the run needs none."""
     with locked(run):
         if get_backend(open_record(run).backend).has_scheduler:
             raise UsageError(f"{run.root.name} runs under a scheduler, which keeps it alive itself")

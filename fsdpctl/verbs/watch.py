@@ -1,4 +1,4 @@
-"""watch: the states of a run, one after the other, until it has ended."""
+"""watch: observe a run until it has ended."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from fsdpctl.verbs.status import RunStatus, read_status
 
 POLL_S = 0.25
 PATIENCE_S = 300.0
-"""For a run that cannot be read any more: a file server that is away comes back, and the run goes on meanwhile."""
+"""For a run that cannot be read: the file server may return, and the run continues in the meantime."""
 
 
 @dataclass(frozen=True)
-class Look:
-    """One look at a run; where `problem` says why it cannot be read now, the status is the last one known."""
+class Observation:
+    """The status of a run at one time; if it cannot be read, `problem` is why, and the status is the last known one."""
 
     status: RunStatus
     problem: str = ""
 
 
-def watch(run: RunPaths) -> Iterator[Look]:
-    """Look at the run again and again; the last status is that of its end. Raises as `read_status` does, at the first
-    look at once, later once it has failed for long."""
-    look, deadline = Look(read_status(run)), 0.0
-    while look.status.state.is_alive:
-        yield look
+def watch(run: RunPaths) -> Iterator[Observation]:
+    """Yield the status of a run until it has ended; the last one is that of its end. Raise as `read_status` does: at
+    once the first time, later after PATIENCE_S of failures."""
+    observed, deadline = Observation(read_status(run)), 0.0
+    while observed.status.state.is_alive:
+        yield observed
         time.sleep(POLL_S)
         try:
-            look = Look(read_status(run))
+            observed = Observation(read_status(run))
         except (FsdpctlError, CodecError, OSError) as error:
-            if not look.problem:
+            if not observed.problem:
                 deadline = time.monotonic() + PATIENCE_S
             elif time.monotonic() > deadline:
                 raise
-            look = replace(look, problem=str(error))
-    yield look
+            observed = replace(observed, problem=str(error))
+    yield observed

@@ -18,7 +18,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def project(tmp_path: Path, home: Path, data: Path) -> Path:
-    """Where the exact job lies."""
+    """A directory with the job file exact.yaml."""
     require("torch")
     (home / "fsdpctl").mkdir()
     (home / "fsdpctl" / "data").symlink_to(data)

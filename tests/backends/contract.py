@@ -212,7 +212,7 @@ class LauncherContract:
         assert len(self.written(run, "term-*")) == 4
         run.assert_nothing_left(self.leaves_within_s)
 
-    def test_cancel_leaves_nothing_even_of_what_forked_away(self, project: Path) -> None:
+    def test_cancel_ends_detached_child_processes_too(self, project: Path) -> None:
         run = self.submit_script(project, FORKS_AWAY)
         other = self.submit_script(project, FORKS_AWAY)
         self.wait_up(run)
@@ -243,7 +243,7 @@ class LauncherContract:
         assert "supervisor | " in shown and status["events"][1]["text"] in shown
         run.assert_nothing_left(self.leaves_within_s)
 
-    def test_peers_that_cannot_go_on_are_not_waited_for(self, project: Path) -> None:
+    def test_hanging_peers_of_a_dead_rank_do_not_delay_the_end(self, project: Path) -> None:
         """As under NCCL: a rank dies, and its peers on the node neither fail nor hear TERM."""
         run = self.submit_script(project, DEAF_PEERS)
         self.wait_up(run)

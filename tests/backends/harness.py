@@ -24,7 +24,7 @@ COMMAND = Path(sys.executable).with_name("fsdpctl")
 
 ALIVE = {"QUEUED", "RUNNING", "RESTARTING"}
 ASK_EVERY_S = 5.0
-"""Each question is a quarter of a second of processor time, which a run on a busy machine lacks."""
+"""Each `fsdpctl status` takes a quarter of a second of processor time from the run on a busy machine."""
 
 
 def fsdpctl(*words: str, cwd: Path, expect: int | None = 0, timeout: float = 120) -> subprocess.CompletedProcess[str]:
@@ -67,14 +67,14 @@ class Run:
 
     @classmethod
     def of(cls, row: dict[str, Any], cwd: Path) -> Run:
-        """From what `--json` says of a run."""
+        """Return the run of a row of `--json` output."""
         return cls(row["run_id"], RunPaths.of(row["run_dir"]), cwd)
 
     def status(self) -> dict[str, Any]:
         return dict(json.loads(fsdpctl("status", "--json", self.run_id, cwd=self.cwd).stdout))
 
     def wait_ended(self, limit_s: float = 240) -> dict[str, Any]:
-        """Ask the CLI once the last attempt is judged; now and then before that, for a run may end without a word."""
+        """Ask the CLI once the last attempt has a verdict, and now and then before: a run may end without one."""
         asked = time.monotonic()
 
         def ended() -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""What can lie where a file should: ways to put it there, in the current directory."""
+"""What can be where a file should be: ways to create it in the current directory."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A real Slurm cluster on one machine: a controller and four nodes, with munge, preemption and requeueing.
 
-    python -m tests.testbed.slurm      starts one, says how to reach it, and ends it on Ctrl-C
+    python -m tests.testbed.slurm      starts one, prints how to reach it, and ends it on Ctrl-C
 
-The nodes share this machine's host name, addresses and process table; only `SLURMD_NODENAME` tells them apart.
+The nodes share this machine's host name, addresses and process table; they differ only in `SLURMD_NODENAME`.
 The daemons are in the foreground and tied to their starter: the kernel ends them when pytest dies, however it dies.
 """
 
@@ -114,7 +114,7 @@ class SlurmCluster:
         self._extra = extra
 
     def reconfigure(self, extra: str = "", *, forget: bool = False) -> None:
-        """Restart the controller under another slurm.conf. Jobs live through it, unless it shall `forget` them all."""
+        """Restart the controller under another slurm.conf. It keeps all jobs, unless `forget` is set."""
         self.configure(extra)
         if "slurmctld" in self._daemons:
             self.kill("slurmctld", signal.SIGTERM)
@@ -140,7 +140,7 @@ class SlurmCluster:
         process.wait(timeout=60)
 
     def run(self, *words: str) -> str:
-        """Run one Slurm command; whatever it says on both streams."""
+        """Run one Slurm command; return what it prints on both streams."""
         done = subprocess.run(
             words, env={**os.environ, **self.environment}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )

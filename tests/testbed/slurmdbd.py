@@ -36,7 +36,7 @@ AccountingStoragePass={dir}/munge.socket
 
 @pytest.fixture
 def accounting(slurm: SlurmCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Accounts of the testbed's cluster while the test runs; what slurm.conf says of them."""
+    """Accounts of the testbed's cluster while the test runs; gives their lines of slurm.conf."""
     require("slurmdbd")
     (port,) = free_ports(1)
     socket = _start_database(slurm, tmp_path_factory.mktemp("accounts"))
@@ -64,5 +64,5 @@ def _start_database(slurm: SlurmCluster, data: Path) -> Path:
     )
     socket = data / "socket"
     slurm.start("mariadbd", *words, f"--socket={socket}", "--skip-networking", "--skip-grant-tables")
-    wait_until(socket.exists, f"the database to stand; see {slurm.root}/log", 60)
+    wait_until(socket.exists, f"the database to start; see {slurm.root}/log", 60)
     return socket

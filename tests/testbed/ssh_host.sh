@@ -4,7 +4,7 @@
 #   ssh_host.sh NAME ADDRESS HOST_DIR SHARED_DIR SOFTWARE...
 #
 # HOST_DIR holds what a host has for itself (home, tmp, host key, boot id); SHARED_DIR is the shared file system.
-# SOFTWARE is what every host has installed: the checkout and its environment, which may lie below /tmp.
+# SOFTWARE is what every host has installed: the checkout and its environment, which may be below /tmp.
 set -euo pipefail
 name=$1 address=$2 dir=$3 shared=$4
 shift 4

@@ -1,7 +1,7 @@
 """Real SSH hosts on one machine: each with its own address, name, process table, boot id, /tmp, home and sshd.
 
 A host is a process in fresh network, PID, UTS and mount namespaces, joined to the others by a virtual switch that is
-a namespace too: nothing of it is seen outside, two test sessions never meet, and it all dies with its processes.
+a namespace too: nothing of it is seen outside, two test sessions never connect, and it all ends with its processes.
 One more host, `login`, is where the CLI runs, so that it can be cut off like any other.
 """
 
@@ -79,7 +79,7 @@ class Host:
         wait_until(lambda: b"Server listening on 0.0.0.0" in self.log.read_bytes(), f"sshd of {self.name}", self.log)
 
     def die(self) -> None:
-        """Lose power: nobody is told, no connection is closed."""
+        """Lose power: no process is notified, no connection is closed."""
         self.pull_cable()
         self._end()
 

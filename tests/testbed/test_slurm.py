@@ -10,12 +10,12 @@ from fsdpctl.backends.slurm.batch_script import quote_option
 from tests.testbed.slurm import NODES, SlurmCluster, wait_until
 
 
-def test_a_job_runs_on_nodes_of_their_own(slurm: SlurmCluster) -> None:
+def test_a_job_runs_on_four_separate_nodes(slurm: SlurmCluster) -> None:
     told = slurm.run("srun", "--nodes=4", "bash", "-c", "echo $SLURMD_NODENAME")
     assert sorted(told.split()) == list(NODES)
 
 
-def test_a_more_important_job_preempts_and_the_loser_comes_back(slurm: SlurmCluster, tmp_path: Path) -> None:
+def test_a_preempted_job_is_requeued_and_runs_again(slurm: SlurmCluster, tmp_path: Path) -> None:
     script = tmp_path / "job.sh"
     script.write_text("#!/bin/bash\nsrun bash -c 'trap exit TERM; while :; do sleep 0.1; done'\n")
     words = ["--parsable", "--nodes=2", "--requeue", f"--output={tmp_path}/log", str(script)]
@@ -27,7 +27,7 @@ def test_a_more_important_job_preempts_and_the_loser_comes_back(slurm: SlurmClus
     slurm.run("scancel", job_id)
 
 
-def test_a_dead_controller_comes_back_and_remembers(slurm: SlurmCluster) -> None:
+def test_a_restarted_controller_still_has_its_jobs(slurm: SlurmCluster) -> None:
     job_id = slurm.run("sbatch", "--parsable", "--hold", "--wrap=true", "--output=/dev/null")
     slurm.wait_saved(job_id)
     slurm.kill("slurmctld")
@@ -41,7 +41,7 @@ AWKWARD = ["a b", "a'b", 'a"b', "a\\b", "a#b", "$(x)`b`;&|*?~!", "\u00e9", "\\\\
 
 
 @pytest.mark.parametrize("value", AWKWARD)
-def test_sbatch_reads_an_option_as_we_wrote_it(slurm: SlurmCluster, value: str) -> None:
+def test_sbatch_reads_quoted_options_unchanged(slurm: SlurmCluster, value: str) -> None:
     """The quoting of `#SBATCH` lines is sbatch's own; no manual describes it."""
     lines = ["#!/bin/bash", "#SBATCH --hold", f"#SBATCH {quote_option(f'--comment={value}')}", "true", ""]
     script = slurm.root / "script.sh"

@@ -9,7 +9,7 @@ from tests.testbed.ssh_hosts import Lan
 SSH = ("ssh", "-oBatchMode=yes", "-oConnectTimeout=2")
 
 
-def test_each_host_is_a_machine_of_its_own(lan: Lan, tmp_path: Path) -> None:
+def test_each_host_has_its_own_name_boot_id_and_tmp(lan: Lan, tmp_path: Path) -> None:
     question = f"hostname; cat /proc/sys/kernel/random/boot_id; touch /tmp/$(hostname) {tmp_path}/$(hostname); ls /tmp"
     answers = [lan.login.run(*SSH, host.address, question).split() for host in lan.nodes]
     assert [answer[0] for answer in answers] == [host.name for host in lan.nodes]
@@ -22,7 +22,7 @@ def test_each_host_is_a_machine_of_its_own(lan: Lan, tmp_path: Path) -> None:
     assert all(host.processes() == "" for host in lan.nodes)
 
 
-def test_a_dead_host_is_silent_and_comes_back_as_another_boot(lan: Lan) -> None:
+def test_a_dead_host_does_not_answer_and_gets_a_new_boot_id(lan: Lan) -> None:
     victim = lan.nodes[0]
     before = lan.login.run(*SSH, victim.address, "cat /proc/sys/kernel/random/boot_id")
     victim.die()

@@ -1,4 +1,4 @@
-"""What the trainer's tests share: a tiny configuration and a small prepared data set."""
+"""Shared by the trainer's tests: a tiny configuration and a small prepared data set."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from train.data.tokens import write_dataset
 
 @pytest.fixture(scope="session")
 def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Tokens of a language with three words, prepared for reading: twelve steps are two epochs, and some of a third."""
+    """Return prepared tokens of a language with three words: twelve steps are two epochs, and some of a third."""
     rng = np.random.default_rng(7)
     words = [np.frombuffer(word, dtype=np.uint8) for word in (b"sharded ", b"replica ", b"whole\n")]
     text = np.concatenate([words[i] for i in rng.integers(0, 3, size=6_000)])
@@ -28,13 +28,13 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def config(data_dir: Path) -> dict[str, Any]:
-    """Twelve steps of a small model with dropout; every step differs from every other."""
+    """Return a configuration of twelve steps of a small model with dropout; every step differs from every other."""
     return tiny_config(data_dir)
 
 
 @pytest.fixture(scope="session")
 def straight_run(tmp_path_factory: pytest.TempPathFactory, data_dir: Path) -> Path:
-    """A run on two ranks that nothing disturbed. For reading only; `straight` is a copy."""
+    """Run two ranks without any disturbance. For reading only; `straight` is a copy."""
     from tests.train.ranks import train
 
     run = tmp_path_factory.mktemp("straight")

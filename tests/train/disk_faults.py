@@ -1,4 +1,4 @@
-"""Things that happen to the disk while a run saves. Each is called in the rank's process, before the trainer begins."""
+"""Faults of the disk while a run saves. Each is called in the rank's process, before the trainer begins."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from train.checkpoint.checkpoints import Checkpoints
+from train.checkpoint.verified_checkpoints import VerifiedCheckpoints
 
 
 def disk_full_from_to(disk: str, first: int, end: int) -> None:
-    """The disk is full when step `first` is saved, and has room again for step `end`."""
+    """Fill the disk when step `first` is saved, and free it for step `end`."""
     ballast = Path(disk, "ballast")
 
     def act(step: int) -> None:
@@ -29,34 +29,35 @@ def disk_full_from_to(disk: str, first: int, end: int) -> None:
 
 
 def read_only_from(disk: str, step: int) -> None:
-    """The disk turns read-only before step `step` is saved."""
+    """Make the disk read-only before step `step` is saved."""
     remount = ["mount", "-o", "remount,ro", disk]
     _before_save(lambda at: subprocess.run(remount, check=True) if at == step else None)
 
 
 def checkpoints_removed_at(directory: str, step: int) -> None:
-    """Somebody removes the directory before step `step` is saved."""
+    """Remove the directory before step `step` is saved."""
     _before_save(lambda at: shutil.rmtree(directory) if at == step else None)
 
 
-def checkpoints_removed_once_there(directory: str, name: str) -> None:
-    """Somebody removes the directory as soon as a checkpoint has its name in it."""
-    original = Checkpoints.commit
+def checkpoints_removed_twice(directory: str, step: int, name: str) -> None:
+    """Remove the directory before step `step` is saved, and again as soon as checkpoint `name` is there."""
+    checkpoints_removed_at(directory, step)
+    original = VerifiedCheckpoints.commit
 
-    def commit(self: Any, aside: Path, manifest: Any) -> None:
-        original(self, aside, manifest)
+    def commit(self: Any, temporary: Path, manifest: Any) -> None:
+        original(self, temporary, manifest)
         if Path(directory, name).exists():
             shutil.rmtree(directory)
 
-    Checkpoints.commit = commit  # type: ignore[method-assign]
+    VerifiedCheckpoints.commit = commit  # type: ignore[method-assign]
 
 
 def _before_save(act: Callable[[int], Any]) -> None:
-    original = Checkpoints.save
+    original = VerifiedCheckpoints.save
 
-    def save(self: Any, manifest: Any, pieces: Any, beforehand: Any) -> Any:
+    def save(self: Any, manifest: Any, staged: Any, beforehand: Any) -> Any:
         act(manifest.step)
-        self.council.gather(0)  # on all ranks before any goes on
-        return original(self, manifest, pieces, beforehand)
+        self.group.gather(0)  # on all ranks before any continues
+        return original(self, manifest, staged, beforehand)
 
-    Checkpoints.save = save  # type: ignore[method-assign]
+    VerifiedCheckpoints.save = save  # type: ignore[method-assign]

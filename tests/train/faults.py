@@ -1,4 +1,4 @@
-"""Things that go wrong inside of a rank. Each is called in the rank's process, before the trainer begins."""
+"""Faults inside of a rank. Each is called in the rank's process, before the trainer begins."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from train import evaluate, loop, nonfinite
-from train.checkpoint import checkpoints, dcp_io
-from train.checkpoint.async_saver import Saver
-from train.checkpoint.checkpoints import Checkpoints
+from train.checkpoint import dcp_io, verified_checkpoints
+from train.checkpoint.async_saver import AsyncSaver
 from train.checkpoint.staging import Staging
+from train.checkpoint.verified_checkpoints import VerifiedCheckpoints
 from train.data.tokens import Tokens
 from train.metrics import recorder
 from train.parallel import world
@@ -31,12 +31,12 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of <malloc.h>
 
 
 def slow_steps(seconds: float) -> None:
-    """Let a test act in mid-run."""
-    _before(loop.Trainer, "_train_step", lambda _: time.sleep(seconds))
+    """Slow down every step, so that a test can act in mid-run."""
+    before(loop.Trainer, "_train_step", lambda _: time.sleep(seconds))
 
 
 def signalled(rank: int, moment: str, number: int) -> None:
-    """One rank gets a signal twice: before the first step, in the backward pass of step 3, or in the save of step 4."""
+    """Signal one rank twice: before the first step, in the backward pass of step 3, or in the save of step 4."""
 
     def hit(*_: Any) -> None:
         for _ in range(2):
@@ -50,7 +50,7 @@ def signalled(rank: int, moment: str, number: int) -> None:
         output.register_hook(hit)
 
     if os.environ["RANK"] == str(rank):
-        _before(
+        before(
             *{
                 "start": (loop.Trainer, "_run", hit),
                 "backward": (loop.Trainer, "_backward", hit_in_backward),
@@ -59,14 +59,14 @@ def signalled(rank: int, moment: str, number: int) -> None:
         )
 
 
-def _before(owner: type, method: str, act: Callable[[Any], None]) -> None:
+def before(owner: type, method: str, act: Callable[[Any], None]) -> None:
     original = getattr(owner, method)
 
-    def acted(self: Any, *words: Any) -> Any:
+    def changed(self: Any, *arguments: Any) -> Any:
         act(self)
-        return original(self, *words)
+        return original(self, *arguments)
 
-    setattr(owner, method, acted)
+    setattr(owner, method, changed)
 
 
 class _NoValueAsked(TorchDispatchMode):
@@ -76,7 +76,7 @@ class _NoValueAsked(TorchDispatchMode):
 
 
 def no_value_asked_in_a_step() -> None:
-    """A step fails that asks for the value of a tensor: on a GPU the host would wait there."""
+    """Fail a step that reads the value of a tensor: on a GPU the host would wait there."""
     original = loop.Trainer._train_step
 
     def train_step(self: Any) -> None:
@@ -87,25 +87,30 @@ def no_value_asked_in_a_step() -> None:
 
 
 def no_garbage_collected_in_a_step() -> None:
-    """A step fails in which Python looks for garbage: all other ranks would wait for this one."""
+    """Fail a step in which Python collects garbage: all other ranks would wait for this one."""
     original = loop.Trainer._train_step
 
     def train_step(self: Any) -> None:
         seen: list[str] = []
 
-        def note(phase: str, info: dict[str, int]) -> None:
+        def record(phase: str, info: dict[str, int]) -> None:
             seen.append(phase)
 
-        gc.callbacks.append(note)
+        gc.callbacks.append(record)
         original(self)
-        gc.callbacks.remove(note)
+        gc.callbacks.remove(record)
         assert not seen, "garbage was collected in a step"
 
     loop.Trainer._train_step = train_step  # type: ignore[method-assign]
 
 
+def no_waiting_in_a_step() -> None:
+    no_garbage_collected_in_a_step()
+    no_value_asked_in_a_step()
+
+
 def first_batch_comes_late(rank: int, path: str) -> None:
-    """One rank has no data until a file is there."""
+    """Keep data from one rank until a file exists."""
     original = Tokens.sequences
 
     def sequences(self: Any, ids: Any) -> Any:
@@ -116,25 +121,20 @@ def first_batch_comes_late(rank: int, path: str) -> None:
     Tokens.sequences = sequences  # type: ignore[method-assign]
 
 
-def die_before_commit(step: int) -> None:
-    """Rank 0 is killed when everything but manifest and rename of one checkpoint is done."""
-    _before_commit(step, lambda: os.kill(os.getpid(), signal.SIGKILL))
-
-
 def die_before_rename(step: int) -> None:
-    """Rank 0 is killed when only the rename is missing."""
-    original = checkpoints.fsync_directory
+    """Kill rank 0 when only the rename is missing."""
+    original = verified_checkpoints.fsync_directory
 
     def dying(path: Path) -> None:
         if path.name.startswith(f"step-{step:08d}.tmp"):
             os.kill(os.getpid(), signal.SIGKILL)
         original(path)
 
-    checkpoints.fsync_directory = dying
+    verified_checkpoints.fsync_directory = dying
 
 
 def disk_full(steps: list[int]) -> None:
-    """Writing tensors, into several files at once, fails on rank 1 in the saves of these steps, as on a full disk."""
+    """Fail to write tensors, into several files at once, on rank 1 in the saves of these steps, as on a full disk."""
     dcp_io.PART_BYTES = 1
     original = dcp_io.FileSystemWriter.write_data
 
@@ -144,14 +144,14 @@ def disk_full(steps: list[int]) -> None:
             try:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             finally:
-                raise RuntimeError("unexpected pos 704 vs 598")  # all that torch's writer has to say
+                raise RuntimeError("unexpected pos 704 vs 598")  # the message of torch's writer
         return original(self, plan, planner)
 
     dcp_io.FileSystemWriter.write_data = write_data  # type: ignore[method-assign]
 
 
 def slow_writes(seconds: float, step: int | None = None) -> None:
-    """Whatever is saved (at `step`) is read and written so much later than it was staged."""
+    """Delay what is saved (at `step`): it is read and written so much later than it was staged."""
     original = dcp_io.FileSystemWriter.write_data
 
     def write_data(self: Any, plan: Any, planner: Any) -> Any:
@@ -163,7 +163,7 @@ def slow_writes(seconds: float, step: int | None = None) -> None:
 
 
 def slow_evaluation(seconds: float) -> None:
-    """Each of its micro-batches takes so long."""
+    """Delay each micro-batch of an evaluation."""
     original = evaluate.split_targets
 
     def split_targets(*arguments: Any) -> Any:
@@ -174,7 +174,7 @@ def slow_evaluation(seconds: float) -> None:
 
 
 def slow_writes_on_rank_0(seconds: float, step: int, patience: float) -> None:
-    """One rank writes for longer than the collectives of training may take."""
+    """Let one rank write for longer than the collectives of training may take."""
     original = world.dist.init_process_group
     world.dist.init_process_group = partial(original, timeout=timedelta(seconds=patience))
     if os.environ["RANK"] == "0":
@@ -182,7 +182,7 @@ def slow_writes_on_rank_0(seconds: float, step: int, patience: float) -> None:
 
 
 def bug_in_the_saving_thread() -> None:
-    """Rank 1 meets what nobody thought of, outside of anything that ranks agree on."""
+    """Raise an unexpected error on rank 1, outside of anything that ranks agree on."""
 
     def broken(self: Any) -> None:
         if os.environ["RANK"] == "1":
@@ -191,49 +191,49 @@ def bug_in_the_saving_thread() -> None:
     Staging.wait = broken  # type: ignore[method-assign]
 
 
-def note_memory(path: str) -> None:
-    """Leave the resident bytes of this process after each save: of what is in use, see `_give_back_at_once`."""
-    _give_back_at_once()
-    original = Saver._take_in
+def record_memory(path: str) -> None:
+    """Write the resident bytes of this process after each save: of what is in use, see `_free_at_once`."""
+    _free_at_once()
+    original = AsyncSaver._handle_result
 
-    def take_in(self: Any, save: Any) -> None:
+    def handle_result(self: Any, save: Any) -> None:
         original(self, save)
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         with open(path, "a") as file:
             file.write(f"{pages * resource.getpagesize()}\n")
 
-    Saver._take_in = take_in  # type: ignore[method-assign]
+    AsyncSaver._handle_result = handle_result  # type: ignore[method-assign]
 
 
-def _give_back_at_once() -> None:
-    """glibc raises both limits with the size of what is freed, and then keeps a free block of that size, or not."""
+def _free_at_once() -> None:
+    """Fix two limits that glibc raises with the size of what is freed: it would then keep a free block of that size."""
     libc = ctypes.CDLL(None)
     for limit in (M_TRIM_THRESHOLD, M_MMAP_THRESHOLD):
         assert libc.mallopt(limit, 64 << 10) == 1
 
 
 def newer_attempt_appears(step: int, attempts: str) -> None:
-    """Another attempt of this run starts while this one saves."""
+    """Start another attempt of this run while this one saves."""
     _before_commit(step, lambda: Path(attempts, "2").mkdir(parents=True))
 
 
 def _before_commit(step: int, act: Any) -> None:
-    original = Checkpoints.commit
+    original = VerifiedCheckpoints.commit
 
-    def commit(self: Any, aside: Path, manifest: Any) -> None:
+    def commit(self: Any, temporary: Path, manifest: Any) -> None:
         if manifest.step == step:
             act()
-        original(self, aside, manifest)
+        original(self, temporary, manifest)
 
-    Checkpoints.commit = commit  # type: ignore[method-assign]
+    VerifiedCheckpoints.commit = commit  # type: ignore[method-assign]
 
 
 def loss_is_nan(rank: int, steps: list[int]) -> None:
-    """The loss of one rank is not a number in these steps, counted from 1."""
+    """Make the loss of one rank NaN in these steps, counted from 1."""
     original = loop.Trainer._backward
 
     def backward(self: Any, ids: Any) -> Any:
-        if self.world.place.rank == rank and self.step + 1 in steps:
+        if self.world.rank == rank and self.step + 1 in steps:
             handle = self.model.register_forward_hook(lambda module, args, loss: loss * float("nan"))
             try:
                 return original(self, ids)
@@ -245,7 +245,7 @@ def loss_is_nan(rank: int, steps: list[int]) -> None:
 
 
 def numbers_come_late() -> None:
-    """A step's numbers are known two steps later, as on a GPU."""
+    """Deliver a step's numbers two steps later, as on a GPU."""
     recorder.LAG["cpu"] = 2
 
 
@@ -255,12 +255,12 @@ def loss_is_nan_and_known_late(rank: int, steps: list[int]) -> None:
 
 
 def weights_become_infinite(rank: int, step: int) -> None:
-    """One weight in one rank's part is infinite after a step."""
+    """Make one weight in one rank's part infinite after a step."""
     original = loop.Trainer._train_step
 
     def train_step(self: Any) -> None:
         original(self)
-        if self.world.place.rank == rank and self.step == step:
+        if self.world.rank == rank and self.step == step:
             weight = self.model.blocks[0].mlp.down.weight.detach()
             getattr(weight, "_local_tensor", weight)[0, 0] = float("inf")
 
@@ -277,7 +277,7 @@ def slow_scaled_steps(scale: float, seconds: float) -> None:
 
 
 def out_of_memory(step: int) -> None:
-    """The GPU's memory runs out in a step."""
+    """Let the GPU's memory run out in a step."""
     original = loop.Trainer._train_step
 
     def train_step(self: Any) -> None:

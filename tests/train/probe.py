@@ -1,10 +1,11 @@
-"""What a rank does in tests that need the trainer's steps, and not the whole of a run around them."""
+"""Runs only the trainer's steps, for tests that do not need the whole of a run around them."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,13 @@ import torch.distributed as dist
 from torch._dynamo.utils import counters
 
 from fsdpctl.contract.paths import RunPaths
+from fsdpctl.contract.rank_progress import RankProgressWriter
 from train.config import load_config
-from train.launch import Launch
+from train.context import RankContext
+from train.launch import LaunchEnv
 from train.loop import Trainer
 from train.parallel.layout import plan_layout
-from train.parallel.rank_info import Place
+from train.parallel.rank_info import RankInfo
 from train.parallel.world import World
 from train.preempt import Stopper
 
@@ -25,13 +28,13 @@ SCATTERS = ("reduce_scatter_tensor", "reduce_scatter_single")
 
 
 def count_collectives() -> Counter[str]:
-    """How often Python calls each of them, from now on."""
+    """Count how often Python calls each collective, from now on."""
     calls: Counter[str] = Counter()
 
     def counted(name: str, original: Any) -> Any:
-        def call(*words: Any, **more: Any) -> Any:
+        def call(*arguments: Any, **options: Any) -> Any:
             calls[name] += 1
-            return original(*words, **more)
+            return original(*arguments, **options)
 
         return call
 
@@ -41,8 +44,8 @@ def count_collectives() -> Counter[str]:
     return calls
 
 
-def note_lead(trainer: Trainer, calls: Counter[str]) -> list[int]:
-    """The gathers that have begun whenever the first block begins."""
+def record_lead(trainer: Trainer, calls: Counter[str]) -> list[int]:
+    """Record the gathers that have begun whenever the first block begins."""
     begun: list[int] = []
     trainer.model.blocks[0].register_forward_pre_hook(lambda *_: begun.append(total(calls, GATHERS)))
     return begun
@@ -59,22 +62,27 @@ def describe(calls: Counter[str], steps: int) -> str:
 
 
 def step_each(root: Path, names: tuple[str, ...]) -> None:
-    """Train each configuration in turn, in one world, and end the process."""
-    place = Place.from_env(os.environ)
-    launch, stopper, world = Launch.from_env({}), Stopper(None), World(place)
+    """Train each configuration in turn, in one world; evaluate where it sets `eval.every_steps`; end the process."""
+    rank_info = RankInfo.from_env(os.environ)
+    launch, stopper, world = LaunchEnv.from_env({}), Stopper(None), World(rank_info)
     calls = count_collectives()
     for name in names:
         config = load_config(root / name / "trainer.json")
-        trainer = Trainer(config, plan_layout(config, place), RunPaths(root / name), launch, world, stopper)
-        begun = [] if config.compile else note_lead(trainer, calls)  # a hook would be part of the graph
+        layout, paths = plan_layout(config, rank_info), RunPaths(root / name)
+        cleanup = ExitStack()
+        trainer = Trainer(RankContext(config, layout, paths, launch, world, stopper, RankProgressWriter(None), cleanup))
+        begun = [] if config.compile else record_lead(trainer, calls)  # a hook would be part of the graph
         counters.clear()
         calls.clear()
         while trainer.step < config.steps:
             trainer._train_step()
         print(f"{name}: {describe(calls, config.steps)} a step", file=sys.stderr)
+        if config.eval.every_steps:
+            print(f"{name}: held-out loss {trainer._evaluate()!r}", file=sys.stderr)
         for gathers in begun[:1]:
             print(f"{name}: {gathers} gathers before the first block", file=sys.stderr)
-        trainer.close()
+        trainer.end()
+        cleanup.close()
         if config.compile:
             graphs, breaks = counters["stats"]["unique_graphs"], sum(counters["graph_break"].values())
             uncached = counters["aot_autograd"]["autograd_cache_bypass"]

@@ -95,7 +95,7 @@ def start(
     world, port = nodes * procs_per_node, _free_port()
     processes = []
     for rank in range(world):
-        place = {
+        rank_info = {
             "RANK": rank,
             "WORLD_SIZE": world,
             "LOCAL_RANK": rank % procs_per_node,
@@ -104,7 +104,7 @@ def start(
             "MASTER_PORT": port,
             "FSDPCTL_SHARED_DISK": int(not own_disks),
         }
-        environment = {**os.environ, **{k: str(v) for k, v in place.items()}, **(env or {})}
+        environment = {**os.environ, **{k: str(v) for k, v in rank_info.items()}, **(env or {})}
         arguments = (config_paths[rank // procs_per_node], run_dir / f"log-{rank}.txt", environment, fault, fault_args)
         process = context.Process(target=_run_rank, args=arguments)
         process.start()
@@ -144,12 +144,12 @@ def column(run_dir: Path, name: str) -> list[Any]:
 
 
 def checkpoints(run_dir: Path) -> list[str]:
-    """Names of everything below checkpoints/, half-done things included."""
+    """Return the names of everything in checkpoints/, half-done things included."""
     return sorted(os.listdir(run_dir / "checkpoints"))
 
 
 def saved_tensors(run_dir: Path, step: int) -> dict[str, torch.Tensor]:
-    """All tensors of one checkpoint, whole."""
+    """Return all tensors of one checkpoint, whole."""
     directory = run_dir / f"checkpoints/step-{step:08d}"
     entries = read_table(directory).state_dict_metadata
     tensors = {name: torch.empty(entry.size, dtype=entry.properties.dtype) for name, entry in entries.items()}

@@ -1,8 +1,8 @@
-"""What the trainer's step costs over the same step as a bare loop of torch, in turns in one process: a factor.
+"""Measures the cost of the trainer's step over that of a bare loop of torch, in turns in one process: a factor.
 
     python -m tests.train.step_cost CONFIG
 
-Processor time, the least of many steps: neither the machine's speed nor what else it does decides.
+Processor time, the least of many steps: neither the machine's speed nor its other load decides.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 from train.__main__ import main
 from train.config import load_config
 from train.loop import Trainer
-from train.model.llama import Decoder
+from train.model.llama.decoder import Llama
 
 
 class BareLoop:
@@ -25,8 +25,8 @@ class BareLoop:
 
     def __init__(self, config: Any) -> None:
         self.micro_steps = config.batch.sequences // config.batch.micro_batch
-        self.model = Decoder(config.model)
-        self.model.fill_rotary_tables()
+        self.model = Llama(config.model)
+        self.model.fill_buffers()
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, fused=True)
         self.batch = torch.randint(config.model.vocab_size, (config.batch.micro_batch, config.model.seq_len + 1))
 
@@ -50,7 +50,7 @@ def measure(config: Path) -> float:
         nonlocal ended
         began = time.process_time()
         if ended:
-            ours.append(began - ended)  # all since the last bare step: our own step, and what lies between two
+            ours.append(began - ended)  # all since the last bare step: the trainer's step, and what is between two
         bare.step()
         theirs.append(time.process_time() - began)
         ended = time.process_time()

@@ -23,14 +23,14 @@ def stage_late(weights: dict[str, torch.Tensor], *, hold: bool) -> list[float]:
     assert staging.stream is not None
     with torch.cuda.stream(staging.stream):
         torch.cuda._sleep(SPIN)
-    pieces = staging.copy(weights)
+    staged = staging.copy(weights)
     if hold:
         staging.hold()
     for tensor in weights.values():
         tensor.add_(100.0)
     staging.wait()
-    assert all(piece.values.is_pinned() for piece in pieces.values())
-    return [piece.values.max().item() for piece in pieces.values()]
+    assert all(piece.values.is_pinned() for piece in staged.values())
+    return [piece.values.max().item() for piece in staged.values()]
 
 
 def test_held_weights_are_staged_as_they_were(weights: dict[str, torch.Tensor]) -> None:

@@ -1,4 +1,4 @@
-"""What `bench.gpu` makes of a run's metrics, and that one row's failure costs no other."""
+"""`bench.gpu` computes rows from a run's metrics, and a row that fails does not affect the others."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 
 from bench.gpu.__main__ import measure
 from bench.gpu.agreement import describe, differences
-from bench.gpu.kernel_time import STEPS, Kernel, by_group, dearest
+from bench.gpu.kernel_time import STEPS, Kernel, by_group, longest_kernels
 from bench.gpu.process import CommandError
 from bench.gpu.result import Result
 from bench.gpu.rows import CALLS, Row
 from bench.gpu.training import _our_result
-from bench.gpu.workspace import Scene
+from bench.gpu.workspace import Workspace
 
 STEP_S, STALL_S, EVERY = 0.25, 0.5, 10
 
@@ -57,17 +57,17 @@ def test_a_step_s_time_is_put_into_groups_and_idle() -> None:
         "others": 0.125,
     }
     assert by_group([]) == {}
-    assert dearest(kernels, most=1) == (f"3.00 ms in {1 / STEPS:g}: nvjet_sm90_tst_256x128",)
+    assert longest_kernels(kernels, most=1) == (f"3.00 ms in {1 / STEPS:g}: nvjet_sm90_tst_256x128",)
 
 
-def test_a_row_that_fails_costs_no_other_and_one_without_time_is_left_out(tmp_path: Path) -> None:
-    def fails(scene: Scene) -> Result:
+def test_a_row_that_fails_affects_no_other_and_one_without_time_is_left_out(tmp_path: Path) -> None:
+    def fails(workspace: Workspace) -> Result:
         raise CommandError("exit code 1")
 
-    def breaks(scene: Scene) -> Result:
+    def breaks(workspace: Workspace) -> Result:
         raise ZeroDivisionError
 
-    def works(scene: Scene) -> Result:
+    def works(workspace: Workspace) -> Result:
         return Result(tokens_per_s_gpu=100.0, losses=(1.0, 0.5), sequences=8)
 
     rows = [
@@ -86,12 +86,12 @@ def test_a_row_that_fails_costs_no_other_and_one_without_time_is_left_out(tmp_pa
         ("again", "100"),
     ]
     assert table[-1][2] == "1.000 of works"
-    told = [json.loads(line) for line in out.read_text().splitlines()]
-    assert [line["row"] for line in told] == [row.name for row in rows]
-    assert "left out" in told[3] and told[1]["failed"] == "ZeroDivisionError: "
+    printed = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [line["row"] for line in printed] == [row.name for row in rows]
+    assert "left out" in printed[3] and printed[1]["failed"] == "ZeroDivisionError: "
 
 
-def test_a_difference_is_told_in_terms_of_noise() -> None:
+def test_a_difference_is_reported_relative_to_noise() -> None:
     reference = [4.0] * 25
     ours = [4.004] * 20 + [4.04] * 5  # early ones are as near as noise, later ones ten times as far
     found = describe(differences(ours, reference), differences([3.996] * 25, reference))
@@ -100,7 +100,7 @@ def test_a_difference_is_told_in_terms_of_noise() -> None:
     assert found.endswith("ratio of the means 1.00")
 
 
-def test_rows_have_names_of_their_own_and_are_held_against_rows_before_them() -> None:
+def test_row_names_are_unique_and_rows_are_compared_with_earlier_rows() -> None:
     for call in CALLS.values():
         names = [row.name for row in call()]
         assert len(set(names)) == len(names)

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from fsdpctl.contract.paths import RunPaths
-from tests.train.alone import Alone
-from train.checkpoint.checkpoints import Checkpoints
+from tests.train.single_rank import SingleRank
+from train.checkpoint.verified_checkpoints import VerifiedCheckpoints
 
 NUM_DAMAGES = 500
 
@@ -95,8 +95,8 @@ DAMAGES: list[Callable[[random.Random, Path], str]] = [
 ]
 
 
-def says_the_same(manifest: Path, before: str) -> bool:
-    """A value replaced by itself, or a bit of a time's last digit, which no float can hold."""
+def is_equal(manifest: Path, before: str) -> bool:
+    """Return whether nothing changed: a value replaced by itself, or a bit of a time's last digit, beyond a float."""
     try:
         found: bool = json.loads(manifest.read_text()) == json.loads(before)
     except (OSError, ValueError):
@@ -110,11 +110,11 @@ def test_no_damage_is_accepted(straight: Path, tmp_path: Path, caplog: pytest.Lo
     rng = random.Random(20261128)
     for number in range(NUM_DAMAGES):
         before = (whole / "manifest.json").read_text()
-        said = DAMAGES[number % len(DAMAGES)](rng, checkpoint)
+        damage = DAMAGES[number % len(DAMAGES)](rng, checkpoint)
         caplog.clear()
-        found = Checkpoints(RunPaths(straight), Alone(), 0, 2).find_newest()
-        unchanged = "manifest" in said and says_the_same(checkpoint / "manifest.json", before)
-        assert found is not None and found.step == (12 if unchanged else 8), f"damage {number}: {said}"
+        found = VerifiedCheckpoints(RunPaths(straight), SingleRank(), 0, 2).find_newest()
+        unchanged = "manifest" in damage and is_equal(checkpoint / "manifest.json", before)
+        assert found is not None and found.step == (12 if unchanged else 8), f"damage {number}: {damage}"
         assert unchanged or "checkpoint step-00000012 is skipped" in caplog.text
         shutil.rmtree(checkpoint)
         shutil.copytree(whole, checkpoint)

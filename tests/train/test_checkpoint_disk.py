@@ -1,25 +1,26 @@
-"""Disks that fill, turn read-only or go away: training goes on, says why, and keeps the last good checkpoint."""
+"""Disks that fill, turn read-only or go away: training continues, logs why, and keeps the last good checkpoint."""
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
 from fsdpctl.contract.paths import RunPaths
 from tests.testbed.disks import Mount
 from tests.train import disk_faults
-from tests.train.alone import Alone
 from tests.train.ranks import Config, checkpoints, column, start, train
-from train.checkpoint.checkpoints import Checkpoints
+from tests.train.single_rank import SingleRank
+from train.checkpoint.verified_checkpoints import VerifiedCheckpoints
 
 
 def newest_step(run: Path) -> int | None:
-    found = Checkpoints(RunPaths(run), Alone(), 0, 2).find_newest()
+    found = VerifiedCheckpoints(RunPaths(run), SingleRank(), 0, 2).find_newest()
     return found and found.step
 
 
 def on_disk(tmp_path: Path, disk: Mount) -> Path:
-    """A run whose checkpoints lie on a disk of their own."""
+    """Return a run directory whose checkpoints are on a disk of their own."""
     run = tmp_path / "run"
     run.mkdir()
     (run / "checkpoints").symlink_to(disk.path)
@@ -42,7 +43,7 @@ def test_a_disk_that_fills_and_is_emptied(tmp_path: Path, small_disk: Mount, str
 def test_a_checkpoint_does_not_know_more_steps_than_the_metrics(
     tmp_path: Path, small_disk: Mount, config: Config
 ) -> None:
-    """Here the metrics lie on the disk that fills, and the checkpoints elsewhere."""
+    """The metrics are on the disk that fills, and the checkpoints elsewhere."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (small_disk.path / "checkpoints").symlink_to(elsewhere)
@@ -69,14 +70,6 @@ def test_a_disk_that_turns_read_only(tmp_path: Path, small_disk: Mount, config: 
     assert len(column(run, "step")) >= 10
 
 
-def test_a_directory_that_is_removed_is_made_again(tmp_path: Path, config: Config) -> None:
-    ranks = train(
-        tmp_path, config, fault=disk_faults.checkpoints_removed_at, fault_args=(str(tmp_path / "checkpoints"), 8)
-    )
-    assert "NOT SAVED" not in ranks.log()
-    assert checkpoints(tmp_path) == ["step-00000008", "step-00000012"]
-
-
 def test_a_mount_that_goes_away(tmp_path: Path, config: Config) -> None:
     disk, run = tmp_path / "disk", tmp_path / "run"
     (disk / "mine").mkdir(parents=True)
@@ -90,7 +83,7 @@ def test_a_mount_that_goes_away(tmp_path: Path, config: Config) -> None:
 
 
 def test_a_damaged_checkpoint_does_not_count_as_kept(tmp_path: Path, config: Config) -> None:
-    """Else `keep: 1` could keep the one that nobody can load."""
+    """Else `keep: 1` could keep one that cannot be loaded."""
     config["checkpoint"] = {"every_steps": 4, "keep": 1}
     config["steps"] = 8
     train(tmp_path, config)
@@ -103,7 +96,11 @@ def test_a_damaged_checkpoint_does_not_count_as_kept(tmp_path: Path, config: Con
     assert checkpoints(tmp_path) == ["step-00000008", "step-00000011"]
 
 
-def test_a_directory_that_is_removed_right_after_a_save_ends_nothing(tmp_path: Path, config: Config) -> None:
-    fault_args = (str(tmp_path / "checkpoints"), "step-00000008")
-    train(tmp_path, config, fault=disk_faults.checkpoints_removed_once_there, fault_args=fault_args)
+def test_a_directory_that_is_removed_is_made_again(tmp_path: Path, config: Config) -> None:
+    """Before a save, and right after one."""
+    config["checkpoint"] = {"every_steps": 3, "keep": 2}
+    fault_args = (str(tmp_path / "checkpoints"), 6, "step-00000009")
+    ranks = train(tmp_path, config, fault=disk_faults.checkpoints_removed_twice, fault_args=fault_args)
+    assert "NOT SAVED" not in ranks.log()
+    assert re.findall(r"saved step-0+(\d+) in", ranks.log()) == ["3", "6", "9", "12"]
     assert checkpoints(tmp_path) == ["step-00000012"]

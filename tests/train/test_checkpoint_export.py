@@ -18,13 +18,13 @@ from fsdpctl.checkpoints.listing import Stored, choose_whole
 from fsdpctl.checkpoints.tensors import ShardReader
 from fsdpctl.contract.codec import decode
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.contract.trainer.model_config import ModelConfig
+from fsdpctl.contract.trainer.llama.config import LlamaConfig
 from fsdpctl.errors import FsdpctlError, RunFailed, UsageError
 from tests.services import require
 from tests.testbed.disks import Mount
 from tests.train.ranks import Config, train
-from tests.train.test_storage import evil_bytes_entry, evil_table, evil_tensor, put_in_order
-from train.model.llama import Decoder
+from tests.train.test_hostile_checkpoint import evil_bytes_entry, evil_table, evil_tensor, put_in_order
+from train.model.llama.decoder import Llama
 
 
 @pytest.fixture(scope="session")
@@ -39,16 +39,16 @@ def tied_run(tmp_path_factory: pytest.TempPathFactory, data_dir: Path) -> Path:
 
 @pytest.fixture(params=["straight_run", "tied_run"])
 def run(request: pytest.FixtureRequest) -> Path:
-    """A run on two ranks with its own head, or one on a mesh of 2 x 2 that ties it. For reading only."""
+    """Return a run on two ranks with its own head, or one on a mesh of 2 x 2 that ties it. For reading only."""
     found: Path = request.getfixturevalue(request.param)
     return found
 
 
-def decoder_of(run: Path, state: dict[str, Any]) -> Decoder:
+def decoder_of(run: Path, state: dict[str, Any]) -> Llama:
     config: Config = json.loads((run / "trainer.json").read_text())
-    model = Decoder(decode(ModelConfig, config["model"]))
+    model = Llama(decode(LlamaConfig, config["model"]))
     model.load_state_dict(state)
-    model.fill_rotary_tables()
+    model.fill_buffers()
     return model.eval()
 
 
@@ -107,11 +107,11 @@ export_torch(choose_whole(RunPaths(Path(sys.argv[1])), None), Path(sys.argv[2]))
 
 
 @pytest.mark.parametrize("room", [0, 16_384])
-def test_a_full_disk_is_told_and_nothing_is_left(straight_run: Path, small_disk: Mount, room: int) -> None:
+def test_a_full_disk_is_reported_and_nothing_is_left(straight_run: Path, small_disk: Mount, room: int) -> None:
     """In a process of its own: a map of a file without room ends it."""
     small_disk.fill(leave=room)
-    words = [sys.executable, "-c", EXPORT, str(straight_run), str(small_disk.path / "model.pth")]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    command = [sys.executable, "-c", EXPORT, str(straight_run), str(small_disk.path / "model.pth")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].endswith("model.pth: No space left on device")
     assert [path.name for path in small_disk.path.iterdir()] == ["ballast"]

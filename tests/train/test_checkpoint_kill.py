@@ -16,9 +16,9 @@ import torch.distributed.checkpoint as dcp
 
 from fsdpctl.contract.paths import RunPaths, checkpoint_name
 from tests.services import require
-from tests.train.alone import Alone
 from tests.train.ranks import context
-from train.checkpoint.checkpoints import Checkpoints
+from tests.train.single_rank import SingleRank
+from train.checkpoint.verified_checkpoints import VerifiedCheckpoints
 
 CALLS = "openat,write,writev,pwrite64,fsync,rename,renameat,renameat2,mkdir,mkdirat,unlink,unlinkat,rmdir"
 
@@ -28,31 +28,31 @@ def state(step: int) -> dict[str, torch.Tensor]:
 
 
 def save_twice(run: str, control: Connection) -> None:
-    """In a process of its own, with `keep: 1`: save step 4; say "ready", wait for a word, and save step 8.
+    """Save step 4, in a process of its own, with `keep: 1`; send "ready", wait for an answer, and save step 8.
 
     Of step 8 there is a damaged checkpoint by then, which the new one replaces.
     """
     from fsdpctl.contract.formats.manifest import MANIFEST_FORMAT, Manifest
     from train.checkpoint.staging import Staging
-    from train.parallel.rank_info import Place
+    from train.parallel.rank_info import RankInfo
     from train.parallel.world import World
 
     torch.set_num_threads(1)
-    world = World(Place())
-    checkpoints = Checkpoints(RunPaths.of(run), world.new_council(), attempt=0, keep=1)
+    world = World(RankInfo())
+    checkpoints = VerifiedCheckpoints(RunPaths.of(run), world.new_control_group(), attempt=0, keep=1)
     for step in (4, 8):
         tensors = state(step)
-        pieces = Staging(tensors, world.place.rank, world.members, world.device).copy(tensors)
+        staged = Staging(tensors, world.rank, world.members, world.device).copy(tensors)
         manifest = Manifest(MANIFEST_FORMAT, step, 0, 1, (1, 1), {}, "none", torch.__version__, 0.0, {})
         if step == 8:
             (checkpoints.root / checkpoint_name(8)).mkdir()
             control.send("ready")
             control.recv()
-        checkpoints.save(manifest, pieces, written=lambda: None)
+        checkpoints.save(manifest, staged, written=lambda: None)
 
 
 def save_under_strace(run: Path, *options: str) -> tuple[int | None, str]:
-    """Save, the second time while strace watches; the exit code, and what strace saw."""
+    """Save, the second time under strace; return the exit code and the log of strace."""
     ours, theirs = context.Pipe()
     process = context.Process(target=save_twice, args=(str(run), theirs))
     process.start()
@@ -70,8 +70,10 @@ def save_under_strace(run: Path, *options: str) -> tuple[int | None, str]:
 
 
 def kill_points(seen: str) -> Iterator[tuple[str, int]]:
-    """Each call that touched the run's directory, with its number among its thread's calls of that name: strace
-    counts them by thread, and kills at the first thread that gets so far."""
+    """Yield each call that touched the run's directory, with its number among its thread's calls of that name.
+
+    strace counts them by thread, and kills at the first thread that gets so far.
+    """
     numbers: Counter[tuple[str, str]] = Counter()
     for thread, call, arguments in re.findall(r"^(\d+) +(\w+)\((.*)", seen, re.MULTILINE):
         numbers[thread, call] += 1
@@ -80,7 +82,7 @@ def kill_points(seen: str) -> Iterator[tuple[str, int]]:
 
 
 def assert_flushed_before_the_name(seen: str) -> None:
-    """A power cut, too, leaves a whole checkpoint or none: files and both directories are on disk in time."""
+    """Assert that a power cut leaves a whole checkpoint or none: files and both directories are on disk in time."""
     before, after = re.split(r', "\S+/checkpoints/step-00000008"', seen)
     flushed = re.findall(r"fsync\(\d+<([^>]+)>", before)
     names = {re.sub(r"\.tmp.*", "", Path(path).name) for path in flushed}
@@ -90,8 +92,8 @@ def assert_flushed_before_the_name(seen: str) -> None:
 
 
 def resume(run: Path) -> tuple[int, set[float]]:
-    """What a new attempt makes of the directory: the step, and the values that it loads."""
-    checkpoints = Checkpoints(RunPaths(run), Alone(), 0, 1)
+    """Return what a new attempt loads from the directory: the step, and the values."""
+    checkpoints = VerifiedCheckpoints(RunPaths(run), SingleRank(), 0, 1)
     checkpoints.remove_leftovers()
     found = checkpoints.find_newest()
     assert found is not None

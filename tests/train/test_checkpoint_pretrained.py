@@ -1,4 +1,4 @@
-"""Starting from a Llama of Hugging Face's: the same model here as there."""
+"""Starting from a Hugging Face Llama: the same model here as there."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from fsdpctl.checkpoints.export import export_hugging_face, export_torch
 from fsdpctl.checkpoints.listing import choose_whole
 from fsdpctl.contract.codec import decode
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.contract.trainer.model_config import ModelConfig
+from fsdpctl.contract.trainer.llama.config import LlamaConfig
 from tests.services import require
 from tests.train.ranks import Config, column, saved_tensors, train
 from train.errors import ConfigError
-from train.model.llama import Decoder
+from train.model.llama.decoder import Llama
 from train.model.pretrained import load_pretrained
 
 SIZES = {"vocab_size": 128, "d_model": 32, "layers": 2, "heads": 2, "kv_heads": 1, "head_dim": 16, "ffn": 64}
 
 
-def decoder(**changes: Any) -> Decoder:
-    model = Decoder(decode(ModelConfig, {**SIZES, "seq_len": 32, **changes}))
-    model.fill_rotary_tables()
+def decoder(**changes: Any) -> Llama:
+    model = Llama(decode(LlamaConfig, {**SIZES, "seq_len": 32, **changes}))
+    model.fill_buffers()
     return model.eval()
 
 
 @pytest.fixture(params=[True, False], ids=["tied", "untied"])
 def llama(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Path]:
-    """A small Llama with weights in bf16, over several files, as the hub has them; and where it lies."""
+    """Make a small Llama with weights in bf16, over several files, as the hub has them; return it and its directory."""
     require("transformers")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     from transformers import LlamaConfig, LlamaForCausalLM
@@ -57,7 +57,7 @@ def test_the_same_logits_as_transformers(llama: tuple[Any, Path]) -> None:
     theirs, directory = llama
     assert len(list(directory.glob("*.safetensors"))) > 1
     ours = decoder(tie_embeddings=theirs.config.tie_word_embeddings)
-    load_pretrained(ours, directory)
+    load_pretrained(ours, ours.config, directory)
     tokens = torch.randint(0, 128, (3, 32), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         expected, got = theirs(tokens).logits, ours.logits(tokens)
@@ -75,7 +75,7 @@ def test_out_and_in_again_is_the_same_to_the_bit(straight_run: Path, exported: P
     export_torch(choose_whole(RunPaths(straight_run), None), tmp_path / "model.pth")
     before = torch.load(tmp_path / "model.pth", weights_only=True)
     model = decoder()
-    load_pretrained(model, exported)
+    load_pretrained(model, model.config, exported)
     after = model.state_dict()
     assert before.keys() == after.keys()
     assert all(torch.equal(before[name], after[name]) for name in before)
@@ -90,7 +90,7 @@ def test_a_run_starts_from_them_and_resumes_from_its_own(
     assert f"weights of {exported}" in ranks.log()
     assert saved_tensors(tmp_path / "run", 4)["optimizer.norm.weight.step"] == 4, "a new optimizer begins at 0"
     first, straight = column(tmp_path / "run", "loss")[0], column(straight_run, "loss")
-    assert straight[-1] - 0.3 < first < straight[-1] + 0.3 < straight[0] - 0.3  # it goes on where the other one ended
+    assert straight[-1] - 0.3 < first < straight[-1] + 0.3 < straight[0] - 0.3  # it continues where the other one ended
     shutil.rmtree(exported)
     ranks = train(tmp_path / "run", {**config, "steps": 6}, procs_per_node=2)
     assert "resuming at step 4" in ranks.log()
@@ -136,9 +136,12 @@ def configure(**changes: Any) -> Callable[[Path], None]:
         (configure(intermediate_size=96, rms_norm_eps=1e-6), "ffn=96 --set trainer.model.norm_eps=1e-06"),
     ],
 )
-def test_what_does_not_fit_is_told_in_one_line(exported: Path, damage: Callable[[Path], None], message: str) -> None:
+def test_what_does_not_fit_is_reported_in_one_line(
+    exported: Path, damage: Callable[[Path], None], message: str
+) -> None:
     damage(exported)
+    model = decoder()
     with pytest.raises(ConfigError) as error:
-        load_pretrained(decoder(), exported)
+        load_pretrained(model, model.config, exported)
     assert str(error.value).startswith(f"init_from {exported}: ")
     assert message in str(error.value)

@@ -20,7 +20,7 @@ from train.errors import ConfigError
 
 @pytest.fixture
 def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A standard library of a few files."""
+    """Make a standard library of a few files."""
     root = tmp_path / "lib"
     for name in ("a.py", "pkg/b.py", "test/c.py", "site-packages/d.py", "pkg/e.txt"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -92,7 +92,7 @@ def test_data_that_does_not_fit_is_refused(data_dir: Path, tmp_path: Path) -> No
         open_dataset(tmp_path, seq_len=16, vocab_size=128)
     cut = Path(shutil.copytree(data_dir, tmp_path / "cut"))
     (cut / "train-00000.bin").write_bytes((data_dir / "train-00000.bin").read_bytes()[:-2])
-    with pytest.raises(ConfigError, match="holds 1399 tokens, its index says 1400: prepare it again"):
+    with pytest.raises(ConfigError, match="holds 1399 tokens, its index has 1400: prepare it again"):
         open_dataset(cut, seq_len=16, vocab_size=128)
 
 
@@ -105,10 +105,10 @@ def test_ranks_with_different_data_are_refused(data_dir: Path, config: dict[str,
     from fsdpctl.contract.codec import decode
     from fsdpctl.contract.trainer.trainer_config import TrainerConfig
     from train.data.source import open_source
-    from train.parallel.rank_info import Place
+    from train.parallel.rank_info import RankInfo
 
     class OneDiffers:
-        place = Place()
+        rank, rank_info = 0, RankInfo()
 
         def gather(self, value: str) -> list[str]:
             return [value, "another"]

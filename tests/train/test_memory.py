@@ -1,4 +1,4 @@
-"""What saves memory does not change the numbers, and what torch cannot do is refused before anything starts."""
+"""Options that save memory do not change the numbers, and what torch cannot do is refused before anything starts."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from fsdpctl.contract.codec import decode, encode, read_json
 from fsdpctl.contract.records import Outcome
 from fsdpctl.contract.trainer.trainer_config import Recompute, TrainerConfig
-from tests.train.alone import Alone
 from tests.train.ranks import Config, column, step_in_turn, train
+from tests.train.single_rank import SingleRank
 from tests.train.test_model import small_model
-from train.metrics.stragglers import OwnWork
-from train.model.llama import Decoder
-from train.parallel.parallelize import blocks_of, build_model
+from train.metrics.stragglers import LocalComputeTimer
+from train.model.llama.decoder import Llama
+from train.parallel.parallelize import build_model
 
 
 class CountProducts(TorchDispatchMode):
@@ -35,8 +35,8 @@ class CountProducts(TorchDispatchMode):
 
 
 def gradients(recompute: Recompute, every: int = 1) -> tuple[list[Tensor], int, int]:
-    """Of a model of four blocks with dropout; the products in its backward pass; the values kept for it."""
-    model: Decoder = small_model(dropout=0.1, layers=4)
+    """Return gradients of a model of four blocks with dropout, products in its backward pass, and values kept."""
+    model: Llama = small_model(dropout=0.1, layers=4)
     for block in list(model.blocks)[::every]:
         block.recompute = recompute  # type: ignore[assignment]
     tokens = torch.arange(16).expand(2, 16)
@@ -60,12 +60,12 @@ def test_recomputing_gives_the_same_gradients_to_the_bit() -> None:
     assert results["full", 1][2] < results["full", 2][2]
 
 
-def test_blocks_recompute_as_the_configuration_says(config: Config) -> None:
+def test_blocks_recompute_as_configured(config: Config) -> None:
     config["memory"] = {"recompute": "selective", "recompute_every": 2}
     config["model"]["layers"] = 5
-    world = Alone()
-    model = build_model(decode(TrainerConfig, config), world, (1, 1), OwnWork(world.device))
-    assert [block.recompute for block in blocks_of(model)] == ["selective", "none"] * 2 + ["selective"]
+    world = SingleRank()
+    model = build_model(decode(TrainerConfig, config), world, (1, 1), LocalComputeTimer(world.device).timed)
+    assert [block.recompute for block in model.block_list()] == ["selective", "none"] * 2 + ["selective"]
 
 
 def test_offload_recompute_and_frozen_parameters_in_sharded_worlds(tmp_path: Path, config: Config) -> None:
@@ -96,8 +96,8 @@ def test_the_report_at_the_start_and_the_peak_at_the_end(tmp_path: Path, config:
     outcome = tmp_path / "outcome.json"
     log = train(tmp_path, config, procs_per_node=2, env={"FSDPCTL_OUTCOME_FILE": str(outcome)}).log()
     # A block: 32*16*(2*2 + 2*1) + 3*32*64 + 2*32 = 9,280 values. The rest: 2*128*32 + 32 = 8,224, 4,096 of them frozen.
-    told = "units: 1 of 18,560 parameters, 9,280 on this rank (blocks.0 + blocks.1), 1 of 8,224 parameters, 4,112 on"
-    assert f"{told} this rank (the rest)" in log
+    units = "units: 1 of 18,560 parameters, 9,280 on this rank (blocks.0 + blocks.1), 1 of 8,224 parameters, 4,112 on"
+    assert f"{units} this rank (the rest)" in log
     assert "parameters: 26,784, of which 4,096 frozen" in log
     # The half of 26,784 and of the 22,688 trained, 4 bytes each; AdamW keeps two values for each trained one.
     assert "a rank holds: weights 0.05 MiB, gradients 0.04 MiB, optimizer 0.09 MiB" in log

@@ -4,32 +4,39 @@ from __future__ import annotations
 
 import errno
 import json
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
-from tests.train.alone import Alone
-from train.metrics.jsonl import Board, MetricsFile, StepMetrics, read_metrics
+from tests.train.single_rank import SingleRank
+from train.errors import TrainError
+from train.metrics import table
+from train.metrics.jsonl import JsonlWriter, read_metrics
 from train.metrics.progress_log import ProgressLog
 from train.metrics.recorder import Recorder, StepTensors, _rate
-from train.metrics.stragglers import Pace
+from train.metrics.stragglers import StragglerDetector
+from train.metrics.tensorboard import TensorBoardWriter
+from train.metrics.writer import HeldOutLoss, MetricsWriter, StepMetrics
 
 
 def step_metrics(step: int, loss: float = 1.0) -> StepMetrics:
     return StepMetrics(step, loss, loss.hex(), "00" * 8, 1e-3, 0.5, 100.0, step * 256, 0.0, 1, 256, 0, 1.0, {})
 
 
-def test_a_resume_cuts_what_lies_beyond_the_checkpoint(tmp_path: Path) -> None:
+def test_a_resume_cuts_off_what_is_beyond_the_checkpoint(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
-    file = MetricsFile(path, start_step=0)
+    file = JsonlWriter(path, start_step=0)
     for step in range(1, 8):
         file.write(step_metrics(step, loss=10.0 - step))
     file.close()
     path.write_text(path.read_text() + '{"step": 8, "lo')
 
-    file = MetricsFile(path, start_step=4)
+    file = JsonlWriter(path, start_step=4)
     assert (file.first_loss, file.last_loss) == (9.0, 6.0)
     file.write(step_metrics(5, loss=0.25))
     assert [record["step"] for record in read_metrics(path)] == [1, 2, 3, 4, 5]
@@ -44,12 +51,12 @@ def test_a_resume_reads_what_it_cuts_and_not_each_line_before_it(
     path.write_text("\n".join(lines))  # of the last line, its end was not written
     parsed = []
     monkeypatch.setattr(json, "loads", lambda line, loads=json.loads: parsed.append(line) or loads(line))
-    file = MetricsFile(path, start_step=998)
+    file = JsonlWriter(path, start_step=998)
     assert path.read_text() == "".join(line + "\n" for line in lines[:998]), "to the byte"
     assert (file.first_loss, file.last_loss) == (1.0, 1.0 / 998)
     assert len(parsed) <= 5
     file.close()
-    MetricsFile(path, start_step=0).close()
+    JsonlWriter(path, start_step=0).close()
     assert path.read_text() == ""
 
 
@@ -61,7 +68,7 @@ class FullDisk:
 
     def write(self, data: bytes) -> int:
         if self.is_full and self.room == 0:
-            raise OSError(errno.ENOSPC, "No space left on device")
+            raise OSError(errno.ENOSPC, "No stragglers left on device")
         taken = data[: self.room] if self.is_full else data
         self.room -= len(taken)
         with self.path.open("ab") as file:
@@ -73,22 +80,35 @@ class FullDisk:
 
 def test_a_full_disk_fails_the_save_but_not_the_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "metrics.jsonl"
-    file = MetricsFile(path, start_step=0)
+    file = JsonlWriter(path, start_step=0)
     disk = FullDisk(path)
     monkeypatch.setattr(file, "_file", disk)
     file.write(step_metrics(1))
     file.write(step_metrics(2))
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match="No stragglers left"):
         file.sync()
     disk.is_full = False
     file.write(step_metrics(3))
     assert [json.loads(line)["step"] for line in path.read_text().splitlines()] == [1, 2, 3]
 
 
+class Kept(MetricsWriter):
+    def __init__(self) -> None:
+        self.seen: list[StepMetrics] = []
+        self.is_closed = False
+
+    def write(self, metrics: StepMetrics) -> None:
+        self.seen.append(metrics)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
 def test_the_recorder_keeps_the_loss_to_the_bit_and_the_order() -> None:
-    seen: list[StepMetrics] = []
-    pace = Pace(Alone(), every=10)
-    recorder = Recorder(pace.world.device, 0, 256, attempt=2, sinks=[seen.append], watch=lambda _: None, pace=pace)
+    writer, world = Kept(), SingleRank()
+    seen, stragglers = writer.seen, StragglerDetector(world, every=10)
+    context: Any = SimpleNamespace(world=world, layout=SimpleNamespace(tokens_per_step=256), attempt=2)
+    recorder = Recorder(context, 0, [writer], watch=lambda _: None, stragglers=stragglers)
     recorder.lag = 2  # as on a GPU
     for step in (1, 2, 3):
         loss, one = torch.tensor(1 / (step + 2), dtype=torch.float64), torch.tensor(1.0)
@@ -99,26 +119,52 @@ def test_the_recorder_keeps_the_loss_to_the_bit_and_the_order() -> None:
     assert [m.loss_hex for m in seen] == [(1 / 3).hex(), (1 / 4).hex(), (1 / 5).hex()]
     assert [m.tokens for m in seen] == [256, 512, 768]
     assert all(m.tokens_per_s > 0 and m.attempt == 2 for m in seen)
+    recorder.wait_for(3)
+    recorder.close()
+    with pytest.raises(TrainError, match="before the metrics of step 4 were written"):
+        recorder.wait_for(4)
+
+
+@pytest.mark.parametrize(
+    ("is_main", "is_writer", "opened"),
+    [(True, True, ["disk", "run"]), (False, True, ["disk"]), (False, False, [])],
+)
+def test_writers_are_opened_once_a_run_or_once_a_disk(
+    monkeypatch: pytest.MonkeyPatch, is_main: bool, is_writer: bool, opened: list[str]
+) -> None:
+    writers = {"disk": Kept(), "run": Kept()}
+    rows = (
+        table.WriterRow(lambda *_: writers["disk"], once_a_disk=True),
+        table.WriterRow(lambda *_: writers["run"]),
+    )
+    monkeypatch.setattr(table, "WRITERS", rows)
+    with ExitStack() as cleanup:
+        context: Any = SimpleNamespace(world=SimpleNamespace(is_main=is_main, is_writer=is_writer), cleanup=cleanup)
+        assert table.open_writers(context, 0) == [writers[name] for name in opened]
+        assert not any(writer.is_closed for writer in writers.values())
+    assert [name for name, writer in writers.items() if writer.is_closed] == opened
 
 
 def test_tensorboard_shows_each_step_once_after_a_resume(tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     for start_step, last in ((0, 7), (4, 6)):
-        board = Board(tmp_path, start_step)
+        board = TensorBoardWriter(tmp_path, start_step)
         for step in range(start_step + 1, last + 1):
             board.write(step_metrics(step, loss=float(10 * start_step + step)))
+        board.write_held_out(HeldOutLoss(last, loss=0.5, unigram_entropy=2.0))
         board.close()
     events = EventAccumulator(str(tmp_path))
     events.Reload()
     shown = [(event.step, event.value) for event in events.Scalars("train/loss")]
     assert shown == [(1, 1.0), (2, 2.0), (3, 3.0), (4, 4.0), (5, 45.0), (6, 46.0)]
+    assert [(event.step, event.value) for event in events.Scalars("eval/held_out_loss")] == [(6, 0.5)]
 
 
 def test_a_step_that_was_held_up_for_hours_still_has_a_rate() -> None:
     """It would round to 0, by which the time that is left is divided."""
     shown = ProgressLog(0, steps=10, log_every=1, tokens_per_step=256)
     for step in (1, 2, 3):
-        shown.show(replace(step_metrics(step), tokens_per_s=_rate(256, 20_000.0)))
+        shown.write(replace(step_metrics(step), tokens_per_s=_rate(256, 20_000.0)))
     assert shown.tokens_per_s == pytest.approx(256 / 20_000)
     assert _rate(524_288, 2.1785713) == pytest.approx(524_288 / 2.1785713, rel=1e-6)

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from fsdpctl.contract.trainer.model_config import ModelConfig
+from fsdpctl.contract.trainer.llama.config import LlamaConfig
 from fsdpctl.contract.trainer.trainer_config import OptimConfig
-from fsdpctl.contract.trainer.units import module_names, parameter_names
-from train.checkpoint.state import seed_dropout
-from train.model.llama import IGNORED, Decoder, GatedSiLU, initial_value, rotate
+from train.checkpoint.train_state import seed_dropout
+from train.model.language_model import IGNORED
+from train.model.llama.block import GatedSiLU, rotate
+from train.model.llama.decoder import Llama
 from train.optim import build_optimizer, clip_gradients, learning_rate
 
 SMALL: dict[str, Any] = {
@@ -27,13 +28,13 @@ SMALL: dict[str, Any] = {
 }
 
 
-def small_model(**changes: Any) -> Decoder:
-    config = ModelConfig(**{**SMALL, **changes})
-    model = Decoder(config)
-    model.fill_rotary_tables()
+def small_model(**changes: Any) -> Llama:
+    config = LlamaConfig(**{**SMALL, **changes})
+    model = Llama(config)
+    model.fill_buffers()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            parameter.copy_(initial_value(name, parameter.shape, config, seed=1))
+            parameter.copy_(model.initial_value(name, parameter.shape, seed=1))
     return model
 
 
@@ -48,13 +49,13 @@ def test_the_modules_that_can_be_units_are_those_with_parameters(tied: bool) -> 
     model = small_model(tie_embeddings=tied)
     found = [name for name, module in model.named_modules() if any(True for _ in module.parameters())]
     left_out = {"", "blocks"} | ({"embed"} if tied else set())
-    assert module_names(model.config) == [name for name in found if name not in left_out]
+    assert model.config.module_names() == [name for name in found if name not in left_out]
 
 
 @pytest.mark.parametrize("tied", [True, False])
 def test_the_parameters_are_known_by_name_without_the_model(tied: bool) -> None:
     model = small_model(tie_embeddings=tied)
-    assert parameter_names(model.config) == [name for name, _ in model.named_parameters()]
+    assert model.config.parameter_names() == [name for name, _ in model.named_parameters()]
 
 
 def test_a_tied_head_takes_gradients_from_both_uses() -> None:
@@ -130,13 +131,13 @@ def test_ignored_targets_add_nothing() -> None:
 
 
 def test_first_values_depend_on_name_and_seed_only() -> None:
-    config = ModelConfig(**SMALL)
+    model = Llama(LlamaConfig(**SMALL))
     shape = torch.Size((32, 48))
-    value = initial_value("blocks.0.mlp.down.weight", shape, config, seed=1)
+    value = model.initial_value("blocks.0.mlp.down.weight", shape, seed=1)
     torch.manual_seed(99)
-    assert torch.equal(value, initial_value("blocks.0.mlp.down.weight", shape, config, seed=1))
-    assert not torch.equal(value, initial_value("blocks.1.mlp.down.weight", shape, config, seed=1))
-    assert not torch.equal(value, initial_value("blocks.0.mlp.down.weight", shape, config, seed=2))
+    assert torch.equal(value, model.initial_value("blocks.0.mlp.down.weight", shape, seed=1))
+    assert not torch.equal(value, model.initial_value("blocks.1.mlp.down.weight", shape, seed=1))
+    assert not torch.equal(value, model.initial_value("blocks.0.mlp.down.weight", shape, seed=2))
     assert value.std() == pytest.approx(0.02 / math.sqrt(4), rel=0.1)
 
 

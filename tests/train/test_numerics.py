@@ -16,10 +16,11 @@ from tests.train.ranks import Config, checkpoints, column, metrics, start, step_
 from tests.train.test_model import small_model
 from train.data.sample_order import SampleOrder, split_targets
 from train.data.tokens import open_dataset, write_dataset
-from train.model.llama import IGNORED, Decoder
-from train.nonfinite import Finding, Guard, Largest, NonFiniteError
+from train.model.language_model import IGNORED
+from train.model.llama.decoder import Llama
+from train.model.values import init_weights
+from train.nonfinite import LargestValues, NonFiniteError, NonFiniteGuard, StepResult
 from train.optim import build_optimizer, take_step
-from train.parallel.parallelize import init_weights
 
 
 class World:
@@ -32,8 +33,8 @@ class World:
         return [value, float("nan"), 1.0] if isinstance(value, float) else [value] * 3
 
 
-def make_guard(dtype: torch.dtype = torch.float32, limit: int = 3) -> Guard:
-    return Guard(World(), dtype, limit)  # type: ignore[arg-type]
+def make_guard(dtype: torch.dtype = torch.float32, limit: int = 3) -> NonFiniteGuard:
+    return NonFiniteGuard(World(), dtype, limit)  # type: ignore[arg-type]
 
 
 def test_a_step_that_is_not_finite_changes_neither_weights_nor_optimizer() -> None:
@@ -57,11 +58,11 @@ def test_a_step_that_is_not_finite_changes_neither_weights_nor_optimizer() -> No
 
 def test_the_message_names_step_samples_and_rank() -> None:
     guard = make_guard(limit=3)
-    guard.watch(Finding(8, "ab", float("nan"), 1.0, 2.0, skipped=2, in_a_row=2))
+    guard.watch(StepResult(8, "ab", float("nan"), 1.0, 2.0, skipped=2, in_a_row=2))
     with pytest.raises(
         NonFiniteError, match=r"3 steps in a row .* step 9 \(samples cd\): .* not finite on rank 1 \(nan\)"
     ):
-        guard.watch(Finding(9, "cd", float("nan"), 1.0, 2.0, skipped=3, in_a_row=3))
+        guard.watch(StepResult(9, "cd", float("nan"), 1.0, 2.0, skipped=3, in_a_row=3))
 
 
 def test_the_loss_scale_halves_at_a_bad_step_and_doubles_after_many_good_ones() -> None:
@@ -97,10 +98,10 @@ def test_one_bad_rank_makes_all_skip_and_a_resume_equals_the_straight_run(
 def test_weights_that_are_not_finite_are_never_saved(tmp_path: Path, config: Config) -> None:
     ranks = start(tmp_path, config, procs_per_node=2, fault=faults.weights_become_infinite, fault_args=(1, 8))
     assert ranks.wait() == [1, 1], ranks.log()
-    said = (
+    message = (
         "after step 8 weights or optimizer state are not finite on rank 1 (model.blocks.0.mlp.down.weight): not saved"
     )
-    assert said in ranks.log()
+    assert message in ranks.log()
     assert max(name for name in checkpoints(tmp_path) if "." not in name) == "step-00000004"
 
 
@@ -120,7 +121,7 @@ def test_each_tensor_that_is_not_finite_is_found_by_one_question(monkeypatch: py
     monkeypatch.setattr(torch.Tensor, "tolist", lambda tensor: asked.append(tensor) or answer(tensor))
     for single in ("__bool__", "item"):  # what asks a GPU once more
         monkeypatch.setattr(torch.Tensor, single, None)
-    assert Largest.of(tensors, torch.device("cpu")).not_finite() == ["nan", "minus", "bad half"]
+    assert LargestValues.of(tensors, torch.device("cpu")).not_finite() == ["nan", "minus", "bad half"]
     assert len(asked) == 1
 
 
@@ -136,17 +137,15 @@ def test_ignored_targets_do_not_count_in_any_world(tmp_path: Path, config: Confi
     assert column(one, "loss") == pytest.approx(column(two, "loss"), rel=1e-6)
     assert column(one, "grad_norm") == pytest.approx(column(two, "grad_norm"), rel=1e-5)
     assert column(one, "loss")[0] != pytest.approx(column(everything, "loss")[0], rel=1e-6)
+    assert_mean_over_valid_targets(two, config)
 
 
-def test_loss_and_gradient_are_of_the_mean_over_all_valid_targets(tmp_path: Path, config: Config) -> None:
-    """As torch computes it of the whole batch at once."""
-    config["data"]["ignore_token"] = ord(" ")
-    config["model"]["dropout"] = 0.0
-    step_in_turn(tmp_path, {"run": {**config, "steps": 1}}, procs_per_node=2)
+def assert_mean_over_valid_targets(run: Path, config: Config) -> None:
+    """Compare the first step's loss and gradient with those that torch computes of the whole batch at once."""
     parsed = decode(TrainerConfig, config)
-    model = Decoder(parsed.model)
-    init_weights(model, parsed)
-    model.fill_rotary_tables()
+    model = Llama(parsed.model)
+    init_weights(model, parsed.seed)
+    model.fill_buffers()
     tokens = open_dataset(Path(parsed.data.source), parsed.model.seq_len, parsed.model.vocab_size).train
     ids = SampleOrder(tokens.num_sequences, parsed.batch.sequences, parsed.seed).step_ids(0)
     inputs, targets = split_targets(tokens.sequences(ids), ord(" "))
@@ -154,8 +153,8 @@ def test_loss_and_gradient_are_of_the_mean_over_all_valid_targets(tmp_path: Path
     loss.backward()
     norm = torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
     assert IGNORED == -100, "what torch ignores"
-    assert column(tmp_path / "run", "loss") == [pytest.approx(loss.item(), rel=1e-6)]
-    assert column(tmp_path / "run", "grad_norm") == [pytest.approx(norm.item(), rel=1e-5)]
+    assert column(run, "loss")[0] == pytest.approx(loss.item(), rel=1e-6)
+    assert column(run, "grad_norm")[0] == pytest.approx(norm.item(), rel=1e-5)
 
 
 def test_a_batch_without_a_valid_token_has_zero_loss(tmp_path: Path, config: Config) -> None:

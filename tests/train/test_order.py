@@ -51,7 +51,7 @@ def test_ranks_share_a_step_without_gap_or_repeat(world: int, micro_batch: int) 
     assert sorted(np.concatenate(shares, axis=None)) == sorted(ids)
 
 
-def test_hash_tells_other_samples_and_another_order() -> None:
+def test_the_hash_differs_for_other_samples_and_another_order() -> None:
     ids = np.arange(8)
     assert hash_samples(ids) == hash_samples(np.arange(8, dtype=np.int32))
     assert hash_samples(ids) != hash_samples(ids + 1)

@@ -1,4 +1,4 @@
-"""Stop words and signals, as one rank hears them."""
+"""Stop reasons and signals, as one rank gets them."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Alone:
         return value
 
 
-class AnotherSays(Alone):
-    def __init__(self, word: StopReason) -> None:
-        self.value = list(StopReason).index(word) + 1
+class AnotherRankHas(Alone):
+    def __init__(self, reason: StopReason) -> None:
+        self.value = list(StopReason).index(reason) + 1
 
     def maximum(self, value: int) -> int:
         return max(value, self.value)
@@ -40,9 +40,9 @@ def _handlers_restored() -> Iterator[None]:
         signal.signal(number, handler)
 
 
-def word_of(stop: Stop | None) -> StopReason:
+def reason_of(stop: Stop | None) -> StopReason:
     assert stop is not None
-    return stop.word
+    return stop.reason
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2])
@@ -50,7 +50,7 @@ def test_a_signal_asks_for_a_stop(number: int) -> None:
     stopper = Stopper(None)
     assert stopper.agree(Alone()) is None
     os.kill(os.getpid(), number)
-    assert word_of(stopper.agree(Alone())) is StopReason.PREEMPT
+    assert reason_of(stopper.agree(Alone())) is StopReason.PREEMPT
 
 
 def test_a_signal_ends_a_rank_whose_attempt_is_aborted(tmp_path: Path) -> None:
@@ -61,13 +61,13 @@ def test_a_signal_ends_a_rank_whose_attempt_is_aborted(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (-signal.SIGTERM, "alive\n"), done.stderr
 
 
-@pytest.mark.parametrize("word", list(StopReason))
-def test_every_rank_gets_the_word_of_the_one_that_heard_it(word: StopReason) -> None:
-    assert word_of(Stopper(None).agree(AnotherSays(word))) is word
+@pytest.mark.parametrize("reason", list(StopReason))
+def test_every_rank_gets_the_reason_that_one_of_them_got(reason: StopReason) -> None:
+    assert reason_of(Stopper(None).agree(AnotherRankHas(reason))) is reason
 
 
 @pytest.mark.parametrize(
-    ("text", "word"),
+    ("text", "reason"),
     [
         ("time limit in 60 s\n", StopReason.TIME),
         ("user", StopReason.USER),
@@ -76,12 +76,12 @@ def test_every_rank_gets_the_word_of_the_one_that_heard_it(word: StopReason) -> 
         ("\x00\xff", StopReason.USER),
     ],
 )
-def test_stop_file(tmp_path: Path, text: str, word: StopReason) -> None:
+def test_stop_file(tmp_path: Path, text: str, reason: StopReason) -> None:
     path = tmp_path / "stop"
     assert read_stop_reason(path) is None
     path.write_bytes(text.encode("latin-1"))
-    assert read_stop_reason(path) is word
-    assert word_of(Stopper(path).agree(Alone())) is word
+    assert read_stop_reason(path) is reason
+    assert reason_of(Stopper(path).agree(Alone())) is reason
 
 
 def test_a_file_server_that_does_not_answer_ends_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,8 +99,8 @@ def test_a_file_server_that_does_not_answer_ends_no_run(tmp_path: Path, monkeypa
 def test_the_grace_runs_from_the_signal_on() -> None:
     stopper = Stopper(None, grace_s=100.0)
     os.kill(os.getpid(), signal.SIGTERM)
-    assert stopper.asked is not None
-    stopper.asked -= 30.0
+    assert stopper.requested is not None
+    stopper.requested -= 30.0
     os.kill(os.getpid(), signal.SIGTERM)  # a second one gives no more time
     stop = stopper.agree(Alone())
     assert stop is not None and 60 < stop.left_s() <= 70
@@ -127,8 +127,8 @@ def test_the_grace_runs_from_the_stop_file_on_but_not_from_before_the_last_look(
 
 def test_a_preemption_has_a_grace_of_its_own(tmp_path: Path) -> None:
     path = tmp_path / "stop"
-    for word, grace_s in (("user", 100.0), ("time", 100.0), ("preempt", 6.0)):
-        path.write_text(word)
+    for reason, grace_s in (("user", 100.0), ("time", 100.0), ("preempt", 6.0)):
+        path.write_text(reason)
         stop = Stopper(path, grace_s=100.0, preempt_grace_s=6.0).agree(Alone())
         assert stop is not None and stop.grace_s == grace_s
 

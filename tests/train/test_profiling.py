@@ -1,4 +1,4 @@
-"""Traces of chosen steps, and what is said when memory runs out."""
+"""Traces of chosen steps, snapshots on request, and the advice when memory runs out."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_share_of_communication() -> None:
     assert communication_share([]) is None
 
 
-def wish_for_a_snapshot(run: Path, config: Config) -> Ranks:
+def request_snapshot(run: Path, config: Config) -> Ranks:
     config.update(steps=100_000, log_every=2, checkpoint={"every_steps": 100_000})
     attempt = RunPaths(run).attempt(1)
     attempt.root.mkdir(parents=True)
@@ -51,23 +51,23 @@ def wish_for_a_snapshot(run: Path, config: Config) -> Ranks:
     ranks.wait_for_step(3)
     assert "memory" not in ranks.log().partition("step 1/")[2]
     attempt.memory_snapshot_request.touch()
-    ranks.wait_for_log("GPU memory (is|after)")
+    ranks.wait_for_log("GPU memory (was|after)")
     ranks.signal(0, signal.SIGTERM)
     assert ranks.wait() == [NodeExit.STOPPED], ranks.log()
     return ranks
 
 
-def test_without_a_gpu_a_wish_for_a_snapshot_is_answered_once(tmp_path: Path, config: Config) -> None:
+def test_without_a_gpu_a_snapshot_request_is_answered_once(tmp_path: Path, config: Config) -> None:
     if shutil.which("nvidia-smi"):
         pytest.skip("this machine has a GPU")
-    ranks = wish_for_a_snapshot(tmp_path, config)
-    assert ranks.log().count("a snapshot of GPU memory is wished for, but this run has no GPU") == 1
+    ranks = request_snapshot(tmp_path, config)
+    assert ranks.log().count("a snapshot of GPU memory was requested, but this run has no GPU") == 1
     assert not (tmp_path / "profiles").exists()
 
 
 def test_a_snapshot_on_demand(tmp_path: Path, config: Config) -> None:
     require("cuda")
-    wish_for_a_snapshot(tmp_path, config)
+    request_snapshot(tmp_path, config)
     (snapshot,) = (tmp_path / "profiles").glob("rank-0-memory-*.pickle")
     assert snapshot.stat().st_size > 1000
 

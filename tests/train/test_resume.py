@@ -40,7 +40,7 @@ def test_stopped_and_killed_runs_equal_the_straight_run(tmp_path: Path, straight
     assert stopped.checkpoint == f"step-{stopped.step:08d}"
     stop.unlink()
 
-    for _ in range(4):
+    for _ in range(2):
         ranks = start(run, {**config, "checkpoint": {"every_steps": 1, "keep": 2}}, env=env, **slow)
         ranks.wait_for_step(metrics(run)[-1]["step"] + 1)
         ranks.kill()
@@ -57,19 +57,18 @@ def test_stopped_and_killed_runs_equal_the_straight_run(tmp_path: Path, straight
 
 
 def test_a_stop_before_the_first_step_is_a_checkpoint_of_step_0(tmp_path: Path, straight: Path, config: Config) -> None:
-    stop, run = tmp_path / "stop", tmp_path / "run"
-    stop.write_text("preempt")
-    ranks = start(run, config, procs_per_node=2, env={"FSDPCTL_STOP_FILE": str(stop)})
+    signalled = {"fault": faults.signalled, "fault_args": (1, "start", signal.SIGUSR1)}
+    ranks = start(tmp_path / "run", config, procs_per_node=2, **signalled)
     assert ranks.wait() == [NodeExit.STOPPED] * 2, ranks.log()
-    assert checkpoints(run) == ["step-00000000"]
-    ranks = train(run, config, procs_per_node=2)
+    assert checkpoints(tmp_path / "run") == ["step-00000000"]
+    ranks = train(tmp_path / "run", config, procs_per_node=2)
     assert "resuming at step 0 from step-00000000" in ranks.log()
-    assert_same_run(run, straight)
+    assert_same_run(tmp_path / "run", straight)
 
 
 @pytest.mark.parametrize(
     ("moment", "number", "step"),
-    [("start", signal.SIGUSR1, 0), ("backward", signal.SIGUSR2, 3), ("save", signal.SIGTERM, 4)],
+    [("backward", signal.SIGUSR2, 3), ("save", signal.SIGTERM, 4)],
 )
 def test_a_signal_to_one_rank_stops_all_after_the_same_step(
     moment: str, number: int, step: int, tmp_path: Path, config: Config
@@ -102,7 +101,7 @@ def test_resuming_a_finished_run_evaluates_and_ends(tmp_path: Path, straight: Pa
     ranks = train(straight, config, env={"FSDPCTL_OUTCOME_FILE": str(outcome)})  # another world, for good measure
     assert "all 12 steps are done already" in ranks.log()
     first, again = map(float, re.findall(r"held-out loss (\S+)", ranks.log()))
-    assert again == pytest.approx(first, abs=1.5e-4), "no dropout, whose masks are per rank; four digits are told"
+    assert again == pytest.approx(first, abs=1.5e-4), "no dropout, whose masks are per rank; four digits are logged"
     assert metrics(straight) == before
     finished = read_json(Outcome, outcome)
     assert finished.status == "finished"

@@ -1,4 +1,4 @@
-"""A stop that has no time for a save does not begin one, and says what that costs."""
+"""A stop that has no time for a save does not begin one, and logs how many steps that loses."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def test_a_save_that_does_not_fit_into_the_grace_is_not_begun(tmp_path: Path, co
     newest, last = int(saved.removeprefix("step-")), metrics(tmp_path)[-1]["step"]
     assert newest >= 4 and last > newest, "the one in flight was waited for, and no other one was begun"
     assert f"step {last} not saved: a save took" in ranks.log()
-    assert f"of the grace of 1 s; a resume goes on from {saved}, {last - newest} step" in ranks.log()
+    assert f"of the grace of 1 s; a resume continues from {saved}, {last - newest} step" in ranks.log()
     assert read_manifest(tmp_path / "checkpoints" / saved).save_s >= 1.0
 
     config["checkpoint"]["every_steps"] = 10_000  # a resumed run knows what a save takes before it makes one
     outcome = tmp_path / "outcome.json"
     ranks = start(tmp_path, config, procs_per_node=2, env={**env, "FSDPCTL_OUTCOME_FILE": str(outcome)})
     assert stop(ranks, last + 1).wait() == [0, 0], ranks.log()
-    told = read_json(Outcome, outcome)
-    assert (told.status, told.step, told.checkpoint) == ("stopped", metrics(tmp_path)[-1]["step"], None)
-    assert told.reason.startswith("not saved: a save took 1.") and saved in told.reason
+    stopped = read_json(Outcome, outcome)
+    assert (stopped.status, stopped.step, stopped.checkpoint) == ("stopped", metrics(tmp_path)[-1]["step"], None)
+    assert stopped.reason.startswith("not saved: a save took 1.") and saved in stopped.reason
 
     ranks = start(tmp_path, config, procs_per_node=2, env={"FSDPCTL_GRACE_S": "3600"})
-    assert stop(ranks, told.step + 1).wait() == [NodeExit.STOPPED] * 2, ranks.log()
+    assert stop(ranks, stopped.step + 1).wait() == [NodeExit.STOPPED] * 2, ranks.log()
     assert checkpoints(tmp_path)[-1] == f"step-{metrics(tmp_path)[-1]['step']:08d}"

@@ -18,7 +18,7 @@ from tests.train.ranks import Config, checkpoints, column, start
 from train.config import load_config
 from train.errors import ConfigError
 from train.parallel.layout import plan_layout
-from train.parallel.rank_info import Place
+from train.parallel.rank_info import RankInfo
 
 ROOT = Path(__file__).parents[2]
 
@@ -61,7 +61,7 @@ def test_bad_yaml_is_one_line(tmp_path: Path, text: str, message: str) -> None:
     assert "\n" not in str(error.value)
 
 
-def test_a_bad_configuration_is_told_in_one_line_with_exit_code_2(tmp_path: Path, config: Config) -> None:
+def test_a_bad_configuration_is_reported_in_one_line_with_exit_code_2(tmp_path: Path, config: Config) -> None:
     config["optim"]["learning_rate"] = 1.0
     path = tmp_path / "trainer.json"
     path.write_text(json.dumps(config))
@@ -71,7 +71,7 @@ def test_a_bad_configuration_is_told_in_one_line_with_exit_code_2(tmp_path: Path
     assert line.startswith(f"train: {path}: optim.learning_rate: unknown key")
 
 
-def test_a_missing_file_is_told_so(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nothing\.json: No such file"):
         load_config(tmp_path / "nothing.json")
 
@@ -93,7 +93,7 @@ def test_what_does_not_divide_is_refused_before_anything_starts(
     config: Config, change: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):
-        plan_layout(decode(TrainerConfig, {**config, **change}), Place(0, 2, 0, 2))
+        plan_layout(decode(TrainerConfig, {**config, **change}), RankInfo(0, 2, 0, 2))
 
 
 def test_an_expected_failure_reaches_the_launcher(tmp_path: Path, config: Config) -> None:
@@ -108,11 +108,12 @@ def test_an_expected_failure_reaches_the_launcher(tmp_path: Path, config: Config
     assert (error.rank, error.node_rank, error.message) == (0, 1, outcome.reason)
 
 
-def test_the_map_of_the_trainer_has_each_module_once() -> None:
-    there = [path.stem for path in (ROOT / "train").glob("*.py") if not path.stem.startswith("__")]
+def test_the_map_of_the_trainer_has_each_module_and_folder_once() -> None:
+    modules = [path.stem for path in (ROOT / "train").glob("*.py") if not path.stem.startswith("__")]
+    folders = [f"{path.parent.name}/" for path in (ROOT / "train").glob("*/__init__.py")]
     _, _, map_of_modules = str(train.__doc__).partition("is imported.\n")
     named = [name for line in map_of_modules.splitlines() for name in line.rpartition("  ")[2].split()]
-    assert sorted(named) == sorted(there)
+    assert sorted(named) == sorted([*modules, *folders])
 
 
 def test_importing_the_trainer_starts_nothing() -> None:

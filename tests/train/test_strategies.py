@@ -1,14 +1,15 @@
-"""Every strategy at every world and accumulation gives the losses of one rank: they change memory and communication,
-not numbers."""
+"""Every strategy at every world and accumulation gives the losses of one rank, in training and held out: they change
+memory and communication, not numbers."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.train.ranks import Config, column, step_in_turn
+from tests.train.ranks import Config, Ranks, column, step_in_turn
 
 STEPS = 20
 BATCH = 16
@@ -33,6 +34,7 @@ def base(data_dir: Path) -> Config:
     config.update(steps=STEPS, log_every=STEPS)
     config["model"].update(dropout=0.0, layers=3)  # its masks are per rank
     config["batch"] = {"sequences": BATCH, "micro_batch": BATCH}
+    config["eval"] = {"sequences": 9, "every_steps": STEPS}  # in no world here do they fill all micro-batches
     return config
 
 
@@ -42,25 +44,31 @@ def variant(base: Config, world: int, accumulation: int, **mesh: Any) -> Config:
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory, base: Config) -> Path:
+def alone(tmp_path_factory: pytest.TempPathFactory, base: Config) -> Ranks:
     root = tmp_path_factory.mktemp("alone")
-    step_in_turn(root, {f"x{k}": variant(base, 1, k, strategy="FULL_SHARD") for k in (1, 4)})
-    return root / "x1"
+    return step_in_turn(root, {f"x{k}": variant(base, 1, k, strategy="FULL_SHARD") for k in (1, 4)})
 
 
-def assert_same_numbers(run: Path, alone: Path) -> None:
+def assert_same_numbers(ranks: Ranks, name: str, reference: Ranks) -> None:
+    run, alone = ranks.logs / name, reference.logs / "x1"
     assert column(run, "step") == list(range(1, STEPS + 1))
-    for name in ("samples", "lr"):
-        assert column(run, name) == column(alone, name), run.name
+    for key in ("samples", "lr"):
+        assert column(run, key) == column(alone, key), run.name
     assert column(run, "loss") == pytest.approx(column(alone, "loss"), rel=1e-6), run.name
     assert column(run, "grad_norm") == pytest.approx(column(alone, "grad_norm"), rel=1e-5), run.name
+    assert held_out_loss(ranks, name) == pytest.approx(held_out_loss(reference, "x1"), rel=1e-6), run.name
 
 
-def test_accumulation_on_one_rank(alone: Path) -> None:
-    assert_same_numbers(alone.parent / "x4", alone)
+def held_out_loss(ranks: Ranks, name: str) -> float:
+    [loss] = set(re.findall(rf"^{re.escape(name)}: held-out loss (\S+)$", ranks.log(), re.MULTILINE))
+    return float(loss)
 
 
-def test_two_ranks(tmp_path: Path, base: Config, alone: Path) -> None:
+def test_accumulation_on_one_rank(alone: Ranks) -> None:
+    assert_same_numbers(alone, "x4", alone)
+
+
+def test_two_ranks(tmp_path: Path, base: Config, alone: Ranks) -> None:
     configs = {f"{name} x{k}": variant(base, 2, k, strategy=name) for name in SHARED for k in (1, 4)}
     units = {
         "one unit": {"blocks": 0},
@@ -75,19 +83,19 @@ def test_two_ranks(tmp_path: Path, base: Config, alone: Path) -> None:
     configs["prefetch"] = variant(base, 2, 4, strategy="FULL_SHARD", prefetch=2)
     ranks = step_in_turn(tmp_path, configs, procs_per_node=2)
     for name in configs:
-        assert_same_numbers(tmp_path / name, alone)
+        assert_same_numbers(ranks, name, alone)
     for name, ahead in {"FULL_SHARD x4": 0, "prefetch": 2}.items():  # beside the root's unit and the first block's
         assert f"{name}: {2 + ahead} gathers before the first block" in ranks.log(), name
 
 
-def test_four_ranks_of_two_nodes(tmp_path: Path, base: Config, alone: Path) -> None:
+def test_four_ranks_of_two_nodes(tmp_path: Path, base: Config, alone: Ranks) -> None:
     configs = {f"{name} x{k}": variant(base, 4, k, strategy=name) for name in (*HYBRID, *SHARED) for k in (1, 4)}
     configs["4 x 1"] = variant(base, 4, 1, strategy="HYBRID_SHARD", replicate=4)  # a dimension of size 1 collapses
     configs["1 x 4"] = variant(base, 4, 1, strategy="_HYBRID_SHARD_ZERO2", shard=4)
     ranks = step_in_turn(tmp_path, configs, nodes=2, procs_per_node=2)
     for name in configs:
-        assert_same_numbers(tmp_path / name, alone)
+        assert_same_numbers(ranks, name, alone)
     for name, (gathers, scatters, sums) in COMMUNICATION.items():
         for k in (1, 4):  # accumulation reduces gradients once a step
-            said = f"{name} x{k}: {k * gathers} gathers, {scatters} reduce-scatters, {sums} all-reduces a step"
-            assert said in ranks.log(), said
+            line = f"{name} x{k}: {k * gathers} gathers, {scatters} reduce-scatters, {sums} all-reduces a step"
+            assert line in ranks.log(), line

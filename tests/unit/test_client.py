@@ -56,7 +56,7 @@ def test_a_run_through_its_life(project: Path, capfd: pytest.CaptureFixture[str]
     client = Client()
     before = children()
     run = client.submit(Path("job.yaml"), nodes=2, overrides=["name=life"])
-    assert children() == before, "nothing that a long life would have to wait for"
+    assert children() == before, "no child that a long-lived process would have to reap"
     assert run.run_id.startswith("life-")
     assert run.directory.stat().st_mode & 0o777 == 0o700
     wait_up(run, attempt=1, ranks=4)
@@ -94,11 +94,11 @@ def test_a_run_through_its_life(project: Path, capfd: pytest.CaptureFixture[str]
     assert (shown["state"], shown["reason"], shown["step"]) == (status.state, status.reason, status.step)
 
 
-def test_wrong_words_start_nothing(project: Path) -> None:
+def test_wrong_arguments_start_nothing(project: Path) -> None:
     client = Client()
-    for words in ({"nodes": 0}, {"overrides": ["nodess=2"]}, {"profile": "moon"}, {"profile": Path("no.yaml")}):
+    for arguments in ({"nodes": 0}, {"overrides": ["nodess=2"]}, {"profile": "moon"}, {"profile": Path("no.yaml")}):
         with pytest.raises(UsageError):
-            client.submit("job.yaml", **words)  # type: ignore[arg-type]
+            client.submit("job.yaml", **arguments)  # type: ignore[arg-type]
     assert client.runs() == []
     with pytest.raises(UsageError, match="there are no runs yet"):
         client.find()
@@ -110,16 +110,16 @@ WRONG_KINDS: list[tuple[str, dict[str, Any], str]] = [
     ("submit", {"profile": 1}, "profile must be a name or a path, got 1"),
     ("submit", {"nodes": "2"}, f"nodes must be {NUMBER}, got '2'"),
     ("submit", {"nodes": True}, f"nodes must be {NUMBER}, got True"),
-    ("submit", {"overrides": [3]}, 'overrides must be a list of texts like ["trainer.steps=50"], got [3]'),
-    ("submit", {"overrides": "trainer.steps=3"}, "overrides must be a list of texts like"),
-    ("submit", {"overrides": None}, "overrides must be a list of texts like"),
+    ("submit", {"overrides": [3]}, 'overrides must be a list of strings like ["trainer.steps=50"], got [3]'),
+    ("submit", {"overrides": "trainer.steps=3"}, "overrides must be a list of strings like"),
+    ("submit", {"overrides": None}, "overrides must be a list of strings like"),
     ("find", {"word": 3}, "word must be text or None, got 3"),
     ("doctor", {"nodes": 1.5}, f"nodes must be {NUMBER}, got 1.5"),
     ("doctor", {"profile": None}, "profile must be a name or a path, got None"),
     ("wait", {"timeout_s": "3"}, "timeout_s must be a number of seconds or None, got '3'"),
     ("wait", {"timeout_s": float("nan")}, "timeout_s must be a number of seconds or None, got nan"),
     ("resume", {"nodes": "2"}, f"nodes must be {NUMBER}, got '2'"),
-    ("resume", {"overrides": "nodes=2"}, "overrides must be a list of texts like"),
+    ("resume", {"overrides": "nodes=2"}, "overrides must be a list of strings like"),
     ("resume", {"step": "12"}, f"step must be {NUMBER}, got '12'"),
     ("resume", {"update_code": "no"}, "update_code must be True or False, got 'no'"),
     ("logs", {"attempt": "1"}, f"attempt must be {NUMBER}, got '1'"),
@@ -130,20 +130,20 @@ WRONG_KINDS: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("verb", "words", "says"), WRONG_KINDS, ids=[f"{v} {w}" for v, w, _ in WRONG_KINDS])
+@pytest.mark.parametrize(("verb", "arguments", "problem"), WRONG_KINDS, ids=[f"{v} {w}" for v, w, _ in WRONG_KINDS])
 def test_a_value_of_another_kind_is_refused_by_its_parameters_name(
-    verb: str, words: dict[str, Any], says: str, project: Path
+    verb: str, arguments: dict[str, Any], problem: str, project: Path
 ) -> None:
     of_client = verb in ("submit", "find", "doctor")
     method = getattr(Client() if of_client else Run(RunPaths(project / "gone-abcd")), verb)
     job = {"job": "job.yaml"} if verb == "submit" else {}
-    with pytest.raises(UsageError, match=re.escape(says)):
-        method(**(job | words))
+    with pytest.raises(UsageError, match=re.escape(problem)):
+        method(**(job | arguments))
     assert Client().runs() == []
     assert sorted(path.name for path in project.iterdir()) == ["job.yaml", "script.py"]
 
 
-def test_a_run_that_cannot_be_read_is_an_error_of_ours(project: Path) -> None:
+def test_a_run_that_cannot_be_read_is_an_fsdpctl_error(project: Path) -> None:
     run = Run(RunPaths(project / "gone-abcd"))
     for verb in (run.status, run.wait, run.stop, run.cancel):
         with pytest.raises(FsdpctlError, match="run gone-abcd cannot be read"):
@@ -165,7 +165,7 @@ def test_importing_the_package_imports_nothing() -> None:
 
 @pytest.mark.slow
 def test_a_users_type_checker_sees_the_types(tmp_path: Path) -> None:
-    """`py.typed` says that the package means its annotations, and the lazy import hides none of them."""
+    """`py.typed` marks the package as typed, and the lazy import hides no annotation."""
     pytest.importorskip("mypy")
     script = tmp_path / "uses.py"
     script.write_text("from fsdpctl import Client\nreveal_type(Client().find().wait().state)\nClient().submit(3)\n")

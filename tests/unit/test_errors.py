@@ -1,14 +1,14 @@
-"""The hint that a missing library comes with."""
+"""The install command in the hint of an error about a missing library."""
 
 from __future__ import annotations
 
 import pytest
 
-from fsdpctl.extras import requirement
+from fsdpctl.errors import requirement
 
 
 @pytest.mark.parametrize(
-    ("direct_url", "wanted"),
+    ("direct_url", "expected"),
     [
         (None, "'fsdpctl[zstd]'"),
         ('{"dir_info": {"editable": true}, "url": "file:///home/me/a%20clone"}', "-e '/home/me/a clone[zstd]'"),
@@ -16,5 +16,5 @@ from fsdpctl.extras import requirement
         ('{"vcs_info": {"vcs": "git"}, "url": "https://example.com/fsdpctl"}', "'fsdpctl[zstd]'"),
     ],
 )
-def test_an_extra_is_asked_of_where_fsdpctl_came_from(direct_url: str | None, wanted: str) -> None:
-    assert requirement("zstd", direct_url) == wanted
+def test_an_extra_is_installed_from_the_source_of_fsdpctl(direct_url: str | None, expected: str) -> None:
+    assert requirement("zstd", direct_url) == expected

@@ -1,4 +1,4 @@
-"""What an installation puts where."""
+"""The files of an installation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built and unpacked."""
+    """Build the wheel and unpack it."""
     where = tmp_path_factory.mktemp("wheel")
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(where)]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
@@ -24,13 +24,13 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return where / "site-packages"
 
 
-def test_only_fsdpctl_stands_at_the_top(installed: Path) -> None:
+def test_only_fsdpctl_is_at_the_top_level(installed: Path) -> None:
     assert {path.name.split("-")[0] for path in installed.iterdir()} == {"fsdpctl"}
     for part in ("train/__main__.py", "jobs/llm300m.yaml", "cluster_profiles/local.yaml"):
         assert (installed / "fsdpctl" / "bundled" / part).is_file()
 
 
-def test_an_installed_fsdpctl_finds_what_it_brings(installed: Path, tmp_path: Path) -> None:
+def test_an_installed_fsdpctl_finds_its_bundled_files(installed: Path, tmp_path: Path) -> None:
     words = ["submit", "llm300m", "--nodes", "2", "--dry-run"]
     script = f"import sys; sys.argv = ['fsdpctl', *{words!r}]; from fsdpctl.cli.app import main; main()"
     env = {**os.environ, "PYTHONPATH": str(installed), "PYTHONSAFEPATH": "1"}

@@ -1,4 +1,4 @@
-"""CLI start-up is a feature: what a command may import, and how long its first words take."""
+"""CLI start-up is a feature: what a command may import, and how long its first output takes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HEAVY = {"torch", "numpy", "fabric", "paramiko", "submitit", "pydantic", "yaml",
 LIST_MODULES = """
 import json, sys
 from fsdpctl.cli import app
-sys.argv = ["fsdpctl", *{words!r}]
+sys.argv = ["fsdpctl", *{arguments!r}]
 try:
     app.main()
 except SystemExit:
@@ -26,8 +26,8 @@ print(json.dumps(sorted({{name.split(".")[0] for name in sys.modules}})), file=s
 """
 
 
-def imported(*words: str) -> set[str]:
-    script = LIST_MODULES.format(words=list(words))
+def imported(*arguments: str) -> set[str]:
+    script = LIST_MODULES.format(arguments=list(arguments))
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     return set(json.loads(done.stderr.splitlines()[-1]))
 
@@ -42,9 +42,7 @@ def test_a_dry_run_needs_no_torch_and_no_servers() -> None:
     assert imported("submit", "llm300m", "--nodes", "2", "--dry-run") & needless == set()
 
 
-def test_a_launcher_loads_no_plugin_of_whoever_else_is_installed(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_launcher_loads_no_plugin_of_another_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Pydantic gives its plugins every value that it checks."""
     plugin = "class Plugin:\n    def new_schema_validator(self, *_, **__): return None, None, None\nplugin = Plugin()\n"
     (tmp_path / "curious.py").write_text(plugin)
@@ -63,7 +61,7 @@ def test_a_listing_reads_no_specs(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("words", "libraries", "limit"),
+    ("arguments", "libraries", "limit"),
     [
         (("--help",), "import typer", 2.2),
         (
@@ -73,10 +71,10 @@ def test_a_listing_reads_no_specs(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         ),
     ],
 )
-def test_the_first_words_come_soon(words: tuple[str, ...], libraries: str, limit: float, tmp_path: Path) -> None:
-    """Processor time over that of the libraries alone, each the smallest of several: no machine decides."""
+def test_the_first_output_comes_soon(arguments: tuple[str, ...], libraries: str, limit: float, tmp_path: Path) -> None:
+    """Compare processor time with that of the libraries alone, the minimum of several: independent of the machine."""
     env = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path)}
     env.pop("PYTHONDONTWRITEBYTECODE", None)
-    ours, theirs = [sys.executable, str(COMMAND), *words], [sys.executable, "-c", libraries]
+    ours, theirs = [sys.executable, str(COMMAND), *arguments], [sys.executable, "-c", libraries]
     pairs = [(cpu_seconds(ours, env), cpu_seconds(theirs, env)) for _ in range(6)][1:]  # the first one compiles
     assert min(ours for ours, _ in pairs) < limit * min(theirs for _, theirs in pairs)

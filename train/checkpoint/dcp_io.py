@@ -1,4 +1,4 @@
-"""Tensors in a directory, through torch's distributed checkpoint (DCP), without the pickles of a stranger.
+"""Tensors in a directory, through torch's distributed checkpoint (DCP), without untrusted pickles.
 
 DCP would unpickle its table of contents, and entries of kind "bytes", whatever is in them. Here a state holds tensors
 only, and the table is read by `fsdpctl.contract.formats.dcp_table`.
@@ -26,9 +26,9 @@ from torch.futures import Future
 from torch.serialization import set_crc32_options
 
 from fsdpctl.contract.formats.dcp_table import read_table
-from train.checkpoint.staging import Piece
+from train.checkpoint.staging import StagedTensor
+from train.checkpoint.threads import run_in_threads
 from train.errors import TrainError
-from train.threads import at_once
 
 PART_BYTES = 128 * 2**20
 MAX_PARTS = 8  # files of one rank, each written, and then digested, by a thread of its own
@@ -40,13 +40,13 @@ class StorageError(Exception):
     """Tensors could not be written or read; the text is the first cause."""
 
 
-def write_tensors(directory: Path, pieces: Mapping[str, Piece], group: dist.ProcessGroup) -> None:
-    """Write this rank's part, flushed to disk. Collective: raises on every rank when it fails on one."""
+def write_tensors(directory: Path, staged: Mapping[str, StagedTensor], group: dist.ProcessGroup) -> None:
+    """Write this rank's part, flushed to disk. Collective: raises StorageError on every rank when one fails."""
     try:
         save(
-            dict(pieces),
+            dict(staged),
             storage_writer=_TensorWriter(directory),
-            planner=_PiecePlanner(),
+            planner=_StagedPlanner(),
             process_group=group,
         )
     except CheckpointException as error:
@@ -54,7 +54,7 @@ def write_tensors(directory: Path, pieces: Mapping[str, Piece], group: dist.Proc
 
 
 def read_tensors(directory: Path, tensors: dict[str, Tensor], group: dist.ProcessGroup) -> None:
-    """Fill `tensors` in place, whatever number of ranks wrote them. Collective."""
+    """Fill `tensors` in place, whatever number of ranks wrote them. Collective. Raises TrainError."""
     reader = _TensorReader(directory)
     try:
         load(tensors, storage_reader=reader, process_group=group)
@@ -63,12 +63,12 @@ def read_tensors(directory: Path, tensors: dict[str, Tensor], group: dist.Proces
 
 
 def written_by(directory: Path, rank: int) -> list[Path]:
-    """The files that one rank wrote; the first rank also wrote the table of contents."""
+    """Return the files that one rank wrote; the first rank also wrote the table of contents."""
     return sorted([*directory.glob(f"__{rank}_*"), *(directory.glob(".metadata") if rank == 0 else ())])
 
 
-class _PiecePlanner(DefaultSavePlanner):
-    """Plans from pieces that know their place in the whole."""
+class _StagedPlanner(DefaultSavePlanner):
+    """Plans from staged tensors, each of which knows its offsets in the whole one."""
 
     def create_local_plan(self) -> SavePlan:
         self.plan = SavePlan([piece.item for piece in self.state_dict.values()], planner_data=self.mappings)
@@ -80,7 +80,7 @@ class _PiecePlanner(DefaultSavePlanner):
 
 
 def share_out(sizes: Sequence[int], shares: int) -> list[list[int]]:
-    """Positions of `sizes` in shares of about the same sum, the largest dealt first; none is empty."""
+    """Return positions of `sizes` in shares of about the same sum, the largest dealt first; none is empty."""
     dealt: list[list[int]] = [[] for _ in range(min(shares, len(sizes)))]
     loads = [0] * len(dealt)
     for position in sorted(range(len(sizes)), key=lambda at: -sizes[at]):
@@ -91,19 +91,19 @@ def share_out(sizes: Sequence[int], shares: int) -> list[list[int]]:
 
 
 class _TensorWriter(FileSystemWriter):
-    """Writes several files at once where there is much to write: a thread alone is slower than most disks.
+    """Writes several files at once where there is much to write: one thread is slower than most disks.
 
-    And fails with the reason: torch's own error on a full disk is "unexpected pos 704 vs 598", and what happens in
-    a writing thread of its own gets lost.
+    Fails with the cause: torch's own error on a full disk is "unexpected pos 704 vs 598", and an error in one of its
+    own writing threads is lost.
     """
 
     def __init__(self, directory: Path) -> None:
-        super().__init__(directory, per_thread_copy_ahead=0)  # nothing to copy: the pieces are on the host
+        super().__init__(directory, per_thread_copy_ahead=0)  # nothing to copy: staged tensors are on the host
 
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
         write = super().write_data
         try:
-            written = at_once([partial(write, part, planner) for part in self._parts(plan, planner)])
+            written = run_in_threads([partial(write, part, planner) for part in self._parts(plan, planner)])
         except Exception as error:
             cause: BaseException = error
             while cause.__context__:
@@ -114,8 +114,8 @@ class _TensorWriter(FileSystemWriter):
         return result
 
     def _parts(self, plan: SavePlan, planner: SavePlanner) -> list[SavePlan]:
-        """The plan as one a file."""
-        sizes = [cast(_PiecePlanner, planner).resolve_data(item).nbytes for item in plan.items]
+        """Split the plan into one for each file."""
+        sizes = [cast(_StagedPlanner, planner).resolve_data(item).nbytes for item in plan.items]
         shares = share_out(sizes, min(MAX_PARTS, max(1, sum(sizes) // PART_BYTES)))
         if len(shares) < 2:
             return [plan]
@@ -130,7 +130,7 @@ class _TensorWriter(FileSystemWriter):
 
 
 class _TensorReader(FileSystemReader):
-    problem = ""  # with the table, of which torch 2.11 would only tell that there is none
+    problem = ""  # with the table, of which torch 2.11 would only report that there is none
 
     def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
         try:

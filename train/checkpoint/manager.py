@@ -1,4 +1,4 @@
-"""When an attempt saves, what it says of the saved state, and at which state it begins."""
+"""When an attempt saves, the manifest of what it saves, and the state from which it begins."""
 
 from __future__ import annotations
 
@@ -10,49 +10,41 @@ import torch
 
 from fsdpctl.contract.codec import encode
 from fsdpctl.contract.formats.manifest import MANIFEST_FORMAT, Manifest
-from fsdpctl.contract.paths import RunPaths, checkpoint_name
-from fsdpctl.contract.rank_progress import RankProgressWriter, Section
-from fsdpctl.contract.trainer.trainer_config import TrainerConfig
+from fsdpctl.contract.paths import checkpoint_name
+from fsdpctl.contract.rank_progress import Section
 from train.checkpoint import peer_copy
-from train.checkpoint.async_saver import Checks, Saver
-from train.checkpoint.checkpoints import Checkpoints
+from train.checkpoint.async_saver import AsyncSaver, SaveChecks
 from train.checkpoint.staging import Staging
-from train.checkpoint.state import State, check_resumable
+from train.checkpoint.train_state import TrainState, check_resumable
+from train.checkpoint.verified_checkpoints import VerifiedCheckpoints
+from train.context import RankContext
 from train.errors import ConfigError
 from train.metrics.telemetry import Telemetry
 from train.model.pretrained import load_pretrained
-from train.nonfinite import Largest, require_finite
-from train.parallel.parallelize import init_weights
-from train.parallel.world import World
+from train.model.values import init_weights
+from train.nonfinite import LargestValues, require_finite
 from train.preempt import Stop
 
 log = logging.getLogger(__name__)
 
 
-class Saves:
-    """The state's way to the disk and back, on one rank."""
+class CheckpointManager:
+    """Saves and loads the state of one rank."""
 
-    def __init__(
-        self,
-        config: TrainerConfig,
-        mesh: tuple[int, int],
-        data_fingerprint: str,
-        state: State,
-        paths: RunPaths,
-        world: World,
-        attempt: int,
-        pulse: RankProgressWriter,
-    ) -> None:
-        self.config, self.mesh, self.data_fingerprint = config, mesh, data_fingerprint
-        self.state, self.world, self.attempt, self.pulse = state, world, attempt, pulse
-        self.checkpoints = Checkpoints(paths, world.new_council(), attempt, config.checkpoint.keep)
-        members = self.checkpoints.council.members
-        staging = Staging(state.tensors(), world.place.rank, members, world.device)
-        self.saver = Saver(self.checkpoints, staging, world)
+    def __init__(self, context: RankContext, state: TrainState, data_fingerprint: str) -> None:
+        self.context, self.state, self.data_fingerprint = context, state, data_fingerprint
+        self.config, self.world = context.config, context.world
+        group, keep = self.world.new_control_group(), self.config.checkpoint.keep
+        self.checkpoints = VerifiedCheckpoints(context.paths, group, context.attempt, keep)
+        staging = Staging(state.tensors(), self.world.rank, group.members, self.world.device)
+        self.saver = AsyncSaver(self.checkpoints, staging, self.world)
 
     def resume(self) -> int:
-        """Fill the state from the newest intact checkpoint, or for a first step; return the step to go on from."""
-        if self.world.is_scribe:
+        """Fill the state from the newest intact checkpoint, or for a first step; return the steps done so far.
+
+        Raises ConfigError where the configuration, the data or the checkpoints do not allow it.
+        """
+        if self.world.is_writer:
             self.checkpoints.remove_leftovers()
         found = self.checkpoints.find_newest()
         if not self.world.shared_disk:
@@ -75,14 +67,14 @@ class Saves:
         return found.step
 
     def save(self, step: int, telemetry: Telemetry) -> None:
-        """Save the state as it is after `step` steps; beside training, unless the configuration says otherwise."""
-        self.pulse.mark(Section.SAVE, step)
+        """Save the state as it is after `step` steps; beside training, unless the configuration asks to wait."""
+        self.context.progress.mark(Section.SAVE, step)
         if self.saver.in_flight:
             telemetry.recorder.drain()  # that save waits for what this thread delivers
         tensors = self.state.tensors()
-        largest = Largest.of(tensors, self.world.device)
-        checks = Checks(
-            copied=lambda: require_finite(largest, step, self.checkpoints.council),
+        largest = LargestValues.of(tensors, self.world.device)
+        checks = SaveChecks(
+            copied=lambda: require_finite(largest, step, self.checkpoints.group),
             written=lambda: telemetry.sync(step),  # a checkpoint must not know more steps than the metrics
         )
         self.saver.save(self._describe(step), tensors, checks)
@@ -96,8 +88,8 @@ class Saves:
         self.saver.drain()
 
     def save_now(self, step: int, telemetry: Telemetry) -> bool:
-        """Have a checkpoint of this step before going on; False when that failed."""
-        self.pulse.mark(Section.SAVE, step)
+        """Save and wait, unless this step is saved already; return False when that failed."""
+        self.context.progress.mark(Section.SAVE, step)
         self.drain(telemetry)
         if self.saver.saved_step != step:
             self.save(step, telemetry)
@@ -105,36 +97,36 @@ class Saves:
         return self.saver.saved_step == step
 
     def lack_of_time(self, step: int, stop: Stop) -> str:
-        """Why a save is not begun; nothing where there is time for it, or nothing to save."""
+        """Return why a save is not begun; nothing where there is time for it, or nothing to save."""
         save_s = self.saver.save_s
         if self.saver.saved_step == step or not self.world.maximum(not stop.has_time_for(save_s)):
             return ""
         return f"a save took {save_s:.1f} s, and {stop.left_s():.1f} s were left of the grace of {stop.grace_s:g} s"
 
     def _refuse_to_begin_again(self) -> None:
-        """What was saved is not trained anew: the first saves would take the place of what may still be mended."""
+        """Raise ConfigError rather than train again what was saved: new saves would replace what may be repaired."""
         damaged = sorted(set().union(*self.world.gather(self.checkpoints.invalid)))
         if damaged:
             raise ConfigError(
                 f"no checkpoint of this run is whole, neither {' nor '.join(damaged)}: fsdpctl checkpoints verify"
-                f" says why; to begin at step 0 again, move {self.checkpoints.root} away"
+                f" reports why; to begin at step 0 again, move {self.checkpoints.root} away"
             )
 
     def _begin(self) -> None:
         log.info("no checkpoint: starting at step 0")
         if self.config.init_from:
-            load_pretrained(self.state.model, Path(self.config.init_from))
+            load_pretrained(self.state.model, self.config.model, Path(self.config.init_from))
             log.info("weights of %s", self.config.init_from)
         else:
-            init_weights(self.state.model, self.config)
+            init_weights(self.state.model, self.config.seed)
 
     def _describe(self, step: int) -> Manifest:
         return Manifest(
             format=MANIFEST_FORMAT,
             step=step,
-            attempt=self.attempt,
-            world=self.world.place.world,
-            mesh=self.mesh,
+            attempt=self.context.attempt,
+            world=self.world.size,
+            mesh=self.context.layout.mesh,
             config=encode(self.config),
             data_fingerprint=self.data_fingerprint,
             torch_version=torch.__version__,

@@ -18,14 +18,14 @@ from torch.distributed.checkpoint.default_planner import create_default_local_sa
 from torch.distributed.checkpoint.planner import WriteItem
 from torch.distributed.tensor import DTensor
 
-from train.threads import begin
+from train.checkpoint.threads import start_in_thread
 
 
 @dataclass(frozen=True)
-class Piece:
+class StagedTensor:
     """What one rank writes of one tensor."""
 
-    item: WriteItem  # its place in the whole tensor
+    item: WriteItem  # its offsets in the whole tensor
     values: Tensor  # a copy on the host
 
 
@@ -40,52 +40,55 @@ class Staging:
         mine = choose_share(tensors, rank, members)
         items = create_default_local_save_plan(mine, is_coordinator=True).items
         # Pinned memory takes half a second a GB: time enough until the first save.
-        self._allocated = begin(lambda: self._allocate(mine, items))
+        self._allocated = start_in_thread(lambda: self._allocate(mine, items))
 
     @cached_property
-    def pieces(self) -> dict[str, Piece]:
+    def staged(self) -> dict[str, StagedTensor]:
         return self._allocated()
 
-    def copy(self, tensors: Mapping[str, Tensor]) -> dict[str, Piece]:
+    def copy(self, tensors: Mapping[str, Tensor]) -> dict[str, StagedTensor]:
         """Begin to copy this rank's share; `wait` before reading it, and `hold` before the tensors change."""
         if self.stream is None or self.copied is None:
             self._fill(tensors)
-            return self.pieces
+            return self.staged
         self.stream.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(self.stream):
             self._fill(tensors)
             self.copied.record(self.stream)
-        return self.pieces
+        return self.staged
 
     def hold(self) -> None:
-        """Let what the device does next come after the copy. The host does not wait."""
+        """Make the device's next work wait for the copy. The host does not wait."""
         if self.copied:
             torch.cuda.current_stream(self.device).wait_event(self.copied)
 
     def wait(self) -> None:
-        """Wait until the copy is there."""
+        """Wait until the copy is complete."""
         if self.copied:
             self.copied.synchronize()
 
     def _fill(self, tensors: Mapping[str, Tensor]) -> None:
-        for name, piece in self.pieces.items():
-            piece.values.copy_(_local(tensors[name]), non_blocking=True)
+        for name, staged in self.staged.items():
+            staged.values.copy_(_local(tensors[name]), non_blocking=True)
 
-    def _allocate(self, tensors: Mapping[str, Tensor], items: Sequence[WriteItem]) -> dict[str, Piece]:
+    def _allocate(self, tensors: Mapping[str, Tensor], items: Sequence[WriteItem]) -> dict[str, StagedTensor]:
         on_gpu = self.stream is not None
         if on_gpu:
             torch.cuda.set_device(self.device)  # a thread begins on GPU 0
-        pieces = {}
+        staged = {}
         for item in items:
             name = item.index.fqn
             buffer = torch.empty_like(_local(tensors[name]), device="cpu", pin_memory=on_gpu)
-            pieces[name] = Piece(item, buffer)
-        return pieces
+            staged[name] = StagedTensor(item, buffer)
+        return staged
 
 
 def choose_share(tensors: Mapping[str, Tensor], rank: int, members: range) -> dict[str, Tensor]:
-    """The tensors that this rank writes, of a state that the members save together. What several of them hold alike
-    goes to the one with the least so far; all ranks reckon alike, so nobody needs to ask."""
+    """Return the tensors that this rank writes, of a state that the members save together.
+
+    What several of them hold alike goes to the one with the least so far. All ranks compute the same result, without
+    a message.
+    """
     loads: dict[int, list[int]] = defaultdict(list)
     chosen = {}
     for name, tensor in tensors.items():
@@ -100,7 +103,7 @@ def choose_share(tensors: Mapping[str, Tensor], rank: int, members: range) -> di
 
 
 def _holders(tensor: Tensor, members: range) -> list[int]:
-    """The members that hold the same part of this tensor."""
+    """Return the members that hold the same part of this tensor."""
     if not isinstance(tensor, DTensor):
         return list(members)
     coordinate = tensor.device_mesh.get_coordinate()

@@ -1,7 +1,7 @@
 """`data: builtin`: real text that every machine has, the sources of Python's standard library, as bytes.
 
 Prepared on first use into `$FSDPCTL_HOME/data/builtin-<fingerprint>`. Several processes may do so at once: each
-writes a directory of its own, the first to finish renames it into place, and the others find it there.
+writes a directory of its own, the first to finish renames it into place, and the others use that one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SEPARATOR = b"\0"  # between documents; no Python source holds it
 
 
 def prepare_builtin(env: Mapping[str, str], val_fraction: float) -> Path:
-    """Return the directory with the prepared corpus, making it if it is not there yet."""
+    """Return the directory with the prepared corpus, after preparing it if it does not exist. Raises OSError."""
     documents = read_documents(Path(sysconfig.get_paths()["stdlib"]))
     fingerprint = fingerprint_of(documents, val_fraction)
     home = Path(env.get(Env.HOME) or Path.home() / ".local/state/fsdpctl")
@@ -36,27 +36,27 @@ def prepare_builtin(env: Mapping[str, str], val_fraction: float) -> Path:
     if (target / INDEX_NAME).exists():
         return target
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
         write_dataset(
-            aside,
+            temporary,
             _with_progress(documents, val_fraction),
             source=f"standard library of Python {sys.version.split()[0]}, {len(documents)} files, as bytes",
             fingerprint=fingerprint,
             dtype="uint16",
             vocab_size=BUILTIN_VOCAB,
         )
-        aside.rename(target)
+        temporary.rename(target)
     except OSError:
         if not (target / INDEX_NAME).exists():  # else another process was first, with the same bytes
             raise
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
     return target
 
 
 def read_documents(root: Path) -> dict[str, bytes]:
-    """All Python files below `root` but tests and installed packages: relative name -> text, by name."""
+    """Read all Python files below `root` but tests and installed packages: relative name -> text, sorted by name."""
     documents = {}
     for folder, subfolders, files in os.walk(root):
         subfolders[:] = [name for name in subfolders if name not in EXCLUDED]
@@ -66,7 +66,7 @@ def read_documents(root: Path) -> dict[str, bytes]:
 
 
 def fingerprint_of(documents: Mapping[str, bytes], val_fraction: float) -> str:
-    """Digest of all that decides the tokens and their split."""
+    """Return the digest of all that decides the tokens and their split."""
     digest = hashlib.sha256(f"{FORMAT} {val_fraction!r}".encode())
     for name, text in documents.items():
         digest.update(f"\n{name} {len(text)}\n".encode())

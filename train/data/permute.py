@@ -1,4 +1,4 @@
-"""A shuffled order of [0, size) that needs no memory: a keyed bijection, computed where it is asked.
+"""A shuffled order of [0, size) that needs no memory: a keyed bijection, computed on demand.
 
 A Feistel network permutes the smallest even-bit block that holds `size` values; a result outside of the range is
 sent through again until it falls inside (cycle walking), which keeps it a bijection on the range.
@@ -17,7 +17,7 @@ ROUNDS = 6
 
 
 def permute(indices: Indices, size: int, key: str) -> Indices:
-    """Map each index in [0, size) to its place in the order that `key` names."""
+    """Map each index in [0, size) to its position in the order of `key`."""
     half_bits = np.uint64((max(size - 1, 1).bit_length() + 1) // 2)
     digest = hashlib.blake2b(key.encode(), digest_size=8 * ROUNDS).digest()
     round_keys = np.frombuffer(digest, dtype="<u8").astype(np.uint64)
@@ -36,7 +36,7 @@ def _feistel(block: Indices, half_bits: np.uint64, round_keys: Indices) -> Indic
 
 
 def _mix(x: Indices) -> Indices:
-    """The finalizer of splitmix64; unsigned overflow wraps, as it must."""
+    """Apply the finalizer of splitmix64; unsigned overflow wraps, as it must."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))

@@ -1,7 +1,7 @@
-"""Which sequences a step sees: a pure function of the step, the same in every world.
+"""Chooses the sequences of a step: a pure function of the step, the same in every world.
 
 An epoch is a keyed permutation of the training sequences. Step s takes the permuted positions [s*G, (s+1)*G),
-running on over the ends of epochs. Micro-step m of rank r, in a world of W with b sequences a time, takes positions
+continuing over the ends of epochs. Micro-step m of rank r, in a world of W with b sequences a time, takes positions
 (m*W + r)*b onwards of these: any W gives the same set. So there is no state to save, and nothing to restore.
 """
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from train.data.permute import permute
-from train.model.llama import IGNORED
+from train.model.language_model import IGNORED
 
 SampleIds = NDArray[np.int64]
 
@@ -29,7 +29,7 @@ class SampleOrder:
     seed: int
 
     def step_ids(self, step: int) -> SampleIds:
-        """The sequences of the step after `step` steps, in order."""
+        """Return the sequences of the step after `step` steps, in order."""
         positions = np.arange(step * self.batch, (step + 1) * self.batch, dtype=np.uint64)
         epochs, within = np.divmod(positions, np.uint64(self.num_sequences))
         ids = np.empty(self.batch, dtype=np.int64)
@@ -40,12 +40,12 @@ class SampleOrder:
 
 
 def rank_share(ids: SampleIds, rank: int, world: int, micro_batch: int) -> SampleIds:
-    """One rank's part of a step: (accumulation steps, micro_batch)."""
+    """Return one rank's part of a step: (accumulation steps, micro_batch)."""
     return ids.reshape(-1, world, micro_batch)[:, rank]
 
 
 def split_targets(sequences_BS: Tensor, ignore_token: int | None) -> tuple[Tensor, Tensor]:
-    """Sequences of T + 1 tokens as inputs and targets, each (B, T); targets that do not count are IGNORED."""
+    """Split sequences of T + 1 tokens into inputs and targets, each (B, T); targets that do not count are IGNORED."""
     inputs_BT, targets_BT = sequences_BS[:, :-1], sequences_BS[:, 1:]
     if ignore_token is not None:
         targets_BT = targets_BT.masked_fill(targets_BT == ignore_token, IGNORED)
@@ -53,5 +53,5 @@ def split_targets(sequences_BS: Tensor, ignore_token: int | None) -> tuple[Tenso
 
 
 def hash_samples(ids: SampleIds) -> str:
-    """64-bit digest of a step's sequences in order, to compare runs by."""
+    """Return a 64-bit digest of a step's sequences in order, to compare runs by."""
     return hashlib.blake2b(ids.astype("<i8").tobytes(), digest_size=8).hexdigest()

@@ -1,4 +1,4 @@
-"""Where the tokens come from, and the proof that all ranks read the same ones."""
+"""Opens the configured data, and checks that all ranks read the same."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from train.parallel.world import World
 
 
 def open_source(config: TrainerConfig, world: World) -> Dataset:
-    """Open the configured data; `builtin` is prepared first, by one rank of each node while its others wait."""
-    place = world.place
+    """Open the configured data; `builtin` is prepared first, by one rank of each node while its others wait.
+
+    Raises ConfigError where it cannot be read, or differs between ranks. Collective.
+    """
     if config.data.source == BUILTIN:
-        prepares = place.local_rank == 0
-        mine = _prepare(config.data.val_fraction) if prepares else Path()
-        directory = world.gather(mine)[place.rank - place.local_rank]
+        local_rank = world.rank_info.local_rank
+        own = _prepare(config.data.val_fraction) if local_rank == 0 else Path()
+        directory = world.gather(own)[world.rank - local_rank]
     else:
         directory = Path(config.data.source)
     dataset = open_dataset(directory, config.model.seq_len, config.model.vocab_size)

@@ -65,7 +65,7 @@ class Tokens:
 def _map_shard(path: Path, dtype: Dtype, num_tokens: int) -> TokenArray:
     array: TokenArray = np.memmap(path, dtype=np.dtype(dtype).newbyteorder("<"), mode="r")
     if len(array) != num_tokens:
-        raise ConfigError(f"{path} holds {len(array)} tokens, its index says {num_tokens}: prepare it again")
+        raise ConfigError(f"{path} holds {len(array)} tokens, its index has {num_tokens}: prepare it again")
     return array
 
 
@@ -77,7 +77,7 @@ class Dataset:
 
 
 def open_dataset(directory: Path, seq_len: int, vocab_size: int) -> Dataset:
-    """Map a prepared directory into memory; refuses data that the model cannot take."""
+    """Map a prepared directory into memory. Raises ConfigError for data that does not fit the model."""
     try:
         index = read_index(directory)
         if index.vocab_size > vocab_size:
@@ -126,6 +126,6 @@ def write_dataset(
 
 
 def entropy(counts: NDArray[np.int64]) -> float:
-    """Entropy in nats of the distribution that `counts` describes."""
+    """Return the entropy, in nats, of the distribution that `counts` describes."""
     shares = counts[counts > 0] / max(counts.sum(), 1)
     return float(-(shares * np.log(shares)).sum())

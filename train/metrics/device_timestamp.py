@@ -1,4 +1,4 @@
-"""A moment in the device's own time, noted without waiting for the device."""
+"""A moment in the device's own time, recorded without waiting for the device."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import time
 import torch
 
 
-class Mark:
-    """Now, on this device: behind all that was given to it before."""
+class DeviceTimestamp:
+    """Now, on this device: after all work that was queued before."""
 
     def __init__(self, device: torch.device) -> None:
         self.host_s = time.perf_counter()
@@ -17,11 +17,12 @@ class Mark:
             self.event.record()
 
     def wait(self) -> None:
+        """Wait until the device has reached this moment."""
         if self.event:
             self.event.synchronize()
 
-    def seconds_since(self, earlier: Mark) -> float:
-        """Both must have passed."""
+    def seconds_since(self, earlier: DeviceTimestamp) -> float:
+        """Return the seconds between two moments, both of which must have passed."""
         if self.event and earlier.event:
             return float(earlier.event.elapsed_time(self.event)) / 1000
         return self.host_s - earlier.host_s

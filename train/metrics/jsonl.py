@@ -1,45 +1,24 @@
-"""metrics.jsonl and TensorBoard: one record per optimizer step, no gap and no repeat over any number of resumes."""
+"""metrics.jsonl: one line per optimizer step, no gap and no repeat over any number of resumes."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import logging
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from fsdpctl.contract.codec import write_text
 from fsdpctl.contract.files import read_bytes
-
-log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class StepMetrics:
-    """One line of metrics.jsonl."""
-
-    step: int  # optimizer steps done, this one included
-    loss: float | None  # nats a token, over the valid tokens of the global batch; null: not finite
-    loss_hex: str  # the same to the bit, or nan, inf
-    samples: str  # digest of the sequences of this step
-    lr: float
-    grad_norm: float | None  # before clipping; null: not finite
-    tokens_per_s: float
-    tokens: int  # seen so far
-    time: float  # seconds since the epoch
-    attempt: int
-    valid_tokens: int  # targets of this step that counted
-    skipped: int  # steps so far that changed nothing, because loss or gradient were not finite
-    loss_scale: float  # 1 unless the precision is fp16
-    slow_ranks: Mapping[str, str]  # rank -> host of those whose own work takes longer than the others'
+from train.context import RankContext
+from train.metrics.writer import MetricsWriter, StepMetrics
 
 
-class MetricsFile:
-    """Appends to metrics.jsonl, after cutting away what lies beyond the checkpoint that training starts from."""
+class JsonlWriter(MetricsWriter):
+    """Appends to metrics.jsonl, after cutting off what is beyond the checkpoint that training starts from."""
 
     def __init__(self, path: Path, start_step: int) -> None:
         kept = cut(_lines(path), start_step)
@@ -50,8 +29,13 @@ class MetricsFile:
         self._unwritten = b""
         self._lock = threading.Lock()  # `sync` is called by the thread that saves
 
+    @classmethod
+    def open(cls, context: RankContext, start_step: int) -> JsonlWriter:
+        """Open the metrics file of the run."""
+        return cls(context.paths.metrics, start_step)
+
     def write(self, metrics: StepMetrics) -> None:
-        """Append a line. On a full disk it is kept, and training goes on: the next checkpoint has to face it."""
+        """Append a line. On a full disk it is kept, and training continues: the next checkpoint has to face it."""
         if self.first_loss is None:
             self.first_loss = metrics.loss
         if metrics.loss is not None:
@@ -61,10 +45,16 @@ class MetricsFile:
             self._flush()
 
     def sync(self) -> None:
-        """Bring all lines to the disk: a checkpoint must not know more steps than this file. Raises OSError."""
+        """Bring all lines to disk: a checkpoint must not know more steps than this file. Raises OSError."""
         with self._lock:
             self._flush()
         os.fsync(self._file.fileno())
+
+    def summary(self) -> dict[str, float]:
+        """Return the first and the last finite loss of the whole run."""
+        if self.first_loss is None or self.last_loss is None:
+            return {}
+        return {"first_loss": self.first_loss, "last_loss": self.last_loss}
 
     def _flush(self) -> None:
         while self._unwritten:
@@ -72,50 +62,17 @@ class MetricsFile:
             self._unwritten = self._unwritten[written:]
 
     def close(self) -> None:
+        """Close the file."""
         self._file.close()
 
 
-class Board:
-    """TensorBoard scalars, as far as they can be had: a missing package or a full disk is one warning, no more."""
-
-    def __init__(self, directory: Path, start_step: int) -> None:
-        self._writer: Any = None
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
-            log.warning("tensorboard is not installed: no TensorBoard files, metrics.jsonl has everything")
-            return
-        self._guarded(lambda: setattr(self, "_writer", SummaryWriter(str(directory), purge_step=start_step + 1)))
-
-    def write(self, metrics: StepMetrics) -> None:
-        for name in ("loss", "lr", "grad_norm", "tokens_per_s", "skipped", "loss_scale"):
-            if (value := getattr(metrics, name)) is not None:
-                self.scalar(f"train/{name}", value, metrics.step)
-
-    def scalar(self, name: str, value: float, step: int) -> None:
-        if self._writer:
-            self._guarded(lambda: self._writer.add_scalar(name, value, step))
-
-    def close(self) -> None:
-        if self._writer:
-            self._guarded(self._writer.close)
-
-    def _guarded(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        except OSError as error:
-            log.warning("no more TensorBoard files: %s", error)
-            self._writer = None
-
-
 def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
-    """The records of a metrics file; a last line that was cut short is dropped."""
+    """Yield the records of a metrics file; a last line that was cut short is dropped."""
     yield from _records(_lines(path))
 
 
 def cut(lines: Sequence[str], step: int) -> Sequence[str]:
-    """The lines up to a step, which are in order: only what goes is looked into. Of 100,000 steps each is a start's
-    business otherwise, and takes seconds."""
+    """Return the lines up to a step. They are in order, and only those that go are parsed: all 100,000 take seconds."""
     end = len(lines)
     while end and not any(record["step"] <= step for record in _records([lines[end - 1]])):
         end -= 1

@@ -1,4 +1,4 @@
-"""What a model takes of a rank's memory: said at the start, measured at the end."""
+"""The memory of a rank: what the model needs, logged at the start, and the peak, measured at the end."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from torch.distributed.tensor import DTensor
 
 from fsdpctl.contract.trainer.trainer_config import TrainerConfig
 from fsdpctl.contract.trainer.units import Unit, resolve_units
-from train.model.llama import Decoder
 from train.parallel.world import World
 
 MIB = 2**20
 ROOT: Unit = ()
 
 
-def describe(config: TrainerConfig, model: Decoder, optimizer: torch.optim.Optimizer) -> Iterator[str]:
-    """What was wrapped, and what this rank holds all the time; gathered units and activations come on top."""
+def describe(config: TrainerConfig, model: nn.Module, optimizer: torch.optim.Optimizer) -> Iterator[str]:
+    """Yield lines on what was wrapped, and what this rank always holds, without gathered units and activations."""
     total = _count(model.parameters())
     if isinstance(model, FSDPModule):
         yield f"units: {_describe_units(model, resolve_units(config.mesh.units, config.model))}"
@@ -35,7 +34,7 @@ def describe(config: TrainerConfig, model: Decoder, optimizer: torch.optim.Optim
 
 
 def peak_memory_gib(world: World) -> float:
-    """The most that any rank has used so far: of its GPU, or of the host where there is none. Collective."""
+    """Return the most that any rank has used so far, of its GPU, or of the host where there is none. Collective."""
     if world.device.type == "cuda":
         peak = torch.cuda.max_memory_allocated(world.device)
     else:
@@ -43,8 +42,8 @@ def peak_memory_gib(world: World) -> float:
     return world.maximum(peak // MIB) / 1024
 
 
-def _describe_units(model: Decoder, units: Sequence[Unit]) -> str:
-    """Number and size of the units, equal ones together: in all, and what of each lies on this rank."""
+def _describe_units(model: nn.Module, units: Sequence[Unit]) -> str:
+    """Describe number and size of the units, equal ones together: the whole unit, and its part on this rank."""
     owner: dict[nn.Parameter, Unit] = {}
     for unit in units:  # one inside of another comes later, and takes its parameters from that
         owner |= {p: unit for name in unit for p in model.get_submodule(name).parameters()}

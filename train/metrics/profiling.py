@@ -1,4 +1,4 @@
-"""Traces of chosen steps, and a picture of GPU memory at the moment when it ran out."""
+"""Traces of chosen steps, and snapshots of GPU memory, on request or when it runs out."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import torch
 from torch._C._autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
-from fsdpctl.contract.trainer.trainer_config import ProfileConfig
-from train.parallel.world import World
+from train.context import RankContext
 
 log = logging.getLogger(__name__)
 
@@ -23,28 +22,31 @@ Span = tuple[float, float]  # begin and end, in microseconds
 class Profiler:
     """Records the chosen steps on every rank, each into a file of its own, for Perfetto or chrome://tracing."""
 
-    def __init__(self, config: ProfileConfig, directory: Path, world: World, wish: Path, look_every: int) -> None:
+    def __init__(self, context: RankContext) -> None:
+        config = context.config.profile
         self.first, self.last = config.first_step, (config.first_step or 0) + config.steps - 1  # counted from 1
-        self.directory, self.world = directory, world
-        self.wish, self.look_every = wish, look_every
-        self.heard: int | None = None  # when the wish was last touched
+        self.directory, self.world = context.paths.profiles, context.world
+        self.snapshot_request = context.paths.attempt(context.attempt).memory_snapshot_request
+        self.look_every = context.config.log_every
+        self.seen_request: int | None = None  # when the request was last touched
         self.recording: profile | None = None
-        self.remembers = config.memory and world.device.type == "cuda"
-        if self.remembers:
+        self.records_history = config.memory and self.world.device.type == "cuda"
+        if self.records_history:
             torch.cuda.memory._record_memory_history(max_entries=MEMORY_EVENTS)
 
     def before_step(self, step: int) -> None:
-        """Step `step`, counted from 1, is about to begin."""
+        """Begin a trace, if it starts with this step, counted from 1."""
         if step == self.first:
             cuda = [ProfilerActivity.CUDA] if self.world.device.type == "cuda" else []
             self.recording = profile(activities=[ProfilerActivity.CPU, *cuda])
             self.recording.start()
 
     def after_step(self, step: int) -> None:
+        """End a trace, if it ends with this step, and write a snapshot of memory, if one was requested."""
         if step == self.last:
             self.close(step)
-        if step % self.look_every == 0 and (wished := _touched(self.wish)) != self.heard:
-            self.heard = wished
+        if step % self.look_every == 0 and (requested := _touched(self.snapshot_request)) != self.seen_request:
+            self.seen_request = requested
             self._show_memory(step)
 
     def close(self, step: int) -> None:
@@ -59,14 +61,14 @@ class Profiler:
             self.recording = None
 
     def out_of_memory(self) -> Path | None:
-        """Write what held the GPU's memory, for pytorch.org/memory_viz; None where it was not recorded."""
-        if not self.remembers:
+        """Write what held the GPU's memory, for pytorch.org/memory_viz; return None where it was not recorded."""
+        if not self.records_history:
             return None
         return self._dump_memory("out-of-memory")
 
     def _show_memory(self, step: int) -> None:
         if self.world.device.type != "cuda":
-            log.warning("a snapshot of GPU memory is wished for, but this run has no GPU")
+            log.warning("a snapshot of GPU memory was requested, but this run has no GPU")
             return
         log.info("GPU memory after step %d: %s", step, self._dump_memory(f"memory-{step}"))
 
@@ -77,11 +79,11 @@ class Profiler:
 
     def _path(self, what: str, suffix: str) -> Path:
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return self.directory / f"rank-{self.world.place.rank}-{what}{suffix}"
+        return self.directory / f"rank-{self.world.rank}-{what}{suffix}"
 
 
 def _touched(path: Path) -> int | None:
-    """When, in nanoseconds; None where it is not there."""
+    """Return the time of the last change, in nanoseconds; None where there is no such file."""
     try:
         return path.stat().st_mtime_ns
     except OSError:
@@ -98,7 +100,7 @@ def _describe(recording: profile) -> str:
 
 
 def communication_share(kernels: Iterable[tuple[str, Span]]) -> tuple[float, float] | None:
-    """Which part of the time NCCL's kernels ran, and how much of that nothing else did. None: there were none."""
+    """Return which part of the time NCCL's kernels ran, and which part of that alone. None: there were no kernels."""
     named: dict[bool, list[Span]] = {True: [], False: []}
     for name, span in kernels:
         named["nccl" in name.lower()].append(span)
@@ -112,7 +114,7 @@ def communication_share(kernels: Iterable[tuple[str, Span]]) -> tuple[float, flo
 
 
 def _covered(spans: list[Span]) -> float:
-    """How much time the spans cover, overlaps once."""
+    """Return how much time the spans cover, overlaps once."""
     covered, reached = 0.0, float("-inf")
     for begin, end in sorted(spans):
         covered += max(0.0, end - max(begin, reached))
@@ -121,7 +123,7 @@ def _covered(spans: list[Span]) -> float:
 
 
 def memory_advice(error: Exception, snapshot: Any) -> str:
-    """What a user can do about a GPU whose memory ran out."""
+    """Return the line for a GPU whose memory ran out: the error, the snapshot, and what to change."""
     first = str(error).partition("\n")[0]
     where = f" (what held it: {snapshot}, for pytorch.org/memory_viz)" if snapshot else ""
     return f"{first}{where}; take a smaller micro_batch, or set memory.recompute, a strategy that shards, cpu_offload"

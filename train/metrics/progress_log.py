@@ -5,20 +5,14 @@ from __future__ import annotations
 import logging
 from datetime import timedelta
 
-import torch
-
-from fsdpctl.contract.trainer.trainer_config import TrainerConfig
-from train.data.tokens import Dataset
-from train.metrics.jsonl import StepMetrics
-from train.parallel.layout import Layout
-from train.parallel.parallelize import compute_dtype
-from train.parallel.world import World
+from train.context import RankContext
+from train.metrics.writer import HeldOutLoss, MetricsWriter, StepMetrics
 
 log = logging.getLogger(__name__)
 
 
-class ProgressLog:
-    """Shows step, loss, rate and the time left; knows the mean rate of this attempt."""
+class ProgressLog(MetricsWriter):
+    """Logs step, loss, rate and the time left; knows the mean rate of this attempt."""
 
     def __init__(self, start_step: int, steps: int, log_every: int, tokens_per_step: int) -> None:
         self.first_shown = start_step + 1
@@ -28,20 +22,41 @@ class ProgressLog:
         self.seconds = 0.0
         self.timed_steps = 0
 
-    def show(self, metrics: StepMetrics) -> None:
+    @classmethod
+    def open(cls, context: RankContext, start_step: int) -> ProgressLog:
+        """Begin to count from `start_step`."""
+        config = context.config
+        return cls(start_step, config.steps, config.log_every, context.layout.tokens_per_step)
+
+    def write(self, metrics: StepMetrics) -> None:
+        """Log the step, if it is one of those that have a line."""
         if metrics.step > self.first_shown:  # the first step also compiles and allocates
             self.seconds += self.tokens_per_step / metrics.tokens_per_s
             self.timed_steps += 1
         if metrics.step % self.log_every and metrics.step not in (self.first_shown, self.steps):
             return
         if metrics.loss is None or metrics.grad_norm is None:
-            return  # the guard has said so
+            return  # the guard has logged it
         log.info(
             "step %d/%d  loss %.4f  lr %.2e  grad norm %.3f  %s tokens/s  ETA %s",
             *(metrics.step, self.steps, metrics.loss, metrics.lr, metrics.grad_norm),
             f"{metrics.tokens_per_s:,.0f}",
             self._time_left(metrics.step),
         )
+
+    def write_held_out(self, held_out: HeldOutLoss) -> None:
+        """Log the loss, and beside it what a model without context can reach."""
+        log.info(
+            "held-out loss %.4f nats/token after step %d  (unigram entropy %.4f)",
+            *(held_out.loss, held_out.step, held_out.unigram_entropy),
+        )
+
+    def summary(self) -> dict[str, float]:
+        """Return the mean rate."""
+        return {"tokens_per_s": round(self.tokens_per_s, 1)}
+
+    def close(self) -> None:
+        """Do nothing: the log stays open."""
 
     @property
     def tokens_per_s(self) -> float:
@@ -52,26 +67,3 @@ class ProgressLog:
         if not self.timed_steps:
             return "?"
         return str(timedelta(seconds=round((self.steps - step) * self.seconds / self.timed_steps)))
-
-
-def announce(config: TrainerConfig, layout: Layout, world: World, data: Dataset) -> None:
-    """Say what is about to be trained, where and how it is spread."""
-    replicate, shard = layout.mesh
-    backend, device = "gloo", "cpu"
-    if world.device.type == "cuda":
-        backend = "nccl " + ".".join(map(str, torch.cuda.nccl.version()))  # type: ignore[no-untyped-call]
-        device = torch.cuda.get_device_name(world.device)
-    log.info(
-        "mesh: %d x %d (replicate x shard), %s, world %d, %s",
-        *(replicate, shard, config.mesh.strategy, world.place.world, backend),
-    )
-    dtype = str(compute_dtype(config.precision, world.device)).removeprefix("torch.")
-    log.info("device: %s, %s, torch %s", device, dtype, torch.__version__)
-    log.info("model: %s parameters, sequences of %d", f"{config.model.num_parameters:,}", config.model.seq_len)
-    log.info(
-        "batch: %s tokens a step = %d ranks x micro-batch %d x accumulation %d x %d",
-        f"{layout.tokens_per_step:,}",
-        *(world.place.world, layout.micro_batch, layout.accumulation, config.model.seq_len),
-    )
-    index = data.index
-    log.info("data: %s; %s tokens, %s held out", index.source, f"{index.train_tokens:,}", f"{index.val_tokens:,}")

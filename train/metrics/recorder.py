@@ -1,4 +1,4 @@
-"""From tensors on the device to numbers on the host, late, so that no step waits for the one before.
+"""Moves a step's numbers from the device to the host, late, so that no step waits for the one before.
 
 A GPU works through a queue: asking for the loss of the newest step would drain it. So a step's numbers are copied
 behind the step and read `LAG` steps later, when they have long arrived. On a CPU there is no queue and no lag.
@@ -16,10 +16,12 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-from train.metrics.device_timestamp import Mark
-from train.metrics.jsonl import StepMetrics
-from train.metrics.stragglers import Pace, Span
-from train.nonfinite import Finding
+from train.context import RankContext
+from train.errors import TrainError
+from train.metrics.device_timestamp import DeviceTimestamp
+from train.metrics.stragglers import Span, StragglerDetector
+from train.metrics.writer import MetricsWriter, StepMetrics
+from train.nonfinite import StepResult
 
 LAG = {"cuda": 2}
 
@@ -37,6 +39,7 @@ class StepTensors:
     loss_scale: Tensor
 
     def stack(self) -> Tensor:
+        """Return all of them, in the order of the fields, as one tensor of float64."""
         return torch.stack([getattr(self, field.name).double() for field in fields(self)])
 
 
@@ -47,45 +50,45 @@ class _Pending:
     lr: float
     samples: str
     time: float
-    begin: Mark
-    end: Mark
-    own: list[Span]
+    begin: DeviceTimestamp
+    end: DeviceTimestamp
+    spans: list[Span]
 
 
 class Recorder:
-    """Hands each step's metrics to the sinks once they are known. Ranks without sinks keep the same pace."""
+    """Gives each step's metrics to the writers once they are known. Ranks without writers read them as late."""
 
     def __init__(
         self,
-        device: torch.device,
+        context: RankContext,
         start_step: int,
-        tokens_per_step: int,
-        attempt: int,
-        sinks: Sequence[Callable[[StepMetrics], None]],
-        watch: Callable[[Finding], None],
-        pace: Pace,
+        writers: Sequence[MetricsWriter],
+        watch: Callable[[StepResult], None],
+        stragglers: StragglerDetector,
     ) -> None:
-        self.device = device
-        self.tokens_per_step = tokens_per_step
-        self.attempt = attempt
-        self.sinks = sinks
+        self.device = context.world.device
+        self.tokens_per_step = context.layout.tokens_per_step
+        self.attempt = context.attempt
+        self.writers = writers
         self.watch = watch
-        self.pace = pace
-        self.lag = LAG.get(device.type, 0)
+        self.stragglers = stragglers
+        self.lag = LAG.get(self.device.type, 0)
         self.pending: deque[_Pending] = deque()
         self.delivered = start_step
         self.delivery = threading.Condition()
+        self.is_closed = False
         self.restart_clock()
 
     def restart_clock(self) -> None:
-        """The next step begins now: what came before (a save, an evaluation) is not part of its time."""
-        self.begin = Mark(self.device)
+        """Let the next step begin now: what came before (a save, an evaluation) is not part of its time."""
+        self.begin = DeviceTimestamp(self.device)
 
     def record(self, step: int, tensors: StepTensors, lr: float, samples: str) -> None:
+        """Take in the step that has just been queued, and deliver those that are `lag` steps older."""
         values = tensors.stack().to("cpu", non_blocking=True)
-        end = Mark(self.device)
-        own = self.pace.own_work.take()
-        self.pending.append(_Pending(step, values, lr, samples, time.time(), self.begin, end, own))
+        end = DeviceTimestamp(self.device)
+        spans = self.stragglers.local_compute.take()
+        self.pending.append(_Pending(step, values, lr, samples, time.time(), self.begin, end, spans))
         self.begin = end
         while len(self.pending) > self.lag:
             self._deliver(self.pending.popleft())
@@ -96,13 +99,21 @@ class Recorder:
             self._deliver(self.pending.popleft())
 
     def wait_for(self, step: int) -> None:
-        """Wait, in another thread, until this step is delivered."""
+        """Wait, in another thread, until this step is delivered. Raises TrainError where it will not be."""
         with self.delivery:
-            self.delivery.wait_for(lambda: self.delivered >= step)
+            self.delivery.wait_for(lambda: self.delivered >= step or self.is_closed)
+            if self.delivered < step:
+                raise TrainError(f"training ended before the metrics of step {step} were written")
+
+    def close(self) -> None:
+        """Deliver no more, and release a thread that waits for a step."""
+        with self.delivery:
+            self.is_closed = True
+            self.delivery.notify_all()
 
     def _deliver(self, pending: _Pending) -> None:
         pending.end.wait()
-        self.pace.watch(pending.step, pending.own)
+        self.stragglers.watch(pending.step, pending.spans)
         loss, grad_norm, own_loss, valid_tokens, skipped, in_a_row, loss_scale = pending.values.tolist()
         metrics = StepMetrics(
             step=pending.step,
@@ -118,18 +129,18 @@ class Recorder:
             valid_tokens=int(valid_tokens),
             skipped=int(skipped),
             loss_scale=loss_scale,
-            slow_ranks={str(rank): host for rank, host in self.pace.slow.items()},
+            slow_ranks={str(rank): host for rank, host in self.stragglers.slow.items()},
         )
-        for sink in self.sinks:
-            sink(metrics)
+        for writer in self.writers:
+            writer.write(metrics)
         with self.delivery:
             self.delivered = pending.step
             self.delivery.notify_all()
-        self.watch(Finding(pending.step, pending.samples, loss, grad_norm, own_loss, int(skipped), int(in_a_row)))
+        self.watch(StepResult(pending.step, pending.samples, loss, grad_norm, own_loss, int(skipped), int(in_a_row)))
 
 
 def _rate(tokens: int, seconds: float) -> float:
-    """In seven digits: never 0, however long a step was held up."""
+    """Return tokens per second in seven digits: never 0, however long a step was held up."""
     return float(f"{tokens / max(seconds, 1e-9):.7g}")
 
 

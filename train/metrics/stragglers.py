@@ -1,8 +1,8 @@
-"""Which rank is slow. Its peers wait for it in every collective, so that a step takes equally long on all of them.
+"""Finds ranks that are slow. Their peers wait for them in every collective, so a step takes equally long on all ranks.
 
-What tells them apart is a part of each step in which no rank waits for another: the head and the loss, which lie behind
-the last unit; the whole forward pass where no unit lies inside of the model. It is timed by the device's own clock, and
-every `log_every` steps the ranks compare what it took them since the last time.
+What differs is a part of each step in which no rank waits for another: the head and the loss, after the last unit; or
+the whole forward pass, where the model has no units inside. It is timed by the device's own clock, and every
+`log_every` steps the ranks compare their sums since the last time.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import ParamSpec
 import torch
 from torch import Tensor
 
-from train.metrics.device_timestamp import Mark
+from train.metrics.device_timestamp import DeviceTimestamp
 from train.parallel.world import World
 
 log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
-Span = tuple[Mark, Mark]
+Span = tuple[DeviceTimestamp, DeviceTimestamp]
 
 FACTOR = {"cuda": 1.3, "cpu": 2.0}  # times the median; a CPU has other work, and is shared out unevenly
 PATIENCE = 3  # comparisons in a row with the same result
 
 
-class OwnWork:
+class LocalComputeTimer:
     """Times the calls of a function in which this rank waits for no other."""
 
     def __init__(self, device: torch.device) -> None:
@@ -36,39 +36,39 @@ class OwnWork:
         self.spans: list[Span] = []
 
     def timed(self, function: Callable[P, Tensor]) -> Callable[P, Tensor]:
-        """The same function; its calls in training are timed."""
+        """Return the same function; its calls in training are timed."""
 
         def call(*args: P.args, **kwargs: P.kwargs) -> Tensor:
             if not torch.is_grad_enabled():
                 return function(*args, **kwargs)
-            begin = Mark(self.device)
+            begin = DeviceTimestamp(self.device)
             value = function(*args, **kwargs)
-            self.spans.append((begin, Mark(self.device)))
+            self.spans.append((begin, DeviceTimestamp(self.device)))
             return value
 
         return call
 
     def take(self) -> list[Span]:
-        """The spans since the last time."""
+        """Return the spans since the last call."""
         spans, self.spans = self.spans, []
         return spans
 
 
-class Pace:
+class StragglerDetector:
     """Compares the ranks, on every rank alike."""
 
     def __init__(self, world: World, every: int) -> None:
         self.world, self.every = world, every
-        self.own_work = OwnWork(world.device)
+        self.local_compute = LocalComputeTimer(world.device)
         self.factor = FACTOR[world.device.type]
         self.seconds = 0.0
-        self.in_a_row = [0] * world.place.world  # comparisons against what `slow` says of a rank
+        self.in_a_row = [0] * world.size  # comparisons that contradict `slow`, of each rank
         self.slow: dict[int, str] = {}  # rank -> its host
 
     def watch(self, step: int, spans: Sequence[Span]) -> None:
-        """Hear what a step took this rank. Collective every `every` steps."""
+        """Add what a step took this rank. Collective every `every` steps."""
         self.seconds += sum(end.seconds_since(begin) for begin, end in spans)
-        if step % self.every == 0 and self.world.place.world > 1:
+        if step % self.every == 0 and self.world.size > 1:
             self._compare(self.world.gather(self.seconds))
             self.seconds = 0.0
 
@@ -90,11 +90,11 @@ class Pace:
         else:
             self.slow[rank] = host
         if self.world.is_main:
-            how = "keeps pace again" if times is None else f"is slow: its own work takes {times:.1f} times the median"
+            how = "is no longer slow" if times is None else f"is slow: its own work takes {times:.1f} times the median"
             log.warning("rank %d on %s %s", rank, host, how)
 
 
 def find_slow(seconds: Sequence[float], factor: float) -> dict[int, float]:
-    """The ranks whose own work took more than `factor` times the median, and how many times."""
+    """Return the ranks whose own work took more than `factor` times the median, and how many times."""
     median = statistics.median_low(seconds)
     return {rank: own / median for rank, own in enumerate(seconds) if own > factor * median > 0}

@@ -1,4 +1,4 @@
-"""Starting from a Llama of Hugging Face's: safetensors, in one file or many, tied or not, read a tensor at a time."""
+"""Starting from weights of transformers: safetensors, in one file or many, tied or not, read a tensor at a time."""
 
 from __future__ import annotations
 
@@ -8,24 +8,27 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from fsdpctl.contract.formats.hf_llama import check_fit, llama_names
 from fsdpctl.contract.formats.safetensors import read_header
+from fsdpctl.contract.trainer.hugging_face import check_fit, hf_rows
+from fsdpctl.contract.trainer.model_config import ModelConfig
 from train.errors import ConfigError
-from train.model.llama import Decoder
-from train.parallel.parallelize import fill
+from train.model.values import fill
 
 _DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 
 
-def load_pretrained(model: Decoder, directory: Path) -> None:
-    """Fill a decoder's parameters; each rank reads the files and keeps its part."""
+def load_pretrained(model: nn.Module, config: ModelConfig, directory: Path) -> None:
+    """Fill a model's parameters; each rank reads the files and keeps its part.
+
+    `directory` has config.json and *.safetensors. Raises ConfigError where they are not weights of such a model.
+    """
     try:
-        check_fit(json.loads((directory / "config.json").read_text(encoding="utf-8")), model.config)
+        check_fit(json.loads((directory / "config.json").read_text(encoding="utf-8")), config)
         weights = _Weights(directory)
         for name, parameter in model.named_parameters():
-            parts = [weights.read(rows.name) for rows in llama_names(name, model.config)]
+            parts = [weights.read(rows.name) for rows in hf_rows(name, config)]
             full = torch.cat(parts) if len(parts) > 1 else parts[0]
             if full.shape != parameter.shape:
                 raise ValueError(f"{name} has the shape {list(full.shape)} there, but {list(parameter.shape)} here")

@@ -1,4 +1,4 @@
-"""Activation checkpointing: what a block forgets after its forward pass and computes again in the backward pass.
+"""Activation checkpointing: what a block drops after its forward pass and computes again in the backward pass.
 
 It happens inside of the block, so that a compiled block holds it in its graph: the other way round torch keeps far
 more (pytorch #161889).
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
 from fsdpctl.contract.trainer.trainer_config import Recompute
@@ -25,8 +25,21 @@ KEPT = [
 """What `selective` keeps: the products of matrices and attention. All else is cheap to compute again."""
 
 
+class Block(nn.Module):
+    """A block of a model, of any architecture. A subclass defines `compute`, its forward pass."""
+
+    compute: Callable[..., Tensor]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.recompute: Recompute = "none"
+
+    def forward(self, *tensors: Tensor) -> Tensor:
+        return call(self.compute, self.recompute, *tensors)
+
+
 def call(function: Callable[..., Tensor], recompute: Recompute, *tensors: Tensor) -> Tensor:
-    """Call `function`, keeping of its insides what `recompute` leaves."""
+    """Call `function`, keeping of its intermediate values what `recompute` leaves."""
     if recompute == "none" or not torch.is_grad_enabled():
         return function(*tensors)
     # The compiler wants to see the context function in the call itself, a plain one.

@@ -1,90 +1,102 @@
-"""From a configuration to a model that lies across the ranks.
+"""Builds a model from its configuration, and shards it over the ranks.
 
-The order is the point: build on the meta device (no rank ever holds what it does not own), compile what lies inside
-of FSDP's units before FSDP wraps them (its hooks stay outside of the graphs), shard, and only then give memory. Values
-come from a checkpoint, or are drawn where there is none.
+The order matters: build on the meta device (no rank ever holds what it does not own), compile what is inside of FSDP's
+units before FSDP wraps them (its hooks stay outside of the graphs), shard, and only then allocate memory. Values come
+from a checkpoint, or are drawn where there is none.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import Any, cast
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.distributed._composable import replicate_with_fsdp
 from torch.distributed._composable.replicate import DDP, replicate
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, MixedPrecisionPolicy, fully_shard
-from torch.distributed.tensor import DTensor, distribute_tensor
 
 from fsdpctl.contract.trainer.frozen import resolve_frozen
 from fsdpctl.contract.trainer.trainer_config import Precision, TrainerConfig
-from fsdpctl.contract.trainer.units import Unit, lie_in_blocks, resolve_units
-from train.metrics.stragglers import OwnWork
-from train.model.llama import Block, Decoder, initial_value
+from fsdpctl.contract.trainer.units import Unit, has_units_inside_blocks, resolve_units
+from train.model import table
+from train.model.language_model import LanguageModel
 from train.parallel.world import World
 
 log = logging.getLogger(__name__)
+
+Forward = Callable[..., Tensor]
 
 COMPILER: dict[str, str | int | bool | Callable[..., Any]] = {
     "online_softmax": False  # the loss reads a row twice, from the cache, sooner than it rescales its sum on the way
 }
 
 
-def build_model(config: TrainerConfig, world: World, shape: tuple[int, int], own_work: OwnWork) -> Decoder:
-    """Return the decoder on its device, spread over a mesh of `shape` (replicate, shard), its values still to come."""
+def build_model(
+    config: TrainerConfig, world: World, shape: tuple[int, int], timed: Callable[[Forward], Forward]
+) -> LanguageModel:
+    """Return the model on its device, sharded over a mesh of `shape` (replicate, shard), still without values.
+
+    `timed` wraps the part of the forward pass in which no rank waits for another.
+    """
     with torch.device("meta"):
-        model = Decoder(config.model)
+        model = table.build(config.model)
     for name in resolve_frozen(config.optim.frozen, config.model):
         model.get_parameter(name).requires_grad_(False)
-    for block in blocks_of(model)[:: config.memory.recompute_every]:
+    for block in model.block_list()[:: config.memory.recompute_every]:
         block.recompute = config.memory.recompute
     dtype = compute_dtype(config.precision, world.device)
-    uses_fsdp = config.mesh.strategy != "DDP" and (world.place.world > 1 or config.memory.cpu_offload)
+    uses_fsdp = config.mesh.strategy != "DDP" and (world.size > 1 or config.memory.cpu_offload)
     units = resolve_units(config.mesh.units, config.model) if uses_fsdp else ()
     if config.compile or (config.compile is None and world.device.type == "cuda"):
-        _compile(model, units)
-    undivided = find_undivided(units)
-    setattr(model, undivided, own_work.timed(getattr(model, undivided)))
+        apply_compile(model, units)
+    local_part = find_local_compute(units, model.HEAD_MODULES)
+    setattr(model, local_part, timed(getattr(model, local_part)))
     if uses_fsdp:
-        _spread(model, config, units, _build_mesh(world.device.type, *shape), dtype)
+        apply_fsdp(model, config, units, _build_mesh(world.device.type, *shape), dtype)
     elif dtype != torch.float32:
         model.autocast_dtype = dtype
     model.to_empty(device="cpu" if config.memory.cpu_offload else world.device)
-    model.fill_rotary_tables(world.device)
-    if world.place.world > 1 and not uses_fsdp:
+    model.fill_buffers(world.device)
+    if world.size > 1 and not uses_fsdp:
         replicate(model, device_id=world.device)
     return model
 
 
 def compute_dtype(precision: Precision, device: torch.device) -> torch.dtype:
-    """bf16 over fp32 weights on GPUs and fp32 on CPUs, unless the configuration says which."""
+    """Return the configured precision; by default bf16 over fp32 weights on GPUs, and fp32 on CPUs."""
     if precision == "auto":
         return torch.bfloat16 if device.type == "cuda" else torch.float32
     return {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}[precision]
 
 
-def find_undivided(units: tuple[Unit, ...]) -> str:
-    """The largest part of the forward pass in which no unit begins, so that nobody waits for others: the name of a
-    method of the decoder."""
+def find_local_compute(units: tuple[Unit, ...], head_modules: tuple[str, ...]) -> str:
+    """Return the method of the model that is the largest part of the forward pass in which no unit begins.
+
+    In it no rank waits for another: not in a collective, since nothing is gathered.
+    """
     if not units:
         return "body"
-    return "token_loss" if ("head",) in units or ("norm",) in units else "head_loss"
+    return "token_loss" if any((name,) in units for name in head_modules) else "head_loss"
 
 
-def _compile(model: Decoder, units: tuple[Unit, ...]) -> None:
-    """Compile everything from embedding to loss into one graph, the fastest form; or, where FSDP's hooks stand
-    between the blocks or in them, each of the largest parts without a hook inside, and the loss."""
+def apply_compile(model: LanguageModel, units: tuple[Unit, ...]) -> None:
+    """Compile everything from embedding to loss into one graph, the fastest form.
+
+    Where FSDP's hooks are between the blocks or in them: each of the largest parts without a hook inside, and the loss.
+    """
     # What the compiler cannot take runs eagerly; a slow run is better than none.
     torch._dynamo.config.suppress_errors = True
-    # Else its cache knows no graph with a gradient of our own (GatedSiLU), and each start derives all gradients anew.
+    # Else its cache takes no graph with a custom gradient (GatedSiLU), and each start derives all gradients again.
     torch._functorch.config.autograd_cache_allow_custom_autograd_functions = True
     if not units:
         model.body = torch.compile(model.body, dynamic=False, options=COMPILER)
         return
-    parts = [model.get_submodule(name) for unit in units for name in unit] if lie_in_blocks(units) else model.blocks
+    parts = list(model.blocks)
+    if has_units_inside_blocks(units):
+        parts = [model.get_submodule(name) for unit in units for name in unit]
     for module in (*(part for part in parts if not _holds_another(part, parts)), model.loss):
         module.compile(dynamic=False, options=COMPILER)
 
@@ -93,11 +105,14 @@ def _holds_another(module: nn.Module, others: Iterable[nn.Module]) -> bool:
     return any(inner in others for inner in module.modules() if inner is not module)
 
 
-def _spread(
-    model: Decoder, config: TrainerConfig, units: tuple[Unit, ...], mesh: DeviceMesh, dtype: torch.dtype
+def apply_fsdp(
+    model: LanguageModel, config: TrainerConfig, units: tuple[Unit, ...], mesh: DeviceMesh, dtype: torch.dtype
 ) -> None:
-    """Wrap each unit, those inside of others first; what no unit holds goes into the root's: by default embedding, last
-    norm and head, so that a tied head lies in one group with its embedding (torch 2.13 refuses it in two)."""
+    """Wrap each unit, those inside of others first, and then the root with what no unit holds.
+
+    By default that is embedding, last norm and head, so that a tied head is in one group with its embedding: torch 2.13
+    refuses it in two.
+    """
     reduce_dtype = torch.bfloat16 if config.reduce_dtype == "bf16" else torch.float32
     # Inputs stay as they are: the blocks' own are in `dtype` already, and the rotary tables need their precision.
     policy = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=reduce_dtype, cast_forward_inputs=False)
@@ -119,10 +134,6 @@ def _spread(
         _prefetch([unit[0] for unit in modules], config.mesh.prefetch)
 
 
-def blocks_of(model: Decoder) -> list[Block]:
-    return cast(list[Block], list(model.blocks))
-
-
 def _prefetch(units: list[Any], depth: int) -> None:
     """Gather up to `depth` units ahead of the one at work, in both directions."""
     for i, unit in enumerate(units):
@@ -139,24 +150,6 @@ def _build_mesh(device_type: str, num_replicas: int, num_shards: int) -> DeviceM
     return init_device_mesh(device_type, (num_replicas, num_shards), mesh_dim_names=("replicate", "shard"))
 
 
-@torch.no_grad()
-def init_weights(model: Decoder, config: TrainerConfig) -> None:
-    """Give the model its first values. Each parameter is drawn whole on the CPU, and this rank keeps its part: no
-    communication, no trace of the world."""
-    for name, parameter in model.named_parameters():
-        fill(parameter, initial_value(name, parameter.shape, config.model, config.seed))
-
-
-@torch.no_grad()
-def fill(parameter: nn.Parameter, full: torch.Tensor) -> None:
-    """Give a parameter its whole value, of which this rank keeps its part."""
-    if isinstance(parameter, DTensor):
-        mesh, placements = parameter.device_mesh, parameter.placements
-        parameter.copy_(distribute_tensor(full.to(parameter.device), mesh, placements, src_data_rank=None))
-    else:
-        parameter.copy_(full)
-
-
 def set_gradient_sync(model: nn.Module, last_micro_step: bool) -> None:
     """Reduce gradients over the ranks in the last micro-step of a step only."""
     if isinstance(model, FSDPModule | DDP):
@@ -166,7 +159,7 @@ def set_gradient_sync(model: nn.Module, last_micro_step: bool) -> None:
 
 
 def release_gathered(model: nn.Module) -> None:
-    """Put sharded parameters back in place after a forward pass that no backward pass followed."""
+    """Free the gathered parameters after a forward pass that no backward pass followed."""
     for module in model.modules():
         if isinstance(module, FSDPModule):
             module.reshard()

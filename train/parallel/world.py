@@ -1,6 +1,6 @@
-"""The ranks of this run: their device, and the few words that ranks say to each other outside of FSDP.
+"""The ranks of this run: their device, and the small messages that ranks exchange outside of FSDP.
 
-Those words go over a gloo group of their own, so that a slow checkpoint never meets NCCL's watchdog and no
+These messages use a gloo group of their own, so that a slow checkpoint never runs into NCCL's watchdog and no
 agreement waits for a GPU. One process without torchrun is a world of one; nothing else in the trainer
 needs to know.
 """
@@ -18,48 +18,51 @@ from torch import Tensor
 from torch._C._distributed_c10d import HashStore
 
 from train.errors import ConfigError
-from train.parallel.rank_info import Place
-from train.threads import attempt
+from train.parallel.rank_info import RankInfo
 
 T = TypeVar("T")
 
 CONTROL_TIMEOUT = timedelta(hours=2)  # rank 0 may take long to commit a large checkpoint
 
 
-class Council:
-    """Agreement among its members, over a gloo group that nobody else uses; one thread at a time."""
+class ControlGroup:
+    """Agreement among some ranks, over a gloo group of their own; used by one thread at a time."""
 
-    def __init__(self, place: Place, members: range, control: dist.ProcessGroup) -> None:
-        self.place = place  # among the members
+    def __init__(self, rank: int, members: range, process_group: dist.ProcessGroup) -> None:
+        self.rank = rank  # within this group
         self.members = members  # their ranks in the world
-        self.control = control
+        self.process_group = process_group
+
+    @property
+    def size(self) -> int:
+        return len(self.members)
 
     @property
     def is_main(self) -> bool:
-        return self.place.is_main
+        return self.rank == 0
 
     def broadcast(self, value: T) -> T:
         """Return rank 0's value on every rank."""
         box = [value]
-        dist.broadcast_object_list(box, src=self.members[0], group=self.control)
+        dist.broadcast_object_list(box, src=self.members[0], group=self.process_group)
         return box[0]
 
     def gather(self, value: T) -> list[T]:
         """Return every rank's value, by rank, on every rank."""
-        values = [value] * self.place.world
-        dist.all_gather_object(values, value, group=self.control)
+        values = [value] * self.size
+        dist.all_gather_object(values, value, group=self.process_group)
         return values
 
     def on_main(self, work: Callable[[], T]) -> T:
         """Run `work` on rank 0 alone; every rank returns its value, or raises its exception."""
-        value, error = self.broadcast(attempt(work) if self.is_main else (None, None))
+        value, error = self.broadcast(capture(work) if self.is_main else (None, None))
         if error is not None:
             raise error
         return cast(T, value)
 
     def on_all(self, work: Callable[[], T]) -> list[T]:
         """Run `work` on every rank; return the values by rank, or raise on every rank what one raised."""
-        results = self.gather(attempt(work))
+        results = self.gather(capture(work))
         for _, error in results:
             if error is not None:
                 raise error
@@ -68,58 +71,67 @@ class Council:
     def maximum(self, value: int) -> int:
         """Return the largest value of all ranks. Cheap enough for every step."""
         box = torch.tensor([value], dtype=torch.int32)
-        dist.all_reduce(box, op=dist.ReduceOp.MAX, group=self.control)
+        dist.all_reduce(box, op=dist.ReduceOp.MAX, group=self.process_group)
         return int(box.item())
 
 
-class World(Council):
+class World(ControlGroup):
     """All ranks of the run: their device, and agreement among them."""
 
-    def __init__(self, place: Place, shared_disk: bool = True) -> None:
-        self.shared_disk = shared_disk
-        self.device = _pick_device(place)
-        # On CPUs a run can be repeated to the bit. On GPUs that costs speed, and is not what people come for.
+    def __init__(self, rank_info: RankInfo, shared_disk: bool = True) -> None:
+        self.rank_info, self.shared_disk = rank_info, shared_disk
+        self.device = _pick_device(rank_info)
+        # On CPUs a run can be repeated to the bit. On GPUs that costs too much speed.
         torch.use_deterministic_algorithms(self.device.type == "cpu")
         self.backend = "cpu:gloo,cuda:nccl" if self.device.type == "cuda" else "gloo"
         if "RANK" in os.environ:
             dist.init_process_group(self.backend)
         else:
             dist.init_process_group(self.backend, store=HashStore(), rank=0, world_size=1)
-        super().__init__(place, range(place.world), _new_control_group())
+        super().__init__(rank_info.rank, range(rank_info.world_size), _new_gloo_group())
 
     @property
-    def is_scribe(self) -> bool:
-        """Whether this rank writes what a disk has once: rank 0, or the first rank of each node on its own disk."""
-        return self.is_main if self.shared_disk else self.place.local_rank == 0
+    def is_writer(self) -> bool:
+        """This rank writes the files that a disk has once: rank 0, or the first rank of each node on its own disk."""
+        return self.is_main if self.shared_disk else self.rank_info.local_rank == 0
 
-    def new_council(self) -> Council:
-        """Of the ranks that have one disk, for a thread of each that works beside this one."""
+    def new_control_group(self) -> ControlGroup:
+        """Return a group of the ranks that have one disk, for a thread of each that runs beside this one."""
+        info = self.rank_info
         if self.shared_disk:
-            return Council(self.place, self.members, _new_control_group())
-        groups = [_new_control_group(self.place.ranks_of(node)) for node in range(self.place.nodes)]
-        local = self.place.local_rank, self.place.local_world
-        return Council(Place(*local, *local), self.place.ranks_of(self.place.node), groups[self.place.node])
+            return ControlGroup(self.rank, self.members, _new_gloo_group())
+        groups = [_new_gloo_group(info.ranks_of(node)) for node in range(info.nodes)]
+        return ControlGroup(info.local_rank, info.ranks_of(info.node), groups[info.node])
 
-    def add_up(self, tensor: Tensor) -> Tensor:
+    def all_reduce_sum(self, tensor: Tensor) -> Tensor:
         """Sum a device tensor over the ranks, in place, without waiting for the device."""
         dist.all_reduce(tensor)
         return tensor
 
     def close(self) -> None:
+        """Leave the process groups, at a good end: after an error, a peer may still wait in a collective."""
         dist.destroy_process_group()
 
 
-def _new_control_group(ranks: range | None = None) -> dist.ProcessGroup:
-    """A group of these ranks, or of all; every rank makes every group."""
+def capture(work: Callable[[], T]) -> tuple[T | None, Exception | None]:
+    """Return the value of `work`, or what it raised, to be raised elsewhere."""
+    try:
+        return work(), None
+    except Exception as error:
+        return None, error
+
+
+def _new_gloo_group(ranks: range | None = None) -> dist.ProcessGroup:
+    """Return a group of these ranks, or of all; every rank makes every group."""
     group: dist.ProcessGroup = dist.new_group(ranks and list(ranks), backend="gloo", timeout=CONTROL_TIMEOUT)
     return group
 
 
-def _pick_device(place: Place) -> torch.device:
+def _pick_device(rank_info: RankInfo) -> torch.device:
     if not torch.cuda.is_available():
         return torch.device("cpu")
-    if place.local_world > (count := torch.cuda.device_count()):
-        raise ConfigError(f"{place.local_world} processes on this node, but it has only {count} GPUs")
-    device = torch.device("cuda", place.local_rank)
+    if rank_info.local_world_size > (count := torch.cuda.device_count()):
+        raise ConfigError(f"{rank_info.local_world_size} processes on this node, but it has only {count} GPUs")
+    device = torch.device("cuda", rank_info.local_rank)
     torch.cuda.set_device(device)
     return device

@@ -1,1 +1,1 @@
-"""Runs without a scheduler: a supervisor of their own, detached from the command that started it."""
+"""The supervisor of a run without a scheduler, detached from the command that started it."""

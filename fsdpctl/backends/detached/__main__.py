@@ -22,7 +22,7 @@ from fsdpctl.supervise.loop import Supervisor
 
 
 def main(run: RunPaths) -> None:
-    """Leave the supervisor behind, and return once it is up: its starter may live long, and never wait for a child."""
+    """Fork the supervisor, and exit once it is up: the starter may live long and never reap a child."""
     os.umask(0o077)
     read_end, write_end = os.pipe()
     starter = os.getpid()
@@ -33,20 +33,20 @@ def main(run: RunPaths) -> None:
     acquire_lock(run)
     os.write(write_end, b".")
     os.close(write_end)
-    while os.getppid() == starter:  # it carries the run's tag: a run that ends at once would be swept with it
+    while os.getppid() == starter:  # the starter has the run's tag: the sweep of a run that ends at once would kill it
         time.sleep(0.001)
     supervise(run)
 
 
 def acquire_lock(run: RunPaths) -> None:
-    """Be the one supervisor of the run, for as long as this process lives."""
+    """Make this process the only supervisor of the run, for as long as it lives."""
     if take_lock(run.supervisor_lock) is None:
         sys.exit("another supervisor has this run")
     write_json(run.supervisor, processes.identify(os.getpid()))
 
 
 def supervise(run: RunPaths) -> None:
-    """Supervise the run to its end, through errors of the disk."""
+    """Supervise the run to its end; retry after disk errors."""
     agents: list[Agents] = []  # kept over errors: they hold connections and child processes
 
     def work() -> None:

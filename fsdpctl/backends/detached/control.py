@@ -1,4 +1,4 @@
-"""The detached supervisor from outside: start it, find it, and send requests through files."""
+"""Start and find the detached supervisor, and send it requests through files."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ CANCELLED_BY = "fsdpctl cancel"
 
 
 def start_supervisor(run: RunPaths) -> None:
-    """Start `fsdpctl.backends.detached` in a session of its own and wait until it stands."""
-    kill_supervisor(run)  # one that only waits for lost hosts, which the new one does as well
+    """Start `fsdpctl.backends.detached` in a session of its own and wait until it is up."""
+    kill_supervisor(run)  # an old one may still wait for lost hosts; the new one does that as well
     descriptor = open_log(run.supervisor_log)
     try:
         subprocess.run(
@@ -53,7 +53,7 @@ def find_supervisor(run: RunPaths) -> ProcessIdentity | None:
 
 
 def kill_supervisor(run: RunPaths) -> None:
-    """End it, and wait for that."""
+    """Kill the supervisor, and wait until it is gone."""
     while (identity := find_supervisor(run)) is not None:
         with suppress(ProcessLookupError):
             os.kill(identity.pid, signal.SIGKILL)
@@ -76,7 +76,7 @@ def _view(run: RunFacts) -> View:
 
 
 def stop(run: RunPaths) -> bool:
-    """Ask the newest attempt to save and leave; False if nothing runs."""
+    """Ask the newest attempt to save and exit; return False if nothing runs."""
     facts = RunFacts(run)
     if facts.newest is None or not facts.is_running:
         return False
@@ -85,11 +85,11 @@ def stop(run: RunPaths) -> bool:
 
 
 def ask_to_end(run: RunPaths) -> None:
-    """Leave the word in the newest attempt, which may be a newer one each time. It outranks a fault's."""
+    """Request a cancel of the newest attempt, which may change between calls. It replaces an abort after a fault."""
     if not (attempts := run.attempts()):
         return
     abort = attempts[-1].abort
     if write_request(abort, AbortReason.CANCEL, CANCELLED_BY):
         return
-    if (note := read_control_file(abort)) is None or not note.is_cancel:
+    if (request := read_control_file(abort)) is None or not request.is_cancel:
         write_text(abort, f"{AbortReason.CANCEL} {CANCELLED_BY}\n")

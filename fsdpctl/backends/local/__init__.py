@@ -1,1 +1,1 @@
-"""This machine: each node is a process group of its own."""
+"""The local backend: each node is a process group on this machine."""

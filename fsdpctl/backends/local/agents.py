@@ -6,8 +6,9 @@ import os
 import subprocess
 
 from fsdpctl.backends.submit_environment import own_environment
+from fsdpctl.commands.environment import code_env, tag_env
 from fsdpctl.commands.setup_lines import with_setup_reporting_failure
-from fsdpctl.commands.torchrun import agent_argv, code_env, tag_env
+from fsdpctl.commands.torchrun import agent_argv
 from fsdpctl.contract.files import open_log
 from fsdpctl.contract.paths import DIR_MODE, AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan

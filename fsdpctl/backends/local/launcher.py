@@ -16,7 +16,7 @@ from fsdpctl.runs.evidence import RunFacts
 from fsdpctl.runs.store import claim_attempt
 
 CANCEL_WAIT_S = 8.0
-"""How long agents get to end their ranks before we do it: TERM, five seconds, KILL, and a margin."""
+"""How long agents may take to end their ranks before `cancel` does: TERM, five seconds, KILL, and a margin."""
 
 
 def start(run: RunPaths, plan: LaunchPlan) -> None:
@@ -36,7 +36,7 @@ def stop(run: RunPaths) -> bool:
 def cancel(run: RunPaths) -> bool:
     tag = processes.Tag(run.root.name)
     facts = RunFacts(run)
-    # Of a run that has ended only its supervisor may be left, on its way out.
+    # Of a run that has ended only its supervisor may be left, about to exit.
     supervisor = facts.supervisor if facts.has_living_supervisor else None
     others = [pid for pid in processes.find(tag) if supervisor is None or pid != supervisor.pid]
     if not facts.is_running and not others:
@@ -49,8 +49,8 @@ def cancel(run: RunPaths) -> bool:
 
 
 def _ask_to_end(run: RunPaths) -> bool:
-    """Leave the note in the newest attempt, which may be a newer one each time; True once nothing runs."""
-    with suppress(OSError):  # a full disk is a reason to cancel, not an excuse: the sweep needs no file
+    """Request a cancel of the newest attempt, which may be a newer one at each call; return True once nothing runs."""
+    with suppress(OSError):  # on a full disk too: the sweep needs no file
         control.ask_to_end(run)
     return not RunFacts(run).is_running
 

@@ -1,16 +1,16 @@
-"""Local nodes: equal shares of this machine's GPUs. Pure."""
+"""Plan local nodes with equal shares of this machine's GPUs. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from fsdpctl.backends.base import BackendPlan, Cluster
-from fsdpctl.backends.local.profile_keys import LocalBackend
+from fsdpctl.backends.local.profile_keys import LocalSection
 from fsdpctl.contract.plan import PlannedNode
 from fsdpctl.contract.problems import Problem
 
 
-def plan_backend(keys: LocalBackend, cluster: Cluster) -> BackendPlan:
+def plan_backend(keys: LocalSection, cluster: Cluster) -> BackendPlan:
     """Return the nodes, each with its share of the GPUs as CUDA_VISIBLE_DEVICES."""
     wanted, gpus = cluster.gpus_per_node, cluster.local_gpus
     has_gpus = bool(gpus) and wanted != 0

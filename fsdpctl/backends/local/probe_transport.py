@@ -1,4 +1,4 @@
-"""How doctor reaches local nodes: a process with the environment of that node."""
+"""Doctor's transport to local nodes: a process with the environment of that node."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class LocalProbeTransport:
 
     def run(self, node: PlannedNode, argv: Sequence[str], stdin: bytes, limit_s: float) -> NodeAnswer:
         env = {**own_environment(os.environ), **self.plan.env, **node.env}
-        words = with_setup(self.plan.setup, list(argv))
+        command = with_setup(self.plan.setup, list(argv))
         try:
-            done = subprocess.run(words, input=stdin, env=env, cwd="/", capture_output=True, timeout=limit_s)
+            done = subprocess.run(command, input=stdin, env=env, cwd="/", capture_output=True, timeout=limit_s)
         except FileNotFoundError:
             raise HostError(f"the profile's python does not exist here: {self.plan.python}") from None
         except subprocess.TimeoutExpired:
@@ -31,7 +31,7 @@ class LocalProbeTransport:
         return NodeAnswer(done.returncode, *(text.decode(errors="replace") for text in (done.stdout, done.stderr)))
 
     def close(self) -> None:
-        """Do nothing: a local node holds no connection."""
+        """Do nothing: a local node needs no connection."""
 
 
 def open_probe_transport(plan: LaunchPlan) -> LocalProbeTransport:

@@ -7,7 +7,7 @@ from typing import Literal
 from fsdpctl.backends.section import BackendSection
 
 
-class LocalBackend(BackendSection):
-    """Every node is a process group on this machine."""
+class LocalSection(BackendSection):
+    """All nodes run as processes on this machine."""
 
     kind: Literal["local"] = "local"

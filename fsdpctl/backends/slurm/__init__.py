@@ -1,1 +1,1 @@
-"""Slurm: what its site allows, how a job is sent, what its queue says."""
+"""The Slurm backend: partition limits, sbatch, squeue and sacct; `job/` runs inside the allocation."""

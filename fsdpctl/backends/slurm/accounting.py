@@ -1,6 +1,6 @@
-"""What sacct remembers of jobs that the controller has forgotten, on sites that keep accounts.
+"""Ask sacct about jobs that the controller has forgotten, on clusters that keep accounts.
 
-Most sites do not store comments there: a job is known by its working directory, which is the run's own.
+Most clusters do not store comments there: a job is recognized by its working directory, which is the run's own.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from fsdpctl.backends.slurm.job.scontrol import SlurmError, ask
 from fsdpctl.backends.slurm.queue import MAX_POLL_S, POLL_S, QueuedJob
 
 FORMAT = "JobIDRaw,State,Submit,WorkDir"
-"""The directory last, for it may hold anything."""
+"""The directory is last, because it may contain the separator."""
 
 
 def parse_accounts(text: str) -> list[QueuedJob]:
-    """Read what `sacct --parsable2 --format=FORMAT` prints; a state may say more, as in `CANCELLED by 0`."""
+    """Parse the output of `sacct --parsable2 --format=FORMAT`; a state may have more text, as in `CANCELLED by 0`."""
     jobs = []
     for line in text.splitlines():
         fields = line.split("|", FORMAT.count(","))
@@ -34,7 +34,7 @@ def ask_accounts(job_ids: Collection[str]) -> list[QueuedJob]:
 
 
 class Accounts:
-    """Asks sacct once about each job, about many in one question, at most every two seconds."""
+    """Asks sacct once about each job: many jobs in one query, at most every two seconds."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Accounts:
         self._jobs: dict[str, list[QueuedJob]] = {}
 
     def jobs(self, job_ids: Collection[str]) -> list[QueuedJob]:
-        """What is known of them; nothing where no accounts are kept."""
+        """Return the known jobs of these ids; none where no accounts are kept."""
         if (unknown := {*job_ids} - {*self._jobs}) and self._clock() >= self._next:
             self._learn(unknown)
         return [job for job_id in job_ids for job in self._jobs.get(job_id, [])]
@@ -53,7 +53,7 @@ class Accounts:
     def _learn(self, job_ids: set[str]) -> None:
         try:
             found = self._ask(job_ids)
-        except SlurmError:  # disabled, or away for now
+        except SlurmError:  # disabled, or down for now
             self._next = self._clock() + MAX_POLL_S
             return
         self._jobs |= {job_id: [job for job in found if job.job_id == job_id] for job_id in job_ids}

@@ -1,7 +1,7 @@
-"""LaunchPlan -> the whole batch script that Slurm gets. Pure: the dry run prints it, the launcher submits it.
+"""Build the whole batch script from a LaunchPlan. Pure: the dry run prints it, the launcher submits it.
 
-What a rank needs (environment, entry, secrets) is not in it: nodes read that from the run directory. So a script
-holds nothing secret, and nothing here passes through `--export`, which splits values at commas.
+Environment, entrypoint and secrets of ranks are not in it: nodes read them from the run directory. So a script
+contains no secret, and nothing passes through `--export`, which splits values at commas.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 
-from fsdpctl.commands.torchrun import code_env
+from fsdpctl.commands.environment import code_env
 from fsdpctl.contract import Env
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
@@ -17,7 +17,7 @@ from fsdpctl.errors import UsageError
 
 COMMENT_PREFIX = "fsdpctl:"
 SIGNAL_MARGIN_S = 30
-"""From the end by force of ranks that did not save within the grace, to the end of the allocation."""
+"""From the KILL of ranks that did not save within the grace, to the end of the allocation."""
 
 _MAX_SIGNAL_S = 65_535  # sbatch(1): --signal's time is a 16-bit number of seconds
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./\[\]-]*")
@@ -25,7 +25,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def batch_script(plan: LaunchPlan) -> str:
-    """The text of the batch script: it starts, on the first node, the supervisor of the run's attempts."""
+    """Return the batch script: it starts the supervisor of the run's attempts on the first node."""
     assert plan.slurm is not None
     run = RunPaths.of(plan.run_dir)
     env = {Env.RUN_ID: plan.run_id, **code_env(run)}
@@ -45,7 +45,7 @@ def batch_script(plan: LaunchPlan) -> str:
 
 
 def sbatch_options(plan: LaunchPlan) -> list[str]:
-    """All options of the job, ours first, unquoted."""
+    """Return all options of the job, unquoted: those of fsdpctl, then those of the profile."""
     assert plan.slurm is not None
     log = _escape_pattern(str(RunPaths.of(plan.run_dir).batch_log))
     time_limit = [f"--time={format_time(plan.time_limit_s)}"] if plan.time_limit_s is not None else []
@@ -66,23 +66,23 @@ def sbatch_options(plan: LaunchPlan) -> list[str]:
 
 
 def job_comment(run_id: str, text: str = "") -> str:
-    """By this a job is known to belong to a run: job ids are used again after the controller lost its state."""
+    """Return the comment that identifies a run's job: job ids are reused after the controller lost its state."""
     return f"{COMMENT_PREFIX}{run_id} {text}".rstrip()
 
 
 def run_of(comment: str) -> str:
-    """The run id in a job's comment, "" where the job is none of ours."""
+    """Return the run id in a job's comment, or "" for a job that fsdpctl did not submit."""
     return comment.removeprefix(COMMENT_PREFIX).partition(" ")[0] if comment.startswith(COMMENT_PREFIX) else ""
 
 
 def format_time(seconds: int) -> str:
-    """Slurm's D-HH:MM:SS."""
+    """Return the time as Slurm's D-HH:MM:SS."""
     return f"{seconds // 86400}-{seconds // 3600 % 24:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
 
 
 def quote_option(option: str) -> str:
-    """One option for a `#SBATCH` line. sbatch splits it at blanks, whatever stands before them, and ends it at a bare
-    `#`; it takes off double quotes, and within them a backslash before a backslash or a quote.
+    """Quote one option for a `#SBATCH` line. sbatch splits it at any blank and ends it at a bare `#`; it removes double
+    quotes, and within them a backslash before a backslash or a quote.
     """
     name, equals, value = option.partition("=")
     if _PLAIN.fullmatch(value):

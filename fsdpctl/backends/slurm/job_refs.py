@@ -1,7 +1,7 @@
-"""The jobs of a run, written down before and after each sbatch: `slurm.json` in the run directory.
+"""The jobs of a run, recorded before and after each sbatch: `slurm.json` in the run directory.
 
-A submit that is killed between the two leaves a reference without a job id; the job, if there is one, is then found by
-its comment.
+A submit that is killed in between leaves a reference without a job id. The job, if there is one, is then found by its
+comment.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ class SlurmRef:
     submission: int  # the run's first is 1
     intended: float  # seconds since the epoch, before sbatch
     job_id: str | None = None
-    final: State | None = None  # what the CLI did to it, once nothing else can say
+    final: State | None = None  # the state that the CLI gave it, where no attempt was recorded
     reason: str = ""
 
 
 @dataclass(frozen=True)
 class SlurmRefs:
-    """The oldest first."""
+    """All jobs of a run, the oldest first."""
 
     jobs: tuple[SlurmRef, ...]
 
 
 def read_ref(run: RunPaths) -> SlurmRef | None:
-    """The newest reference."""
+    """Return the newest reference."""
     jobs = _read(run).jobs
     return jobs[-1] if jobs else None
 

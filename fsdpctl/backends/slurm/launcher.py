@@ -1,6 +1,6 @@
-"""The Slurm launcher: a batch script of ours supervises the run; from here it is submitted, looked at and ended.
+"""The Slurm launcher: submit, observe and end the batch job that supervises a run.
 
-A job belongs to a run by its comment. Ids alone prove nothing: a controller that lost its state gives them out again.
+A job belongs to a run by its comment. Ids are not enough: a controller that lost its state reuses them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fsdpctl.runs.evidence import RunFacts
 from fsdpctl.runs.store import read_record
 
 FOUND_WITHIN_S = 20.0
-"""How long a job of an sbatch that gave no answer may take to show."""
+"""How long the job of an sbatch without an answer may take to appear in the queue."""
 CANCEL_LIMIT_S = 90.0
 """Slurm's KillWait, 30 s by default, an epilog, and a margin."""
 ATTEMPT_LIMIT_S = 30.0
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 def start(run: RunPaths, plan: LaunchPlan) -> None:
-    """Submit the newest submission, once: a job that an earlier, killed submit left is taken for it."""
+    """Submit the newest submission once: if an earlier submit was killed after its sbatch, its job is used."""
     submission = len(read_record(run).submissions)
     existing = _living_job(run) if read_ref(run) is not None else None
     append_ref(run, SlurmRef(submission, time.time(), existing.job_id if existing else None))
@@ -53,10 +53,10 @@ def start(run: RunPaths, plan: LaunchPlan) -> None:
 
 
 def _refuse_hopeless(run: RunPaths) -> None:
-    """Most sites queue even what can never start."""
+    """Cancel a job that can never start, and raise RefusedError: most clusters queue even those."""
     try:
         job = _living_job(run)
-    except LaunchError:  # the job is submitted, and whatever Slurm thinks of it, `status` will tell
+    except LaunchError:  # the job is submitted, and `status` reports what Slurm does with it
         return
     if job is not None and job.never_starts:
         _scancel([job.job_id])
@@ -69,12 +69,12 @@ def observe(runs: Sequence[RunFacts]) -> Mapping[str, View]:
     except SlurmError as error:
         return {run.run_id: View("unknown", f"Slurm does not answer: {error}") for run in runs}
     found = {run: _newest_job(run.paths, jobs) for run in runs}
-    found |= _remembered([run for run, job in found.items() if job is None])
+    found |= _find_past_jobs([run for run, job in found.items() if job is None])
     return {run.run_id: _view(run.paths, job) for run, job in found.items()}
 
 
-def _remembered(runs: Sequence[RunFacts]) -> dict[RunFacts, QueuedJob]:
-    """Return from the accounts the ends of jobs that the controller has forgotten and the run directory lacks."""
+def _find_past_jobs(runs: Sequence[RunFacts]) -> dict[RunFacts, QueuedJob]:
+    """Return from sacct the jobs that have ended, are forgotten by the controller, and are not recorded in the run."""
     refs = {run: ref for run in runs if not _is_judged(run) and (ref := read_ref(run.paths)) is not None and ref.job_id}
     past = _accounts.jobs([ref.job_id for ref in refs.values() if ref.job_id is not None])
     newest = {run: _newest_job(run.paths, past) for run in refs}
@@ -82,7 +82,7 @@ def _remembered(runs: Sequence[RunFacts]) -> dict[RunFacts, QueuedJob]:
 
 
 def _is_judged(run: RunFacts) -> bool:
-    """Return whether the newest submission was judged, for good."""
+    """Return whether the newest submission has its final verdict."""
     newest = run.newest
     if newest is None or newest.number < run.record.submissions[-1].first_attempt:
         return False
@@ -104,7 +104,7 @@ def _view(run: RunPaths, job: QueuedJob | None) -> View:
 
 
 def stop(run: RunPaths) -> bool:
-    """Ask a running job's attempt to save and leave; take a waiting job out of the queue."""
+    """Ask a running job's attempt to save and exit; remove a waiting job from the queue."""
     job = _living_job(run)
     if job is None:
         return False
@@ -122,7 +122,7 @@ def stop(run: RunPaths) -> bool:
 
 
 def cancel(run: RunPaths) -> bool:
-    """End all jobs of the run; agents that hear of it in time sweep their nodes first."""
+    """Cancel the run's job; agents that see the request in time end their ranks first."""
     job = _living_job(run)
     if job is None:
         return False
@@ -136,13 +136,13 @@ def cancel(run: RunPaths) -> bool:
 
 
 def _open_attempt(run: RunPaths) -> AttemptPaths | None:
-    """Return the newest attempt, if it is not judged yet."""
+    """Return the newest attempt, if it has no verdict yet."""
     newest = RunFacts(run).newest
     return newest.paths if newest is not None and newest.verdict is None else None
 
 
 def _living_job(run: RunPaths) -> QueuedJob | None:
-    """The queued or running job of the run, asked now. Raises LaunchError while Slurm does not answer."""
+    """Ask Slurm now for the queued or running job of the run. Raise LaunchError if Slurm does not answer."""
     try:
         _queue.refresh()
         job = _newest_job(run, _queue.jobs())
@@ -152,11 +152,9 @@ def _living_job(run: RunPaths) -> QueuedJob | None:
 
 
 def _newest_job(run: RunPaths, jobs: Sequence[QueuedJob]) -> QueuedJob | None:
-    """Of the jobs that carry the run's id, one that is alive, else the last one."""
-    ours = sorted(
-        (job for job in jobs if job.run_id == run.root.name), key=lambda job: (not job.is_over, job.submitted)
-    )
-    return ours[-1] if ours else None
+    """Return of the run's jobs one that is alive, else the last one."""
+    own = sorted((job for job in jobs if job.run_id == run.root.name), key=lambda job: (not job.is_over, job.submitted))
+    return own[-1] if own else None
 
 
 def _find_late(run: RunPaths, error: UncertainError) -> str:
@@ -166,15 +164,15 @@ def _find_late(run: RunPaths, error: UncertainError) -> str:
     return job.job_id
 
 
-def _scancel(words: list[str]) -> None:
+def _scancel(arguments: list[str]) -> None:
     try:
-        ask(["scancel", *words], tool_environment())
+        ask(["scancel", *arguments], tool_environment())
     except SlurmError as error:
         raise LaunchError(f"Slurm does not cancel: {error}") from error
 
 
 def _wait_for(condition: Callable[[], T], limit_s: float) -> T:
-    """Ask until the answer is true or time is up; return the last answer."""
+    """Call `condition` until it returns something true or time is up; return its last value."""
     deadline = time.monotonic() + limit_s
     while not (found := condition()) and time.monotonic() < deadline:
         time.sleep(POLL_S)

@@ -1,19 +1,19 @@
-"""The keys of a Slurm profile -> what a run asks of Slurm. Pure."""
+"""Turn the keys of a Slurm profile into the options of a job. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from fsdpctl.backends.base import BackendPlan, Cluster
-from fsdpctl.backends.slurm.profile_keys import SlurmBackend
+from fsdpctl.backends.slurm.profile_keys import SlurmSection
 from fsdpctl.contract.plan import ContainerPlan, PlannedNode, SlurmPlan
 from fsdpctl.contract.problems import Problem
 
 DEFAULT_PYTHON = "python3"
 
 
-def plan_backend(keys: SlurmBackend, cluster: Cluster) -> BackendPlan:
-    """Return nodes without names, which Slurm will give, and the options of the job."""
+def plan_backend(keys: SlurmSection, cluster: Cluster) -> BackendPlan:
+    """Return the options of the job, and nodes without names, which Slurm will assign."""
     outside = cluster.python or DEFAULT_PYTHON
     gpus = cluster.least_gpus
     return BackendPlan(
@@ -35,8 +35,8 @@ def plan_backend(keys: SlurmBackend, cluster: Cluster) -> BackendPlan:
     )
 
 
-def _options(keys: SlurmBackend, gpus: int) -> Iterator[str]:
-    """Yield the backend's keys as sbatch spells them; GPUs as `gres` where the cluster wants them so."""
+def _options(keys: SlurmSection, gpus: int) -> Iterator[str]:
+    """Yield the backend's keys as options of sbatch; GPUs as `gres` where the profile sets that."""
     values: dict[str, str | int | None] = {
         "partition": keys.partition,
         "account": keys.account,
@@ -56,13 +56,13 @@ def _options(keys: SlurmBackend, gpus: int) -> Iterator[str]:
     yield from keys.extra
 
 
-def _plan_container(keys: SlurmBackend, runs_root: str) -> ContainerPlan | None:
+def _plan_container(keys: SlurmSection, runs_root: str) -> ContainerPlan | None:
     given = keys.container
     if given is None:
         return None
     return ContainerPlan(given.runtime, given.image, (runs_root, *given.mounts), given.options)
 
 
-def _find_problems(keys: SlurmBackend, runs_root: str) -> Iterator[Problem]:
+def _find_problems(keys: SlurmSection, runs_root: str) -> Iterator[Problem]:
     if keys.container is not None and set(runs_root) & set(":,"):
         yield Problem("runs_root", f"{runs_root} cannot be mounted into a container: it has a ':' or ','")

@@ -1,4 +1,4 @@
-"""What this Slurm will do to a run, reported before it happens."""
+"""Predict what Slurm will do to a run on its partition: time limit, preemption, requeue."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from fsdpctl.schema.types import format_duration
 
 
 def predict(plan: LaunchPlan, save_s: float) -> Prediction:
-    """Return what happens to a run on its partition; nothing where the controller does not answer, as sbatch will.
+    """Return what will happen to a run on its partition; empty if the controller does not answer.
 
-    `save_s` is how long the newest checkpoint took; 0: nothing was saved yet, and the job's own grace has to do.
+    `save_s`: seconds that the newest checkpoint took; 0: nothing was saved yet, and the job's grace counts.
     """
     partition = read_partition(chosen_partition(plan), tool_environment())
     if partition is None:
@@ -22,14 +22,14 @@ def predict(plan: LaunchPlan, save_s: float) -> Prediction:
 
 
 def chosen_partition(plan: LaunchPlan) -> str | None:
-    """The partition of the profile; None means Slurm's default."""
+    """Return the partition of the profile; None means Slurm's default."""
     assert plan.slurm is not None
     named = [option.partition("=")[2] for option in plan.slurm.options if option.startswith("--partition=")]
     return named[-1] if named else None
 
 
 def describe(partition: Partition, plan: LaunchPlan) -> str:
-    """What happens to a run on this partition, in one line. Pure."""
+    """Return in one line what happens to a run on this partition. Pure."""
     assert plan.slurm is not None
     length = f"at most {format_duration(partition.max_time_s)}" if partition.max_time_s is not None else "any length"
     allocations = f"partition {partition.name}: allocations of {length}"
@@ -44,9 +44,9 @@ def describe(partition: Partition, plan: LaunchPlan) -> str:
 
 
 def warnings(partition: Partition, plan: LaunchPlan, save_s: float = 0.0) -> list[str]:
-    """What a user of this partition should know before a run is lost to it. Pure.
+    """Return warnings about this partition's time limit and preemption for a run. Pure.
 
-    `save_s` is what the newest checkpoint took; 0: nothing was saved yet, and the job's own grace has to do.
+    `save_s`: seconds that the newest checkpoint took; 0: nothing was saved yet, and the job's grace counts.
     """
     found = []
     if plan.time_limit_s is None and partition.max_time_s is not None:

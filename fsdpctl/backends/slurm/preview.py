@@ -1,4 +1,4 @@
-"""What Slurm will be given for a run, as `submit --dry-run` prints it. Pure."""
+"""What Slurm gets for a run, as `submit --dry-run` prints it. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes of a Slurm cluster: a short allocation, and a step on one node for each question."""
+"""Doctor's transport to nodes of a Slurm cluster: a short allocation, and one step for each request."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from fsdpctl.backends.fanout import HostError
 from fsdpctl.backends.slurm.environment import job_environment
 from fsdpctl.backends.slurm.job.container import enter, step_options, task_setup
 from fsdpctl.backends.slurm.job.scontrol import TIMEOUT_S, SlurmError, allocated_nodes, ask
-from fsdpctl.backends.slurm.sbatch import slurms_line
+from fsdpctl.backends.slurm.sbatch import error_line
 from fsdpctl.commands.setup_lines import with_setup
 from fsdpctl.contract.plan import LaunchPlan, PlannedNode
 from fsdpctl.errors import LaunchError
 
 PATIENCE_S = 60
-"""How long nodes may take to become free: somebody waits at a terminal."""
+"""How long nodes may take to become free: a user waits at a terminal."""
 ALLOCATION_MINUTES = 10
-"""For three questions; given back as soon as they are answered."""
+"""For three requests; released as soon as they are answered."""
 
 _GRANTED = re.compile(r"Granted job allocation (\d+)")
 
 
 class SlurmProbeTransport:
-    """The `ProbeTransport` of a slurm profile; `plan` has the nodes that Slurm gave."""
+    """The `ProbeTransport` of a Slurm profile; `plan` has the nodes that Slurm allocated."""
 
     def __init__(self, plan: LaunchPlan) -> None:
         self._env = job_environment(os.environ)
@@ -36,7 +36,7 @@ class SlurmProbeTransport:
             self.plan = plan.place(allocated_nodes(hosts))
         except SlurmError as error:
             self.close()
-            raise LaunchError(f"Slurm does not tell of the allocation: {error}") from error
+            raise LaunchError(f"Slurm does not report the nodes of the allocation: {error}") from error
 
     def run(self, node: PlannedNode, argv: Sequence[str], stdin: bytes, limit_s: float) -> NodeAnswer:
         where = [f"--jobid={self._job_id}", f"--nodelist={node.id}", "--nodes=1", "--ntasks=1", "--overlap"]
@@ -54,19 +54,19 @@ class SlurmProbeTransport:
         try:
             ask(["scancel", self._job_id], self._env)
         except SlurmError as error:
-            raise LaunchError(f"job {self._job_id} is not given back: {error}", hint="scancel it") from error
+            raise LaunchError(f"job {self._job_id} cannot be cancelled: {error}", hint="scancel it") from error
 
 
 def _allocate(plan: LaunchPlan, env: dict[str, str]) -> str:
-    """Ask for the nodes as a run of this profile would. Raises LaunchError when there are none now."""
+    """Allocate nodes as a run of this profile would. Raise LaunchError if there are none now."""
     assert plan.slurm is not None
     size = [f"--nodes={len(plan.nodes)}", "--ntasks-per-node=1", f"--time={ALLOCATION_MINUTES}"]
-    try:  # salloc would wait in vain for what can never be had
+    try:  # salloc would wait in vain for nodes that no job can get
         ask(["srun", "--test-only", *size, *plan.slurm.options, "true"], env)
     except SlurmError as error:
         raise _no_nodes(plan, str(error).removeprefix("srun: ")) from error
-    ours = ["--no-shell", f"--immediate={PATIENCE_S}", "--job-name=fsdpctl-doctor"]
-    argv = ["salloc", *ours, *size, *plan.slurm.options]
+    own = ["--no-shell", f"--immediate={PATIENCE_S}", "--job-name=fsdpctl-doctor"]
+    argv = ["salloc", *own, *size, *plan.slurm.options]
     limit_s = PATIENCE_S + TIMEOUT_S
     try:
         done = subprocess.run(
@@ -78,13 +78,13 @@ def _allocate(plan: LaunchPlan, env: dict[str, str]) -> str:
         raise LaunchError(f"salloc gave no answer within {limit_s:.0f} s") from None
     if (granted := _GRANTED.search(done.stderr)) is not None:
         return granted[1]
-    raise _no_nodes(plan, slurms_line(done.stderr).replace("salloc: error: ", ""))
+    raise _no_nodes(plan, error_line(done.stderr).replace("salloc: error: ", ""))
 
 
-def _no_nodes(plan: LaunchPlan, said: str) -> LaunchError:
+def _no_nodes(plan: LaunchPlan, reason: str) -> LaunchError:
     nodes = f"{len(plan.nodes)} node{'s' if len(plan.nodes) > 1 else ''}"
     return LaunchError(
-        f"Slurm does not give {nodes} now: {said}", hint="`sinfo` shows what is free; --nodes N asks for N"
+        f"Slurm does not give {nodes} now: {reason}", hint="`sinfo` shows what is free; --nodes N asks for N"
     )
 
 

@@ -1,4 +1,4 @@
-"""The keys of a Slurm profile. Most are sbatch's own options; a value becomes one option, never a line of its own."""
+"""The keys of a Slurm profile. Most are options of sbatch; a value becomes one option, never a separate line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fsdpctl.backends.section import BackendSection
 from fsdpctl.schema.spec import Spec
 from fsdpctl.schema.types import Count, Duration, Text, Word, check_text
 
-_OUR_SBATCH_OPTIONS = (
+_RESERVED_SBATCH_OPTIONS = (
     *("array", "batch", "chdir", "comment", "error", "export", "export-file", "help", "input", "job-name", "nodes"),
     *("no-requeue", "ntasks", "ntasks-per-node", "open-mode", "output", "parsable", "requeue", "signal", "test-only"),
     *("time", "usage", "version", "wait", "wrap"),
@@ -20,11 +20,13 @@ _OUR_SBATCH_OPTIONS = (
 
 def _check_sbatch_option(value: str) -> str:
     if not re.match(r"--[a-z][a-z0-9-]*(=|$)", check_text(value)):
-        raise ValueError("an extra sbatch option is one text like --mail-type=END: two dashes, its long name, = value")
+        raise ValueError(
+            "an extra sbatch option is one string like --mail-type=END: two dashes, its long name, = value"
+        )
     name = value[2:].partition("=")[0]
-    # sbatch takes any unambiguous beginning of an option's name.
-    if meant := [ours for ours in _OUR_SBATCH_OPTIONS if ours.startswith(name)]:
-        raise ValueError(f"--{meant[0]} is set by fsdpctl and cannot be given under `extra`")
+    # sbatch accepts any unambiguous prefix of an option's name.
+    if reserved := [option for option in _RESERVED_SBATCH_OPTIONS if option.startswith(name)]:
+        raise ValueError(f"--{reserved[0]} is set by fsdpctl and cannot be set under `extra`")
     return value
 
 
@@ -33,7 +35,9 @@ SbatchOption = Annotated[str, AfterValidator(_check_sbatch_option)]
 
 def _check_container_option(value: str) -> str:
     if not re.match(r"--[a-z][a-z0-9-]*(=|$)", check_text(value)):
-        raise ValueError("a container's option is one text like --writable-tmpfs: two dashes, its name, = and a value")
+        raise ValueError(
+            "a container's option is one string like --writable-tmpfs: two dashes, its name, = and a value"
+        )
     return value
 
 
@@ -48,43 +52,43 @@ Mount = Annotated[str, AfterValidator(_check_mount)]
 
 
 class ContainerKeys(Spec):
-    """What agents and ranks of a Slurm run live in. Batch script, `setup` and `modules` stay outside of it."""
+    """The container of a Slurm run's agents and ranks. Batch script, `setup` and `modules` run outside of it."""
 
     runtime: Literal["pyxis", "apptainer"]
-    """pyxis: `srun --container-image` (enroot). apptainer: `apptainer exec`, which must be on the PATH of the nodes."""
+    """Container runtime: `pyxis` (`srun --container-image`, enroot), or `apptainer` from the PATH of the nodes."""
     image: Word
-    """As the runtime takes it: a file that all nodes see, or a registry's name."""
+    """Image in the form of the runtime: a file that all nodes can read, or a name in a registry."""
     python: Word = "python3"
-    """Interpreter inside; `python` and `venv` of the profile run the batch script."""
+    """Python interpreter in the container; `python` and `venv` of the profile run only the batch script."""
     mounts: Annotated[tuple[Mount, ...], Field(strict=False)] = ()
-    """Directories of the node, like `/data` or `/scratch:/data:ro`; `runs_root` is always there."""
+    """Directories of the node to mount, like `/data` or `/scratch:/data:ro`; `runs_root` is always mounted."""
     options: Annotated[tuple[ContainerOption, ...], Field(strict=False)] = ()
-    """Further options of srun (pyxis) or `apptainer exec`, like `--container-mount-home`."""
+    """Further options of `srun` (pyxis) or `apptainer exec`, like `--container-mount-home`."""
 
 
-class SlurmBackend(BackendSection):
-    """A Slurm partition. Each key is the sbatch option of the same name; values are checked, then passed on."""
+class SlurmSection(BackendSection):
+    """A Slurm partition. Most keys are the sbatch options of the same name; values are checked, then passed on."""
 
     kind: Literal["slurm"]
-    partition: Word | None = None  # `--partition`; unset: Slurm's default
-    account: Word | None = None  # `--account`, where the cluster charges accounts
-    qos: Word | None = None  # `--qos`
-    constraint: Word | None = None  # `--constraint`: features that nodes must have
-    reservation: Word | None = None  # `--reservation`
-    exclude: Word | None = None  # `--exclude`: nodes to stay away from
-    nodelist: Word | None = None  # `--nodelist`: nodes that must be among those given
-    dependency: Word | None = None  # `--dependency`, like afterok:1234
+    partition: Word | None = None  # Partition (`--partition`); default: that of the cluster
+    account: Word | None = None  # Account to charge (`--account`); default: that of the user
+    qos: Word | None = None  # Quality of service (`--qos`)
+    constraint: Word | None = None  # Features that nodes must have (`--constraint`)
+    reservation: Word | None = None  # Reservation to use (`--reservation`)
+    exclude: Word | None = None  # Nodes that must not be allocated (`--exclude`)
+    nodelist: Word | None = None  # Nodes that must be allocated (`--nodelist`)
+    dependency: Word | None = None  # Jobs to wait for (`--dependency`), like `afterok:1234`
     gres: Word | None = None
-    """GPUs as a generic resource, like `gpu:h100:8`; unset: `--gpus-per-node` from `gpus_per_node`."""
-    mem: Word | None = None  # `--mem` of each node, in quotes; "0" is all of it
-    cpus_per_task: Count | None = None  # `--cpus-per-task`: one task a node, so the node's share for all its ranks
-    comment: Text | None = None  # `--comment`, behind the run id by which we know the job
-    exclusive: bool = False  # `--exclusive`: whole nodes, whatever of them is used
+    """GPUs as a generic resource (`--gres`), like `gpu:h100:8`; default: `--gpus-per-node` with `gpus_per_node`."""
+    mem: Word | None = None  # Memory per node (`--mem`), as quoted text; `"0"` is all memory
+    cpus_per_task: Count | None = None  # CPUs per node, for all its ranks (`--cpus-per-task`, with one task per node)
+    comment: Text | None = None  # Comment of the job (`--comment`), added after the run id
+    exclusive: bool = False  # Set to true to allocate whole nodes (`--exclusive`)
     time: Duration | None = None
-    """Longest allocation that the partition gives; a longer run comes back by itself. Unset: the job's `time_limit`."""
+    """Longest allocation of the partition; a longer run is requeued. Default: the job's `time_limit`."""
     max_requeues: Annotated[int, Field(ge=0, le=10_000)] = 100
-    """How often one submit may come back after preemption or the time limit."""
-    # Not strict about list and tuple: behind `_expand_kind` pydantic sees Python values, no longer JSON.
+    """Maximum number of requeues per submission, after preemption or the time limit."""
+    # Not strict about list and tuple: after `_expand_kind` pydantic gets Python values instead of JSON.
     extra: Annotated[tuple[SbatchOption, ...], Field(strict=False)] = ()
-    """Further sbatch options, one string each, like `--mail-type=END`."""
+    """Further sbatch options, one text each, like `--mail-type=END`."""
     container: ContainerKeys | None = None

@@ -1,4 +1,4 @@
-"""What squeue says of all of a user's jobs at once. Parsing is pure; asking is rare: one question for all runs."""
+"""Ask squeue about all of a user's jobs at once: one query for all runs, at most every two seconds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ POLL_S = 2.0
 MAX_POLL_S = 60.0
 
 FORMAT = "%i|%T|%r|%S|%V|%k"
-"""Job id, state, reason, expected start, submit time, comment: the comment last, for it may hold anything."""
+"""Job id, state, reason, expected start, submit time, comment; the comment is last: it may contain the separator."""
 
 _WAITING = ("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT")
 _FINAL = (
@@ -28,18 +28,19 @@ _NEVER = (
     *("BadConstraints", "DependencyNeverSatisfied", "InvalidAccount", "InvalidQOS", "PartitionConfig"),
     *("PartitionNodeLimit", "PartitionTimeLimit"),
 )
-"""Reasons that go away only when the job or the cluster is changed."""
+"""Slurm's reasons that go away only when the job or the cluster is changed."""
 
 _MEANINGS = {
-    "BeginTime": "Slurm holds a requeued job back for about two minutes",
+    "BeginTime": "Slurm delays a requeued job for about two minutes",
     "Dependency": "waits for another job",
     "JobHeldAdmin": "held by an administrator",
-    "JobHeldUser": "held; `scontrol release` lets it go",
+    "JobHeldUser": "held; `scontrol release` releases it",
+    "None": "Slurm has not looked at the job yet",
     "PartitionConfig": "the partition has no such nodes, or not so many",
     "PartitionNodeLimit": "the partition gives no job so many nodes",
-    "PartitionTimeLimit": "the partition gives no job so much time; `backend.time` says how much it gives",
+    "PartitionTimeLimit": "the partition gives no job so much time; set `backend.time` to the partition's limit",
     "Priority": "other jobs come first",
-    "ReqNodeNotAvail": "a node that it asks for is not available",
+    "ReqNodeNotAvail": "a requested node is not available",
     "Resources": "the nodes are in use",
 }
 
@@ -53,7 +54,7 @@ class QueuedJob:
     reason: str
     start: str  # expected or real; "N/A" when unknown
     submitted: str
-    run_id: str  # "" for jobs that are none of ours
+    run_id: str  # "" for jobs that fsdpctl did not submit
 
     @property
     def is_waiting(self) -> bool:
@@ -69,7 +70,7 @@ class QueuedJob:
 
 
 def parse_queue(text: str) -> list[QueuedJob]:
-    """Read what `squeue --format=FORMAT` prints; lines that are no job of that form are passed over."""
+    """Parse the output of `squeue --format=FORMAT`; lines of another form are skipped."""
     jobs = []
     for line in text.splitlines():
         fields = line.strip().split("|", FORMAT.count("|"))
@@ -80,7 +81,7 @@ def parse_queue(text: str) -> list[QueuedJob]:
 
 
 def view_job(job: QueuedJob) -> View:
-    """One job as a state of its run."""
+    """Return a job's state as that of its run."""
     if job.is_waiting:
         return View("queued", f"job {job.job_id}: {explain(job.reason)}{_expected(job.start)}")
     if job.state == "PREEMPTED":
@@ -93,8 +94,11 @@ def view_job(job: QueuedJob) -> View:
 
 
 def explain(reason: str) -> str:
-    """Slurm's reason for waiting, as Slurm calls it, with a meaning where we know one."""
-    meaning = _MEANINGS.get(reason.strip("()").split(",")[0])
+    """Return Slurm's reason for waiting, with its meaning if known; only the meaning if Slurm gives no reason."""
+    name = reason.strip("()").split(",")[0]
+    meaning = _MEANINGS.get(name)
+    if meaning and name == "None":
+        return meaning
     return f"{reason} ({meaning})" if meaning else reason
 
 
@@ -108,7 +112,7 @@ def ask_queue() -> list[QueuedJob]:
 
 
 class Queue:
-    """Asks squeue at most every two seconds, and by itself less often while it does not answer."""
+    """Asks squeue at most every two seconds, and less often while it does not answer."""
 
     def __init__(
         self,
@@ -121,7 +125,7 @@ class Queue:
         self._jobs: Sequence[QueuedJob] | SlurmError = ()
 
     def jobs(self) -> Sequence[QueuedJob]:
-        """All of this user's jobs that Slurm remembers. Raises SlurmError."""
+        """Return all of this user's jobs that Slurm still knows. Raise SlurmError."""
         if self._clock() >= self._next:
             self.refresh()
         if isinstance(self._jobs, SlurmError):

@@ -1,4 +1,4 @@
-"""sbatch through submitit: its hands, our script. The only import of submitit."""
+"""Run sbatch through submitit, with fsdpctl's own script. The only import of submitit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fsdpctl.backends.slurm.environment import job_environment, swapped
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.errors import LaunchError, RefusedError
 
-# The controller may have taken the job before the answer was lost.
+# The controller may have accepted the job before the answer was lost.
 _UNCERTAIN = re.compile(r"timed out|timeout|Zero Bytes|Unexpected message|Transport endpoint|reset by peer", re.I)
 
 
@@ -21,7 +21,7 @@ class UncertainError(LaunchError):
 
 
 def sbatch(run: RunPaths, script: str) -> str:
-    """Submit `script` and return the job's id. Raises RefusedError or UncertainError with Slurm's own line."""
+    """Submit `script` and return the job's id. Raise RefusedError or UncertainError with Slurm's own message."""
     if shutil.which("sbatch") is None or shutil.which("srun") is None:  # submitit wants srun here, too
         raise RefusedError(
             "sbatch is not on the PATH: this machine is no login node of a Slurm cluster",
@@ -30,24 +30,24 @@ def sbatch(run: RunPaths, script: str) -> str:
     import submitit
 
     class Executor(submitit.SlurmExecutor):
-        """Sends our text: no pickle, no submitit on the nodes, no --wckey, signals as we want them."""
+        """Sends `script` as it is: no pickle, no submitit on the nodes, no --wckey, no signal options of submitit."""
 
         def _make_submission_file_text(self, command: str, uid: str) -> str:
             return script
 
-    # submitit prints what sbatch said, and raises it too.
+    # submitit prints the message of sbatch, and raises it too.
     with swapped(job_environment(os.environ)), contextlib.redirect_stderr(io.StringIO()):
         try:
             return str(Executor(folder=run.root)._submit_command("").job_id)
         except submitit.core.utils.FailedJobError as error:
-            said = slurms_line(str(error))
-        except submitit.core.utils.FailedSubmissionError as error:  # sbatch succeeded, its answer makes no sense
+            message = error_line(str(error))
+        except submitit.core.utils.FailedSubmissionError as error:  # sbatch succeeded, but its output cannot be parsed
             raise UncertainError(str(error)) from error
-    raise (UncertainError if _UNCERTAIN.search(said) else RefusedError)(f"Slurm does not take the job: {said}")
+    raise (UncertainError if _UNCERTAIN.search(message) else RefusedError)(f"Slurm does not accept the job: {message}")
 
 
-def slurms_line(stderr: str) -> str:
-    """All errors in one line: the first is often the telling one, the last one always there."""
-    lines = [line.strip() for line in stderr.splitlines() if line.strip()] or ["sbatch failed without a word"]
+def error_line(stderr: str) -> str:
+    """Return all errors of sbatch in one line: often the first gives the cause; the last one is always there."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()] or ["sbatch failed without a message"]
     errors = [line.removeprefix("sbatch: error: ") for line in lines if "error:" in line]
     return "; ".join(errors or lines[-1:])

@@ -1,1 +1,1 @@
-"""Bare SSH: hosts, keys, connections, and the agents started over them."""
+"""The SSH backend: hosts without a scheduler, the connections to them, and the agents started over these."""

@@ -1,4 +1,4 @@
-"""Node agents on other hosts: check all, start all or none, end all and prove it."""
+"""Node agents on other hosts: check all, start all or none, end all and confirm it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from fsdpctl.backends.fanout import HostError, HostResult, fan_out
 from fsdpctl.backends.ssh.hosts import Hosts
-from fsdpctl.backends.ssh.liveness import Liveness, StallTimer, describe_silent, find_lost
+from fsdpctl.backends.ssh.liveness import Liveness, StallTimer, describe_unanswered, find_lost
 from fsdpctl.backends.ssh.older_plan import with_hosts
 from fsdpctl.backends.ssh.preflight import compare
 from fsdpctl.backends.ssh.sync.disks import Disks
@@ -21,42 +21,42 @@ from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.records import NodeEnd
 from fsdpctl.errors import LaunchError
-from fsdpctl.node.agent.peers import PeerWatch
+from fsdpctl.node.agent.heartbeats import PeerWatch
 from fsdpctl.node.queries.agent_control import AgentStatus, KillResult, NodeFacts, StartResult
 from fsdpctl.runs.evidence import AttemptFacts
-from fsdpctl.supervise.agents import Agents, Look
+from fsdpctl.supervise.agents import Agents, AttemptCheck
 
 ANSWER_S = 60.0
-"""A cold Python on a cold file system, and nvidia-smi."""
+"""Enough for a first start of Python on a cold file system, and nvidia-smi."""
 
 T = TypeVar("T", NodeFacts, StartResult, AgentStatus, KillResult)
 
 
 class SshAgents(Agents):
-    """The agents of one run. `plan` is the one on the hosts of today."""
+    """The agents of one run. `plan` has the present hosts, after replacements."""
 
     def __init__(self, run: RunPaths, plan: LaunchPlan) -> None:
         super().__init__(run, with_hosts(run, plan))
         self._hosts = Hosts(run, self.plan)
-        self._refused: dict[int, str] = {}  # by rank: what a host said against itself
+        self._refused: dict[int, str] = {}  # rank -> the problem for which a host is replaced
         self._liveness = Liveness(self._hosts.links)
         self._watch: PeerWatch | None = None
         self._stall = StallTimer(run, run.attempt(1))
         self._disks = None if plan.shared_disk else Disks(run)
-        self._holders = {node.id for node in plan.nodes}  # hosts that have the run's checkpoints
+        self._checkpoint_hosts = {node.id for node in plan.nodes}  # hosts that have the run's checkpoints
 
     @property
     def _links(self) -> Mapping[int, Link]:
         return self._hosts.links
 
     def prepare(self, attempt: AttemptPaths) -> list[str]:
-        """Take spares for hosts that were at fault, or silent for long; the hosts still missing, one line each."""
+        """Replace hosts that failed or gave no answer for long; return one line for each that is still missing."""
         errors = {r.item: r.error for r in fan_out(list(self._links), self._open) if r.error}
         missing = {rank: str(error) for rank, error in errors.items()}
-        silent_s, limit_s = self._liveness.silent_s(), self.plan.peer_timeout_s
-        awaited = {rank for rank, error in errors.items() if error.passing and silent_s[rank] <= limit_s}
+        unanswered_s, limit_s = self._liveness.unanswered_s(), self.plan.peer_timeout_s
+        recent = {rank for rank, error in errors.items() if error.passing and unanswered_s[rank] <= limit_s}
         for rank, reason in {**_at_fault(attempt, list(self._links)), **self._refused, **missing}.items():
-            if rank not in awaited and self._replace(attempt, rank, reason):
+            if rank not in recent and self._replace(attempt, rank, reason):
                 missing.pop(rank, None)
         return list(missing.values())
 
@@ -67,10 +67,10 @@ class SshAgents(Agents):
             link.open()
 
     def _replace(self, attempt: AttemptPaths, rank: int, reason: str) -> bool:
-        """Put another host in the place of `rank`; False when there is none."""
+        """Replace the host of `rank` by another; return False if there is none."""
         others = {node.id for node in self.plan.nodes if node.rank != rank}
-        if self._disks is not None and self._disks.has_checkpoints() and not self._holders & others:
-            return False  # with it the last copy of the checkpoints would leave
+        if self._disks is not None and self._disks.has_checkpoints() and not self._checkpoint_hosts & others:
+            return False  # it has the only copy of the checkpoints
         link = self._hosts.replace(attempt, rank, reason)
         self.plan = self._hosts.plan
         if link is not None:
@@ -78,7 +78,7 @@ class SshAgents(Agents):
         return link is not None
 
     def start(self, attempt: AttemptPaths) -> None:
-        """Check every host, then start the agents. Raises LaunchError when one cannot; those that could end again."""
+        """Check every host, then start the agents. Raise LaunchError if one cannot start, and end the others."""
         if all(attempt.node(rank).agent.exists() for rank in self._links):
             self._follow(attempt)
             return
@@ -89,24 +89,23 @@ class SshAgents(Agents):
         if self._refused:
             raise LaunchError("\n".join(self._refused.values()))
         checks = self._ask_all(NodeFacts, "check", attempt)
-        if problems := [*_errors(checks), *self._objections(checks)]:
+        if problems := [*_errors(checks), *self._find_problems(checks)]:
             raise LaunchError("\n".join(problems))
         starts = self._ask_all(StartResult, "start", attempt)
         self._follow(attempt)
         if problems := [*_errors(starts), *self._own_problems(starts)]:
-            create_once(
-                attempt.abort, AbortReason.FAULT, problems[0]
-            )  # for a host that goes on, cut off, with its start
+            # Also for a host that was cut off: it may still start its agent.
+            create_once(attempt.abort, AbortReason.FAULT, problems[0])
             self.end(attempt)
             raise LaunchError("\n".join(problems))
-        self._holders = {node.id for node in self.plan.nodes}
+        self._checkpoint_hosts = {node.id for node in self.plan.nodes}
 
     def _follow(self, attempt: AttemptPaths) -> None:
         if self._disks is not None:
             self._disks.follow(attempt, self._links)
 
     def is_over(self, attempt: AttemptPaths) -> bool:
-        """Whether every agent has ended, or is silent and cannot be seen on its host either."""
+        """Return whether every agent has ended, or has no heartbeat and is not found on its host either."""
         if AttemptFacts(attempt).never_started:
             return True
         self._follow(attempt)
@@ -115,48 +114,48 @@ class SshAgents(Agents):
             self._stall = StallTimer(self.run, attempt)
         if self._watch.find_living():
             return False
-        silent = [rank for rank in self._links if not attempt.node(rank).end.exists()]
-        seen = self._ask_all(AgentStatus, "look", attempt, silent)
+        unanswered = [rank for rank in self._links if not attempt.node(rank).end.exists()]
+        seen = self._ask_all(AgentStatus, "look", attempt, unanswered)
         if any(result.value and result.value.alive for result in seen):
             return False
-        # Where disks are private, a host that cannot be asked may be at work until something has ended the attempt.
+        # Without a shared disk, an unreachable host may be running until the attempt has an abort.
         unknown = self._disks is not None and any(result.error and result.error.passing for result in seen)
         return not unknown or attempt.abort.exists()
 
-    def look(self, attempt: AttemptPaths) -> Look:
-        return Look(self._find_lost(attempt), self._describe_unreachable(attempt))
+    def check(self, attempt: AttemptPaths) -> AttemptCheck:
+        return AttemptCheck(self._find_lost(attempt), self._describe_unreachable(attempt))
 
     def _find_lost(self, attempt: AttemptPaths) -> ControlFile | None:
-        """Return which host is out of reach while the run makes no progress: on a shared disk its agent looks alive."""
+        """Return the reason to end the attempt if a node is lost: unreachable, while the run makes no progress."""
         timeout_s = self.plan.peer_timeout_s
         if self._disks is not None:
             if (failed := find_failed_node(attempt)) is not None:
                 return ControlFile(AbortReason.FAULT, failed)
-            if (rank := self._disks.find_silent(timeout_s)) is not None:
-                return ControlFile(AbortReason.LOST, f"node {rank}: no sign of life for {timeout_s} s")
-        rank = find_lost(self._liveness.silent_s(), self._stall.seconds(), timeout_s)
+            if (rank := self._disks.find_unresponsive(timeout_s)) is not None:
+                return ControlFile(AbortReason.LOST, f"node {rank}: no heartbeat for {timeout_s} s")
+        rank = find_lost(self._liveness.unanswered_s(), self._stall.seconds(), timeout_s)
         if rank is None or attempt.node(rank).end.exists():
             return None
-        reason = f"node {rank}: {self._links[rank].target} is out of reach, and the run makes no progress"
+        reason = f"node {rank}: {self._links[rank].target} is unreachable, and the run makes no progress"
         return ControlFile(AbortReason.LOST, reason)
 
     def _describe_unreachable(self, attempt: AttemptPaths) -> str | None:
         if attempt.abort.exists():
             return None
         names = {rank: str(link.target) for rank, link in self._links.items()}
-        return describe_silent(self._liveness.silent_s(), names)
+        return describe_unanswered(self._liveness.unanswered_s(), names)
 
     def end(self, attempt: AttemptPaths) -> list[str]:
-        """End what is left on every host, replaced ones too; what could not be ended or asked, one line each."""
-        results = fan_out(self._hosts.all_links(), lambda place: self._end_one(attempt, *place))
+        """End what is left on every host, replaced ones too; return one line for each where that is not confirmed."""
+        results = fan_out(self._hosts.all_links(), lambda item: self._end_one(attempt, *item))
         if self._disks is not None:
             self._disks.leave()
-        stubborn = [
+        alive = [
             f"{result.item[1].target}: still alive after KILL: {', '.join(map(str, result.value.left))}"
             for result in results
             if result.value and result.value.left
         ]
-        return [*(str(result.error) for result in results if result.error), *stubborn]
+        return [*(str(result.error) for result in results if result.error), *alive]
 
     def _end_one(self, attempt: AttemptPaths, rank: int, link: Link) -> KillResult:
         try:
@@ -164,7 +163,7 @@ class SshAgents(Agents):
         except HostError as error:
             if self._disks is None or error.passing:
                 raise
-        self._disks.push_back(link, self.plan)  # who sweeps is not there: the start did not come so far
+        self._disks.push_back(link, self.plan)  # the host has no code to sweep with: the start had not sent it
         return self._ask(KillResult, "end", attempt, rank, link)
 
     def _ask_all(
@@ -177,23 +176,23 @@ class SshAgents(Agents):
         answer = link.run(remote_argv(self.plan, self.run, verb, attempt.number, rank), timeout_s=ANSWER_S)
         return read_answer(kind, answer, link.target, self.plan)
 
-    def _objections(self, checks: Sequence[HostResult[int, NodeFacts]]) -> list[str]:
+    def _find_problems(self, checks: Sequence[HostResult[int, NodeFacts]]) -> list[str]:
         facts = {result.item: result.value for result in checks if result.value}
         names = {rank: str(self._links[rank].target) for rank in facts}
         loss = self._disks.find_loss({names[rank]: fact.saved for rank, fact in facts.items()}) if self._disks else None
-        # Of two that differ, the one that came in for another is the odd one.
+        # Of two hosts that differ, the one that replaced another is refused.
         first = sorted(facts, key=[host.node.rank for host in self._hosts.dropped].count)
-        odd = compare({rank: facts[rank] for rank in first}, time.time())
-        return self._own_problems(checks) or self._refuse(odd) or ([loss] if loss else [])
+        different = compare({rank: facts[rank] for rank in first}, time.time())
+        return self._own_problems(checks) or self._refuse(different) or ([loss] if loss else [])
 
     def _own_problems(
         self, results: Sequence[HostResult[int, NodeFacts]] | Sequence[HostResult[int, StartResult]]
     ) -> list[str]:
-        """What hosts say against themselves."""
+        """Return the problems that hosts report about themselves, one line each."""
         return self._refuse({r.item: r.value.problem for r in results if r.value and r.value.problem})
 
     def _refuse(self, problems: dict[int, str]) -> list[str]:
-        """A next attempt does without these, where there are spares; one line each."""
+        """Mark hosts as to be replaced by spares before the next attempt; return one line each."""
         self._refused |= problems
         return [f"{self._links[rank].target}: {problem}" for rank, problem in problems.items()]
 
@@ -212,13 +211,13 @@ def _errors(results: Sequence[HostResult[int, T]]) -> list[str]:
 
 
 def find_failed_node(attempt: AttemptPaths) -> str | None:
-    """A node that has ended badly: on disks of their own its peers do not see that."""
+    """Return the node that has failed and its reason, or None: without a shared disk its peers do not see that."""
     ends = {node.node_rank: find_json(NodeEnd, node.end) for node in attempt.nodes()}
     bad = [f"node {rank}: {end.reason}" for rank, end in ends.items() if end and end.code not in GOOD_ENDS]
     return bad[0] if bad else None
 
 
 def remote_argv(plan: LaunchPlan, run: RunPaths, verb: str, attempt: int, node_rank: int) -> list[str]:
-    """The command of one question, after the profile's setup lines."""
+    """Return the command of one request to a host's agent, after the profile's setup lines."""
     where = [f"--run-dir={run.root}", f"--attempt={attempt}", f"--node-rank={node_rank}"]
     return module_argv(plan, run, "fsdpctl.node.queries.agent_control", verb, *where)

@@ -1,11 +1,11 @@
-"""The hosts of one run, a connection to each by rank, and others in the place of those that are at fault."""
+"""The hosts of one run with a connection to each, and the replacement of hosts that are at fault."""
 
 from __future__ import annotations
 
 import time
 
 from fsdpctl.backends.fanout import HostError
-from fsdpctl.backends.ssh.spares import BAD_FOR_S, find_bad, find_candidates
+from fsdpctl.backends.ssh.candidates import BAD_FOR_S, find_bad, find_candidates
 from fsdpctl.backends.ssh.transport.link import Link
 from fsdpctl.backends.ssh.transport.ssh_config import target_of
 from fsdpctl.contract.codec import read_json, write_json
@@ -15,7 +15,7 @@ from fsdpctl.runs.events import add_event
 
 
 class Hosts:
-    """Connections stay open between questions. `plan` is the one on the hosts of today."""
+    """Connections stay open between requests. `plan` has the present hosts, after replacements."""
 
     def __init__(self, run: RunPaths, plan: LaunchPlan) -> None:
         self._run, self.plan = run, plan
@@ -27,18 +27,18 @@ class Hosts:
         return Link(target_of(node, self.plan))
 
     def all_links(self) -> list[tuple[int, Link]]:
-        """Rank and connection of all that this run has had, replaced ones too."""
+        """Return rank and connection of all hosts that this run has had, replaced ones too."""
         return [*self.links.items(), *self._old_links]
 
     def bad_ranks(self) -> dict[int, str]:
-        """By rank, why hosts of the plan were replaced of late: a resume begins with the profile's own nodes."""
+        """Return rank -> why a host of the plan was replaced recently: a resume begins with the profile's own nodes."""
         bad = find_bad(self.dropped, time.time())
         return {node.rank: bad[node.id].reason for node in self.plan.nodes if node.id in bad}
 
     def replace(self, attempt: AttemptPaths, rank: int, reason: str) -> Link | None:
-        """Put another host in the place of `rank`; the connection to it, None when there is no other."""
+        """Replace the host of `rank` by another; return the connection to it, or None if there is no other."""
         if rank == 0 and self.plan.head.address is not None:
-            return None  # the profile's master_address names this very host
+            return None  # the profile's master_address names this host
         for node in find_candidates(self.plan, rank, self.dropped, time.time()):
             link = self._link(node)
             try:
@@ -63,5 +63,5 @@ class Hosts:
 
 
 def read_dropped(run: RunPaths) -> tuple[DroppedHost, ...]:
-    """The hosts that were replaced, the oldest first."""
+    """Return the hosts that were replaced, the oldest first."""
     return read_json(tuple[DroppedHost, ...], run.dropped) if run.dropped.exists() else ()

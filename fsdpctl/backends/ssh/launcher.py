@@ -1,7 +1,7 @@
-"""The SSH launcher: agents on hosts without a scheduler, kept alive by a supervisor on the submitting host.
+"""The SSH launcher: a supervisor on the submitting host runs agents on hosts without a scheduler.
 
-The supervisor alone talks to the hosts; the commands talk to it through the run directory. So a laptop that sleeps or
-a command that is killed changes nothing, and what has begun is always finished by the same code.
+Only the supervisor connects to the hosts; commands send it requests through the run directory. So a laptop that sleeps
+or a command that is killed changes nothing.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from fsdpctl.runs.evidence import RunFacts, read_verdict
 from fsdpctl.runs.store import claim_attempt
 
 START_LIMIT_S = 150.0
-"""Connect, check and start, each with its own limit, one after the other."""
+"""For connect, check and start, one after the other, each with its own limit."""
 CANCEL_LIMIT_S = 30.0
-"""How long `cancel` waits for a word of the supervisor: that nothing is left, or which host does not answer."""
+"""How long `cancel` waits until the supervisor confirms the end, or reports a host that does not answer."""
 
 
 def start(run: RunPaths, plan: LaunchPlan) -> None:
-    """Claim the next attempt, let the supervisor start it, and wait until all agents stand."""
+    """Claim the next attempt, let the supervisor start it, and wait until all agents are up."""
     attempt = claim_attempt(run)
     control.start_supervisor(run)
     limit_s = START_LIMIT_S + (0 if plan.shared_disk else sending_limit_s(run))
     deadline = time.monotonic() + limit_s
-    while not _stand(attempt, plan):
-        is_supervised = control.find_supervisor(run) is not None  # asked first: it judges before it leaves
-        if (verdict := read_verdict(attempt)) is not None and not _stand(attempt, plan):
+    while not _are_agents_up(attempt, plan):
+        is_supervised = control.find_supervisor(run) is not None  # checked first: it writes the verdict before it exits
+        if (verdict := read_verdict(attempt)) is not None and not _are_agents_up(attempt, plan):
             raise LaunchError(verdict.reason, hint=f"fsdpctl resume {run.root.name} tries again")
         if not is_supervised:
             raise FsdpctlError(f"the supervisor ended; see {run.supervisor_log}")
@@ -43,7 +43,7 @@ def start(run: RunPaths, plan: LaunchPlan) -> None:
         time.sleep(0.05)
 
 
-def _stand(attempt: AttemptPaths, plan: LaunchPlan) -> bool:
+def _are_agents_up(attempt: AttemptPaths, plan: LaunchPlan) -> bool:
     return all(attempt.node(node.rank).agent.exists() for node in plan.nodes)
 
 
@@ -56,7 +56,7 @@ def stop(run: RunPaths) -> bool:
 
 
 def cancel(run: RunPaths) -> bool:
-    """Have the run ended on every host; the supervisor goes on for hosts that do not answer now."""
+    """Have the supervisor end the run on every host; it keeps trying hosts that do not answer now."""
     facts = RunFacts(run)
     if facts.newest is None or facts.has_ended:
         return False
@@ -72,5 +72,5 @@ def cancel(run: RunPaths) -> bool:
         time.sleep(0.1)
     raise LaunchError(
         f"{run.root.name} is being cancelled; {facts.waiting or 'the supervisor has not finished'}",
-        hint="the supervisor goes on until all hosts have answered; fsdpctl status shows when",
+        hint="the supervisor keeps trying until all hosts have answered; see fsdpctl status",
     )

@@ -1,8 +1,8 @@
-"""Which hosts answer, watched beside the run: a pulled cable closes no connection and ends no process.
+"""Watch which hosts answer on ssh: a pulled cable closes no connection and ends no process.
 
-A host is lost only when it is silent while another one answers, and the run stands still. When nobody answers it is
-this machine that is cut off, and a run that goes on needs no help, however its host looks from here. Long before
-that, doubts are told, and end nothing: a cable that is pulled for some seconds must cost nothing.
+A host is lost only if it gives no answer while another one does, and the run makes no progress. If no host answers,
+this machine is cut off; and a run that makes progress needs no help. Hosts without an answer are reported long before
+that, and nothing is ended: a cable that is pulled for some seconds must cost nothing.
 """
 
 from __future__ import annotations
@@ -17,51 +17,51 @@ from fsdpctl.contract.paths import AttemptPaths, RunPaths
 
 EVERY_S = 2.0
 DOUBT_S = 4.5
-"""Two questions without an answer: a host that dies just after it has answered is told of within 5 s."""
+"""Two requests without an answer: a host that dies just after it has answered is reported within 5 s."""
 STALL_FACTOR = 4
-"""A run stands still when nothing was written for this many times the limit for a host's silence."""
+"""A run makes no progress if nothing was written for this many times the limit for a host without an answer."""
 
 
-def find_lost(silent_s: Mapping[int, float], stalled_s: float, timeout_s: float) -> int | None:
-    """The rank of a host that the run has lost, if it has."""
-    lost = [rank for rank, seconds in silent_s.items() if seconds > timeout_s]
-    if not lost or len(lost) == len(silent_s) or stalled_s <= STALL_FACTOR * timeout_s:
+def find_lost(unanswered_s: Mapping[int, float], stalled_s: float, timeout_s: float) -> int | None:
+    """Return the rank of a lost host, or None. All times in seconds."""
+    lost = [rank for rank, seconds in unanswered_s.items() if seconds > timeout_s]
+    if not lost or len(lost) == len(unanswered_s) or stalled_s <= STALL_FACTOR * timeout_s:
         return None
     return lost[0]
 
 
-def describe_silent(silent_s: Mapping[int, float], names: Mapping[int, str]) -> str | None:
-    """Which hosts do not answer, in words; None when all do."""
-    silent = [names[rank] for rank, seconds in silent_s.items() if seconds > DOUBT_S]
-    if len(silent) == len(silent_s) > 1:
+def describe_unanswered(unanswered_s: Mapping[int, float], names: Mapping[int, str]) -> str | None:
+    """Return which hosts do not answer, as text; None if all do."""
+    unanswered = [names[rank] for rank, seconds in unanswered_s.items() if seconds > DOUBT_S]
+    if len(unanswered) == len(unanswered_s) > 1:
         return "no host answers"
-    return f"no answer from {', '.join(silent)}" if silent else None
+    return f"no answer from {', '.join(unanswered)}" if unanswered else None
 
 
 class LastSeen:
-    """How long each host is silent to somebody who can hear. What he missed while he heard nobody does not count."""
+    """How long each host gives no answer. Time without an answer from any host does not count."""
 
     def __init__(
         self, ranks: Iterable[int], timeout_s: float, late_s: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._timeout_s, self._late_s, self._clock = timeout_s, late_s, clock
-        self._hears_since = clock() + late_s
+        self._connected_since = clock() + late_s
         self._answered = dict.fromkeys(ranks, clock())
 
     def expect(self, rank: int) -> None:
-        """Another host is asked from now on, which may take `late_s` to answer for the first time."""
+        """Start with another host of this rank, which may take `late_s` to answer for the first time."""
         self._answered[rank] = self._clock() + self._late_s
 
     def mark_alive(self, rank: int) -> None:
         now = self._clock()
         if now - max(self._answered.values()) > self._timeout_s:
-            # The first to be heard again must not make the others look lost: they may be asked `late_s` later.
-            self._hears_since = now + self._late_s
+            # The first host that answers again must not make the others look lost: they may be asked `late_s` later.
+            self._connected_since = now + self._late_s
         self._answered[rank] = now
 
     def seconds(self) -> dict[int, float]:
         now = self._clock()
-        return {rank: max(0.0, now - max(answered, self._hears_since)) for rank, answered in self._answered.items()}
+        return {rank: max(0.0, now - max(answered, self._connected_since)) for rank, answered in self._answered.items()}
 
 
 class Liveness:
@@ -69,14 +69,14 @@ class Liveness:
 
     def __init__(self, links: Mapping[int, Link]) -> None:
         self._links = dict(links)
-        # A connection that could not be opened yet is given up, and then there is a pause.
+        # A first connection can time out, and is tried again after a pause.
         late_s = EVERY_S + max(link.target.connect_timeout_s for link in links.values())
         self._last_seen = LastSeen(links, DOUBT_S, late_s)
         for rank in links:
             self._begin(rank)
 
     def replace(self, rank: int, link: Link) -> None:
-        """Ask another host in the place of one."""
+        """Watch another host for this rank."""
         self._links[rank] = link
         self._last_seen.expect(rank)
         self._begin(rank)
@@ -85,7 +85,7 @@ class Liveness:
         link = self._links[rank]
         threading.Thread(target=self._watch, args=(rank, link), name=f"liveness-{rank}", daemon=True).start()
 
-    def silent_s(self) -> dict[int, float]:
+    def unanswered_s(self) -> dict[int, float]:
         return self._last_seen.seconds()
 
     def _watch(self, rank: int, link: Link) -> None:
@@ -96,14 +96,14 @@ class Liveness:
 
 
 class StallTimer:
-    """How long nothing was written: metrics, logs and pulses of ranks, by the watcher's own clock."""
+    """How long nothing was written to metrics, rank logs and rank progress files, by this machine's clock."""
 
     def __init__(self, run: RunPaths, attempt: AttemptPaths, clock: Callable[[], float] = time.monotonic) -> None:
         self._run, self._attempt, self._clock = run, attempt, clock
         self._newest, self._since = 0, clock()
 
     def seconds(self) -> float:
-        newest = max((_stamp(path) for path in self._files()), default=0)
+        newest = max((_mtime_ns(path) for path in self._files()), default=0)
         if newest != self._newest:
             self._newest, self._since = newest, self._clock()
         return self._clock() - self._since
@@ -115,7 +115,7 @@ class StallTimer:
             yield from node.rank_progress_files()
 
 
-def _stamp(path: Path) -> int:
+def _mtime_ns(path: Path) -> int:
     try:
         return path.stat().st_mtime_ns
     except OSError:

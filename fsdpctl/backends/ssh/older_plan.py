@@ -1,4 +1,4 @@
-"""Plans that a version before 0.2 has written: how hosts are reached was then read from the run's `profile.yaml`."""
+"""Plans of schema 1: how hosts are reached was then read from the run's `profile.yaml`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fsdpctl.schema.yaml_tree import parse_mapping
 
 
 def with_hosts(run: RunPaths, plan: LaunchPlan) -> LaunchPlan:
-    """Return the plan, with its hosts where it lacks them. Raises OSError."""
+    """Return the plan, with hosts from the profile if it has none. Raise OSError."""
     if plan.ssh is not None:
         return plan
     profile = parse_mapping(read_bytes(run.profile).decode(), str(run.profile), "profile").tree

@@ -1,16 +1,16 @@
-"""The hosts of a profile as the nodes of a run. Pure."""
+"""Plan a run's nodes from the hosts of a profile. Pure."""
 
 from __future__ import annotations
 
 from fsdpctl.backends.base import BackendPlan, Cluster
-from fsdpctl.backends.ssh.profile_keys import SshBackend
+from fsdpctl.backends.ssh.profile_keys import SshSection
 from fsdpctl.contract.plan import SshPlan
 
 DEFAULT_PYTHON = "python3"
 
 
-def plan_backend(keys: SshBackend, cluster: Cluster) -> BackendPlan:
-    """Return the first hosts of the profile as nodes, and how all of its hosts are reached."""
+def plan_backend(keys: SshSection, cluster: Cluster) -> BackendPlan:
+    """Return the first hosts of the profile as nodes, with the ssh settings of all hosts."""
     gpus = cluster.least_gpus
     return BackendPlan(
         nodes=cluster.nodes[: cluster.num_nodes],

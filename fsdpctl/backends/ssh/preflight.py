@@ -1,4 +1,4 @@
-"""What hosts say of themselves before a start, side by side: the odd ones are named. Pure."""
+"""Compare what hosts report before a start: those that differ from the others have a problem. Pure."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from fsdpctl.node.queries.agent_control import NodeFacts
 
 
 def compare(facts: Mapping[int, NodeFacts], now: float) -> dict[int, str]:
-    """What is wrong, by rank: versions that differ from those of the most nodes, and clocks that are far off."""
+    """Return rank -> problem: versions that differ from those of most nodes, and clocks that are far off."""
     problems: dict[int, list[str]] = {rank: [] for rank in facts}
-    for what in ("python", "torch"):
-        seen = {rank: getattr(fact, what) or "none" for rank, fact in facts.items()}
-        usual = most_common(list(seen.values())) if seen else ""
-        for rank, value in seen.items():
+    for name in ("python", "torch"):
+        versions = {rank: getattr(fact, name) or "none" for rank, fact in facts.items()}
+        usual = most_common(list(versions.values())) if versions else ""
+        for rank, value in versions.items():
             if value != usual:
-                problems[rank].append(f"{what} {value}, the other nodes have {usual}")
+                problems[rank].append(f"{name} {value}, the other nodes have {usual}")
     for rank, fact in facts.items():
         if abs(skew := fact.time - now) > MAX_CLOCK_SKEW_S:
             direction = "ahead of" if skew > 0 else "behind"

@@ -1,4 +1,4 @@
-"""How doctor reaches nodes behind SSH: one connection each, kept over all questions."""
+"""Doctor's transport to SSH hosts: one connection each, kept for all requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Take the host keys of a profile's hosts for the right ones, once and on purpose."""
+"""Store the host keys of a profile's hosts in known_hosts, when the user asks for it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from fsdpctl.contract.plan import LaunchPlan
 
 
 def trust_hosts(plan: LaunchPlan, report: Callable[[str], None]) -> None:
-    """Store the keys of hosts that known_hosts does not know yet, spares too; `report` gets each one beforehand."""
+    """Store the keys of hosts and spares that known_hosts does not have; `report` gets each one beforehand."""
     assert plan.ssh is not None
     accept_new([target_of(host, plan) for host in (*plan.ssh.nodes, *plan.ssh.spares)], report)

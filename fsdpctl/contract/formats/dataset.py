@@ -7,8 +7,8 @@ A prepared directory holds
     index.json                             Index, written last: without it there is no data
 
 The shards of a split, in the index's order, are one long row of tokens, which the trainer cuts into sequences. Each
-document ends with a separator token that the tokenizer chose; the trainer does not look for it. Whoever prepares data
-chooses the split by document, so that no held-out text has a neighbour in the training data.
+document ends with a separator token that the tokenizer chose; the trainer does not look for it. The split is chosen by
+document, so that no held-out text has a neighbour in the training data.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class Index:
     """`index.json`: what the shards hold."""
 
     format: int
-    source: str  # where the text came from, in words
-    tokenizer: str  # `bytes`, or the sha256 of the tokenizer.json that lies beside the index
+    source: str  # where the text came from, as text
+    tokenizer: str  # `bytes`, or the sha256 of the tokenizer.json beside the index
     separator: int  # the token id that ends each document
     fingerprint: str  # sha256 over everything that decides the tokens and their split
     dtype: Dtype
@@ -82,12 +82,12 @@ class Index:
 
     @property
     def model_vocab_size(self) -> int:
-        """The least vocabulary of a model for this data: a multiple of 128, which GPUs multiply faster."""
+        """The smallest vocabulary of a model for this data: a multiple of 128, which is faster on GPUs."""
         return -self.vocab_size // 128 * -128
 
 
 def read_index(directory: Path) -> Index:
-    """Raises FileNotFoundError where there is no prepared data, CodecError where it is of another format or broken."""
+    """Read the index. Raises FileNotFoundError where there is none, CodecError for another format or a broken file."""
     path = directory / INDEX_NAME
     try:
         tree = json.loads(read_bytes(path).decode())
@@ -115,7 +115,7 @@ class ShardWriter:
         self._num_tokens = self._num_documents = 0
 
     def add(self, tokens: bytes | memoryview, lengths: Sequence[int]) -> None:
-        """Append whole documents: their ids as the index's `dtype` has them, and how many each document has."""
+        """Append whole documents: their ids in the index's `dtype`, and the number of ids in each document."""
         ends = list(accumulate(lengths, initial=self._num_tokens))[1:]
         self._tokens.write(tokens)
         self._ends.write(struct.pack(f"<{len(ends)}Q", *ends))

@@ -1,7 +1,7 @@
-"""The table of contents that torch's distributed checkpoint keeps beside its tensors, read without running anything.
+"""The table of contents that torch's distributed checkpoint keeps beside its tensors, read without running code.
 
-`.metadata` is a pickle, and a pickle runs code of whoever wrote it. This one may name just the plain classes that a
-state of tensors needs.
+`.metadata` is a pickle, and a pickle can run any code. This one may name only the plain classes that a state of tensors
+needs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A checkpoint on disk: `checkpoints/step-N/` with files of tensors and a manifest, which is written last.
 
-The manifest says what the checkpoint is of and has the digest of every file. Without it there is no checkpoint.
+The manifest describes the run and the step, and has the digest of every file. Without it there is no checkpoint.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from fsdpctl.contract.paths import CHECKPOINT_MANIFEST, CHECKPOINT_PREFIX, DIR_M
 MANIFEST_FORMAT = 1
 
 COMMITTED = re.compile(rf"{CHECKPOINT_PREFIX}\d{{8,}}")
-"""Names of what claims to be a checkpoint. Half done ones have a longer name."""
+"""Names of finished checkpoints. Half done ones have a longer name."""
 
 
 class InvalidCheckpointError(Exception):
-    """This directory is no checkpoint to start from; the text says why."""
+    """This directory is no checkpoint to start from; the text is the reason."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class FileDigest:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a checkpoint is of, and what it consists of."""
+    """The state that a checkpoint has saved, and the files of which it consists."""
 
     format: int
     step: int
@@ -49,57 +49,59 @@ class Manifest:
     torch_version: str
     time: float
     files: Mapping[str, FileDigest]
-    save_s: float = 0.0  # what writing took, up to this manifest; 0: not known
+    save_s: float = 0.0  # duration of writing, up to this manifest; 0: not known
 
     @property
     def num_bytes(self) -> int:
         return sum(entry.size for entry in self.files.values())
 
 
-SAVE_MARGIN, LEAVING_S = 1.2, 1.0
+SAVE_MARGIN, EXIT_S = 1.2, 1.0
 
 
 def save_fits(save_s: float, left_s: float) -> bool:
-    """Whether a save that took `save_s` the last time (0: not known), and the rest of leaving, fit into `left_s`."""
-    return save_s == 0 or save_s * SAVE_MARGIN + LEAVING_S <= left_s
+    """Return whether a save that took `save_s` the last time (0: not known) fits into `left_s`, with time to exit."""
+    return save_s == 0 or save_s * SAVE_MARGIN + EXIT_S <= left_s
 
 
 def committed(root: Path) -> list[str]:
-    """Names of what claims to be a checkpoint, the oldest first."""
+    """Return the names of finished checkpoints, the oldest first. They may still be damaged."""
     return choose_committed(os.listdir(root)) if root.is_dir() else []
 
 
 def choose_committed(names: Iterable[str]) -> list[str]:
+    """Return those that are names of finished checkpoints, the oldest first."""
     return sorted((name for name in names if COMMITTED.fullmatch(name)), key=lambda name: (len(name), name))
 
 
 def remove_checkpoint(directory: Path) -> None:
-    """Half removed, it must not look like a checkpoint. Raises OSError."""
+    """Rename and remove a checkpoint: half removed, it must not look like one. Raises OSError."""
     doomed = directory.with_name(f"{directory.name}.tmp-pruned")
     directory.rename(doomed)
     shutil.rmtree(doomed)
 
 
 def set_aside(directory: Path, aside: Path) -> None:
-    """Move a checkpoint out of the trainer's sight, for the run has gone back behind it."""
+    """Move a checkpoint to where the trainer does not look: the run has gone back to an older one."""
     aside.mkdir(mode=DIR_MODE, exist_ok=True)
     directory.rename(aside / directory.name)
 
 
 def digest_file(path: Path) -> FileDigest:
+    """Return size and SHA-256 of a file. Raises OSError."""
     with open_file(path) as file:
         return FileDigest(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
 
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:
-    """Write it durably, with a digest of its own."""
+    """Write the manifest durably, with a digest of its own."""
     body = encode(manifest)
     text = json.dumps({"manifest": body, "sha256": _digest_of(body)}, indent=1)
     write_text(directory / CHECKPOINT_MANIFEST, text + "\n")
 
 
 def read_manifest(directory: Path) -> Manifest:
-    """Read and check the manifest alone; the files that it names are checked by `verify_files`."""
+    """Read and check the manifest alone; `verify_files` checks the files. Raises InvalidCheckpointError."""
     path = directory / CHECKPOINT_MANIFEST
     try:
         document = json.loads(read_bytes(path).decode())
@@ -121,7 +123,7 @@ def read_manifest(directory: Path) -> Manifest:
 
 
 def verify_sizes(directory: Path, files: Iterable[tuple[str, FileDigest]]) -> None:
-    """Compare the size of each file with what the manifest says."""
+    """Compare the size of each file with the manifest. Raises InvalidCheckpointError."""
     for name, expected in files:
         if Path(name).name != name:
             raise InvalidCheckpointError(f"{name!r} is no plain file name")
@@ -130,11 +132,11 @@ def verify_sizes(directory: Path, files: Iterable[tuple[str, FileDigest]]) -> No
         except OSError as error:
             raise InvalidCheckpointError(f"{name}: {error.strerror}") from None
         if size != expected.size:
-            raise InvalidCheckpointError(f"{name} has {size} bytes, the manifest says {expected.size}")
+            raise InvalidCheckpointError(f"{name} has {size} bytes, {expected.size} in the manifest")
 
 
 def verify_files(directory: Path, files: Iterable[tuple[str, FileDigest]]) -> None:
-    """Compare size and digest of each file with what the manifest says."""
+    """Compare size and digest of each file with the manifest. Raises InvalidCheckpointError."""
     for name, expected in files:
         verify_sizes(directory, [(name, expected)])
         try:

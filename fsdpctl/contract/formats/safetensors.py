@@ -1,4 +1,4 @@
-"""The head of a safetensors file, which says what lies where: eight bytes of length, and as much JSON.
+"""The header of a safetensors file, with the offsets of its tensors: eight bytes of length, and as much JSON.
 
 https://github.com/huggingface/safetensors#format
 """
@@ -9,14 +9,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-_MAX_HEADER = 100_000_000  # as the safetensors library has it
+_MAX_HEADER = 100_000_000  # the limit of the safetensors library
 
 
 def read_header(path: Path) -> tuple[int, dict[str, Any]]:
     """Return where the data begins, and the entry of each tensor by its name.
 
-    Raises OSError, and ValueError for what is no such file, like one that git-lfs has yet to fetch, or has not all of
-    its data.
+    Raises OSError, and ValueError for a file that is no safetensors file, such as one that git-lfs has yet to fetch, or
+    that is cut short.
     """
     size = path.stat().st_size
     with path.open("rb") as file:

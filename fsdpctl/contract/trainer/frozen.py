@@ -1,4 +1,4 @@
-"""Which parameters are not trained: decided from the configuration alone, and refused before anything starts."""
+"""The parameters that are not trained: decided from the configuration alone, and refused before anything starts."""
 
 from __future__ import annotations
 
@@ -6,36 +6,37 @@ import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
+from fsdpctl.contract.problems import Problem, RuleError
 from fsdpctl.contract.trainer.model_config import ModelConfig
-from fsdpctl.contract.trainer.units import parameter_names
 
 
 def resolve_frozen(patterns: Sequence[str], model: ModelConfig) -> frozenset[str]:
-    """The names of the parameters that match a pattern: * goes over dots, so that `blocks.0.*` is all of a block.
+    """Return the names of the parameters that match a pattern: * matches dots, so that `blocks.0.*` is all of a block.
 
     Raises ValueError for a pattern that matches nothing, and where nothing is left to train.
     """
-    names = parameter_names(model) if patterns else []
+    names = model.parameter_names() if patterns else []
     chosen: set[str] = set()
     for pattern in patterns:
         found = [name for name in names if fnmatchcase(name, pattern)]
         if not found:
-            raise ValueError(f"optim.frozen: no parameter matches {pattern!r}{_did_you_mean(pattern, model)}")
+            raise RuleError(Problem("optim.frozen", f"no parameter matches {pattern!r}{_did_you_mean(pattern, model)}"))
         chosen.update(found)
     if patterns and len(chosen) == len(names):
-        raise ValueError("optim.frozen: nothing is left to train; leave some parameters out")
+        raise RuleError(Problem("optim.frozen", "nothing is left to train; leave some parameters out"))
     return frozenset(chosen)
 
 
 def _did_you_mean(pattern: str, model: ModelConfig) -> str:
-    """The names near to a pattern, and all that there are: those of one block stand for those of the others."""
+    """Describe the name nearest to a pattern, and all names; those of one block represent those of the others."""
     import difflib  # takes 3 ms, and most patterns are right
 
     last = model.layers - 1
     number = min(int(found[0][:5]), last) if (found := re.search(r"\d+", pattern)) else last
     block = f"blocks.{number}."
-    names = [name for name in parameter_names(model) if not name.startswith("blocks.") or name.startswith(block)]
-    known = [f"{block}*", f"{block}attention.*", f"{block}mlp.*", *names]
+    names = [name for name in model.parameter_names() if not name.startswith("blocks.") or name.startswith(block)]
+    groups = [part for part in model.BLOCK_PARTS if any(name.startswith(f"{part}.") for name in model.BLOCK_PARTS)]
+    known = [f"{block}*", *(f"{block}{group}.*" for group in groups), *names]
     near = difflib.get_close_matches(pattern[:64], known, n=1, cutoff=0.5)
     top = ", ".join(name for name in names if not name.startswith(block))
     inside = ", ".join(name.removeprefix(block) for name in names if name.startswith(block))

@@ -1,4 +1,4 @@
-"""How a world of ranks divides the work: the mesh of parameters, and each rank's part of the batch."""
+"""Division of the work over a world of ranks: the mesh of parameters, and each rank's part of the batch."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from fsdpctl.contract.trainer.trainer_config import BatchConfig, MeshConfig
 def resolve_mesh(mesh: MeshConfig, nodes: int, procs_per_node: int) -> tuple[int, int]:
     """Return (replicate, shard) for a world of nodes x procs_per_node ranks.
 
-    HYBRID_SHARD means what PyTorch means by it: shard within a node, over the fast links, and replicate
-    across nodes. Raises ValueError when the sizes do not multiply to the world size.
+    HYBRID_SHARD has PyTorch's meaning: shard within a node, over the fast links, and replicate across nodes.
+    Raises ValueError when the sizes do not multiply to the world size.
     """
     world = nodes * procs_per_node
     default = {

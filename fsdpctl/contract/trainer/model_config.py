@@ -1,55 +1,23 @@
-"""The sizes of a model: V vocabulary, D model width, L layers, T tokens a sequence."""
+"""The model architectures of the bundled trainer, as far as they must be known without torch: one row each.
+
+An architecture is a folder beside this file and one below `train/model/`, each with one row: here and in
+`train/model/table.py`. Its configuration is a dataclass with these members, which generic code reads:
+
+    vocab_size, layers, seq_len
+    shrunk(max_layers)                  a tiny model of the same kind, for `--smoke`
+    num_parameters, block_parameters    how many parameters the model has, and each of its blocks
+    BLOCK_PARTS                         names of the modules in a block, each before those inside of it
+    module_names(), parameter_names()   names of all, in the order of the model; blocks are blocks.0, blocks.1, ...
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from fsdpctl.contract.formats.hugging_face import HuggingFaceFormat
+from fsdpctl.contract.trainer.llama.config import LlamaConfig
+from fsdpctl.contract.trainer.llama.hugging_face import HF_LLAMA
 
-from fsdpctl.contract.trainer.strict import STRICT, require_at_least, require_fraction, require_positive
+ModelConfig = LlamaConfig
+"""The `model` mapping of a job: a union of dataclasses as soon as there are two architectures."""
 
-MAX_LAYERS = 10_000
-"""No model has so many, and the modules of a model are listed by name."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelConfig:
-    """A Llama-style decoder: RMSNorm, rotary positions, grouped-query attention, SwiGLU, no biases."""
-
-    __pydantic_config__ = STRICT
-
-    vocab_size: int  # V, the tokenizer's; a multiple of 128 is faster on GPUs
-    d_model: int  # D, the width of the residual stream
-    layers: int  # L, the number of blocks
-    heads: int  # query heads of each block
-    kv_heads: int  # heads of keys and values; divides `heads`
-    head_dim: int  # width of one head; even
-    ffn: int  # width of the SwiGLU
-    seq_len: int  # T, tokens of one sequence
-    tie_embeddings: bool = False  # one matrix for the embedding and the output
-    rope_theta: float = 10_000.0  # base of the rotary positions
-    norm_eps: float = 1e-5  # of RMSNorm
-    dropout: float = 0.0  # of the embedding and of what each block adds
-    init_std: float = 0.02  # of initial weights
-
-    def __post_init__(self) -> None:
-        require_at_least(1, vocab_size=self.vocab_size, d_model=self.d_model, layers=self.layers, heads=self.heads)
-        require_at_least(1, kv_heads=self.kv_heads, head_dim=self.head_dim, ffn=self.ffn, seq_len=self.seq_len)
-        require_positive(rope_theta=self.rope_theta, norm_eps=self.norm_eps, init_std=self.init_std)
-        if self.layers > MAX_LAYERS:
-            raise ValueError(f"layers must be at most {MAX_LAYERS}, got {self.layers}")
-        if self.heads % self.kv_heads:
-            raise ValueError(f"heads ({self.heads}) must be a multiple of kv_heads ({self.kv_heads})")
-        if self.head_dim % 2:
-            raise ValueError(f"head_dim must be even for rotary positions, got {self.head_dim}")
-        require_fraction(dropout=self.dropout)
-
-    @property
-    def block_parameters(self) -> int:
-        """Attention + SwiGLU + two norms."""
-        attention = self.d_model * self.head_dim * (2 * self.heads + 2 * self.kv_heads)
-        return attention + 3 * self.d_model * self.ffn + 2 * self.d_model
-
-    @property
-    def num_parameters(self) -> int:
-        """V*D (twice if untied) + L blocks + the last norm."""
-        embeddings = self.vocab_size * self.d_model * (1 if self.tie_embeddings else 2)
-        return embeddings + self.layers * self.block_parameters + self.d_model
+HUGGING_FACE: dict[type[ModelConfig], HuggingFaceFormat] = {LlamaConfig: HF_LLAMA}
+"""Names and configuration of the same model in transformers."""

@@ -1,4 +1,4 @@
-"""What of a trainer's configuration may change when a run goes on. The launcher refuses early, the trainer for sure."""
+"""The keys of a trainer's configuration that may change at a resume. Checked by the launcher, and by the trainer."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ FREE = ("model.dropout",)
 
 
 def compare(saved: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """Compare two encoded configurations: returns (what changed, what of it would make another run), in words."""
+    """Compare two encoded configurations; return what changed, and what of it would make another run, as text."""
     old, new = _flatten(saved), _flatten(now)
     changed = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
-    words = {key: f"{key}: {old.get(key)!r} -> {new.get(key)!r}" for key in changed}
-    return list(words.values()), [words[key] for key in changed if is_fixed(key)]
+    lines = {key: f"{key}: {old.get(key)!r} -> {new.get(key)!r}" for key in changed}
+    return list(lines.values()), [lines[key] for key in changed if is_fixed(key)]
 
 
 def is_fixed(key: str) -> bool:
-    """Whether a change of this key would make another run."""
+    """Return whether a change of this key would make another run."""
     return key not in FREE and any(key == fixed or key.startswith(f"{fixed}.") for fixed in FIXED)
 
 

@@ -1,4 +1,4 @@
-"""Which modules FSDP gathers as one: decided from the configuration alone, and refused before anything starts."""
+"""The modules that FSDP gathers together: decided from the configuration alone, and refused before anything starts."""
 
 from __future__ import annotations
 
@@ -6,42 +6,33 @@ import math
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from fsdpctl.contract.problems import Problem, RuleError, broken_rule
 from fsdpctl.contract.trainer.model_config import ModelConfig
 from fsdpctl.contract.trainer.strict import STRICT, require_at_least
 
 Unit = tuple[str, ...]
 """Names of the modules that are gathered together."""
 
-_IN_A_BLOCK = (
-    "attention_norm",
-    "attention",
-    "attention.qkv",
-    "attention.out",
-    "mlp_norm",
-    "mlp",
-    "mlp.gate_up",
-    "mlp.down",
-)
-_WITH_A_WEIGHT = tuple(part for part in _IN_A_BLOCK if part not in ("attention", "mlp"))
-
 
 @dataclass(frozen=True, kw_only=True)
 class UnitsConfig:
-    """What FSDP gathers as one: so many blocks, blocks of so many parameters, or each module of these names."""
+    """FSDP units, whose parameters are gathered together: by number of blocks, by size, or by module name."""
 
     __pydantic_config__ = STRICT
 
-    blocks: int | None = None  # in each unit; 0: the whole model is one unit; unset: 1
-    parameters: int | None = None  # as many blocks in each unit as have this number of parameters together
-    names: tuple[str, ...] | None = None  # patterns such as "blocks.*.mlp"; each module that matches is a unit
+    blocks: int | None = None  # number of blocks in each unit; 0: the whole model is one unit; unset: 1
+    parameters: int | None = None  # minimum number of parameters in each unit, in whole blocks
+    names: tuple[str, ...] | None = None  # patterns of module names such as "blocks.*.mlp"; each match is one unit
 
     def __post_init__(self) -> None:
         if (self.blocks is not None) + (self.parameters is not None) + (self.names is not None) > 1:
-            raise ValueError("give units by blocks, by parameters or by names, one of them")
+            raise broken_rule(
+                "give units by blocks, by parameters or by names, one of them", "blocks", "parameters", "names"
+            )
         require_at_least(0, blocks=self.blocks)
         require_at_least(1, parameters=self.parameters)
         if self.names == ():
-            raise ValueError("names must hold at least one; blocks: 0 makes the whole model one unit")
+            raise broken_rule("names must hold at least one; blocks: 0 makes the whole model one unit", "names")
 
     @property
     def blocks_each(self) -> int:
@@ -49,44 +40,34 @@ class UnitsConfig:
 
 
 def resolve_units(units: UnitsConfig, model: ModelConfig) -> tuple[Unit, ...]:
-    """The units, in the order of the forward pass. What none of them holds is the root's; where there are none, that
-    is the whole model. Raises ValueError for a name that means nothing."""
+    """Return the units, in the order of the forward pass.
+
+    What none of them holds belongs to the root; without units that is the whole model. Raises ValueError for a pattern
+    that matches no module.
+    """
     if units.names is not None:
-        return tuple((name,) for name in _choose(units.names, module_names(model)))
+        return tuple((name,) for name in _choose(units.names, model))
     size = math.ceil(units.parameters / model.block_parameters) if units.parameters else units.blocks_each
     blocks = [f"blocks.{number}" for number in range(model.layers)]
     return tuple(tuple(blocks[i : i + size]) for i in range(0, len(blocks), size)) if size else ()
 
 
-def module_names(model: ModelConfig) -> list[str]:
-    """The modules that can be units. A tied embedding cannot: it is used at both ends of the model."""
-    blocks = [f"blocks.{number}" for number in range(model.layers)]
-    inside = [name for block in blocks for name in (block, *(f"{block}.{part}" for part in _IN_A_BLOCK))]
-    return [*inside, "norm"] if model.tie_embeddings else ["embed", *inside, "norm", "head"]
-
-
-def parameter_names(model: ModelConfig) -> list[str]:
-    """All parameters: the weight of each module that holds no other. Nothing has a bias."""
-    inside = [f"blocks.{number}.{part}.weight" for number in range(model.layers) for part in _WITH_A_WEIGHT]
-    whole = ["embed.weight", *inside, "norm.weight"]
-    return whole if model.tie_embeddings else [*whole, "head.weight"]
-
-
-def lie_in_blocks(units: tuple[Unit, ...]) -> bool:
-    """Whether some unit begins inside of a block."""
+def has_units_inside_blocks(units: tuple[Unit, ...]) -> bool:
+    """Return whether some unit begins inside of a block."""
     return any(name.count(".") > 1 for unit in units for name in unit)
 
 
-def _choose(patterns: tuple[str, ...], names: list[str]) -> list[str]:
+def _choose(patterns: tuple[str, ...], model: ModelConfig) -> list[str]:
+    names = model.module_names()
     for pattern in patterns:
         if not any(_matches(name, pattern) for name in names):
             top = ", ".join(name for name in names if not name.startswith("blocks."))
-            known = f"{top}, blocks.N and, in each, {', '.join(_IN_A_BLOCK)}"
-            raise ValueError(f"units.names: no module is called {pattern!r}; there are {known}")
+            known = f"{top}, blocks.N and, in each, {', '.join(model.BLOCK_PARTS)}"
+            raise RuleError(Problem("units.names", f"no module is called {pattern!r}; there are {known}"))
     return [name for name in names if any(_matches(name, pattern) for pattern in patterns)]
 
 
 def _matches(name: str, pattern: str) -> bool:
-    """As in a shell: * ends at a dot, so that `blocks.*` are the blocks, and not what is in them."""
+    """Match as a shell does: * ends at a dot, so that `blocks.*` are the blocks, and not their parts."""
     parts, wanted = name.split("."), pattern.split(".")
     return len(parts) == len(wanted) and all(map(fnmatchcase, parts, wanted))

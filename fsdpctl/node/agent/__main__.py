@@ -23,7 +23,7 @@ from fsdpctl.node.agent.agent import Agent, end_attempt
 from fsdpctl.node.os import signals
 
 RESERVE_BYTES = 16_384
-"""Kept free for the agent's exit record: a disk that fills up must not make a run that has ended look lost."""
+"""Disk space kept for the exit record: on a full disk, a run that has ended must not look lost."""
 
 
 def _placed_plan(run: RunPaths, attempt: AttemptPaths) -> LaunchPlan:

@@ -20,8 +20,8 @@ from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.records import NodeEnd
 from fsdpctl.node.agent.exit_status import FailureWatch, describe_end
 from fsdpctl.node.agent.guard import Guard
+from fsdpctl.node.agent.heartbeats import Heartbeat, PeerWatch
 from fsdpctl.node.agent.join import JoinError, join
-from fsdpctl.node.agent.peers import Heartbeat, PeerWatch
 from fsdpctl.node.agent.start_torchrun import start_torchrun
 from fsdpctl.node.agent.watchdog import Watchdog
 from fsdpctl.node.checks.node_check import NodeCheckError, check_node
@@ -29,8 +29,6 @@ from fsdpctl.node.os import processes
 
 POLL_S = 0.1
 PEERS_EVERY_S = 0.5
-RESERVE_BYTES = 16_384
-"""Disk space kept for the exit record: on a full disk, a run that has ended must not look lost."""
 TERM_S = 5.0
 """Seconds from TERM to KILL when ranks are ended."""
 

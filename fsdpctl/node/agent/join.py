@@ -70,7 +70,7 @@ def resolve_head(plan: LaunchPlan) -> tuple[str, str | None]:
     if len(plan.nodes) > 1 and not plan.allow_loopback and addresses.is_unreachable_for_others(numeric):
         raise JoinError(
             f"the head's address {address} ({numeric}) is loopback or link-local, which other nodes cannot reach;"
-            f" it came from: {plan.head.rule}. Set master_address or addresses.interface in the profile"
+            f" it came from: {plan.head.rule}. Set master_address or network.interface in the profile"
         )
     interface = plan.interface if plan.interface != "auto" else addresses.interface_towards(numeric)
     return address, interface

@@ -2,7 +2,7 @@
 
 One file takes both streams in the order they were written, output of C libraries included; torchrun's own
 redirection makes two files per local rank under a random name. A traceback, hard to find in 64 logs, is also
-written as a record with its time, so that the first failure can be told apart from those that followed.
+written as a record with its time, so that the first failure can be distinguished apart from those that followed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def main(argv: list[str]) -> None:
     except SystemExit as leave:
         if leave.code in (None, *GOOD_ENDS):
             _record_end(rank, paths)
-        elif not paths.rank_error(rank).exists():  # the trainer's own record says more
+        elif not paths.rank_error(rank).exists():  # the trainer's own record has more
             _report(leave, rank, paths)
         raise
     except BaseException as error:

@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 
-from fsdpctl.commands.torchrun import node_env, torchrun_argv
+from fsdpctl.commands.environment import node_env
+from fsdpctl.commands.torchrun import torchrun_argv
 from fsdpctl.contract import Env
 from fsdpctl.contract.files import open_log, read_bytes
 from fsdpctl.contract.paths import RunPaths

@@ -12,7 +12,7 @@ from fsdpctl.node.os import addresses
 
 SYSFS = Path("/sys/class/infiniband")
 _NO_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
-_FIX_PORT = "check the cable, `ibstat` and the subnet manager, or remove the adapter from addresses.ib_hcas"
+_FIX_PORT = "check the cable, `ibstat` and the subnet manager, or remove the adapter from network.ib_hcas"
 
 
 def check_interface(interface: str) -> Finding:
@@ -23,7 +23,7 @@ def check_interface(interface: str) -> Finding:
         return ok(Check.INTERFACE, f"auto: the one that routes to the head; found: {known}")
     if interface not in found:
         reason = f"interface {interface!r} does not exist here or has no IPv4 address; found: {known}"
-        return fail(Check.INTERFACE, reason, "correct addresses.interface in the profile, or give it an address")
+        return fail(Check.INTERFACE, reason, "correct network.interface in the profile, or give it an address")
     return ok(Check.INTERFACE, f"{interface} has {found[interface]}")
 
 
@@ -62,18 +62,18 @@ def has_infiniband(sysfs: Path = SYSFS) -> bool:
 
 def check_infiniband(plan: LaunchPlan, env: Mapping[str, str], sysfs: Path = SYSFS) -> list[Finding]:
     """Check the adapters that NCCL will use; return no finding for a run on one node or without GPUs."""
-    wanted, gid_index = env.get("NCCL_IB_HCA", ""), env.get("NCCL_IB_GID_INDEX")
+    hcas, gid_index = env.get("NCCL_IB_HCA", ""), env.get("NCCL_IB_GID_INDEX")
     ports = read_ports(sysfs)
-    if plan.device == "cpu" or len(plan.nodes) == 1 or not (wanted or ports):
+    if plan.device == "cpu" or len(plan.nodes) == 1 or not (hcas or ports):
         return []
-    return [judge_ports(select(ports, wanted), wanted, int(gid_index) if gid_index is not None else None)]
+    return [judge_ports(select(ports, hcas), hcas, int(gid_index) if gid_index is not None else None)]
 
 
-def select(ports: list[IbPort], wanted: str) -> dict[str, list[IbPort]]:
+def select(ports: list[IbPort], hcas: str) -> dict[str, list[IbPort]]:
     """Return each adapter in NCCL_IB_HCA with its ports: names or prefixes, `=` for exact, `^` to exclude."""
-    is_excluding = wanted.startswith("^")
-    is_exact = wanted.lstrip("^").startswith("=")
-    names = [name for name in wanted.lstrip("^=").split(",") if name]
+    is_excluding = hcas.startswith("^")
+    is_exact = hcas.lstrip("^").startswith("=")
+    names = [name for name in hcas.lstrip("^=").split(",") if name]
 
     def fits(port: IbPort, name: str) -> bool:
         hca, _, number = name.partition(":")
@@ -86,18 +86,18 @@ def select(ports: list[IbPort], wanted: str) -> dict[str, list[IbPort]]:
     return {name: [port for port in ports if fits(port, name)] for name in names}
 
 
-def judge_ports(chosen: Mapping[str, list[IbPort]], wanted: str, gid_index: int | None) -> Finding:
+def judge_ports(chosen: Mapping[str, list[IbPort]], hcas: str, gid_index: int | None) -> Finding:
     if missing := [name for name, ports in chosen.items() if not ports]:
-        fix = "correct addresses.ib_hcas; `ibstat -l` lists the adapters"
+        fix = "correct network.ib_hcas; `ibstat -l` lists the adapters"
         return fail(Check.INFINIBAND, f"no such adapter here: {', '.join(missing)}", fix)
     ports = list({port.name: port for found in chosen.values() for port in found}.values())
     if down := [f"{port.name} is {port.state or 'unreadable'}" for port in ports if port.state != "ACTIVE"]:
-        judge = fail if wanted or len(down) == len(ports) else warn
+        judge = fail if hcas or len(down) == len(ports) else warn
         return judge(Check.INFINIBAND, ", ".join(down), _FIX_PORT)
     if gid_index is not None:
         without = [port.name for port in ports if port.gids[gid_index : gid_index + 1] in ((), (_NO_GID,))]
         if without:
-            fix = "correct addresses.ib_gid_index; `show_gids` lists them, choose one of RoCE v2"
+            fix = "correct network.ib_gid_index; `show_gids` lists them, choose one of RoCE v2"
             return fail(Check.INFINIBAND, f"GID {gid_index} is empty on {', '.join(without)}", fix)
     rates = sorted({port.rate for port in ports})
     if len(rates) > 1:

@@ -55,18 +55,18 @@ class Listing:
         """Return the GPUs that a process with this environment may use."""
         if (chosen := env.get("CUDA_VISIBLE_DEVICES")) is None:
             return self.gpus
-        words = [word.strip() for word in chosen.split(",") if word.strip()]
+        entries = [entry.strip() for entry in chosen.split(",") if entry.strip()]
         return tuple(
             gpu
-            for word in words
+            for entry in entries
             for gpu in self.gpus
-            if word == str(gpu.index) or (word.startswith("GPU-") and gpu.uuid.startswith(word))
+            if entry == str(gpu.index) or (entry.startswith("GPU-") and gpu.uuid.startswith(entry))
         )
 
 
 def count_slices(env: Mapping[str, str]) -> int:
     """Return the number of MIG slices that a process with this environment may use; their GPUs are not listed."""
-    return len([word for word in env.get("CUDA_VISIBLE_DEVICES", "").split(",") if word.strip().startswith("MIG-")])
+    return len([entry for entry in env.get("CUDA_VISIBLE_DEVICES", "").split(",") if entry.strip().startswith("MIG-")])
 
 
 def query(env: Mapping[str, str]) -> Listing | None:

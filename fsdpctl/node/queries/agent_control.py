@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fsdpctl.commands.torchrun import agent_argv, code_env, tag_env
+from fsdpctl.commands.environment import code_env, tag_env
+from fsdpctl.commands.torchrun import agent_argv
 from fsdpctl.contract.codec import encode, find_json, read_json
 from fsdpctl.contract.control_files import read_control_file
 from fsdpctl.contract.files import open_log, read_bytes

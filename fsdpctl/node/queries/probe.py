@@ -71,7 +71,7 @@ def check_head(plan: LaunchPlan, findings: list[Finding]) -> tuple[str | None, F
         address, _ = resolve_head(plan)
         numeric = addresses.resolve(address)
     except (JoinError, OSError) as error:
-        return None, fail(Check.HEAD, str(error), "set master_address or addresses.interface in the profile")
+        return None, fail(Check.HEAD, str(error), "set master_address or network.interface in the profile")
     return numeric, ok(Check.HEAD, f"{numeric}: {plan.head.rule}")
 
 
@@ -97,7 +97,7 @@ def check_connectivity(request: ProbeRequest) -> ConnectivityReport:
     if server is not None:
         server.wait()
     return ConnectivityReport(
-        head_seen=_resolve(request.head),
+        resolved_head=_resolve(request.head),
         opened=server.opened if server is not None else (),
         unreached={str(port): why for port, why in unreached.items()},
         source=source,

@@ -83,7 +83,7 @@ def accused(found: dict[str, dict[str, dict[str, str]]]) -> dict[str, set[str]]:
     return {node: checks for node, checks in bad.items() if checks}
 
 
-def test_a_healthy_cluster_passes_and_leaves_nothing(two: Cluster) -> None:
+def test_a_healthy_cluster_passes_and_no_file_is_left(two: Cluster) -> None:
     found = two.examine(expect=0)
     assert set(found["two"]) == HEALTHY - {"ports"}
     assert set(found["one"]) == HEALTHY - {"shared"}
@@ -92,12 +92,13 @@ def test_a_healthy_cluster_passes_and_leaves_nothing(two: Cluster) -> None:
     assert [path.name for path in two.directory.iterdir()] == ["two.yaml"]
 
 
-def test_the_profile_that_comes_along_is_healthy_and_soon_examined(tmp_path: Path) -> None:
+def test_the_bundled_local_profile_passes_in_little_processor_time(tmp_path: Path) -> None:
     require("torch")
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = fsdpctl("doctor", cwd=tmp_path)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 10  # a busy machine's clock says less
+    # Not wall time: a busy machine would fail.
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 10
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["CHECK", "RESULT", "NODES", "REASON"]
     assert {line.split()[0] for line in lines[1:]} == HEALTHY - {"shared"}
@@ -155,6 +156,7 @@ def test_a_missing_interface_and_a_limit_of_the_setup_lines(two: Cluster) -> Non
     found = two.examine(expect=1)
     assert accused(found) == {"one": {"interface", "nofile"}, "two": {"interface", "nofile"}}
     assert "interface 'ib77' does not exist here" in found["two"]["interface"]["reason"]
+    assert found["two"]["interface"]["fix"].startswith("correct network.interface in the profile")
     assert found["one"]["head"]["result"] == found["two"]["connect"]["result"] == "unknown"
     (one,) = Client().doctor(two.profile, nodes=1)
     assert (one.node, one.has_failed) == ("one", True)
@@ -170,7 +172,7 @@ def test_a_node_without_torch(two: Cluster) -> None:
     assert "No module named 'torch'" in found["two"]["torch"]["reason"]
 
 
-def test_a_node_that_cannot_answer_is_one_line(two: Cluster) -> None:
+def test_a_node_without_python_fails_only_the_reach_check(two: Cluster) -> None:
     two.give_second_node_a_python("unused")
     two.env["PATH"] = str(two.directory / "empty")
     found = two.examine(expect=1)
@@ -179,7 +181,7 @@ def test_a_node_that_cannot_answer_is_one_line(two: Cluster) -> None:
     assert "connect" in found["one"]
 
 
-def test_a_setup_line_that_fails_and_a_number_of_nodes(two: Cluster) -> None:
+def test_a_failing_setup_line_and_the_requested_number_of_nodes(two: Cluster) -> None:
     two.keys["setup"] = ["module load cuda/99"]
     assert accused(two.examine(expect=1)) == {"one": {"reach"}, "two": {"reach"}}
     assert accused(two.examine(1, "--nodes", "1")) == {"one": {"reach"}}
@@ -187,7 +189,7 @@ def test_a_setup_line_that_fails_and_a_number_of_nodes(two: Cluster) -> None:
     assert "nodes: 3 wanted, but the profile lists 2" in done.stderr
 
 
-def test_an_attempt_ends_with_all_that_is_wrong_with_a_node(two: Cluster) -> None:
+def test_an_attempt_fails_with_all_failed_checks_of_a_node(two: Cluster) -> None:
     """The same checks at the start of a run: no rank is started, no rendezvous waits."""
     two.keys |= {"network": {"interface": "ib77"}, "setup": ["ulimit -n 200"]}
     two.write()

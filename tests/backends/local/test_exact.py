@@ -1,4 +1,4 @@
-"""Whatever dies, the run that comes back is the run that was never disturbed, bit for bit (CPU, fp32)."""
+"""Whatever is killed, the resumed run equals an undisturbed run bit for bit (CPU, fp32)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fsdpctl.contract.formats.hf_llama import llama_config
 from fsdpctl.contract.paths import checkpoint_name
+from fsdpctl.contract.trainer.hugging_face import hf_config
 from fsdpctl.specs.load import parse_job
 from tests.backends import exact
 from tests.backends.harness import fsdpctl, kill, submit, wait_for
@@ -33,7 +33,9 @@ def brake(project: Path, monkeypatch: pytest.MonkeyPatch) -> Brake:
 
 
 @pytest.mark.timeout(600)
-def test_killed_and_hanging_parts_come_back_exactly(project: Path, reference: exact.Reference, brake: Brake) -> None:
+def test_loss_curve_is_identical_after_killed_and_hanging_parts(
+    project: Path, reference: exact.Reference, brake: Brake
+) -> None:
     """Each part of the run once, in one attempt after the other.
 
     A rank hangs under SIGSTOP: no error, no end, and TERM does not reach it. Its peers would wait for half an hour.
@@ -53,7 +55,7 @@ def test_killed_and_hanging_parts_come_back_exactly(project: Path, reference: ex
     run.assert_nothing_left()
 
 
-def test_a_run_that_goes_back_and_is_stopped_and_resumed_repeats_itself(project: Path, brake: Brake) -> None:
+def test_loss_curve_is_identical_after_resume_at_an_older_step_and_a_stop(project: Path, brake: Brake) -> None:
     """Two nodes of two ranks. Its first attempt, which nothing disturbs, is what the others are compared with."""
     run = submit("exact.yaml", "--set", "trainer.checkpoint.keep=9", cwd=project)
     assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
@@ -89,12 +91,12 @@ def test_a_run_that_goes_back_and_is_stopped_and_resumed_repeats_itself(project:
     run.assert_nothing_left()
 
 
-def test_a_rank_that_fails_with_an_error_of_the_trainer_gives_the_reason(project: Path) -> None:
+def test_an_expected_error_of_a_rank_is_the_reason(project: Path) -> None:
     weights = project / "weights"
     weights.mkdir()
     job = parse_job(exact.JOB, "exact.yaml")
     assert job.trainer is not None
-    (weights / "config.json").write_text(json.dumps(llama_config(job.trainer.model)))
+    (weights / "config.json").write_text(json.dumps(hf_config(job.trainer.model)))
     (weights / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")  # whole, with nothing in it
     words = ("--set", f"trainer.init_from={weights}", "--set", "restarts=0")
     run = submit("exact.yaml", *exact.SMALL, *words, cwd=project)

@@ -56,17 +56,17 @@ class TestLocal(LauncherContract):
                 assert environ[name].replace(run.run_id, planned["plan"]["run_id"]) == value
         fsdpctl("stop", run.run_id, cwd=project)
 
-    def test_a_large_project_is_told_whenever_it_is_copied(self, project: Path) -> None:
+    def test_the_size_of_a_large_project_is_printed_whenever_it_is_copied(self, project: Path) -> None:
         with open(project / "weights.bin", "wb") as file:
             file.truncate(60_000_000)
         (project / "script.py").write_text(WAITS_FOR_STOP)
         (project / "job.yaml").write_text("name: large\nnodes: 1\nentrypoint: {script: script.py}\n")
-        said = f"copying {len(list(project.iterdir()))} files of {project}: 60 MB, kept with the run\nhint: what git"
+        said = f"copying {len(list(project.iterdir()))} files of {project}: 60 MB, kept with the run\nhint: with git"
         for words, is_told in (("submit job.yaml", True), ("resume", False), ("resume --update-code", True)):
             assert (said in fsdpctl(*words.split(), cwd=project).stderr) == is_told
             fsdpctl("cancel", cwd=project)
 
-    def test_a_taken_port_is_passed_over(self, project: Path) -> None:
+    def test_a_port_in_use_is_skipped(self, project: Path) -> None:
         first, last = 23_801, 23_802
         text = fsdpctl("profiles", "show", "local", cwd=project).stdout
         text = text.replace("first: 24000", f"first: {first}").replace("last: 24999", f"last: {last}")
@@ -88,13 +88,13 @@ class TestLocal(LauncherContract):
         assert "localhost (127.0.0.1) is loopback" in status["reason"]
         assert "master_address of profile strict" in status["reason"]
 
-    def test_a_line_of_setup_that_fails_is_the_reason(self, project: Path) -> None:
+    def test_a_setup_line_that_fails_is_the_reason(self, project: Path) -> None:
         run = self.submit_under(project, "name: strict\nbackend: local\nsetup: ['echo loading', 'cat /nowhere']\n")
         status = run.wait_ended()
         assert (status["state"], status["reason"]) == ("FAILED", "node 0: a line of `setup` failed; see agent.log")
         assert "/nowhere" in fsdpctl("logs", run.run_id, "--agent", cwd=project).stdout
 
-    def test_a_rank_that_has_left_the_others_alone_is_named(self, project: Path) -> None:
+    def test_a_rank_that_ended_before_the_others_is_named(self, project: Path) -> None:
         run = self.submit_script(project, f"import os\nif os.environ['RANK'] != '1':{indented(WAITS_FOR_STOP)}")
         wait_for(lambda: run.status()["reason"].endswith("; still running: 0,2,3"), 60, run.describe)
         assert run.status()["reason"].startswith("rank 1 ended at ")
@@ -109,7 +109,7 @@ class TestLocal(LauncherContract):
         status = run.wait_ended()
         assert (status["state"], status["reason"]) == ("STOPPED", "stopped (time)"), run.describe()
 
-    def test_a_users_own_train_never_replaces_ours(self, project: Path) -> None:
+    def test_a_train_package_of_the_user_does_not_replace_the_bundled_one(self, project: Path) -> None:
         (project / "train.py").write_text("raise SystemExit('the wrong train')")
         (project / "train").mkdir()
         (project / "train" / "__main__.py").write_text("raise SystemExit('the wrong train')")
@@ -149,7 +149,7 @@ class TestLocal(LauncherContract):
         assert not stays.pids(), stays.describe()
         assert stays.status()["state"] == "CANCELLED", stays.describe()
 
-    def test_on_a_full_disk_a_failure_is_no_loss(self, project: Path, small_disk: Mount) -> None:
+    def test_a_run_that_fails_on_a_full_disk_is_failed_not_lost(self, project: Path, small_disk: Mount) -> None:
         profile = f"{fsdpctl('profiles', 'show', 'local', cwd=project).stdout}\nruns_root: {small_disk.path}\n"
         run = self.submit_under(project, profile, FAILS_ON_REQUEST, nodes=1)
         self.wait_up(run, ranks=2)

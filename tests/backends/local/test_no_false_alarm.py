@@ -44,7 +44,7 @@ def patch():
     while not hasattr(sys.modules.get("train.loop"), "Trainer"):
         time.sleep(0.01)
     slow(sys.modules["train.loop"], "held_out_loss")
-    slow(sys.modules["train.checkpoint.async_saver"].Saver, "drain")
+    slow(sys.modules["train.checkpoint.async_saver"].AsyncSaver, "drain")
     trainer = sys.modules["train.loop"].Trainer
     step = trainer._train_step
     trainer._train_step = lambda *words: (time.sleep(0.03), step(*words))[1]
@@ -54,7 +54,7 @@ if "RANK" in os.environ:
 
 
 @pytest.mark.timeout(600)
-def test_a_slow_save_a_slow_evaluation_and_a_pause_of_the_machine(
+def test_a_slow_save_a_slow_evaluation_and_a_paused_machine_raise_no_alarm(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     require("torch")

@@ -19,7 +19,7 @@ def _needs_torch() -> None:
     require("torch")
 
 
-def test_allocated_nodes_are_examined_and_given_back(slurm: SlurmCluster, tmp_path: Path) -> None:
+def test_nodes_are_allocated_checked_and_released(slurm: SlurmCluster, tmp_path: Path) -> None:
     profile = write_contained_profile(tmp_path, runs_root=tmp_path / "runs")
     done = fsdpctl("doctor", profile, "--nodes", "3", "--json", cwd=tmp_path)
     nodes = json.loads(done.stdout)["nodes"]
@@ -33,7 +33,7 @@ def test_allocated_nodes_are_examined_and_given_back(slurm: SlurmCluster, tmp_pa
     assert not slurm.run("squeue", "--noheader", "--states=RUNNING,PENDING")
 
 
-def test_a_setup_line_that_fails_is_named_and_the_nodes_come_back(slurm: SlurmCluster, tmp_path: Path) -> None:
+def test_a_setup_line_that_fails_is_named_and_the_nodes_are_released(slurm: SlurmCluster, tmp_path: Path) -> None:
     profile = Path(write_profile(tmp_path))
     profile.write_text(profile.read_text() + "setup: ['echo no module cuda/99 >&2; exit 3']\n")
     done = fsdpctl("doctor", str(profile), "--json", cwd=tmp_path, expect=1)
@@ -44,7 +44,7 @@ def test_a_setup_line_that_fails_is_named_and_the_nodes_come_back(slurm: SlurmCl
     assert not slurm.run("squeue", "--noheader", "--states=RUNNING,PENDING")
 
 
-def test_nodes_that_slurm_does_not_have_are_no_bug(slurm: SlurmCluster, tmp_path: Path) -> None:
+def test_more_nodes_than_slurm_has_are_a_launch_error(slurm: SlurmCluster, tmp_path: Path) -> None:
     done = fsdpctl("doctor", write_profile(tmp_path), "--nodes", "9", cwd=tmp_path, expect=4)
     assert "Slurm does not give 9 nodes now: allocation failure: Requested node" in done.stderr, done.stderr
     assert not slurm.run("squeue", "--noheader")

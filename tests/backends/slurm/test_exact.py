@@ -1,4 +1,4 @@
-"""Whatever Slurm does to it, the run that comes back is the run that was never disturbed, bit for bit."""
+"""Whatever Slurm does to a run, it equals an undisturbed run bit for bit."""
 
 from __future__ import annotations
 
@@ -68,7 +68,9 @@ def assert_exact(run: SlurmRun, undisturbed: Curve, limit_s: float = 150) -> Non
     assert run.cluster.job(run.job_id)["JobState"] == "COMPLETED"
 
 
-def test_preempted_twice(slurm: SlurmCluster, project: Path, undisturbed: Curve, brake: Brake) -> None:
+def test_loss_curve_is_identical_after_two_preemptions(
+    slurm: SlurmCluster, project: Path, undisturbed: Curve, brake: Brake
+) -> None:
     """With TERM to the steps, then as sites do it that send USR2, to the batch script."""
     brake.set((*STEP, 0.3), attempts=2)
     run = launch(slurm, project)
@@ -88,10 +90,13 @@ def test_preempted_twice(slurm: SlurmCluster, project: Path, undisturbed: Curve,
 
 
 @pytest.mark.timeout(600)
-def test_killed_parts_come_back_in_the_same_allocation_and_requeues_without_a_warning_in_another(
+def test_loss_curve_is_identical_after_killed_parts_and_requeues_without_grace(
     slurm: SlurmCluster, project: Path, undisturbed: Curve, brake: Brake
 ) -> None:
-    """A run whose login shell was killed when it had hardly been submitted. It is requeued by hand, then preempted."""
+    """A run whose login shell was killed when it had hardly been submitted.
+
+    Killed parts are restarted in the same allocation; then the job is requeued by hand and preempted.
+    """
     victims = [exact.rank, exact.torchrun, exact.agent]
     brake.set((*STEP, 0.3), attempts=len(victims) + 2)
     words = ("--profile", write_profile(project, "rude"), "--set", f"restarts={len(victims)}")
@@ -108,7 +113,7 @@ def test_killed_parts_come_back_in_the_same_allocation_and_requeues_without_a_wa
     assert len(run.reasons()) == len(victims) + 3
 
 
-def test_a_dead_node_is_left_behind_and_daemons_may_be_away(
+def test_a_dead_node_is_not_used_again_and_a_run_survives_restarts_of_daemons(
     slurm: SlurmCluster, project: Path, undisturbed: Curve, brake: Brake
 ) -> None:
     """The controller for some steps, a slurmd for a moment; and a node that is drained lets its job end."""
@@ -139,7 +144,9 @@ def test_a_dead_node_is_left_behind_and_daemons_may_be_away(
 
 
 @pytest.mark.timeout(600)
-def test_the_time_limit_is_hit_twice(slurm: SlurmCluster, project: Path, undisturbed: Curve, brake: Brake) -> None:
+def test_loss_curve_is_identical_after_two_time_limits(
+    slurm: SlurmCluster, project: Path, undisturbed: Curve, brake: Brake
+) -> None:
     """One submit of a training that takes longer than the partition ever gives."""
     brake.set((*STEP, 1.5), attempts=2)  # Slurm sends its warning up to 30 s after it is due
     run = launch(slurm, project, "--set", "time_limit=72h", "--set", "grace=2m", more=", time: 4h")
@@ -156,7 +163,7 @@ def test_the_time_limit_is_hit_twice(slurm: SlurmCluster, project: Path, undistu
 
 
 @pytest.mark.timeout(600)
-def test_a_grace_that_is_too_short_loses_one_interval_and_says_so(
+def test_a_grace_too_short_for_a_save_loses_one_interval_and_is_reported(
     slurm: SlurmCluster, project: Path, undisturbed: Curve, brake: Brake
 ) -> None:
     """Of the job's grace and the partition's the shorter one counts: 1 s, and 5 more until KILL."""

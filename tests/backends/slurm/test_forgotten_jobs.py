@@ -29,7 +29,7 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A line for each squeue and sacct that anybody runs: its name, who asks, and when."""
+    """A line for each call of squeue and sacct: its name, the pid of the caller, and the time."""
     log, shims = tmp_path / "questions", tmp_path / "shims"
     shims.mkdir()
     log.touch()
@@ -41,22 +41,22 @@ def questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return log
 
 
-def test_a_forgotten_job_without_accounting(slurm: SlurmCluster, project: Path, questions: Path) -> None:
+def test_without_accounting_a_forgotten_job_is_lost(slurm: SlurmCluster, project: Path, questions: Path) -> None:
     fsdpctl("submit", "./job.yaml", "--profile", write_profile(project), "--name", "ended", "--follow", cwd=project)
-    assert_paced(questions)
+    assert_asked_rarely(questions)
     waiting = submit_held(slurm, project)
     stranger = forget(slurm, waiting)
     questions.write_text("")
     assert states(project) == {
         "ended": ("SUCCEEDED", "finished"),
-        "waiting": ("LOST", f"Slurm knows job {waiting.job_id} no more"),
+        "waiting": ("LOST", f"Slurm does not know job {waiting.job_id} any more"),
     }
     assert [line.split()[0] for line in questions.read_text().splitlines()] == ["squeue", "sacct"], "one for all runs"
     fsdpctl("cancel", waiting.run_id, cwd=project, expect=None)
     assert slurm.job(stranger)["JobState"] == "PENDING", "it has the id, but is not the run's job"
 
 
-def test_accounts_remember_a_forgotten_job_and_refuse_an_unknown_account(
+def test_accounting_knows_a_forgotten_job_and_refuses_an_unknown_account(
     slurm: SlurmCluster, project: Path, accounting: str
 ) -> None:
     waiting = submit_held(slurm, project)
@@ -83,15 +83,15 @@ def submit_held(slurm: SlurmCluster, project: Path) -> SlurmRun:
 
 
 def forget(slurm: SlurmCluster, run: SlurmRun, lines: str = "") -> str:
-    """Let the controller lose its state, and give the run's job id to a job of somebody else."""
+    """Let the controller lose its state, and give the run's job id to a job that is not of fsdpctl."""
     slurm.reconfigure(f"{lines}\nFirstJobId={run.job_id}", forget=True)
     stranger = slurm.run("sbatch", "--parsable", "--hold", "--wrap=true", "--output=/dev/null")
     assert stranger == run.job_id
     return stranger
 
 
-def assert_paced(questions: Path) -> None:
-    """Nobody asked twice within two seconds."""
+def assert_asked_rarely(questions: Path) -> None:
+    """Assert that only one process asked, and never twice within two seconds."""
     asked: dict[str, list[float]] = {}
     for line in questions.read_text().splitlines():
         tool, asker, when = line.split()

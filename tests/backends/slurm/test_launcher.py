@@ -49,7 +49,7 @@ class TestSlurm(LauncherContract):
         run = super().submit_script(project, text, *words, nodes=nodes, grace=grace, extra=extra)
         return SlurmRun(run.run_id, run.paths, run.cwd, self.slurm)
 
-    def test_the_dry_run_is_the_script_that_slurm_got(self, project: Path) -> None:
+    def test_the_dry_run_shows_the_submitted_batch_script(self, project: Path) -> None:
         (project / "script.py").write_text(WAITS_FOR_STOP)
         (project / "job.yaml").write_text("name: probe\nnodes: 2\ntime_limit: 1h\nentrypoint: {script: script.py}\n")
         words = ("submit", "./job.yaml", "--profile", self.profile)
@@ -63,7 +63,7 @@ class TestSlurm(LauncherContract):
         assert "WCKey" not in self.slurm.job(run.job_id) or self.slurm.job(run.job_id)["WCKey"] in ("*", "(null)")
         fsdpctl("cancel", run.run_id, cwd=project)
 
-    def test_a_waiting_run_says_why_and_can_be_stopped_or_cancelled(self, project: Path) -> None:
+    def test_a_waiting_run_reports_why_and_can_be_stopped_or_cancelled(self, project: Path) -> None:
         blocker = self.slurm.run(
             "sbatch", "--parsable", "--nodes=4", "--exclusive", "--output=/dev/null", "--wrap=sleep 600"
         )
@@ -82,7 +82,7 @@ class TestSlurm(LauncherContract):
         fsdpctl("resume", first.run_id, cwd=project)
         assert first.wait_ended()["state"] == "SUCCEEDED", first.describe()
 
-    def test_a_short_grace_is_said_before_the_run(self, project: Path, tmp_path: Path) -> None:
+    def test_submit_warns_of_a_grace_that_is_too_short(self, project: Path, tmp_path: Path) -> None:
         (project / "script.py").write_text(RECORDER)
         (project / "job.yaml").write_text("name: probe\ngrace: 2m\nentrypoint: {script: script.py}\n")
         short = "can preempt the run with 6 s to save (GraceTime 1, KillWait 5), but its grace is 2m"
@@ -91,7 +91,7 @@ class TestSlurm(LauncherContract):
             assert [line for line in done.stderr.splitlines() if "warning" in line and said in line] or not said
             assert said or "warning" not in done.stderr
 
-    def test_scancel_leaves_nothing_and_stays(self, project: Path) -> None:
+    def test_scancel_cancels_the_run_and_a_requeue_does_not_restart_it(self, project: Path) -> None:
         run = self.submit_script(project, FORKS_AWAY)
         self.wait_up(run)
         self.slurm.run("scancel", run.job_id)
@@ -112,7 +112,9 @@ class TestSlurm(LauncherContract):
             (", reservation: none-such", "Requested reservation is invalid"),
         ],
     )
-    def test_slurm_refuses_in_its_own_words(self, more: str, said: str, project: Path, tmp_path: Path) -> None:
+    def test_refused_options_are_reported_with_the_error_of_slurm(
+        self, more: str, said: str, project: Path, tmp_path: Path
+    ) -> None:
         self.refused(write_profile(tmp_path, more=more), project, said)
 
     def test_an_unknown_partition(self, project: Path, tmp_path: Path) -> None:
@@ -140,7 +142,7 @@ class TestSlurm(LauncherContract):
         assert self.slurm.run("squeue", "--noheader") in ("",) or "Unable to contact" in said
 
     @pytest.mark.parametrize("moment", ["run.json", "slurm.json", ".submission_file_*", "the job", "*_submission.sh"])
-    def test_a_killed_submit_trains_once_or_not_at_all(self, moment: str, project: Path, home: Path) -> None:
+    def test_a_killed_submit_starts_at_most_one_attempt(self, moment: str, project: Path, home: Path) -> None:
         (project / "script.py").write_text(RECORDER)
         (project / "job.yaml").write_text("name: probe\nprocs_per_node: 1\nentrypoint: {script: script.py}\n")
         runs = home / "fsdpctl" / "runs"
@@ -164,10 +166,9 @@ class TestSlurm(LauncherContract):
         assert [attempt.number for attempt in run.paths.attempts()] == [1]
         wait_for(lambda: not self.slurm.run("squeue", "--noheader"), 60, "no job left")
 
-    def test_a_hostile_shell_and_runs_root_change_nothing_in_a_container_too(
+    def test_outer_variables_are_not_inherited_and_runs_root_is_quoted_for_the_container_too(
         self, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Variables of another job are not inherited, and the path is only a path."""
         foreign = {"SLURM_CPU_BIND": "x", "SBATCH_PARTITION": "none-such", "RANK": "7", "MASTER_ADDR": "x"}
         for name, value in foreign.items():
             monkeypatch.setenv(name, value)
@@ -187,7 +188,7 @@ class TestSlurm(LauncherContract):
         assert run.paths.batch_log.is_file()
         assert not list(tmp_path.rglob("pwned*"))
 
-    def test_a_second_job_of_the_same_submission_steps_back(self, project: Path) -> None:
+    def test_a_second_job_of_the_same_submission_starts_no_attempt(self, project: Path) -> None:
         run = self.submit_script(project, WAITS_FOR_STOP, nodes=1)
         self.wait_up(run, ranks=2)
         (script,) = run.paths.root.glob("*_submission.sh")
@@ -197,7 +198,7 @@ class TestSlurm(LauncherContract):
         assert run.status()["state"] == "RUNNING"
         fsdpctl("stop", run.run_id, cwd=project)
 
-    def test_a_node_at_fault_is_left_out(self, project: Path) -> None:
+    def test_a_node_at_fault_is_excluded_from_the_requeue(self, project: Path) -> None:
         bad = project / "bad-node.yaml"
         bad.write_text(Path(self.profile).read_text() + "setup: ['test \"$SLURMD_NODENAME\" != node2']\n")
         self.profile = str(bad)
@@ -208,7 +209,7 @@ class TestSlurm(LauncherContract):
         assert "node2" in run.nodes(1) and "node2" not in run.nodes(2)
         assert run.reasons()[0] == "without node2, requeued; node 1: a line of `setup` failed; see agent.log"
 
-    def test_a_site_that_cancels_what_it_preempts(self, project: Path, tmp_path: Path) -> None:
+    def test_a_run_requeues_itself_where_preemption_cancels_jobs(self, project: Path, tmp_path: Path) -> None:
         """The batch script puts its job back into the queue, even with JobRequeue=0: jobs ask for themselves."""
         self.slurm.reconfigure("JobRequeue=0")
         self.profile = write_profile(tmp_path, "cancel")
@@ -220,11 +221,12 @@ class TestSlurm(LauncherContract):
         assert len(run.reasons()) == 2 and "requeued" in run.reasons()[0]
 
     @pytest.mark.parametrize(("partition", "nodes"), [("main", 2), ("cancel", 1)])
-    def test_on_a_full_disk_a_preempted_run_comes_back(
+    def test_a_run_preempted_on_a_full_disk_is_requeued_and_succeeds(
         self, partition: str, nodes: int, project: Path, tmp_path: Path, small_disk: Mount
     ) -> None:
-        """Nobody takes the stop for a person's, no verdict that cannot be written ends the job, and the next attempt
-        waits for the disk."""
+        """The stop is not taken for the user's, a verdict that cannot be written does not end the job, and the next
+        attempt waits for the disk.
+        """
         self.profile = write_profile(tmp_path, partition)
         Path(self.profile).write_text(f"{Path(self.profile).read_text()}runs_root: {small_disk.path}\n")
         run = self.submit_script(project, WAITS_IN_ITS_FIRST_ATTEMPT, nodes=nodes)
@@ -256,7 +258,7 @@ class TestSlurm(LauncherContract):
         assert len(read_record(run.paths).submissions) == 2
         assert run.job_id != first
 
-    def test_an_srun_that_starts_nothing_is_ended(self, project: Path, tmp_path: Path) -> None:
+    def test_an_srun_that_starts_no_agent_is_killed(self, project: Path, tmp_path: Path) -> None:
         """As where the controller was restarted while srun asked for its step."""
         srun = tmp_path / "bin" / "srun"
         srun.parent.mkdir()

@@ -29,7 +29,7 @@ PRIVATE_RUNS = "/var/tmp/runs"
 
 @dataclass
 class Cluster:
-    """Hosts, and where their profile lies."""
+    """Hosts, and the path of their profile."""
 
     lan: Lan
     profile: Path
@@ -56,7 +56,7 @@ class Cluster:
         self.profile.write_text(f"{common}{root}python: {python}\n{self.keys}{extra}{lists}")
 
     def host_disk(self, host: Host) -> Path:
-        """Where the private runs of a host lie, seen from outside of it."""
+        """Return the directory of a host's private runs, as seen from outside of the host."""
         return host.dir / "var-tmp" / "runs"
 
     def submit_private(self, *words: str, cwd: Path) -> Run:

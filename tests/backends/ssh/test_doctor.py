@@ -24,7 +24,7 @@ def examine(cluster: Cluster, cwd: Path, expect: int) -> dict[str, dict[str, dic
     return {node["node"]: {finding["check"]: finding for finding in node["findings"]} for node in nodes}
 
 
-def test_healthy_hosts_pass_spares_too_and_nothing_stays(cluster: Cluster, tmp_path: Path) -> None:
+def test_healthy_hosts_and_spares_pass_and_nothing_is_left(cluster: Cluster, tmp_path: Path) -> None:
     root = tmp_path / "runs"
     root.mkdir()
     cluster.write_profile(f"runs_root: {root}\n", spares=1)
@@ -39,14 +39,14 @@ def test_healthy_hosts_pass_spares_too_and_nothing_stays(cluster: Cluster, tmp_p
     cluster.assert_clean()
 
 
-def test_a_run_root_that_every_host_has_for_itself(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_run_root_that_is_not_shared_is_reported(cluster: Cluster, tmp_path: Path) -> None:
     cluster.write_profile("runs_root: /tmp/runs\n")  # each host's own /tmp
     found = examine(cluster, tmp_path, expect=1)
     assert accused(found) == {node: {"shared"} for node in ("node2", "node3", "node4")}
     assert "runs_root" in found["node2"]["shared"]["fix"]
 
 
-def test_a_dead_host_and_one_that_cannot_reach_the_head(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_dead_host_and_one_that_cannot_reach_the_head_are_reported(cluster: Cluster, tmp_path: Path) -> None:
     dead, cut_off = cluster.nodes[1:3]
     cluster.write_profile(f"runs_root: {tmp_path}\n")
     dead.die()

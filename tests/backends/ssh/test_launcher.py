@@ -34,7 +34,7 @@ class TestSsh(LauncherContract):
         return directory
 
     def refused(self, cluster: Cluster, project: Path) -> str:
-        """Submit to two hosts in vain; nothing may be left on any host. Return what was said."""
+        """Submit to two hosts in vain; return stderr. Nothing may be left on any host."""
         (project / "script.py").write_text(WAITS_FOR_STOP)
         (project / "job.yaml").write_text("name: probe\nnodes: 2\nentrypoint: {script: script.py}\n")
         said = fsdpctl("submit", "./job.yaml", "--profile", self.profile, cwd=project, expect=4).stderr
@@ -42,7 +42,7 @@ class TestSsh(LauncherContract):
         assert "FAILED" in fsdpctl("ls", cwd=project).stdout
         return said
 
-    def test_an_unknown_host_stops_the_start_on_all(self, cluster: Cluster, project: Path) -> None:
+    def test_an_unknown_host_key_stops_the_start_on_all_hosts(self, cluster: Cluster, project: Path) -> None:
         cluster.lan.know(cluster.nodes[0])
         said = self.refused(cluster, project)
         assert "node2 (10.77.0.2): the host key of 10.77.0.2 is unknown" in said
@@ -55,7 +55,7 @@ class TestSsh(LauncherContract):
         fsdpctl("cancel", run.run_id, cwd=project)
         cluster.assert_clean()
 
-    def test_hosts_out_of_reach_are_named_together_within_the_limit(self, cluster: Cluster, project: Path) -> None:
+    def test_all_unreachable_hosts_are_named_within_the_timeout(self, cluster: Cluster, project: Path) -> None:
         for host in cluster.nodes[:2]:
             host.pull_cable()
         started = time.monotonic()
@@ -78,7 +78,7 @@ class TestSsh(LauncherContract):
         os.close(terminal)
         assert done.returncode == 4
         assert re.search(r"\r\x1b\[2K0 of 2 nodes started; .*no answer yet: (node1, )?node2", said)
-        assert "\r\x1b[2Kerror: " in said, "the live line is gone before anything else is said"
+        assert "\r\x1b[2Kerror: " in said, "the live line is cleared before anything else is printed"
         cluster.nodes[1].plug_cable()
         cluster.assert_clean()
 
@@ -95,9 +95,7 @@ class TestSsh(LauncherContract):
         assert "node2 (10.77.0.2): torch 0.1, the other nodes have " in self.refused(cluster, project)
 
     @pytest.mark.parametrize("fault", ["Read-only file system", "torch 0.1, the other nodes have"])
-    def test_one_spare_after_the_other_comes_in_until_one_is_fit(
-        self, fault: str, cluster: Cluster, project: Path
-    ) -> None:
+    def test_spares_are_tried_until_one_passes_its_checks(self, fault: str, cluster: Cluster, project: Path) -> None:
         """The head's only port is taken, the first spare has a fault, too, the second is well."""
         port, (head, _, spare, _) = 23_871, cluster.nodes
         python = python_with_another_torch(cluster, spare) if "torch" in fault else sys.executable
@@ -114,7 +112,7 @@ class TestSsh(LauncherContract):
         assert refused.startswith("node3 (10.77.0.3): ") and fault in refused
         cluster.assert_clean()
 
-    def test_cancel_goes_on_until_a_host_answers_again_and_ends_only_its_own(
+    def test_cancel_is_retried_until_a_host_answers_again_and_ends_only_its_run(
         self, cluster: Cluster, project: Path
     ) -> None:
         run = self.submit_script(project, IGNORES_STOP)
@@ -122,15 +120,15 @@ class TestSsh(LauncherContract):
         with others_with_the_command_line_of_a_rank(run, cluster.nodes[1]):
             cluster.nodes[1].pull_cable()
             said = fsdpctl("cancel", run.run_id, cwd=project, expect=4).stderr
-            assert "not yet proven that nothing is left: node2 (10.77.0.2): " in said
+            assert "not yet confirmed that nothing is left: node2 (10.77.0.2): " in said
             status = run.status()
             assert status["state"] == "RUNNING" and "node2 (10.77.0.2)" in status["reason"]
             cluster.nodes[1].plug_cable()
             ended = run.wait_ended()
             assert ended["state"] == "CANCELLED", run.describe()
-            tried, proven = [event["text"] for event in ended["events"] if "proven" in event["text"]]
-            assert tried.startswith("not yet proven that nothing is left: node2 (10.77.0.2): ")
-            assert proven == "proven on every node that nothing is left"
+            tried, confirmed = [event["text"] for event in ended["events"] if "confirmed" in event["text"]]
+            assert tried.startswith("not yet confirmed that nothing is left: node2 (10.77.0.2): ")
+            assert confirmed == "confirmed on every node that nothing is left"
             run.assert_nothing_left()
             left = cluster.nodes[1].processes().splitlines()
             assert len(left) == 2 and all("read forever" in line for line in left)
@@ -152,7 +150,7 @@ class TestSsh(LauncherContract):
     def test_a_submit_killed_at_any_step_leaves_nothing_or_a_visible_run(
         self, cluster: Cluster, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The last submit lives, on the hosts of all those that were killed. None waits for an agent's silence."""
+        """The last submit lives, on the hosts of all those that were killed. None waits for the peer timeout."""
         cluster.profile.write_text(cluster.profile.read_text().replace("peer_timeout: 5s", "peer_timeout: 60s"))
         (project / "script.py").write_text(WAITS_FOR_STOP)
         (project / "job.yaml").write_text("name: probe\nnodes: 2\nentrypoint: {script: script.py}\n")
@@ -174,7 +172,7 @@ class TestSsh(LauncherContract):
                 cluster.assert_clean()
         found = [state for state in states if state]
         assert 0 < len(found) < len(states), "some kills came before the run existed, some after"
-        # Ready to start; its attempt was claimed, but no supervisor stands; all hosts have started.
+        # Ready to start; its attempt was claimed, but no supervisor runs; all hosts have started.
         assert sorted(set(found)) == ["LOST", "PLANNED", "RUNNING"]
 
     def test_a_submit_killed_while_hosts_start_is_finished_by_the_supervisor(
@@ -197,7 +195,9 @@ class TestSsh(LauncherContract):
         assert run.status()["state"] == "STOPPED", run.describe()
         cluster.assert_clean()
 
-    def test_an_interrupted_submit_says_that_the_run_goes_on(self, cluster: Cluster, project: Path, home: Path) -> None:
+    def test_an_interrupted_submit_reports_that_the_run_may_still_start(
+        self, cluster: Cluster, project: Path, home: Path
+    ) -> None:
         cluster.write_profile("setup: [sleep 3]\n")  # before each answer of a host
         (project / "script.py").write_text(WAITS_FOR_STOP)
         (project / "job.yaml").write_text("name: probe\nnodes: 2\nentrypoint: {script: script.py}\n")
@@ -208,15 +208,13 @@ class TestSsh(LauncherContract):
         _, said = submit.communicate(timeout=60)
         run = Run.of({"run_id": supervisor.parent.name, "run_dir": str(supervisor.parent)}, project)
         assert submit.returncode == 130
-        assert f"{run.run_id} may start all the same; fsdpctl cancel {run.run_id} ends it" in said
+        assert f"{run.run_id} may still start; fsdpctl cancel {run.run_id} ends it" in said
         self.wait_up(run, ranks=2)
         fsdpctl("cancel", run.run_id, cwd=project)
         cluster.assert_clean()
 
-    def test_a_connection_that_breaks_before_the_answer_leaves_no_half_of_a_start(
-        self, cluster: Cluster, project: Path
-    ) -> None:
-        """The host goes on with what it was asked, and starts its agent when all others have been ended."""
+    def test_a_connection_lost_while_an_agent_starts_leaves_no_agent(self, cluster: Cluster, project: Path) -> None:
+        """The host continues with its request, and starts its agent after all others have been ended."""
         host = cluster.nodes[1]
         slow = 'test "$(hostname)" != node2 || mkdir /var/tmp/asked 2>/dev/null || sleep 5'  # all questions but one
         cluster.write_profile(f"setup: [{json.dumps(slow)}]\n")
@@ -270,7 +268,7 @@ def others_with_the_command_line_of_a_rank(run: Run, host: Host) -> Iterator[Non
 
 @contextmanager
 def listening(host: Host, port: int) -> Iterator[None]:
-    """Somebody else's server on the host."""
+    """Run a server of another user on the host."""
     ears = f"import socket; s = socket.create_server(('', {port})); print('up', flush=True); input()"
     server = subprocess.Popen(
         host.command(sys.executable, "-c", ears), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

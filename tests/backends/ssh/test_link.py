@@ -68,14 +68,14 @@ def sshd(host: Host, port: int, *options: str) -> Iterator[None]:
         daemon.wait()
 
 
-def test_words_arrive_as_they_are_and_all_hosts_answer(lan: Lan) -> None:
+def test_arguments_arrive_unchanged_on_all_hosts(lan: Lan) -> None:
     odd = "a 'b' \"c\" $(touch /tmp/pwned) `id` \\n * ; & |"
     found = probe(lan, *map(at, lan.nodes), argv=("printf", "%s|%s", odd, ""))
     assert found.stdout == [f"{odd}|"] * 4, found.errors
     assert not any((host.dir / "tmp" / "pwned").exists() for host in lan.nodes)
 
 
-def test_no_agent_is_forwarded_and_nothing_of_this_shell_goes_along(lan: Lan) -> None:
+def test_neither_ssh_agent_nor_environment_is_forwarded(lan: Lan) -> None:
     (lan.login.home / ".ssh" / "config").write_text("Host *\n  ForwardAgent yes\n  SendEnv *\n")
     found = probe(lan, at(lan.nodes[0]), argv=("sh", "-c", "echo [$SSH_AUTH_SOCK] [$FSDPCTL_HOME]"))
     assert found.stdout == ["[] []\n"]
@@ -104,7 +104,7 @@ def test_an_unknown_and_a_revoked_host_key_are_refused(lan: Lan) -> None:
     assert error is not None and f"revoked by {known_hosts(lan)}:2" in error
 
 
-def test_a_hashed_line_and_another_port_are_found(lan: Lan) -> None:
+def test_known_hosts_entries_are_found_if_hashed_and_by_port(lan: Lan) -> None:
     node = lan.nodes[0]
     known_hosts(lan).write_text(f"[{node.address}]:2222 {public(node.dir / 'host_key')}\n")
     subprocess.run(["ssh-keygen", "-q", "-H", "-f", str(known_hosts(lan))], check=True, capture_output=True)
@@ -114,7 +114,7 @@ def test_a_hashed_line_and_another_port_are_found(lan: Lan) -> None:
     assert found.errors[1] is not None and "unknown" in found.errors[1], "port 22 is another host"
 
 
-def test_of_several_host_keys_the_known_one_counts(lan: Lan, tmp_path: Path) -> None:
+def test_the_known_one_of_several_host_keys_is_used(lan: Lan, tmp_path: Path) -> None:
     node = lan.nodes[0]
     subprocess.run(
         ["ssh-keygen", "-q", "-t", "rsa", "-b", "2048", "-N", "", "-f", str(node.dir / "rsa_key")], check=True
@@ -125,7 +125,7 @@ def test_of_several_host_keys_the_known_one_counts(lan: Lan, tmp_path: Path) -> 
     assert found.stdout == ["node1\n"], found.errors
 
 
-def test_a_refused_key_names_the_user_and_what_was_tried(lan: Lan) -> None:
+def test_a_refused_login_names_the_user_and_the_tried_keys(lan: Lan) -> None:
     node = lan.nodes[0]
     (node.dir / "authorized_keys").rename(node.dir / "taken-away")
     try:
@@ -138,7 +138,7 @@ def test_a_refused_key_names_the_user_and_what_was_tried(lan: Lan) -> None:
     )
 
 
-def test_what_does_not_answer_is_named_within_its_limit_and_delays_nobody_else(lan: Lan) -> None:
+def test_unreachable_hosts_are_reported_within_the_timeout_and_delay_no_other(lan: Lan) -> None:
     dead, refusing, silent, well = lan.nodes
     dead.pull_cable()
     ears = "import socket, time; s = socket.create_server(('', 2022)); print('up', flush=True); time.sleep(60)"
@@ -156,20 +156,20 @@ def test_what_does_not_answer_is_named_within_its_limit_and_delays_nobody_else(l
         listener.communicate()
     assert found.errors[0] == "node1 (10.77.0.1): no answer within 3 s"
     assert found.errors[1] == "node2 (10.77.0.2:2999): Connection refused"
-    assert found.errors[2] == "node3 (10.77.0.3:2022): accepts the connection and says nothing for 3 s"
+    assert found.errors[2] == "node3 (10.77.0.3:2022): accepts the connection and sends nothing for 3 s"
     assert found.stdout[3] == "node4\n"
     assert found.errors[4] is not None and found.errors[4].startswith("gone (no-such-host.invalid): ")
     assert max(found.began) < min(found.ended[0], found.ended[2]), "none of them waited for another one's limit"
     assert max(found.ended) - min(found.began) < 30, "half of what the silent one would take"
 
 
-def test_a_command_that_does_not_end_is_cut_off(lan: Lan) -> None:
+def test_a_command_that_does_not_end_times_out(lan: Lan) -> None:
     found = probe(lan, at(lan.nodes[0]), argv=("sleep", "60"), timeout_s=1)
     assert found.errors == ["node1 (10.77.0.1): no answer within 1 s"]
     assert found.ended[0] - found.began[0] < 30, "half of what the command would take"
 
 
-def test_many_at_once_get_through_a_busy_sshd(lan: Lan) -> None:
+def test_many_connections_at_once_get_through_a_busy_sshd(lan: Lan) -> None:
     """As many connections to one sshd as a gateway sees, with fewer starting at once than sshd's default allows."""
     node = lan.nodes[0]
     known_hosts(lan).write_text(f"[{node.address}]:2225 {public(node.dir / 'host_key')}\n")
@@ -180,7 +180,7 @@ def test_many_at_once_get_through_a_busy_sshd(lan: Lan) -> None:
     assert dropped, "this sshd was never too busy, so nothing was shown"
 
 
-def test_a_chain_of_jumps_behind_an_include_and_an_alias(lan: Lan) -> None:
+def test_proxy_jump_chain_of_an_alias_in_an_included_config(lan: Lan) -> None:
     first, second, third, _ = lan.nodes
     (lan.login.home / ".ssh" / "config").write_text("Include more.conf\n")
     (lan.login.home / ".ssh" / "more.conf").write_text(

@@ -1,4 +1,4 @@
-"""Hosts that share no disk with each other or with the submitting machine. What dies is in test_ssh_exact.py."""
+"""Hosts that share no disk with each other or with the submitting machine. For hosts that fail see test_exact.py."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class TestSshPrivate(LauncherContract):
     leaves_within_s = 30.0  # a word needs a moment to each host, and back
     test_ranks_get_their_environment_arguments_and_secrets = None
     test_of_two_runs_at_once_one_is_stopped_and_resumed = None
-    test_cancel_leaves_nothing_even_of_what_forked_away = None
-    test_peers_that_cannot_go_on_are_not_waited_for = None
+    test_cancel_ends_detached_child_processes_too = None
+    test_hanging_peers_of_a_dead_rank_do_not_delay_the_end = None
 
     cluster: Cluster
 
@@ -53,7 +53,7 @@ class TestSshPrivate(LauncherContract):
 
 
 CUT_S = 60
-"""Three times as long as a host may be silent and a run may stand still."""
+"""Three times as long as a host may be silent and a run may make no progress."""
 SAYS_A_SECRET = 'import os\nprint("secret of", len(os.environ["TOKEN_CANARY"]), flush=True)\n' + WAITS_FOR_STOP
 
 
@@ -77,7 +77,7 @@ def wait_up(cluster: Cluster, run: Run) -> None:
             mark.unlink()
 
 
-def test_all_verbs_work_and_a_submitter_that_is_cut_off_ends_nothing(
+def test_runs_survive_a_disconnected_submit_host_and_all_commands_work(
     cluster: Cluster, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TOKEN_CANARY", "s3cret")
@@ -109,7 +109,7 @@ def test_all_verbs_work_and_a_submitter_that_is_cut_off_ends_nothing(
 
     (project / "script.py").write_text("print('other', flush=True)\n" + WAITS_FOR_STOP)
     changed = cluster.host_disk(cluster.nodes[1]) / run.run_id / "code/fsdpctl/commands/torchrun.py"
-    changed.write_text("somebody was here")
+    changed.write_text("changed on the host")
     fsdpctl("resume", run.run_id, "--update-code", cwd=project)
     assert changed.read_bytes() == (run.paths.code / "fsdpctl/commands/torchrun.py").read_bytes()
     wait_up(cluster, run)
@@ -120,7 +120,7 @@ def test_all_verbs_work_and_a_submitter_that_is_cut_off_ends_nothing(
     cluster.assert_clean()
 
 
-def test_prepared_data_are_sent(cluster: Cluster, project: Path) -> None:
+def test_prepared_data_is_copied_to_every_host(cluster: Cluster, project: Path) -> None:
     data, *copies = [host.dir / "var-tmp" / "data" for host in (cluster.lan.login, *cluster.nodes[:2])]
     data.mkdir()
     text = [(split, np.frombuffer(b"some words " * 99, dtype=np.uint8)) for split in ("train", "val")]
@@ -136,7 +136,7 @@ def test_prepared_data_are_sent(cluster: Cluster, project: Path) -> None:
     cluster.assert_clean()
 
 
-def test_a_run_goes_back_grows_and_gives_its_checkpoints_away(cluster: Cluster, project: Path) -> None:
+def test_rewind_to_an_older_step_on_more_hosts_and_checkpoint_commands(cluster: Cluster, project: Path) -> None:
     """From one host to two, back to an older step; then one copy is damaged, one host is down, one run begins anew."""
     (project / "exact.yaml").write_text(exact.JOB)
     cluster.write_profile()
@@ -153,7 +153,7 @@ def test_a_run_goes_back_grows_and_gives_its_checkpoints_away(cluster: Cluster, 
 
     resume = partial(fsdpctl, "resume", run.run_id, "--nodes", "2", "--set", "trainer.steps=14", cwd=project)
     refused = resume("--step", "8", expect=2).stderr
-    assert "no host that answers has a whole checkpoint of step 8; there are step-00000021 (node1), " in refused
+    assert "no host that answers has a complete checkpoint of step 8; there are step-00000021 (node1), " in refused
     resume("--step", "7")
     assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
     assert "node 1 got step-00000007" in run.paths.attempt(2).node(0).rank_log(0).read_text()
@@ -189,13 +189,13 @@ def test_a_run_goes_back_grows_and_gives_its_checkpoints_away(cluster: Cluster, 
     cluster.assert_clean()
 
 
-def test_a_directory_that_is_shared_after_all_is_named(cluster: Cluster, project: Path, tmp_path: Path) -> None:
+def test_a_directory_that_is_shared_after_all_is_refused(cluster: Cluster, project: Path, tmp_path: Path) -> None:
     cluster.write_profile()
     cluster.profile.write_text(cluster.profile.read_text().replace(PRIVATE_RUNS, json.dumps(str(tmp_path / "runs"))))
     words = ("submit", "./job.yaml", "--profile", str(cluster.profile))
     said = fsdpctl(*words, cwd=project, expect=4).stderr
     for node in ("node1 (10.77.0.1)", "node2 (10.77.0.2)"):
-        assert f"{node}: has this very directory {tmp_path}/runs/probe-" in said
+        assert f"{node}: has the same directory {tmp_path}/runs/probe-" in said
     assert said.count("set shared_filesystem: true") == 2
     cluster.assert_clean()
 
@@ -205,7 +205,7 @@ def test_a_directory_that_is_shared_after_all_is_named(cluster: Cluster, project
     [("256k", ": No space left on device: "), ("40m", "MiB are free in ")],
     ids=["full", "nearly full"],
 )
-def test_a_host_whose_disk_is_full_is_named_and_nothing_starts(
+def test_a_host_with_a_full_disk_is_named_and_nothing_starts(
     size: str, reason: str, cluster: Cluster, project: Path
 ) -> None:
     cluster.write_profile()

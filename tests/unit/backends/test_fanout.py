@@ -1,4 +1,4 @@
-"""The window, the retry, and one result per host."""
+"""The limit of hosts at a time, the retry, and one result per host."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_bug_is_no_host_error() -> None:
         fan_out([0, 1], lambda item: 1 // item)
 
 
-def test_only_what_was_dropped_is_tried_again_with_growing_pauses() -> None:
+def test_only_dropped_connections_are_tried_again_with_growing_pauses() -> None:
     pauses: list[float] = []
     calls: list[HostError] = []
 

@@ -1,4 +1,4 @@
-"""What `cancel` says of a run of which little is left, and what a supervisor makes of trouble."""
+"""`cancel` of a run of which little is left, and errors while a run is supervised."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from fsdpctl.verbs.submit import prepare
 
 @contextmanager
 def process_of(run: RunPaths) -> Iterator[subprocess.Popen[str]]:
-    """A process with the run's tag, up and at rest."""
+    """Start a process with the run's tag that waits."""
     script = "print(flush=True); input()"
     env = {**os.environ, Env.RUN_ID: run.root.name}
     with subprocess.Popen(
@@ -45,7 +45,7 @@ def process_of(run: RunPaths) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-def test_a_supervisor_on_its_way_out_is_not_a_run_to_cancel(tmp_path: Path) -> None:
+def test_a_supervisor_that_is_exiting_is_not_a_run_to_cancel(tmp_path: Path) -> None:
     run = RunPaths(tmp_path / f"ended-{os.getpid()}")
     attempt = run.attempt(1)
     attempt.root.mkdir(parents=True)
@@ -60,7 +60,7 @@ def test_a_supervisor_on_its_way_out_is_not_a_run_to_cancel(tmp_path: Path) -> N
 
 
 def run_with(python: str, *overrides: str) -> RunPaths:
-    """A run whose first attempt nobody has started yet."""
+    """Return a run whose first attempt is not started yet."""
     request = prepare(load_profile("local"), load_job("llm-tiny", overrides))
     plan = replace(request.plan, python=python)
     record = RunRecord.new(plan.run_id, "llm-tiny", "local", "local", 1.0, 1)
@@ -73,7 +73,7 @@ def supervisor(run: RunPaths) -> Supervisor:
     return Supervisor(LocalAgents(run, read_plan(run)))
 
 
-def test_an_interpreter_that_is_gone_fails_the_run_at_once_by_its_name(tmp_path: Path) -> None:
+def test_a_missing_interpreter_fails_the_run_at_once_by_its_name(tmp_path: Path) -> None:
     run = run_with(str(tmp_path / "gone/python"))
     supervisor(run).work()
     verdict = read_verdict(run.attempt(1))
@@ -82,15 +82,15 @@ def test_an_interpreter_that_is_gone_fails_the_run_at_once_by_its_name(tmp_path:
     assert verdict.reason == f"no agent can be started with {tmp_path}/gone/python: No such file or directory"
 
 
-@pytest.mark.parametrize(("note", "word", "state"), [("stop", "user", "STOPPED"), ("abort", "cancel", "CANCELLED")])
-def test_an_end_that_is_asked_for_while_hosts_are_asked_is_heard(
-    note: str, word: str, state: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("name", "cause", "state"), [("stop", "user", "STOPPED"), ("abort", "cancel", "CANCELLED")])
+def test_a_stop_requested_while_hosts_are_checked_ends_the_run(
+    name: str, cause: str, state: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = run_with("/bin/false", "restarts=1")
     watching = supervisor(run)
 
     def prepare_slowly(attempt: AttemptPaths) -> list[str]:
-        create_once(attempt.root / note, word)
+        create_once(attempt.root / name, cause)
         return []
 
     monkeypatch.setattr(watching.agents, "prepare", prepare_slowly)
@@ -100,7 +100,7 @@ def test_an_end_that_is_asked_for_while_hosts_are_asked_is_heard(
     assert verdict.state == state
 
 
-def test_a_supervisor_outlives_a_full_disk_that_takes_no_word_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_supervisor_outlives_a_full_disk_and_a_log_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = []
 
     def work(supervisor: Supervisor) -> None:
@@ -116,7 +116,7 @@ def test_a_supervisor_outlives_a_full_disk_that_takes_no_word_of_it(monkeypatch:
     assert len(looks) == 3
 
 
-def test_what_was_stopped_before_it_began_is_never_started() -> None:
+def test_a_run_that_was_stopped_before_it_began_is_never_started() -> None:
     run = run_with("/bin/false", "restarts=1")
     create_once(run.attempt(1).stop, "user")
     supervisor(run).work()
@@ -126,29 +126,29 @@ def test_what_was_stopped_before_it_began_is_never_started() -> None:
     assert (verdict.state, verdict.reason) == (State.STOPPED, "stopped (user); no agent has reported how it ended")
 
 
-@pytest.mark.parametrize(("note", "word"), [("stop", "user"), ("abort", "cancel")])
-def test_a_verdict_that_cannot_be_written_keeps_nobody_waiting_who_wants_the_end(
-    note: str, word: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("name", "cause"), [("stop", "user"), ("abort", "cancel")])
+def test_a_requested_end_does_not_wait_for_a_verdict_that_cannot_be_written(
+    name: str, cause: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(attempt: AttemptPaths, verdict: Verdict) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(loop, "record_verdict", refuse)
     run = run_with("/bin/false", "restarts=1")
-    with pytest.raises(OSError, match="No space left"):  # it comes back, once there is room
+    with pytest.raises(OSError, match="No space left"):  # it is tried again, once there is space
         supervisor(run).work()
-    create_once(run.attempt(1).root / note, word)
+    create_once(run.attempt(1).root / name, cause)
     supervisor(run).work()
     assert [attempt.number for attempt in run.attempts()] == [1]
 
 
-def test_a_run_that_ends_at_once_does_not_take_along_who_says_that_its_supervisor_stands(tmp_path: Path) -> None:
-    """Who starts a supervisor carries the run's tag, too; here it would be slow to leave."""
+def test_a_run_that_ends_at_once_does_not_kill_the_starter_of_its_supervisor(tmp_path: Path) -> None:
+    """The starter of a supervisor has the run's tag, too; here it would be slow to exit."""
     slow = tmp_path / "slow"
     slow.mkdir()
     (slow / "sitecustomize.py").write_text("import atexit, time\natexit.register(time.sleep, 3)\n")
     run = run_with("/bin/false")
-    words = [sys.executable, "-m", "fsdpctl.backends.detached", str(run.root)]
+    argv = [sys.executable, "-m", "fsdpctl.backends.detached", str(run.root)]
     env = {**os.environ, Env.RUN_ID: run.root.name, "PYTHONPATH": str(slow), "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr

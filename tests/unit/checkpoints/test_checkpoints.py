@@ -1,4 +1,4 @@
-"""`fsdpctl checkpoints` on directories as the trainer leaves them, whole and damaged."""
+"""`fsdpctl checkpoints` on directories as the trainer writes them, whole and damaged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fsdpctl.checkpoints.listing import choose_doomed, examine, list_checkpoints
+from fsdpctl.checkpoints.listing import choose_removable, examine, list_checkpoints
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.formats.manifest import MANIFEST_FORMAT, Manifest, digest_file, write_manifest
 from fsdpctl.contract.paths import CHECKPOINT_MANIFEST, RunPaths, checkpoint_name
@@ -21,13 +21,13 @@ from fsdpctl.node.os import processes
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import create, default_runs_root
 from fsdpctl.specs.load import load_job, load_profile, parse_job
-from fsdpctl.verbs.rewind import go_back, set_newer_aside
+from fsdpctl.verbs.rewind import go_back, move_newer_away
 from tests.backends.harness import COMMAND
 
 
 @pytest.fixture
 def run() -> RunPaths:
-    """A run that has ended, with checkpoints of steps 4, 8, 12 and 16."""
+    """Return a run that has ended, with checkpoints of steps 4, 8, 12 and 16."""
     record = RunRecord.new("llm-aaaa", "llm", "local", "local", 1.0, 1)
     run = create(default_runs_root(), record, lambda run: None)
     for step in (4, 8, 12, 16):
@@ -48,8 +48,8 @@ def damage(run: RunPaths, step: int) -> None:
     (run.checkpoints / checkpoint_name(step) / "__0_0.distcp").write_bytes(b"x" * 1000)
 
 
-def checkpoints(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [COMMAND, "checkpoints", *words]
+def checkpoints(*args: str) -> subprocess.CompletedProcess[str]:
+    command = [COMMAND, "checkpoints", *args]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, env={**os.environ, "TZ": "UTC"})
 
 
@@ -69,28 +69,30 @@ def test_ls_shows_the_newest_first_and_the_broken_ones_too(run: RunPaths) -> Non
     assert listed[0]["bytes"] == 1000 and listed[0]["mesh"] == [2, 4]
 
 
-def test_ls_of_none_says_so() -> None:
+def test_ls_without_checkpoints_reports_none() -> None:
     create(default_runs_root(), RunRecord.new("llm-bbbb", "llm", "local", "local", 1.0, 1), lambda run: None)
     done = checkpoints("ls")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "run llm-bbbb has no checkpoint yet\n")
     assert checkpoints("ls", "--json").stdout == "[]\n"
 
 
-def test_of_a_users_own_script_nothing_is_claimed(tmp_path: Path) -> None:
+def test_checkpoints_of_a_users_own_script_are_refused(tmp_path: Path) -> None:
     site = SubmitHost("mine-aaaa", str(tmp_path), str(tmp_path), "python3", ())
     job = parse_job("name: mine\nentrypoint: {script: train.py}\n", "mine.yaml")
     plan = build_plan(load_profile("local"), job, site)
     record = RunRecord.new("mine-aaaa", "mine", "local", "local", 1.0, 1)
     run = create(default_runs_root(), record, lambda run: write_json(run.plan, plan))
-    (run.checkpoints / "step-00000007").mkdir(parents=True)  # named as ours are, but with no manifest
-    said = "run mine-aaaa is of your own script: what it saves is known to it alone"
+    (run.checkpoints / "step-00000007").mkdir(
+        parents=True
+    )  # named like one of the bundled trainer, but without a manifest
+    error = "run mine-aaaa runs your own script: fsdpctl does not know the format of its checkpoints"
     for word in ("ls", "verify", "prune", "export"):
         done = checkpoints(word)
         assert (done.returncode, done.stdout) == (2, "")
-        assert f"error: {said}\n" in done.stderr and str(run.checkpoints) in done.stderr
+        assert f"error: {error}\n" in done.stderr and str(run.checkpoints) in done.stderr
     go_back(run, plan, 7)  # by its name alone
     (run.checkpoints / "step-00000007").rmdir()
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=error):
         go_back(run, plan, 7)
 
 
@@ -98,7 +100,7 @@ def test_of_a_users_own_script_nothing_is_claimed(tmp_path: Path) -> None:
     ("lost", "problem"),
     [("__0_0.distcp", "__0_0.distcp: No such file or directory"), (CHECKPOINT_MANIFEST, "it has no manifest")],
 )
-def test_nobody_goes_back_to_a_checkpoint_that_lacks_something(run: RunPaths, lost: str, problem: str) -> None:
+def test_a_rewind_to_an_incomplete_checkpoint_is_refused(run: RunPaths, lost: str, problem: str) -> None:
     plan = build_plan(load_profile("local"), load_job("llm-tiny"), SubmitHost("llm-aaaa", "/", "/", "python3", ()))
     (run.checkpoints / checkpoint_name(8) / lost).unlink()
     with pytest.raises(UsageError, match=rf"^step-00000008 of run llm-aaaa is damaged: {re.escape(problem)}$"):
@@ -128,24 +130,24 @@ def test_prune_keeps_the_newest_whole_ones(run: RunPaths) -> None:
     assert names(run) == ["step-00000008", "step-00000012", "step-00000016"]
 
 
-def test_prune_tells_of_what_was_set_aside(run: RunPaths) -> None:
-    set_newer_aside(run, 8)
+def test_prune_reports_checkpoints_that_were_moved_away(run: RunPaths) -> None:
+    move_newer_away(run, 8)
     done = checkpoints("prune")
     assert done.stdout == "step-00000004: removed\n"
-    [told] = done.stderr.splitlines()
-    assert told.startswith(f"{run.checkpoints}/set-aside-0 was left: 0.00 MB that resume --step has set aside")
+    [line] = done.stderr.splitlines()
+    assert line.startswith(f"{run.checkpoints}/set-aside-0 was left: 0.00 MB that resume --step moved away")
     assert names(run) == ["set-aside-0", "step-00000008"]
     assert [path.name for path in sorted(run.set_aside(0).iterdir())] == ["step-00000012", "step-00000016"]
 
 
-def test_prune_of_nothing_but_damaged_ones_removes_nothing(run: RunPaths) -> None:
+def test_prune_removes_nothing_if_all_are_damaged(run: RunPaths) -> None:
     for step in (4, 8, 12, 16):
         damage(run, step)
-    doomed, damaged = choose_doomed(list_checkpoints(run), 1, examine)
-    assert (doomed, len(damaged)) == ([], 4)
+    removable, damaged = choose_removable(list_checkpoints(run), 1, examine)
+    assert (removable, len(damaged)) == ([], 4)
 
 
-def test_export_without_a_whole_checkpoint_says_what_is_wrong(run: RunPaths, tmp_path: Path) -> None:
+def test_export_of_a_damaged_checkpoint_reports_what_is_wrong(run: RunPaths, tmp_path: Path) -> None:
     damage(run, 16)
     done = checkpoints("export", "--step", "16", "--out", str(tmp_path / "out"))
     assert done.returncode == 1
@@ -156,7 +158,7 @@ def test_export_without_a_whole_checkpoint_says_what_is_wrong(run: RunPaths, tmp
     assert passed_over not in checkpoints("export", "--step", "12", "--out", str(tmp_path / "out")).stderr
 
 
-def test_prune_leaves_a_run_alone_that_is_alive(run: RunPaths) -> None:
+def test_prune_refuses_a_run_that_is_alive(run: RunPaths) -> None:
     node = run.attempt(1).node(0)
     node.root.mkdir(parents=True)
     write_json(node.agent, processes.identify(os.getpid()))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fsdpctl.checkpoints.listing import Stored, choose_doomed
+from fsdpctl.checkpoints.listing import Stored, choose_removable
 from fsdpctl.checkpoints.per_host_store import merge
 from fsdpctl.contract.codec import decode, write_json
 from fsdpctl.contract.formats.manifest import MANIFEST_FORMAT, Manifest, digest_file, write_manifest
@@ -51,7 +51,7 @@ def test_a_host_lists_verifies_and_removes_its_copies(tmp_path: Path) -> None:
     (short / "__0_0.distcp").write_bytes(b"x")
     (flipped / "__0_0.distcp").write_bytes(b"x" * 1000)
     (run.checkpoints / "step-00000016.tmp-1-abcd").mkdir()
-    too_short = "__0_0.distcp has 1 bytes, the manifest says 1000"
+    too_short = "__0_0.distcp has 1 bytes, 1000 in the manifest"
     assert ask(run, "list") == {short.name: too_short, flipped.name: "", well.name: ""}
     verified = ask(run, "verify")
     assert "digest" in verified.pop(flipped.name) and verified == {short.name: too_short, well.name: ""}
@@ -103,8 +103,8 @@ def test_a_host_moves_away_rewound_checkpoints_whenever_it_is_back(tmp_path: Pat
 
 def test_a_copy_of_an_unreachable_host_is_not_called_damaged() -> None:
     known = [Stored(ROOT / checkpoint_name(step), manifest(step)) for step in (12, 8)]
-    doomed, (away,) = choose_doomed(merge(ROOT, known, {"a": [whole(8), whole(4)]}), 1, lambda stored: stored)
-    assert [stored.path.name for stored in doomed] == [checkpoint_name(4)]
+    removable, (away,) = choose_removable(merge(ROOT, known, {"a": [whole(8), whole(4)]}), 1, lambda stored: stored)
+    assert [stored.path.name for stored in removable] == [checkpoint_name(4)]
     assert (away.path.name, away.broken) == (checkpoint_name(12), "no host that answers has it")
 
 
@@ -113,9 +113,9 @@ def test_a_rewind_needs_a_whole_copy_on_a_host_of_the_run() -> None:
     found = merge(ROOT, [], {"a": [whole(4), cut], "b": [whole(8), whole(4)]})
     assert find_refusal(found, 4, ["a"]) is None
     assert find_refusal(found, 8, ["a", "b"]) is None
-    assert find_refusal(found, 8, ["a"]) == "step 8 lies on b only: none of a, which the run would go on with"
+    assert find_refusal(found, 8, ["a"]) == "step 8 is on b only: none of a, with which the run would continue"
     there_are = "there are step-00000008 (b), step-00000004 (a, b)"
     for step in (12, 13):
         assert find_refusal(found, step, ["a"]) == (
-            f"no host that answers has a whole checkpoint of step {step}; {there_are}"
+            f"no host that answers has a complete checkpoint of step {step}; {there_are}"
         )

@@ -1,4 +1,4 @@
-"""What the command line says of itself, and where the disk, not the user, is at fault."""
+"""The app as a whole: commands, streams, and errors of the disk."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.backends.harness import COMMAND
 from tests.testbed.disks import Mount
 
 
-def test_a_directory_in_the_place_of_a_file_is_no_bug() -> None:
+def test_a_directory_instead_of_a_file_is_no_bug() -> None:
     run = create(default_runs_root(), RunRecord.new("llm-aaaa", "llm", "local", "local", 1.0, 1), lambda run: None)
     run.attempt(1).events.mkdir(parents=True)
     done = subprocess.run([COMMAND, "logs"], capture_output=True, text=True, timeout=60)
@@ -25,17 +25,17 @@ def test_a_directory_in_the_place_of_a_file_is_no_bug() -> None:
     assert done.stderr.startswith(f"error: not a regular file: {run.attempt(1).events}\n")
 
 
-@pytest.mark.parametrize("words", ["jobs ls", "ls", "ls --json", "submit llm-tiny --dry-run"])
-def test_a_full_disk_below_standard_output_is_told_as_that(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("arguments", ["jobs ls", "ls", "ls --json", "submit llm-tiny --dry-run"])
+def test_a_full_disk_of_standard_output_is_reported(arguments: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     with open("/dev/full", "w", encoding="utf-8") as full:
-        done = subprocess.run([COMMAND, *words.split()], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+        done = subprocess.run([COMMAND, *arguments.split()], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
     assert done.returncode == CliExit.FAILED
     assert done.stderr == "error: standard output cannot be written: No space left on device\n"
 
 
 @pytest.mark.parametrize("left", [0, 4096, 40_000, 300_000])
-def test_a_full_disk_is_named_wherever_a_submit_meets_it(
+def test_a_full_disk_is_named_at_each_stage_of_a_submit(
     left: int, small_disk: Mount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FSDPCTL_HOME", str(small_disk.path / "home"))
@@ -50,39 +50,41 @@ def test_a_full_disk_is_named_wherever_a_submit_meets_it(
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 @pytest.mark.parametrize(
-    "words", [("jobs", "ls"), ("profiles", "ls"), ("jobs", "show", "llm-tiny"), ("ls",), ("logs",)]
+    "arguments", [("jobs", "ls"), ("profiles", "ls"), ("jobs", "show", "llm-tiny"), ("ls",), ("logs",)]
 )
-def test_a_reader_that_has_left_ends_a_command_without_a_word(words: tuple[str, ...], stream: str) -> None:
-    """As `fsdpctl ls | head -1` does. A shell says 141 of what SIGPIPE has ended."""
+def test_a_reader_that_has_exited_ends_a_command_without_a_message(arguments: tuple[str, ...], stream: str) -> None:
+    """Like `fsdpctl ls | head -1`. A shell reports 141 for what SIGPIPE has ended."""
     create(default_runs_root(), RunRecord.new("llm-aaaa", "llm", "local", "local", 1.0, 1), lambda run: None)
     read_end, write_end = os.pipe()
     os.close(read_end)
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, stream: write_end}
-    done = subprocess.run([COMMAND, *words], **streams, text=True, timeout=60)
+    done = subprocess.run([COMMAND, *arguments], **streams, text=True, timeout=60)
     os.close(write_end)
-    has_written = (words == ("logs",)) == (stream == "stderr")  # there are none, which is said on stderr
+    has_written = (arguments == ("logs",)) == (stream == "stderr")  # there are none, which is reported on stderr
     assert done.returncode == (CliExit.BROKEN_PIPE if has_written else CliExit.OK)
     assert not done.stderr if has_written else True
 
 
 @pytest.mark.parametrize(
-    "words", ["--help", "--version", "submit --help", "jobs --help", "--show-completion bash", "submt"]
+    "arguments", ["--help", "--version", "submit --help", "jobs --help", "--show-completion bash", "submt"]
 )
-def test_a_reader_that_has_left_ends_what_typer_writes_alike(
-    words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_a_reader_that_has_exited_ends_typers_output_the_same_way(
+    arguments: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
     read_end, write_end = os.pipe()
     os.close(read_end)
-    done = subprocess.run([COMMAND, *words.split()], stdout=write_end, stderr=write_end, timeout=60)
+    done = subprocess.run([COMMAND, *arguments.split()], stdout=write_end, stderr=write_end, timeout=60)
     os.close(write_end)
     assert done.returncode == CliExit.BROKEN_PIPE
     assert not list(tmp_path.iterdir()), "no crash report"
 
 
 @pytest.mark.parametrize("instruction", ["source_bash", "complete_bash"])
-def test_a_shell_that_has_left_ends_a_completion_alike(instruction: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shell_that_has_exited_ends_a_completion_the_same_way(
+    instruction: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, value in (("_FSDPCTL_COMPLETE", instruction), ("COMP_WORDS", "fsdpctl st"), ("COMP_CWORD", "1")):
         monkeypatch.setenv(name, value)
     read_end, write_end = os.pipe()
@@ -92,17 +94,26 @@ def test_a_shell_that_has_left_ends_a_completion_alike(instruction: str, monkeyp
     assert (done.returncode, done.stderr) == (CliExit.BROKEN_PIPE, b"")
 
 
-@pytest.mark.parametrize("words", [("submit", "llm-tiny"), ("submit", "llm-tiny", "--dry-run"), ("doctor", "local")])
-def test_a_current_directory_that_was_deleted_is_named(words: tuple[str, ...], tmp_path: Path) -> None:
-    shell = ["bash", "-c", 'cd "$1" && rmdir "$1" && exec "$0" "${@:2}"', str(COMMAND), str(tmp_path / "gone"), *words]
+@pytest.mark.parametrize(
+    "arguments", [("submit", "llm-tiny"), ("submit", "llm-tiny", "--dry-run"), ("doctor", "local")]
+)
+def test_a_current_directory_that_was_deleted_is_named(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    shell = [
+        "bash",
+        "-c",
+        'cd "$1" && rmdir "$1" && exec "$0" "${@:2}"',
+        str(COMMAND),
+        str(tmp_path / "gone"),
+        *arguments,
+    ]
     (tmp_path / "gone").mkdir()
     done = subprocess.run(shell, capture_output=True, text=True, timeout=60)
     assert done.returncode == CliExit.FAILED
-    assert done.stderr == "error: the current directory is not there any more\nhint: cd to another one\n"
+    assert done.stderr == "error: the current directory does not exist any more\nhint: cd to another one\n"
     assert not default_runs_root().exists()
 
 
-def test_every_command_is_there_where_none_is_named() -> None:
+def test_every_command_is_built_if_none_is_named() -> None:
     done = subprocess.run([COMMAND, "--help"], capture_output=True, text=True, timeout=60)
     assert {line.split()[0] for line in done.stdout.split("Commands:\n")[1].splitlines()} == {*COMMANDS, *GROUPS}
     done = subprocess.run([COMMAND, "submt"], capture_output=True, text=True, timeout=60)
@@ -111,9 +122,9 @@ def test_every_command_is_there_where_none_is_named() -> None:
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-@pytest.mark.parametrize(("words", "code"), [("jobs ls", CliExit.OK), ("jobs check nosuch", CliExit.USAGE)])
-def test_a_closed_stream_is_nobodys_bug(closed: str, words: str, code: int) -> None:
-    shell = ["bash", "-c", f'"$0" {words} {closed}', str(COMMAND)]
+@pytest.mark.parametrize(("arguments", "code"), [("jobs ls", CliExit.OK), ("jobs check nosuch", CliExit.USAGE)])
+def test_a_closed_stream_is_no_bug(closed: str, arguments: str, code: int) -> None:
+    shell = ["bash", "-c", f'"$0" {arguments} {closed}', str(COMMAND)]
     done = subprocess.run(shell, capture_output=True, text=True, timeout=60)
     assert done.returncode == code
     assert "bug" not in done.stderr
@@ -121,15 +132,15 @@ def test_a_closed_stream_is_nobodys_bug(closed: str, words: str, code: int) -> N
 
 def test_what_the_locale_cannot_write_is_escaped(tmp_path: Path) -> None:
     (tmp_path / "j\xf6b.yaml").write_text("name: mine\nentrypoint: {script: s.py}\n", encoding="utf-8")
-    words, env = [COMMAND, "jobs", "check", "j\xf6b.yaml"], {**os.environ, "PYTHONIOENCODING": "ascii"}
-    done = subprocess.run(words, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    arguments, env = [COMMAND, "jobs", "check", "j\xf6b.yaml"], {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(arguments, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, "j\\xf6b.yaml: ok, 1 node, s.py\n")
 
 
 def test_children_find_all_three_streams_open() -> None:
-    """Else their output would land in whatever file was opened first."""
+    """Otherwise their output would be written to the file that was opened first."""
     probe = "from fsdpctl.__main__ import open_closed_streams; open_closed_streams();"
     probe += "import subprocess; subprocess.run(['readlink', '/proc/self/fd/2'], check=True)"
-    words = ["bash", "-c", '"$0" -c "$1" 2>&-', sys.executable, probe]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    arguments = ["bash", "-c", '"$0" -c "$1" 2>&-', sys.executable, probe]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, "/dev/null\n")

@@ -1,4 +1,4 @@
-"""Completion, asked for the way bash, zsh and fish ask."""
+"""Completion, requested as bash, zsh and fish do."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def add_run(run_id: str) -> RunPaths:
     return create(default_runs_root(), record, lambda run: None)
 
 
-def ask_bash(*words: str) -> list[str]:
-    done = subprocess.run(["bash", "--norc", "-c", BASH, "bash", "fsdpctl", *words], capture_output=True, text=True)
+def ask_bash(*arguments: str) -> list[str]:
+    done = subprocess.run(["bash", "--norc", "-c", BASH, "bash", "fsdpctl", *arguments], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.split()
 
@@ -89,7 +89,7 @@ def test_garbage_hides_no_run(home: Path) -> None:
     assert ask_bash("status", "fa") == ["fast-aaaa"]
 
 
-def test_what_cannot_be_read_stays_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_folder_offers_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FSDPCTL_HOME", "/dev/null")
     assert ask_bash("status", "") == []
 
@@ -103,8 +103,8 @@ def test_what_cannot_be_read_stays_silent(monkeypatch: pytest.MonkeyPatch) -> No
         ("fsdpctl submit x --set trainer.st", "import typer; from pydantic import BaseModel, TypeAdapter", 3.0),
     ],
 )
-def test_it_comes_before_one_waits(line: str, libraries: str, limit: float) -> None:
-    """Processor time over that of the libraries alone, each the smallest of several: no machine decides."""
+def test_completion_is_quick(line: str, libraries: str, limit: float) -> None:
+    """Compare processor time with that of the libraries alone, the minimum of several: independent of the machine."""
     for number in range(100):
         add_run(f"fast-{number}")
     env = {**os.environ, "_FSDPCTL_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": line}

@@ -1,4 +1,4 @@
-"""A run whose files a power cut, a full disk or a hand has damaged: named, no bug, and never the end of the list."""
+"""A run whose files were damaged by a power cut, a full disk or a user: it is named, and all others are listed."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ OF_A_NODE = ("agent.json", "end.json", "ended-0.json", "error-0.json", "rank-0.l
 
 @pytest.fixture
 def run() -> RunPaths:
-    """A run that was never started."""
+    """Return a run that was never started."""
     request = prepare(load_profile("local"), load_job("llm-tiny"))
     record = RunRecord.new(request.plan.run_id, "llm-tiny", "local", "local", time.time(), 1)
     return create(Path(request.plan.run_dir).parent, record, lambda run: write_specs(run, request))
 
 
-def fsdpctl(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([COMMAND, *words], capture_output=True, text=True, timeout=60)
+def fsdpctl(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, timeout=60)
 
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
-def test_a_listing_lives_through_it(damage: Callable[[Path], object], run: RunPaths) -> None:
+def test_a_listing_shows_a_damaged_run(damage: Callable[[Path], object], run: RunPaths) -> None:
     damage(run.trainer_config)
     done = fsdpctl("ls")
     assert (done.returncode, done.stderr) == (0, "")
@@ -74,7 +74,7 @@ def test_a_resume_names_the_file(damage: str, name: str, run: RunPaths) -> None:
 
 
 @pytest.mark.parametrize("put", NO_FILES.values(), ids=NO_FILES)
-def test_a_start_waits_for_no_reader_of_its_log(
+def test_a_start_does_not_wait_for_a_reader_of_its_log(
     put: Callable[[Path], object], run: RunPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(run.root)
@@ -85,16 +85,16 @@ def test_a_start_waits_for_no_reader_of_its_log(
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("words", [("ls",), ("status",), ("logs", "--agent")], ids=lambda words: words[0])
+@pytest.mark.parametrize("arguments", [("ls",), ("status",), ("logs", "--agent")], ids=lambda arguments: arguments[0])
 @pytest.mark.parametrize("put", NO_FILES.values(), ids=NO_FILES)
-def test_nothing_waits_for_what_is_no_file(
-    put: Callable[[Path], object], words: tuple[str, ...], run: RunPaths, monkeypatch: pytest.MonkeyPatch
+def test_no_command_waits_for_what_is_no_file(
+    put: Callable[[Path], object], arguments: tuple[str, ...], run: RunPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One at a time, for a damaged file may hide the next one from whoever reads."""
+    """One at a time, because a damaged file may hide the next one from its reader."""
     node = run.attempt(1).node(0).root
     node.mkdir(parents=True)
-    named = [] if words == ("ls",) else [run.root.name]
-    monkeypatch.setattr(sys, "argv", ["fsdpctl", *words, *named])
+    named = [] if arguments == ("ls",) else [run.root.name]
+    monkeypatch.setattr(sys, "argv", ["fsdpctl", *arguments, *named])
     for folder, names in ((run.root, OF_A_RUN), (node.parent, OF_AN_ATTEMPT), (node, OF_A_NODE)):
         monkeypatch.chdir(folder)
         for name in map(Path, names):

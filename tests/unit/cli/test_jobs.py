@@ -1,4 +1,4 @@
-"""`fsdpctl jobs ls|show|check` as a user meets them."""
+"""`fsdpctl jobs ls|show|check` as a user runs them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("jobs").mkdir()
 
 
-def jobs(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from fsdpctl.cli.app import main; main()", "jobs", *words]
+def jobs(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from fsdpctl.cli.app import main; main()", "jobs", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 
@@ -44,7 +44,7 @@ def test_ls_json() -> None:
     assert found["llm-tiny"]["error"] is None
 
 
-def test_show_prints_what_loads_again() -> None:
+def test_the_output_of_show_loads_again() -> None:
     result = jobs("show", "llm300m")
     assert (result.returncode, result.stderr) == (0, "")
     assert parse_job(result.stdout, "stdout") == load_job("llm300m")
@@ -72,7 +72,7 @@ def test_check_accepts_all_that_is_shipped() -> None:
     assert jobs("check", "llm-tiny", "llm-tiny-gpu", "llm90m", "llm300m", "llm7b").returncode == 0
 
 
-def test_check_wants_a_name() -> None:
+def test_check_needs_a_name() -> None:
     result = jobs("check")
     assert (result.returncode, result.stdout) == (2, "")
 
@@ -92,9 +92,9 @@ def test_init_writes_a_copy_to_edit_and_never_over_a_file() -> None:
     assert Path("jobs/first.yaml").read_text() == GOOD
 
 
-def test_init_refuses_what_is_no_name_or_no_job() -> None:
-    for words, problem in ((["../x"], "'../x' is no name"), (["x", "--from", "y"], "no job named y")):
-        result = jobs("init", *words)
+def test_init_refuses_an_invalid_name_and_an_unknown_job() -> None:
+    for arguments, problem in ((["../x"], "'../x' is no name"), (["x", "--from", "y"], "no job named y")):
+        result = jobs("init", *arguments)
         assert result.returncode == 2 and problem in result.stderr
     Path("here.yaml").write_text("entrypoint: {module: m}\n'name': quoted\n")
     assert "has no line `name: ...` to change" in jobs("init", "x", "--from", "here.yaml").stderr

@@ -1,4 +1,4 @@
-"""What a table looks like on a terminal and in a pipe."""
+"""A table on a terminal and in a pipe."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ ONE_LINE = "x  node[0-9]  one two three four five six seven"
 
 
 def on_terminal(columns: int) -> list[str]:
-    """What a terminal of this width gets."""
+    """Return what is printed to a terminal of this width."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     env = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     process = subprocess.Popen([sys.executable, "-c", TABLE], stdout=theirs, stdin=theirs, env=env)
     os.close(theirs)
-    told = b""
+    printed = b""
     try:
         while chunk := os.read(ours, 4096):
-            told += chunk
-    except OSError:  # how Linux says that the other side is closed
+            printed += chunk
+    except OSError:  # how Linux reports that the other side is closed
         pass
     assert process.wait(timeout=60) == 0
     os.close(ours)
-    return told.decode().splitlines()
+    return printed.decode().splitlines()
 
 
-def test_a_terminal_breaks_the_last_column_within_itself() -> None:
+def test_a_terminal_wraps_the_last_column() -> None:
     assert on_terminal(40) == [
         "A  NODES      REASON",
         "x  node[0-9]  one two three four five",
@@ -50,18 +50,18 @@ def test_a_terminal_breaks_the_last_column_within_itself() -> None:
 
 
 @pytest.mark.parametrize("columns", [20, 200])
-def test_a_line_stays_whole_where_it_fits_or_nothing_would(columns: int) -> None:
+def test_a_line_is_not_wrapped_if_it_fits_or_the_column_is_too_narrow(columns: int) -> None:
     assert on_terminal(columns)[1] == ONE_LINE
 
 
-def test_a_pipe_gets_a_line_a_row() -> None:
+def test_a_pipe_gets_one_line_per_row() -> None:
     env = {**os.environ, "COLUMNS": "40"}
-    told = subprocess.run([sys.executable, "-c", TABLE], capture_output=True, text=True, env=env, check=True).stdout
-    assert told.splitlines()[1] == ONE_LINE
+    printed = subprocess.run([sys.executable, "-c", TABLE], capture_output=True, text=True, env=env, check=True).stdout
+    assert printed.splitlines()[1] == ONE_LINE
 
 
-def test_all_is_written_where_others_have_made_the_stream_not_block() -> None:
-    """More than a pipe holds: each time that it is full the writer has to wait."""
+def test_everything_is_written_to_a_stream_that_is_non_blocking() -> None:
+    """Write more than a pipe holds: each time that it is full the writer has to wait."""
     text = "x" * 2**20
     read_end, write_end = os.pipe()
     os.set_blocking(write_end, False)

@@ -1,4 +1,4 @@
-"""`fsdpctl profiles ls|show|check` as a user meets them."""
+"""`fsdpctl profiles ls|show|check` as a user runs them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("cluster_profiles").mkdir()
 
 
-def profiles(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from fsdpctl.cli.app import main; main()", "profiles", *words]
+def profiles(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from fsdpctl.cli.app import main; main()", "profiles", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 
@@ -37,7 +37,7 @@ def test_ls_shows_a_broken_profile_among_the_others() -> None:
     }
 
 
-def test_show_prints_what_loads_again() -> None:
+def test_the_output_of_show_loads_again() -> None:
     result = profiles("show", "ssh-h100")
     assert (result.returncode, result.stderr) == (0, "")
     assert parse_profile(result.stdout, "stdout") == load_profile("ssh-h100")
@@ -59,6 +59,6 @@ def test_init_writes_a_copy_to_edit_and_never_over_a_file() -> None:
     assert (made.returncode, made.stdout) == (0, "cluster_profiles/local.yaml\n")
     assert "# all nodes are one machine" in Path("cluster_profiles/local.yaml").read_text()
     assert profiles("init", "local").returncode == 2
-    assert profiles("init", "ours", "--from", "ssh-h100").returncode == 0
-    ours, base = load_profile("ours"), load_profile("ssh-h100")
-    assert ours == base.model_copy(update={"name": "ours"})
+    assert profiles("init", "mine", "--from", "ssh-h100").returncode == 0
+    ours, base = load_profile("mine"), load_profile("ssh-h100")
+    assert ours == base.model_copy(update={"name": "mine"})

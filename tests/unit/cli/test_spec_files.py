@@ -1,4 +1,4 @@
-"""What `fsdpctl jobs` and `fsdpctl profiles` have in common."""
+"""The common parts of `fsdpctl jobs` and `fsdpctl profiles`."""
 
 from __future__ import annotations
 

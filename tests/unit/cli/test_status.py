@@ -1,4 +1,4 @@
-"""What `fsdpctl status` shows of a run."""
+"""The output of `fsdpctl status`."""
 
 from __future__ import annotations
 

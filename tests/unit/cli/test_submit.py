@@ -1,4 +1,4 @@
-"""What `fsdpctl submit` says before it starts something."""
+"""The errors and warnings of `fsdpctl submit` before it starts a run."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from fsdpctl.cli.submit import predict_slow_steps
 from fsdpctl.contract.problems import Problem
 from fsdpctl.errors import UsageError
 from fsdpctl.launch.build import IncompatibleError
+from fsdpctl.launch.locate import locate_problems
 from fsdpctl.specs.load import job_document, load_job, profile_document
 from fsdpctl.specs.search import find_job
-from fsdpctl.verbs.submit import located, read_request
+from fsdpctl.verbs.submit import read_request
 
 HOSTS = """name: two
 backend: {kind: ssh}
@@ -33,7 +34,7 @@ procs_per_node: 4
         ("llm7b", 262_144, "hours"),
     ],
 )
-def test_slow_steps_are_foreseen_by_their_work_not_by_the_size_of_the_model(
+def test_slow_steps_are_predicted_by_their_work_not_by_the_size_of_the_model(
     job: str, tokens: int, word: str | None
 ) -> None:
     trainer = load_job(job, [f"trainer.batch={{tokens: {tokens}, micro_batch: 1}}"]).trainer
@@ -46,7 +47,7 @@ def test_slow_steps_are_foreseen_by_their_work_not_by_the_size_of_the_model(
         assert f"{tokens:,} tokens a step without a GPU: expect {word} for each" in warning
 
 
-def test_what_does_not_go_together_is_named_where_it_was_written(
+def test_problems_between_job_and_profile_are_located_in_their_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -83,7 +84,7 @@ BATCH, MESH = "trainer.batch: a global batch of", "trainer.mesh: shard"
         (9, ["trainer.batch.micro_batch=4", "trainer.seed=3"], f"mine.yaml:14: {BATCH} 9 sequences"),
     ],
 )
-def test_what_was_typed_is_blamed_for_what_comes_of_it_and_for_nothing_else(
+def test_an_option_is_named_for_the_problems_that_it_causes_and_for_no_other(
     sequences: int, typed: list[str], problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -94,18 +95,18 @@ def test_what_was_typed_is_blamed_for_what_comes_of_it_and_for_nothing_else(
     assert str(caught.value).splitlines()[1].startswith(problem)
 
 
-def test_gpus_that_too_many_nodes_want_are_named_by_what_was_typed(tmp_path: Path) -> None:
+def test_too_many_nodes_for_the_gpus_are_located_at_the_option(tmp_path: Path) -> None:
     profile = tmp_path / "p.yaml"
     profile.write_text("name: p\nbackend: local\ngpus_per_node: 2\n")
     problem = Problem("gpus_per_node", "3 nodes x 2 GPUs wanted, but this machine has 4", ("nodes",))
     found = IncompatibleError("incompatible", [problem])
     for typed, place in ((["nodes=3"], "--set nodes=3"), ([], f"{profile}:3")):
         documents = (job_document(find_job("llm-tiny"), typed), profile_document(profile))
-        assert str(located(found, *documents)).splitlines() == ["incompatible:", f"{place}: {problem}"]
+        assert str(locate_problems(found, *documents)).splitlines() == ["incompatible:", f"{place}: {problem}"]
 
 
 @pytest.mark.parametrize("key", ["python: /nope/bin/python", "venv: /nope", "python: nosuchpython"])
-def test_an_interpreter_that_this_machine_lacks_is_refused(
+def test_an_interpreter_that_this_machine_does_not_have_is_refused(
     key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fsdpctl.commands.torchrun import node_env
+from fsdpctl.commands.environment import node_env
 from fsdpctl.contract.plan import NodeContext
 from fsdpctl.errors import UsageError
 from fsdpctl.launch.build import build_plan
@@ -70,10 +70,10 @@ def test_without_gpus_there_is_no_nccl() -> None:
 
 
 def test_the_option_is_an_override_like_the_others(tmp_path: Path) -> None:
-    words = ("submit", "llm-tiny", "--dry-run", "--json", "--profile", "slurm-h100")
-    planned = json.loads(fsdpctl(*words, "--debug", "info", cwd=tmp_path).stdout)
+    args = ("submit", "llm-tiny", "--dry-run", "--json", "--profile", "slurm-h100")
+    planned = json.loads(fsdpctl(*args, "--debug", "info", cwd=tmp_path).stdout)
     assert planned["nodes"][0]["env"]["NCCL_DEBUG"] == "INFO"
-    stderr = fsdpctl(*words, "--debug", "loud", cwd=tmp_path, expect=2).stderr
+    stderr = fsdpctl(*args, "--debug", "loud", cwd=tmp_path, expect=2).stderr
     assert 'debug: must be one of off, info, trace, got "loud"' in stderr
 
 

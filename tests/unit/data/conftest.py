@@ -13,14 +13,14 @@ WORDS = ["shard", "replica", "mesh", "rank", "node", "step", "loss", "token", "Ã
 
 @pytest.fixture(scope="session")
 def texts() -> list[str]:
-    """400 documents of some length."""
+    """Return 400 documents of different lengths."""
     rng = random.Random(5)
     return [f"{number}: {' '.join(rng.choices(WORDS, k=rng.randint(1, 120)))}\n" for number in range(400)]
 
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> Path:
-    """The documents as JSON lines, about 150 kB."""
+    """Return a file with the documents as JSON lines, about 150 kB."""
     path = tmp_path_factory.mktemp("corpus") / "corpus.jsonl"
     path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
     return path

@@ -1,9 +1,9 @@
-"""`fsdpctl` with small pieces, and with trouble at a chosen point.
+"""`fsdpctl` with small pieces, and with a failure at a chosen point.
 
-    python -m tests.unit.data.small_pieces LIMIT WORDS...
+    python -m tests.unit.data.small_pieces LIMIT ARGS...
 
-LIMIT `dies:N` kills the process before it changes a file for the N-th time, `counts` tells how often it does at the
-end of stderr, `file:N` lets no file grow over N bytes.
+LIMIT `dies:N` kills the process before its N-th change of a file, `counts` prints the number of changes at the end of
+stderr, `file:N` limits each file to N bytes.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def count_changes(dies_at: int | None) -> None:
     """Count the changes below a `.partial` directory; die instead of making number `dies_at`."""
     changes = 0
 
-    def count(event: str, words: tuple[object, ...]) -> None:
+    def count(event: str, args: tuple[object, ...]) -> None:
         nonlocal changes
-        writes = event == "open" and isinstance(words[2], int) and words[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
-        if (writes or event in _CHANGES) and ".partial" in str(words[0]):
+        writes = event == "open" and isinstance(args[2], int) and args[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+        if (writes or event in _CHANGES) and ".partial" in str(args[0]):
             changes += 1
             if changes == dies_at:
                 os.kill(os.getpid(), signal.SIGKILL)

@@ -20,13 +20,13 @@ def test_directories_are_read_whole_and_in_order(tmp_path: Path) -> None:
     assert [Path(file.path).relative_to(tmp_path).as_posix() for file in found] == ["b.txt", "a/y.txt", "a/z.txt"]
 
 
-def test_what_is_no_input_is_refused(tmp_path: Path) -> None:
+def test_a_missing_or_special_or_empty_input_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"missing: No such file"):
         find_inputs([tmp_path / "missing"])
-    with pytest.raises(UsageError, match="/dev/null is no regular file"):
+    with pytest.raises(UsageError, match="/dev/null is not a regular file"):
         find_inputs([Path("/dev/null")])
     (tmp_path / "empty").touch()
-    with pytest.raises(UsageError, match="1 files, all of them empty"):
+    with pytest.raises(UsageError, match="1 files, all empty"):
         find_inputs([tmp_path])
 
 
@@ -44,12 +44,12 @@ def test_small_files_share_a_piece_and_large_ones_are_cut(monkeypatch: pytest.Mo
     assert sum(piece.num_bytes for piece in cut(recipe)) == sum(sizes.values())
 
 
-def test_much_input_makes_large_pieces_not_many() -> None:
+def test_a_large_input_makes_larger_pieces_not_more() -> None:
     terabyte = Recipe(inputs=(InputFile("a.jsonl", 10**12, 0),))
     assert len(cut(terabyte)) <= inputs.MAX_PIECES + 1
 
 
-def test_differences_are_said_in_words() -> None:
+def test_differences_are_listed_as_text() -> None:
     old = Recipe(inputs=(InputFile("a", 1, 1), InputFile("b", 1, 1)))
     assert differences(old, old) == []
     assert differences(old, Recipe(text_key="body", inputs=old.inputs)) == ["text_key was 'text', now 'body'"]

@@ -1,4 +1,4 @@
-"""Whole data sets: the same bytes however they come about, and nothing that loads before all is there."""
+"""Whole data sets: always the same bytes, and nothing that loads before all is written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 from fsdpctl.contract.formats.dataset import read_index, split_of
 from fsdpctl.data import inputs
 from fsdpctl.data.partial import Partial
-from fsdpctl.data.prepare import Order, prepare
+from fsdpctl.data.prepare import PrepareRequest, prepare
 from fsdpctl.data.prepared import find_damage
 from fsdpctl.data.recipe import Recipe
 from fsdpctl.errors import BusyError, FsdpctlError, UsageError
@@ -30,8 +30,8 @@ def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def make(corpus: Path, target: Path, *, workers: int = 2, train_bpe: int | None = None, **recipe: object) -> Path:
-    order = Order([corpus], target, None, replace(Recipe(train_bpe=train_bpe), **recipe), workers)
-    prepare(order, lambda what, done, total: None)
+    request = PrepareRequest([corpus], target, None, replace(Recipe(train_bpe=train_bpe), **recipe), workers)
+    prepare(request, lambda what, done, total: None)
     return target
 
 
@@ -39,11 +39,11 @@ def contents(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.iterdir()}
 
 
-def fsdpctl(limit: str, corpus: Path, target: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Prepare in a process of its own, and wait until all its helpers are gone, too."""
+def fsdpctl(limit: str, corpus: Path, target: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    """Prepare in a separate process, and wait until its workers have exited, too."""
     command = [sys.executable, "-m", "tests.unit.data.small_pieces", limit, "data", "prepare", str(corpus)]
     process = subprocess.Popen(
-        [*command, "--out", str(target), "--workers", "2", *words],
+        [*command, "--out", str(target), "--workers", "2", *args],
         start_new_session=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -66,7 +66,7 @@ def _is_alive(pid: int, session: int) -> bool:
         state, *_, found = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:4]
     except OSError:
         return False
-    return int(found) == session and state != "Z"  # who reaps orphans, and when, is the machine's affair
+    return int(found) == session and state != "Z"  # orphans are reaped by init, at any time
 
 
 def test_the_tokens_are_those_of_the_documents(corpus: Path, texts: list[str], tmp_path: Path) -> None:
@@ -74,13 +74,13 @@ def test_the_tokens_are_those_of_the_documents(corpus: Path, texts: list[str], t
     index = read_index(out)
     assert len(index.train) == 5
     for split, shards in (("train", index.train), ("val", index.val)):
-        wanted = [text.encode() for text in texts if split_of(text.encode(), 0.1) == split]
+        expected = [text.encode() for text in texts if split_of(text.encode(), 0.1) == split]
         tokens = b"".join((out / shard.tokens_file).read_bytes() for shard in shards)
-        assert tokens == b"".join(text + b"\0" for text in wanted).decode("latin-1").encode("utf-16-le")
+        assert tokens == b"".join(text + b"\0" for text in expected).decode("latin-1").encode("utf-16-le")
         ends = [np.fromfile(out / shard.ends_file, "<u8") for shard in shards]
         lengths = np.concatenate([np.diff(part, prepend=0) for part in ends])
-        assert lengths.tolist() == [len(text) + 1 for text in wanted]
-        assert sum(shard.documents for shard in shards) == len(wanted)
+        assert lengths.tolist() == [len(text) + 1 for text in expected]
+        assert sum(shard.documents for shard in shards) == len(expected)
     train = np.concatenate([np.fromfile(out / shard.tokens_file, "<u2") for shard in index.train])
     shares = np.bincount(train)[np.bincount(train) > 0] / len(train)
     assert index.unigram_entropy == pytest.approx(-(shares * np.log(shares)).sum())
@@ -98,21 +98,21 @@ def test_any_number_of_workers_gives_the_same_bytes(corpus: Path, tmp_path: Path
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [[], ["--train-bpe", "300"]])
-def test_killed_again_and_again_it_gives_the_same_bytes(corpus: Path, tmp_path: Path, words: list[str]) -> None:
+@pytest.mark.parametrize("args", [[], ["--train-bpe", "300"]])
+def test_repeated_kills_do_not_change_the_bytes(corpus: Path, tmp_path: Path, args: list[str]) -> None:
     target = tmp_path / "out"
     num_kills = 0
-    while fsdpctl("dies:11", corpus, target, *words).returncode == -signal.SIGKILL:
+    while fsdpctl("dies:11", corpus, target, *args).returncode == -signal.SIGKILL:
         num_kills += 1
         assert not target.exists()
         assert num_kills < 20
     assert num_kills >= 3
-    straight = make(corpus, tmp_path / "straight", train_bpe=300 if words else None)
+    straight = make(corpus, tmp_path / "straight", train_bpe=300 if args else None)
     assert contents(target) == contents(straight)
 
 
 @pytest.mark.slow
-def test_killed_at_its_beginning_or_end_it_gives_the_same_bytes(corpus: Path, tmp_path: Path) -> None:
+def test_a_kill_at_the_beginning_or_end_does_not_change_the_bytes(corpus: Path, tmp_path: Path) -> None:
     straight = tmp_path / "straight"
     last = int(fsdpctl("counts", corpus, straight).stderr.split()[-1])
     for number in (1, 2, 3, last - 3, last - 2, last - 1, last):
@@ -124,7 +124,7 @@ def test_killed_at_its_beginning_or_end_it_gives_the_same_bytes(corpus: Path, tm
 
 
 @pytest.mark.slow
-def test_a_full_disk_is_said_and_nothing_loads(corpus: Path, tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_leaves_no_data_set(corpus: Path, tmp_path: Path) -> None:
     target = tmp_path / "out"
     result = fsdpctl("file:60000", corpus, target)
     assert result.returncode == 1
@@ -136,24 +136,24 @@ def test_a_full_disk_is_said_and_nothing_loads(corpus: Path, tmp_path: Path) -> 
     assert contents(target) == contents(make(corpus, tmp_path / "straight"))
 
 
-def test_the_output_may_lie_below_the_input(corpus: Path, tmp_path: Path) -> None:
+def test_the_output_may_be_below_the_input(corpus: Path, tmp_path: Path) -> None:
     (tmp_path / "corpus.jsonl").write_bytes(corpus.read_bytes())
     target = tmp_path / "prepared/out"
     assert fsdpctl("dies:14", tmp_path, target).returncode == -signal.SIGKILL
-    for _ in range(2):  # going on, and finding it done
+    for _ in range(2):  # continues, then finds it done
         assert len(read_index(make(tmp_path, target)).train) == 5
 
 
-def test_input_that_changes_meanwhile_is_refused(corpus: Path, tmp_path: Path) -> None:
+def test_input_that_changes_during_the_work_is_refused(corpus: Path, tmp_path: Path) -> None:
     mine = tmp_path / "corpus.jsonl"
     mine.write_bytes(corpus.read_bytes())
-    order = Order([mine], tmp_path / "out", None, Recipe(), 2)
+    request = PrepareRequest([mine], tmp_path / "out", None, Recipe(), 2)
     with pytest.raises(UsageError, match=r"has changed while it was read: input .*corpus\.jsonl has changed"):
-        prepare(order, lambda what, done, total: os.utime(mine))
+        prepare(request, lambda what, done, total: os.utime(mine))
     assert not (tmp_path / "out").exists()
 
 
-def test_a_place_that_cannot_be_written_is_named(corpus: Path) -> None:
+def test_an_unwritable_output_is_named(corpus: Path) -> None:
     with pytest.raises(
         FsdpctlError, match=r"^--out /proc/data/set: cannot write /proc/data/set\.partial: No such file"
     ):
@@ -161,42 +161,44 @@ def test_a_place_that_cannot_be_written_is_named(corpus: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["a file", "a device"])
-def test_an_output_that_is_no_directory_is_named(corpus: Path, kind: str) -> None:
+def test_an_output_that_is_not_a_directory_is_named(corpus: Path, kind: str) -> None:
     out = corpus if kind == "a file" else Path("/dev/null")
     before = corpus.read_bytes()
-    with pytest.raises(UsageError, match=f"^--out {out} exists and is no directory$"):
+    with pytest.raises(UsageError, match=f"^--out {out} exists and is not a directory$"):
         make(corpus, out)
     assert corpus.read_bytes() == before
 
 
-def test_a_second_call_finds_it_done_and_other_words_are_refused(corpus: Path, tmp_path: Path) -> None:
+def test_a_second_call_returns_at_once_and_other_options_are_refused(corpus: Path, tmp_path: Path) -> None:
     target = make(corpus, tmp_path / "out")
     before = (target / "index.json").stat()
     make(corpus, target, workers=1)
     assert (target / "index.json").stat() == before
-    with pytest.raises(UsageError, match=r"was made otherwise: val_fraction was 0\.02, now 0\.5"):
+    with pytest.raises(UsageError, match=r"was prepared with other options: val_fraction was 0\.02, now 0\.5"):
         make(corpus, target, val_fraction=0.5)
     (tmp_path / "mine").mkdir()
-    with pytest.raises(UsageError, match="exists and is no data set of this command's"):
+    with pytest.raises(UsageError, match="exists and is not a data set of this command"):
         make(corpus, tmp_path / "mine")
 
 
-def test_an_unfinished_one_goes_on_with_its_own_words_only(corpus: Path, tmp_path: Path) -> None:
+def test_an_unfinished_data_set_continues_with_the_same_options_only(corpus: Path, tmp_path: Path) -> None:
     assert fsdpctl("dies:14", corpus, tmp_path / "out").returncode == -signal.SIGKILL
-    with pytest.raises(UsageError, match=r"out.partial was begun otherwise: split_on was None, now ''") as caught:
+    with pytest.raises(
+        UsageError, match=r"out.partial was begun with other options: split_on was None, now ''"
+    ) as caught:
         make(corpus, tmp_path / "out", split_on="")
     assert "delete" in (caught.value.hint or "")
     make(corpus, tmp_path / "out")
 
 
-def test_a_directory_of_that_name_is_not_taken_over(corpus: Path, tmp_path: Path) -> None:
+def test_a_users_directory_of_that_name_is_not_reused(corpus: Path, tmp_path: Path) -> None:
     (tmp_path / "out.partial").mkdir()
     (tmp_path / "out.partial/thesis.tex").touch()
-    with pytest.raises(UsageError, match=r"is no unfinished data set: it holds thesis\.tex"):
+    with pytest.raises(UsageError, match=r"is not an unfinished data set: it contains thesis\.tex"):
         make(corpus, tmp_path / "out")
 
 
-def test_one_command_prepares_at_a_time(corpus: Path, tmp_path: Path) -> None:
+def test_only_one_command_prepares_at_a_time(corpus: Path, tmp_path: Path) -> None:
     script = """
 import sys
 from pathlib import Path
@@ -220,11 +222,11 @@ def test_an_empty_split_is_refused_and_leaves_nothing(corpus: Path, tmp_path: Pa
     assert os.listdir(tmp_path) == []
 
 
-def test_bad_input_leaves_what_was_done(tmp_path: Path) -> None:
+def test_bad_input_keeps_the_finished_pieces(tmp_path: Path) -> None:
     lines = [json.dumps({"text": f"{number} {'x' * 500}"}) + "\n" for number in range(200)]
     bad = tmp_path / "bad.jsonl"
     bad.write_text("".join(lines) + "{broken\n")
-    with pytest.raises(UsageError, match=rf"{bad}:201: no JSON"):
+    with pytest.raises(UsageError, match=rf"{bad}:201: not valid JSON"):
         make(bad, tmp_path / "out", workers=1)
     assert not (tmp_path / "out").exists()
     assert Partial(tmp_path / "out").load(0) is not None

@@ -1,4 +1,4 @@
-"""What is there, and whether it is whole."""
+"""Listing and verifying prepared data sets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.contract.byte_progress import Meter
-from fsdpctl.data.prepare import Order, prepare
+from fsdpctl.data.prepare import PrepareRequest, prepare
 from fsdpctl.data.prepared import count_bytes, find_damage, list_datasets, open_index
 from fsdpctl.data.recipe import Recipe
 from fsdpctl.errors import UsageError
@@ -16,7 +16,7 @@ from fsdpctl.errors import UsageError
 
 @pytest.fixture
 def data(corpus: Path, tmp_path: Path) -> Path:
-    prepare(Order([corpus], tmp_path / "data", None, Recipe(train_bpe=300), 1), lambda what, done, total: None)
+    prepare(PrepareRequest([corpus], tmp_path / "data", None, Recipe(train_bpe=300), 1), lambda what, done, total: None)
     return tmp_path / "data"
 
 
@@ -42,7 +42,7 @@ def test_missing_and_short_files_are_found(data: Path) -> None:
     os.truncate(data / "train-00000.bin", size - 2)
     (data / "val-00000.ends").unlink()
     assert damage(data) == [
-        f"{data}/train-00000.bin holds {size - 2:,} bytes, its index says {size:,}",
+        f"{data}/train-00000.bin has {size - 2:,} bytes, its index lists {size:,}",
         f"{data}/val-00000.ends: No such file or directory",
     ]
 
@@ -52,7 +52,7 @@ def test_ends_that_belong_to_other_tokens_are_found(data: Path) -> None:
     index = (data / "index.json").read_text()
     (data / "index.json").write_text(index.replace(f'"tokens": {tokens}', f'"tokens": {tokens - 1}'))
     os.truncate(data / "train-00000.bin", 2 * tokens - 2)
-    assert damage(data)[-1] == f"{data}/train-00000.ends ends at token {tokens:,}, its index says {tokens - 1:,}"
+    assert damage(data)[-1] == f"{data}/train-00000.ends ends at token {tokens:,}, its index lists {tokens - 1:,}"
 
 
 def test_progress_counts_every_byte(data: Path) -> None:
@@ -80,7 +80,7 @@ def test_the_list_shows_unfinished_and_broken_ones(data: Path, tmp_path: Path) -
     assert [item.path for item in list_datasets(data)] == [data]
 
 
-def test_a_directory_without_index_says_what_to_do(tmp_path: Path) -> None:
+def test_a_directory_without_index_gives_the_command_to_run(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"holds no prepared data: it has no index\.json") as caught:
         open_index(tmp_path)
     assert caught.value.hint == f"fsdpctl data prepare TEXT... --out {tmp_path}"

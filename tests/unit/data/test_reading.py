@@ -1,4 +1,4 @@
-"""Every format: the documents of a file are the same wherever it is cut, and every fault is named with its place."""
+"""Every format: the documents of a file are the same wherever it is cut, and every error names file and line."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_text_that_is_not_utf8_is_named_by_its_line(tmp_path: Path) -> None:
     assert fault(tmp_path / "a.txt", Recipe(split_on=""), 3) == f"{tmp_path}/a.txt:4: byte 0xff is not UTF-8 text"
 
 
-def test_a_document_that_memory_cannot_hold_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_too_large_document_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text, "MAX_DOCUMENT", 30)
     (tmp_path / "a.txt").write_text(POEM)
     assert "is one document of 0 MiB: a document longer than 32 MiB" in fault(tmp_path / "a.txt")
@@ -89,14 +89,14 @@ def test_json_lines_are_the_same_wherever_the_file_is_cut(tmp_path: Path, target
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        (b'{"text": "x"', "no JSON: Expecting ',' delimiter at column 13"),
-        (b'["x"]', "wanted an object with the key 'text', got ['x']"),
-        (b'{"body": "x"}', "no key 'text'; its keys are 'body'; --text-key chooses one"),
-        (b'{"text": null}', "'text' is None, wanted text"),
-        (b'{"text": "\\ud800"}', "'text' holds '\\ud800', half a character that no UTF-8 can write"),
+        (b'{"text": "x"', "not valid JSON: Expecting ',' delimiter at column 13"),
+        (b'["x"]', "expected an object with the key 'text', got ['x']"),
+        (b'{"body": "x"}', "no key 'text'; its keys are 'body'; choose one with --text-key"),
+        (b'{"text": null}', "'text' is None, expected text"),
+        (b'{"text": "\\ud800"}', "'text' contains '\\ud800', half of a surrogate pair, which UTF-8 cannot encode"),
         (b'{"text": "\xff"}', "byte 11 of the line, 0xff, is not UTF-8"),
-        (b"[" * 200_000, "no JSON: maximum recursion depth exceeded"),
-        (b'{"text": ' + b"1" * 5000 + b"}", "no JSON: Exceeds the limit (4300 digits)"),
+        (b"[" * 200_000, "not valid JSON: maximum recursion depth exceeded"),
+        (b'{"text": ' + b"1" * 5000 + b"}", "not valid JSON: Exceeds the limit (4300 digits)"),
     ],
 )
 @pytest.mark.parametrize("target", [10, 2**30])
@@ -110,7 +110,7 @@ def test_a_broken_line_is_named(tmp_path: Path, line: bytes, problem: str, targe
 
 
 @pytest.mark.parametrize(("suffix", "compress"), [(".gz", gzip.compress), (".zst", zstd.compress)])
-def test_compressed_files_read_alike_and_a_cut_one_is_refused(
+def test_compressed_files_give_the_same_documents_and_a_truncated_one_is_refused(
     tmp_path: Path, suffix: str, compress: Callable[[bytes], bytes]
 ) -> None:
     lines = "".join(json.dumps({"text": f"{number} {number**9}"}) + "\n" for number in range(3000)).encode()
@@ -126,7 +126,7 @@ def test_compressed_files_read_alike_and_a_cut_one_is_refused(
 
 def test_a_broken_line_in_a_compressed_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(b'{"text": "fine"}\n' * 5 + b"{\n"))
-    assert fault(tmp_path / "a.jsonl.gz").startswith(f"{tmp_path}/a.jsonl.gz:6: no JSON")
+    assert fault(tmp_path / "a.jsonl.gz").startswith(f"{tmp_path}/a.jsonl.gz:6: not valid JSON")
 
 
 # --- Parquet ---------------------------------------------------------------------------------------------------------
@@ -147,12 +147,12 @@ def test_parquet_is_the_same_wherever_it_is_cut(tmp_path: Path, target: int, num
     assert abs(sum(span.num_bytes for span in spans) - file.size) <= len(spans)
 
 
-def test_parquet_faults_are_named(tmp_path: Path) -> None:
+def test_errors_in_parquet_are_named(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     write_parquet(path, ["x"] * 34 + [None, "y"])
-    assert fault(path, target=1) == f"{path}: row 35: 'text' is null, wanted text"
+    assert fault(path, target=1) == f"{path}: row 35: 'text' is null, expected text"
     write_parquet(path, ["x"], key="body")
-    assert fault(path) == f"{path}: no column 'text'; its columns are body, other; --text-key chooses one"
-    assert fault(path, Recipe(text_key="other")) == f"{path}: column 'other' holds int64, wanted string"
+    assert fault(path) == f"{path}: no column 'text'; its columns are body, other; choose one with --text-key"
+    assert fault(path, Recipe(text_key="other")) == f"{path}: column 'other' has the type int64, expected string"
     path.write_bytes(b"PAR1 no more")
     assert fault(path).startswith(f"input {path}: ")

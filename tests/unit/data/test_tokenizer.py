@@ -26,7 +26,7 @@ def test_bytes_are_their_own_ids() -> None:
     assert dtype_of(ByteTokenizer()) == "uint16"
 
 
-def test_documents_come_back_from_their_ids(trained: Path, texts: list[str]) -> None:
+def test_documents_are_decoded_unchanged(trained: Path, texts: list[str]) -> None:
     mine = open_tokenizer(trained, None)
     library = tokenizers.Tokenizer.from_file(str(trained))
     assert (mine.vocab_size, mine.separator) == (300, 0)
@@ -41,7 +41,7 @@ def test_training_is_deterministic(trained: Path, texts: list[str]) -> None:
     assert train_bpe((text.encode() for text in texts), 300) == trained.read_text()
 
 
-def test_truncation_and_padding_of_a_tokenizer_are_not_for_us(trained: Path, tmp_path: Path, texts: list[str]) -> None:
+def test_truncation_and_padding_of_a_tokenizer_are_ignored(trained: Path, tmp_path: Path, texts: list[str]) -> None:
     tree = json.loads(trained.read_text())
     tree["truncation"] = {"direction": "Right", "max_length": 5, "strategy": "LongestFirst", "stride": 0}
     tree["padding"] = {"strategy": {"Fixed": 512}, "direction": "Right", "pad_to_multiple_of": None}
@@ -65,31 +65,31 @@ def test_a_long_document_is_tokenized_in_parts(trained: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("text", ["", "abc", "a\nb\n\nc" * 40, "word " * 50, "x" * 101])
-def test_parts_add_up(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_join_to_the_text(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PART_CHARS", 10)
     parts = cut_text(text)
     assert "".join(parts) == text
     assert all(len(part) <= 10 for part in parts)
 
 
-def test_the_end_token_is_found_or_named(trained: Path, tmp_path: Path) -> None:
-    strange = tmp_path / "tokenizer.json"
-    strange.write_text(trained.read_text().replace("<|endoftext|>", "[FIN]"))
-    with pytest.raises(UsageError, match=r"has no token <\|endoftext\|> or .* to end documents with"):
-        open_tokenizer(strange, None)
+def test_a_missing_end_token_is_named(trained: Path, tmp_path: Path) -> None:
+    other = tmp_path / "tokenizer.json"
+    other.write_text(trained.read_text().replace("<|endoftext|>", "[FIN]"))
+    with pytest.raises(UsageError, match=r"has no token <\|endoftext\|> or .* to end documents"):
+        open_tokenizer(other, None)
     with pytest.raises(UsageError, match="has no token END to end"):
-        open_tokenizer(strange, "END")
-    assert open_tokenizer(strange, "[FIN]").separator == 0
+        open_tokenizer(other, "END")
+    assert open_tokenizer(other, "[FIN]").separator == 0
 
 
-def test_what_is_no_tokenizer_is_refused(tmp_path: Path) -> None:
+def test_an_unreadable_tokenizer_is_refused(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text("{}")
     for name in ("tokenizer.json", "missing.json"):
-        with pytest.raises(UsageError, match=rf"{name}: no tokenizer.json that the library tokenizers reads"):
+        with pytest.raises(UsageError, match=rf"{name}: the library tokenizers cannot read this tokenizer.json"):
             open_tokenizer(tmp_path / name, None)
 
 
-def test_large_vocabularies_take_four_bytes(trained: Path) -> None:
+def test_large_vocabularies_need_four_bytes(trained: Path) -> None:
     tokenizer = JsonTokenizer(trained, None)
     tokenizer.vocab_size = 2**16
     assert dtype_of(tokenizer) == "uint16"

@@ -1,4 +1,4 @@
-"""Processes, their results and their deaths."""
+"""Worker processes: their results and failures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def square(item: int, report: Report) -> int:
 def misbehave(item: str, report: Report) -> None:
     match item:
         case "usage":
-            raise UsageError("a.jsonl:3: no JSON", hint="mend it")
+            raise UsageError("a.jsonl:3: not valid JSON", hint="fix it")
         case "bug":
             raise ZeroDivisionError("oops")
         case "kill":
@@ -30,10 +30,10 @@ def misbehave(item: str, report: Report) -> None:
 
 
 def rendezvous(item: Path, report: Report) -> None:
-    """Fail once the other worker is there; else wait, long."""
+    """Fail once the other worker is up; that one waits for long."""
     if item.name == "waits":
-        item.with_name("aside").write_text(str(os.getpid()))
-        item.with_name("aside").rename(item)
+        item.with_name("temporary").write_text(str(os.getpid()))
+        item.with_name("temporary").rename(item)
         time.sleep(600)
     while not item.with_name("waits").exists():
         time.sleep(0.01)
@@ -48,13 +48,13 @@ def test_all_results_and_all_reports_arrive() -> None:
     assert list(run_all(square, [], 3, reports.append)) == []
 
 
-def test_an_expected_failure_arrives_as_it_is() -> None:
+def test_an_expected_error_is_raised_unchanged() -> None:
     with pytest.raises(UsageError) as caught:
         list(run_all(misbehave, ["usage"], 1, print))
-    assert (caught.value.message, caught.value.hint) == ("a.jsonl:3: no JSON", "mend it")
+    assert (caught.value.message, caught.value.hint) == ("a.jsonl:3: not valid JSON", "fix it")
 
 
-def test_a_bug_arrives_with_its_traceback() -> None:
+def test_a_bug_is_raised_with_its_traceback() -> None:
     with pytest.raises(ZeroDivisionError) as caught:
         list(run_all(misbehave, ["bug"], 1, print))
     assert "in misbehave" in caught.value.__notes__[0]

@@ -1,4 +1,4 @@
-"""The pages about doctor and networks are held against the code."""
+"""The pages about doctor and networks agree with the code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NODE = NodePaths(Path("/runs/r/attempts/1/node-0"))
 
 
 def table(page: str, heading: str) -> list[list[str]]:
-    """The rows of the first table below a heading."""
+    """Return the rows of the first table below a heading."""
     text = (DOCS / page).read_text().split(f"## {heading}\n")[1].strip()
     block = next(part for part in text.split("\n\n") if part.startswith("| "))
     return [[cell.strip().strip("`") for cell in row.split("|")[1:-1]] for row in block.splitlines()[2:]]
@@ -40,7 +40,7 @@ def test_what_is_always_set_is_explained() -> None:
 @pytest.mark.parametrize("level", ["info", "trace"])
 def test_every_level_is_explained(level: Debug) -> None:
     rows = table("networks.md", "Debug levels")
-    told = {name: value for at, name, value, _ in rows if at in ("info", level)}
+    described = {name: value for at, name, value, _ in rows if at in ("info", level)}
     for name, value in debug_env.on_demand(level, "cuda", NODE).items():
-        assert told.pop(name) == value.removeprefix(f"{NODE.root}/")
-    assert not told
+        assert described.pop(name) == value.removeprefix(f"{NODE.root}/")
+    assert not described

@@ -1,4 +1,4 @@
-"""The table of `doctor`: few rows for many nodes, and the odd one out by its name."""
+"""The table of `doctor`: few rows for many nodes; a node that differs is named."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def cluster(*common: Finding, odd: dict[int, Finding] | None = None, num_nodes: 
     return [Examined(f"node{rank:02}", None, None, findings) for rank, findings in enumerate(by_node)]
 
 
-def test_what_all_nodes_say_is_one_row() -> None:
+def test_a_finding_of_all_nodes_is_one_row() -> None:
     assert rows(cluster(ok(Check.REACH, "answers"), ok(Check.PYTHON, "3.11.7"))) == [
         ("reach", "ok", "all", "answers"),
         ("python", "ok", "all", "3.11.7"),
@@ -42,10 +42,10 @@ def test_many_odd_ones_leave_the_columns_narrow_and_are_all_named() -> None:
     assert f"{min(chosen):02}" in reason
 
 
-def test_numbers_of_their_own_share_a_row_where_nodes_are_many() -> None:
+def test_findings_that_differ_in_numbers_share_a_row_when_nodes_are_many() -> None:
     own = {rank: ok(Check.INTERFACE, f"eth0 has 10.0.0.{rank}") for rank in range(NUM_NODES)}
     assert rows(cluster(odd=own)) == [
-        ("interface", "ok", "all", "node00: eth0 has 10.0.0.0 (the others: in other numbers)")
+        ("interface", "ok", "all", "node00: eth0 has 10.0.0.0 (the others differ in numbers)")
     ]
     few = {rank: ok(Check.INTERFACE, f"eth0 has 10.0.0.{rank}") for rank in range(4)}
     assert [row[2:] for row in rows(cluster(odd=few, num_nodes=4))] == [
@@ -53,7 +53,7 @@ def test_numbers_of_their_own_share_a_row_where_nodes_are_many() -> None:
     ]
 
 
-def test_a_failure_never_hides_among_what_is_alike() -> None:
+def test_a_failure_has_its_own_row() -> None:
     free = {rank: ok(Check.DISK, f"{100 + rank} GiB free") for rank in range(NUM_NODES)}
     free[5] = fail(Check.DISK, "0 GiB free", "make room")
     found = rows(cluster(odd=free))
@@ -64,9 +64,7 @@ def test_a_failure_never_hides_among_what_is_alike() -> None:
 def test_the_columns_before_the_reason_stay_narrow(num_nodes: int) -> None:
     found = ok(Check.REACH, "answers")
     nodes = [Examined(f"gpu-{rank}.cluster.example", None, None, (found,)) for rank in range(num_nodes)]
-    lonely = Examined(
-        "a-name-as-long-as-they-are-in-some-clouds", None, None, (fail(Check.REACH, "no answer", "mend"),)
-    )
+    lonely = Examined("a-name-as-long-as-they-are-in-some-clouds", None, None, (fail(Check.REACH, "no answer", "fix"),))
     many, one = rows([*nodes, lonely])
     assert len(many[2]) <= MAX_NAMES
     assert one[2] == lonely.node

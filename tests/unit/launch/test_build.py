@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from fsdpctl.commands.torchrun import node_env, torchrun_argv
+from fsdpctl.commands.environment import node_env
+from fsdpctl.commands.torchrun import torchrun_argv
 from fsdpctl.contract.codec import decode, encode
 from fsdpctl.contract.plan import Head, LaunchPlan, NodeContext
 from fsdpctl.errors import UsageError
@@ -21,16 +22,16 @@ GPUS = SubmitHost(**{**SITE.__dict__, "gpus": ("0", "1", "2", "3")})
 SCRIPT = "name: probe\nnodes: 2\nentrypoint: {script: train.py}\n"
 
 
-def plan(profile: str = "local", job: str = "llm-tiny", site: SubmitHost = SITE, *overrides: str) -> LaunchPlan:
-    return build_plan(load_profile(profile), load_job(job, overrides), site)
+def plan(profile: str = "local", job: str = "llm-tiny", host: SubmitHost = SITE, *overrides: str) -> LaunchPlan:
+    return build_plan(load_profile(profile), load_job(job, overrides), host)
 
 
-def local(extra: str, site: SubmitHost = SITE, job: str = SCRIPT) -> LaunchPlan:
+def local(extra: str, host: SubmitHost = SITE, job: str = SCRIPT) -> LaunchPlan:
     profile = parse_profile(f"name: p\nbackend: local\n{extra}", "p.yaml")
-    return build_plan(profile, parse_job(job, "j.yaml"), site)
+    return build_plan(profile, parse_job(job, "j.yaml"), host)
 
 
-def test_a_plan_survives_the_journey_to_a_node() -> None:
+def test_a_plan_survives_encoding() -> None:
     for profile in ("local", "ssh-h100", "slurm-h100"):
         made = plan(profile, "llm300m", SITE, "nodes=2")
         assert decode(LaunchPlan, json.loads(json.dumps(encode(made)))) == made
@@ -55,7 +56,7 @@ def test_a_preview_of_a_hundred_million_ranks_is_short() -> None:
 
 
 @pytest.mark.parametrize(
-    ("extra", "site", "procs", "visible"),
+    ("extra", "host", "procs", "visible"),
     [
         ("", SITE, 2, [None, None]),
         ("", GPUS, 2, ["0,1", "2,3"]),
@@ -64,24 +65,24 @@ def test_a_preview_of_a_hundred_million_ranks_is_short() -> None:
         ("procs_per_node: 1", GPUS, 1, ["0,1", "2,3"]),
     ],
 )
-def test_local_nodes_share_the_gpus(extra: str, site: SubmitHost, procs: int, visible: list[str | None]) -> None:
-    made = local(extra, site)
+def test_local_nodes_share_the_gpus(extra: str, host: SubmitHost, procs: int, visible: list[str | None]) -> None:
+    made = local(extra, host)
     assert made.procs_per_node == procs
     assert [node.env.get("CUDA_VISIBLE_DEVICES") for node in made.nodes] == visible
     assert made.device == ("cuda" if visible[0] else "cpu")
 
 
 @pytest.mark.parametrize(
-    ("extra", "site", "job", "message"),
+    ("extra", "host", "job", "message"),
     [
         ("", GPUS, SCRIPT.replace("2", "3"), "4 GPUs do not divide over 3 local nodes"),
         ("gpus_per_node: 4", GPUS, SCRIPT, "2 nodes x 4 GPUs wanted, but this machine has 4"),
         ("", GPUS, SCRIPT + "procs_per_node: 4\n", "4 ranks a node need as many GPUs, but a node has 2"),
     ],
 )
-def test_what_does_not_fit_is_refused(extra: str, site: SubmitHost, job: str, message: str) -> None:
+def test_a_job_that_does_not_fit_is_refused(extra: str, host: SubmitHost, job: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        local(extra, site, job)
+        local(extra, host, job)
 
 
 def test_all_problems_come_at_once() -> None:
@@ -138,7 +139,7 @@ def test_the_command_of_a_node() -> None:
     ]
 
 
-def test_under_c10d_the_host_is_told_by_index() -> None:
+def test_under_c10d_the_node_with_rank_0_is_the_host() -> None:
     made = local("rendezvous: c10d")
     for rank, is_host in ((0, "true"), (1, "false")):
         argv = torchrun_argv(made, NodeContext(rank, 1, "10.0.0.1", 24_000, None))
@@ -147,7 +148,7 @@ def test_under_c10d_the_host_is_told_by_index() -> None:
         assert not any(word.startswith("--node-rank") for word in argv)
 
 
-def test_the_environment_goes_from_general_to_particular() -> None:
+def test_the_environment_of_a_node_overrides_that_of_job_and_profile() -> None:
     profile: dict[str, Any] = {
         "name": "p",
         "backend": "ssh",
@@ -173,7 +174,7 @@ def test_an_explicit_head_address_always_wins() -> None:
 
 
 @pytest.mark.parametrize("profile", ["local", "ssh-h100", "slurm-h100"])
-def test_only_head_and_port_stand_open_in_a_preview(profile: str) -> None:
+def test_only_head_and_port_are_placeholders_in_a_preview(profile: str) -> None:
     made = plan(profile, "llm300m", SITE, "nodes=2")
     for node in preview_nodes(made):
         for text in (*node.argv, *node.env.values()):

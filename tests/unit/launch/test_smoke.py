@@ -22,7 +22,7 @@ def test_a_smoke_run_keeps_the_path_and_shrinks_the_cost(name: str) -> None:
     )
     assert after.model.vocab_size == before.model.vocab_size
     assert after.model.tie_embeddings == before.model.tie_embeddings
-    assert after.checkpoint.every_steps < after.steps <= 8, "it saves on the way, too"
+    assert after.checkpoint.every_steps < after.steps <= 8, "it also saves in between"
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_a_smoke_run_keeps_the_path_and_shrinks_the_cost(name: str) -> None:
         ["trainer.mesh={units: {blocks: 4}, prefetch: 1}"],
     ],
 )
-def test_blocks_that_the_job_counts_on_stay(change: list[str]) -> None:
+def test_blocks_that_the_job_needs_stay(change: list[str]) -> None:
     job = load_job("llm90m", change)
     small = shrink(job)
     assert job.trainer is not None and small.trainer is not None
@@ -42,6 +42,6 @@ def test_blocks_that_the_job_counts_on_stay(change: list[str]) -> None:
     assert small.trainer.model.num_parameters < 10_000_000
 
 
-def test_an_own_script_has_no_smoke() -> None:
+def test_a_script_of_the_user_has_no_smoke() -> None:
     with pytest.raises(UsageError, match="entrypoint of its own"):
         shrink(parse_job("name: x\nentrypoint: {script: a.py}\n", "x.yaml"))

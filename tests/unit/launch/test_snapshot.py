@@ -35,7 +35,7 @@ OWN = "name: j\nentrypoint: {script: main.py}\n"
 
 
 def test_the_node_side_needs_nothing_else(run: RunPaths, tmp_path: Path) -> None:
-    """An isolated interpreter without site-packages imports every module from the snapshot."""
+    """Import every module from the snapshot in an isolated interpreter without site-packages."""
     take(tmp_path, run)
     paths = [path.relative_to(run.code).with_suffix("") for path in (run.code / "fsdpctl").rglob("*.py")]
     modules = [".".join(path.parts) for path in paths if path.name != "__init__"]
@@ -43,7 +43,7 @@ def test_the_node_side_needs_nothing_else(run: RunPaths, tmp_path: Path) -> None
     subprocess.run([sys.executable, "-I", "-S", "-c", script], check=True)
 
 
-def test_no_process_of_a_run_compiles_our_sources_again(run: RunPaths, tmp_path: Path) -> None:
+def test_no_process_of_a_run_compiles_the_sources_again(run: RunPaths, tmp_path: Path) -> None:
     roots = Path(snapshot.__file__).parent.parent, bundled.train_dir()
     for root in roots:
         compileall.compile_dir(root, quiet=1)
@@ -51,13 +51,13 @@ def test_no_process_of_a_run_compiles_our_sources_again(run: RunPaths, tmp_path:
     modules = "fsdpctl.node.agent.__main__, fsdpctl.node.agent.rank, train.__main__"
     env = {**os.environ, "PYTHONPATH": str(run.code), "PYTHONSAFEPATH": "1"}
     argv = [sys.executable, "-v", "-c", f"import {modules}"]
-    said = subprocess.run(argv, env=env, cwd="/", check=True, capture_output=True, text=True).stderr
-    assert f"code object from '{run.code}/fsdpctl/node/agent/__pycache__/rank." in said
-    assert f"code object from '{run.code}/train/__pycache__/config." in said
-    assert not re.search(f"code object from {run.code}|wrote '{run.code}", said)
+    printed = subprocess.run(argv, env=env, cwd="/", check=True, capture_output=True, text=True).stderr
+    assert f"code object from '{run.code}/fsdpctl/node/agent/__pycache__/rank." in printed
+    assert f"code object from '{run.code}/train/__pycache__/config." in printed
+    assert not re.search(f"code object from {run.code}|wrote '{run.code}", printed)
 
 
-def test_git_says_what_belongs_to_a_project_but_secrets_never_do(run: RunPaths, tmp_path: Path) -> None:
+def test_git_decides_what_belongs_to_a_project_but_secrets_never_do(run: RunPaths, tmp_path: Path) -> None:
     project = tmp_path / "project"
     (project / "pkg").mkdir(parents=True)
     for name in (".env", "pkg/server.key", "pkg/id_ed25519"):
@@ -73,7 +73,7 @@ def test_git_says_what_belongs_to_a_project_but_secrets_never_do(run: RunPaths, 
     assert os.access(run.source / "tool.sh", os.X_OK)
 
 
-def test_a_script_that_is_called_like_the_trainer_is_the_users(run: RunPaths, tmp_path: Path) -> None:
+def test_a_script_with_the_trainers_name_is_the_users(run: RunPaths, tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
     (project / "train").write_text("x = 1\n")
@@ -81,7 +81,7 @@ def test_a_script_that_is_called_like_the_trainer_is_the_users(run: RunPaths, tm
     assert [path.name for path in run.source.iterdir()] == ["train"]
 
 
-def test_without_git_hidden_files_stay_behind(run: RunPaths, tmp_path: Path) -> None:
+def test_without_git_hidden_files_are_left_out(run: RunPaths, tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
     for name in ("main.py", ".env"):
@@ -97,7 +97,7 @@ def test_too_much_is_refused(run: RunPaths, tmp_path: Path, monkeypatch: pytest.
         take(tmp_path, run, OWN)
 
 
-def test_too_many_files_are_refused_before_they_are_looked_at(
+def test_too_many_files_are_refused_before_they_are_examined(
     run: RunPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snapshot, "MAX_FILES", 3)
@@ -111,7 +111,7 @@ def test_too_many_files_are_refused_before_they_are_looked_at(
         take(project, run, OWN)
 
 
-def test_the_copy_tells_how_far_it_is(run: RunPaths, tmp_path: Path) -> None:
+def test_the_copy_reports_its_progress(run: RunPaths, tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
     big = os.urandom(3 * snapshot._BLOCK + 7)
@@ -127,7 +127,7 @@ def test_the_copy_tells_how_far_it_is(run: RunPaths, tmp_path: Path) -> None:
     assert done == [0, *(snapshot._BLOCK * number for number in (1, 2, 3)), len(big), len(big) + 6]
 
 
-def test_links_inside_the_project_come_along_and_others_are_refused(run: RunPaths, tmp_path: Path) -> None:
+def test_links_inside_the_project_are_copied_and_others_are_refused(run: RunPaths, tmp_path: Path) -> None:
     project = tmp_path / "project"
     (project / "real").mkdir(parents=True)
     (project / "main.py").write_text("x = 1\n")

@@ -40,9 +40,9 @@ def test_a_lost_peer_is_no_cause_even_if_it_is_earlier() -> None:
 
 
 def test_an_expected_error_is_a_cause_whatever_its_text() -> None:
-    sentence = RankError(2, 1, 9.0, "the data's host says: connection refused", TRACEBACK, expected=True)
+    sentence = RankError(2, 1, 9.0, "cannot read the data: connection refused", TRACEBACK, expected=True)
     text = described(closed(0, 5.0), sentence)
-    assert text.startswith("rank 2 on node 1 failed first: the data's host says: connection refused\n")
+    assert text.startswith("rank 2 on node 1 failed first: cannot read the data: connection refused\n")
     assert text.endswith("1 more rank failed after it: 0 (connection closed by peer)")
 
 

@@ -68,8 +68,8 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
     return scene
 
 
-def call(*words: str) -> Result:
-    result = CliRunner().invoke(app, list(words))
+def call(*args: str) -> Result:
+    result = CliRunner().invoke(app, list(args))
     if isinstance(result.exception, FsdpctlError):
         raise result.exception
     assert result.exit_code == 0, result.output

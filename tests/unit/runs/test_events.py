@@ -18,7 +18,7 @@ def make_run(root: Path, attempts: int) -> RunPaths:
     return run
 
 
-def test_the_newest_acts_of_all_attempts_in_order(tmp_path: Path) -> None:
+def test_the_newest_events_of_all_attempts_are_in_order(tmp_path: Path) -> None:
     run = make_run(tmp_path, attempts=3)
     before = time.time()
     for number, text in ((1, "one"), (1, "two\nand three"), (2, "four")):
@@ -30,7 +30,7 @@ def test_the_newest_acts_of_all_attempts_in_order(tmp_path: Path) -> None:
     assert run.attempt(1).events.stat().st_mode & 0o777 == 0o600
 
 
-def test_the_log_reader_finds_the_time_of_an_act(tmp_path: Path) -> None:
+def test_the_log_reader_finds_the_time_of_an_event(tmp_path: Path) -> None:
     run = make_run(tmp_path, attempts=1)
     add_event(run.attempt(1), "one")
     (event,) = newest_events(run, 1)
@@ -38,7 +38,7 @@ def test_the_log_reader_finds_the_time_of_an_act(tmp_path: Path) -> None:
     assert run.attempt(1).events.read_text().endswith("Z one\n")
 
 
-def test_a_full_disk_stops_no_act_and_a_cut_line_is_passed_over(tmp_path: Path) -> None:
+def test_a_full_disk_raises_nothing_and_a_cut_line_is_skipped(tmp_path: Path) -> None:
     run = make_run(tmp_path, attempts=2)
     run.attempt(2).events.symlink_to("/dev/full")
     add_event(run.attempt(2), "lost")
@@ -47,7 +47,7 @@ def test_a_full_disk_stops_no_act_and_a_cut_line_is_passed_over(tmp_path: Path) 
     assert newest_events(run, 9) == []
 
 
-def test_a_verdict_is_an_act(tmp_path: Path) -> None:
+def test_a_verdict_is_an_event(tmp_path: Path) -> None:
     run = make_run(tmp_path, attempts=1)
     verdict = Verdict(State.FAILED, "node 1: rank 2 ended with signal 9", restart=True, step=4)
     record_verdict(run.attempt(1), verdict)

@@ -13,7 +13,7 @@ from tests.testbed.disks import Mount
 
 
 @pytest.mark.parametrize("step", ["x", "7", 7.5, float("inf"), None, True, [7], {}])
-def test_what_is_no_step_is_passed_over(step: object, tmp_path: Path) -> None:
+def test_a_line_with_an_invalid_step_is_skipped(step: object, tmp_path: Path) -> None:
     run = RunPaths(tmp_path)
     lines = [{"step": 6, "loss": 2.0}, {"step": step, "loss": 1.0}]
     run.metrics.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -21,7 +21,7 @@ def test_what_is_no_step_is_passed_over(step: object, tmp_path: Path) -> None:
     assert recent_metrics(run.metrics) == list(read_metrics(run.metrics)) == lines[:1]
 
 
-def test_whether_there_is_a_checkpoint_only_the_bundled_trainers_runs_tell(tmp_path: Path) -> None:
+def test_only_for_the_bundled_trainer_it_is_known_whether_there_is_a_checkpoint(tmp_path: Path) -> None:
     run = RunPaths(tmp_path)
     assert AttemptFacts(run.attempt(1)).end(1).has_older is None
     run.trainer_config.write_text("{}")
@@ -32,7 +32,7 @@ def test_whether_there_is_a_checkpoint_only_the_bundled_trainers_runs_tell(tmp_p
     assert AttemptFacts(run.attempt(1)).end(1).has_older is True
 
 
-def test_who_vanishes_on_a_full_disk_had_nowhere_to_say_why(small_disk: Mount) -> None:
+def test_a_full_disk_is_reported_for_an_agent_without_an_exit_record(small_disk: Mount) -> None:
     run = RunPaths(small_disk.path)
     assert judge(AttemptFacts(run.attempt(1)).end(1)).reason == "the agent of node 0 vanished without an exit record"
     small_disk.fill()

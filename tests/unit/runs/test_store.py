@@ -39,7 +39,7 @@ def test_a_run_has_many_names(word: str | None, found: str) -> None:
     assert find_run(word).root.name == found
 
 
-def test_a_doubtful_word_is_a_question() -> None:
+def test_an_ambiguous_name_is_refused() -> None:
     with pytest.raises(UsageError, match="no runs yet"):
         find_run(None)
     make("llm-aaaa")
@@ -67,7 +67,7 @@ def test_a_create_killed_before_the_rename_is_no_run() -> None:
     assert list_runs() == []
 
 
-def test_an_unmounted_root_is_worth_a_word(tmp_path: Path) -> None:
+def test_an_unmounted_root_is_reported(tmp_path: Path) -> None:
     make("llm-aaaa", root=tmp_path / "mount")
     make("llm-bbbb")
     shutil.rmtree(tmp_path / "mount")
@@ -106,13 +106,13 @@ def test_old_debris_is_cleared_and_fresh_work_is_not() -> None:
     assert sorted(path.name for path in root.iterdir()) == [".new-fresh-2", "llm-aaaa"]
 
 
-def test_work_of_another_submit_may_vanish_while_debris_is_looked_for() -> None:
+def test_the_directory_of_another_submit_may_vanish_while_debris_is_cleared() -> None:
     default_runs_root().mkdir(parents=True)
-    (default_runs_root() / ".new-done-1").symlink_to("gone")  # listed, and not there any more
+    (default_runs_root() / ".new-done-1").symlink_to("gone")  # listed, but it does not exist any more
     assert make("llm-aaaa").root.is_dir()
 
 
-def test_the_lock_is_for_one_and_dies_with_its_owner() -> None:
+def test_the_lock_is_exclusive_and_released_when_its_owner_dies() -> None:
     run = make("llm-aaaa")
     ready, release = os.pipe(), os.pipe()
     child = os.fork()
@@ -130,7 +130,7 @@ def test_the_lock_is_for_one_and_dies_with_its_owner() -> None:
         pass
 
 
-def test_a_disk_without_locks_is_not_taken_for_another_command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_without_locks_is_not_reported_as_another_command(monkeypatch: pytest.MonkeyPatch) -> None:
     run = make("llm-aaaa")
 
     def refuse(descriptor: int, how: int) -> None:

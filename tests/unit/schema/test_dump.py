@@ -1,4 +1,4 @@
-"""What is written loads back to an equal value, whatever it holds."""
+"""Every dumped spec loads back to an equal value."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fsdpctl.backends.slurm.profile_keys import SlurmBackend
+from fsdpctl.backends.slurm.profile_keys import SlurmSection
 from fsdpctl.contract.trainer.model_config import ModelConfig
 from fsdpctl.contract.trainer.trainer_config import BatchConfig, CheckpointConfig, OptimConfig, TrainerConfig
 from fsdpctl.schema.dump import dump_yaml
@@ -14,9 +14,9 @@ from fsdpctl.schema.types import check_text
 from fsdpctl.schema.yaml_tree import read_scalar
 from fsdpctl.specs.job import Entrypoint, JobSpec
 from fsdpctl.specs.load import load_job, load_profile, parse_job, parse_profile
-from fsdpctl.specs.profile import ClusterProfile, LocalBackend, Network, Node
+from fsdpctl.specs.profile import ClusterProfile, LocalSection, Network, Node
 
-# Text that some reader of YAML takes for something else.
+# Text that some YAML parsers take for something else.
 TRAPS = ["", "~", "null", "yes", "no", "on", "True", "017", "0x1f", "1e-4", "1.", ".5", ".inf", "1_000", "10:00:00"]
 TRAPS += ["2-00:00:00", "2001-01-01", "-", "- a", "? a", "a: b", "a #b", "#", "&a", "*a", "!a", "%", "@", "|", ">"]
 TRAPS += ["[", "{", "'", '"', "<<", "=", "---", "...", "\\", " a", "a ", "9" * 30, "1e999", "caf\u00e9", "\u202e"]
@@ -33,7 +33,7 @@ def _accepted(text: str) -> bool:
         return False
 
 
-@settings(deadline=None)  # machines that test are busy
+@settings(deadline=None)  # test machines are busy
 @given(st.lists(one_line_texts, max_size=5), texts.filter(lambda text: "\0" not in text), seconds, seconds)
 def test_a_job_of_any_text_loads_back(args: list[str], value: str, grace: int, more: int) -> None:
     job = JobSpec(
@@ -47,7 +47,7 @@ def test_a_job_of_any_text_loads_back(args: list[str], value: str, grace: int, m
     assert parse_job(dump_yaml(job), "job.yaml") == job
 
 
-@settings(deadline=None)  # machines that test are busy
+@settings(deadline=None)  # test machines are busy
 @given(st.floats(min_value=0, exclude_min=True, allow_infinity=False), st.none() | st.booleans())
 def test_a_trainer_loads_back(number: float, compiled: bool | None) -> None:
     model = {
@@ -72,12 +72,12 @@ def test_a_trainer_loads_back(number: float, compiled: bool | None) -> None:
     assert parse_job(dump_yaml(job), "job.yaml") == job
 
 
-@settings(deadline=None)  # machines that test are busy
+@settings(deadline=None)  # test machines are busy
 @given(st.dictionaries(st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,9}", fullmatch=True), one_line_texts, max_size=4))
 def test_a_profile_loads_back(labels: dict[str, str]) -> None:
     profile = ClusterProfile(
         name="1e5",
-        backend=SlurmBackend(kind="slurm", partition="on", extra=("--mail-type=END",)),
+        backend=SlurmSection(kind="slurm", partition="on", extra=("--mail-type=END",)),
         nodes=(Node(id="no", address="::1", labels=labels), Node(id="0", address="10", port=23)),
         network=Network(ib_hcas=("mlx5_0:1",), nccl={"NCCL_DEBUG": "1"}),
         setup=("module load cuda/13",),
@@ -92,9 +92,9 @@ def test_the_shipped_files_load_back() -> None:
         assert parse_profile(dump_yaml(load_profile(name)), name) == load_profile(name)
 
 
-def test_equal_parts_are_written_out() -> None:
+def test_equal_values_are_written_without_aliases() -> None:
     env = {"A": "x"}
-    profile = ClusterProfile(name="x", env=env, network=Network(nccl={}), backend=LocalBackend(), nodes=())
+    profile = ClusterProfile(name="x", env=env, network=Network(nccl={}), backend=LocalSection(), nodes=())
     assert "&" not in dump_yaml(profile)
 
 

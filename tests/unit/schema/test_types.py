@@ -1,4 +1,4 @@
-"""Checked scalars: what each takes and what it refuses."""
+"""Validated scalars: what each accepts and what it refuses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from fsdpctl.schema.types import check_env_name, check_host, check_name, check_word, format_duration, parse_duration
 
 
-@settings(deadline=None)  # machines that test are busy
+@settings(deadline=None)  # test machines are busy
 @given(st.integers(1, 10**9))
 def test_a_duration_is_read_as_it_was_written(seconds: int) -> None:
     assert parse_duration(format_duration(seconds)) == seconds
@@ -36,7 +36,7 @@ NO_DURATIONS += ["\u0665s", "5s\n", "9" * 5000 + "s"]
 
 
 @pytest.mark.parametrize("value", [*NO_DURATIONS, 90, 1.5, None, True, []])
-def test_what_is_no_duration(value: object) -> None:
+def test_a_malformed_duration_is_refused(value: object) -> None:
     with pytest.raises(ValueError, match="a duration"):
         parse_duration(value)
 
@@ -45,7 +45,7 @@ BAD_NAMES = ["", "-a", ".a", "_a", "a b", "a/b", "a\n", "a'b", "$(id)", "a;b", "
 
 
 @pytest.mark.parametrize("value", BAD_NAMES)
-def test_what_is_no_name(value: str) -> None:
+def test_a_malformed_name_is_refused(value: str) -> None:
     with pytest.raises(ValueError, match="a name has"):
         check_name(value)
 
@@ -58,7 +58,7 @@ def test_hosts(value: str) -> None:
 @pytest.mark.parametrize(
     "value", ["", "-oProxyCommand=x", "a b", "a;b", "$(id)", "u@h", "a\n", "a/b", "a" * 254, "h\u00f6st"]
 )
-def test_what_is_no_host(value: str) -> None:
+def test_a_malformed_host_is_refused(value: str) -> None:
     with pytest.raises(ValueError, match="a host is"):
         check_host(value)
 
@@ -66,13 +66,13 @@ def test_what_is_no_host(value: str) -> None:
 @pytest.mark.parametrize(
     "value", ["999.1.1.1", "256.0.0.1", "10.0.0", "10.0.0.1.2", "10.0.0.", "10..0.1", "host:22", "fe80:::1", ":"]
 )
-def test_what_looks_like_an_address_is_one(value: str) -> None:
-    with pytest.raises(ValueError, match=r"^no IPv[46] address"):
+def test_a_malformed_address_is_refused(value: str) -> None:
+    with pytest.raises(ValueError, match=r"^not an IPv[46] address"):
         check_host(value)
 
 
 @pytest.mark.parametrize("value", ["", "-x", " a", "a ", "a\tb", "a\x7f", "a\x85b", "a\u2028b", "a\nb"])
-def test_what_is_no_word(value: str) -> None:
+def test_a_malformed_word_is_refused(value: str) -> None:
     with pytest.raises(ValueError, match=r"must not be empty|control character"):
         check_word(value)
 
@@ -80,6 +80,6 @@ def test_what_is_no_word(value: str) -> None:
 @pytest.mark.parametrize(
     "value", ["RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "FSDPCTL_X", "TORCHELASTIC_RUN_ID"]
 )
-def test_variables_of_our_own_cannot_be_given(value: str) -> None:
+def test_reserved_variables_cannot_be_set(value: str) -> None:
     with pytest.raises(ValueError, match="is set by fsdpctl or torchrun"):
         check_env_name(value)

@@ -20,17 +20,17 @@ class Result(NamedTuple):
 
 @pytest.fixture(autouse=True)
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working directory of each test: neither the home nor the checkout, which has a `jobs` of its own."""
+    """Give each test an empty working directory: not the home, and not the checkout, which has a `jobs` folder."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 @pytest.fixture
 def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
-    """Run `fsdpctl` with the given words."""
+    """Return a function that runs `fsdpctl` with the given arguments."""
 
-    def run(*words: str) -> Result:
-        monkeypatch.setattr(sys, "argv", ["fsdpctl", *words])
+    def run(*args: str) -> Result:
+        monkeypatch.setattr(sys, "argv", ["fsdpctl", *args])
         with pytest.raises(SystemExit) as end:
             main()
         captured = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""Every key of a job and a profile, each with every kind of wrong value: accepted, or explained in our words."""
+"""Every key of a job and a profile, each with every kind of wrong value: accepted, or explained in plain words."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ def mutants(tree: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for path in paths(tree):
         for change in (*VALUES, "unknown", "missing"):
             mutant = copy.deepcopy(tree)
-            place: Any = mutant
+            inner: Any = mutant
             for key in path[:-1]:
-                place = place[key]
+                inner = inner[key]
             if change == "missing":
-                del place[path[-1]]
-            elif change == "unknown" and isinstance(place, dict):
-                place[f"{path[-1]}x"] = place.pop(path[-1])
+                del inner[path[-1]]
+            elif change == "unknown" and isinstance(inner, dict):
+                inner[f"{path[-1]}x"] = inner.pop(path[-1])
             else:
-                place[path[-1]] = change
+                inner[path[-1]] = change
             yield mutant
 
 
 @pytest.mark.parametrize("index", range(5))
-def test_no_wrong_value_brings_foreign_words(index: int) -> None:
+def test_wrong_values_are_explained_without_terms_of_libraries(index: int) -> None:
     parse, tree = list(full_specs())[index]
     explained = 0
     for mutant in mutants(tree):

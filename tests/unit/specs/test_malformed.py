@@ -1,4 +1,4 @@
-"""Every way to get a profile or a job wrong: a message of the promised form, exit 2, nothing created."""
+"""Every way to write a wrong profile or job: a message of the documented form, exit code 2, nothing created."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fsdpctl.schema import yaml_tree
 
 Cli = Callable[..., Any]
 
-# What to put in the file, the line of the problem, and what the message must say.
+# The content of the file, the line of the problem, and a part of the message.
 ANY_FILE: dict[str, tuple[bytes, int, str]] = {
     "unknown key": (b"name: x\nnode: 3\n", 2, "node: unknown key; did you mean nodes? known keys: name, "),
     "unknown key, nothing near": (b"name: x\nzzz: 3\n", 2, "zzz: unknown key; known keys: name, "),
@@ -43,8 +43,8 @@ ANY_FILE: dict[str, tuple[bytes, int, str]] = {
     "escape": (b"name: x\n# \x1b[31m\n", 2, "the character U+001B is not allowed"),
     "lone carriage return": (b"name: x\n# \rnodes: 9\n", 2, "the character U+000D is not allowed"),
     "line separator": ("name: x\n# \u2028nodes: 9\n".encode(), 2, "the character U+2028 is not allowed"),
-    "empty file": (b"", 1, "empty; a mapping of keys to values is wanted"),
-    "only a comment": (b"# nothing\n", 1, "empty; a mapping of keys to values is wanted"),
+    "empty file": (b"", 1, "empty; must be a mapping of keys to values"),
+    "only a comment": (b"# nothing\n", 1, "empty; must be a mapping of keys to values"),
     "text": (b"hello\n", 1, 'must be a mapping of keys to values, got "hello"'),
     "list": (b"- a\n", 1, "must be a mapping of keys to values, got a list"),
     "two documents": (b"name: x\n---\nname: y\n", 2, "a second document starts here"),
@@ -68,7 +68,7 @@ ANY_FILE: dict[str, tuple[bytes, int, str]] = {
     "yes in env": (b"name: x\nenv: {A: true}\n", 2, 'env.A: must be text, got true; write "true" in quotes'),
     "name in env": (b"name: x\nenv: {A B: c}\n", 2, "env.A B: an environment variable has letters"),
     "our name in env": (b"name: x\nenv: {MASTER_PORT: '1'}\n", 2, "env.MASTER_PORT: this variable is set by fsdpctl"),
-    "NUL in env": (b'name: x\nenv: {A: "a\\0b"}\n', 2, "env.A: an environment value cannot hold a NUL"),
+    "NUL in env": (b'name: x\nenv: {A: "a\\0b"}\n', 2, "env.A: an environment value cannot contain a NUL"),
 }  # fmt: skip
 
 _TRAINER = b"trainer:\n  steps: 5\n  model: {}\n"
@@ -113,7 +113,7 @@ PROFILES: dict[str, tuple[bytes, int, str]] = {
     "sbatch option": (b"name: x\nbackend: {kind: slurm, extra: [-x]}\n", 2, "backend.extra[0]: an extra sbatch option"),
     "sbatch newline": (b'name: x\nbackend: {kind: slurm, qos: "a\\nb"}\n', 2, "the control character U+000A"),
     "ssh without nodes": (b"name: x\nbackend: ssh\n", 2, "backend: ssh needs the machines of the cluster, under"),
-    "relative root": (_NODES + b"- {id: a, address: b}\nruns_root: runs\n", 5, "write it absolute, like /shared/runs"),
+    "relative root": (_NODES + b"- {id: a, address: b}\nruns_root: runs\n", 5, "on all hosts, like /shared/runs"),
     "relative venv": (b"name: x\nvenv: .venv\n", 2, "venv: must be an absolute path, like /shared/me: it is used on"),
     "home as workdir": (b"name: x\nworkdir: ~/work\n", 2, "workdir: must be an absolute path, like"),
     "relative python": (b"name: x\npython: bin/python\n", 2, "python: must be an absolute path, like"),
@@ -126,7 +126,7 @@ PROFILES: dict[str, tuple[bytes, int, str]] = {
     "node as text": (_NODES + b"- a\n", 4, 'nodes[0]: must be a mapping of keys to values, got "a"'),
     "address with a blank": (_NODES + b"- {id: a, address: b c}\n", 4, "nodes[0].address: a host is a name or an IP"),
     "address as option": (_NODES + b"- {id: a, address: -oProxyCommand=x}\n", 4, "nodes[0].address: a host is a name"),
-    "same id": (_NODES + b"- {id: a, address: b}\n- {id: a, address: c}\n", 5, "nodes[1].id: nodes[0] is called a"),
+    "same id": (_NODES + b"- {id: a, address: b}\n- {id: a, address: c}\n", 5, "nodes[1].id: nodes[0] has the id a"),
     "same id, in two lines": (_NODES + b"- {id: a, address: b}\n- address: c\n  id: a\n", 6, "nodes[1].id: nodes[0]"),
     "same port": (_NODES + b"- {id: a, address: b}\nspares:\n- {id: c, address: b}\n", 6, "spares[0].address: nodes"),
     "network key": (b"name: x\nnetwork:\n  nccl: {FOO: a}\n", 3, "network.nccl: takes NCCL_* variables, got FOO"),
@@ -141,23 +141,25 @@ CORPUS = [
 ]
 
 
-@pytest.mark.parametrize(("command", "content", "line", "says"), CORPUS)
+@pytest.mark.parametrize(("command", "content", "line", "expected"), CORPUS)
 def test_a_malformed_file_is_explained(
-    command: str, content: bytes, line: int, says: str, cli: Cli, home: Path
+    command: str, content: bytes, line: int, expected: str, cli: Cli, home: Path
 ) -> None:
     file = Path("bad.yaml")
     file.write_bytes(content)
     result = cli(command, "check", "bad.yaml")
     assert result.code == 2
     assert result.out == ""
-    assert any(text.startswith(f"bad.yaml:{line}: ") and says in text for text in result.err.splitlines()), result.err
+    assert any(text.startswith(f"bad.yaml:{line}: ") and expected in text for text in result.err.splitlines()), (
+        result.err
+    )
     assert_clean(result.err)
     assert os.listdir(home) == []
     assert os.listdir() == ["bad.yaml"]
 
 
 def assert_clean(err: str) -> None:
-    """Our own voice: one subject line, then one line a problem; nothing of Python, nothing of pydantic."""
+    """Check the form of a message: one subject line, then one line per problem; no terms of Python or pydantic."""
     subject, *problems = err.splitlines()
     assert re.fullmatch(r"error: (job|profile) \S+ has \d+ problems?", subject)
     assert all(re.match(r"\S+:\d+: \S", line) and len(line) < 400 for line in problems)
@@ -166,7 +168,7 @@ def assert_clean(err: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["jobs", "profiles"])
-def test_all_problems_come_at_once_in_the_order_of_the_file(command: str, cli: Cli) -> None:
+def test_all_problems_are_reported_at_once_in_the_order_of_the_file(command: str, cli: Cli) -> None:
     Path("bad.yaml").write_text("name: a b\nname: -x\nenv: {A: 1}\nenvv: x\nprocs_per_node: 0\n")
     lines = cli(command, "check", "bad.yaml").err.splitlines()
     assert [line.split(": ")[:2] for line in lines[1:]] == [
@@ -175,7 +177,7 @@ def test_all_problems_come_at_once_in_the_order_of_the_file(command: str, cli: C
     ]  # fmt: skip
 
 
-def test_a_flood_of_problems_is_cut(cli: Cli) -> None:
+def test_many_problems_are_cut(cli: Cli) -> None:
     Path("bad.yaml").write_text("name: x\n" + "".join(f"key{number}: 1\n" for number in range(2000)))
     lines = cli("profiles", "check", "bad.yaml").err.splitlines()
     assert lines[0].endswith("has 2000 problems")
@@ -197,11 +199,11 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("content", BOMBS.values(), ids=BOMBS)
-def test_a_bomb_is_refused_at_once(content: str, cli: Cli) -> None:
+def test_a_yaml_bomb_is_refused_at_once(content: str, cli: Cli) -> None:
     Path("bomb.yaml").write_text(content)
-    cli("jobs", "check", "no-such-job")  # the imports are not the bomb's
+    cli("jobs", "check", "no-such-job")  # exclude the time of imports
     times = []
-    for _ in range(3):  # other processes slow this one down, and never speed it up
+    for _ in range(3):  # other processes may slow this one down
         start = time.process_time()
         result = cli("jobs", "check", "bomb.yaml")
         times.append(time.process_time() - start)
@@ -211,7 +213,7 @@ def test_a_bomb_is_refused_at_once(content: str, cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("content", [*BOMBS.values(), 'name: "\\ud800"\n', "a:\n  - b\n c"])
-def test_the_parser_without_c_refuses_the_same(content: str, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pure_python_parser_refuses_the_same(content: str, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(yaml_tree, "_Loader", yaml_tree.yaml.SafeLoader)
     Path("bomb.yaml").write_text(content)
     result = cli("jobs", "check", "bomb.yaml")
@@ -220,10 +222,10 @@ def test_the_parser_without_c_refuses_the_same(content: str, cli: Cli, monkeypat
 
 
 @pytest.mark.parametrize("command", ["jobs", "profiles"])
-def test_what_is_no_file_is_refused(command: str, cli: Cli) -> None:
+def test_special_and_missing_files_are_refused(command: str, cli: Cli) -> None:
     Path("folder.yaml").mkdir()
     os.mkfifo("pipe.yaml")
-    for word, says in {
+    for word, expected in {
         "missing.yaml": "missing.yaml: cannot read this {}: No such file or directory",
         "folder.yaml": "folder.yaml: not a file; a {} is one YAML file",
         "pipe.yaml": "pipe.yaml: not a file; a {} is one YAML file",
@@ -232,9 +234,9 @@ def test_what_is_no_file_is_refused(command: str, cli: Cli) -> None:
     }.items():
         result = cli(command, "check", word)
         assert result.code == 2
-        assert says.format(command.removesuffix("s")) in result.err
+        assert expected.format(command.removesuffix("s")) in result.err
 
 
-def test_windows_line_ends_are_no_problem(cli: Cli) -> None:
+def test_windows_line_ends_are_accepted(cli: Cli) -> None:
     Path("job.yaml").write_bytes(b"name: x\r\nentrypoint:\r\n  script: a.py\r\nnodes: 2\r\n")
     assert cli("jobs", "check", "job.yaml") == (0, "job.yaml: ok, 2 nodes, a.py\n", "")

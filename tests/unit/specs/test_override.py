@@ -1,4 +1,4 @@
-"""`--set`: the same rules as the file, with the option as the place."""
+"""`--set`: the same rules as for the file, with the option as the location."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_values_are_read_as_in_the_file() -> None:
     assert (job.trainer.steps, job.trainer.optim.lr, job.time_limit, job.nodes) == (50, 1e-4, 36_000, 2)
 
 
-def test_the_last_one_wins() -> None:
+def test_the_last_override_of_a_key_wins() -> None:
     assert load_job("llm-tiny", ["nodes=2", "nodes=3"]).nodes == 3
 
 
@@ -27,7 +27,7 @@ def test_a_mapping_is_replaced_and_then_extended() -> None:
 @pytest.mark.parametrize(
     "text", ["a b", "#1", "a #b", "a: b", "*x", "&x", "!!python/name:os", "- x", "@", "`id`", "%", "|", "=", "1 "]
 )
-def test_unquoted_text_arrives_to_its_last_character(text: str) -> None:
+def test_unquoted_text_is_kept_to_its_last_character(text: str) -> None:
     assert load_job("llm-tiny", [f"env.A={text}"]).env == {"A": text}
 
 
@@ -58,14 +58,14 @@ BAD = {
     "env.A=": """env.A: must be text, got nothing; as text: --set 'env.A=""'""",
     "env={A: no, B: 1.5}": """must be text, got 1.5; as text: --set 'env.B="1.5"'""",
     "args=[8]": 'args[0]: must be text, got 8; write "8" in quotes to make it text',
-    "nodes.x=1": "--set nodes.x=1: nodes is no mapping, but 1",
+    "nodes.x=1": "--set nodes.x=1: nodes is not a mapping, but 1",
     "env={A: x, A: y}": "--set env={A: x, A: y}: env.A: given twice; keep one of them",
     "args=[a": "--set args=[a: not valid YAML: ",
     "args=[*a]": "--set args=[*a]: anchors (&) and aliases (*) are not allowed",
     "args=[!!python/name:os x]": "the tag tag:yaml.org,2002:python/name:os is not allowed",
     "args=" + "[" * 3000: "not valid YAML: ",
     "nodes=" + "9" * 5000: "the number 9999999999999999999999999999999999999999... is too long",
-    "env.A=a\0b": r"--set env.A=a\u0000b: env.A: an environment value cannot hold a NUL",
+    "env.A=a\0b": r"--set env.A=a\u0000b: env.A: an environment value cannot contain a NUL",
     "env.A=a\udcff": r"--set env.A=a\udcff: the value is not UTF-8",
     ".".join("a" * 60) + "=1": "nested more than 50 deep",
     "=": FORM,
@@ -80,8 +80,8 @@ BAD = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("override", "says"), BAD.items(), ids=[override[:30] for override in BAD])
-def test_a_bad_override_is_explained(override: str, says: str) -> None:
+@pytest.mark.parametrize(("override", "expected"), BAD.items(), ids=[override[:30] for override in BAD])
+def test_a_bad_override_is_explained(override: str, expected: str) -> None:
     with pytest.raises(UsageError) as error:
         load_job("llm-tiny", [override])
     subject, *problems = error.value.message.splitlines()
@@ -89,11 +89,11 @@ def test_a_bad_override_is_explained(override: str, says: str) -> None:
     assert subject.endswith(" has 1 problem")
     assert len(problems) == 1
     assert problems[0].startswith("--set ")
-    assert says in problems[0]
+    assert expected in problems[0]
     assert len(problems[0]) < 300
 
 
-def test_the_file_and_the_override_complain_together() -> None:
+def test_problems_of_file_and_override_are_reported_together() -> None:
     with pytest.raises(UsageError) as error:
         parse_job("name: a b\nentrypoint: {script: a.py}\n", "job.yaml", ["nodes=0"])
     assert error.value.message.splitlines() == [
@@ -107,10 +107,10 @@ def test_the_file_and_the_override_complain_together() -> None:
 RULES = {
     (
         "trainer.optim.frozen=[block.0.*]",
-    ): "trainer: optim.frozen: no parameter matches 'block.0.*'; did you mean blocks",
-    ("trainer.optim.frozen=['*']",): "trainer: optim.frozen: nothing is left to train",
+    ): "trainer.optim.frozen: no parameter matches 'block.0.*'; did you mean blocks",
+    ("trainer.optim.frozen=['*']",): "trainer.optim.frozen: nothing is left to train",
     ("trainer.model.vocab_size=255",): "trainer: data.source builtin needs model.vocab_size of at least 256",
-    ("trainer.mesh.units.names=[blocks.*.foo]",): "trainer: units.names: no module is called 'blocks.*.foo'",
+    ("trainer.mesh.units.names=[blocks.*.foo]",): "trainer.mesh.units.names: no module is called 'blocks.*.foo'",
     ("time_limit=20s",): "time_limit: 20s must exceed grace (30s)",
     ("grace=2h", "time_limit=1h"): "time_limit: 1h must exceed grace (2h)",
     ("trainer.batch.tokens=8192",): "trainer.batch: give the global batch as sequences or as tokens",
@@ -120,37 +120,37 @@ RULES = {
 }
 
 
-@pytest.mark.parametrize(("overrides", "says"), RULES.items(), ids=[" ".join(overrides) for overrides in RULES])
-def test_a_rule_over_several_keys_blames_what_was_typed(overrides: tuple[str, ...], says: str) -> None:
+@pytest.mark.parametrize(("overrides", "expected"), RULES.items(), ids=[" ".join(overrides) for overrides in RULES])
+def test_a_rule_over_several_keys_names_the_overrides(overrides: tuple[str, ...], expected: str) -> None:
     with pytest.raises(UsageError) as error:
         load_job("llm-tiny", overrides)
     [problem] = error.value.message.splitlines()[1:]
-    assert says in problem
+    assert expected in problem
     for override in overrides:
         typed = override.replace("=", " ", 1) if override.startswith("--") else f"--set {override}"
         assert typed in problem.split(": ")[0]
 
 
-def test_what_was_typed_elsewhere_is_not_blamed() -> None:
+def test_unrelated_overrides_are_not_named() -> None:
     text = "name: x\nentrypoint: {script: a.py}\nrestarts: 3\ngrace: 2m\ntime_limit: 1m\n"
     with pytest.raises(UsageError) as error:
         parse_job(text, "job.yaml", ["restarts=4", "env.time_limit=x"])
     assert error.value.message.splitlines()[1:] == ["job.yaml:5: time_limit: 1m must exceed grace (2m)"]
 
 
-def test_the_name_of_a_parameter_is_no_key_to_be_blamed() -> None:
+def test_the_name_of_a_parameter_is_not_taken_for_a_key() -> None:
     text = find_job("llm-tiny").read_text().replace("warmup_steps: 10", "warmup_steps: 10, frozen: [blocks.2.*]")
     line = next(n for n, line in enumerate(text.splitlines(), 1) if "frozen" in line)
     with pytest.raises(UsageError) as error:
         parse_job(text, "job.yaml", ["trainer.mesh.units.blocks=2"])
     [problem] = error.value.message.splitlines()[1:]
-    assert problem.startswith(f"job.yaml:{line}: trainer: optim.frozen: no parameter matches 'blocks.2.*'")
+    assert problem.startswith(f"job.yaml:{line}: trainer.optim.frozen: no parameter matches 'blocks.2.*'")
 
 
-def test_every_rule_that_is_broken_is_told() -> None:
+def test_every_broken_rule_is_reported() -> None:
     with pytest.raises(UsageError) as error:
         load_job("llm-tiny", ["args=[a]", "time_limit=20s"])
     assert error.value.message.splitlines()[1:] == [
-        "--set args=[a]: args: the bundled trainer takes none; its settings live under `trainer`",
+        "--set args=[a]: args: the bundled trainer takes none; its settings belong under `trainer`",
         "--set time_limit=20s: time_limit: 20s must exceed grace (30s)",
     ]

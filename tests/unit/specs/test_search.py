@@ -1,4 +1,4 @@
-"""Names along the search path, paths as they stand, and the files that come with fsdpctl."""
+"""Names along the search path, paths, and the files that come with fsdpctl."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def put(path: Path) -> Path:
         (find_profile, "cluster_profiles", bundled.profiles_dir, profile_dirs),
     ],
 )
-def test_the_nearest_file_of_a_name_wins(
+def test_the_first_folder_on_the_search_path_wins(
     find: Callable[[str], Path], folder: str, shipped: Callable[[], Path], dirs: Callable[[], list[Path]], home: Path
 ) -> None:
     name = next(path.stem for path in shipped().glob("*.yaml"))
@@ -39,13 +39,13 @@ def test_the_nearest_file_of_a_name_wins(
     assert list_files(dirs())[name] == Path(folder) / f"{name}.yaml"
 
 
-def test_the_configuration_folder_may_lie_elsewhere(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_configuration_folder_may_be_elsewhere(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "etc"))
     mine = put(home / "etc/fsdpctl/jobs/mine.yml")
     assert find_job("mine") == mine
 
 
-def test_a_path_is_taken_as_it_stands() -> None:
+def test_a_path_is_used_unchanged() -> None:
     put(Path("llm-tiny.yaml"))
     assert find_job("llm-tiny.yaml") == Path("llm-tiny.yaml")
     assert find_job("./llm-tiny") == Path("llm-tiny")
@@ -57,7 +57,7 @@ def test_the_name_inside_may_differ_from_the_file() -> None:
     assert load_job("mine").name == "other"
 
 
-def test_an_unknown_name_says_what_was_searched() -> None:
+def test_an_unknown_name_lists_the_searched_folders() -> None:
     with pytest.raises(UsageError) as error:
         find_job("llm300")
     assert error.value.message == "no job named llm300; did you mean llm300m?"
@@ -66,12 +66,12 @@ def test_an_unknown_name_says_what_was_searched() -> None:
 
 
 @pytest.mark.parametrize("word", ["", "a b", "$(id)", "-x", "..", "a\nb", "x" * 300, "\u0430", "a\udcff"])
-def test_a_word_that_is_no_name_is_refused(word: str) -> None:
-    with pytest.raises(UsageError, match="is no name of a profile"):
+def test_an_invalid_name_is_refused(word: str) -> None:
+    with pytest.raises(UsageError, match="is not a valid name of a profile"):
         find_profile(word)
 
 
-def test_all_that_comes_with_fsdpctl_loads() -> None:
+def test_all_bundled_files_load() -> None:
     jobs = {name: load_job(name) for name in list_files([bundled.jobs_dir()])}
     profiles = {name: load_profile(name) for name in list_files([bundled.profiles_dir()])}
     assert {"llm-tiny", "llm90m", "llm300m"} <= jobs.keys()
@@ -84,7 +84,7 @@ def test_all_that_comes_with_fsdpctl_loads() -> None:
 
 
 def test_every_key_offered_in_a_comment_exists() -> None:
-    """`# key: value` lines in the shipped profiles are there to be uncommented."""
+    """Uncomment the `# key: value` lines in the shipped profiles, as users do."""
     for name in ("slurm-h100", "ssh-h100"):
         text = (bundled.profiles_dir() / f"{name}.yaml").read_text()
         offered = re.sub(r"^( *)# ([a-z_]+: )", r"\1\2", text, flags=re.MULTILINE)
@@ -98,7 +98,7 @@ def test_the_bundled_trainer_is_a_folder_named_train() -> None:
     assert bundled.train_dir().is_dir()
 
 
-def test_an_installed_package_carries_its_own_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_installed_package_contains_the_bundled_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bundled").mkdir()
     monkeypatch.setattr(bundled, "_PACKAGE", tmp_path)
     assert bundled.jobs_dir() == tmp_path / "bundled/jobs"

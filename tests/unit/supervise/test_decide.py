@@ -1,4 +1,4 @@
-"""The tables of supervise/decide.py, row by row."""
+"""The decisions of supervise/decide.py, row by row."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_judge(
 
 @pytest.mark.parametrize(("ends", "outcome", "stop", "abort", "state", "reason", "cause"), ENDS)
 @pytest.mark.parametrize("text", ["", "fault: rank 0 ended with exit code 1", "stopped: starting, training"])
-def test_no_decision_reads_a_sentence(
+def test_no_decision_depends_on_a_text(
     text: str,
     ends: dict[int, NodeEnd],
     outcome: Outcome | None,
@@ -122,7 +122,7 @@ def test_no_decision_reads_a_sentence(
     reason: str,
     cause: Cause,
 ) -> None:
-    """Every text is reworded, misleadingly; state, cause and node stay."""
+    """With every text replaced by a misleading one, state, cause and node stay the same."""
     reworded = {rank: replace(end, reason=text) for rank, end in ends.items()}
     outcome = replace(outcome, reason=text) if outcome is not None else None
     stop = replace(stop, reason=text) if stop is not None else None
@@ -134,11 +134,11 @@ def test_no_decision_reads_a_sentence(
 
 
 @pytest.mark.parametrize(
-    ("has_older", "goes_on"), [(True, "continues from an older checkpoint"), (False, "begins at step 0")]
+    ("has_older", "begins"), [(True, "continues from an older checkpoint"), (False, "begins at step 0")]
 )
-def test_a_stop_without_a_save_says_where_the_trainer_goes_on(has_older: bool, goes_on: str) -> None:
+def test_a_stop_without_a_save_reports_where_a_resume_begins(has_older: bool, begins: str) -> None:
     end = AttemptEnd(1, {0: STOPPED_UNSAVED}, None, USER, None, has_older=has_older)
-    assert judge(end).reason == f"stopped (user); not saved, a resume {goes_on}"
+    assert judge(end).reason == f"stopped (user); not saved, a resume {begins}"
 
 
 FAILED = Verdict(State.FAILED, "broken")
@@ -180,11 +180,11 @@ PREEMPTED_AT_9 = replace(TIMED_OUT, cause=Cause.PREEMPTION)
         ([AT[9]], 0, 1),
         ([AT[10]], 0, 0),
         ([AT[9], AT[9], AT[9]], 2, 3),
-        ([AT[12], AT[9], AT[12]], 2, 2),  # a step that it had done before is no progress
+        ([AT[12], AT[9], AT[12]], 2, 2),  # a step that was done before is no progress
         ([AT[9], AT[9], AT[10]], 2, 0),
         ([TIMED_OUT, TIMED_OUT, TIMED_OUT], 0, 3),  # a start that takes longer than the allocation
         ([PREEMPTED_AT_9, PREEMPTED_AT_9, PREEMPTED_AT_9], 0, 0),
-        ([AT[9], PREEMPTED_AT_9, AT[9]], 1, 2),  # it says nothing of the run, either way
+        ([AT[9], PREEMPTED_AT_9, AT[9]], 1, 2),  # a preemption counts neither way
         ([AT[9], replace(PREEMPTED_AT_9, step=20), AT[20]], 1, 1),
     ],
 )

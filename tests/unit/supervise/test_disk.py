@@ -1,4 +1,4 @@
-"""A supervisor whose disk is full, or away for a while."""
+"""A supervisor whose disk is full, or absent for a while."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def slurm_agents(run: RunPaths) -> SlurmAgents:
     return SlurmAgents(run, plan, OwnJob("7", 1, NODES, None))
 
 
-def test_an_attempt_waits_for_a_full_disk_for_a_while(small_disk: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_attempt_waits_while_the_disk_is_full(small_disk: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
     run, pauses = RunPaths(small_disk.path), []
     agents = slurm_agents(run)
 
@@ -56,7 +56,7 @@ def test_an_attempt_waits_for_a_full_disk_for_a_while(small_disk: Mount, monkeyp
     assert run.attempts() == [attempt]
 
 
-def test_errors_of_long_ago_count_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_of_long_ago_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     now, calls = [0.0], []
 
     def work() -> str:

@@ -46,7 +46,7 @@ def test_a_relative_path_means_the_submitting_directory(
     assert source_of(resolve_data(job("~/data"), tmp_path, is_here=True)) == str(home / "data")
 
 
-def test_what_is_no_data_is_refused_where_it_can_be_seen(tmp_path: Path) -> None:
+def test_a_directory_without_data_is_refused_if_it_is_visible(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"^trainer\.data\.source: /.*missing holds no prepared data: it has no index"):
         resolve_data(job("missing"), tmp_path, is_here=True)
     assert source_of(resolve_data(job("/lustre/missing"), tmp_path, is_here=False)) == "/lustre/missing"
@@ -54,7 +54,7 @@ def test_what_is_no_data_is_refused_where_it_can_be_seen(tmp_path: Path) -> None
         resolve_data(job(tmp_path), tmp_path, is_here=False)
 
 
-def test_data_that_the_model_cannot_take_is_refused(tmp_path: Path) -> None:
+def test_data_that_does_not_fit_the_model_is_refused(tmp_path: Path) -> None:
     put_index(tmp_path / "wide", vocab_size=300)
     with pytest.raises(UsageError, match=r"vocab_size is 256, but .*wide has 300 token ids") as caught:
         resolve_data(job("wide"), tmp_path, is_here=True)

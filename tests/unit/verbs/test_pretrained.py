@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fsdpctl.contract.formats.hf_llama import llama_config
+from fsdpctl.contract.trainer.hugging_face import hf_config
 from fsdpctl.errors import UsageError
 from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.load import load_job
@@ -30,7 +30,7 @@ def weights(tmp_path: Path) -> Path:
     job = load_job("llm-tiny")
     assert job.trainer is not None
     (tmp_path / "weights").mkdir()
-    (tmp_path / "weights/config.json").write_text(json.dumps(llama_config(job.trainer.model)))
+    (tmp_path / "weights/config.json").write_text(json.dumps(hf_config(job.trainer.model)))
     (tmp_path / "weights/model.safetensors").write_bytes(safetensors(b'{"x": {"data_offsets": [0, 4]}}', b"1234"))
     return tmp_path / "weights"
 
@@ -70,14 +70,14 @@ def test_weights_in_another_format_are_refused(weights: Path) -> None:
         (safetensors(b'{"x": {"data_offsets": [0, 4]}}', b"123"), "is cut short: it has 42 of 43 bytes"),
     ],
 )
-def test_weights_that_are_none_or_not_all_there_are_refused(weights: Path, content: bytes, problem: str) -> None:
+def test_missing_or_incomplete_weights_are_refused(weights: Path, content: bytes, problem: str) -> None:
     (weights / "part-2.safetensors").write_bytes(content)
     with pytest.raises(UsageError) as error:
         resolve_weights(job_from(str(weights)), Path("/"), is_here=False)
     assert error.value.message == f"trainer.init_from: {weights}: part-2.safetensors {problem}"
 
 
-def test_a_directory_that_only_the_nodes_have_is_left_to_them(tmp_path: Path) -> None:
+def test_a_directory_that_only_the_nodes_have_is_not_checked(tmp_path: Path) -> None:
     job = job_from("/only/there")
     assert resolve_weights(job, tmp_path, is_here=False) == job
     with pytest.raises(UsageError, match="No such file") as error:
@@ -85,6 +85,6 @@ def test_a_directory_that_only_the_nodes_have_is_left_to_them(tmp_path: Path) ->
     assert error.value.hint is not None and "init_from=null" in error.value.hint
 
 
-def test_none_is_none(tmp_path: Path) -> None:
+def test_a_job_without_weights_is_unchanged(tmp_path: Path) -> None:
     job = job_from(None)
     assert resolve_weights(job, tmp_path, is_here=True) is job

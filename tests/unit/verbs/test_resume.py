@@ -30,7 +30,7 @@ def save(run: RunPaths, step: int, save_s: float = 0.0) -> None:
 
 
 def ended(state: State, steps: int, *saved: int) -> RunPaths:
-    """A run of `steps` that has ended after its last save."""
+    """Return a run of `steps` that has ended after its last save."""
     request = read_request("llm-tiny", "local", [f"trainer.steps={steps}"])
 
     def fill(run: RunPaths) -> None:
@@ -55,14 +55,26 @@ REFUSED = [
         "--set trainer.steps=80; or go back by --step to 10, 20, 30",
     ),
     (State.SUCCEEDED, ["trainer.steps=40"], None, "has finished all 40 steps", "--set trainer.steps=80; or go back"),
-    (State.SUCCEEDED, ["trainer.steps=30"], None, "goes on from step 40, so with trainer.steps=30", "to 10, 20"),
-    (State.STOPPED, ["trainer.steps=40"], None, "goes on from step 40, so with trainer.steps=40", "=80; or go back by"),
-    (State.STOPPED, ["trainer.steps=5"], None, "goes on from step 40, so with trainer.steps=5 nothing is left", "=80"),
+    (State.SUCCEEDED, ["trainer.steps=30"], None, "continues from step 40, so with trainer.steps=30", "to 10, 20"),
+    (
+        State.STOPPED,
+        ["trainer.steps=40"],
+        None,
+        "continues from step 40, so with trainer.steps=40",
+        "=80; or go back by",
+    ),
+    (
+        State.STOPPED,
+        ["trainer.steps=5"],
+        None,
+        "continues from step 40, so with trainer.steps=5 nothing is left",
+        "=80",
+    ),
     (
         State.STOPPED,
         ["trainer.steps=20"],
         30,
-        "goes on from step 30, so with trainer.steps=20 nothing",
+        "continues from step 30, so with trainer.steps=20 nothing",
         "=60; or go back",
     ),
     (State.SUCCEEDED, [], 8, "has no checkpoint of step 8; it has 10, 20, 30, 40", ""),
@@ -72,7 +84,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("state", "overrides", "step", "reason", "hint"), REFUSED)
-def test_a_resume_for_nothing_is_refused_and_changes_nothing(
+def test_a_resume_with_nothing_to_do_is_refused_and_changes_nothing(
     state: State, overrides: list[str], step: int | None, reason: str, hint: str
 ) -> None:
     run = ended(state, 40 if state is State.SUCCEEDED else 120, 10, 20, 30, 40)
@@ -117,7 +129,7 @@ def test_only_an_evaluation_is_left_after_the_last_step(
 
 
 @pytest.mark.parametrize(("save_s", "warns"), [(0.0, False), (40.0, False), (70.0, True)])
-def test_a_grace_that_the_newest_checkpoint_did_not_fit_into_is_told(
+def test_a_grace_that_is_too_short_for_the_newest_checkpoint_is_reported(
     save_s: float, warns: bool, tmp_path: Path
 ) -> None:
     run = RunPaths(tmp_path)
@@ -126,5 +138,5 @@ def test_a_grace_that_the_newest_checkpoint_did_not_fit_into_is_told(
     assert predict_resumed(run) == [], "nothing saved yet"
     for step, took in ((4, 500.0), (8, save_s)):
         save(run, step, took)
-    told = "step-00000008 took 70 s to save: a grace of 1m is too short"
-    assert any(told in said for said in predict_resumed(run)) is warns
+    warning = "step-00000008 took 70 s to save: a grace of 1m is too short"
+    assert any(warning in line for line in predict_resumed(run)) is warns

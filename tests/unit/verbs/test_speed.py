@@ -13,7 +13,7 @@ def lines(count: int, seconds_per_step: float = 0.5, attempt: int = 1, first: in
     return [{"step": s, "time": 100 + s * seconds_per_step, "tokens": s * 64, "attempt": attempt} for s in steps]
 
 
-def test_speed_is_taken_over_the_last_steps() -> None:
+def test_speed_is_measured_over_the_last_steps() -> None:
     slow_start = [{**line, "time": line["time"] - 1000} for line in lines(5)]
     assert measure_speed([*slow_start, *lines(25, first=6)], 40) == Speed(128.0, 5.0)
 
@@ -24,7 +24,7 @@ def test_the_pause_between_attempts_does_not_count() -> None:
 
 
 @pytest.mark.parametrize("known", [[], lines(1), [{"loss": 1.0}, {"loss": 2.0}], [lines(1)[0], lines(1)[0]]])
-def test_without_two_steps_nothing_is_claimed(known: list[dict[str, Any]]) -> None:
+def test_without_two_steps_there_is_no_speed(known: list[dict[str, Any]]) -> None:
     assert measure_speed(known, 40) is None
 
 
@@ -38,5 +38,5 @@ def test_slow_ranks_are_named() -> None:
     assert describe_slow({"step": 3}) == ""
 
 
-def test_no_time_is_left_below_nothing() -> None:
+def test_there_is_no_negative_time_left() -> None:
     assert measure_speed(lines(10), 5) == Speed(128.0, None)

@@ -1,4 +1,4 @@
-"""What a run is that nobody works on any more, and whose last word a full disk has not taken."""
+"""The state of a run without a living process, whose last verdict a full disk prevented."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def attempt(tmp_path: Path) -> AttemptPaths:
     return attempt
 
 
-def test_one_that_was_to_come_back_is_what_its_notes_say(attempt: AttemptPaths) -> None:
+def test_a_run_that_was_to_restart_has_the_state_of_its_control_files(attempt: AttemptPaths) -> None:
     write_json(attempt.verdict, Verdict(State.LOST, "gone", restart=True))
     assert derived(attempt) == (State.LOST, "gone")
     create_once(attempt.stop, "user")
@@ -40,13 +40,13 @@ def test_one_that_was_to_come_back_is_what_its_notes_say(attempt: AttemptPaths) 
     assert derived(attempt) == (State.CANCELLED, "fsdpctl cancel")
 
 
-def test_one_that_had_ended_before_is_not_changed_by_a_late_note(attempt: AttemptPaths) -> None:
+def test_a_run_that_had_ended_is_not_changed_by_a_late_control_file(attempt: AttemptPaths) -> None:
     write_json(attempt.verdict, Verdict(State.LOST, "gone"))
     create_once(attempt.stop, "user")
     assert derived(attempt) == (State.LOST, "gone")
 
 
-def test_one_that_was_stopped_before_any_agent_stood(attempt: AttemptPaths) -> None:
+def test_a_run_that_was_stopped_before_any_agent_was_up(attempt: AttemptPaths) -> None:
     assert derived(attempt)[0] is State.LOST
     create_once(attempt.stop, "user")
     state, reason = derived(attempt)

@@ -1,4 +1,4 @@
-"""What is shown of a run while a newer attempt begins: nothing of the steps that it may have to do again."""
+"""The status of a run while a newer attempt begins: without the steps that it may have to do again."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def write_lines(run: RunPaths, written: list[dict[str, Any]]) -> None:
 
 @pytest.fixture
 def run() -> RunPaths:
-    """Finished at step 21, then sent back to step 7; this process stands for the agent of the second attempt."""
+    """Return a run that finished at step 21, and went back to step 7; this process is its second attempt's agent."""
 
     def fill(run: RunPaths) -> None:
         write_json(run.trainer_config, {"steps": 21})
@@ -54,46 +54,46 @@ def run() -> RunPaths:
 
 def test_an_attempt_without_a_line_has_no_step_of_an_older_one(run: RunPaths) -> None:
     status = read_status(run)
-    assert (status.state, status.reason) == (State.RUNNING, "training, attempt 2; goes on from step 7")
+    assert (status.state, status.reason) == (State.RUNNING, "training, attempt 2; continues from step 7")
     assert (status.attempt, status.step, status.loss, status.speed, status.outcome) == (2, None, None, None, None)
 
 
-def test_from_its_first_line_on_an_attempt_tells_its_own_steps(run: RunPaths) -> None:
+def test_from_its_first_line_on_an_attempt_shows_its_own_steps(run: RunPaths) -> None:
     write_lines(run, [*lines(1, *range(1, 8)), *lines(2, 8)])
     status = read_status(run)
     assert (status.reason, status.step, status.loss) == ("training, attempt 2", 8, 1 / 8)
 
 
-def test_an_attempt_that_ends_does_not_say_where_it_begins(run: RunPaths) -> None:
+def test_an_attempt_that_ends_does_not_show_where_it_begins(run: RunPaths) -> None:
     run.attempt(2).stop.write_text("user")
     assert read_status(run).reason == "stopping (user): saving, then leaving"
 
 
 @pytest.mark.parametrize("view", [View("queued", "Priority"), View("running")])
-def test_before_the_attempt_of_a_resume_there_is_nothing_of_it(run: RunPaths, view: View) -> None:
+def test_before_the_attempt_of_a_resume_no_step_is_shown(run: RunPaths, view: View) -> None:
     run.attempt(2).node(0).agent.unlink()
     run.attempt(2).node(0).root.rmdir()
     run.attempt(2).root.rmdir()
     status = status_by(RunFacts(run, open_record(run)), view)
-    reason = view.reason or "starting; goes on from step 7"
+    reason = view.reason or "starting; continues from step 7"
     assert (status.reason, status.attempt, status.step, status.outcome) == (reason, 1, None, None)
 
 
-def test_a_run_that_comes_back_by_itself_shows_how_far_it_came(run: RunPaths) -> None:
+def test_a_run_that_restarts_shows_its_last_step(run: RunPaths) -> None:
     write_json(run.attempt(2).verdict, Verdict(State.FAILED, "killed", restart=True))
     write_lines(run, [*lines(1, *range(1, 8)), *lines(2, 8, 9)])
     status = status_by(RunFacts(run, open_record(run)), View("running"))
     assert (status.state, status.step) == (State.RESTARTING, 9)
 
 
-def test_what_has_ended_shows_how_far_it_came(run: RunPaths) -> None:
+def test_a_run_that_has_ended_shows_its_last_step(run: RunPaths) -> None:
     write_json(run.attempt(2).verdict, Verdict(State.FAILED, "no GPU"))
     status = read_status(run)
     assert (status.state, status.step, status.loss) == (State.FAILED, 21, 1 / 21)
 
 
 @pytest.mark.parametrize("known", [{}, {"attempt": 2}, {"attempt": "2"}])
-def test_lines_of_a_users_script_need_not_say_whose_they_are(known: dict[str, Any]) -> None:
+def test_lines_of_a_users_script_need_no_attempt(known: dict[str, Any]) -> None:
     line = {"step": 3, **known}
     assert lines_of([line], 2) == [line]
     assert lines_of([{"step": 3, "attempt": 1}], 2) == []

@@ -23,7 +23,7 @@ def test_a_run_is_found_from_anywhere(given: str, root: str, tmp_path: Path, mon
 @pytest.mark.parametrize(
     ("keys", "device"), [("", "cuda"), ("gpus_per_node: 1\n", "cuda"), ("gpus_per_node: 0\n", "cpu")]
 )
-def test_the_driver_is_asked_only_where_a_gpu_may_be_used(
+def test_the_driver_is_asked_only_if_a_gpu_may_be_used(
     keys: str, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tool, asked = tmp_path / "nvidia-smi", tmp_path / "asked"

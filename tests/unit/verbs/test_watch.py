@@ -1,4 +1,4 @@
-"""A run that cannot be read for a while, as behind a file server that is away."""
+"""A run that cannot be read for a while, because its file server is down."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fsdpctl.verbs.watch import PATIENCE_S, watch
 
 
 class Server:
-    """The disk of a run that is alive, and a clock that plays one step of a script at each pause."""
+    """The disk of a run that is alive, and a clock that runs one step of a script at each pause."""
 
     def __init__(self, run: RunPaths) -> None:
         self.run, self.now = run, 0.0
@@ -58,16 +58,16 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     return server
 
 
-def test_it_goes_on_once_the_run_can_be_read_again(server: Server) -> None:
+def test_watching_continues_once_the_run_can_be_read_again(server: Server) -> None:
     server.script = [server.leave, lambda: None, server.come_back, server.end]
-    looks = list(watch(server.run))
-    assert [bool(look.problem) for look in looks] == [False, True, True, False, False]
-    assert "not a regular file" in looks[1].problem
-    assert looks[1].status == looks[0].status
-    assert looks[-1].status.state is State.SUCCEEDED
+    observations = list(watch(server.run))
+    assert [bool(observed.problem) for observed in observations] == [False, True, True, False, False]
+    assert "not a regular file" in observations[1].problem
+    assert observations[1].status == observations[0].status
+    assert observations[-1].status.state is State.SUCCEEDED
 
 
-def test_it_gives_up_when_it_lasts(server: Server) -> None:
+def test_watching_gives_up_after_long_failures(server: Server) -> None:
     server.script = [server.leave]
     with pytest.raises(FsdpctlError, match="run llm-aaaa cannot be read"):
         list(watch(server.run))
@@ -76,21 +76,23 @@ def test_it_gives_up_when_it_lasts(server: Server) -> None:
         next(watch(server.run))
 
 
-def test_patience_begins_anew_with_each_failure(server: Server) -> None:
+def test_the_time_limit_starts_again_with_each_failure(server: Server) -> None:
     pause = [lambda: None] * int(PATIENCE_S * 3)  # of four pauses a second
     server.script = [server.leave, *pause, server.come_back, server.leave, *pause, server.come_back, server.end]
-    assert [look.status.state for look in watch(server.run)][-1] is State.SUCCEEDED
+    assert [observed.status.state for observed in watch(server.run)][-1] is State.SUCCEEDED
 
 
-def test_who_follows_is_told(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_follower_sees_that_the_state_is_unknown(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
     pause = [lambda: None] * 40
     server.script = [*pause, server.leave, *pause, server.come_back, *pause, server.end]
     assert wait_for_end(server.run) == 0
-    said = capsys.readouterr().err.splitlines()
-    assert said[0] == "llm-aaaa  RUNNING  training"
-    assert any(line.startswith("llm-aaaa  state unknown for now: run llm-aaaa cannot be read") for line in said[1:-2])
-    assert said[-3] == "llm-aaaa  RUNNING  training"
-    assert said[-1] == "llm-aaaa SUCCEEDED: finished at step 4"
+    printed = capsys.readouterr().err.splitlines()
+    assert printed[0] == "llm-aaaa  RUNNING  training"
+    assert any(
+        line.startswith("llm-aaaa  state unknown for now: run llm-aaaa cannot be read") for line in printed[1:-2]
+    )
+    assert printed[-3] == "llm-aaaa  RUNNING  training"
+    assert printed[-1] == "llm-aaaa SUCCEEDED: finished at step 4"
 
 
 def test_a_time_limit_holds_while_the_run_cannot_be_read(server: Server) -> None:

@@ -1,1 +1,1 @@
-"""Slurm's own commands and texts, as the node side meets them, too."""
+"""The part of the Slurm backend that runs inside an allocation: the supervisor, srun, scontrol."""

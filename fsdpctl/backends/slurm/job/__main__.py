@@ -1,8 +1,8 @@
-"""The supervisor of a Slurm run: what the batch script becomes on the first node of the allocation.
+"""The supervisor of a Slurm run: the batch script starts it on the first node of the allocation.
 
     python -m fsdpctl.backends.slurm.job RUN_DIR
 
-A requeued job begins here again.
+A requeued job starts here again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fsdpctl.supervise.loop import Supervisor
 
 
 def main(run: RunPaths) -> int:
-    """Run attempts until this allocation has no further use; return the exit code of the job."""
+    """Run attempts until this allocation is not needed any more; return the exit code of the job."""
     os.umask(0o077)
     job = OwnJob(
         job_id=os.environ["SLURM_JOB_ID"],
@@ -45,7 +45,7 @@ def main(run: RunPaths) -> int:
 
 
 def exit_code(verdict: Verdict | None) -> int:
-    """Return what the job ends with: 0 where nothing was to be done, the run ended well, or it restarts."""
+    """Return the job's exit code: 0 where there was nothing to do, the run ended well, or it restarts."""
     if verdict is None or verdict.restart or verdict.state in (State.SUCCEEDED, State.STOPPED):
         return 0
     return 1

@@ -1,4 +1,4 @@
-"""The agents of a Slurm run, inside its allocation: srun starts them, one a node; a requeue hands the nodes back."""
+"""The agents of a Slurm run, inside its allocation: srun starts one on each node; a requeue releases the nodes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import time
 from dataclasses import dataclass, replace
 
 from fsdpctl.backends.slurm.job import scontrol
+from fsdpctl.backends.slurm.job.decide_step import Situation, decide_step, find_suspects, is_final, read_signal
 from fsdpctl.backends.slurm.job.partition import Partition
-from fsdpctl.backends.slurm.job.requeue import Situation, decide_step, find_suspects, is_final, read_signal
 from fsdpctl.backends.slurm.job.scontrol_output import Job
 from fsdpctl.backends.slurm.job.srun import srun_argv, srun_env
 from fsdpctl.contract import AbortReason, Cause, State
@@ -24,17 +24,17 @@ from fsdpctl.runs.evidence import AttemptFacts, RunFacts
 from fsdpctl.runs.metrics import newest_step
 from fsdpctl.runs.store import read_record
 from fsdpctl.runs.verdict import AttemptEnd, Verdict
-from fsdpctl.supervise.agents import Agents, Look, Step
+from fsdpctl.supervise.agents import Agents, AttemptCheck, Step
 from fsdpctl.supervise.decide import History, judge
 from fsdpctl.supervise.disk import begin_attempt, log
 
 ASK_AGAIN_S = 1.0
-"""Between questions to a controller that does not answer."""
+"""Between two queries to a controller that does not answer."""
 
 
 @dataclass(frozen=True)
 class OwnJob:
-    """The job that this process is the batch script of."""
+    """The job whose batch script runs this process."""
 
     job_id: str
     restarts: int  # how often Slurm had requeued it when this allocation began
@@ -45,7 +45,7 @@ class OwnJob:
 class SlurmAgents(Agents):
     """The agents of one allocation."""
 
-    disk_tries = 30  # nodes that are held should not wait for long
+    disk_tries = 30  # allocated nodes should not wait for long
 
     def __init__(self, run: RunPaths, plan: LaunchPlan, job: OwnJob) -> None:
         super().__init__(run, plan)
@@ -59,7 +59,7 @@ class SlurmAgents(Agents):
         self._agents_until = 0.0
 
     def open_attempt(self) -> AttemptPaths | None:
-        """Return a new attempt; None where another job has this submission, or the run has ended."""
+        """Return a new attempt; None if another job owns this submission, or the run has ended."""
         if not self._has_begun:
             submissions = read_record(self.run).submissions
             if not self._claim(len(submissions)):
@@ -73,7 +73,7 @@ class SlurmAgents(Agents):
         return self.run.attempts()[-1]
 
     def _claim(self, submission: int) -> bool:
-        """Return whether this job owns the submission, now and after every requeue: the first one to ask does."""
+        """Return whether this job owns the submission, now and after every requeue: the first job to claim it does."""
         path = self.run.job_claim(submission)
         create_once(path, self.job.job_id)
         claim = read_control_file(path)
@@ -98,12 +98,12 @@ class SlurmAgents(Agents):
     def is_over(self, attempt: AttemptPaths) -> bool:
         return self._srun is None or self._srun.poll() is not None
 
-    def look(self, attempt: AttemptPaths) -> Look:
+    def check(self, attempt: AttemptPaths) -> AttemptCheck:
         while self.signals:
             self._handle_signal(self.signals.pop(), attempt)
         if self._srun is not None and time.monotonic() > self._agents_until and not attempt.nodes():
-            self._srun.kill()  # it waits for ever where the controller was restarted while it asked for its step
-        return Look()
+            self._srun.kill()  # it waits forever if the controller was restarted while it asked for its step
+        return AttemptCheck()
 
     def end(self, attempt: AttemptPaths) -> list[str]:
         return []  # agents sweep their nodes, and Slurm ends what is left with the job
@@ -119,7 +119,7 @@ class SlurmAgents(Agents):
             add_event(attempt, f"{signal.Signals(number).name} came: {reason}")
         is_wanted = AttemptFacts(attempt).is_wanted
         if job is not None and job.is_taken and is_wanted and self.job.restarts < self.slurm.max_requeues:
-            self._requeue(attempt, ())  # where Slurm cancels what it preempts; KILL comes soon, so now
+            self._requeue(attempt, ())  # where Slurm cancels preempted jobs; KILL follows soon, so do it now
 
     def decide(self, attempt: AttemptPaths, end: AttemptEnd, verdict: Verdict, history: History) -> Step:
         if not attempt.nodes() and verdict.cause is Cause.LOST:
@@ -137,7 +137,7 @@ class SlurmAgents(Agents):
         )
 
     def hand_back(self, attempt: AttemptPaths, step: Step) -> Verdict | None:
-        """Requeue the job, from which on Slurm ends this very process."""
+        """Requeue the job; Slurm then ends this process."""
         if not (refusal := self._requeue(attempt, step.exclude)):
             return None
         verdict = step.verdict
@@ -145,7 +145,7 @@ class SlurmAgents(Agents):
         return replace(verdict, reason=reason, restart=False, is_stranded=not step.exclude)
 
     def _ask_job(self, attempt: AttemptPaths) -> Job:
-        """Return what Slurm reports of this job; while the controller is down nothing can be done but to ask again."""
+        """Return what Slurm reports of this job; ask again while the controller is down."""
         is_reported = False
         while True:
             try:
@@ -157,7 +157,7 @@ class SlurmAgents(Agents):
                 time.sleep(ASK_AGAIN_S)
 
     def _requeue(self, attempt: AttemptPaths, exclude: tuple[str, ...]) -> str:
-        """Ask for a requeue; return why Slurm refused, "" when it did not."""
+        """Ask for a requeue; return why Slurm refused, or ""."""
         excluded = [*filter(None, [self._ask_job(attempt).excluded]), *exclude] if exclude else []
         try:
             scontrol.requeue(self.job.job_id, ",".join(excluded))
@@ -168,14 +168,14 @@ class SlurmAgents(Agents):
 
 
 def preempt_grace_s(plan: LaunchPlan, partition: Partition | None) -> int:
-    """Return the shorter one of the job's grace, which is all that other stops know, and what the partition gives."""
+    """Return the seconds to save in a preemption: the job's grace, or less where the partition gives less."""
     if partition is None or not partition.is_preempted:
         return plan.grace_s
     return min(plan.grace_s, partition.time_to_save_s)
 
 
 def has_ended(run: RunPaths, first_attempt: int) -> bool:
-    """Return whether the submission has come to an end that no requeue changes."""
+    """Return whether the submission has ended, with a verdict that no requeue changes."""
     newest = RunFacts(run).newest
     if newest is None or newest.number < first_attempt:
         return False
@@ -183,7 +183,7 @@ def has_ended(run: RunPaths, first_attempt: int) -> bool:
 
 
 def close_open_attempts(run: RunPaths, num_nodes: int, first_attempt: int) -> None:
-    """Judge the attempts that ended with their whole allocation, before a supervisor could. Raises OSError."""
+    """Write the verdict of attempts whose supervisor ended with the allocation. Raise OSError."""
     for paths in run.attempts():
         attempt = AttemptFacts(paths)
         if attempt.verdict is not None or not paths.allocation.exists():

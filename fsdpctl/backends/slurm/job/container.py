@@ -1,7 +1,7 @@
-"""The container that the agents of a Slurm run live in, as the words that put a command into it. Pure.
+"""The container of a Slurm run's agents, as arguments of srun or around the agent's command. Pure.
 
-pyxis makes one of the whole step, by options of srun; apptainer of one command. `setup` stays outside: under pyxis it
-has run in the batch script, whose environment srun hands on.
+pyxis runs the whole step in a container, by options of srun; apptainer runs one command. `setup` stays outside: under
+pyxis it has run in the batch script, whose environment srun passes on.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from fsdpctl.contract.plan import LaunchPlan
 
 
 def step_options(plan: LaunchPlan) -> list[str]:
-    """What srun is told."""
+    """Return the options of srun for the container; none without pyxis."""
     container = plan.slurm.container if plan.slurm is not None else None
     if container is None or container.runtime != "pyxis":
         return []
@@ -19,12 +19,12 @@ def step_options(plan: LaunchPlan) -> list[str]:
 
 
 def task_setup(plan: LaunchPlan) -> tuple[str, ...]:
-    """The shell lines that run in the step, before the command."""
+    """Return the shell lines that run in the step before the command."""
     return () if step_options(plan) else plan.setup
 
 
 def enter(plan: LaunchPlan) -> list[str]:
-    """What stands before the command."""
+    """Return the arguments before the command that run it in the container; none without apptainer."""
     container = plan.slurm.container if plan.slurm is not None else None
     if container is None or container.runtime != "apptainer":
         return []

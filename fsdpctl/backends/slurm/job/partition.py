@@ -1,4 +1,4 @@
-"""One partition of this Slurm, as `scontrol show config` and `show partition` have it. Parsing is pure."""
+"""One partition of this Slurm, from `scontrol show config` and `show partition`. Parsing is pure."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _TIME = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
 
 @dataclass(frozen=True)
 class Partition:
-    """What a job of it may expect, and what of the whole cluster concerns that."""
+    """The limits of a partition's jobs, with the settings of the cluster that affect them."""
 
     name: str
     max_time_s: int | None
     grace_s: int  # of a preemption, from the first signal to the end of the job
-    preempt_mode: str  # "OFF" where no job of the partition is ever preempted
+    preempt_mode: str  # "OFF" if no job of the partition is ever preempted
     kill_wait_s: int = 30  # from the end of the job (TERM) to KILL
-    signal: str = "TERM"  # what begins the grace: to the steps, or USR2 to the batch script
+    signal: str = "TERM"  # sent at the start of the grace: TERM to the steps, or USR2 to the batch script
 
     @property
     def is_preempted(self) -> bool:
@@ -28,12 +28,12 @@ class Partition:
 
     @property
     def time_to_save_s(self) -> int:
-        """From the first signal of a preemption to KILL."""
+        """Seconds from the first signal of a preemption to KILL."""
         return self.grace_s + self.kill_wait_s
 
 
 def read_partition(name: str | None, env: Mapping[str, str] | None = None) -> Partition | None:
-    """Ask the controller, for None of the default one; None when it does not answer, or does not know it."""
+    """Ask the controller about a partition, None for the default one; return None without an answer, or if unknown."""
     try:
         config = ask(["scontrol", "show", "config"], env)
         partitions = ask(["scontrol", "--oneliner", "show", "partition"], env)
@@ -43,7 +43,7 @@ def read_partition(name: str | None, env: Mapping[str, str] | None = None) -> Pa
 
 
 def parse_partition(config: str, partitions: str, wanted: str | None) -> Partition | None:
-    """Put both texts together."""
+    """Return a partition from the output of `scontrol show config` and `scontrol --oneliner show partition`."""
     settings = dict(re.findall(r"^(\w+)\s*= (.*?)\s*$", config, re.MULTILINE))
     for line in partitions.splitlines():
         keys = dict(re.findall(r"(\w+)=(\S*)", line))
@@ -65,7 +65,7 @@ def _partition(keys: Mapping[str, str], settings: Mapping[str, str]) -> Partitio
 
 
 def parse_time(text: str) -> int | None:
-    """Slurm's D-HH:MM:SS, HH:MM:SS or MM:SS in seconds; None for UNLIMITED, NONE and the like."""
+    """Return Slurm's D-HH:MM:SS, HH:MM:SS or MM:SS in seconds; None for UNLIMITED, NONE and the like."""
     found = _TIME.fullmatch(text)
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""Ask the Slurm controller, with a limit on the time: it may be down, and a training must not care."""
+"""Run Slurm's commands with a time limit: the controller may be down, and a run must continue without it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ TIMEOUT_S = 30.0
 
 
 class SlurmError(Exception):
-    """Slurm refuses or does not answer; the message is its own last line."""
+    """Slurm refuses or does not answer; the message is the last line that it printed."""
 
 
 def ask(argv: Sequence[str], env: Mapping[str, str] | None = None) -> str:
-    """Run one Slurm command and return what it prints. Raises SlurmError."""
+    """Run one Slurm command and return what it prints. Raise SlurmError."""
     try:
         done = subprocess.run(
             argv,
@@ -44,14 +44,14 @@ def show_job(job_id: str) -> Job:
 
 
 def allocated_nodes(host_list: str) -> tuple[AllocatedNode, ...]:
-    """The nodes of a host list expression, in its order, with the addresses that Slurm itself uses."""
+    """Return the nodes of a host list expression, in its order, with the addresses that Slurm itself uses."""
     names = ask(["scontrol", "show", "hostnames", host_list]).split()
     known = parse_nodes(ask(["scontrol", "show", "node", host_list]))
     return tuple(known.get(name, AllocatedNode(name, name)) for name in names)
 
 
 def requeue(job_id: str, excluded: str) -> None:
-    """Put the running job back into the queue; a job that runs cannot be given `excluded` nodes, one that ends can."""
+    """Put the running job back into the queue, then exclude nodes: Slurm accepts that only for a job that is ending."""
     ask(["scontrol", "requeue", job_id])
     if excluded:
         ask(["scontrol", "update", f"JobId={job_id}", f"ExcNodeList={excluded}"])

@@ -1,4 +1,4 @@
-"""What `scontrol` prints, as values. Pure: takes text of any Slurm from 21.08 on."""
+"""Parse what `scontrol` prints, in any version of Slurm from 21.08 on. Pure."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Job:
     state: str
     reason: str
     restarts: int
-    is_preempted: bool  # the scheduler wants its nodes back, or has taken them
+    is_preempted: bool  # the scheduler is taking its nodes, or has taken them
     excluded: str  # host list expression, "" for none
-    is_taken: bool = False  # it was a preemption that ended it, not somebody who cancelled it meanwhile
+    is_taken: bool = False  # a preemption ended it, not a cancel in the meantime
 
     @property
     def is_ending(self) -> bool:
@@ -28,9 +28,9 @@ class Job:
 
 
 def parse_job(text: str) -> Job:
-    """Read `scontrol show job ID`. Raises ValueError when it is not that.
+    """Parse `scontrol show job ID`. Raise ValueError for other text.
 
-    Only keys at the start of a line, or after one that takes no free text, are read: a job's name may hold anything.
+    Only keys at the start of a line, or after one that takes no free text, are read: a job's name may contain anything.
     """
 
     def find(pattern: str) -> str | None:
@@ -56,7 +56,7 @@ def parse_job(text: str) -> Job:
 
 
 def parse_nodes(text: str) -> dict[str, AllocatedNode]:
-    """Read `scontrol show node LIST`: node name -> name and address."""
+    """Parse `scontrol show node LIST`: return node name -> name and address."""
     found = {}
     for block in re.split(r"\n\s*\n", text):
         name, address = re.search(r"^NodeName=(\S+)", block), re.search(r"NodeAddr=(\S+)", block)

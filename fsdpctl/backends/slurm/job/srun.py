@@ -1,7 +1,7 @@
-"""The srun command of one attempt: a task a node, each a shell that becomes the node's agent. Pure.
+"""Build the srun command of one attempt: one task on each node, a shell that executes the node's agent. Pure.
 
-srun is told not to end the step when one task ends badly, against common advice: the agents see each other fail
-within a second and leave in order, with the first cause on disk. `--wait` is the net below them.
+`--kill-on-bad-exit=0` keeps the step when one task fails, against common advice: the agents see each other fail within
+a second and exit in order, with the first cause on disk. `--wait` ends the step if they do not.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ import shlex
 from collections.abc import Mapping
 
 from fsdpctl.backends.slurm.job.container import enter, step_options, task_setup
+from fsdpctl.commands.environment import code_env
 from fsdpctl.commands.setup_lines import lines_reporting_failure
-from fsdpctl.commands.torchrun import agent_argv, code_env
+from fsdpctl.commands.torchrun import agent_argv
 from fsdpctl.contract import Env
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 
 OTHER_TASKS_S = 600
-"""How long the other tasks may live on after the first one has ended: longer than any end of a healthy run takes."""
+"""How long the other tasks may run after the first one has ended: longer than any healthy run needs to end."""
 
-# Of the batch script's own step, or an option of srun that we give: `srun` would take it as a wish of the user.
+# Set for the batch script's own step, or set below as an option: `srun` would read it as an option of the user.
 _NOT_FOR_SRUN = (
     *("SLURM_CPUS_PER_TASK", "SLURM_DISTRIBUTION", "SLURM_EXACT", "SLURM_KILL_BAD_EXIT", "SLURM_NPROCS"),
     *("SLURM_NTASKS", "SLURM_TRES_PER_TASK", "SLURM_WAIT", "SRUN_CPUS_PER_TASK"),
@@ -38,7 +39,7 @@ exec "$@" --node-rank="$SLURM_NODEID"
 
 
 def srun_argv(plan: LaunchPlan, attempt: AttemptPaths) -> list[str]:
-    """What the batch script runs."""
+    """Return the srun command of an attempt."""
     nodes = str(len(plan.nodes))
     return [
         "srun",
@@ -65,11 +66,11 @@ def _task(plan: LaunchPlan) -> str:
     return _TASK.format(
         node_rank=Env.NODE_RANK,
         setup="\n".join(lines_reporting_failure(task_setup(plan), '"$node/end.json"')),
-        code=f"export {code}",  # again: a module or a container's image may have a PYTHONPATH of its own
+        code=f"export {code}",  # again: a module or a container's image may set PYTHONPATH
     )
 
 
 def srun_env(batch: Mapping[str, str], attempt: AttemptPaths, preempt_grace_s: int) -> dict[str, str]:
-    """The batch script's environment, the part of the tag that all nodes share, and what only this job knows."""
+    """Return srun's environment: the batch script's without options of srun, the attempt's number, the grace in s."""
     kept = {name: value for name, value in batch.items() if name not in _NOT_FOR_SRUN}
     return {**kept, Env.ATTEMPT: str(attempt.number), Env.PREEMPT_GRACE: str(preempt_grace_s)}

@@ -1,1 +1,1 @@
-"""Hosts that share no disk: what is sent to them, what is mirrored here, and who has which checkpoint."""
+"""Hosts without a shared disk: send them files, mirror theirs here, and find checkpoints on them."""

@@ -1,4 +1,4 @@
-"""A copy that follows a file which only grows, and begins anew where it did not."""
+"""Copy a growing file by appending what is new; start over if the file was replaced."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from fsdpctl.contract.files import open_file
 
 BLOCK = 4 * 2**20
 OVERLAP = 512
-"""Read again each time: a file that was replaced by a longer one does not have the end of the old one there."""
+"""Bytes that are read again each time: a file that was replaced by a longer one differs there."""
 
 Read = Callable[[int, int], bytes]
-"""offset, at most so many bytes -> what is there"""
+"""(offset, maximum number of bytes) -> bytes"""
 
 
 def append_sync(copy: Path, size: int, read: Read) -> bool:
-    """Bring the copy nearer to a file of `size` bytes, a block at a time; True once it has all of them."""
+    """Append at most one block of a file of `size` bytes to its copy; return whether the copy is complete."""
     have, end = _last_bytes(copy)
     want = min(size - have, BLOCK)
     data = read(have - len(end), len(end) + want) if want >= 0 else b""
@@ -29,10 +29,10 @@ def append_sync(copy: Path, size: int, read: Read) -> bool:
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Write it aside and rename: a reader sees the old or the new."""
-    aside = path.with_name(f".{path.name}.mirrored")
-    aside.write_bytes(data)
-    aside.replace(path)
+    """Write a temporary file and rename it: a reader sees the old or the new content."""
+    temporary = path.with_name(f".{path.name}.mirrored")
+    temporary.write_bytes(data)
+    temporary.replace(path)
 
 
 def _last_bytes(path: Path) -> tuple[int, bytes]:

@@ -1,13 +1,13 @@
-"""The checkpoints on a run's hosts, where these share no disk: asked by commands, beside the supervisor."""
+"""Find and fetch checkpoints on a run's hosts without a shared disk, for commands of the user."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from fsdpctl.backends.fanout import fan_out
+from fsdpctl.backends.ssh.candidates import find_file_hosts
 from fsdpctl.backends.ssh.hosts import read_dropped
 from fsdpctl.backends.ssh.older_plan import with_hosts
-from fsdpctl.backends.ssh.spares import find_keepers
 from fsdpctl.backends.ssh.sync.host_files import HostFiles
 from fsdpctl.backends.ssh.transport.answer import module_argv, read_answer
 from fsdpctl.backends.ssh.transport.link import Link
@@ -20,22 +20,22 @@ from fsdpctl.runs.store import read_record
 
 ANSWER_S = 60.0
 SLOWEST_BYTES_PER_S = 10 * 2**20
-"""Of a disk that is read or emptied."""
+"""The slowest expected disk, when files are read or deleted."""
 
 
 class SshCopyHosts:
-    """All hosts that may have checkpoints of a run, those that were replaced or are not used any more too."""
+    """All hosts that may have checkpoints of a run, also those that were replaced or are not used any more."""
 
     def __init__(self, run: RunPaths, plan: LaunchPlan) -> None:
         plan = with_hosts(run, plan)
         most = max(submission.nodes for submission in read_record(run).submissions)
-        keepers = find_keepers(plan, read_dropped(run), most)
+        hosts = find_file_hosts(plan, read_dropped(run), most)
         self._run, self._plan = run, plan
-        self._links = {node.id: Link(target_of(node, plan)) for node in keepers}
+        self._links = {node.id: Link(target_of(node, plan)) for node in hosts}
         self.unreachable: dict[str, str] = {}  # hosts that gave no answer, and why; they are not asked again
 
     def ask(self, query: str, *names: str, num_bytes: int = 0) -> dict[str, tuple[HostCopy, ...]]:
-        """What `fsdpctl.node.queries.checkpoint_copies` says, by host; only of hosts that answer."""
+        """Return the answers of `fsdpctl.node.queries.checkpoint_copies`, by host; only of hosts that answer."""
         argv = module_argv(
             self._plan, self._run, "fsdpctl.node.queries.checkpoint_copies", query, str(self._run.root), *names
         )
@@ -50,7 +50,7 @@ class SshCopyHosts:
         return {result.item: result.value for result in results if result.value is not None}
 
     def fetch(self, host: str, manifest: Manifest, into: Path) -> Path:
-        """HostCopy a checkpoint's files here, unverified. Raises HostError."""
+        """Copy a checkpoint's files here, unverified. Raise HostError."""
         name = checkpoint_name(manifest.step)
         there, here = self._run.checkpoints / name, into / name
         here.mkdir(mode=0o700)

@@ -1,4 +1,4 @@
-"""Hosts that share no disk: what they get before an attempt, and what is seen of them while it goes on."""
+"""The files of a run on hosts without a shared disk: sent before an attempt, mirrored while it runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from fsdpctl.backends.fanout import fan_out
 from fsdpctl.backends.ssh.sync.file_sets import find_file_sets, run_files
 from fsdpctl.backends.ssh.sync.mirror import Mirror
-from fsdpctl.backends.ssh.sync.push import has_our_disk, push
+from fsdpctl.backends.ssh.sync.push import push, shares_run_dir
 from fsdpctl.backends.ssh.transport.link import Link
 from fsdpctl.contract.formats.manifest import committed
 from fsdpctl.contract.paths import AttemptPaths, RunPaths, step_of
@@ -23,24 +23,24 @@ class Disks:
         self._mirrors: dict[int, Mirror] = {}
 
     def push(self, links: Mapping[int, Link], plan: LaunchPlan) -> dict[int, str]:
-        """Bring every host what ranks need; what is wrong with which, by rank."""
-        loads = find_file_sets(self._run)
+        """Send every host the files that ranks need; return rank -> problem."""
+        file_sets = find_file_sets(self._run)
 
         def push_all(rank: int) -> bool:
-            for load in loads:
-                push(links[rank], plan, load)
-            return has_our_disk(links[rank], plan, self._run)
+            for file_set in file_sets:
+                push(links[rank], plan, file_set)
+            return shares_run_dir(links[rank], plan, self._run)
 
         results = fan_out(list(links), push_all)
         problems = {result.item: str(result.error) for result in results if result.error}
-        here = [result.item for result in results if result.value]
-        if len(here) > 1:
-            shared = f"has this very directory {self._run.root}, as others have: set shared_filesystem: true"
-            problems |= {rank: f"{links[rank].target}: {shared}" for rank in here}
+        sharing = [result.item for result in results if result.value]
+        if len(sharing) > 1:
+            shared = f"has the same directory {self._run.root} as others: set shared_filesystem: true"
+            problems |= {rank: f"{links[rank].target}: {shared}" for rank in sharing}
         return problems
 
     def push_back(self, link: Link, plan: LaunchPlan) -> None:
-        """Bring a host only what its part of the run can be ended with. Raises HostError."""
+        """Send a host only the code that ends its part of the run. Raise HostError."""
         push(link, plan, run_files(self._run))
 
     def follow(self, attempt: AttemptPaths, links: Mapping[int, Link]) -> None:
@@ -54,12 +54,12 @@ class Disks:
             mirror.start()
 
     def leave(self) -> None:
-        """Look a last time at every node."""
+        """Mirror every node a last time, and stop mirroring."""
         fan_out(list(self._mirrors.values()), Mirror.close)
         self._attempt, self._mirrors = None, {}
 
-    def find_silent(self, timeout_s: float) -> int | None:
-        """A node that can be seen, that has not ended, and whose heartbeat stands still."""
+    def find_unresponsive(self, timeout_s: float) -> int | None:
+        """Return a reachable node that has not ended, and whose heartbeat is older than `timeout_s`."""
         for rank, mirror in self._mirrors.items():
             if not mirror.has_ended and mirror.heartbeat_age.seconds() > timeout_s:
                 return rank
@@ -69,11 +69,11 @@ class Disks:
         return bool(self._newest())
 
     def find_loss(self, saved: Mapping[str, int]) -> str | None:
-        """Whether the newest checkpoint lies on none of these hosts; `saved`: the newest step of each."""
+        """Return a problem if none of these hosts has the newest checkpoint; `saved`: the newest step of each."""
         newest = self._newest()
         if newest <= max(saved.values(), default=0):
             return None
-        return f"the checkpoint of step {newest} lies on none of {', '.join(saved)}: its host must take part"
+        return f"the checkpoint of step {newest} is on none of {', '.join(saved)}: its host must take part"
 
     def _newest(self) -> int:
         return max(map(step_of, committed(self._run.checkpoints)), default=0)

@@ -1,4 +1,4 @@
-"""What a host without a shared disk needs of this machine: the run's files, its data, the weights to begin with."""
+"""The files that a host without a shared disk needs: of the run, its data, and the initial weights."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from fsdpctl.contract.trainer.trainer_config import BUILTIN, TrainerConfig
 from fsdpctl.node.queries import receive_files
 
 SLOWEST_BYTES_PER_S = 2**20
-"""Of a line."""
+"""The slowest expected network."""
 SLOWEST_READ_PER_S = 20 * 2**20
-"""Of a disk."""
+"""The slowest expected disk."""
 
 
 @dataclass(frozen=True)
@@ -24,30 +24,30 @@ class FileSet:
     """Files that every host must have under the same path."""
 
     root: Path
-    wanted: dict[str, str]  # name below `root` -> what must lie there
-    tops: tuple[str, ...] = ()  # nothing else may lie under these
-    whole: bool = False  # where one file differs, all are sent
+    wanted: dict[str, str]  # name below `root` -> size or digest
+    tops: tuple[str, ...] = ()  # nothing else may be below these
+    whole: bool = False  # if one file differs, all are sent
 
     @property
     def read_limit_s(self) -> float:
-        """How long a host may take to read what is not told by its size."""
+        """How long a host may take to read the files that are compared by digest."""
         read = [name for name, identity in self.wanted.items() if not receive_files.is_size(identity)]
         return _num_bytes(self.root, read) / SLOWEST_READ_PER_S
 
 
 def find_file_sets(run: RunPaths) -> list[FileSet]:
-    return [load for load in (run_files(run), data_files(run), weight_files(run)) if load is not None]
+    return [file_set for file_set in (run_files(run), data_files(run), weight_files(run)) if file_set is not None]
 
 
 def run_files(run: RunPaths) -> FileSet:
-    """What ranks need of the run directory."""
+    """Return the files of the run directory that ranks need."""
     wanted = (run.code, run.plan, run.trainer_config, run.secrets, run.rewinds)
     tops = tuple(str(path.relative_to(run.root)) for path in wanted)
     return FileSet(run.root, receive_files.inventory(run.root, tops), tops)
 
 
 def data_files(run: RunPaths) -> FileSet | None:
-    """The prepared data, where they lie whole on this machine; else the hosts have them, or make them."""
+    """Return the prepared dataset if it is complete on this machine; else the hosts have it or prepare it."""
     if not run.trainer_config.exists():
         return None
     source = read_json(TrainerConfig, run.trainer_config).data.source
@@ -58,7 +58,7 @@ def data_files(run: RunPaths) -> FileSet | None:
         index = read_index(directory)
         shards = [name for shard in (*index.train, *index.val) for name in (shard.tokens_file, shard.ends_file)]
         sizes = {name: receive_files.size_of(directory / name) for name in shards}
-        # The index comes last, as when the data were made: without it there are none.
+        # The index is last, as in `data prepare`: a directory without it is no dataset.
         rest = receive_files.inventory(directory, [TOKENIZER_NAME, INDEX_NAME])
     except (OSError, CodecError):
         return None
@@ -66,15 +66,15 @@ def data_files(run: RunPaths) -> FileSet | None:
 
 
 def weight_files(run: RunPaths) -> FileSet | None:
-    """The weights to begin with, where they lie on this machine and are still needed; else the hosts have them."""
+    """Return the initial weights if they are on this machine and still needed; else the hosts have them."""
     directory, names = _find_weights(run)
-    # Other weights of the same model have the same sizes: here only digests tell.
+    # Other weights of the same model have the same sizes: these need digests.
     return FileSet(directory, receive_files.inventory(directory, names)) if names else None
 
 
 def _find_weights(run: RunPaths) -> tuple[Path, list[str]]:
     if not run.trainer_config.exists() or committed(run.checkpoints):
-        return run.root, []  # a run that has a checkpoint goes on from that
+        return run.root, []  # a run that has a checkpoint continues from it
     init_from = read_json(TrainerConfig, run.trainer_config).init_from
     directory = Path(init_from or run.root)
     shards = sorted(path.name for path in directory.glob("*.safetensors"))
@@ -82,7 +82,7 @@ def _find_weights(run: RunPaths) -> tuple[Path, list[str]]:
 
 
 def sending_limit_s(run: RunPaths) -> float:
-    """How long data and weights may take to a host that has none of them."""
+    """Return how many seconds data and weights may take to a host that has none of them."""
     data = data_files(run)
     num_bytes = _num_bytes(data.root, data.wanted) if data is not None else 0
     return (num_bytes + _num_bytes(*_find_weights(run))) / SLOWEST_BYTES_PER_S

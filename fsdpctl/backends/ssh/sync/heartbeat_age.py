@@ -1,4 +1,4 @@
-"""How long a node's heartbeat was seen to stand still. Time in which nothing can be seen does not count."""
+"""The time since a node's heartbeat last changed. Time in which the node is unreachable does not count."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fsdpctl.backends.ssh.sync.host_files import Stamp
 
 
 class HeartbeatAge:
-    """Fed by the one who looks, asked by others."""
+    """Updated by the node's mirror, read by the supervisor."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -18,13 +18,13 @@ class HeartbeatAge:
         self._last = clock()
 
     def update(self, beat: Stamp | None, *, begun: bool) -> None:
-        """The node was looked at. `begun`: its agent stands, so that a heartbeat may be expected."""
+        """Store the heartbeat that was just read. `begun`: the agent is up, so that a heartbeat is expected."""
         self._last = self._clock()
         if not begun or self._since is None or beat != self._beat:
             self._beat, self._since = beat, self._last
 
     def mark_unseen(self) -> None:
-        """The node could not be looked at."""
+        """Note that the node was unreachable."""
         self._since = None
 
     def seconds(self) -> float:

@@ -1,4 +1,4 @@
-"""The files of one host over SFTP, as far as a mirror needs them. Every answer has a limit."""
+"""Read and write files of one host over SFTP. Every answer has a time limit."""
 
 from __future__ import annotations
 
@@ -16,37 +16,38 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 REQUESTS = 64
-"""Of 32 KiB each, on their way at once: enough for a long line, and servers drop a client that sends thousands."""
+"""Requests of 32 KiB in flight: enough for a high latency, and servers drop a client that sends thousands."""
 
 
 @dataclass(frozen=True)
 class Stamp:
-    """What tells that a file is another than before."""
+    """Size and time of a file: if they differ, it has changed."""
 
     size: int
     mtime: int
 
 
 class HostFiles:
-    """One session, opened when first used and again after it broke; for one thread. All methods raise HostError."""
+    """One session for one thread, opened when first used and again after it broke. All methods raise HostError."""
 
     def __init__(self, link: Link, timeout_s: float) -> None:
         self._link, self._timeout_s = link, timeout_s
         self._session: SFTPClient | None = None
 
     def files(self, directory: Path) -> dict[str, Stamp]:
-        """The plain files of a directory; none where it does not exist."""
+        """Return the plain files of a directory; none if it does not exist."""
         return {
             entry.filename: Stamp(entry.st_size or 0, entry.st_mtime or 0)
             for entry in self._list(directory)
-            if stat.S_ISREG(entry.st_mode or 0) and "/" not in entry.filename  # what a host says names a file here
+            if stat.S_ISREG(entry.st_mode or 0)
+            and "/" not in entry.filename  # a name from a host becomes a file name here
         }
 
     def directories(self, directory: Path) -> list[str]:
         return [entry.filename for entry in self._list(directory) if stat.S_ISDIR(entry.st_mode or 0)]
 
     def read(self, path: Path, offset: int, size: int) -> bytes:
-        """At most `size` bytes; none where the file is gone."""
+        """Return at most `size` bytes; none if the file does not exist."""
 
         def act(session: SFTPClient) -> bytes:
             try:
@@ -63,19 +64,19 @@ class HostFiles:
         self._do(lambda session: session.get(str(path), str(to), max_concurrent_prefetch_requests=REQUESTS))
 
     def write(self, path: Path, data: bytes) -> None:
-        """Replace a small file, so that a reader sees the old or the new."""
-        aside = str(path.with_name(f".{path.name}.pushed"))
+        """Replace a small file, so that a reader sees the old or the new content."""
+        temporary = str(path.with_name(f".{path.name}.pushed"))
 
         def act(session: SFTPClient) -> None:
-            with session.open(aside, "wb") as file:
+            with session.open(temporary, "wb") as file:
                 file.chmod(0o600)
                 file.write(data)
-            session.posix_rename(aside, str(path))
+            session.posix_rename(temporary, str(path))
 
         self._do(act)
 
     def make_directory(self, path: Path) -> None:
-        """Make it, unless it is there."""
+        """Make a directory, unless it exists."""
 
         def act(session: SFTPClient) -> None:
             try:

@@ -1,4 +1,4 @@
-"""Bring a run's files to a host that has a disk of its own: only what differs travels, and then all is compared."""
+"""Send a run's files to a host without a shared disk: only those that differ; then compare all."""
 
 from __future__ import annotations
 
@@ -21,41 +21,41 @@ ANSWER_S = 60.0
 
 @dataclass(frozen=True)
 class Differences:
-    """Files that a host lacks, and files that it should not have; or why it can receive nothing."""
+    """Files that a host misses, and files that it should not have; or why it can receive nothing."""
 
     missing: tuple[str, ...] = ()
     extra: tuple[str, ...] = ()
     problem: str = ""
 
 
-def push(link: Link, plan: LaunchPlan, load: FileSet) -> None:
-    """Make the host's files equal to ours. Raises HostError."""
-    lacks = _ask(link, plan, load, Differences())
-    if not (lacks.missing or lacks.extra):
+def push(link: Link, plan: LaunchPlan, file_set: FileSet) -> None:
+    """Make the host's files equal to those here. Raise HostError."""
+    differences = _ask(link, plan, file_set, Differences())
+    if not (differences.missing or differences.extra):
         return
-    if load.whole:
-        lacks = Differences(tuple(load.wanted), lacks.extra)
-    lacks = _ask(link, plan, load, lacks)
-    if wrong := [*lacks.missing, *lacks.extra]:
-        raise HostError(f"{link.target}: {load.root}/{wrong[0]} differs from ours after it was copied")
+    if file_set.whole:
+        differences = Differences(tuple(file_set.wanted), differences.extra)
+    differences = _ask(link, plan, file_set, differences)
+    if wrong := [*differences.missing, *differences.extra]:
+        raise HostError(f"{link.target}: {file_set.root}/{wrong[0]} differs after it was copied")
 
 
-def has_our_disk(link: Link, plan: LaunchPlan, run: RunPaths) -> bool:
-    """Whether the host's run directory is this very one: nobody else has the supervisor's file."""
-    mark = FileSet(run.root, receive_files.inventory(run.root, [run.supervisor.name]))
-    return not _ask(link, plan, mark, Differences()).missing
+def shares_run_dir(link: Link, plan: LaunchPlan, run: RunPaths) -> bool:
+    """Return whether the host's run directory is the one here: no other host has the supervisor's file."""
+    supervisor = FileSet(run.root, receive_files.inventory(run.root, [run.supervisor.name]))
+    return not _ask(link, plan, supervisor, Differences()).missing
 
 
-def _ask(link: Link, plan: LaunchPlan, load: FileSet, lacks: Differences) -> Differences:
-    files = [_announce(load.root / name, name) for name in lacks.missing]
-    what = {"root": str(load.root), "wanted": load.wanted, "tops": load.tops}
-    request = json.dumps({**what, "files": files, "remove": lacks.extra})
+def _ask(link: Link, plan: LaunchPlan, file_set: FileSet, differences: Differences) -> Differences:
+    files = [_announce(file_set.root / name, name) for name in differences.missing]
+    expected = {"root": str(file_set.root), "wanted": file_set.wanted, "tops": file_set.tops}
+    request = json.dumps({**expected, "files": files, "remove": differences.extra})
     argv = with_setup(("umask 077", *plan.setup), [plan.python, "-c", Path(receive_files.__file__).read_text()])
-    limit_s = ANSWER_S + sum(size for _, _, size, _ in files) / SLOWEST_BYTES_PER_S + load.read_limit_s
-    said = link.run(argv, _body(request, load.root, lacks.missing), limit_s)
-    answer = read_answer(Differences, said, link.target, plan)
+    limit_s = ANSWER_S + sum(size for _, _, size, _ in files) / SLOWEST_BYTES_PER_S + file_set.read_limit_s
+    output = link.run(argv, _body(request, file_set.root, differences.missing), limit_s)
+    answer = read_answer(Differences, output, link.target, plan)
     if answer.problem:
-        raise HostError(f"{link.target}: cannot take in {load.root}: {answer.problem}")
+        raise HostError(f"{link.target}: cannot receive {file_set.root}: {answer.problem}")
     return answer
 
 

@@ -1,7 +1,7 @@
-"""Unknown host keys, taken on purpose. OpenSSH asks each host and spells the lines, hashed or not as configured.
+"""Store unknown host keys on request. OpenSSH asks each host and writes the lines, hashed or not as configured.
 
-A host of which known_hosts says anything at all is passed over: a changed key is never replaced, and the connection
-that follows refuses it by file and line, as it names a host that gave no key.
+A host with any line in known_hosts is skipped: a changed key is never replaced, and the connection that follows is
+refused with file and line. A host that gave no key is also reported by that connection.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from pathlib import Path
 
 from fsdpctl.backends.fanout import HostError, fan_out
 from fsdpctl.backends.ssh.transport.known_hosts import KnownKey, find_known, fingerprint, read_known
-from fsdpctl.backends.ssh.transport.ssh_config import NO_PROMPT, Route, Target, destination, find_route, jump_words
+from fsdpctl.backends.ssh.transport.ssh_config import NO_PROMPT, Route, Target, destination, find_route, jump_arguments
 
 MAX_JUMPS = 16
 
 _OPTIONS = (
     "-oBatchMode=yes",
     "-oStrictHostKeyChecking=accept-new",
-    "-oPreferredAuthentications=none",  # the key is shown before, and nothing more is wanted
+    "-oPreferredAuthentications=none",  # the key comes before, and nothing more is needed
     "-oCheckHostIP=no",
-    "-oControlPath=none",  # an open connection shows no key
+    "-oControlPath=none",  # a reused connection shows no key
     "-oClearAllForwardings=yes",
 )
 
 
 @dataclass(frozen=True)
 class Hop:
-    """A host whose key must be known, and the jumps before it."""
+    """A host whose key must be known, and the jump hosts before it."""
 
     target: Target
     route: Route
@@ -41,7 +41,7 @@ class Hop:
 
 @dataclass(frozen=True)
 class NewKey:
-    """What a host has shown, and the line that known_hosts gets."""
+    """The key that a host has shown, and its line for known_hosts."""
 
     hop: Hop
     key: KnownKey
@@ -49,19 +49,21 @@ class NewKey:
     file: Path
 
 
-def accept_new(targets: Sequence[Target], tell: Callable[[str], None]) -> None:
-    """Tell each unknown key, then store it; jumps first, because the next host is seen only through a known one."""
+def accept_new(targets: Sequence[Target], report: Callable[[str], None]) -> None:
+    """Report each unknown key, then store it; jump hosts first: the next host is reached only through a known one."""
     paths = [result.value or () for result in fan_out(targets, find_hops)]
     for depth in range(max(map(len, paths), default=0)):
         hops = {path[depth].route.key_name: path[depth] for path in paths if depth < len(path)}
         for result in fan_out(list(hops.values()), learn):
             if (new := result.value) is not None:
-                tell(f"{new.hop.target}: new host key {new.key.kind} {fingerprint(new.key.blob)}, stored in {new.file}")
+                report(
+                    f"{new.hop.target}: new host key {new.key.kind} {fingerprint(new.key.blob)}, stored in {new.file}"
+                )
                 _store(new.file, new.line)
 
 
 def find_hops(target: Target, via: tuple[str, ...] = (), after: int = 0) -> tuple[Hop, ...]:
-    """The jumps to a host as ssh makes them, then the host itself."""
+    """Return the jump hosts to a host in ssh's order, then the host itself."""
     if after > MAX_JUMPS:
         raise HostError(f"{target}: ProxyJump goes in a circle")
     route = find_route(target)
@@ -74,7 +76,7 @@ def find_hops(target: Target, via: tuple[str, ...] = (), after: int = 0) -> tupl
 
 
 def learn(hop: Hop) -> NewKey | None:
-    """The key of a host that known_hosts does not name yet; None where it does, or the host shows none."""
+    """Return the key of a host that is not in known_hosts; None if it is, or the host shows no key."""
     file, name = hop.route.own_known_hosts, hop.route.key_name
     if file is None or any(not known.revoked for known in read_known(hop.route.known_hosts, name)):
         return None
@@ -83,7 +85,7 @@ def learn(hop: Hop) -> NewKey | None:
         limit_s = hop.target.connect_timeout_s
         files = " ".join(f'"{path}"' for path in (new, *hop.route.known_hosts))  # ssh writes into the first
         options = [*_OPTIONS, f"-oUserKnownHostsFile={files}", f"-oConnectTimeout={limit_s}"]
-        argv = ["ssh", *options, *jump_words(hop.via), *destination(hop.target), "true"]
+        argv = ["ssh", *options, *jump_arguments(hop.via), *destination(hop.target), "true"]
         with suppress(subprocess.TimeoutExpired):
             subprocess.run(
                 argv,

@@ -1,4 +1,4 @@
-"""A question to a host, and what it says to it: one line of JSON, or the reason why it is something else."""
+"""Commands for a host, and their answers: one line of JSON, or an error that explains other output."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TypeVar
 from fsdpctl.backends.base import NodeAnswer
 from fsdpctl.backends.fanout import HostError, explain_exit
 from fsdpctl.backends.ssh.transport.ssh_config import Target
+from fsdpctl.commands.environment import code_env
 from fsdpctl.commands.setup_lines import with_setup
-from fsdpctl.commands.torchrun import code_env
 from fsdpctl.contract.codec import CodecError, decode
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
@@ -18,15 +18,15 @@ from fsdpctl.node.queries.agent_control import NOT_SHARED
 T = TypeVar("T")
 
 
-def module_argv(plan: LaunchPlan, run: RunPaths, module: str, *words: str) -> list[str]:
-    """A module of the run's own code, after the profile's setup lines."""
+def module_argv(plan: LaunchPlan, run: RunPaths, module: str, *arguments: str) -> list[str]:
+    """Return the command that runs a module of the run's own code, after the profile's setup lines."""
     settings = [f"{name}={value}" for name, value in code_env(run).items()]
-    # Not in the node's Python alone: what it compiles before its first line would be open to all.
-    return with_setup(("umask 077", *plan.setup), ["env", *settings, plan.python, "-m", module, *words])
+    # Before Python starts: the byte code that it writes before its first line would be readable by all users.
+    return with_setup(("umask 077", *plan.setup), ["env", *settings, plan.python, "-m", module, *arguments])
 
 
 def read_answer(kind: type[T], answer: NodeAnswer, target: Target, plan: LaunchPlan) -> T:
-    """The last line of what a host said. Raises HostError when that is no `kind`."""
+    """Return the last line of a host's output as a `kind`. Raise HostError if it is none."""
     try:
         return decode(kind, json.loads(answer.stdout.splitlines()[-1]))
     except (IndexError, ValueError, CodecError):
@@ -34,8 +34,8 @@ def read_answer(kind: type[T], answer: NodeAnswer, target: Target, plan: LaunchP
 
 
 def explain(answer: NodeAnswer, plan: LaunchPlan) -> str:
-    """Why a host answered something else than JSON."""
-    said = answer.stderr + answer.stdout
-    if "No module named" in said and "fsdpctl" in said:
+    """Return why a host's output is not the expected JSON."""
+    output = answer.stderr + answer.stdout
+    if "No module named" in output and "fsdpctl" in output:
         return f"{plan.run_dir} {NOT_SHARED if plan.shared_disk else 'is not there'}"
     return explain_exit(answer.code, answer.stdout, answer.stderr, plan.python)

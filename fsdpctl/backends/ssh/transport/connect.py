@@ -1,8 +1,8 @@
-"""A connection to one host, made safe.
+"""Connect to one host, with the safety that fabric does not have.
 
 Bare fabric accepts any host key, runs environment values through the remote shell, reads ssh_config wrong and waits
-15 s for a silent port. Here the route comes from `ssh -G`, the key must be known before anything is said, every wait
-has a limit, nothing prompts, and no agent is forwarded.
+15 s for a port without an answer. Here the route comes from `ssh -G`, the key must be known before the login, every
+wait has a limit, nothing prompts, and no agent is forwarded.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _RSA = ("rsa-sha2-512", "rsa-sha2-256")
 
 
 def connect(target: Target) -> tuple[Connection, Transport]:
-    """Connect and log in. Raises HostError that says which of the many things it was."""
+    """Connect and log in. Raise HostError with the cause."""
     route = find_route(target)
     transport = _open_transport(target, route)
     try:
@@ -39,16 +39,16 @@ def connect(target: Target) -> tuple[Connection, Transport]:
 
 
 class Transport:
-    """The bytes' way to a host: a TCP connection, or the standard input and output of a proxy command."""
+    """The byte stream to a host: a TCP connection, or the standard input and output of a proxy command."""
 
     def __init__(
-        self, ours: socket.socket, proxy: subprocess.Popen[bytes] | None = None, errors: IO[bytes] | None = None
+        self, own: socket.socket, proxy: subprocess.Popen[bytes] | None = None, errors: IO[bytes] | None = None
     ) -> None:
-        self.socket = ours
+        self.socket = own
         self._proxy, self._errors = proxy, errors
 
-    def complaint(self) -> str:
-        """What the proxy command says on its standard error."""
+    def proxy_error(self) -> str:
+        """Return what the proxy command printed to its standard error."""
         if self._errors is None:
             return ""
         self._errors.seek(0)
@@ -74,18 +74,18 @@ def _open_transport(target: Target, route: Route) -> Transport:
 
 
 def _start_proxy(command: tuple[str, ...]) -> Transport:
-    ours, theirs = socket.socketpair()
+    own, others = socket.socketpair()
     errors = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the proxy
     proxy = subprocess.Popen(
         command,
         env={**os.environ, **NO_PROMPT},
-        stdin=theirs.fileno(),
-        stdout=theirs.fileno(),
+        stdin=others.fileno(),
+        stdout=others.fileno(),
         stderr=errors,
         start_new_session=True,
     )
-    theirs.close()
-    return Transport(ours, proxy, errors)
+    others.close()
+    return Transport(own, proxy, errors)
 
 
 def _log_in(target: Target, route: Route, transport: Transport) -> Connection:
@@ -99,7 +99,7 @@ def _log_in(target: Target, route: Route, transport: Transport) -> Connection:
         host=route.host,
         port=route.port,
         user=route.user,
-        # Neither ssh_config nor the user's fabric.yaml may add to what `ssh -G` said.
+        # Neither ssh_config nor the user's fabric.yaml may add to the output of `ssh -G`.
         config=fabric.Config(lazy=True, ssh_config=paramiko.SSHConfig()),
         forward_agent=False,
         connect_timeout=limit_s,
@@ -121,14 +121,14 @@ def _log_in(target: Target, route: Route, transport: Transport) -> Connection:
         connection.open()
     except Exception as error:
         connection.client.close()
-        said = transport.complaint() or verifier.refusal
-        raise _explain(error, target, route, said, time.monotonic() - started) from error
+        reason = transport.proxy_error() or verifier.refusal
+        raise _explain(error, target, route, reason, time.monotonic() - started) from error
     connection.transport.set_keepalive(KEEPALIVE_S)
     return connection
 
 
 def _prefer(transport: Any, known: list[KnownKey]) -> Any:
-    """Ask for the kinds of host key that we know first, or a host with several keys would look unknown."""
+    """Prefer the kinds of host key in known_hosts, or a host with several keys would look unknown."""
     options = transport.get_security_options()
     wanted = [kind for key in known for kind in (_RSA if key.kind == "ssh-rsa" else (key.kind,))]
     order = [kind for kind in wanted if kind in options.key_types]
@@ -137,7 +137,7 @@ def _prefer(transport: Any, known: list[KnownKey]) -> Any:
 
 
 class _Verifier:
-    """paramiko's policy for missing keys. It is given no keys, so it asks for each host, before authentication."""
+    """paramiko's policy for missing keys. paramiko gets no keys: it calls this for each host before authentication."""
 
     def __init__(self, route: Route, known: list[KnownKey]) -> None:
         self._route, self._known = route, known
@@ -153,18 +153,18 @@ class _Verifier:
             raise SSHException(reason)
 
 
-def _explain(error: Exception, target: Target, route: Route, said: str, took_s: float) -> HostError:
+def _explain(error: Exception, target: Target, route: Route, reason: str, took_s: float) -> HostError:
     from paramiko import AuthenticationException, SSHException
 
-    if said:
-        return HostError(f"{target}: {said}")
+    if reason:
+        return HostError(f"{target}: {reason}")
     if isinstance(error, AuthenticationException) or "authentication" in str(error).lower():
         keys = ", ".join(str(path) for path in route.identities if path.is_file()) or "no key file"
         agent = " and the agent's keys" if route.use_agent else ""
         return HostError(f"{target}: refuses user {route.user}; tried {keys}{agent}")
     if isinstance(error, TimeoutError) or took_s >= target.connect_timeout_s:
         return HostError(
-            f"{target}: accepts the connection and says nothing for {target.connect_timeout_s} s", passing=True
+            f"{target}: accepts the connection and sends nothing for {target.connect_timeout_s} s", passing=True
         )
     dropped = isinstance(error, EOFError | ConnectionError) or "banner" in str(error) or not str(error)
     detail = str(error) or type(error).__name__

@@ -1,7 +1,7 @@
-"""known_hosts: which keys of a host are known, and from which line. Pure but for reading the files.
+"""Find the keys of a host in known_hosts, with file and line. Pure but for reading the files.
 
-fabric accepts any key without a word, and paramiko forgets where it read one; a refusal that cannot say which line
-is in the way makes people delete the file.
+fabric accepts any key silently, and paramiko does not keep where it read one. A refusal that does not name the line
+makes users delete the file.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class KnownKey:
-    """One line that speaks of the host."""
+    """One line of known_hosts that matches the host."""
 
-    place: str  # file:line
+    location: str  # file:line
     kind: str
     blob: bytes
     revoked: bool = False
 
 
 def read_known(files: Iterable[Path], name: str) -> list[KnownKey]:
-    """All that the files say of the host `name` (`[host]:port` for ports but 22)."""
+    """Return all keys in the files for the host `name` (`[host]:port` for ports other than 22)."""
     found: list[KnownKey] = []
     for file in files:
         try:
@@ -39,19 +39,19 @@ def read_known(files: Iterable[Path], name: str) -> list[KnownKey]:
 
 
 def find_known(text: str, file: str, name: str) -> Iterator[KnownKey]:
-    """The lines of one known_hosts that match. Certificate authorities are passed over: paramiko knows none."""
+    """Yield the lines of one known_hosts that match. Certificate authorities are skipped: paramiko knows none."""
     for number, line in enumerate(text.splitlines(), start=1):
-        words = line.split()
-        if not words or words[0].startswith("#"):
+        fields = line.split()
+        if not fields or fields[0].startswith("#"):
             continue
-        marker = words.pop(0) if words[0].startswith("@") else ""
-        if len(words) < 3 or marker not in ("", "@revoked") or not _matches(words[0], name.lower()):
+        marker = fields.pop(0) if fields[0].startswith("@") else ""
+        if len(fields) < 3 or marker not in ("", "@revoked") or not _matches(fields[0], name.lower()):
             continue
         try:
-            blob = base64.b64decode(words[2], validate=True)
+            blob = base64.b64decode(fields[2], validate=True)
         except binascii.Error:
             continue
-        yield KnownKey(f"{file}:{number}", words[1], blob, revoked=marker == "@revoked")
+        yield KnownKey(f"{file}:{number}", fields[1], blob, revoked=marker == "@revoked")
 
 
 def _matches(patterns: str, name: str) -> bool:
@@ -73,33 +73,33 @@ def _matches(patterns: str, name: str) -> bool:
 
 
 def _fits(pattern: str, name: str) -> bool:
-    """OpenSSH's patterns know `*` and `?`; brackets are text there."""
+    """Return whether a name matches one of OpenSSH's patterns: `*` and `?` are special, brackets are not."""
     return fnmatchcase(name, pattern.replace("[", "[[]"))
 
 
 def fingerprint(blob: bytes) -> str:
-    """As `ssh-keygen -l` prints it."""
+    """Return the fingerprint as `ssh-keygen -l` prints it."""
     return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
 
 
 def refusal(name: str, kind: str, blob: bytes, known: Iterable[KnownKey], files: Iterable[Path]) -> str | None:
-    """Why the offered key is not accepted; None when it is the known one."""
+    """Return why the offered key is not accepted; None if it is a known one."""
     known = list(known)
     shown = f"{kind} {fingerprint(blob)}"
     for entry in known:
         if entry.blob == blob and entry.revoked:
-            return f"the host key {shown} of {name} is revoked by {entry.place}"
+            return f"the host key {shown} of {name} is revoked by {entry.location}"
     trusted = [entry for entry in known if not entry.revoked]
     if any(entry.blob == blob for entry in trusted):
         return None
     if trusted:
         wanted = next((entry for entry in trusted if entry.kind == kind), trusted[0])
         return (
-            f"the host key of {name} has changed, or somebody is in between: it shows {shown}, but"
-            f" {wanted.place} says {wanted.kind} {fingerprint(wanted.blob)}"
+            f"the host key of {name} has changed, or the connection is intercepted: it shows {shown}, but"
+            f" {wanted.location} has {wanted.kind} {fingerprint(wanted.blob)}"
         )
-    places = ", ".join(str(file) for file in files) or "any known_hosts file"
+    searched = ", ".join(str(file) for file in files) or "any known_hosts file"
     return (
-        f"the host key of {name} is unknown: it shows {shown}, and none is in {places};"
+        f"the host key of {name} is unknown: it shows {shown}, and none is in {searched};"
         " if that is the right one, `fsdpctl doctor PROFILE --trust-hosts` stores it"
     )

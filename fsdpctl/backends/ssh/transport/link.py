@@ -1,4 +1,4 @@
-"""One host as the rest talks to it: run a command there, open its files, ask whether it answers.
+"""A connection to one host: run a command there, open its files, test whether it answers.
 
 A command is a list that is quoted once.
 """
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from paramiko import Channel, SFTPClient
 
 MAX_OUTPUT = 4 * 2**20
-"""Our own commands answer in a line or two; a host that floods us is cut off."""
+"""fsdpctl's commands print a line or two; longer output is cut off."""
 
 NO_CODE = -1
-"""paramiko's word for a command that was killed, or cut off together with its connection."""
+"""paramiko's exit code for a command that was killed, or cut off with its connection."""
 
 
 class Link:
@@ -38,7 +38,7 @@ class Link:
         self._transport: Transport | None = None
 
     def open(self) -> Connection:
-        """Connect unless connected. Raises HostError that says which of the many things it was."""
+        """Connect unless connected. Raise HostError with the cause."""
         with self._lock:
             if self._connection is not None and self._connection.is_connected:
                 return self._connection
@@ -47,7 +47,7 @@ class Link:
             return self._connection
 
     def run(self, argv: Sequence[str], stdin: bytes | Iterable[bytes] = b"", timeout_s: float = 30) -> NodeAnswer:
-        """Run a command to its end. Raises HostError when the host or the connection fails, not the command."""
+        """Run a command to its end. Raise HostError if the host or the connection fails, not the command."""
         deadline = time.monotonic() + timeout_s
         try:
             channel = self.open().create_session()
@@ -71,9 +71,9 @@ class Link:
             raise HostError(f"{self.target}: {_lost(error, timeout_s)}", passing=True) from error
 
     def open_files(self, timeout_s: float) -> SFTPClient:
-        """A session for the host's files, for one thread; each of its answers must come within `timeout_s`.
+        """Open an SFTP session for one thread; each of its answers must come within `timeout_s`. Raise HostError.
 
-        Only over a connection that stands: to open one takes long for a dead host, and others wait for that.
+        Only over an open connection: opening one takes long for a dead host, and other threads would wait for that.
         """
         connection = self._connection
         if connection is None or not connection.is_connected:
@@ -87,7 +87,7 @@ class Link:
             raise HostError(f"{self.target}: {_lost(error, timeout_s)}", passing=True) from error
 
     def is_answering(self, timeout_s: float) -> bool:
-        """Whether sshd answers on this connection, at once and without starting anything."""
+        """Return whether sshd answers on this connection; no process is started for it."""
         try:
             self.open().transport.open_session(timeout=timeout_s).close()
         except Exception:

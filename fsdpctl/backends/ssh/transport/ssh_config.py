@@ -1,6 +1,6 @@
-"""What OpenSSH itself would do for a host, asked from `ssh -G`: Include, Match, aliases and tokens all count.
+"""Read OpenSSH's configuration of a host from `ssh -G`: Include, Match, aliases and tokens all count.
 
-Nobody but OpenSSH reads ssh_config right: fabric ignores Include and takes `ProxyJump none` for a host called none
+Only OpenSSH reads ssh_config correctly: fabric ignores Include and takes `ProxyJump none` for a host called none
 (fabric #2354).
 """
 
@@ -20,7 +20,7 @@ from fsdpctl.contract.plan import LaunchPlan, PlannedNode
 
 DEFAULT_PORT = 22
 NO_PROMPT = {"SSH_ASKPASS_REQUIRE": "never"}
-"""For every ssh that is started: BatchMode does not reach the jumps, and a window on a desktop waits for ever."""
+"""For every ssh that is started: BatchMode does not apply to jump hosts, and a window on a desktop waits forever."""
 _LIMIT_S = 10
 
 
@@ -46,7 +46,7 @@ def target_of(node: PlannedNode, plan: LaunchPlan) -> Target:
 
 @dataclass(frozen=True)
 class Route:
-    """How to get there, who to be there, and by what to recognize it."""
+    """How to connect to a host, log in, and verify its key."""
 
     host: str
     port: int
@@ -61,21 +61,21 @@ class Route:
 
 
 def find_route(target: Target) -> Route:
-    """Ask ssh. Raises HostError when the user's configuration is broken."""
+    """Ask `ssh -G` for the route to a host. Raise HostError if the user's configuration is broken."""
     argv = ["ssh", "-G", *destination(target)]
     try:
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_LIMIT_S)
     except FileNotFoundError:
         raise HostError("no ssh on this machine: install OpenSSH's client") from None
     except subprocess.TimeoutExpired:
-        raise HostError(f"`{shlex.join(argv)}` said nothing for {_LIMIT_S} s") from None
+        raise HostError(f"`{shlex.join(argv)}` gave no answer within {_LIMIT_S} s") from None
     if done.returncode != 0:
         raise HostError(f"ssh refuses its configuration: {done.stderr.strip()}")
     return parse_route(done.stdout, target.connect_timeout_s)
 
 
 def destination(target: Target) -> list[str]:
-    """Ssh's words for the host: the profile's port and user win, its defaults leave the choice to ssh_config."""
+    """Return the arguments of ssh for a host: port and user of the profile if set there, else ssh_config decides."""
     port = ["-p", str(target.port)] if target.port != DEFAULT_PORT else []
     user = ["-l", target.user] if target.user else []
     return [*port, *user, "--", target.address]
@@ -109,18 +109,18 @@ def parse_route(text: str, connect_timeout_s: int) -> Route:
     )
 
 
-def _files(words: str) -> tuple[Path, ...]:
-    return tuple(_expand(file) for file in shlex.split(words) if file != "none")
+def _files(value: str) -> tuple[Path, ...]:
+    return tuple(_expand(file) for file in shlex.split(value) if file != "none")
 
 
 def _urls(jumps: str) -> tuple[str, ...]:
-    """A port and a user have their place in a URL; `-J` and a bare host differ in how they take them."""
+    """Return jump hosts as URLs, which have one form for port and user; `-J` and a bare host differ in that."""
     hops = jumps.split(",") if jumps not in ("", "none") else []
     return tuple(hop if hop.startswith("ssh://") else f"ssh://{hop}" for hop in hops)
 
 
 def _expand(file: str) -> Path:
-    """`~` as ssh means it: the home in the password database, whatever $HOME says."""
+    """Expand `~` like ssh: to the home directory in the password database, not to $HOME."""
     if file != "~" and not file.startswith("~/"):
         return Path(file)
     return Path(pwd.getpwuid(os.getuid()).pw_dir) / file[2:]
@@ -129,11 +129,11 @@ def _expand(file: str) -> Path:
 def _proxy(
     command: str, jumps: tuple[str, ...], host: str, port: int, user: str, connect_timeout_s: int
 ) -> tuple[str, ...]:
-    """Jumps are left to OpenSSH, which verifies each hop by the user's own configuration."""
+    """Return the proxy command. Jumps use OpenSSH, which verifies each hop by the user's own configuration."""
     if jumps:
         *chain, last = jumps
         options = ["-oBatchMode=yes", f"-oConnectTimeout={connect_timeout_s}", "-oForwardAgent=no"]
-        return ("ssh", *options, *jump_words(chain), "-W", f"[{host}]:{port}", last)
+        return ("ssh", *options, *jump_arguments(chain), "-W", f"[{host}]:{port}", last)
     if command and command != "none":
         filled = command
         for token, value in (("%h", host), ("%p", str(port)), ("%r", user), ("%%", "%")):
@@ -142,5 +142,5 @@ def _proxy(
     return ()
 
 
-def jump_words(chain: Sequence[str]) -> list[str]:
+def jump_arguments(chain: Sequence[str]) -> list[str]:
     return ["-J", ",".join(chain)] if chain else []

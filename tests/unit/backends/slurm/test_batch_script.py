@@ -1,4 +1,4 @@
-"""The batch script: every option of a profile reaches it, and nothing else can."""
+"""The batch script: every option of a profile is in it, and nothing else can be."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fsdpctl.backends.slurm.batch_script import batch_script, job_comment, quote_option, run_of
-from fsdpctl.backends.slurm.profile_keys import SlurmBackend
+from fsdpctl.backends.slurm.profile_keys import SlurmSection
 from fsdpctl.contract.codec import decode, encode
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import UsageError
@@ -95,13 +95,13 @@ def test_gres_replaces_gpus_per_node() -> None:
     assert not any("gpus-per-node" in option for option in options(plan(gres="gpu:8")))
 
 
-def test_a_long_job_on_a_short_partition_asks_for_what_it_gives() -> None:
+def test_a_long_job_on_a_short_partition_asks_for_its_limit() -> None:
     assert "--time=3-00:00:00" in options(plan())
     assert "--time=0-04:00:00" in options(plan(time="4h"))
     assert "--time=0-01:30:05" in options(plan(("time_limit=1h30m5s",), time="4h"))
 
 
-def test_a_grace_that_no_allocation_holds_is_refused() -> None:
+def test_a_grace_longer_than_an_allocation_is_refused() -> None:
     with pytest.raises(UsageError, match="grace: 2m to save do not fit into allocations of 1m30s"):
         plan(time="90s")
 
@@ -122,7 +122,7 @@ def test_an_extra_option_is_one_option(extra: str) -> None:
         plan(extra=[extra])
 
 
-TEXT_KEYS = [name for name, field in SlurmBackend.model_fields.items() if "Annotated[str" in str(field.annotation)]
+TEXT_KEYS = [name for name, field in SlurmSection.model_fields.items() if "Annotated[str" in str(field.annotation)]
 
 
 @pytest.mark.parametrize("value", ["a\nb", "a\rb", "a\0b", "a\x1bb", "a\u2028b"])
@@ -141,7 +141,7 @@ def test_no_key_of_the_profile_brings_a_second_line(value: str) -> None:
 @pytest.mark.parametrize("value", ["a\nb", "a\rb", "a\0b", "a\x1bb"])
 @pytest.mark.parametrize("field", ["run_dir", "python", "setup", "options"])
 def test_no_control_character_reaches_the_script(field: str, value: str) -> None:
-    """Whatever the validators let through one day."""
+    """Even if a validator should let one through."""
     good = plan()
     assert good.slurm is not None
     bad = {
@@ -155,7 +155,7 @@ def test_no_control_character_reaches_the_script(field: str, value: str) -> None
 
 
 def test_a_hostile_run_directory_stays_one_word(tmp_path: Path) -> None:
-    """The script's own lines through a real bash: `exec` is given the very path, and nothing in it runs."""
+    """Run the script's own lines in a real bash: `exec` gets exactly the path, and nothing in it runs."""
     hostile = f"/runs/$(touch {tmp_path}/canary) '\" ;&|*?~!#% x"
     recorder = tmp_path / "python 3"
     recorder.write_text(
@@ -181,7 +181,7 @@ def test_quoting_leaves_one_shell_like_word() -> None:
     assert shlex.split(quote_option(text)) == [text]
 
 
-def test_a_comment_tells_its_run_whatever_else_it_says() -> None:
+def test_a_comment_identifies_its_run_whatever_follows() -> None:
     for text in ("", "mine", "fsdpctl:other-run", "a | b"):
         assert run_of(job_comment("llm-aaaa", text)) == "llm-aaaa"
     assert run_of("my fsdpctl:llm-aaaa") == run_of("") == ""
@@ -192,7 +192,7 @@ def test_the_plan_survives_its_file() -> None:
     assert decode(LaunchPlan, json.loads(json.dumps(encode(given)))) == given
 
 
-def test_modules_are_loaded_behind_setup_which_may_make_them_known() -> None:
+def test_modules_are_loaded_after_setup_which_may_define_them() -> None:
     profile = load_profile("slurm-h100").model_copy(update={"setup": ("source /x",), "modules": ("cuda/13", "a;b")})
     planned = build_plan(profile, load_job("llm300m", ["nodes=2"]), SITE)
     assert "umask 077\nsource /x\nmodule load cuda/13 'a;b'\nexport " in batch_script(planned)

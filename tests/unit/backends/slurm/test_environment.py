@@ -22,7 +22,7 @@ INHERITED = {
 }
 
 
-def test_an_outer_job_leaves_no_trace() -> None:
+def test_variables_of_an_outer_job_are_removed() -> None:
     assert job_environment(INHERITED) == {
         "PATH": "/bin",
         "HOME": "/home/me",
@@ -32,7 +32,7 @@ def test_an_outer_job_leaves_no_trace() -> None:
     }
 
 
-def test_no_wish_of_the_shell_reaches_a_tool() -> None:
+def test_no_option_of_the_shell_reaches_a_tool() -> None:
     assert not {"SBATCH_PARTITION", "SQUEUE_FORMAT", "SLURM_JOB_ID"} & set(tool_environment(INHERITED))
 
 

@@ -17,23 +17,23 @@ def plan(*overrides: str) -> LaunchPlan:
     return build_plan(load_profile("slurm-h100"), load_job("llm300m", list(overrides)), here)
 
 
-def test_a_short_grace_is_said_before_it_matters() -> None:
+def test_a_short_grace_is_reported_before_it_matters() -> None:
     assert chosen_partition(plan()) == "gpu"
-    (said,) = warnings(MAIN, plan("grace=2m"))
-    assert "can preempt the run with 25 s to save (GraceTime 20, KillWait 5), but its grace is 2m" in said
+    (warned,) = warnings(MAIN, plan("grace=2m"))
+    assert "can preempt the run with 25 s to save (GraceTime 20, KillWait 5), but its grace is 2m" in warned
     assert warnings(MAIN, plan("grace=25s")) == []
     assert warnings(MAIN, plan("grace=2m"), save_s=10.0) == [], "it was measured to fit"
-    (said,) = warnings(MAIN, plan("grace=20s"), save_s=24.0)
-    assert "25 s to save (GraceTime 20, KillWait 5), but the newest checkpoint took 24 s" in said
+    (warned,) = warnings(MAIN, plan("grace=20s"), save_s=24.0)
+    assert "25 s to save (GraceTime 20, KillWait 5), but the newest checkpoint took 24 s" in warned
     assert warnings(replace(MAIN, preempt_mode="OFF"), plan("grace=2m")) == []
 
 
-def test_a_site_that_cancels_is_named() -> None:
-    said = warnings(replace(MAIN, preempt_mode="CANCEL", grace_s=0), plan("grace=1s"))
-    assert "cancels what it preempts: the run puts itself back into the queue, for which it has 5 s" in said[-1]
+def test_a_partition_that_cancels_is_named() -> None:
+    warned = warnings(replace(MAIN, preempt_mode="CANCEL", grace_s=0), plan("grace=1s"))
+    assert "cancels what it preempts: the run puts itself back into the queue, for which it has 5 s" in warned[-1]
 
 
-def test_the_signal_that_comes_is_said() -> None:
+def test_the_signal_is_reported() -> None:
     assert describe(replace(MAIN, signal="USR2"), plan()) == (
         "partition main: allocations of any length; preempted (REQUEUE) with TERM, and KILL 5 s later, USR2 20 s"
         " before that; the run comes back"
@@ -44,7 +44,7 @@ def test_the_signal_that_comes_is_said() -> None:
     )
 
 
-def test_a_partition_with_a_limit_wants_to_be_told() -> None:
+def test_a_missing_time_limit_is_reported() -> None:
     limited = replace(MAIN, max_time_s=14_400)
-    assert any("set backend.time to 4h" in said for said in warnings(limited, replace(plan(), time_limit_s=None)))
+    assert any("set backend.time to 4h" in warned for warned in warnings(limited, replace(plan(), time_limit_s=None)))
     assert warnings(limited, plan("grace=20s")) == []

@@ -5,7 +5,7 @@ import pytest
 from fsdpctl.backends.base import View
 from fsdpctl.backends.slurm.job.scontrol import SlurmError
 from fsdpctl.backends.slurm.queue import Queue, QueuedJob, parse_queue, view_job
-from fsdpctl.backends.slurm.sbatch import slurms_line
+from fsdpctl.backends.slurm.sbatch import error_line
 from fsdpctl.contract import State
 
 TEXT = """\
@@ -38,10 +38,11 @@ def job(state: str, reason: str = "None", start: str = "N/A") -> QueuedJob:
         (job("PENDING", "Resources", "2026-11-28T10:00:00"),
          View("queued", "job 7: Resources (the nodes are in use), expected to start 2026-11-28 10:00:00")),
         (job("PENDING", "BeginTime"),
-         View("queued", "job 7: BeginTime (Slurm holds a requeued job back for about two minutes)")),
+         View("queued", "job 7: BeginTime (Slurm delays a requeued job for about two minutes)")),
         (job("PENDING", "ReqNodeNotAvail, May be reserved for other job"),
          View("queued", "job 7: ReqNodeNotAvail, May be reserved for other job"
-                        " (a node that it asks for is not available)")),
+                        " (a requested node is not available)")),
+        (job("PENDING", "None"), View("queued", "job 7: Slurm has not looked at the job yet")),
         (job("PENDING", "QOSGrpGRES"), View("queued", "job 7: QOSGrpGRES")),
         (job("RUNNING"), View("running", "job 7")),
         (job("COMPLETING"), View("running", "job 7")),
@@ -57,7 +58,7 @@ def test_a_job_as_a_state_of_its_run(given: QueuedJob, view: View) -> None:
     assert view_job(given) == view
 
 
-def test_many_questions_are_one_and_fewer_while_slurm_is_away() -> None:
+def test_many_queries_are_one_and_fewer_while_slurm_is_down() -> None:
     clock, asked = [100.0], []
     answers = iter([[], SlurmError("down"), SlurmError("down"), [job("RUNNING")]])
 
@@ -80,15 +81,15 @@ def test_many_questions_are_one_and_fewer_while_slurm_is_away() -> None:
     assert known == [0] * 2 + [-1] * 12 + [1] * 2
 
 
-def test_what_slurm_says_is_one_line() -> None:
-    assert slurms_line("sbatch: error: a\nsbatch: note\n\nsbatch: error: Batch job submission failed: b\n") == (
+def test_errors_of_sbatch_are_one_line() -> None:
+    assert error_line("sbatch: error: a\nsbatch: note\n\nsbatch: error: Batch job submission failed: b\n") == (
         "a; Batch job submission failed: b"
     )
-    assert slurms_line("odd\n") == "odd"
-    assert slurms_line("") == "sbatch failed without a word"
+    assert error_line("odd\n") == "odd"
+    assert error_line("") == "sbatch failed without a message"
 
 
-def test_a_fresh_answer_is_waited_for_where_one_was_just_given() -> None:
+def test_a_refresh_waits_if_an_answer_was_just_given() -> None:
     clock, slept = [100.0], []
 
     def sleep(seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""The words of one question, and what is made of an answer that is none."""
+"""The command of a request to a host, and the explanation of an answer that is not JSON."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ PLAN = build_plan(
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "reason"),
     [
         (NodeAnswer(1, "", "x\n/opt/py: No module named fsdpctl\n"), "/runs/j-abcd is not there"),
         (NodeAnswer(1, "", "No module named 'fsdpctl.node'"), "/runs/j-abcd is not there"),
         (NodeAnswer(127, "", "bash: /opt/py: No such file"), "python does not exist there: /opt/py"),
         (NodeAnswer(3, "", "first\nlast"), "exit code 3: last"),
-        (NodeAnswer(1, "", ""), "exit code 1: it said nothing"),
+        (NodeAnswer(1, "", ""), "exit code 1: no output"),
     ],
 )
-def test_an_answer_that_is_none_is_explained(answer: NodeAnswer, said: str) -> None:
-    assert said in explain(answer, PLAN)
+def test_an_answer_that_is_not_json_is_explained(answer: NodeAnswer, reason: str) -> None:
+    assert reason in explain(answer, PLAN)
 
 
 @pytest.mark.parametrize(("code", "stdout"), [(127, ""), (3, "first\nlast"), (0, " \n")])
-def test_the_doctor_explains_it_in_the_same_words(code: int, stdout: str) -> None:
+def test_doctor_gives_the_same_explanation(code: int, stdout: str) -> None:
     with pytest.raises(HostError) as caught:
         last_line(NodeAnswer(code, stdout, ""), PLAN.python)
     assert str(caught.value) == explain(NodeAnswer(code, stdout, ""), PLAN)
@@ -53,8 +53,8 @@ def test_the_doctor_explains_it_in_the_same_words(code: int, stdout: str) -> Non
 def test_setup_lines_come_first_and_the_umask_before_them() -> None:
     plan = replace(PLAN, setup=("export X='a b'", "umask"), python="echo")
     argv = remote_argv(plan, RunPaths.of("/runs/j-abcd"), "check", 2, 0)
-    said = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
-    assert said == [
+    printed = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert printed == [
         "0077",
         "-m fsdpctl.node.queries.agent_control check --run-dir=/runs/j-abcd --attempt=2 --node-rank=0",
     ]

@@ -1,4 +1,4 @@
-"""Who is lost: the one that is silent while another answers and nothing moves."""
+"""A host is lost that gives no answer while another one does and the run makes no progress."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from pathlib import Path
 
 import pytest
 
-from fsdpctl.backends.ssh.liveness import DOUBT_S, STALL_FACTOR, LastSeen, StallTimer, describe_silent, find_lost
+from fsdpctl.backends.ssh.liveness import DOUBT_S, STALL_FACTOR, LastSeen, StallTimer, describe_unanswered, find_lost
 from fsdpctl.contract.paths import RunPaths
 
 LONG = STALL_FACTOR * 5 + 0.1
 
 
 @pytest.mark.parametrize(
-    ("silent_s", "stalled_s", "lost"),
+    ("unanswered_s", "stalled_s", "lost"),
     [
         ({0: 0.0, 1: 1.0}, LONG, None),
         ({0: 0.0, 1: 5.1}, LONG, 1),
         ({0: 9.0, 1: 0.0}, LONG, 0),
-        ({0: 0.0, 1: 99.0}, 1.0, None),  # ssh alone is broken: the run goes on
-        ({0: 99.0, 1: 99.0}, 99.0, None),  # we are cut off
-        ({0: 99.0}, 99.0, None),  # with one host nobody can tell
+        ({0: 0.0, 1: 99.0}, 1.0, None),  # only ssh is broken: the run makes progress
+        ({0: 99.0, 1: 99.0}, 99.0, None),  # this machine is cut off
+        ({0: 99.0}, 99.0, None),  # one host: it or this machine is cut off
     ],
 )
-def test_find_lost(silent_s: dict[int, float], stalled_s: float, lost: int | None) -> None:
-    assert find_lost(silent_s, stalled_s, 5.0) == lost
+def test_find_lost(unanswered_s: dict[int, float], stalled_s: float, lost: int | None) -> None:
+    assert find_lost(unanswered_s, stalled_s, 5.0) == lost
 
 
 @pytest.mark.parametrize(
-    ("silent_s", "told"),
+    ("unanswered_s", "reported"),
     [
         ({0: 0.0, 1: DOUBT_S}, None),
         ({0: 0.0, 1: DOUBT_S + 0.1}, "no answer from b"),
@@ -38,39 +38,39 @@ def test_find_lost(silent_s: dict[int, float], stalled_s: float, lost: int | Non
         ({0: 9.0}, "no answer from a"),
     ],
 )
-def test_who_does_not_answer_is_told(silent_s: dict[int, float], told: str | None) -> None:
-    assert describe_silent(silent_s, {0: "a", 1: "b", 2: "c"}) == told
+def test_hosts_without_an_answer_are_reported(unanswered_s: dict[int, float], reported: str | None) -> None:
+    assert describe_unanswered(unanswered_s, {0: "a", 1: "b", 2: "c"}) == reported
 
 
-def test_a_host_is_not_silent_before_it_can_have_answered() -> None:
+def test_the_time_for_a_first_answer_does_not_count() -> None:
     now = [0.0]
-    silence = LastSeen((0, 1), 5.0, late_s=3.0, clock=lambda: now[0])
+    last_seen = LastSeen((0, 1), 5.0, late_s=3.0, clock=lambda: now[0])
     now[0] = 3.0
-    assert silence.seconds() == {0: 0.0, 1: 0.0}
+    assert last_seen.seconds() == {0: 0.0, 1: 0.0}
     now[0] = 9.0
-    silence.mark_alive(0)
-    silence.expect(1)  # a spare
+    last_seen.mark_alive(0)
+    last_seen.expect(1)  # a spare
     now[0] = 12.0
-    assert silence.seconds() == {0: 0.0, 1: 0.0}
+    assert last_seen.seconds() == {0: 0.0, 1: 0.0}
     now[0] = 14.0
-    assert silence.seconds() == {0: 2.0, 1: 2.0}
+    assert last_seen.seconds() == {0: 2.0, 1: 2.0}
 
 
-def test_the_first_host_heard_after_a_cut_does_not_make_the_others_look_lost() -> None:
+def test_the_first_host_to_answer_after_a_cut_does_not_make_the_others_look_lost() -> None:
     now = [0.0]
-    silence = LastSeen((0, 1), 5.0, late_s=3.0, clock=lambda: now[0])
+    last_seen = LastSeen((0, 1), 5.0, late_s=3.0, clock=lambda: now[0])
     now[0] = 25.0
-    assert find_lost(silence.seconds(), 99.0, 5.0) is None, "we are cut off"
-    silence.mark_alive(0)
-    assert find_lost(silence.seconds(), 99.0, 5.0) is None, "the other one may be the next to answer"
-    for silent_s in (0.0, 1.0, 3.0, 5.0):
+    assert find_lost(last_seen.seconds(), 99.0, 5.0) is None, "this machine is cut off"
+    last_seen.mark_alive(0)
+    assert find_lost(last_seen.seconds(), 99.0, 5.0) is None, "the other one may be the next to answer"
+    for unanswered_s in (0.0, 1.0, 3.0, 5.0):
         now[0] += 2.0
-        silence.mark_alive(0)
-        assert silence.seconds() == {0: 0.0, 1: silent_s}
-        assert find_lost(silence.seconds(), 99.0, 5.0) is None
+        last_seen.mark_alive(0)
+        assert last_seen.seconds() == {0: 0.0, 1: unanswered_s}
+        assert find_lost(last_seen.seconds(), 99.0, 5.0) is None
     now[0] += 2.0
-    silence.mark_alive(0)
-    assert find_lost(silence.seconds(), 99.0, 5.0) == 1
+    last_seen.mark_alive(0)
+    assert find_lost(last_seen.seconds(), 99.0, 5.0) == 1
 
 
 def test_a_stall_is_the_time_since_anything_was_written(tmp_path: Path) -> None:

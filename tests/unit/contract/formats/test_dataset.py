@@ -32,7 +32,7 @@ def test_an_empty_shard_leaves_nothing_not_even_of_an_older_one(tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_writer_that_is_replaced_disturbs_nobody(tmp_path: Path) -> None:
+def test_a_replaced_writer_does_not_disturb_the_new_one(tmp_path: Path) -> None:
     old, new = ShardWriter(tmp_path, "val-00000"), ShardWriter(tmp_path, "val-00000")
     new.add(b"new", [3])
     old.add(b"old old", [7])

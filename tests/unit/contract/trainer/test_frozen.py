@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from fsdpctl.contract.trainer.frozen import resolve_frozen
-from fsdpctl.contract.trainer.model_config import ModelConfig
+from fsdpctl.contract.trainer.llama.config import LlamaConfig
 
-MODEL = ModelConfig(vocab_size=128, d_model=32, layers=12, heads=2, kv_heads=1, head_dim=16, ffn=64, seq_len=32)
+MODEL = LlamaConfig(vocab_size=128, d_model=32, layers=12, heads=2, kv_heads=1, head_dim=16, ffn=64, seq_len=32)
 BLOCK = ("attention_norm", "attention.qkv", "attention.out", "mlp_norm", "mlp.gate_up", "mlp.down")
 
 

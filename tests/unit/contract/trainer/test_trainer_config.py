@@ -5,14 +5,14 @@ from typing import Any, cast
 
 import pytest
 
+from fsdpctl.contract.trainer.llama.config import LlamaConfig
 from fsdpctl.contract.trainer.mesh import resolve_mesh, split_batch
-from fsdpctl.contract.trainer.model_config import ModelConfig
 from fsdpctl.contract.trainer.trainer_config import BatchConfig, MeshConfig, OptimConfig, Strategy
 from fsdpctl.contract.trainer.units import UnitsConfig
 from fsdpctl.specs.load import load_job
 
 
-def model(**changes: object) -> ModelConfig:
+def model(**changes: object) -> LlamaConfig:
     sizes: dict[str, object] = {
         "vocab_size": 512,
         "d_model": 64,
@@ -24,7 +24,7 @@ def model(**changes: object) -> ModelConfig:
         "seq_len": 128,
         "tie_embeddings": True,
     }
-    return ModelConfig(**{**sizes, **changes})  # type: ignore[arg-type]
+    return LlamaConfig(**{**sizes, **changes})  # type: ignore[arg-type]
 
 
 def test_a_batch_as_older_configurations_have_it() -> None:

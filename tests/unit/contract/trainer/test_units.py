@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from fsdpctl.contract.trainer.model_config import ModelConfig
-from fsdpctl.contract.trainer.units import Unit, UnitsConfig, lie_in_blocks, resolve_units
+from fsdpctl.contract.trainer.llama.config import LlamaConfig
+from fsdpctl.contract.trainer.units import Unit, UnitsConfig, has_units_inside_blocks, resolve_units
 
-MODEL = ModelConfig(vocab_size=128, d_model=32, layers=3, heads=2, kv_heads=1, head_dim=16, ffn=64, seq_len=32)
+MODEL = LlamaConfig(vocab_size=128, d_model=32, layers=3, heads=2, kv_heads=1, head_dim=16, ffn=64, seq_len=32)
 B0, B1, B2 = "blocks.0", "blocks.1", "blocks.2"
 
 
@@ -33,8 +33,8 @@ def test_units_are_named_in_the_order_of_the_model(given: dict[str, Any], units:
 
 
 def test_units_inside_of_blocks_are_known() -> None:
-    assert lie_in_blocks(((B0,), ("blocks.1.mlp",)))
-    assert not lie_in_blocks(((B0, B1), ("embed",)))
+    assert has_units_inside_blocks(((B0,), ("blocks.1.mlp",)))
+    assert not has_units_inside_blocks(((B0, B1), ("embed",)))
 
 
 @pytest.mark.parametrize(

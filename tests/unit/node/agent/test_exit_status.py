@@ -63,7 +63,7 @@ def test_a_crash_names_global_rank_and_signal(attempt: AttemptPaths) -> None:
     )
 
 
-SENTENCE = "data/val-00000.bin holds 7 tokens, its index says 9: prepare it again"
+SENTENCE = "data/val-00000.bin holds 7 tokens, its index has 9: prepare it again"
 
 
 def leave_errors(attempt: AttemptPaths, *errors: RankError) -> None:

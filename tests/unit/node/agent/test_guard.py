@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fsdpctl.commands.torchrun import tag_env
+from fsdpctl.commands.environment import tag_env
 from fsdpctl.contract.codec import find_json
 from fsdpctl.contract.paths import NodePaths
 from fsdpctl.contract.records import NodeEnd

@@ -109,7 +109,7 @@ def test_a_suspended_agent_blames_no_rank(tmp_path: Path) -> None:
     assert look(watchdog, clock, 9) == []
 
 
-def test_the_blocking_rank_is_told_apart_from_waiting_ranks() -> None:
+def test_the_blocking_rank_is_distinguished_from_waiting_ranks() -> None:
     stalls = [stall(0), stall(1), stall(2)]
     waiting = {0: WAITING, 1: BACKWARD, 2: WAITING}
     assert blame(stalls, [], {0: "S", 1: "S", 2: "S"}, waiting) is None

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from fsdpctl.commands.torchrun import tag_env
+from fsdpctl.commands.environment import tag_env
 from fsdpctl.node.os import processes
 from fsdpctl.node.os.processes import Tag
 from tests.backends.harness import wait_for

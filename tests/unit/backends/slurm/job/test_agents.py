@@ -23,7 +23,7 @@ MAIN = Partition("main", None, grace_s=20, preempt_mode="REQUEUE", kill_wait_s=5
         ("2m", None, 120),
     ],
 )
-def test_of_both_graces_the_shorter_one_counts(grace: str, partition: Partition | None, counts: int) -> None:
+def test_the_shorter_grace_counts(grace: str, partition: Partition | None, counts: int) -> None:
     site = SubmitHost("r-aaaa", "/runs/r-aaaa", "/", "python3", ())
     plan = build_plan(load_profile("slurm-h100"), load_job("llm300m", [f"grace={grace}"]), site)
     assert preempt_grace_s(plan, partition) == counts

@@ -1,4 +1,4 @@
-"""Texts of 22.05.8, from the testbed of this project, shortened."""
+"""Output of Slurm 22.05.8, from the testbed of this project, shortened."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def test_the_partition_is_the_one_that_the_job_gets() -> None:
     assert parse_partition("", "", None) is None
 
 
-def test_nobody_is_preempted_where_preemption_is_off() -> None:
+def test_no_job_is_preempted_if_preemption_is_off() -> None:
     found = parse_partition(CONFIG.replace("partition_prio", "none"), PARTITIONS, "main")
     assert found is not None and not found.is_preempted
 
 
-def test_a_site_may_send_a_signal_of_its_own() -> None:
+def test_a_cluster_may_send_a_signal_of_its_own() -> None:
     config = CONFIG.replace("(null)", "preempt_send_user_signal,enable_configless")
     found = parse_partition(config, PARTITIONS, "main")
     assert found is not None and found.signal == "USR2"

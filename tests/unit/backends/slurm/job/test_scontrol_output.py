@@ -1,4 +1,4 @@
-"""Texts of several Slurm versions. Shortened to what is read, with the names of people and places changed."""
+"""Output of several Slurm versions, shortened to what is parsed, with the names of people and clusters changed."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_jobs_of_other_versions(given: str, state: str) -> None:
     assert not job.is_preempted and not job.is_taken
 
 
-def test_a_name_cannot_pretend() -> None:
+def test_a_jobs_name_cannot_add_keys() -> None:
     hostile = text("RUNNING", preempt="None").replace(
         "JobName=x", "JobName=x JobState=COMPLETING Restarts=9 PreemptTime=2026-01-01T00:00:00 ExcNodeList=all"
     )

@@ -1,4 +1,4 @@
-"""What srun starts on each node, run by a real bash."""
+"""The task of srun on each node, run by a real bash."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def start_task(run: RunPaths, plan: LaunchPlan, node: int) -> subprocess.Complet
     return subprocess.run(task, env=env, capture_output=True, text=True)
 
 
-def test_a_task_becomes_the_agent_of_its_node(tmp_path: Path) -> None:
+def test_a_task_executes_the_agent_of_its_node(tmp_path: Path) -> None:
     recorder = tmp_path / "python $3"
     recorder.write_text('#!/bin/bash\nprintf "%s|" "$FSDPCTL_NODE_RANK" "$X" "$PYTHONPATH" "$@"\n')
     recorder.chmod(0o700)
@@ -50,7 +50,7 @@ def test_a_task_becomes_the_agent_of_its_node(tmp_path: Path) -> None:
                               "--attempt=1", "--node-rank=1", ""]  # fmt: skip
 
 
-def test_a_setup_that_fails_is_the_nodes_end(tmp_path: Path) -> None:
+def test_a_failed_setup_ends_the_node(tmp_path: Path) -> None:
     run = RunPaths(tmp_path)
     done = start_task(run, plan_of(run, '["echo loading", "cat /nowhere"]'), 0)
     assert done.returncode != 0
@@ -60,7 +60,7 @@ def test_a_setup_that_fails_is_the_nodes_end(tmp_path: Path) -> None:
     assert "/nowhere" in run.attempt(1).node(0).agent_log.read_text()
 
 
-def test_pyxis_takes_the_whole_step_into_the_container() -> None:
+def test_pyxis_runs_the_whole_step_in_the_container() -> None:
     container = ContainerKeys(runtime="pyxis", image="/i.sqsh", mounts=("/data", "/s:/t:ro"), options=("--no-x",))
     argv = srun_argv(plan_of(RunPaths(Path("/runs/a b")), '["module load x"]', container=container), ATTEMPT)
     flags = ["--container-image=/i.sqsh", "--container-mounts=/runs:/runs,/data:/data,/s:/t:ro", "--no-x"]
@@ -70,7 +70,7 @@ def test_pyxis_takes_the_whole_step_into_the_container() -> None:
     assert after[4:7] == ["python3", "-m", "fsdpctl.node.agent"]
 
 
-def test_apptainer_takes_the_agent_into_the_container() -> None:
+def test_apptainer_runs_the_agent_in_the_container() -> None:
     container = ContainerKeys(runtime="apptainer", image="/i.sif", mounts=("/data:/d",), options=("--writable-tmpfs",))
     argv = srun_argv(plan_of(RunPaths(Path("/runs/a b")), '["module load x"]', container=container), ATTEMPT)
     task = argv[argv.index("bash") :]
@@ -82,7 +82,7 @@ def test_apptainer_takes_the_agent_into_the_container() -> None:
     ]
 
 
-def test_srun_hears_no_wish_of_the_batch_step(tmp_path: Path) -> None:
+def test_srun_gets_no_options_of_the_batch_step(tmp_path: Path) -> None:
     batch = {"SLURM_CPUS_PER_TASK": "1", "SLURM_JOB_ID": "7", "PATH": "/bin"}
     env = srun_env(batch, RunPaths(tmp_path).attempt(3), preempt_grace_s=30)
     ours = {"FSDPCTL_ATTEMPT": "3", "FSDPCTL_PREEMPT_GRACE_S": "30"}

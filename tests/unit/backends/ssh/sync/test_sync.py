@@ -1,4 +1,4 @@
-"""What a host without a shared disk gets, and how its files are followed."""
+"""The files that a host without a shared disk gets, and the mirror of its own files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fsdpctl.backends.ssh.sync.file_sets import (
 )
 from fsdpctl.backends.ssh.sync.heartbeat_age import HeartbeatAge
 from fsdpctl.backends.ssh.sync.host_files import Stamp
-from fsdpctl.backends.ssh.sync.mirror import Mirror, forgotten
+from fsdpctl.backends.ssh.sync.mirror import Mirror, find_removed
 from fsdpctl.backends.ssh.transport.link import Link
 from fsdpctl.backends.ssh.transport.ssh_config import Target
 from fsdpctl.contract.codec import write_json
@@ -43,7 +43,7 @@ def request(
     return io.BytesIO(head.encode() + b"\n" + b"".join(data for _, _, data, _ in files))
 
 
-def test_a_host_says_what_it_lacks_and_takes_it_in_whole_and_private(tmp_path: Path) -> None:
+def test_a_host_reports_missing_files_and_receives_them_completely_and_privately(tmp_path: Path) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "runs" / "r-abcd"
     (ours / "code").mkdir(parents=True)
     for name, data in OURS.items():
@@ -79,7 +79,7 @@ def test_a_host_says_what_it_lacks_and_takes_it_in_whole_and_private(tmp_path: P
     )
 
 
-def test_a_mirror_outlives_a_full_disk_that_takes_no_word_of_it(
+def test_a_mirror_outlives_a_full_disk_and_a_log_that_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = RunPaths(tmp_path)
@@ -98,23 +98,23 @@ def test_data_are_compared_by_their_index_and_sizes(tmp_path: Path) -> None:
     """Reading hundreds of gigabytes at each start would take longer than sending what differs."""
     run, data = RunPaths(tmp_path / "run"), tmp_path / "data"
     run.root.mkdir()
-    assert data_files(run) is None, "an own script"
+    assert data_files(run) is None, "a script of the user"
     trainer = load_job("llm-tiny", [f"trainer.data.source={data}"]).trainer
     write_json(run.trainer_config, trainer)
-    assert data_files(run) is None, "the hosts have them"
+    assert data_files(run) is None, "the hosts have the dataset"
     data.mkdir()
     text = [(split, np.frombuffer(b"some words", dtype=np.uint8)) for split in ("train", "val")]
     write_dataset(data, text, source="x", fingerprint="f", dtype="uint16", vocab_size=128)
-    load = data_files(run)
-    assert load is not None and load.whole
+    file_set = data_files(run)
+    assert file_set is not None and file_set.whole
     names = ["train-00000.bin", "train-00000.ends", "val-00000.bin", "val-00000.ends", "index.json"]
-    assert list(load.wanted) == names, "the index comes last"
-    assert load.wanted["train-00000.bin"] == "size 20"
+    assert list(file_set.wanted) == names, "the index comes last"
+    assert file_set.wanted["train-00000.bin"] == "size 20"
     assert sending_limit_s(run) > 2 * (20 + 8) / SLOWEST_BYTES_PER_S
-    assert load.read_limit_s == sum((data / name).stat().st_size for name in names[4:]) / SLOWEST_READ_PER_S
-    assert not receive_files.find_missing(data, load.wanted)
+    assert file_set.read_limit_s == sum((data / name).stat().st_size for name in names[4:]) / SLOWEST_READ_PER_S
+    assert not receive_files.find_missing(data, file_set.wanted)
     (data / "train-00000.bin").write_bytes(b"cut")
-    assert receive_files.find_missing(data, load.wanted) == ["train-00000.bin"]
+    assert receive_files.find_missing(data, file_set.wanted) == ["train-00000.bin"]
 
 
 def test_weights_are_compared_by_digest_until_there_is_a_checkpoint(tmp_path: Path) -> None:
@@ -129,10 +129,10 @@ def test_weights_are_compared_by_digest_until_there_is_a_checkpoint(tmp_path: Pa
     assert weight_files(run) is None, "no weights here: each host must have them"
     for name in ("b.safetensors", "a.safetensors", "config.json"):
         (weights / name).write_text(name)
-    load = weight_files(run)
-    assert load is not None and list(load.wanted) == ["a.safetensors", "b.safetensors", "config.json"]
+    file_set = weight_files(run)
+    assert file_set is not None and list(file_set.wanted) == ["a.safetensors", "b.safetensors", "config.json"]
     (weights / "b.safetensors").write_text("c.safetensors")
-    assert receive_files.find_missing(weights, load.wanted) == ["b.safetensors"], "of the same size"
+    assert receive_files.find_missing(weights, file_set.wanted) == ["b.safetensors"], "of the same size"
     assert sending_limit_s(run) == (2 * 13 + 11) / SLOWEST_BYTES_PER_S
     (run.checkpoints / "step-00000004").mkdir(parents=True)
     assert weight_files(run) is None and sending_limit_s(run) == 0
@@ -147,7 +147,7 @@ def test_weights_are_compared_by_digest_until_there_is_a_checkpoint(tmp_path: Pa
         [b"a" * 3 * OVERLAP, b"a" * 2 * OVERLAP + b"b" * 2 * OVERLAP],  # the end differs
     ],
 )
-def test_a_copy_follows_its_file(tmp_path: Path, contents: list[bytes]) -> None:
+def test_a_copy_becomes_equal_to_its_file(tmp_path: Path, contents: list[bytes]) -> None:
     copy = tmp_path / "metrics.jsonl"
     for content in contents:
         assert append_sync(copy, len(content), lambda offset, size, now=content: now[offset : offset + size])
@@ -161,7 +161,7 @@ def test_a_long_file_comes_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (done, (tmp_path / "log").read_bytes()) == ([False, False, True], content)
 
 
-def test_silence_counts_only_while_the_host_can_be_seen() -> None:
+def test_the_age_of_a_heartbeat_counts_only_while_the_host_is_reachable() -> None:
     now = [0.0]
     heartbeat_age = HeartbeatAge(clock=lambda: now[0])
 
@@ -176,8 +176,8 @@ def test_silence_counts_only_while_the_host_can_be_seen() -> None:
     assert [look(1, 2), look(3, 2), look(1, 3)] == [0, 3, 0]
 
 
-def test_a_removed_checkpoint_is_forgotten_and_a_missing_one_is_not() -> None:
+def test_a_checkpoint_that_the_node_removed_is_found_and_a_missing_one_is_not() -> None:
     a, b, c = "step-00000001", "step-00000002", "step-00000003"
-    assert forgotten([a, b], [b, c]) == [a]
-    assert forgotten([a, b], [a]) == []
-    assert forgotten([a, b], []) == []
+    assert find_removed([a, b], [b, c]) == [a]
+    assert find_removed([a, b], [a]) == []
+    assert find_removed([a, b], []) == []

@@ -37,19 +37,19 @@ def test_patterns(patterns: str, name: str, known: bool) -> None:
     assert bool(list(find_known(f"{patterns} ssh-ed25519 {BLOB} comment\n", "f", name))) is known
 
 
-def test_lines_that_say_nothing_are_passed_over() -> None:
+def test_lines_without_a_usable_key_are_skipped() -> None:
     text = (
         f"# host ssh-ed25519 {BLOB}\n\nhost\nhost ssh-ed25519\nhost ssh-ed25519 ***\n@cert-authority * ssh-rsa {BLOB}\n"
     )
     assert list(find_known(text, "f", "host")) == []
 
 
-def test_a_revoked_key_is_refused_whatever_else_lists_it() -> None:
+def test_a_revoked_key_is_refused_even_if_another_line_lists_it() -> None:
     text = f"host ssh-ed25519 {BLOB}\n@revoked * ssh-ed25519 {BLOB}\n"
     known = list(find_known(text, "f", "host"))
-    assert [key.place for key in known] == ["f:1", "f:2"]
-    said = refusal("host", "ssh-ed25519", b"a key", known, [])
-    assert said is not None and "revoked by f:2" in said
+    assert [key.location for key in known] == ["f:1", "f:2"]
+    reason = refusal("host", "ssh-ed25519", b"a key", known, [])
+    assert reason is not None and "revoked by f:2" in reason
     assert refusal("host", "ssh-ed25519", b"a key", known[:1], []) is None
 
 
@@ -57,7 +57,7 @@ def route_of(*lines: str):  # type: ignore[no-untyped-def]
     return parse_route("\n".join(["hostname h", "port 22", "user me", *lines]), 7)
 
 
-def test_a_jump_is_left_to_ssh_and_never_prompts() -> None:
+def test_a_jump_runs_ssh_without_prompts() -> None:
     proxy = route_of("proxyjump a@x:2,y").proxy
     assert proxy[-1] == "ssh://y" and proxy[-3:-1] == ("-W", "[h]:22")
     assert "-oBatchMode=yes" in proxy and "-oConnectTimeout=7" in proxy

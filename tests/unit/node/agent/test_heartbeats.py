@@ -7,7 +7,7 @@ from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.control_files import ControlFile
 from fsdpctl.contract.paths import AttemptPaths
 from fsdpctl.contract.records import NodeEnd
-from fsdpctl.node.agent.peers import Heartbeat, PeerWatch
+from fsdpctl.node.agent.heartbeats import Heartbeat, PeerWatch
 
 
 class Clock:

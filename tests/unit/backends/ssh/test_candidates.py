@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fsdpctl.backends.ssh.spares import BAD_FOR_S, find_bad, find_candidates, find_keepers
+from fsdpctl.backends.ssh.candidates import BAD_FOR_S, find_bad, find_candidates, find_file_hosts
 from fsdpctl.contract.plan import DroppedHost
 from fsdpctl.launch.build import build_plan
 from fsdpctl.launch.host import SubmitHost
@@ -32,17 +32,17 @@ def test_candidates() -> None:
     assert find_bad(dropped, 100 + BAD_FOR_S) == {}
 
 
-def test_files_of_a_run_may_lie_wherever_it_ever_was() -> None:
+def test_every_host_of_a_run_may_have_its_files() -> None:
     profile = parse_profile(PROFILE, "p")
     job = parse_job("name: j\nnodes: 1\nentrypoint: {script: s.py}\n", "j")
     plan = build_plan(profile, job, SubmitHost("j-abcd", "/runs/j-abcd", "/here", "python3", ()))
     (spare,) = [node for node in find_candidates(plan, 0, (), 100) if node.id == "s"]
     dropped = (DroppedHost(plan.nodes[0], "no answer", time=100),)
     moved = plan.with_node(spare)
-    assert [node.id for node in find_keepers(plan, (), 1)] == ["a"]
-    assert [node.id for node in find_keepers(moved, dropped, 1)] == ["s", "a"]
-    keepers = find_keepers(moved, dropped, 2)
-    assert [(node.id, node.address, node.ssh_port) for node in keepers] == [
+    assert [node.id for node in find_file_hosts(plan, (), 1)] == ["a"]
+    assert [node.id for node in find_file_hosts(moved, dropped, 1)] == ["s", "a"]
+    hosts = find_file_hosts(moved, dropped, 2)
+    assert [(node.id, node.address, node.ssh_port) for node in hosts] == [
         ("s", "10.0.0.4", 2222),
         ("a", "10.0.0.1", 22),
         ("b", "10.0.0.2", 22),

@@ -17,7 +17,7 @@ from fsdpctl.runs.metrics import read_metrics
 from tests.backends.harness import fsdpctl
 from tests.services import require
 
-OLDER = Path(__file__).parents[2] / "older_runs" / "schema_1"
+OLDER = Path(__file__).parents[1] / "older_runs" / "schema_1"
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def run(home: Path) -> RunPaths:
     return RunPaths(root)
 
 
-def test_it_is_listed_and_read(run: RunPaths) -> None:
+def test_an_older_run_is_listed_and_read(run: RunPaths) -> None:
     [row] = json.loads(fsdpctl("ls", "--json", cwd=run.root.parent).stdout)
     assert (row["state"], row["reason"], row["step"]) == ("STOPPED", "stopped (user); saved at step 69", 69)
     status = json.loads(fsdpctl("status", "older", "--json", cwd=run.root.parent).stdout)
@@ -48,11 +48,11 @@ def test_it_is_listed_and_read(run: RunPaths) -> None:
     assert fsdpctl("checkpoints", "verify", "older", cwd=run.root.parent).returncode == 0
 
 
-def test_it_is_resumed_with_the_code_of_this_version(run: RunPaths) -> None:
+def test_an_older_run_is_resumed_with_the_code_of_this_version(run: RunPaths) -> None:
     require("torch")
     done = fsdpctl("resume", "older", "--set", "trainer.steps=72", "--follow", cwd=run.root.parent)
     assert done.returncode == 0, done.stderr
-    assert "an older fsdpctl made this run" in done.stderr
+    assert "this run is of an older fsdpctl" in done.stderr
     assert json.loads(run.record.read_text())["schema"] == SCHEMA
     assert not (run.code / "fsdpctl" / "batch.py").exists()
     expected = json.loads((OLDER / "next_steps.json").read_text())  # what the version that made it had trained next

@@ -1,4 +1,4 @@
-"""A rank that is slow is told from those who wait for it in every step."""
+"""A rank that is slow is distinguished from those that wait for it in every step."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.train.alone import Alone
 from tests.train.ranks import Config, Ranks, metrics, start
-from train.metrics.stragglers import PATIENCE, Pace, find_slow
-from train.parallel.rank_info import Place
+from tests.train.single_rank import SingleRank
+from train.metrics.stragglers import PATIENCE, StragglerDetector, find_slow
 
 
 @pytest.mark.parametrize(
@@ -34,40 +33,40 @@ def test_slow_is_what_takes_a_multiple_of_the_median(seconds: list[float], slow:
     assert find_slow(seconds, 2.0) == slow
 
 
-class ThreeRanks(Alone):
-    """Rank 1 says what the test lets it say."""
+class ThreeRanks(SingleRank):
+    """Rank 1 takes as long as the test sets."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.place = Place(0, 3, 0, 3)
+        self.members = range(3)
         self.seconds = [1.0, 1.0, 1.0]
 
     def gather(self, value: Any) -> list[Any]:
         return list(self.seconds) if isinstance(value, float) else [f"host-{rank}" for rank in range(3)]
 
 
-def test_only_what_lasts_is_told_and_only_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_only_what_lasts_is_logged_and_only_once(caplog: pytest.LogCaptureFixture) -> None:
     world = ThreeRanks()
-    pace = Pace(world, every=10)
+    stragglers = StragglerDetector(world, every=10)
 
     def steps(count: int, factor: float) -> None:
         world.seconds[1] = factor
         for _ in range(count):
-            pace.watch(10, [])
-            pace.watch(11, [])
+            stragglers.watch(10, [])
+            stragglers.watch(11, [])
 
     for _ in range(5):  # a hiccup now and then
         steps(PATIENCE - 1, 9.0)
         steps(1, 1.0)
-    assert not caplog.records and not pace.slow
+    assert not caplog.records and not stragglers.slow
     steps(2 * PATIENCE, 3.0)
-    assert pace.slow == {1: "host-1"}
+    assert stragglers.slow == {1: "host-1"}
     assert caplog.messages == ["rank 1 on host-1 is slow: its own work takes 3.0 times the median"]
     steps(PATIENCE - 1, 1.0)
-    assert pace.slow
+    assert stragglers.slow
     steps(1, 1.0)
-    assert not pace.slow
-    assert caplog.messages[1:] == ["rank 1 on host-1 keeps pace again"]
+    assert not stragglers.slow
+    assert caplog.messages[1:] == ["rank 1 on host-1 is no longer slow"]
 
 
 @contextmanager
@@ -91,7 +90,7 @@ def slowed(pid: int) -> Iterator[None]:
 
 
 def share_one_core(ranks: Ranks) -> None:
-    """So that whatever else this machine does meets both alike."""
+    """Pin both to one core, so that other load of the machine affects both alike."""
     core = {min(os.sched_getaffinity(0))}
     for process in ranks.processes:
         assert process.pid is not None

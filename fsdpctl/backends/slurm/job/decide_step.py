@@ -1,4 +1,4 @@
-"""What the supervisor in a Slurm allocation makes of a signal, and of an attempt's end. Pure: tables, tested by row."""
+"""Decide in a Slurm allocation what a signal requests, and whether an ended attempt is requeued. Pure."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from fsdpctl.supervise.agents import Next, Step
 from fsdpctl.supervise.decide import History, describe_stuck
 
 MAX_EXCLUDED = 3
-"""Nodes that one run may put aside; beyond that the fault is hardly the nodes'."""
+"""Maximum nodes that one run excludes; with more, the nodes are hardly at fault."""
 
 
 def read_signal(
     number: int, job: Job | None, own_restarts: int
 ) -> tuple[StopReason | Literal[AbortReason.CANCEL], str]:
-    """What it asks of the attempt, and why; `job` is None where Slurm does not say.
+    """Return what a signal requests of the attempt, and why; `job` is None where Slurm does not report it.
 
-    USR2: the time limit is near, or a preemption where the site sends that. TERM: the job is being ended.
+    USR2: the time limit is near, or a preemption on clusters that send it then. TERM: the job is being ended.
     """
     if number == signal.SIGTERM and job is not None and _is_cancelled(job, own_restarts):
         return AbortReason.CANCEL, "cancelled through Slurm (scancel)"
@@ -37,9 +37,9 @@ def _is_cancelled(job: Job, own_restarts: int) -> bool:
 
 @dataclass(frozen=True)
 class Situation:
-    """One ended attempt, seen from inside its allocation."""
+    """One ended attempt, and the state of its job."""
 
-    verdict: Verdict  # already through `decide_next`
+    verdict: Verdict  # from `decide_next`
     stop: ControlFile | None
     job: Job | None  # None for an end that Slurm cannot change
     own_restarts: int  # of the job, when this allocation began
@@ -48,46 +48,48 @@ class Situation:
     history: History
 
 
-def decide_step(seen: Situation) -> Step:
-    """Preemption and the time limit come back; a cancel, a user's stop and a finished run never do."""
-    verdict, job = seen.verdict, seen.job
+def decide_step(situation: Situation) -> Step:
+    """Return what follows: preemption and time limit requeue; a cancel, a user's stop and a finished run do not."""
+    verdict, job = situation.verdict, situation.job
     if job is None or is_final(verdict):
         return Step(Next.LEAVE, verdict)
-    if job.is_ending and job.restarts > seen.own_restarts:
+    if job.is_ending and job.restarts > situation.own_restarts:
         return Step(Next.LEAVE, _restarting(verdict, "Slurm requeued the job", Cause.REQUEUE))
     if job.is_ending and not job.is_taken and job.reason != "TimeLimit":
         reason = "cancelled through Slurm (scancel)"
         return Step(Next.LEAVE, Verdict(State.CANCELLED, reason, step=verdict.step, cause=Cause.CANCEL))
-    if seen.stop is not None and seen.stop.is_users_stop:
+    if situation.stop is not None and situation.stop.is_users_stop:
         return Step(Next.LEAVE, verdict)
     if job.is_preempted:
-        return _requeue(seen, "preempted", Cause.PREEMPTION)
-    if job.is_ending or (seen.stop is not None and seen.stop.cause == StopReason.TIME):
-        return _requeue(seen, "time limit", Cause.TIME_LIMIT)
-    if seen.stop is not None and seen.stop.cause == StopReason.PREEMPT:
-        return _requeue(seen, "asked to leave by a signal", Cause.PREEMPTION)
+        return _requeue(situation, "preempted", Cause.PREEMPTION)
+    if job.is_ending or (situation.stop is not None and situation.stop.cause == StopReason.TIME):
+        return _requeue(situation, "time limit", Cause.TIME_LIMIT)
+    if situation.stop is not None and situation.stop.cause == StopReason.PREEMPT:
+        return _requeue(situation, "asked to leave by a signal", Cause.PREEMPTION)
     if not verdict.restart:
         return Step(Next.LEAVE, verdict)
-    if seen.suspects and count_hosts(job.excluded) + len(seen.suspects) <= MAX_EXCLUDED:
-        return _requeue(seen, f"without {', '.join(seen.suspects)}", verdict.cause, seen.suspects)
+    if situation.suspects and count_hosts(job.excluded) + len(situation.suspects) <= MAX_EXCLUDED:
+        return _requeue(situation, f"without {', '.join(situation.suspects)}", verdict.cause, situation.suspects)
     return Step(Next.AGAIN, verdict)
 
 
 def is_final(verdict: Verdict) -> bool:
-    """Whether nothing that Slurm says can change it."""
+    """Return whether no state of the job can change the verdict."""
     return verdict.state in (State.SUCCEEDED, State.CANCELLED)
 
 
-def _requeue(seen: Situation, why: str, cause: Cause, exclude: tuple[str, ...] = ()) -> Step:
-    if seen.own_restarts >= seen.max_requeues:
-        return _give_up(seen, f"{why}, and all {seen.max_requeues} requeues are used up", cause)
-    if cause is Cause.TIME_LIMIT and seen.history.is_stuck:
-        return _give_up(seen, f"{why}; {describe_stuck(seen.history)}", cause)
-    return Step(Next.REQUEUE, _restarting(seen.verdict, f"{why}, requeued", cause), exclude)
+def _requeue(situation: Situation, why: str, cause: Cause, exclude: tuple[str, ...] = ()) -> Step:
+    if situation.own_restarts >= situation.max_requeues:
+        return _give_up(situation, f"{why}, and all {situation.max_requeues} requeues are used up", cause)
+    if cause is Cause.TIME_LIMIT and situation.history.is_stuck:
+        return _give_up(situation, f"{why}; {describe_stuck(situation.history)}", cause)
+    return Step(Next.REQUEUE, _restarting(situation.verdict, f"{why}, requeued", cause), exclude)
 
 
-def _give_up(seen: Situation, why: str, cause: Cause) -> Step:
-    return Step(Next.LEAVE, replace(seen.verdict, reason=f"{why}; {seen.verdict.reason}", restart=False, cause=cause))
+def _give_up(situation: Situation, why: str, cause: Cause) -> Step:
+    return Step(
+        Next.LEAVE, replace(situation.verdict, reason=f"{why}; {situation.verdict.reason}", restart=False, cause=cause)
+    )
 
 
 def _restarting(verdict: Verdict, why: str, cause: Cause) -> Verdict:
@@ -95,7 +97,7 @@ def _restarting(verdict: Verdict, why: str, cause: Cause) -> Verdict:
 
 
 def find_suspects(end: AttemptEnd) -> list[int]:
-    """Ranks of nodes that were at fault, or vanished. What befalls all of several nodes is no node's fault."""
+    """Return the ranks of nodes that were at fault or vanished; none if that is all of several nodes."""
     at_fault = [rank for rank, node in end.ends.items() if node.code == NodeExit.NODE_FAULT]
     vanished = [rank for rank in range(end.num_nodes) if rank not in end.ends]
     found = at_fault or vanished
@@ -103,5 +105,5 @@ def find_suspects(end: AttemptEnd) -> list[int]:
 
 
 def count_hosts(expression: str) -> int:
-    """At least how many hosts a host list names; a range counts as one."""
+    """Return at least how many hosts a host list names; a range counts as one."""
     return len([part for part in expression.split(",") if part])

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from fsdpctl.contract.formats.manifest import InvalidCheckpointError, digest_file, verify_files
-from train.checkpoint import checkpoints, dcp_io
-from train.checkpoint.checkpoints import verify_share
+from train.checkpoint import dcp_io, verified_checkpoints
 from train.checkpoint.dcp_io import read_tensors, share_out, write_tensors, written_by
 from train.checkpoint.staging import Staging
-from train.threads import at_once
+from train.checkpoint.threads import run_in_threads
+from train.checkpoint.verified_checkpoints import verify_share
 
 
 def test_shares_are_of_about_the_same_size() -> None:
@@ -23,15 +23,15 @@ def test_shares_are_of_about_the_same_size() -> None:
     assert share_out([], 1) == []
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")  # torch says that this is no distributed run
+@pytest.mark.filterwarnings("ignore::UserWarning")  # torch warns that this is no distributed run
 def test_several_files_hold_what_one_would(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     alone: Any = None
     tensors = {f"t{n}": torch.randn(100 + n) for n in range(20)}
     for part_bytes, files in ((2**20, 1), (1000, dcp_io.MAX_PARTS)):
         monkeypatch.setattr(dcp_io, "PART_BYTES", part_bytes)
         directory = tmp_path / str(part_bytes)
-        pieces = Staging(tensors, 0, range(1), torch.device("cpu")).copy(tensors)
-        write_tensors(directory, pieces, alone)
+        staged = Staging(tensors, 0, range(1), torch.device("cpu")).copy(tensors)
+        write_tensors(directory, staged, alone)
         assert len(written_by(directory, 0)) == files + 1  # and the table
         loaded = {name: torch.zeros_like(tensor) for name, tensor in tensors.items()}
         read_tensors(directory, loaded, alone)
@@ -45,7 +45,7 @@ def test_one_rank_reads_the_files_of_many_in_a_few_threads(tmp_path: Path, monke
         calls.append([name for name, _ in files])
         verify_files(directory, files)
 
-    monkeypatch.setattr(checkpoints, "verify_files", verify)
+    monkeypatch.setattr(verified_checkpoints, "verify_files", verify)
     names = [f"__{rank}_{part}.distcp" for rank in range(64) for part in range(8)]
     for size, name in enumerate(names):
         (tmp_path / name).write_bytes(bytes(size))
@@ -58,10 +58,10 @@ def test_one_rank_reads_the_files_of_many_in_a_few_threads(tmp_path: Path, monke
         verify_share(tmp_path, files)
 
 
-def test_what_fails_beside_others_is_told() -> None:
-    def fail(word: str) -> None:
-        raise OSError(word)
+def test_an_error_in_one_of_several_threads_is_raised() -> None:
+    def fail(text: str) -> None:
+        raise OSError(text)
 
-    assert at_once([partial(pow, n, 2) for n in range(5)]) == [0, 1, 4, 9, 16]
+    assert run_in_threads([partial(pow, n, 2) for n in range(5)]) == [0, 1, 4, 9, 16]
     with pytest.raises(OSError, match="second"):
-        at_once([partial(print, "first"), partial(fail, "second"), partial(fail, "third")])
+        run_in_threads([partial(print, "first"), partial(fail, "second"), partial(fail, "third")])

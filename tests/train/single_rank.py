@@ -7,17 +7,17 @@ from typing import TypeVar
 
 import torch
 
-from train.parallel.rank_info import Place
+from train.parallel.rank_info import RankInfo
 from train.parallel.world import World
 
 T = TypeVar("T")
 
 
-class Alone(World):
+class SingleRank(World):
     """A world of one, without a process group."""
 
     def __init__(self) -> None:
-        self.place = Place()
+        self.rank_info, self.rank, self.members = RankInfo(), 0, range(1)
         self.device = torch.device("cpu")
 
     def on_main(self, work: Callable[[], T]) -> T:

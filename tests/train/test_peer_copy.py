@@ -12,7 +12,7 @@ import pytest
 from fsdpctl.contract.formats.manifest import Manifest, committed, read_manifest, verify_files
 from tests.train import faults
 from tests.train.ranks import Config, column, start, train
-from train.checkpoint.peer_copy import Copy, choose
+from train.checkpoint.peer_copy import NodeCopy, choose
 
 
 def test_one_disk_of_two_is_enough(tmp_path: Path, config: Config) -> None:
@@ -52,7 +52,7 @@ def test_one_disk_of_two_is_enough(tmp_path: Path, config: Config) -> None:
     ],
 )
 def test_the_newest_copy_is_given(versions: list[tuple[int, int] | None], giver: int, takers: list[int]) -> None:
-    assert choose([Copy(manifest(*version) if version else None, 0) for version in versions]) == (giver, takers)
+    assert choose([NodeCopy(manifest(*version) if version else None, 0) for version in versions]) == (giver, takers)
 
 
 def manifest(step: int, attempt: int) -> Manifest:
@@ -60,7 +60,7 @@ def manifest(step: int, attempt: int) -> Manifest:
 
 
 def is_whole(root: Path) -> bool:
-    """Whether the newest checkpoint has all of its files."""
+    """Return whether the newest checkpoint has all of its files."""
     newest = root / committed(root)[-1]
     verify_files(newest, read_manifest(newest).files.items())
     return True

@@ -1,4 +1,4 @@
-"""The tables of what a Slurm run does when a signal comes, or an attempt has ended, row by row."""
+"""What a Slurm run does after a signal, and after the end of an attempt, row by row."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from fsdpctl.backends.slurm.job.requeue import (
+from fsdpctl.backends.slurm.job.decide_step import (
     MAX_EXCLUDED,
     Situation,
     decide_step,
@@ -46,7 +46,7 @@ def seen(verdict: Verdict, job: Job = RUNNING, word: str | None = None, suspects
         (seen(Verdict(State.SUCCEEDED, "finished")), Next.LEAVE, State.SUCCEEDED, False),
         (seen(Verdict(State.SUCCEEDED, "finished"), PREEMPTED), Next.LEAVE, State.SUCCEEDED, False),
         (seen(Verdict(State.SUCCEEDED, "finished"), TIMED_OUT), Next.LEAVE, State.SUCCEEDED, False),
-        # A cancel stays a cancel, by us or by scancel, even where the ranks had saved.
+        # A cancel stays a cancel, by fsdpctl or by scancel, even if the ranks had saved.
         (seen(Verdict(State.CANCELLED, "fsdpctl cancel"), PREEMPTED), Next.LEAVE, State.CANCELLED, False),
         (seen(STOPPED, SCANCELLED, StopReason.PREEMPT), Next.LEAVE, State.CANCELLED, False),
         (seen(FAILED, SCANCELLED), Next.LEAVE, State.CANCELLED, False),
@@ -56,7 +56,7 @@ def seen(verdict: Verdict, job: Job = RUNNING, word: str | None = None, suspects
         # A user's stop is no preemption, even during one.
         (seen(STOPPED, RUNNING, StopReason.USER), Next.LEAVE, State.STOPPED, False),
         (seen(STOPPED, PREEMPTED, StopReason.USER), Next.LEAVE, State.STOPPED, False),
-        (seen(STOPPED, PREEMPTED, ""), Next.LEAVE, State.STOPPED, False),  # touched by hand
+        (seen(STOPPED, PREEMPTED, ""), Next.LEAVE, State.STOPPED, False),  # a stop file made by hand
         # Preemption: a saved job that just exits would count as completed.
         (seen(STOPPED, PREEMPTED, StopReason.PREEMPT), Next.REQUEUE, State.STOPPED, True),
         (seen(FINAL, PREEMPTED, StopReason.PREEMPT), Next.REQUEUE, State.FAILED, True),
@@ -69,9 +69,9 @@ def seen(verdict: Verdict, job: Job = RUNNING, word: str | None = None, suspects
         # The time limit: near, or just passed.
         (seen(STOPPED, RUNNING, StopReason.TIME), Next.REQUEUE, State.STOPPED, True),
         (seen(FINAL, TIMED_OUT), Next.REQUEUE, State.FAILED, True),
-        # A signal from who knows where.
+        # A signal of unknown origin.
         (seen(STOPPED, RUNNING, StopReason.PREEMPT), Next.REQUEUE, State.STOPPED, True),
-        # Failures: again on the same nodes, elsewhere when a node is to blame, or no more.
+        # Failures: again on the same nodes, on others if a node is at fault, or not again.
         (seen(FAILED), Next.AGAIN, State.FAILED, True),
         (seen(FAILED, suspects=("node2",)), Next.REQUEUE, State.FAILED, True),
         (seen(FINAL), Next.LEAVE, State.FAILED, False),
@@ -85,14 +85,14 @@ def test_the_table(situation: Situation, then: Next, state: State, comes_back: b
     assert step.verdict.step == situation.verdict.step
 
 
-def test_only_the_guilty_nodes_are_left_out() -> None:
+def test_only_the_nodes_at_fault_are_excluded() -> None:
     step = decide_step(seen(FAILED, suspects=("node2",)))
     assert step.exclude == ("node2",)
     assert step.verdict.reason == f"without node2, requeued; {FAILED.reason}"
     assert decide_step(seen(STOPPED, PREEMPTED, suspects=("node2",))).exclude == ()
 
 
-def test_at_some_point_it_is_not_the_nodes() -> None:
+def test_a_run_excludes_only_so_many_nodes() -> None:
     full = replace(RUNNING, excluded=",".join(f"n{i}" for i in range(MAX_EXCLUDED)))
     assert decide_step(seen(FAILED, full, suspects=("node2",))).next is Next.AGAIN
 
@@ -104,13 +104,13 @@ def test_requeues_are_counted() -> None:
     assert step.verdict.reason.startswith("preempted, and all 100 requeues are used up")
 
 
-def test_a_run_that_never_comes_to_a_step_within_its_allocation_gives_up() -> None:
+def test_a_run_that_makes_no_step_within_its_allocation_is_not_requeued_forever() -> None:
     stuck = replace(seen(STOPPED, RUNNING, StopReason.TIME), history=History(0, 0, 3))
     step = decide_step(stuck)
     assert (step.next, step.verdict.restart, step.verdict.cause) == (Next.LEAVE, False, Cause.TIME_LIMIT)
     assert step.verdict.reason.startswith("time limit; 3 attempts in a row made no step")
     preempted = replace(seen(STOPPED, PREEMPTED, StopReason.PREEMPT), history=History(0, 0, 3))
-    assert decide_step(preempted).next is Next.REQUEUE  # which is no fault of the run
+    assert decide_step(preempted).next is Next.REQUEUE  # not a fault of the run
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_the_cause_is_a_value(situation: Situation, cause: Cause) -> None:
     assert decide_step(situation).verdict.cause is cause
 
 
-def test_no_decision_of_a_requeue_reads_a_sentence() -> None:
+def test_no_decision_of_a_requeue_depends_on_a_text() -> None:
     for job in (RUNNING, PREEMPTED, SCANCELLED, TAKEN, REQUEUED, TIMED_OUT):
         for verdict in (STOPPED, FAILED, FINAL):
             for stop in (None, *StopReason):
@@ -138,34 +138,34 @@ def test_no_decision_of_a_requeue_reads_a_sentence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "job", "word"),
+    ("number", "job", "reason"),
     [
         (signal.SIGTERM, SCANCELLED, AbortReason.CANCEL),
         (signal.SIGTERM, TAKEN, StopReason.PREEMPT),
         (signal.SIGTERM, REQUEUED, StopReason.PREEMPT),  # by hand: the run comes back
         (signal.SIGTERM, TIMED_OUT, StopReason.PREEMPT),
-        (signal.SIGTERM, RUNNING, StopReason.PREEMPT),  # from who knows where
+        (signal.SIGTERM, RUNNING, StopReason.PREEMPT),  # of unknown origin
         (signal.SIGTERM, None, StopReason.PREEMPT),
         (signal.SIGUSR2, RUNNING, StopReason.TIME),
         (signal.SIGUSR2, PREEMPTED, StopReason.PREEMPT),
         (signal.SIGUSR2, None, StopReason.TIME),
     ],
 )
-def test_what_a_signal_asks_for(number: int, job: Job | None, word: StopReason | AbortReason) -> None:
-    assert read_signal(number, job, own_restarts=0)[0] is word
+def test_what_a_signal_asks_for(number: int, job: Job | None, reason: StopReason | AbortReason) -> None:
+    assert read_signal(number, job, own_restarts=0)[0] is reason
 
 
 @pytest.mark.parametrize(
     ("codes", "found"),
     [
         ({0: 1, 1: NodeExit.NODE_FAULT}, [1]),
-        ({0: 1}, [1]),  # node 1 vanished without a word
+        ({0: 1}, [1]),  # node 1 vanished without an exit record
         ({0: NodeExit.NODE_FAULT}, [0]),  # the others may have vanished because of it
         ({0: NodeExit.NODE_FAULT, 1: NodeExit.NODE_FAULT}, []),
         ({}, []),
         ({0: 1, 1: 1}, []),
     ],
 )
-def test_what_befalls_all_nodes_is_no_nodes_fault(codes: dict[int, int], found: list[int]) -> None:
+def test_a_failure_of_all_nodes_is_no_nodes_fault(codes: dict[int, int], found: list[int]) -> None:
     ends = {rank: NodeEnd(code, "") for rank, code in codes.items()}
     assert find_suspects(AttemptEnd(2, ends, outcome=None, stop=None, abort=None)) == found

@@ -1,14 +1,13 @@
-"""The bundled decoder's tensors by the names that Hugging Face's Llama has for them, both ways."""
+"""Tensors and sizes of the trainer's Llama by the names of transformers' Llama, both ways."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from fsdpctl.contract.trainer.model_config import ModelConfig
+from fsdpctl.contract.formats.hugging_face import HuggingFaceFormat, Rows
+from fsdpctl.contract.trainer.llama.config import LlamaConfig
 
 _WHOLE = {
     "embed.weight": "model.embed_tokens.weight",
@@ -24,17 +23,8 @@ _IN_BLOCK = {
 _BLOCK = re.compile(r"blocks\.(\d+)\.(.+)")
 
 
-@dataclass(frozen=True)
-class Rows:
-    """A tensor of Hugging Face's, as rows of one of ours. Fused matrices are several of theirs, one below the other."""
-
-    name: str
-    begin: int
-    end: int | None  # None: to the last
-
-
-def llama_names(name: str, model: ModelConfig) -> list[Rows]:
-    """What one of our tensors is called there, from its first row to its last. KeyError for a name that we lack."""
+def llama_rows(name: str, model: LlamaConfig) -> list[Rows]:
+    """Return their tensors in one of the trainer, from its first row to its last. Raises KeyError."""
     if name in _WHOLE:
         return [Rows(_WHOLE[name], 0, None)]
     if not (found := _BLOCK.fullmatch(name)):
@@ -57,8 +47,8 @@ def _stack(layer: str, heights: dict[str, int]) -> Iterator[Rows]:
         begin += height
 
 
-def llama_config(model: ModelConfig) -> dict[str, object]:
-    """`config.json` of the same model; without token ids, which only the tokenizer knows."""
+def llama_config(model: LlamaConfig) -> dict[str, object]:
+    """Return `config.json` of the same model; without token ids, which only the tokenizer knows."""
     return {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
@@ -83,8 +73,11 @@ def llama_config(model: ModelConfig) -> dict[str, object]:
     }
 
 
-def sizes_there(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of our ModelConfig that a `config.json` decides. ValueError for what the bundled decoder cannot be."""
+def llama_sizes(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys of LlamaConfig that a `config.json` decides.
+
+    Raises ValueError for what the trainer's Llama cannot be, and KeyError for a missing key.
+    """
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
     if config.get("model_type") != "llama":
         raise ValueError(f"they are of a model of type {config.get('model_type')!r}, not 'llama'")
@@ -107,13 +100,4 @@ def sizes_there(config: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def check_fit(config: Mapping[str, Any], model: ModelConfig) -> None:
-    """Raise ValueError, saying what to set, unless weights of this `config.json` are weights of this model."""
-    try:
-        there = sizes_there(config)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"their config.json lacks or garbles {error}") from None
-    wrong = {key: value for key, value in there.items() if getattr(model, key) != value}
-    if wrong:
-        sets = " ".join(f"--set trainer.model.{key}={json.dumps(value)}" for key, value in wrong.items())
-        raise ValueError(f"they have other sizes than trainer.model; to take theirs: {sets}")
+HF_LLAMA = HuggingFaceFormat(llama_rows, llama_config, llama_sizes)

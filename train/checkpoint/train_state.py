@@ -15,17 +15,17 @@ from torch import Tensor
 
 from fsdpctl.contract.trainer.resumable import compare
 from train.errors import ConfigError
-from train.model.llama import Decoder
-from train.nonfinite import Guard
+from train.model.language_model import LanguageModel
+from train.nonfinite import NonFiniteGuard
 
 
 @dataclass(frozen=True)
-class State:
+class TrainState:
     """What changes with every step."""
 
-    model: Decoder
+    model: LanguageModel
     optimizer: torch.optim.Optimizer
-    guard: Guard
+    guard: NonFiniteGuard
 
     def tensors(self) -> dict[str, Tensor]:
         """Name every tensor to be saved. They share memory with the originals, so that loading fills those."""
@@ -38,8 +38,11 @@ class State:
 
 
 def seed_dropout(device: torch.device, seed: int, step: int, micro_step: int, rank: int) -> None:
-    """Seed the device's generator for one micro-step of one rank. A resumed run draws what a straight run draws, and
-    no generator is saved; another number of ranks sees the same data under other dropout masks."""
+    """Seed the device's generator for one micro-step of one rank.
+
+    A resumed run draws what a straight run draws, and no generator is saved. Another number of ranks sees the same data
+    under other dropout masks.
+    """
     digest = hashlib.blake2b(f"{seed}/{step}/{micro_step}/{rank}".encode(), digest_size=8).digest()
     # `torch.manual_seed` seeds every kind of device, and for each that is not in use formats its stack: 0.2 ms.
     seed_device = torch.cuda.manual_seed if device.type == "cuda" else torch.default_generator.manual_seed
@@ -47,7 +50,10 @@ def seed_dropout(device: torch.device, seed: int, step: int, micro_step: int, ra
 
 
 def check_resumable(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Compare two encoded configurations: returns what changed, refuses a change that would not be the same run."""
+    """Compare two encoded configurations and return what changed.
+
+    Raises ConfigError for a change that would make it another run.
+    """
     changed, forbidden = compare(saved, now)
     if forbidden:
         raise ConfigError(f"{forbidden[0]} since the checkpoint: that would be another run; submit it as one")

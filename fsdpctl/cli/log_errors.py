@@ -1,0 +1,50 @@
+"""Print why an attempt failed: before its lines in `logs`, and alone with `logs --errors`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fsdpctl.cli.output import log, print_data
+from fsdpctl.contract import State
+
+if TYPE_CHECKING:
+    from fsdpctl.contract.paths import AttemptPaths, RunPaths
+
+
+def print_root_cause(attempt: AttemptPaths) -> bool:
+    """Print the first error of an attempt's ranks, else why nodes could not take part; return whether there is one."""
+    from fsdpctl.logs.failure import describe, find_root_cause
+    from fsdpctl.logs.ranges import fold
+    from fsdpctl.logs.sources import read_errors, read_faults
+
+    if (cause := find_root_cause(read_errors(attempt))) is not None:
+        print_data(describe(cause) + "\n")
+        return True
+    faults = read_faults(attempt)
+    for reason, nodes in faults.items():
+        print_data(f"{'node' if len(nodes) == 1 else 'nodes'} {fold(nodes)} could not take part: {reason}\n")
+    return bool(faults)
+
+
+def print_errors(run: RunPaths, attempt: AttemptPaths, *, is_newest: bool) -> None:
+    """Print why the attempt failed, by its ranks, its nodes or else the supervisor; then hint at older failures."""
+    from fsdpctl.logs.ranges import fold
+
+    if not print_root_cause(attempt):
+        log(f"no rank of attempt {attempt.number} left an error")
+        if (reason := _failure(attempt)) is not None:
+            print_data(f"attempt {attempt.number} {reason}")
+    older = [one.number for one in run.attempts() if one.number < attempt.number and _failure(one) is not None]
+    if is_newest and older:
+        which = f"attempt {older[0]}" if len(older) == 1 else f"attempts {fold(older)}"
+        log(f"hint: {which} failed before it: fsdpctl logs {run.root.name} --errors --attempt {older[-1]}")
+
+
+def _failure(attempt: AttemptPaths) -> str | None:
+    """Return the supervisor's verdict on an attempt that failed, as text."""
+    from fsdpctl.runs.evidence import read_verdict
+
+    verdict = read_verdict(attempt)
+    if verdict is None or verdict.state not in (State.FAILED, State.LOST):
+        return None
+    return f"{verdict.state}: {verdict.reason}"

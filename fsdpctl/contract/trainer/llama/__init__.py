@@ -1,0 +1,1 @@
+"""The Llama architecture, as far as it must be known without torch."""

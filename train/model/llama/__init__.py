@@ -1,0 +1,1 @@
+"""The Llama architecture: RMSNorm, rotary positions, grouped-query attention, SwiGLU, no biases."""

@@ -1,0 +1,30 @@
+"""First values of parameters, whole or sharded: this rank keeps its part of each."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+from train.model.language_model import LanguageModel
+
+
+@torch.no_grad()
+def init_weights(model: LanguageModel, seed: int) -> None:
+    """Give the model its first values.
+
+    Each parameter is drawn whole on the CPU, and this rank keeps its part: no communication, and the same values in
+    every world.
+    """
+    for name, parameter in model.named_parameters():
+        fill(parameter, model.initial_value(name, parameter.shape, seed))
+
+
+@torch.no_grad()
+def fill(parameter: nn.Parameter, full: torch.Tensor) -> None:
+    """Give a parameter its whole value, of which this rank keeps its part."""
+    if isinstance(parameter, DTensor):
+        mesh, placements = parameter.device_mesh, parameter.placements
+        parameter.copy_(distribute_tensor(full.to(parameter.device), mesh, placements, src_data_rank=None))
+    else:
+        parameter.copy_(full)
