@@ -266,6 +266,6 @@ class TestSlurm(LauncherContract):
         srun.chmod(0o755)
         profile = Path(self.profile)
         profile.write_text(f"{profile.read_text()}join_timeout: 10s\nsetup: ['PATH={srun.parent}:$PATH']\n")
-        run = self.submit_script(project, RECORDER, nodes=1, extra="restarts: 3\n")
+        run = self.submit_script(project, RECORDER, extra="restarts: 3\n")
         assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
         assert run.reasons()[0] == "srun started no agent; see batch.log"
