@@ -49,7 +49,7 @@ def test_loss_curve_is_identical_after_killed_and_hanging_parts(
     status = run.wait_ended()
     assert (status["state"], status["attempt"]) == ("SUCCEEDED", hanging + 1), run.describe()
     for cause, strike in zip((*CAUSES.values(), HANGS), strikes, strict=True):
-        assert strike.reason.startswith(cause)
+        assert cause in strike.reason
     assert run.curve() == undisturbed
     assert "train/loop.py" in run.paths.attempt(hanging).node(0).rank_stacks(0).read_text()
     run.assert_nothing_left()
