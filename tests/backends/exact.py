@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
+import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from dataclasses import dataclass
 
-from fsdpctl.contract.paths import checkpoint_name
 from tests.backends.harness import Run, command_line, kill, wait_for
 
 Curve = list[tuple[int, str, str]]
@@ -20,13 +21,23 @@ restarts: 1
 trainer:
   steps: {STEPS}
   log_every: 10
-  model: {{vocab_size: 256, d_model: 64, layers: 2, heads: 2, kv_heads: 1, head_dim: 32, ffn: 128, seq_len: 128,
+  model: {{vocab_size: 256, d_model: 32, layers: 2, heads: 2, kv_heads: 1, head_dim: 16, ffn: 64, seq_len: 32,
           tie_embeddings: true, dropout: 0.1}}
-  batch: {{sequences: 32, micro_batch: 4}}
+  batch: {{sequences: 16, micro_batch: 2}}
   optim: {{lr: 3.0e-3, warmup_steps: 5}}
   checkpoint: {{every_steps: {SAVE_EVERY}, keep: 2}}
   eval: {{sequences: 8}}
 """
+# One rank a node, each with half of every tensor: a rank costs seconds to start. More are in local/test_exact.py.
+SMALL = ("--procs-per-node", "1", "--set", "trainer.mesh.strategy=FULL_SHARD")
+
+
+@dataclass(frozen=True)
+class Strike:
+    """A part of a run that got a signal."""
+
+    time: float  # since the epoch
+    reason: str  # the verdict on its attempt
 
 
 class Reference:
@@ -46,17 +57,21 @@ class Reference:
         return self._curve
 
 
-def kill_in_turn(run: Run, victims: Sequence[Callable[[Run], list[int]]]) -> list[str]:
-    """Kill a part in each attempt, once it has saved more than the one before; return their verdicts' reasons."""
-    for number, victim in enumerate(victims, start=1):
-        _kill_after(run.paths.checkpoints / checkpoint_name(SAVE_EVERY * number), run, victim)
-        wait_for(run.paths.attempt(number).verdict.exists, 60, run.describe)
-    verdicts = [run.paths.attempt(number).verdict for number in range(1, len(victims) + 1)]
-    return [json.loads(path.read_text())["reason"] for path in verdicts]
+def strike_in_turn(
+    run: Run, victims: Sequence[Callable[[Run], list[int]]], *, first: int = 1, number: int = signal.SIGKILL
+) -> list[Strike]:
+    """Signal one part in each attempt from the `first` on, once it has saved."""
+    return [_strike(run, victim, attempt, number) for attempt, victim in enumerate(victims, start=first)]
 
 
-def _kill_after(save: Path, run: Run, victim: Callable[[Run], list[int]]) -> None:
-    kill(wait_for(lambda: save.exists() and victim(run), 180, run.describe))
+def _strike(run: Run, victim: Callable[[Run], list[int]], attempt: int, number: int) -> Strike:
+    before = run.checkpoints()
+    pids = wait_for(lambda: run.checkpoints() > before and victim(run), 180, run.describe)
+    kill(pids, number)
+    struck = time.time()
+    verdict = run.paths.attempt(attempt).verdict
+    wait_for(verdict.exists, 120, run.describe)
+    return Strike(struck, json.loads(verdict.read_text())["reason"])
 
 
 def rank(run: Run) -> list[int]:

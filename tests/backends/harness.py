@@ -47,13 +47,13 @@ def cpu_seconds(argv: list[str], env: dict[str, str]) -> float:
 def wait_for(condition: Callable[[], Any], limit_s: float, what: str | Callable[[], str]) -> Any:
     """Wait until `condition` gives something true and return it; `what` may be a description to make at the end.
 
-    It rests as long as it has asked: a question that costs half a second of a core must not slow down its own answer.
+    It rests three times as long as it has asked: a question that takes a core must not slow down its own answer.
     """
     deadline = time.monotonic() + limit_s
     while (asked := time.monotonic()) < deadline:
         if found := condition():
             return found
-        time.sleep(max(0.02, time.monotonic() - asked))
+        time.sleep(max(0.03, 3 * (time.monotonic() - asked)))
     raise AssertionError(f"not within {limit_s} s: {what() if callable(what) else what}")
 
 
@@ -90,6 +90,14 @@ class Run:
     def wait_step(self, step: int, limit_s: float = 180) -> None:
         wait_for(lambda: len(self.metrics()) >= step, limit_s, lambda: f"step {step}; {self.describe()}")
 
+    def wait_attempt_steps(self, attempt: int, steps: int, limit_s: float = 180) -> None:
+        """Wait until an attempt has written this many steps of its own."""
+        wait_for(
+            lambda: [line["attempt"] for line in self.metrics()].count(attempt) >= steps,
+            limit_s,
+            lambda: f"{steps} steps of attempt {attempt}; {self.describe()}",
+        )
+
     def metrics(self) -> list[dict[str, Any]]:
         if not self.paths.metrics.exists():
             return []
@@ -98,6 +106,10 @@ class Run:
     def curve(self) -> list[tuple[int, str, str]]:
         """What two runs must share bit for bit."""
         return [(line["step"], line["loss_hex"], line["samples"]) for line in self.metrics()]
+
+    def checkpoints(self) -> list[str]:
+        """Whole ones, newest first: a cut one has more in its name."""
+        return sorted((path.name for path in self.paths.checkpoints.glob("step-????????")), reverse=True)
 
     def pids(self, node_rank: int | None = None) -> list[int]:
         return processes.find(processes.Tag(self.run_id, node_rank))
@@ -125,12 +137,6 @@ def command_line(pid: int) -> str:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
     except OSError:
         return ""
-
-
-def read_variable(pid: int, name: str) -> str:
-    """One environment variable of another process."""
-    variables = Path(f"/proc/{pid}/environ").read_text().split("\0")
-    return dict(variable.split("=", 1) for variable in variables if "=" in variable)[name]
 
 
 def find_variable(name: str, value: str) -> list[int]:

@@ -32,10 +32,10 @@ class Cluster:
     keys: dict[str, Any] = field(default_factory=dict)
     env: dict[str, str] = field(default_factory=dict)
 
-    def examine(self, expect: int) -> dict[str, dict[str, dict[str, str]]]:
+    def examine(self, expect: int, *words: str) -> dict[str, dict[str, dict[str, str]]]:
         """Node -> check -> finding, from a doctor that ended with `expect`."""
         self.write()
-        done = fsdpctl("doctor", "./two.yaml", "--json", cwd=self.directory, expect=expect)
+        done = fsdpctl("doctor", "./two.yaml", "--json", *words, cwd=self.directory, expect=expect)
         return {
             node["node"]: {finding["check"]: finding for finding in node["findings"]}
             for node in json.loads(done.stdout)["nodes"]
@@ -105,52 +105,63 @@ def test_the_bundled_local_profile_passes_in_little_processor_time(tmp_path: Pat
     assert {line.split()[1] for line in lines[1:] if not line.startswith("disk")} == {"ok"}
 
 
-def test_a_taken_port_and_its_holder_are_named(two: Cluster) -> None:
-    two.keys["ports"] = {"first": PORT, "last": PORT}
-    with socket.create_server(("", PORT)):
-        found = two.examine(expect=1)
-    assert accused(found) == {"one": {"ports"}}
-    reason = found["one"]["ports"]["reason"]
-    assert f"no port of {PORT}-{PORT} can be opened: {PORT} is held by pid {os.getpid()} (" in reason
-    assert found["two"]["connect"]["result"] == "unknown"
-
-
-def test_a_run_root_that_cannot_be_written(two: Cluster, small_disk: Mount) -> None:
-    two.keys["runs_root"] = str(small_disk.path / "runs")
-    small_disk.make_read_only()
-    found = two.examine(expect=1)
-    assert accused(found) == {"one": {"run_root"}, "two": {"run_root"}}
-    assert f"Read-only file system: {small_disk.path}" in found["two"]["run_root"]["reason"]
-    assert found["two"]["shared"]["result"] == "unknown"
-
-
-def test_a_full_run_root(two: Cluster, small_disk: Mount) -> None:
-    two.keys["runs_root"] = str(small_disk.path / "runs")
-    small_disk.fill()
-    found = two.examine(expect=1)
-    assert accused(found) == {"one": {"disk"}, "two": {"disk"}}
-    assert f"{small_disk.path} is full: No space left on device" in found["one"]["disk"]["reason"]
-
-
-def test_a_missing_interface(two: Cluster) -> None:
-    two.keys |= {"network": {"interface": "ib77"}, "master_address": None}
-    found = two.examine(expect=1)
-    assert accused(found) == {"one": {"interface"}, "two": {"interface"}}
-    assert "interface 'ib77' does not exist here" in found["two"]["interface"]["reason"]
-    assert found["one"]["head"]["result"] == found["two"]["connect"]["result"] == "unknown"
-
-
-def test_another_torch_on_the_path_of_one_node(two: Cluster) -> None:
-    """The second node's python finds a torch of another version first."""
+def test_a_taken_port_on_one_node_and_another_torch_and_a_skewed_clock_on_the_other(two: Cluster) -> None:
+    """The clock is shifted inside the interpreter: libfaketime 0.9.10 makes Python's own time.sleep fail at times."""
     torch = two.directory / "other" / "torch"
     torch.mkdir(parents=True)
     (torch / "__init__.py").write_text(
         "from types import SimpleNamespace\n__version__ = '2.9.1+cpu'\nversion = SimpleNamespace(cuda=None)\n"
     )
+    (torch.parent / "sitecustomize.py").write_text(
+        "import time\nright = time.time\ntime.time = lambda: right() + 7200\n"
+    )
     two.give_second_node_a_python(f'PYTHONPATH={torch.parent} exec {sys.executable} "$@"')
-    found = two.examine(expect=1)
-    assert accused(found) == {"two": {"torch"}}
+    two.keys["ports"] = {"first": PORT, "last": PORT}
+    with socket.create_server(("", PORT)):
+        found = two.examine(expect=1)
+    assert accused(found) == {"one": {"ports"}, "two": {"torch", "clock"}}
+    reason = found["one"]["ports"]["reason"]
+    assert f"no port of {PORT}-{PORT} can be opened: {PORT} is held by pid {os.getpid()} (" in reason
+    assert found["two"]["connect"]["result"] == "unknown"
     assert found["two"]["torch"]["reason"].startswith("torch 2.9.1+cpu, but 2.")
+    words = found["two"]["clock"]["reason"].split()
+    assert abs(int(words[3]) - 7200) <= 3, words
+    assert words[4:] == ["s", "ahead", "of", "the", "others'"]
+
+
+def test_a_run_root_that_cannot_be_written_and_a_head_on_loopback(two: Cluster, small_disk: Mount) -> None:
+    two.keys |= {"runs_root": str(small_disk.path / "runs"), "allow_loopback": False}
+    small_disk.make_read_only()
+    found = two.examine(expect=1)
+    assert accused(found) == {"one": {"run_root", "head"}, "two": {"run_root"}}
+    assert f"Read-only file system: {small_disk.path}" in found["two"]["run_root"]["reason"]
+    assert found["two"]["shared"]["result"] == "unknown"
+    assert "127.0.0.1 (127.0.0.1) is loopback" in found["one"]["head"]["reason"]
+
+
+def test_a_full_run_root_is_one_row_of_the_table(two: Cluster, small_disk: Mount) -> None:
+    two.keys["runs_root"] = str(small_disk.path / "runs")
+    small_disk.fill()
+    two.write()
+    done = fsdpctl("doctor", "./two.yaml", cwd=two.directory, expect=1)
+    rows = {line.split()[0]: line for line in done.stdout.splitlines()[1:]}
+    assert {check for check, row in rows.items() if row.split()[1] in ("fail", "warn")} == {"disk"}
+    assert rows["disk"].split()[:3] == ["disk", "fail", "all"]
+    assert f"{small_disk.path} is full: No space left on device. Fix: " in rows["disk"]
+    assert done.stderr == "not fit for a run: one,two\n"
+
+
+def test_a_missing_interface_and_a_limit_of_the_setup_lines(two: Cluster) -> None:
+    two.keys |= {"network": {"interface": "ib77"}, "master_address": None, "setup": ["ulimit -n 200"]}
+    found = two.examine(expect=1)
+    assert accused(found) == {"one": {"interface", "nofile"}, "two": {"interface", "nofile"}}
+    assert "interface 'ib77' does not exist here" in found["two"]["interface"]["reason"]
+    assert found["two"]["interface"]["fix"].startswith("correct network.interface in the profile")
+    assert found["one"]["head"]["result"] == found["two"]["connect"]["result"] == "unknown"
+    (one,) = Client().doctor(two.profile, nodes=1)
+    assert (one.node, one.has_failed) == ("one", True)
+    failed = {finding.check for finding in one.findings if finding.result is Result.FAIL}
+    assert failed == {Check.INTERFACE, Check.NOFILE}
 
 
 def test_a_node_without_torch(two: Cluster) -> None:
@@ -159,19 +170,6 @@ def test_a_node_without_torch(two: Cluster) -> None:
     assert accused(found) == {"two": {"torch"}}
     assert "torch cannot be imported" in found["two"]["torch"]["reason"]
     assert "No module named 'torch'" in found["two"]["torch"]["reason"]
-
-
-def test_a_skewed_clock(two: Cluster) -> None:
-    """Shifted inside the interpreter: libfaketime 0.9.10 makes Python's own time.sleep fail now and then."""
-    (two.directory / "sitecustomize.py").write_text(
-        "import time\nright = time.time\ntime.time = lambda: right() + 7200\n"
-    )
-    two.give_second_node_a_python(f'PYTHONPATH={two.directory} exec {sys.executable} "$@"')
-    found = two.examine(expect=1)
-    assert accused(found) == {"two": {"clock"}}
-    words = found["two"]["clock"]["reason"].split()
-    assert abs(int(words[3]) - 7200) <= 3, words
-    assert words[4:] == ["s", "ahead", "of", "the", "others'"]
 
 
 def test_a_node_without_python_fails_only_the_reach_check(two: Cluster) -> None:
@@ -183,12 +181,12 @@ def test_a_node_without_python_fails_only_the_reach_check(two: Cluster) -> None:
     assert "connect" in found["one"]
 
 
-def test_the_probe_runs_the_setup_lines_of_the_profile(two: Cluster) -> None:
-    two.keys["setup"] = ["ulimit -n 200"]
-    found = two.examine(expect=1)
-    assert accused(found) == {"one": {"nofile"}, "two": {"nofile"}}
+def test_a_failing_setup_line_and_the_requested_number_of_nodes(two: Cluster) -> None:
     two.keys["setup"] = ["module load cuda/99"]
     assert accused(two.examine(expect=1)) == {"one": {"reach"}, "two": {"reach"}}
+    assert accused(two.examine(1, "--nodes", "1")) == {"one": {"reach"}}
+    done = fsdpctl("doctor", "./two.yaml", "--nodes", "3", cwd=two.directory, expect=2)
+    assert "nodes: 3 wanted, but the profile lists 2" in done.stderr
 
 
 def test_an_attempt_fails_with_all_failed_checks_of_a_node(two: Cluster) -> None:
@@ -204,36 +202,3 @@ def test_an_attempt_fails_with_all_failed_checks_of_a_node(two: Cluster) -> None
     assert "only 200 open files" in status["reason"]
     assert not list(run.paths.root.glob("attempts/*/*/torchrun.log"))
     run.assert_nothing_left()
-
-
-def test_loopback_is_refused_unless_the_profile_allows_it(two: Cluster) -> None:
-    two.keys["allow_loopback"] = False
-    found = two.examine(expect=1)
-    assert accused(found) == {"one": {"head"}}
-    assert "127.0.0.1 (127.0.0.1) is loopback" in found["one"]["head"]["reason"]
-
-
-def test_the_python_api_returns_the_same_findings(two: Cluster) -> None:
-    two.keys["network"] = {"interface": "ib77"}
-    two.write()
-    (one,) = Client().doctor(two.profile, nodes=1)
-    assert (one.node, one.has_failed) == ("one", True)
-    assert [finding.check for finding in one.findings if finding.result is Result.FAIL] == [Check.INTERFACE]
-
-
-def test_the_table_has_one_row_for_a_finding_of_all_nodes(two: Cluster) -> None:
-    two.keys["network"] = {"interface": "ib77"}
-    two.write()
-    done = fsdpctl("doctor", "./two.yaml", cwd=two.directory, expect=1)
-    (row,) = [line for line in done.stdout.splitlines() if line.startswith("interface")]
-    assert row.split()[:3] == ["interface", "fail", "all"]
-    assert "Fix: correct network.interface in the profile" in row
-    assert done.stderr == "not fit for a run: one,two\n"
-
-
-def test_only_the_requested_number_of_nodes_is_checked(two: Cluster) -> None:
-    two.write()
-    done = fsdpctl("doctor", "./two.yaml", "--nodes", "1", "--json", cwd=two.directory)
-    assert [node["node"] for node in json.loads(done.stdout)["nodes"]] == ["one"]
-    done = fsdpctl("doctor", "./two.yaml", "--nodes", "3", cwd=two.directory, expect=2)
-    assert "nodes: 3 wanted, but the profile lists 2" in done.stderr

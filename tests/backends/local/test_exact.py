@@ -5,44 +5,89 @@ from __future__ import annotations
 import json
 import re
 import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from fsdpctl.contract.paths import checkpoint_name
 from fsdpctl.contract.trainer.hugging_face import hf_config
 from fsdpctl.specs.load import parse_job
 from tests.backends import exact
-from tests.backends.harness import fsdpctl, kill, read_variable, submit, wait_for
+from tests.backends.harness import fsdpctl, kill, submit, wait_for
 from tests.backends.slow import STEP, Brake
 
-
-@pytest.fixture
-def undisturbed(project: Path, reference: exact.Reference) -> exact.Curve:
-    return reference.curve(lambda: submit("exact.yaml", cwd=project))
-
-
 CAUSES = {
-    exact.rank: r"node 1: rank [23] ended with signal 9",
+    exact.rank: "node 1: rank 1 ended with signal 9",
     exact.torchrun: "node 1: torchrun ended with signal 9",
     exact.agent: "node 1: the node agent was killed",
     exact.node: "the agent of node 1 vanished without an exit record",
     exact.head: "the agent of node 0 vanished without an exit record",
 }
+HANGS = "node 1: rank 1 hangs: its process is stopped"
+
+
+@pytest.fixture
+def brake(project: Path, monkeypatch: pytest.MonkeyPatch) -> Brake:
+    return Brake(project / "slow", monkeypatch)
 
 
 @pytest.mark.timeout(600)
-def test_loss_curve_is_identical_after_killed_parts(
-    project: Path, undisturbed: exact.Curve, monkeypatch: pytest.MonkeyPatch
+def test_loss_curve_is_identical_after_killed_and_hanging_parts(
+    project: Path, reference: exact.Reference, brake: Brake
 ) -> None:
-    """Each part of the run once, in one attempt after the other."""
-    Brake(project / "slow", monkeypatch).set((*STEP, 0.2), attempts=len(CAUSES))
-    run = submit("exact.yaml", "--set", f"restarts={len(CAUSES)}", cwd=project)
-    reasons = exact.kill_in_turn(run, list(CAUSES))
+    """Each part of the run once, in one attempt after the other.
+
+    A rank hangs under SIGSTOP: no error, no end, and TERM does not reach it. Its peers would wait for half an hour.
+    """
+    undisturbed = reference.curve(lambda: submit("exact.yaml", *exact.SMALL, cwd=project))
+    hanging = len(CAUSES) + 1
+    brake.set((*STEP, 0.2), attempts=hanging)
+    run = submit("exact.yaml", *exact.SMALL, "--set", f"restarts={hanging}", cwd=project)
+    strikes = exact.strike_in_turn(run, list(CAUSES))
+    strikes += exact.strike_in_turn(run, [exact.rank], first=hanging, number=signal.SIGSTOP)
     status = run.wait_ended()
-    assert (status["state"], status["attempt"]) == ("SUCCEEDED", len(CAUSES) + 1), run.describe()
-    for cause, reason in zip(CAUSES.values(), reasons, strict=True):
-        assert re.match(cause, reason), reason
+    assert (status["state"], status["attempt"]) == ("SUCCEEDED", hanging + 1), run.describe()
+    for cause, strike in zip((*CAUSES.values(), HANGS), strikes, strict=True):
+        assert strike.reason.startswith(cause)
     assert run.curve() == undisturbed
+    assert "train/loop.py" in run.paths.attempt(hanging).node(0).rank_stacks(0).read_text()
+    run.assert_nothing_left()
+
+
+def test_loss_curve_is_identical_after_resume_at_an_older_step_and_a_stop(project: Path, brake: Brake) -> None:
+    """Two nodes of two ranks. Its first attempt, which nothing disturbs, is what the others are compared with."""
+    run = submit("exact.yaml", "--set", "trainer.checkpoint.keep=9", cwd=project)
+    assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
+    undisturbed, saved = run.curve(), [*range(7, exact.STEPS, exact.SAVE_EVERY), exact.STEPS]
+    assert [step for step, _, _ in undisturbed] == list(range(1, exact.STEPS + 1))
+    resume = partial(fsdpctl, "resume", run.run_id, cwd=project)
+    assert f"has finished all {exact.STEPS} steps" in resume(expect=2).stderr
+    refused = resume("--step", "8", expect=2).stderr
+    assert f"run {run.run_id} has no checkpoint of step 8; it has {', '.join(map(str, saved))}" in refused
+
+    brake.set((*STEP, 0.2), attempts=2)
+    resume("--step", "21")
+    wait_for(lambda: "step-00000028" in run.checkpoints(), 120, run.describe)
+    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
+        kill(exact.torchrun(run), number)  # it ignores all of them, else it would end its ranks unsaved, or itself
+    wait_for(lambda: "step-00000035" in run.checkpoints(), 120, run.describe)
+    fsdpctl("stop", run.run_id, cwd=project)
+    status = run.status()
+    assert (status["state"], status["attempt"]) == ("STOPPED", 2), run.describe()
+    run.assert_nothing_left()
+    stopped_at = len(run.curve())
+    assert status["step"] == stopped_at < exact.STEPS
+    replaced = run.paths.checkpoints / "set-aside-1"
+    assert sorted(path.name for path in replaced.iterdir()) == [checkpoint_name(step) for step in saved if step > 21]
+    assert "model.layers: 2 -> 3" in resume("--set", "trainer.model.layers=3", expect=2).stderr
+
+    resume("--follow")
+    assert run.curve() == undisturbed
+    attempts = [1] * 21 + [2] * (stopped_at - 21) + [3] * (exact.STEPS - stopped_at)
+    assert [line["attempt"] for line in run.metrics()] == attempts
+    rows = json.loads(fsdpctl("checkpoints", "ls", "--json", cwd=project).stdout)
+    assert [row["step"] for row in rows] == sorted({*saved, stopped_at}, reverse=True)[:9]
     run.assert_nothing_left()
 
 
@@ -53,48 +98,11 @@ def test_an_expected_error_of_a_rank_is_the_reason(project: Path) -> None:
     assert job.trainer is not None
     (weights / "config.json").write_text(json.dumps(hf_config(job.trainer.model)))
     (weights / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")  # whole, with nothing in it
-    run = submit("exact.yaml", "--set", f"trainer.init_from={weights}", "--set", "restarts=0", cwd=project)
+    words = ("--set", f"trainer.init_from={weights}", "--set", "restarts=0")
+    run = submit("exact.yaml", *exact.SMALL, *words, cwd=project)
     status = run.wait_ended()
     assert status["state"] == "FAILED", run.describe()
     sentence = f"failed: init_from {weights}: no file has model.embed_tokens.weight"
-    assert re.fullmatch(rf"node [01]: rank [0-3] {re.escape(sentence)}", status["reason"])
+    assert re.fullmatch(rf"node [01]: rank [01] {re.escape(sentence)}", status["reason"])
     first = fsdpctl("logs", run.run_id, cwd=project).stdout.splitlines()[0]
     assert first.endswith(sentence.replace("failed", "failed first")), first
-
-
-def test_stop_and_resume_neither_lose_nor_repeat_a_step(project: Path, undisturbed: exact.Curve) -> None:
-    run = submit("exact.yaml", cwd=project)
-    run.wait_step(5)
-    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
-        kill(exact.torchrun(run), number)  # it hears none of them, else it would end its ranks unsaved, or itself
-    run.wait_step(10)
-    fsdpctl("stop", run.run_id, cwd=project)
-    status = run.status()
-    assert (status["state"], status["attempt"]) == ("STOPPED", 1), run.describe()
-    run.assert_nothing_left()
-    stopped_at = len(run.curve())
-    assert status["step"] == stopped_at < exact.STEPS
-    other = fsdpctl("resume", run.run_id, "--set", "trainer.model.layers=3", cwd=project, expect=2)
-    assert "model.layers: 2 -> 3" in other.stderr
-    fsdpctl("resume", run.run_id, "--follow", cwd=project)
-    assert run.curve() == undisturbed
-    done = fsdpctl("resume", run.run_id, cwd=project, expect=2)
-    assert f"has finished all {exact.STEPS} steps" in done.stderr
-    run.assert_nothing_left()
-
-
-def test_a_hanging_rank_is_detected_named_and_restarted(project: Path, undisturbed: exact.Curve) -> None:
-    """SIGSTOP: no error, no end, and TERM does not reach it. Its peers wait for half an hour by themselves."""
-    run = submit("exact.yaml", cwd=project)
-    run.wait_step(9)
-    (victim,) = exact.rank(run)
-    rank = read_variable(victim, "RANK")
-    kill([victim], signal.SIGSTOP)
-    wait_for(lambda: len(run.paths.attempts()) == 2, 180, lambda: f"the second attempt; {run.describe()}")
-    verdict = json.loads(run.paths.attempt(1).verdict.read_text())
-    assert f"node 1: rank {rank} hangs: its process is stopped" in verdict["reason"]
-    assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
-    assert run.curve() == undisturbed
-    stacks = run.paths.attempt(1).node(0).rank_stacks(0).read_text()
-    assert "train/loop.py" in stacks
-    run.assert_nothing_left()

@@ -13,7 +13,7 @@ import pytest
 from tests.backends.harness import submit
 from tests.services import require
 
-STEPS = 2000
+STEPS = 400
 JOB = f"""
 name: patient
 nodes: 2
@@ -25,8 +25,8 @@ trainer:
   mesh: {{strategy: NO_SHARD}}
   batch: {{sequences: 2, micro_batch: 1}}
   optim: {{lr: 1.0e-3}}
-  checkpoint: {{every_steps: 500, keep: 1, mode: sync}}
-  eval: {{sequences: 2, every_steps: 1000}}
+  checkpoint: {{every_steps: 100, keep: 1, mode: sync}}
+  eval: {{sequences: 2, every_steps: 200}}
 """
 # Longer than any step may take: a step has max(3 * p99, 10 s).
 SLOW_S = 10.5
@@ -45,6 +45,9 @@ def patch():
         time.sleep(0.01)
     slow(sys.modules["train.loop"], "held_out_loss")
     slow(sys.modules["train.checkpoint.async_saver"].AsyncSaver, "drain")
+    trainer = sys.modules["train.loop"].Trainer
+    step = trainer._train_step
+    trainer._train_step = lambda *words: (time.sleep(0.03), step(*words))[1]
 if "RANK" in os.environ:
     threading.Thread(target=patch, daemon=True).start()
 """
@@ -60,7 +63,7 @@ def test_a_slow_save_a_slow_evaluation_and_a_paused_machine_raise_no_alarm(
     (tmp_path / "slow" / "sitecustomize.py").write_text(SLOW_ONCE)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "slow"))
     run = submit("patient.yaml", cwd=tmp_path)
-    run.wait_step(1100)
+    run.wait_step(220)
     for number in (signal.SIGSTOP, signal.SIGCONT):
         for pid in run.pids():
             os.kill(pid, number)

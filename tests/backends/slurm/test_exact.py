@@ -21,9 +21,6 @@ from tests.backends.slow import SAVE, STEP, Brake
 from tests.backends.slurm.profile import SlurmRun, submit_to, write_profile
 from tests.testbed.slurm import SlurmCluster
 
-# One rank a node, each with half of every tensor: a rank costs seconds to start, and more are shown elsewhere.
-SMALL = ("--procs-per-node", "1", "--set", "trainer.mesh.strategy=FULL_SHARD")
-
 
 @pytest.fixture
 def undisturbed(project: Path, slurm: SlurmCluster, reference: exact.Reference) -> Curve:
@@ -37,9 +34,9 @@ def brake(undisturbed: Curve, project: Path, monkeypatch: pytest.MonkeyPatch) ->
     return brake
 
 
-def launch_from_a_dying_shell(cluster: SlurmCluster, project: Path, profile: str) -> SlurmRun:
+def launch_from_a_dying_shell(cluster: SlurmCluster, project: Path, *more: str) -> SlurmRun:
     """Kill the shell and the CLI as soon as sbatch has returned."""
-    words = [str(COMMAND), "submit", "./exact.yaml", "--profile", profile, *SMALL, "--name", "orphan"]
+    words = [str(COMMAND), "submit", "./exact.yaml", *exact.SMALL, "--name", "orphan", *more]
     shell = subprocess.Popen(
         ["bash", "-c", f"{shlex.join(words)}; sleep 1000"],
         cwd=project,
@@ -60,7 +57,7 @@ def launch_from_a_dying_shell(cluster: SlurmCluster, project: Path, profile: str
 
 def launch(cluster: SlurmCluster, project: Path, *words: str, partition: str = "main", more: str = "") -> SlurmRun:
     profile = write_profile(project, partition, more)
-    return submit_to(cluster, "./exact.yaml", "--profile", profile, *SMALL, *words, cwd=project)
+    return submit_to(cluster, "./exact.yaml", "--profile", profile, *exact.SMALL, *words, cwd=project)
 
 
 def assert_exact(run: SlurmRun, undisturbed: Curve, limit_s: float = 150) -> None:
@@ -93,65 +90,57 @@ def test_loss_curve_is_identical_after_two_preemptions(
 
 
 @pytest.mark.timeout(600)
-def test_loss_curve_is_identical_after_a_manual_requeue_and_a_preemption_without_grace(
+def test_loss_curve_is_identical_after_killed_parts_and_requeues_without_grace(
     slurm: SlurmCluster, project: Path, undisturbed: Curve, brake: Brake
 ) -> None:
-    """A run whose login shell was killed when it had hardly been submitted."""
-    brake.set((*STEP, 0.3), attempts=2)
-    run = launch_from_a_dying_shell(slurm, project, write_profile(project, "rude"))
-    run.wait_step(9)
+    """A run whose login shell was killed when it had hardly been submitted.
+
+    Killed parts are restarted in the same allocation; then the job is requeued by hand and preempted.
+    """
+    victims = [exact.rank, exact.torchrun, exact.agent]
+    brake.set((*STEP, 0.3), attempts=len(victims) + 2)
+    words = ("--profile", write_profile(project, "rude"), "--set", f"restarts={len(victims)}")
+    run = launch_from_a_dying_shell(slurm, project, *words)
+    exact.strike_in_turn(run, victims)
+    run.wait_attempt_steps(len(victims) + 1, 2)
+    assert slurm.job(run.job_id)["Restarts"] == "0"
     slurm.run("scontrol", "requeue", run.job_id)
     slurm.release(run.job_id, restarts=1)
-    run.wait_step(len(run.metrics()) + 2)
+    run.wait_attempt_steps(len(victims) + 2, 2)
     slurm.preempt(seconds=0)
     slurm.release(run.job_id, restarts=2)
     assert_exact(run, undisturbed)
-    assert len(run.reasons()) == 3
+    assert len(run.reasons()) == len(victims) + 3
 
 
-@pytest.mark.timeout(600)
-def test_killed_parts_are_restarted_in_the_same_allocation(
+def test_a_dead_node_is_not_used_again_and_a_run_survives_restarts_of_daemons(
     slurm: SlurmCluster, project: Path, undisturbed: Curve, brake: Brake
 ) -> None:
-    victims = [exact.rank, exact.torchrun, exact.agent]
-    brake.set((*STEP, 0.3), attempts=len(victims))
-    run = launch(slurm, project, "--set", f"restarts={len(victims)}")
-    exact.kill_in_turn(run, victims)
-    assert_exact(run, undisturbed)
-    assert len(run.reasons()) == len(victims) + 1
-    assert slurm.job(run.job_id)["Restarts"] == "0"
-
-
-def test_a_dead_node_is_not_used_again(slurm: SlurmCluster, project: Path, undisturbed: Curve) -> None:
+    """The controller for some steps, a slurmd for a moment; and a node that is drained lets its job end."""
+    brake.set((*STEP, 0.4), attempts=9)
     run = launch(slurm, project)
     run.wait_step(9)
     victim = run.nodes(1)[1]
     kill(run.pids(1))
     slurm.kill(victim)
     slurm.release(run.job_id, restarts=1)
-    wait_for(
-        lambda: len(run.paths.attempts()) >= 2 and run.paths.attempts()[-1].allocation.exists(), 60, run.describe()
-    )
-    assert victim not in run.nodes(run.paths.attempts()[-1].number)
-    assert_exact(run, undisturbed)
+    wait_for(lambda: len(run.paths.attempts()) >= 2 and run.paths.attempts()[-1].allocation.exists(), 60, run.describe)
+    last = run.paths.attempts()[-1].number
+    assert victim not in run.nodes(last)
 
-
-def test_a_run_survives_restarts_of_slurm_daemons(slurm: SlurmCluster, project: Path, undisturbed: Curve) -> None:
-    """The controller for some steps, a slurmd for a moment; and a node that is drained lets its job end."""
-    run = launch(slurm, project)
-    run.wait_step(5)
+    run.wait_attempt_steps(last, 2)
     slurm.wait_saved(run.job_id)
     slurm.kill("slurmctld")
-    run.wait_step(12)
+    run.wait_attempt_steps(last, 9)
     status = run.status()
-    assert (status["state"], status["attempt"]) == ("RUNNING", 1), status
+    assert (status["state"], status["attempt"]) == ("RUNNING", last), status
     slurm.start_controller()
-    first, second = run.nodes(1)
+    first, second = run.nodes(last)
     slurm.kill(first)
     slurm.start_node(first)
     slurm.run("scontrol", "update", f"NodeName={second}", "State=DRAIN", "Reason=test")
     assert_exact(run, undisturbed)
-    assert run.status()["attempt"] == 1
+    assert run.status()["attempt"] == last
 
 
 @pytest.mark.timeout(600)

@@ -68,7 +68,7 @@ class TestSlurm(LauncherContract):
             "sbatch", "--parsable", "--nodes=4", "--exclusive", "--output=/dev/null", "--wrap=sleep 600"
         )
         wait_for(lambda: self.slurm.job(blocker)["JobState"] == "RUNNING", 20, "the blocker to run")
-        first, second = self.submit_script(project, RECORDER), self.submit_script(project, RECORDER)
+        first, second = (self.submit_script(project, RECORDER, nodes=1) for _ in range(2))
         wait_for(lambda: "the nodes are in use" in first.status()["reason"], 30, first.status)
         assert first.status()["state"] == second.status()["state"] == "QUEUED"
         assert f"job {first.job_id}" in first.status()["reason"]
@@ -141,25 +141,10 @@ class TestSlurm(LauncherContract):
         assert json.loads(fsdpctl("ls", "--json", cwd=project).stdout) == []
         assert self.slurm.run("squeue", "--noheader") in ("",) or "Unable to contact" in said
 
-    def test_variables_of_an_outer_job_are_not_inherited(self, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        for name, value in {
-            "SLURM_CPU_BIND": "x",
-            "SBATCH_PARTITION": "none-such",
-            "RANK": "7",
-            "MASTER_ADDR": "x",
-        }.items():
-            monkeypatch.setenv(name, value)
-        run = self.submit_script(project, RECORDER)
-        assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
-        env = self.seen(run)[0]["env"]
-        assert isinstance(env, dict)
-        assert env["RANK"] == "0" and env["MASTER_ADDR"] == "127.0.0.1"
-        assert "SLURM_CPU_BIND" not in env or env["SLURM_CPU_BIND"] != "x"
-
     @pytest.mark.parametrize("moment", ["run.json", "slurm.json", ".submission_file_*", "the job", "*_submission.sh"])
     def test_a_killed_submit_starts_at_most_one_attempt(self, moment: str, project: Path, home: Path) -> None:
         (project / "script.py").write_text(RECORDER)
-        (project / "job.yaml").write_text("name: probe\nnodes: 2\nprocs_per_node: 2\nentrypoint: {script: script.py}\n")
+        (project / "job.yaml").write_text("name: probe\nprocs_per_node: 1\nentrypoint: {script: script.py}\n")
         runs = home / "fsdpctl" / "runs"
 
         def has_come() -> bool:
@@ -181,26 +166,31 @@ class TestSlurm(LauncherContract):
         assert [attempt.number for attempt in run.paths.attempts()] == [1]
         wait_for(lambda: not self.slurm.run("squeue", "--noheader"), 60, "no job left")
 
-    def test_shell_characters_in_runs_root_are_quoted_for_the_container_too(
-        self, project: Path, tmp_path: Path
+    def test_outer_variables_are_not_inherited_and_runs_root_is_quoted_for_the_container_too(
+        self, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        foreign = {"SLURM_CPU_BIND": "x", "SBATCH_PARTITION": "none-such", "RANK": "7", "MASTER_ADDR": "x"}
+        for name, value in foreign.items():
+            monkeypatch.setenv(name, value)
         root = tmp_path / "a b'c\"d#e$(touch pwned)%j;&f"
         self.profile = write_contained_profile(tmp_path, runs_root=root, comment='it\'s "mine" | #1')
         run = self.submit_script(project, RECORDER)
         comment = f'Comment=fsdpctl:{run.run_id} it\'s "mine" | #1'
         assert comment in self.slurm.run("scontrol", "show", "job", run.job_id)
         assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
-        for seen in self.seen(run):
+        for rank, seen in enumerate(self.seen(run)):
             env = seen["env"]
             assert isinstance(env, dict)
             assert (env["LOADED"], env["INSIDE"]) == ("fake/1", f"--bind={root} /image.sif")
+            assert (env["RANK"], env["MASTER_ADDR"]) == (str(rank), "127.0.0.1")
+            assert env.get("SLURM_CPU_BIND") != "x"
         assert run.paths.root.parent == root
         assert run.paths.batch_log.is_file()
         assert not list(tmp_path.rglob("pwned*"))
 
     def test_a_second_job_of_the_same_submission_starts_no_attempt(self, project: Path) -> None:
-        run = self.submit_script(project, WAITS_FOR_STOP)
-        self.wait_up(run)
+        run = self.submit_script(project, WAITS_FOR_STOP, nodes=1)
+        self.wait_up(run, ranks=2)
         (script,) = run.paths.root.glob("*_submission.sh")
         second = self.slurm.run("sbatch", "--parsable", str(script))
         wait_for(lambda: self.slurm.job(second)["JobState"] == "COMPLETED", 60, run.describe)
@@ -223,24 +213,24 @@ class TestSlurm(LauncherContract):
         """The batch script puts its job back into the queue, even with JobRequeue=0: jobs ask for themselves."""
         self.slurm.reconfigure("JobRequeue=0")
         self.profile = write_profile(tmp_path, "cancel")
-        run = self.submit_script(project, WAITS_IN_ITS_FIRST_ATTEMPT)
-        self.wait_up(run)
+        run = self.submit_script(project, WAITS_IN_ITS_FIRST_ATTEMPT, nodes=1)
+        self.wait_up(run, ranks=2)
         self.slurm.preempt(seconds=0)
         self.slurm.release(run.job_id, restarts=1)
         assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
         assert len(run.reasons()) == 2 and "requeued" in run.reasons()[0]
 
-    @pytest.mark.parametrize("partition", ["main", "cancel"])
+    @pytest.mark.parametrize(("partition", "nodes"), [("main", 2), ("cancel", 1)])
     def test_a_run_preempted_on_a_full_disk_is_requeued_and_succeeds(
-        self, partition: str, project: Path, tmp_path: Path, small_disk: Mount
+        self, partition: str, nodes: int, project: Path, tmp_path: Path, small_disk: Mount
     ) -> None:
         """The stop is not taken for the user's, a verdict that cannot be written does not end the job, and the next
         attempt waits for the disk.
         """
         self.profile = write_profile(tmp_path, partition)
         Path(self.profile).write_text(f"{Path(self.profile).read_text()}runs_root: {small_disk.path}\n")
-        run = self.submit_script(project, WAITS_IN_ITS_FIRST_ATTEMPT)
-        self.wait_up(run)
+        run = self.submit_script(project, WAITS_IN_ITS_FIRST_ATTEMPT, nodes=nodes)
+        self.wait_up(run, ranks=2 * nodes)
         small_disk.fill()
         self.slurm.preempt(seconds=0)
         self.slurm.release(run.job_id, restarts=1)
@@ -252,8 +242,8 @@ class TestSlurm(LauncherContract):
 
     def test_a_run_that_slurm_will_not_requeue_is_submitted_again_once(self, project: Path, tmp_path: Path) -> None:
         self.profile = write_profile(tmp_path, "cancel")
-        run = self.submit_script(project, WAITS_IN_ITS_FIRST_ATTEMPT)
-        self.wait_up(run)
+        run = self.submit_script(project, WAITS_IN_ITS_FIRST_ATTEMPT, nodes=1)
+        self.wait_up(run, ranks=2)
         first = run.job_id
         self.slurm.run("scontrol", "update", f"JobId={first}", "Requeue=0")  # as a plugin of the site would
         followers = [
@@ -276,6 +266,6 @@ class TestSlurm(LauncherContract):
         srun.chmod(0o755)
         profile = Path(self.profile)
         profile.write_text(f"{profile.read_text()}join_timeout: 10s\nsetup: ['PATH={srun.parent}:$PATH']\n")
-        run = self.submit_script(project, RECORDER, extra="restarts: 3\n")
+        run = self.submit_script(project, RECORDER, nodes=1, extra="restarts: 3\n")
         assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
         assert run.reasons()[0] == "srun started no agent; see batch.log"

@@ -34,6 +34,7 @@ class Cluster:
     lan: Lan
     profile: Path
     private: bool = False  # hosts have nothing but their own disks, and `login` its own, too
+    keys: str = ""  # lines of every profile
 
     @property
     def nodes(self) -> list[Host]:
@@ -52,7 +53,7 @@ class Cluster:
         lists = f"nodes:\n{''.join(entries[:count])}" + (f"spares:\n{''.join(entries[count:])}" if spares else "")
         common = PROFILE.replace("kind: ssh", "kind: ssh, shared_filesystem: false") if self.private else PROFILE
         root = f"runs_root: {PRIVATE_RUNS}\n" if self.private else ""
-        self.profile.write_text(f"{common}{root}python: {python}\n{extra}{lists}")
+        self.profile.write_text(f"{common}{root}python: {python}\n{self.keys}{extra}{lists}")
 
     def host_disk(self, host: Host) -> Path:
         """Return the directory of a host's private runs, as seen from outside of the host."""

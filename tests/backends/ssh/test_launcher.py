@@ -112,21 +112,26 @@ class TestSsh(LauncherContract):
         assert refused.startswith("node3 (10.77.0.3): ") and fault in refused
         cluster.assert_clean()
 
-    def test_cancel_is_retried_until_a_host_answers_again(self, cluster: Cluster, project: Path) -> None:
+    def test_cancel_is_retried_until_a_host_answers_again_and_ends_only_its_run(
+        self, cluster: Cluster, project: Path
+    ) -> None:
         run = self.submit_script(project, IGNORES_STOP)
         self.wait_up(run)
-        cluster.nodes[1].pull_cable()
-        said = fsdpctl("cancel", run.run_id, cwd=project, expect=4).stderr
-        assert "not yet confirmed that nothing is left: node2 (10.77.0.2): " in said
-        status = run.status()
-        assert status["state"] == "RUNNING" and "node2 (10.77.0.2)" in status["reason"]
-        cluster.nodes[1].plug_cable()
-        ended = run.wait_ended()
-        assert ended["state"] == "CANCELLED", run.describe()
-        tried, confirmed = [event["text"] for event in ended["events"] if "confirmed" in event["text"]]
-        assert tried.startswith("not yet confirmed that nothing is left: node2 (10.77.0.2): ")
-        assert confirmed == "confirmed on every node that nothing is left"
-        run.assert_nothing_left()
+        with others_with_the_command_line_of_a_rank(run, cluster.nodes[1]):
+            cluster.nodes[1].pull_cable()
+            said = fsdpctl("cancel", run.run_id, cwd=project, expect=4).stderr
+            assert "not yet confirmed that nothing is left: node2 (10.77.0.2): " in said
+            status = run.status()
+            assert status["state"] == "RUNNING" and "node2 (10.77.0.2)" in status["reason"]
+            cluster.nodes[1].plug_cable()
+            ended = run.wait_ended()
+            assert ended["state"] == "CANCELLED", run.describe()
+            tried, confirmed = [event["text"] for event in ended["events"] if "confirmed" in event["text"]]
+            assert tried.startswith("not yet confirmed that nothing is left: node2 (10.77.0.2): ")
+            assert confirmed == "confirmed on every node that nothing is left"
+            run.assert_nothing_left()
+            left = cluster.nodes[1].processes().splitlines()
+            assert len(left) == 2 and all("read forever" in line for line in left)
         cluster.assert_clean()
 
     def test_a_run_that_waits_for_a_dead_host_can_be_cancelled(self, cluster: Cluster, project: Path) -> None:
@@ -141,27 +146,6 @@ class TestSsh(LauncherContract):
         assert len(run.paths.attempts()) == 1
         run.assert_nothing_left()
         cluster.assert_clean()
-
-    def test_cancel_ends_only_processes_of_its_run(self, cluster: Cluster, project: Path) -> None:
-        run = self.submit_script(project, IGNORES_STOP)
-        self.wait_up(run)
-        (rank,) = [pid for pid in run.find(1, "fsdpctl.node.agent.rank script.py") if _is_rank(pid)][:1]
-        words = Path(f"/proc/{rank}/cmdline").read_text().split("\0")[:-1]
-        sleeper = ["sh", "-c", "read forever", *words]  # another user may not be able to reach our interpreter
-        others = [
-            subprocess.Popen(cluster.nodes[1].command(*who, *sleeper), stdin=subprocess.PIPE)
-            for who in ((), ("setpriv", "--reuid", "4242", "--clear-groups"))
-        ]
-        try:
-            wait_for(lambda: cluster.nodes[1].processes().count("read forever") == 2, 10, "the others")
-            fsdpctl("cancel", run.run_id, cwd=project)
-            assert not run.pids(), run.describe()
-            left = cluster.nodes[1].processes().splitlines()
-            assert len(left) == 2 and all("read forever" in line for line in left)
-        finally:
-            for process in others:
-                process.kill()
-                process.communicate()
 
     def test_a_submit_killed_at_any_step_leaves_nothing_or_a_visible_run(
         self, cluster: Cluster, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -261,6 +245,25 @@ class TestSsh(LauncherContract):
         names = ("FSDPCTL_IFNAME", "GLOO_SOCKET_IFNAME", "COLOUR")
         found = [tuple(env.get(name) for name in names) for env in environs if isinstance(env, dict)]
         assert found == [("e0", "e0", None)] * 2 + [("ib7", "ib7", "red")] * 2
+
+
+@contextmanager
+def others_with_the_command_line_of_a_rank(run: Run, host: Host) -> Iterator[None]:
+    """Two processes that are not of the run: one of the same user, one of another."""
+    (rank,) = [pid for pid in run.find(1, "fsdpctl.node.agent.rank script.py") if _is_rank(pid)][:1]
+    words = Path(f"/proc/{rank}/cmdline").read_text().split("\0")[:-1]
+    sleeper = ["sh", "-c", "read forever", *words]  # another user may not be able to reach our interpreter
+    others = [
+        subprocess.Popen(host.command(*who, *sleeper), stdin=subprocess.PIPE)
+        for who in ((), ("setpriv", "--reuid", "4242", "--clear-groups"))
+    ]
+    try:
+        wait_for(lambda: host.processes().count("read forever") == 2, 10, "the others")
+        yield
+    finally:
+        for process in others:
+            process.kill()
+            process.communicate()
 
 
 @contextmanager
