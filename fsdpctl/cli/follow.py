@@ -109,7 +109,7 @@ def summary(status: RunStatus, losses: tuple[float, float] | None) -> str:
         entropy = numbers.get("unigram_entropy")
         entropy_text = f" nats per token; the data's unigram entropy is {entropy:.4f}" if entropy is not None else ""
         rows.append(("held-out", f"{numbers['held_out_loss']:.4f}{entropy_text}"))
-    if "tokens_per_s" in numbers:
+    if numbers.get("tokens_per_s"):  # 0 after a single step: nothing to measure
         rows.append(("speed", f"{numbers['tokens_per_s']:,.0f} tokens/s"))
     rows.append(("directory", status.run_dir))
     rows += [("next" if row == 0 else "", command) for row, command in enumerate(next_commands(status))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,7 +16,9 @@ def resume(
     nodes: Annotated[int | None, typer.Option("--nodes", "-n", help="Continue with another number of nodes.")] = None,
     set_: Set = None,
     step: Annotated[int | None, typer.Option("--step", help="Go back to this checkpoint; newer ones are kept.")] = None,
-    update_code: Annotated[bool, typer.Option("--update-code", help="Take a new snapshot of the code.")] = False,
+    update_code: Annotated[
+        bool, typer.Option("--update-code", help="Take a new snapshot of the code in the current directory.")
+    ] = False,
     follow: Follow = False,
 ) -> None:
     """Continue a run from its newest checkpoint."""
@@ -33,7 +36,7 @@ def resume(
         log("this run is of an older fsdpctl: its nodes now run fsdpctl and the trainer of this version")
     for warning in predict_resumed(paths):
         log(f"warning: {warning}")
-    log(f"resumed {paths.root.name}")
+    log(f"resumed {paths.root.name}" + (f" with the code of {Path.cwd()}" if update_code else ""))
     if follow:
         from fsdpctl.cli.follow import follow_run
 

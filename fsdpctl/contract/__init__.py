@@ -68,14 +68,14 @@ class Cause(StrEnum):
 
     UNKNOWN = "unknown"  # written by an older version
     FINISHED = "finished"
-    STOP = "stop"  # on a user's request
+    STOP = "stop"  # on a user's request, or ranks left with the exit code of a stop
     TIME_LIMIT = "time_limit"
     PREEMPTION = "preemption"
     REQUEUE = "requeue"  # the scheduler requeued the job by itself
     CANCEL = "cancel"
     SIGNAL = "signal"  # a signal ended a rank
-    EXIT_CODE = "exit_code"  # a rank ended with a bad exit code, and recorded no exception of its own
-    EXCEPTION = "exception"  # a rank reported what was wrong
+    EXIT_CODE = "exit_code"  # a rank ended with a bad exit code
+    EXCEPTION = "exception"  # the trainer reported what was wrong
     TORCHRUN = "torchrun"  # torchrun ended and named no rank
     HANG = "hang"  # a rank made no progress
     NODE_CHECK = "node_check"

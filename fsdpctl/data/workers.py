@@ -11,7 +11,9 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Generic, TypeVar
@@ -39,7 +41,8 @@ def run_all(task: Callable[[T, Report], R], items: Sequence[T], workers: int, re
             while waiting and len(running) < workers:
                 mine, theirs = context.Pipe(duplex=False)
                 process: BaseProcess = context.Process(target=_work, args=(task, waiting.pop(), theirs))
-                process.start()
+                with _interrupt_blocked():
+                    process.start()
                 theirs.close()
                 running[mine] = process
             for pipe in wait(list(running)):
@@ -55,6 +58,17 @@ def run_all(task: Callable[[T, Report], R], items: Sequence[T], workers: int, re
         for process in running.values():
             process.kill()
             process.join()
+
+
+@contextmanager
+def _interrupt_blocked() -> Iterator[None]:
+    """Block SIGINT here and in what is started: a fork server that still imports would print a traceback."""
+    resource_tracker.ensure_running()  # its first start, within that of the fork server, would unblock SIGINT
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _receive(pipe: Connection, running: dict[Connection, BaseProcess]) -> object:
@@ -73,8 +87,6 @@ def _receive(pipe: Connection, running: dict[Connection, BaseProcess]) -> object
 
 
 def _work(task: Callable[[T, Report], R], item: T, pipe: Connection) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-
     def send(message: object) -> None:
         try:
             pipe.send(message)

@@ -33,7 +33,8 @@ def compare_connections(
     opened = connectivity[0].opened if 0 in connectivity else ()
     address = local[0].head if 0 in local else None
     if not opened:
-        return {rank: [unknown(Check.CONNECT, "the head could open no port")] for rank in local}
+        reason = "the head could open no port" if address else "the head does not know its own address"
+        return {rank: [unknown(Check.CONNECT, reason)] for rank in local}
     found = {}
     for rank in local:
         if rank not in connectivity:

@@ -72,7 +72,7 @@ def _verdict(attempt: AttemptFacts, nodes: int) -> Verdict:
     if (known := attempt.verdict) is not None:
         requested = end_between(attempt.stop, attempt.abort) if known.restart else None
         return requested or known  # on a full disk its verdict may not be written
-    if not attempt.nodes and attempt.stop is None:
+    if not attempt.nodes and attempt.stop is None and not attempt.is_cancelled:
         return Verdict(State.LOST, "started, but no agent ever reported", cause=Cause.LOST)
     return judge(attempt.end(nodes))
 
@@ -84,6 +84,8 @@ def _ended(verdict: Verdict, view: View) -> Situation:
     if view.final is not None and (is_open or is_cancelled):
         cause = Cause.CANCEL if view.final is State.CANCELLED else verdict.cause
         return Situation(view.final, Phase.ENDED, view.reason, cause)
+    if verdict.restart and view.phase is not None:
+        return Situation(verdict.state, view.phase, f"{verdict.reason}; {view.reason}", verdict.cause)
     return Situation(verdict.state, Phase.ENDED, verdict.reason, verdict.cause)
 
 

@@ -41,6 +41,8 @@ def start_supervisor(run: RunPaths) -> None:
             check=True,
         )
     except subprocess.SubprocessError:
+        if (newest := RunFacts(run).newest) is not None and newest.is_cancelled:
+            raise FsdpctlError(f"{run.root.name} was cancelled while it started") from None
         raise FsdpctlError(f"the supervisor did not start; see {run.supervisor_log}") from None
     finally:
         os.close(descriptor)
@@ -66,12 +68,17 @@ def observe(runs: Sequence[RunFacts]) -> Mapping[str, View]:
 
 
 def _view(run: RunFacts) -> View:
-    if not run.is_running:
-        return View("none")
     last = run.supervisor
-    if last is not None and last.host == socket.gethostname() and not run.has_living_supervisor:
-        reason = f"no supervisor any more; fsdpctl supervise {run.run_id} starts one"
-        return View("running", reason, phase=Phase.UNSUPERVISED)
+    is_killed = last is not None and last.host == socket.gethostname() and not run.has_living_supervisor
+    remedy = f"fsdpctl supervise {run.run_id} starts one"
+    if not run.is_running:
+        is_due = is_killed and run.newest is not None and not run.newest.is_last and run.newest.verdict is not None
+        reason, phase = (
+            (f"no supervisor any more to restart it; {remedy}", Phase.UNSUPERVISED) if is_due else ("", None)
+        )
+        return View("none", reason, phase=phase)
+    if is_killed:
+        return View("running", f"no supervisor any more; {remedy}", phase=Phase.UNSUPERVISED)
     return View("running", run.waiting, phase=Phase.WAITING if run.waiting else None)
 
 
@@ -82,6 +89,11 @@ def stop(run: RunPaths) -> bool:
         return False
     write_request(facts.newest.paths.stop, StopReason.USER, "fsdpctl stop")
     return True
+
+
+def was_resumed(run: RunPaths, submissions: int) -> bool:
+    """Return whether the run had only this many submissions before: a cancel of them must not end a newer one."""
+    return len(RunFacts(run).record.submissions) > submissions
 
 
 def ask_to_end(run: RunPaths) -> None:

@@ -36,20 +36,25 @@ def stop(run: RunPaths) -> bool:
 def cancel(run: RunPaths) -> bool:
     tag = processes.Tag(run.root.name)
     facts = RunFacts(run)
+    submissions = len(facts.record.submissions)
     # Of a run that has ended only its supervisor may be left, about to exit.
     supervisor = facts.supervisor if facts.has_living_supervisor else None
     others = [pid for pid in processes.find(tag) if supervisor is None or pid != supervisor.pid]
     if not facts.is_running and not others:
         return False
-    _wait_until(lambda: _ask_to_end(run), CANCEL_WAIT_S)
+    _wait_until(lambda: _ask_to_end(run, submissions), CANCEL_WAIT_S)
+    if control.was_resumed(run, submissions):
+        return True
     control.kill_supervisor(run)
     if left := processes.sweep(tag):
         raise FsdpctlError(f"still alive after KILL: {', '.join(map(str, left))}", hint="ps shows what they are")
     return True
 
 
-def _ask_to_end(run: RunPaths) -> bool:
-    """Request a cancel of the newest attempt, which may be a newer one at each call; return True once nothing runs."""
+def _ask_to_end(run: RunPaths, submissions: int) -> bool:
+    """Request a cancel of the newest attempt, which may change between calls; return True once nothing of it runs."""
+    if control.was_resumed(run, submissions):
+        return True
     with suppress(OSError):  # on a full disk too: the sweep needs no file
         control.ask_to_end(run)
     return not RunFacts(run).is_running

@@ -60,13 +60,14 @@ def cancel(run: RunPaths) -> bool:
     facts = RunFacts(run)
     if facts.newest is None or facts.has_ended:
         return False
-    before = facts.waiting
+    before, submissions = facts.waiting, len(facts.record.submissions)
     control.ask_to_end(run)
     if not facts.has_living_supervisor:
         control.start_supervisor(run)
     deadline = time.monotonic() + CANCEL_LIMIT_S
     while (facts := RunFacts(run)).waiting in ("", before) and time.monotonic() < deadline:
-        if facts.has_ended and not facts.has_living_supervisor:
+        has_ended = facts.has_ended and not facts.has_living_supervisor
+        if has_ended or control.was_resumed(run, submissions):
             return True
         control.ask_to_end(run)
         time.sleep(0.1)

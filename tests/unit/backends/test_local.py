@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import replace
 from pathlib import Path
@@ -17,19 +18,21 @@ import pytest
 from fsdpctl.backends.detached.__main__ import supervise
 from fsdpctl.backends.local import launcher as local
 from fsdpctl.backends.local.agents import LocalAgents
-from fsdpctl.contract import Env, State
+from fsdpctl.contract import Env, Phase, State
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.control_files import create_once
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.node.os import processes
-from fsdpctl.runs.evidence import read_plan, read_verdict
-from fsdpctl.runs.record import RunRecord
+from fsdpctl.runs.evidence import RunFacts, read_plan, read_verdict
+from fsdpctl.runs.record import RunRecord, Submission
 from fsdpctl.runs.store import claim_attempt, create, default_runs_root
 from fsdpctl.runs.verdict import Verdict
 from fsdpctl.specs.load import load_job, load_profile
 from fsdpctl.supervise import disk, loop
 from fsdpctl.supervise.loop import Supervisor
+from fsdpctl.verbs.state import derive_state
 from fsdpctl.verbs.submit import prepare
+from tests.backends.harness import wait_for
 
 
 @contextmanager
@@ -45,10 +48,15 @@ def process_of(run: RunPaths) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
+def record_of(run: RunPaths) -> RunRecord:
+    return RunRecord.new(run.root.name, "job", "local", "local", 1.0, 1)
+
+
 def test_a_supervisor_that_is_exiting_is_not_a_run_to_cancel(tmp_path: Path) -> None:
     run = RunPaths(tmp_path / f"ended-{os.getpid()}")
     attempt = run.attempt(1)
     attempt.root.mkdir(parents=True)
+    write_json(run.record, record_of(run))
     write_json(attempt.verdict, Verdict(State.STOPPED, "stopped (user)"))
     with process_of(run) as supervisor:
         write_json(run.supervisor, processes.identify(supervisor.pid))
@@ -57,6 +65,39 @@ def test_a_supervisor_that_is_exiting_is_not_a_run_to_cancel(tmp_path: Path) -> 
         with process_of(run) as stray:
             assert local.cancel(run)
             assert stray.wait(10) < 0
+
+
+def test_a_cancel_does_not_end_a_submission_that_began_after_it(tmp_path: Path) -> None:
+    run = RunPaths(tmp_path / f"resumed-{os.getpid()}")
+    attempt = run.attempt(1)
+    attempt.root.mkdir(parents=True)
+    record = record_of(run)
+    write_json(run.record, record)
+    with process_of(run) as supervisor, ThreadPoolExecutor() as pool:
+        write_json(run.supervisor, processes.identify(supervisor.pid))
+        cancelled = pool.submit(local.cancel, run)
+        wait_for(attempt.abort.exists, 10, "the request to cancel")
+        resumed = Submission("resume", 2.0, 1, first_attempt=2)
+        write_json(run.record, replace(record, submissions=(*record.submissions, resumed)))
+        run.attempt(2).root.mkdir()
+        assert cancelled.result(10)
+        assert supervisor.poll() is None
+        assert not run.attempt(2).abort.exists()
+
+
+def test_a_supervisor_that_was_killed_before_a_restart_is_reported(tmp_path: Path) -> None:
+    run = RunPaths(tmp_path / "due")
+    attempt = run.attempt(1)
+    attempt.root.mkdir(parents=True)
+    write_json(run.record, record_of(run))
+    write_json(attempt.verdict, Verdict(State.FAILED, "exit code 3", restart=True))
+    with process_of(run) as supervisor:
+        write_json(run.supervisor, processes.identify(supervisor.pid))
+        assert local.observe([RunFacts(run)])["due"].state == "running"
+    facts = RunFacts(run)
+    found = derive_state(facts, local.observe([facts])["due"])
+    assert (found.state, found.phase) == (State.FAILED, Phase.UNSUPERVISED)
+    assert found.reason == "exit code 3; no supervisor any more to restart it; fsdpctl supervise due starts one"
 
 
 def run_with(python: str, *overrides: str) -> RunPaths:

@@ -40,6 +40,18 @@ def rendezvous(item: Path, report: Report) -> None:
     raise UsageError("enough")
 
 
+def blocks_interrupt(pid_of: str, report: Report) -> bool:
+    pid = os.getpid() if pid_of == "worker" else os.getppid()
+    status = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    return bool(int(status["SigBlk"], 16) & 1 << signal.SIGINT - 1)
+
+
+def test_ctrl_c_reaches_neither_a_worker_nor_the_fork_server_even_while_it_is_importing() -> None:
+    """A mask is inherited, so that of the fork server now is what it started with."""
+    assert list(run_all(blocks_interrupt, ["worker", "fork server"], 1, print)) == [True, True]
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
 @pytest.mark.slow
 def test_all_results_and_all_reports_arrive() -> None:
     reports: list[int] = []

@@ -59,6 +59,13 @@ def with_connectivity(rank: int, **change: Any) -> dict[int, NodeProbe]:
     return probes | {rank: replace(probes[rank], connectivity=replace(report, **change))}
 
 
+def test_a_head_without_an_address_is_why_no_connection_was_tried() -> None:
+    probes = with_local(0, head=None)
+    probes[0] = replace(probes[0], connectivity=ConnectivityReport("", (), {}, "", (0,)))
+    findings = compare_nodes(plan(), probes)[1]
+    assert [f.reason for f in findings if f.check is Check.CONNECT] == ["the head does not know its own address"]
+
+
 def test_nothing_is_wrong_with_healthy_nodes() -> None:
     assert bad(healthy()) == {}
     checks = [finding.check for finding in compare_nodes(plan(), healthy())[1]]

@@ -46,6 +46,11 @@ def test_a_run_that_had_ended_is_not_changed_by_a_late_control_file(attempt: Att
     assert derived(attempt) == (State.LOST, "gone")
 
 
+def test_a_run_that_was_cancelled_before_any_agent_was_up(attempt: AttemptPaths) -> None:
+    create_once(attempt.abort, "cancel", "fsdpctl cancel")
+    assert derived(attempt) == (State.CANCELLED, "fsdpctl cancel")
+
+
 def test_a_run_that_was_stopped_before_any_agent_was_up(attempt: AttemptPaths) -> None:
     assert derived(attempt)[0] is State.LOST
     create_once(attempt.stop, "user")
