@@ -20,7 +20,7 @@ from typing import NoReturn
 
 from fsdpctl.contract import GOOD_ENDS
 from fsdpctl.contract.paths import DIR_MODE, RunPaths
-from fsdpctl.contract.rank_progress import RankProgressWriter
+from fsdpctl.contract.rank_progress import RankProgressWriter, Section
 from fsdpctl.contract.records import Outcome
 from train.config import load_config
 from train.errors import ConfigError, TrainError
@@ -51,6 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _train(arguments: argparse.Namespace, rank_info: RankInfo, launch: LaunchEnv, stopper: Stopper) -> Outcome:
     """Train, and close what was opened, on every way out."""
     trainer = None
+    progress = RankProgressWriter(launch.progress_file(rank_info.rank))
+    progress.mark(Section.START, 0, "imports")
     with ExitStack() as cleanup:
         try:
             config = load_config(arguments.config)
@@ -61,12 +63,14 @@ def _train(arguments: argparse.Namespace, rank_info: RankInfo, launch: LaunchEnv
             from train.loop import Trainer
             from train.parallel.world import World
 
+            progress.mark(Section.START, 0, "process groups")
             world = World(rank_info, launch.shared_disk)
             gc.freeze()  # all that was imported; what comes now is little, and quickly searched
-            progress = RankProgressWriter(launch.progress_file(rank_info.rank))
             trainer = Trainer(RankContext(config, layout, paths, launch, world, stopper, progress, cleanup))
             outcome = trainer.run()
+            progress.mark(Section.END, trainer.step, "closing files")
             cleanup.close()
+            progress.mark(Section.END, trainer.step, "leaving process groups")
             world.close()
         except Exception as error:
             # Before anything is closed: the time of this report shows which rank failed first.

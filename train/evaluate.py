@@ -33,6 +33,7 @@ def held_out_loss(context: RankContext, model: LanguageModel, tokens: Tokens) ->
         inputs, targets = split_targets(batch.to(world.device), config.data.ignore_token)
         inputs = inputs.clamp(min=0)
         totals += torch.stack((model(inputs, targets).double(), (targets != IGNORED).sum().double()))
+        context.progress.sign()
     model.train()
     release_gathered(model)
     if is_cut_short:

@@ -45,10 +45,11 @@ class Trainer:
         self.config, self.layout, self.world = context.config, context.layout, context.world
         self.stopper, self.progress = context.stopper, context.progress
         config, world = self.config, self.world
-        self.progress.mark(Section.START, 0)
+        self.progress.mark(Section.START, 0, "data")
         self.data = open_source(config, world)
         self.order = SampleOrder(self.data.train.num_sequences, config.batch.sequences, config.seed)
         stragglers = StragglerDetector(world, config.log_every)
+        self.progress.mark(Section.START, 0, "model")
         self.model = build_model(config, world, self.layout.mesh, stragglers.local_compute.timed)
         self.optimizer = build_optimizer(self.model, config.optim)
         self.guard = NonFiniteGuard(world, compute_dtype(config.precision, world.device), config.max_skipped_steps)
@@ -59,6 +60,7 @@ class Trainer:
         for line in memory.describe(config, self.model, self.optimizer):
             log.info("%s", line)
         self.profiler = Profiler(context)
+        self.progress.mark(Section.START, 0, "checkpoint")
         self.step = self.checkpoints.resume()
         if self.step >= config.steps:
             log.info("all %d steps are done already: evaluating only", config.steps)

@@ -14,9 +14,13 @@ if TYPE_CHECKING:
 def print_root_cause(attempt: AttemptPaths) -> bool:
     """Print the first error of an attempt's ranks, else why nodes could not take part; return whether there is one."""
     from fsdpctl.logs.failure import describe, find_root_cause
+    from fsdpctl.logs.hang import describe_hang
     from fsdpctl.logs.ranges import fold
     from fsdpctl.logs.sources import read_errors, read_faults
 
+    if (hang := describe_hang(attempt)) is not None:
+        print_data(hang + "\n")
+        return True
     if (cause := find_root_cause(read_errors(attempt))) is not None:
         print_data(describe(cause) + "\n")
         return True

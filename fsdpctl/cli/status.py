@@ -34,7 +34,7 @@ def status(run: Run = None, as_json: Json = False) -> None:
         ("run", f"{found.run_id} (job {found.job})"),
         ("state", f"{found.state}: {found.reason}"),
         ("attempt", str(found.attempt)),
-        ("progress", progress(found) or "no step yet"),
+        ("progress", (progress(found) or "no step yet") + _describe_age(found.last_progress_s)),
         ("nodes", str(found.nodes)),
         ("created", _date(found.created)),
         ("directory", found.run_dir),
@@ -73,10 +73,15 @@ def as_record(status: RunStatus) -> dict[str, Any]:
         "loss": status.loss,
         "tokens_per_s": status.speed.tokens_per_s if status.speed else None,
         "eta_s": status.speed.eta_s if status.speed else None,
+        "last_progress_s": status.last_progress_s,
         "nodes": status.nodes,
         "created": status.created,
         "run_dir": status.run_dir,
     }
+
+
+def _describe_age(seconds: float | None) -> str:
+    return f"; last sign of progress {seconds:.0f} s ago" if seconds is not None else ""
 
 
 def _row(run: Listed, status: RunStatus | str) -> dict[str, Any]:

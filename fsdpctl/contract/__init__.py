@@ -139,7 +139,7 @@ BUNDLED_TRAINER = "train"
 NODE_FOLDERS = ("contract", "commands", "node", "runs", "supervise", "backends/slurm/job")
 """The folders of this package that are copied to each node; they import each other, `NODE_MODULES` and the standard
 library, and nothing else."""
-NODE_MODULES = ("errors.py",)
+NODE_MODULES = ("errors.py", "report.py")
 
 SCHEMA = 2
 """Version of the records that fsdpctl writes into a run directory. Older ones are read; newer ones are refused.

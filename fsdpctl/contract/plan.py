@@ -136,6 +136,18 @@ class SshPlan:
 
 
 @dataclass(frozen=True)
+class HangLimits:
+    """How long ranks may make no progress, in seconds."""
+
+    step_s: float = 10.0
+    data_s: float = 600.0
+    start_s: float = 1800.0  # while a rank works or compiles, and nothing is known about how long that takes
+    disk_s: float = 60.0  # while a disk or a file server does not answer
+    leave_s: float = 300.0  # after other ranks of a user's script have ended
+    script_s: float | None = None  # of users' scripts; None: only where it is sure
+
+
+@dataclass(frozen=True)
 class LaunchPlan:
     """Everything about a launch that is known before its nodes are."""
 
@@ -169,6 +181,7 @@ class LaunchPlan:
     shared_disk: bool = True  # False: each node has its own directory at `run_dir`
     is_limited_by_scheduler: bool = False  # it ends attempts at their time limit; else the agents do
     ssh: SshPlan | None = None
+    hang: HangLimits = HangLimits()
 
     def place(self, nodes: Sequence[AllocatedNode]) -> LaunchPlan:
         """Return the plan with the names and addresses of the nodes that a scheduler allocated."""

@@ -9,14 +9,14 @@ from pathlib import PurePath
 
 from fsdpctl.backends.base import BackendPlan
 from fsdpctl.backends.table import get_backend
-from fsdpctl.contract.plan import Entry, Head, LaunchPlan, Mesh, PlannedNode, Ports
+from fsdpctl.contract.plan import Entry, HangLimits, Head, LaunchPlan, Mesh, PlannedNode, Ports
 from fsdpctl.contract.problems import Problem
 from fsdpctl.contract.trainer.mesh import resolve_mesh, split_batch
 from fsdpctl.errors import UsageError
 from fsdpctl.launch.host import SubmitHost
 from fsdpctl.launch.nodes import choose_nodes, count_procs, describe_cluster
 from fsdpctl.schema.types import format_duration
-from fsdpctl.specs.job import JobSpec
+from fsdpctl.specs.job import Hang, JobSpec
 from fsdpctl.specs.profile import ClusterProfile, Network
 
 _RANKS = ("nodes", "procs_per_node")
@@ -102,6 +102,19 @@ def _launch_plan(profile: ClusterProfile, job: JobSpec, host: SubmitHost, fit: _
         shared_disk=fit.backend.shared_disk,
         is_limited_by_scheduler=fit.backend.is_limited_by_scheduler,
         ssh=fit.backend.ssh,
+        hang=plan_hang_limits(job.hang),
+    )
+
+
+def plan_hang_limits(hang: Hang) -> HangLimits:
+    """Return the limits of the ranks; `after` is that of a step and of a user's script."""
+    return HangLimits(
+        step_s=hang.after or HangLimits.step_s,
+        data_s=hang.data,
+        start_s=hang.start,
+        disk_s=hang.disk,
+        leave_s=hang.leave_after,
+        script_s=hang.after,
     )
 
 

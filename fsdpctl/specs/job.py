@@ -34,6 +34,22 @@ class Entrypoint(Spec):
         return self.module == BUNDLED_TRAINER
 
 
+class Hang(Spec):
+    """How long ranks may make no progress before the attempt is ended."""
+
+    after: Duration | None = None
+    """In a step, and wherever nothing longer is usual; at least three times what a slow step takes. Default: 10s; your
+    own script has no limit but those that are sure: a stopped process, or 10 minutes in which no rank does anything."""
+    data: Duration = 600
+    """While a rank reads its training data."""
+    start: Duration = 1800
+    """While a rank compiles, or works on something that takes an unknown time, as at the start."""
+    disk: Duration = 60
+    """While a disk or a file server does not answer."""
+    leave_after: Duration = 300
+    """After some ranks of your own script have ended well, while others do nothing more."""
+
+
 class JobSpec(Spec):
     """One training job, for any cluster."""
 
@@ -55,6 +71,8 @@ class JobSpec(Spec):
     """Time from a stop request until ranks that still run are killed."""
     restarts: Annotated[int, Field(ge=0, le=1000)] = 0
     """Maximum number of automatic restarts after failures."""
+    hang: Hang = Hang()
+    """Limits after which a run that makes no progress is ended."""
     debug: Debug | None = None
     """Verbosity of the NCCL and torch logs in the run directory; default: the value of the profile."""
     trainer: TrainerConfig | None = None

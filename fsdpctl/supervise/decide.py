@@ -20,7 +20,7 @@ _UNSAVED = {
 """By whether there is a checkpoint."""
 
 _STOP_CAUSES = {StopReason.TIME: Cause.TIME_LIMIT, StopReason.PREEMPT: Cause.PREEMPTION}
-_ABORT_CAUSES = {AbortReason.HANG: Cause.HANG, AbortReason.LOST: Cause.LOST}
+_ABORT_CAUSES = {AbortReason.LOST: Cause.LOST}
 
 _VICTIMS = (Cause.ABORT, Cause.EXIT_CODE)
 """Causes that can follow from the failure of another node: its ranks were ended, or lost a peer."""
@@ -38,6 +38,8 @@ def judge(attempt: AttemptEnd) -> Verdict:
         return cancelled(attempt.abort)
     if outcome is not None and outcome.status == "stopped" and outcome.checkpoint and not _was_broken_off(attempt):
         return stopped(attempt.stop, f"; saved at step {outcome.step}")
+    if attempt.abort is not None and attempt.abort.cause == AbortReason.HANG:  # what ended after it is a victim
+        return Verdict(State.FAILED, attempt.abort.reason, cause=Cause.HANG)
     bad = {rank: end for rank, end in attempt.ends.items() if end.code not in GOOD_ENDS}
     missing = [rank for rank in range(attempt.num_nodes) if rank not in attempt.ends]
     if bad and not (missing and all(end.cause in _VICTIMS for end in bad.values())):

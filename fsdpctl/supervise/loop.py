@@ -7,9 +7,11 @@ written into its attempt, agents outlive the supervisor, and a new supervisor co
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import replace
 
 from fsdpctl.contract import AbortReason, Cause, State
+from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.control_files import create_once, read_control_file
 from fsdpctl.contract.files import FULL_DISK
 from fsdpctl.contract.paths import AttemptPaths
@@ -22,7 +24,9 @@ from fsdpctl.runs.verdict import Verdict
 from fsdpctl.supervise.agents import Agents, Next, Step
 from fsdpctl.supervise.decide import History, decide_next, end_between, judge, measure_history
 from fsdpctl.supervise.disk import begin_attempt, log
+from fsdpctl.supervise.hang import Hang
 from fsdpctl.supervise.waiting import Waiting
+from fsdpctl.supervise.world_watch import WorldWatch
 
 POLL_S = 0.1
 PAUSE_S = 1.0
@@ -104,7 +108,13 @@ class Supervisor:
         return None
 
     def _follow(self, attempt: AttemptPaths) -> None:
+        ranks = WorldWatch(attempt, self.agents.plan)
+        missing = None
         while not self.agents.is_over(attempt):
+            if (hang := ranks.look()) is not None:
+                self._end_hang(attempt, hang)
+            if ranks.missing is not None and ranks.missing != missing:
+                add_event(attempt, missing := ranks.missing)
             check = self.agents.check(attempt)
             if check.lost is not None and create_once(attempt.abort, check.lost.cause, check.lost.reason):
                 add_event(attempt, f"ends the attempt: {check.lost.reason}")
@@ -121,6 +131,13 @@ class Supervisor:
             self.left = self.agents.end(attempt)
             for line in self.left:
                 add_event(attempt, f"may have left something behind: {line}")
+
+    def _end_hang(self, attempt: AttemptPaths, hang: Hang) -> None:
+        if not attempt.abort.exists():
+            with suppress(OSError):  # on a full disk, the reason alone must do
+                write_json(attempt.hang, hang)
+            if create_once(attempt.abort, AbortReason.HANG, hang.reason):
+                add_event(attempt, f"ends the attempt: {hang.reason}")
 
     def _history(self, attempt: AttemptPaths, verdict: Verdict) -> History:
         """Return the restarts and progress of this submission, up to this attempt."""

@@ -17,6 +17,7 @@ from fsdpctl.contract.records import Outcome
 from fsdpctl.errors import FsdpctlError
 from fsdpctl.runs.evidence import RunFacts
 from fsdpctl.runs.metrics import recent_metrics, total_steps
+from fsdpctl.runs.reports import last_progress_s
 from fsdpctl.runs.store import Listed, open_record
 from fsdpctl.verbs.state import derive_state, is_stranded
 
@@ -52,6 +53,7 @@ class RunStatus:
     is_stranded: bool = False  # the scheduler took its nodes, and only a new submission continues it
     phase: Phase = Phase.ENDED
     cause: Cause | None = None  # of its end, or of its restart
+    last_progress_s: float | None = None  # since any rank made progress, while it runs
 
 
 def read_status(run: RunPaths) -> RunStatus:
@@ -117,6 +119,7 @@ def status_by(run: RunFacts, view: View) -> RunStatus:
         is_stranded=not found.state.is_alive and is_stranded(run, view, found.state),
         phase=found.phase,
         cause=found.cause,
+        last_progress_s=last_progress_s(attempt) if attempt and found.state is State.RUNNING else None,
     )
 
 

@@ -52,6 +52,13 @@ Path(os.environ["FSDPCTL_RUN_DIR"], f"up-{os.environ['RANK']}").touch()
 time.sleep(1000)
 """
 
+RANK_2_STOPS = """
+import os, signal, time
+if os.environ["RANK"] == "2":
+    os.kill(os.getpid(), signal.SIGSTOP)
+time.sleep(1000)
+"""
+
 FORKS_AWAY = """
 import os, time
 from pathlib import Path
@@ -241,6 +248,13 @@ class LauncherContract:
             assert "rank 2" in shown.splitlines()[0], shown
             assert "ValueError: the data is \\x1b[31mbroken" in shown
         assert "supervisor | " in shown and status["events"][1]["text"] in shown
+        run.assert_nothing_left(self.leaves_within_s)
+
+    def test_a_stopped_rank_is_found_and_named(self, project: Path) -> None:
+        run = self.submit_script(project, RANK_2_STOPS, extra="hang: {after: 3s}\n")
+        status = run.wait_ended()
+        assert (status["state"], status["cause"]) == ("FAILED", "hang"), run.describe()
+        assert status["reason"].startswith("node 1: rank 2 hangs: its process is stopped, no progress for")
         run.assert_nothing_left(self.leaves_within_s)
 
     def test_hanging_peers_of_a_dead_rank_do_not_delay_the_end(self, project: Path) -> None:

@@ -30,9 +30,11 @@ def test_several_files_hold_what_one_would(tmp_path: Path, monkeypatch: pytest.M
     for part_bytes, files in ((2**20, 1), (1000, dcp_io.MAX_PARTS)):
         monkeypatch.setattr(dcp_io, "PART_BYTES", part_bytes)
         directory = tmp_path / str(part_bytes)
+        saved: list[int] = []
         staged = Staging(tensors, 0, range(1), torch.device("cpu")).copy(tensors)
-        write_tensors(directory, staged, alone)
+        write_tensors(directory, staged, alone, saved.append)
         assert len(written_by(directory, 0)) == files + 1  # and the table
+        assert sorted(saved) == [tensor.nbytes for tensor in tensors.values()]  # each once
         loaded = {name: torch.zeros_like(tensor) for name, tensor in tensors.items()}
         read_tensors(directory, loaded, alone)
         assert all(torch.equal(loaded[name], tensor) for name, tensor in tensors.items())

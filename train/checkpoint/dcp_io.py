@@ -25,6 +25,7 @@ from torch.distributed.checkpoint.storage import WriteResult
 from torch.futures import Future
 from torch.serialization import set_crc32_options
 
+from fsdpctl.contract.byte_progress import Report
 from fsdpctl.contract.formats.dcp_table import read_table
 from train.checkpoint.staging import StagedTensor
 from train.checkpoint.threads import run_in_threads
@@ -40,13 +41,18 @@ class StorageError(Exception):
     """Tensors could not be written or read; the text is the first cause."""
 
 
-def write_tensors(directory: Path, staged: Mapping[str, StagedTensor], group: dist.ProcessGroup) -> None:
-    """Write this rank's part, flushed to disk. Collective: raises StorageError on every rank when one fails."""
+def write_tensors(
+    directory: Path, staged: Mapping[str, StagedTensor], group: dist.ProcessGroup, report: Report
+) -> None:
+    """Write this rank's part, flushed to disk. Collective: raises StorageError on every rank when one fails.
+
+    `report` is called with the size of each tensor in bytes, in any thread.
+    """
     try:
         save(
             dict(staged),
             storage_writer=_TensorWriter(directory),
-            planner=_StagedPlanner(),
+            planner=_StagedPlanner(report),
             process_group=group,
         )
     except CheckpointException as error:
@@ -70,11 +76,20 @@ def written_by(directory: Path, rank: int) -> list[Path]:
 class _StagedPlanner(DefaultSavePlanner):
     """Plans from staged tensors, each of which knows its offsets in the whole one."""
 
+    def __init__(self, report: Report) -> None:
+        super().__init__()
+        self._report = report
+
     def create_local_plan(self) -> SavePlan:
         self.plan = SavePlan([piece.item for piece in self.state_dict.values()], planner_data=self.mappings)
         return self.plan
 
     def resolve_data(self, write_item: WriteItem) -> Tensor:
+        values = self.find_values(write_item)
+        self._report(values.nbytes)
+        return values
+
+    def find_values(self, write_item: WriteItem) -> Tensor:
         values: Tensor = self.state_dict[write_item.index.fqn].values
         return values
 
@@ -115,7 +130,7 @@ class _TensorWriter(FileSystemWriter):
 
     def _parts(self, plan: SavePlan, planner: SavePlanner) -> list[SavePlan]:
         """Split the plan into one for each file."""
-        sizes = [cast(_StagedPlanner, planner).resolve_data(item).nbytes for item in plan.items]
+        sizes = [cast(_StagedPlanner, planner).find_values(item).nbytes for item in plan.items]
         shares = share_out(sizes, min(MAX_PARTS, max(1, sum(sizes) // PART_BYTES)))
         if len(shares) < 2:
             return [plan]

@@ -35,7 +35,7 @@ class CheckpointManager:
         self.context, self.state, self.data_fingerprint = context, state, data_fingerprint
         self.config, self.world = context.config, context.world
         group, keep = self.world.new_control_group(), self.config.checkpoint.keep
-        self.checkpoints = VerifiedCheckpoints(context.paths, group, context.attempt, keep)
+        self.checkpoints = VerifiedCheckpoints(context.paths, group, context.attempt, keep, context.progress.add_saved)
         staging = Staging(state.tensors(), self.world.rank, group.members, self.world.device)
         self.saver = AsyncSaver(self.checkpoints, staging, self.world)
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+from fsdpctl.contract.byte_progress import Report
 from fsdpctl.contract.formats.manifest import (
     COMMITTED,
     FileDigest,
@@ -48,11 +49,19 @@ class StaleAttemptError(TrainError):
 class VerifiedCheckpoints:
     """The checkpoints of one run, as one attempt of it sees them."""
 
-    def __init__(self, paths: RunPaths, group: ControlGroup, attempt: int, keep: int) -> None:
+    def __init__(
+        self,
+        paths: RunPaths,
+        group: ControlGroup,
+        attempt: int,
+        keep: int,
+        report_saved: Report = lambda num_bytes: None,
+    ) -> None:
         self.paths, self.root = paths, paths.checkpoints
         self.group = group
         self.attempt = attempt
         self.keep = keep
+        self.report_saved = report_saved
         self.resumed_from: str | None = None
         self.invalid: set[str] = set()
 
@@ -88,7 +97,7 @@ class VerifiedCheckpoints:
         temporary = self.root / self.group.broadcast(f"{name}.tmp-{self.attempt}-{uuid.uuid4().hex[:8]}")
         try:
             self.group.on_main(partial(temporary.mkdir, mode=0o700, parents=True))
-            write_tensors(temporary, staged, self.group.process_group)
+            write_tensors(temporary, staged, self.group.process_group, self.report_saved)
             files = merge(self.group.on_all(partial(digest_written, temporary, self.group.rank)))
             save_s = round(time.monotonic() - began, 3)
             self.group.on_main(written)

@@ -33,6 +33,11 @@ class AttemptPaths:
         return self.root / "abort"
 
     @property
+    def hang(self) -> Path:
+        """Hang, written by the supervisor before it ends the attempt for it: which rank the others wait for."""
+        return self.root / "hang.json"
+
+    @property
     def memory_snapshot_request(self) -> Path:
         """Anyone may touch it to make each rank write a snapshot of its GPU's memory."""
         return self.root / "memory"

@@ -28,6 +28,7 @@ class NodePaths:
 
     @property
     def heartbeat(self) -> Path:
+        """NodeReport, written once a second: the time shows that the agent is alive."""
         return self.root / "heartbeat"
 
     @property
@@ -80,7 +81,7 @@ class NodePaths:
         return self.root / f"stacks-{rank}.txt"
 
     def rank_progress(self, rank: int) -> Path:
-        """Return the file with RankProgress of one global rank, for the watchdog of its node."""
+        """Return the file with RankProgress of one global rank, for the agent of its node."""
         return self.root / f"progress-{rank}"
 
     def rank_progress_files(self) -> list[Path]:

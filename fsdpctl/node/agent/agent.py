@@ -15,20 +15,22 @@ from dataclasses import replace
 from fsdpctl.contract import AbortReason, Cause, NodeExit, StopReason
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.control_files import ControlFile, create_once, read_control_file, write_request
-from fsdpctl.contract.paths import AttemptPaths, NodePaths
+from fsdpctl.contract.paths import AttemptPaths, NodePaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.records import NodeEnd
 from fsdpctl.node.agent.exit_status import FailureWatch, describe_end
 from fsdpctl.node.agent.guard import Guard
 from fsdpctl.node.agent.heartbeats import Heartbeat, PeerWatch
 from fsdpctl.node.agent.join import JoinError, join
+from fsdpctl.node.agent.rank_watch import RankWatch
 from fsdpctl.node.agent.start_torchrun import start_torchrun
-from fsdpctl.node.agent.watchdog import Watchdog
 from fsdpctl.node.checks.node_check import NodeCheckError, check_node
 from fsdpctl.node.os import processes
 
 POLL_S = 0.1
 PEERS_EVERY_S = 0.5
+DUMP_S = 0.5
+"""What ranks get to write their stacks."""
 TERM_S = 5.0
 """Seconds from TERM to KILL when ranks are ended."""
 
@@ -75,12 +77,12 @@ class Agent:
         """Wait for torchrun, obey the control files and watch the peers."""
         watch = PeerWatch(self.attempt, self._watched(), self.plan.peer_timeout_s)
         first_rank = self.node_rank * self.plan.procs_per_node
-        watchdog = Watchdog(self.tag, self.paths, range(first_rank, first_rank + self.plan.procs_per_node))
+        self.ranks = self._watch_ranks(first_rank)
         failure = FailureWatch(self.paths.torchrun_log, first_rank, TERM_S)
         grace = GraceTimer(self.plan.grace_s)
         next_look = 0.0
         while (code := torchrun.poll()) is None:
-            self.heartbeat.beat()
+            self.heartbeat.beat(self.ranks.look)
             self.guard.check()
             if (abort := read_control_file(self.attempt.abort)) is not None:
                 return self._end_now(torchrun, abort, failure)
@@ -96,12 +98,15 @@ class Agent:
                 next_look = time.monotonic() + PEERS_EVERY_S
                 if (lost := watch.find_lost()) is not None:
                     end_attempt(self.attempt, self.paths, lost.reason, lost.cause)
-                if (hanging := watchdog.check()) is not None:
-                    end_attempt(self.attempt, self.paths, f"node {self.node_rank}: {hanging}", AbortReason.HANG)
                 if failure.is_overdue():  # spare torchrun itself: it has yet to report which rank failed first
                     self._sweep(torchrun.pid, term_s=TERM_S)
             time.sleep(POLL_S)
         return describe_end(code, self.attempt, self.paths)
+
+    def _watch_ranks(self, first_rank: int) -> RankWatch:
+        metrics = RunPaths(self.attempt.run_dir).metrics
+        ranks = range(first_rank, first_rank + self.plan.procs_per_node)
+        return RankWatch(self.tag, self.paths, ranks, metrics, self.plan.hang)
 
     def _watched(self) -> list[int]:
         if not self.plan.shared_disk:  # peers are not visible from here: the supervisor watches and copies the files
@@ -116,7 +121,12 @@ class Agent:
             write_request(self.attempt.stop, StopReason.TIME, f"the time limit of {limit} s is near")
 
     def _end_now(self, torchrun: subprocess.Popen[bytes], abort: ControlFile, failure: FailureWatch) -> NodeEnd:
-        own = self._own_failure(torchrun) if not abort.is_cancel and failure.has_begun() else None
+        if abort.cause == AbortReason.HANG:  # what fails now is a victim; its stacks are evidence
+            self.ranks.dump_stacks()
+            time.sleep(DUMP_S)
+            own = None
+        else:
+            own = self._own_failure(torchrun) if not abort.is_cancel and failure.has_begun() else None
         self._end_ranks(torchrun)
         return own or NodeEnd(1, f"{abort.cause}: {abort.reason}".rstrip(": "), cause=Cause.ABORT)
 

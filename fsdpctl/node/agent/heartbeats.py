@@ -8,26 +8,35 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from fsdpctl.contract import GOOD_ENDS, AbortReason
 from fsdpctl.contract.codec import find_json
 from fsdpctl.contract.control_files import ControlFile
+from fsdpctl.contract.node_report import NodeReport, RankReport, write_report
 from fsdpctl.contract.paths import AttemptPaths, NodePaths
 from fsdpctl.contract.records import NodeEnd
 
 
 class Heartbeat:
-    """This node's heartbeat file; `beat` may be called as often as convenient."""
+    """This node's heartbeat file, which holds the report on its ranks; `beat` may be called as often as convenient."""
 
     def __init__(self, path: Path, every_s: float = 1.0) -> None:
         self._path, self._every_s, self._next = path, every_s, 0.0
+        self._number = 0
 
-    def beat(self) -> None:
+    def beat(self, look: Callable[[], tuple[RankReport, ...]] | None = None) -> None:
+        """Beat if it is time. `look` returns the ranks to report; without it, the last report is kept."""
         now = time.monotonic()
-        if now >= self._next:
-            self._next = now + self._every_s
-            self._path.touch(mode=0o600)
+        if now < self._next:
+            return
+        self._next = now + self._every_s
+        if look is not None:
+            self._number += 1
+            with suppress(OSError):  # on a full disk the time alone is changed
+                write_report(self._path, NodeReport(self._number, look()))
+        self._path.touch(mode=0o600)
 
 
 class PeerWatch:

@@ -1,53 +1,70 @@
-"""What the ranks of this node are doing right now: their processes, states and stacks."""
+"""The stacks of this node's ranks: asked for by a signal, written by the ranks, and what they show."""
 
 from __future__ import annotations
 
 import os
-import time
+import re
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 
 from fsdpctl.contract.files import read_bytes
+from fsdpctl.contract.node_report import Activity
 from fsdpctl.contract.paths import NodePaths
-from fsdpctl.node.os import processes
 from fsdpctl.node.os.signals import DUMP_SIGNAL
+from fsdpctl.node.os.usage import catches
 
-DUMP_S = 1.0
-
-
-def dump_stacks(paths: NodePaths, pids: Mapping[int, int]) -> dict[int, str]:
-    """Make the ranks (rank -> pid) write their stacks beside their logs; return rank -> stacks."""
-    for pid in pids.values():
-        with suppress(ProcessLookupError):
-            os.kill(pid, DUMP_SIGNAL)
-    time.sleep(DUMP_S)
-    return {rank: _read(paths.rank_stacks(rank)) for rank in pids}
+_FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
+# Only while code is compiled; running it has frames of torch/_dynamo and torch/_inductor, too.
+_COMPILER = ("torch/_dynamo/convert_frame.py", "torch/_inductor/compile_fx.py", "torch/_inductor/async_compile.py")
+_COLLECTIVES = ("torch/distributed/", "torch/cuda/")
+_THREAD_WAITS = ("/threading.py", "/concurrent/futures/_base.py", "/queue.py")
 
 
-def rank_processes(tag: processes.Tag) -> dict[int, int]:
-    """Return global rank -> pid of the processes that torchrun started; the oldest one where a rank has children."""
-    found: dict[int, int] = {}
-    for pid in sorted(processes.find(tag), key=lambda pid: processes.start_ticks(pid) or 0):
-        environ = _read_bytes(Path(f"/proc/{pid}/environ")).split(b"\0")
-        for variable in environ:
-            if variable.startswith(b"RANK="):
-                found.setdefault(int(variable[5:]), pid)
-    return found
+def request_stacks(paths: NodePaths, pids: Mapping[int, int]) -> None:
+    """Make the ranks (rank -> pid) write their stacks beside their logs; it takes them a moment."""
+    for rank, pid in pids.items():
+        with suppress(OSError):
+            os.truncate(paths.rank_stacks(rank), 0)
+        if catches(pid, DUMP_SIGNAL):  # not before Python has come so far, nor after an exec
+            with suppress(ProcessLookupError):
+                os.kill(pid, DUMP_SIGNAL)
 
 
-def process_state(pid: int) -> str:
-    """Return the state letter of /proc/PID/stat: R, S, D, T, ...; empty if the process is gone."""
-    stat = _read_bytes(Path(f"/proc/{pid}/stat"))
-    return chr(stat[stat.rindex(b")") + 2]) if b")" in stat else ""
-
-
-def _read(path: Path) -> str:
-    return _read_bytes(path).decode(errors="replace")
-
-
-def _read_bytes(path: Path) -> bytes:
+def read_stacks(paths: NodePaths, rank: int) -> str:
+    """Return the newest stacks of a rank as written by faulthandler; empty if there are none."""
     try:
-        return read_bytes(path)
+        return read_bytes(paths.rank_stacks(rank)).decode(errors="replace")
     except OSError:
-        return b""
+        return ""
+
+
+def classify(stacks: str) -> tuple[Activity, str]:
+    """Return what the main thread is doing, and the innermost place of the thread on which that depends.
+
+    The main thread may wait for another thread of its own: then it does what that one does.
+    """
+    others, found, main = stacks.rpartition("Current thread")
+    frames = _FRAME.findall(main)
+    if not found or not frames:
+        return Activity.UNKNOWN, ""
+    activity = _activity(frames)
+    if activity is Activity.WORKING and frames[0][0].endswith(_THREAD_WAITS):
+        for thread in re.split(r"^Thread ", others, flags=re.MULTILINE):
+            own = _FRAME.findall(thread)
+            if own and not own[0][0].endswith(_THREAD_WAITS):
+                return _activity(own), _place(own)
+    return activity, _place(frames)
+
+
+def _activity(frames: list[tuple[str, str, str]]) -> Activity:
+    files = [file for file, _, _ in frames]
+    if any(file.endswith(_COMPILER) or "/triton/compiler/" in file for file in files):
+        return Activity.COMPILING
+    is_collective = any(part in file for file in files for part in _COLLECTIVES)
+    is_backward = any(function == "_engine_run_backward" for _, _, function in frames)
+    return Activity.PEERS if is_collective or is_backward else Activity.WORKING
+
+
+def _place(frames: list[tuple[str, str, str]]) -> str:
+    file, line, function = frames[0]
+    return f"{file}:{line} {function}"

@@ -31,12 +31,15 @@ def boot_id() -> str:
 
 def start_ticks(pid: int) -> int | None:
     """Return the start time of a process in clock ticks after boot; None if it is gone or a zombie."""
-    fields = _stat_fields(pid)
+    fields = stat_fields(pid)
     return int(fields[19]) if fields else None
 
 
-def _stat_fields(pid: int) -> list[bytes]:
-    """Return the fields of /proc/PID/stat from the state on; empty if the process is gone or a zombie."""
+def stat_fields(pid: int | Path) -> list[bytes]:
+    """Return the fields of /proc/PID/stat from the state on; empty if the process is gone or a zombie.
+
+    A thread is given by its path.
+    """
     try:
         stat = (PROC / str(pid) / "stat").read_bytes()
     except OSError:
@@ -139,7 +142,7 @@ def _all_pids() -> list[int]:
 
 def _parent(pid: int) -> int | None:
     """Return the parent of a living process; None if it is gone or a zombie."""
-    fields = _stat_fields(pid)
+    fields = stat_fields(pid)
     return int(fields[1]) if fields else None
 
 

@@ -150,19 +150,19 @@ def time_reported(run: Run, host: str) -> float:
 
 
 def test_a_host_with_its_cable_pulled_for_a_while_is_kept(cluster: Cluster, project: Path, undisturbed: Curve) -> None:
-    """TCP may carry the run over it, or ranks without progress may count as a hang; the host is kept either way."""
+    """TCP carries the run over it, and ranks that no report comes from are not judged."""
     cluster.write_profile(spares=2)
     cluster.profile.write_text(cluster.profile.read_text().replace("peer_timeout: 5s", "peer_timeout: 15s"))
     run = launch(cluster, project)
     run.wait_step(9)
     pulled = time.time()
     cluster.nodes[1].pull_cable()
-    time.sleep(10)
+    time.sleep(12)
     cluster.nodes[1].plug_cable()
     status = run.wait_ended()
-    assert status["state"] == "SUCCEEDED", run.describe()
+    assert (status["state"], status["attempt"]) == ("SUCCEEDED", 1), run.describe()
     delay = time_reported(run, "node2") - pulled
-    print(f"cable pulled for 10 s: reported after {delay:.1f} s, {status['attempt']} attempts")
+    print(f"cable pulled for 12 s: reported after {delay:.1f} s")
     assert not run.paths.dropped.exists()
     assert run.curve() == undisturbed
     cluster.assert_clean()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,7 @@ def blocks_interrupt(pid_of: str, report: Report) -> bool:
 
 def test_ctrl_c_reaches_neither_a_worker_nor_the_fork_server_even_while_it_is_importing() -> None:
     """A mask is inherited, so that of the fork server now is what it started with."""
+    forkserver._forkserver._stop()  # type: ignore[attr-defined]  # another test's, in this process
     assert list(run_all(blocks_interrupt, ["worker", "fork server"], 1, print)) == [True, True]
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 

@@ -28,7 +28,7 @@ ANSWER_S = 5.0
 MAX_SMALL = 16 * 2**20
 """Larger than any record; longer files are cut off."""
 
-_TOUCHED = ("heartbeat", "progress-")
+_TOUCHED = "progress-"
 _GROWING = (".log", ".jsonl", ".txt")
 
 
@@ -134,7 +134,7 @@ class Mirror:
             path.touch(mode=0o600)  # only its time matters
         elif path.suffix in _GROWING or path.parent == self._run.tensorboard:
             complete = append_sync(path, stamp.size, lambda offset, size: self._host.read(path, offset, size))
-        elif data := self._host.read(path, 0, MAX_SMALL):
+        elif (data := self._host.read(path, 0, MAX_SMALL)) or path == self._node.heartbeat:
             replace(path, data)
         if complete:
             self._seen[path] = stamp

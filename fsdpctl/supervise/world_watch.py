@@ -1,0 +1,76 @@
+"""Read what all agents report about their ranks, and judge it once it is complete and recent, twice: a hang is one only
+if the next report of every node confirms it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from fsdpctl.contract.codec import find_json
+from fsdpctl.contract.node_report import NodeReport, RankReport, read_report
+from fsdpctl.contract.paths import AttemptPaths
+from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.contract.records import NodeEnd
+from fsdpctl.supervise.hang import Hang, PlacedRank, describe_missing, find_hang
+
+LOOK_EVERY_S = 0.5
+RECENT_S = 5.0
+"""How old a report may be: agents write one a second, and a file system may show it some seconds late."""
+
+
+class WorldWatch:
+    """The ranks of one attempt. Call `look` often."""
+
+    def __init__(self, attempt: AttemptPaths, plan: LaunchPlan, clock: Callable[[], float] = time.monotonic) -> None:
+        self.attempt, self._plan, self._clock = attempt, plan, clock
+        self._reports: dict[int, tuple[NodeReport, float]] = {}  # node rank -> newest, and when it was first seen
+        self._ended: dict[int, float] = {}  # node rank -> when its exit record was first seen
+        self._next = 0.0
+        self._suspicion: tuple[tuple[int, int] | None, dict[int, int]] | None = None  # what hangs, by which reports
+        self.missing: str | None = None  # which rank the others wait for at the start, as text
+
+    def look(self) -> Hang | None:
+        """Return why the attempt hangs, once that is certain."""
+        now = self._clock()
+        if now < self._next:
+            return None
+        self._next = now + LOOK_EVERY_S
+        ranks = self._read(now)
+        self.missing = describe_missing(ranks)
+        hang = find_hang(ranks, self._plan.hang)
+        if hang is None:
+            self._suspicion = None
+            return None
+        numbers = {rank: report.number for rank, (report, _) in self._reports.items() if rank not in self._ended}
+        if self._suspicion is None or self._suspicion[0] != _identity(hang):
+            self._suspicion = (_identity(hang), numbers)
+        is_confirmed = all(number > self._suspicion[1].get(rank, 0) for rank, number in numbers.items())
+        return hang if is_confirmed else None
+
+    def _read(self, now: float) -> list[PlacedRank]:
+        """Return all ranks of the attempt; none unless there is a recent report on every node that has not ended."""
+        found: list[PlacedRank] = []
+        for node in self._plan.nodes:
+            paths = self.attempt.node(node.rank)
+            report = read_report(paths.heartbeat)
+            seen = self._reports.get(node.rank)
+            if report is not None and report.ranks and (seen is None or report.number != seen[0].number):
+                seen = self._reports[node.rank] = (report, now)
+            if find_json(NodeEnd, paths.end) is not None:
+                ended_s = now - self._ended.setdefault(node.rank, now)
+                first = node.rank * self._plan.procs_per_node
+                ranks = range(first, first + self._plan.procs_per_node)
+                found += [PlacedRank(node.rank, node.id, RankReport(rank, ended_s=ended_s)) for rank in ranks]
+                continue
+            if seen is None or now - seen[1] > RECENT_S:
+                return []
+            found += [PlacedRank(node.rank, node.id, rank) for rank in seen[0].ranks]
+        return found
+
+
+def _identity(hang: Hang) -> tuple[int, int] | None:
+    """Return what must be the same for a hang to be confirmed: the rank and how far it was."""
+    if hang.culprit is None:
+        return None
+    progress = hang.culprit.report.progress
+    return hang.culprit.report.rank, progress.position if progress is not None else 0

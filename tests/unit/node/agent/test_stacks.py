@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import pytest
+
+from fsdpctl.contract.node_report import Activity
+from fsdpctl.node.agent.stacks import classify
+
+THREAD = 'Thread 0x1 (most recent call first):\n  File "{}", line 3 in {}\n  File "train/x.py", line 9 in save\n\n'
+MAIN = 'Current thread 0x2 (most recent call first):\n  File "{}", line 7 in {}\n  File "train/loop.py", line 5 in s\n'
+C10D, JOIN = ("/env/torch/distributed/c10d.py", "all_reduce"), ("/usr/lib/python3.11/threading.py", "join")
+
+
+@pytest.mark.parametrize(
+    ("thread", "main", "activity", "where"),
+    [
+        (("user.py", "f"), C10D, Activity.PEERS, "/env/torch/distributed/c10d.py:7 all_reduce"),
+        (C10D, ("user.py", "tokenize"), Activity.WORKING, "user.py:7 tokenize"),
+        (("user.py", "f"), ("/env/torch/autograd/graph.py", "_engine_run_backward"), Activity.PEERS, "graph.py:7"),
+        (("user.py", "f"), ("/env/torch/cuda/streams.py", "synchronize"), Activity.PEERS, "streams.py:7 synchronize"),
+        (("user.py", "f"), ("/env/torch/_dynamo/convert_frame.py", "compile"), Activity.COMPILING, "convert_frame.py"),
+        # A compiled function that runs is no compiler.
+        (("user.py", "f"), ("/env/torch/_inductor/output_code.py", "__call__"), Activity.WORKING, "output_code.py:7"),
+        # The main thread waits for another one: what that one does counts.
+        (C10D, JOIN, Activity.PEERS, "/env/torch/distributed/c10d.py:3 all_reduce"),
+        (("train/dcp_io.py", "write"), JOIN, Activity.WORKING, "train/dcp_io.py:3 write"),
+        (JOIN, JOIN, Activity.WORKING, "/usr/lib/python3.11/threading.py:7 join"),
+    ],
+)
+def test_a_stack_shows_what_a_rank_does(
+    thread: tuple[str, str], main: tuple[str, str], activity: Activity, where: str
+) -> None:
+    found, place = classify(THREAD.format(*thread) + MAIN.format(*main))
+    assert found is activity
+    assert where in place
+
+
+@pytest.mark.parametrize("stacks", ["", "Current thread", 'Thread 0x1:\n  File "x.py", line 1 in f'])
+def test_half_a_stack_shows_nothing(stacks: str) -> None:
+    assert classify(stacks) == (Activity.UNKNOWN, "")
