@@ -92,6 +92,7 @@ TYPE_NAMES: list[tuple[Any, str]] = [
     (scalars.EnvName, "variable"),
     (scalars.EnvMap, "mapping of variables to text"),
     (scalars.Duration, "duration"),
+    (scalars.FailureCause, "cause"),
     (scalars.Count, "whole number, at least 1"),
     (scalars.Port, "port"),
     (SbatchOption, "text"),

@@ -8,11 +8,22 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from fsdpctl.contract import BUNDLED_TRAINER
+from fsdpctl.contract.causes import RESTART_ON
 from fsdpctl.contract.plan import Debug
 from fsdpctl.contract.problems import Problem, RuleError, refuse
 from fsdpctl.contract.trainer.trainer_config import TrainerConfig
 from fsdpctl.schema.spec import Spec
-from fsdpctl.schema.types import Count, Duration, EnvMap, Module, Name, Text, Word, format_duration
+from fsdpctl.schema.types import (
+    Count,
+    Duration,
+    EnvMap,
+    FailureCause,
+    Module,
+    Name,
+    Text,
+    Word,
+    format_duration,
+)
 
 
 class Entrypoint(Spec):
@@ -55,6 +66,8 @@ class JobSpec(Spec):
     """Time from a stop request until ranks that still run are killed."""
     restarts: Annotated[int, Field(ge=0, le=1000)] = 0
     """Maximum number of automatic restarts after failures."""
+    restart_on: tuple[FailureCause, ...] = RESTART_ON
+    """Causes of a failure after which the run restarts; [restarts.md](restarts.md) lists them."""
     debug: Debug | None = None
     """Verbosity of the NCCL and torch logs in the run directory; default: the value of the profile."""
     trainer: TrainerConfig | None = None

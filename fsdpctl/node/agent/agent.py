@@ -51,7 +51,7 @@ class Agent:
         try:
             end = self._run_ranks()
         except NodeCheckError as error:
-            end = NodeEnd(NodeExit.NODE_FAULT, str(error), cause=Cause.NODE_CHECK)
+            end = NodeEnd(NodeExit.NODE_FAULT, str(error), cause=error.cause)
         except JoinError as error:
             end = NodeEnd(error.code, str(error), cause=error.cause)
         finally:
@@ -64,7 +64,7 @@ class Agent:
         self._sweep()  # ranks of an older attempt
         for found in check_node(self.plan, self.paths.root):
             print(f"node check: {found.check} {found.result}: {found.reason}. {found.fix}", flush=True)
-        context, lease = join(self.plan, self.attempt, self.node_rank, self.heartbeat.beat)
+        context, lease = join(self.plan, self.attempt, self.node_rank, self._beat)
         try:
             return self._follow(start_torchrun(self.plan, context))
         finally:
@@ -80,8 +80,7 @@ class Agent:
         grace = GraceTimer(self.plan.grace_s)
         next_look = 0.0
         while (code := torchrun.poll()) is None:
-            self.heartbeat.beat()
-            self.guard.check()
+            self._beat()
             if (abort := read_control_file(self.attempt.abort)) is not None:
                 return self._end_now(torchrun, abort, failure)
             self._watch_time_limit()
@@ -102,6 +101,10 @@ class Agent:
                     self._sweep(torchrun.pid, term_s=TERM_S)
             time.sleep(POLL_S)
         return describe_end(code, self.attempt, self.paths)
+
+    def _beat(self) -> None:
+        self.heartbeat.beat()
+        self.guard.check()
 
     def _watched(self) -> list[int]:
         if not self.plan.shared_disk:  # peers are not visible from here: the supervisor watches and copies the files

@@ -11,6 +11,7 @@ import faulthandler
 import os
 import runpy
 import sys
+import sysconfig
 import time
 import traceback
 from contextlib import suppress
@@ -21,11 +22,12 @@ from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.files import open_log
 from fsdpctl.contract.paths import NodePaths
 from fsdpctl.contract.records import RankEnd, RankError
-from fsdpctl.node.os import signals
+from fsdpctl.node.os import processes, signals
 
 
 def main(argv: list[str]) -> None:
     """Run `-m MODULE ARGS...` or `SCRIPT ARGS...` as this rank."""
+    _die_with_torchrun()
     rank = int(os.environ["RANK"])
     paths = NodePaths(Path(os.environ[Env.NODE_DIR]))
     _redirect_output(paths.rank_log(rank))
@@ -44,6 +46,15 @@ def main(argv: list[str]) -> None:
         _report(error, rank, paths)
         raise
     _record_end(rank, paths)
+
+
+def _die_with_torchrun() -> None:
+    """End with torchrun, which ends with its agent: no rank may train on where nothing can end it.
+
+    A rank whose torchrun has died before has another parent: the agent, which sweeps, or a process without the tag.
+    """
+    tag = processes.Tag(os.environ[Env.RUN_ID], int(os.environ[Env.NODE_RANK]))
+    processes.die_with_parent(lambda parent: processes.has_tag(parent, tag))
 
 
 def _redirect_output(log: Path) -> None:
@@ -83,8 +94,22 @@ def _report(error: BaseException, rank: int, paths: NodePaths) -> None:
         time=time.time(),
         message=f"{type(error).__name__}: {error}",
         traceback=traceback.format_exc(),
+        place=find_place(error),
     )
     write_json(paths.rank_error(rank), record)
+
+
+def find_place(error: BaseException) -> str:
+    """Return the innermost frame of the user's code: two errors of the same place are one failure."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not _is_of_library(frame.filename)]
+    return "{0.filename}:{0.lineno} in {0.name}".format((own or frames)[-1]) if frames else ""
+
+
+def _is_of_library(file: str) -> bool:
+    """Return whether a file is of an installed package, of the standard library or not a file at all."""
+    is_installed = not {"site-packages", "dist-packages"}.isdisjoint(Path(file).parts)
+    return is_installed or file.startswith(("<", sysconfig.get_path("stdlib")))
 
 
 if __name__ == "__main__":

@@ -20,13 +20,14 @@ from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import AllocatedNode, Allocation, LaunchPlan
 from fsdpctl.errors import LaunchError
 from fsdpctl.runs.events import add_event, record_verdict
-from fsdpctl.runs.evidence import AttemptFacts, RunFacts
-from fsdpctl.runs.metrics import newest_step
+from fsdpctl.runs.evidence import AttemptFacts, RunFacts, read_verdict
+from fsdpctl.runs.progress import with_progress
 from fsdpctl.runs.store import read_record
 from fsdpctl.runs.verdict import AttemptEnd, Verdict
 from fsdpctl.supervise.agents import Agents, AttemptCheck, Step
-from fsdpctl.supervise.decide import History, judge
+from fsdpctl.supervise.decide import judge, stopped
 from fsdpctl.supervise.disk import begin_attempt, log
+from fsdpctl.supervise.history import History, read_history
 
 ASK_AGAIN_S = 1.0
 """Between two queries to a controller that does not answer."""
@@ -67,6 +68,9 @@ class SlurmAgents(Agents):
             close_open_attempts(self.run, len(self.plan.nodes), submissions[-1].first_attempt)
             if has_ended(self.run, submissions[-1].first_attempt):
                 log("the run has ended: requeuing its job changes nothing")
+                return None
+            if give_up(self.run, self.plan, submissions[-1].first_attempt):
+                log("the run makes no progress: `fsdpctl resume` starts it again")
                 return None
             begin_attempt(self)
             self._has_begun = True
@@ -191,5 +195,21 @@ def close_open_attempts(run: RunPaths, num_nodes: int, first_attempt: int) -> No
         verdict = judge(attempt.end(num_nodes))
         if attempt.number >= first_attempt and verdict.state not in (State.SUCCEEDED, State.CANCELLED):
             reason = f"ended by Slurm and requeued; {verdict.reason}"
-            verdict = Verdict(State.STOPPED, reason, restart=True, cause=Cause.REQUEUE)
-        record_verdict(paths, replace(verdict, step=newest_step(run)))
+            cause = stopped(attempt.stop).cause if attempt.stop is not None else verdict.cause
+            verdict = replace(verdict, state=State.STOPPED, reason=reason, restart=True, cause=cause)
+        record_verdict(paths, with_progress(verdict, run))
+
+
+def give_up(run: RunPaths, plan: LaunchPlan, first_attempt: int) -> bool:
+    """Return whether the submission makes no progress, so that no attempt should follow; record it as its end then.
+
+    Slurm requeues a job by itself, too, when a node dies: an attempt that always ends like that has no other judge.
+    """
+    newest = run.attempts()[-1:]
+    verdict = read_verdict(newest[0]) if newest and newest[0].number >= first_attempt else None
+    if verdict is None or not (history := read_history(run, plan, newest[0], verdict)).is_stuck:
+        return False
+    if verdict.restart:
+        reason = f"{verdict.reason}; {history.describe_stuck()}"
+        record_verdict(newest[0], replace(verdict, state=State.FAILED, reason=reason, restart=False))
+    return True

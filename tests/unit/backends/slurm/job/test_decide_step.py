@@ -20,7 +20,7 @@ from fsdpctl.contract.control_files import ControlFile
 from fsdpctl.contract.records import NodeEnd
 from fsdpctl.runs.verdict import AttemptEnd, Verdict
 from fsdpctl.supervise.agents import Next
-from fsdpctl.supervise.decide import History
+from fsdpctl.supervise.history import History
 
 RUNNING = Job("7", "RUNNING", "None", restarts=0, is_preempted=False, excluded="")
 PREEMPTED = replace(RUNNING, is_preempted=True)
@@ -119,6 +119,7 @@ def test_a_run_that_makes_no_step_within_its_allocation_is_not_requeued_forever(
         (seen(STOPPED, PREEMPTED, StopReason.PREEMPT), Cause.PREEMPTION),
         (seen(STOPPED, RUNNING, StopReason.TIME), Cause.TIME_LIMIT),
         (seen(STOPPED, REQUEUED, StopReason.PREEMPT), Cause.REQUEUE),
+        (seen(replace(FAILED, cause=Cause.LOST), REQUEUED), Cause.LOST),  # nothing was signalled before
         (seen(FAILED, SCANCELLED), Cause.CANCEL),
         (seen(replace(FAILED, cause=Cause.SIGNAL), suspects=("node2",)), Cause.SIGNAL),
     ],
