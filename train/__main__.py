@@ -23,7 +23,7 @@ from fsdpctl.contract.paths import DIR_MODE, RunPaths
 from fsdpctl.contract.rank_progress import RankProgressWriter
 from fsdpctl.contract.records import Outcome
 from train.config import load_config
-from train.errors import ConfigError, TrainError, unreadable
+from train.errors import TrainError, unreadable
 from train.launch import LaunchEnv
 from train.parallel.layout import plan_layout
 from train.parallel.rank_info import RankInfo

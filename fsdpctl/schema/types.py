@@ -121,7 +121,7 @@ def format_duration(seconds: int) -> str:
 
 def parse_failure_cause(value: object) -> Cause:
     """Return the cause of a failure by its name. Raise ValueError for anything else, with all that there are."""
-    if value in FAILURES:
+    if isinstance(value, str) and value in FAILURES:
         return Cause(value)
     raise ValueError(f"must be one of {', '.join(FAILURES)}")
 

@@ -12,7 +12,7 @@ from fsdpctl.backends.slurm.job import scontrol
 from fsdpctl.backends.slurm.job.decide_step import Situation, decide_step, find_suspects, is_final, read_signal
 from fsdpctl.backends.slurm.job.partition import Partition
 from fsdpctl.backends.slurm.job.scontrol_output import Job
-from fsdpctl.backends.slurm.job.srun import srun_argv, srun_env
+from fsdpctl.backends.slurm.job.srun import srun_argv, srun_env, sweep_argv
 from fsdpctl.contract import AbortReason, Cause, State
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.control_files import create_once, read_control_file, write_request
@@ -31,6 +31,8 @@ from fsdpctl.supervise.history import History, read_history
 
 ASK_AGAIN_S = 1.0
 """Between two queries to a controller that does not answer."""
+SWEEP_S = 30.0
+"""Longest wait for a node whose agent and guard were killed."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,25 @@ class SlurmAgents(Agents):
         return AttemptCheck()
 
     def end(self, attempt: AttemptPaths) -> list[str]:
-        return []  # agents sweep their nodes, and Slurm ends what is left with the job
+        """Sweep the nodes whose agent and guard were killed; the other agents have done it.
+
+        Slurm ends what is left with the step where it tracks processes by cgroup. A node that cannot be swept is an
+        event only: Slurm has to end its job, and no attempt must wait for a node that is down.
+        """
+        for node in attempt.nodes():
+            if node.agent.exists() and not node.end.exists() and (problem := self._sweep(attempt, node.node_rank)):
+                add_event(attempt, f"node {node.node_rank} cannot be swept: {problem}")
+        return []
+
+    def _sweep(self, attempt: AttemptPaths, node_rank: int) -> str:
+        """Return what went wrong, or ""."""
+        argv = sweep_argv(attempt, node_rank, self.job.nodes[node_rank].name)
+        env = srun_env(os.environ, attempt, self.preempt_grace_s)
+        try:
+            done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=SWEEP_S, check=False)
+        except (subprocess.TimeoutExpired, OSError) as error:
+            return str(error)
+        return done.stderr.strip() if done.returncode else ""
 
     def _handle_signal(self, number: int, attempt: AttemptPaths) -> None:
         try:
