@@ -32,7 +32,7 @@ from fsdpctl.supervise.history import History, read_history
 ASK_AGAIN_S = 1.0
 """Between two queries to a controller that does not answer."""
 SWEEP_S = 30.0
-"""Longest wait for a node whose agent and guard were killed."""
+"""Longest wait for the nodes whose agent and guard were killed."""
 
 
 @dataclass(frozen=True)
@@ -117,20 +117,18 @@ class SlurmAgents(Agents):
         Slurm ends what is left with the step where it tracks processes by cgroup. A node that cannot be swept is an
         event only: Slurm has to end its job, and no attempt must wait for a node that is down.
         """
-        for node in attempt.nodes():
-            if node.agent.exists() and not node.end.exists() and (problem := self._sweep(attempt, node.node_rank)):
-                add_event(attempt, f"node {node.node_rank} cannot be swept: {problem}")
+        vanished = [node for node in attempt.nodes() if node.agent.exists() and not node.end.exists()]
+        sweeps = {node.node_rank: self._start_sweep(attempt, node.node_rank) for node in vanished}
+        deadline = time.monotonic() + SWEEP_S
+        for rank, sweep in sweeps.items():
+            if problem := _wait(sweep, deadline - time.monotonic()):
+                add_event(attempt, f"node {rank} cannot be swept: {problem}")
         return []
 
-    def _sweep(self, attempt: AttemptPaths, node_rank: int) -> str:
-        """Return what went wrong, or ""."""
+    def _start_sweep(self, attempt: AttemptPaths, node_rank: int) -> subprocess.Popen[str]:
         argv = sweep_argv(attempt, node_rank, self.job.nodes[node_rank].name)
         env = srun_env(os.environ, attempt, self.preempt_grace_s)
-        try:
-            done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=SWEEP_S, check=False)
-        except (subprocess.TimeoutExpired, OSError) as error:
-            return str(error)
-        return done.stderr.strip() if done.returncode else ""
+        return subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
     def _handle_signal(self, number: int, attempt: AttemptPaths) -> None:
         try:
@@ -189,6 +187,17 @@ class SlurmAgents(Agents):
             if self._ask_job(attempt).restarts == self.job.restarts:
                 return str(error)
         return ""
+
+
+def _wait(srun: subprocess.Popen[str], limit_s: float) -> str:
+    """Wait for a sweep; return what went wrong, or ""."""
+    try:
+        _, errors = srun.communicate(timeout=max(limit_s, 0.0))
+    except subprocess.TimeoutExpired:
+        srun.kill()
+        srun.communicate()
+        return f"no answer within {SWEEP_S:.0f} s"
+    return errors.strip() if srun.returncode else ""
 
 
 def preempt_grace_s(plan: LaunchPlan, partition: Partition | None) -> int:
