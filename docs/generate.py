@@ -46,7 +46,7 @@ fsdpctl. `fsdpctl jobs ls` lists them all.
 name: mine
 nodes: 2
 entrypoint: {script: train.py}
-args: [--lr, "3e-4"]
+args: [--lr, 3e-4]
 time_limit: 12h
 restarts: 3
 ```
@@ -86,6 +86,7 @@ to. A duration is written as `90s`, `30m`, `1h30m`, `2d` or `1:30:00`.
 TYPE_NAMES: list[tuple[Any, str]] = [
     (scalars.Name, "name"),
     (scalars.Text, "text"),
+    (scalars.Argument, "text"),
     (scalars.Word, "text"),
     (scalars.Directory, "absolute path"),
     (scalars.Program, "name or absolute path"),

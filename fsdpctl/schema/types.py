@@ -132,7 +132,11 @@ def _positive(seconds: int) -> int:
     return seconds
 
 
+AS_WRITTEN = "as written"
+"""Marks text that takes a number or a boolean as it is written in the file; `as_written.py` reads it."""
+
 Name = Annotated[str, AfterValidator(check_name)]
+Argument = Annotated[str, AfterValidator(check_text), AS_WRITTEN]
 Text = Annotated[str, AfterValidator(check_text)]
 Word = Annotated[str, AfterValidator(check_word)]
 Directory = Annotated[str, AfterValidator(check_directory)]
@@ -140,7 +144,7 @@ Program = Annotated[str, AfterValidator(check_program)]
 Host = Annotated[str, AfterValidator(check_host)]
 Module = Annotated[str, AfterValidator(check_module)]
 EnvName = Annotated[str, AfterValidator(check_env_name)]
-EnvValue = Annotated[str, AfterValidator(check_env_value)]
+EnvValue = Annotated[str, AfterValidator(check_env_value), AS_WRITTEN]
 EnvMap = dict[EnvName, EnvValue]
 Duration = Annotated[int, BeforeValidator(parse_duration), PlainSerializer(format_duration, return_type=str)]
 FailureCause = Annotated[Cause, BeforeValidator(parse_failure_cause)]

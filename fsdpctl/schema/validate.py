@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from fsdpctl.contract.problems import RuleError
+from fsdpctl.schema.as_written import take_as_written
 from fsdpctl.schema.keys import classes_in, hints_of, walk
 from fsdpctl.schema.problems import (
     MAX_SHOWN,
@@ -50,6 +51,7 @@ _UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
 def validate(document: YamlDocument, model: type[M]) -> M:
     """Build a `model` from a document. Raise SpecError with all problems of the document."""
     problems = list(document.problems)
+    take_as_written(document, model)
     try:
         # JSON mode: in Python mode, strict models require tuples and dataclasses instead of lists and dicts.
         spec = model.model_validate_json(json.dumps(document.tree))

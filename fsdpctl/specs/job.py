@@ -14,13 +14,13 @@ from fsdpctl.contract.problems import Problem, RuleError, refuse
 from fsdpctl.contract.trainer.trainer_config import TrainerConfig
 from fsdpctl.schema.spec import Spec
 from fsdpctl.schema.types import (
+    Argument,
     Count,
     Duration,
     EnvMap,
     FailureCause,
     Module,
     Name,
-    Text,
     Word,
     format_duration,
 )
@@ -56,8 +56,8 @@ class JobSpec(Spec):
     """Number of nodes; the option `--nodes` overrides it."""
     procs_per_node: Count | None = None
     """Ranks per node; default: the value of the profile."""
-    args: tuple[Text, ...] = ()
-    """Command-line arguments of your own entrypoint, passed on unchanged."""
+    args: tuple[Argument, ...] = ()
+    """Command-line arguments of your own entrypoint, passed on as they are written."""
     env: EnvMap = {}
     """Environment variables of all ranks; they override those of the profile."""
     time_limit: Duration | None = None
