@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
@@ -26,9 +26,10 @@ from fsdpctl.schema.problems import (
     key_path,
     show,
 )
+from fsdpctl.schema.spec import Spec
 from fsdpctl.schema.yaml_tree import YamlDocument
 
-M = TypeVar("M", bound=BaseModel)
+M = TypeVar("M", bound=Spec)
 
 _MAPPING = "must be a mapping of keys to values"
 _MESSAGES = {
@@ -65,10 +66,10 @@ def validate(document: YamlDocument, model: type[M]) -> M:
     return spec
 
 
-def _problems(document: YamlDocument, model: type[BaseModel], item: ErrorDetails) -> Iterator[LocatedProblem]:
+def _problems(document: YamlDocument, model: type[Spec], item: ErrorDetails) -> Iterator[LocatedProblem]:
     path = _tree_path(document.tree, item["loc"], item["type"])
     if item["type"] in _UNKNOWN_KEY:
-        text = _unknown_key(str(path[-1]), _keys_at(model, item["loc"][:-1]), _keys_by_name(model))
+        text = _unknown_key(str(path[-1]), _keys_at(model, item["loc"][:-1]), model)
         yield LocatedProblem(document.locate(path), path, text)
     elif isinstance(rule := item.get("ctx", {}).get("error"), RuleError):
         for problem in rule.problems:
@@ -91,9 +92,15 @@ def _how_to_quote(location: Location, path: KeyPath, given: Any) -> str:
     return f"; write {quoted} in quotes to make it text"
 
 
-def _unknown_key(key: str, known: Sequence[str], elsewhere: Mapping[str, Sequence[str]]) -> str:
-    there = f" there is {' and '.join(elsewhere[key][:3])};" if key in elsewhere else ""
-    return f"unknown key{did_you_mean(key, known) or ';'}{there} known keys: {', '.join(known)}"
+def _unknown_key(key: str, known: Sequence[str], model: type[Spec]) -> str:
+    elsewhere = _keys_by_name(model)
+    if key in elsewhere:
+        hint = f"{did_you_mean(key, known) or ';'} there is {' and '.join(elsewhere[key][:3])};"
+    elif key.lower() in model.OTHER_NAMES:
+        hint = f"; here it is {model.OTHER_NAMES[key.lower()]};"
+    else:
+        hint = did_you_mean(key, known) or ";"
+    return f"unknown key{hint} known keys: {', '.join(known)}"
 
 
 @cache

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated
+from collections.abc import Iterator, Mapping
+from typing import Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
@@ -24,6 +24,7 @@ from fsdpctl.schema.types import (
     Word,
     format_duration,
 )
+from fsdpctl.specs.other_names import OTHER_NAMES
 
 
 class Entrypoint(Spec):
@@ -47,6 +48,8 @@ class Entrypoint(Spec):
 
 class JobSpec(Spec):
     """One training job, for any cluster."""
+
+    OTHER_NAMES: ClassVar[Mapping[str, str]] = OTHER_NAMES
 
     name: Name
     """Name of the job; run ids begin with it."""

@@ -127,7 +127,7 @@ class TestLocal(LauncherContract):
         (project / "train" / "__main__.py").write_text("raise SystemExit('the wrong train')")
         (project / "fsdpctl").mkdir()
         (project / "fsdpctl" / "__init__.py").write_text("raise SystemExit('the wrong fsdpctl')")
-        run = submit("llm-tiny", "--smoke", "--procs-per-node", "1", "--set", "trainer.steps=2", cwd=project)
+        run = submit("llm-tiny", "--smoke", "--procs-per-node", "1", cwd=project)
         assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
 
     def test_a_submit_killed_at_any_step_leaves_nothing_or_a_visible_run(

@@ -6,7 +6,10 @@ import pytest
 
 from fsdpctl.errors import UsageError
 from fsdpctl.schema.dump import dump_yaml
+from fsdpctl.schema.keys import walk
+from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.load import load_job, parse_job, parse_profile
+from fsdpctl.specs.other_names import OTHER_NAMES
 from fsdpctl.specs.search import find_job
 
 
@@ -70,6 +73,9 @@ FORM = "must be like trainer.steps=50: keys joined by dots, '=', a value"
 BAD = {
     "trainer.stps=5": "--set trainer.stps=5: trainer.stps: unknown key; did you mean steps? known keys: model, ",
     "trainr.steps=5": "--set trainr.steps=5: trainr: unknown key; did you mean trainer? known keys: ",
+    "trainer.sharding_strategy=x": "sharding_strategy: unknown key; here it is trainer.mesh.strategy; known keys: ",
+    "trainer.mesh.fsdp=true": "mesh.fsdp: unknown key; here it is trainer.mesh.strategy; known keys: strategy, ",
+    "WORLD_SIZE=4": "WORLD_SIZE: unknown key; here it is nodes and procs_per_node; known keys: name, ",
     "a==b": "--set a==b: a: unknown key; known keys: name, ",
     "__class__=1": "--set __class__=1: __class__: unknown key; known keys: name, ",
     "trainer.__class__.x=1": "--set trainer.__class__.x=1: trainer.__class__: unknown key; known keys: model, ",
@@ -131,6 +137,10 @@ RULES = {
     ("trainer.optim.frozen=['*']",): "trainer.optim.frozen: nothing is left to train",
     ("trainer.model.vocab_size=255",): "trainer: data.source builtin needs model.vocab_size of at least 256",
     ("trainer.mesh.units.names=[blocks.*.foo]",): "trainer.mesh.units.names: no module is called 'blocks.*.foo'",
+    ("trainer.data.ignore_token=256",): "trainer: ignore_token 256 is no token: with vocab_size 256 they are 0 to 255",
+    ("trainer.data.ignore_token=-100",): "trainer: ignore_token -100 is no token",
+    ("trainer.steps=10",): "trainer: warmup_steps 10 must be less than steps (10), or no step has the learning rate lr",
+    ("trainer.profile.first_step=121",): "trainer: first_step 121 is after the last step, 120: nothing would be traced",
     ("time_limit=20s",): "time_limit: 20s must exceed grace (30s)",
     ("grace=2h", "time_limit=1h"): "time_limit: 1h must exceed grace (2h)",
     ("trainer.batch.tokens=8192",): "trainer.batch: give the global batch as sequences or as tokens",
@@ -174,3 +184,10 @@ def test_every_broken_rule_is_reported() -> None:
         "--set args=[a]: args: the bundled trainer takes none; its settings belong under `trainer`",
         "--set time_limit=20s: time_limit: 20s must exceed grace (30s)",
     ]
+
+
+def test_names_of_other_programs_lead_to_keys_that_exist() -> None:
+    keys = {key.dotted for key in walk(JobSpec)}
+    paths = {word for here in OTHER_NAMES.values() for word in here.partition(",")[0].split(" and ")}
+    assert paths <= keys
+    assert not OTHER_NAMES.keys() & {key.path[-1] for key in walk(JobSpec)}, "these have a hint already"
