@@ -268,14 +268,16 @@ class LauncherContract:
         assert (status["state"], status["reason"]) == ("FAILED", "node 1: the node agent was killed")
 
     def test_an_agent_and_its_guard_killed_together_leave_no_orphan(self, project: Path) -> None:
-        """The ranks end with torchrun, which ends with the agent, even while the supervisor cannot help; it ends their
-        children and the run.
+        """A guard that is killed alone is replaced. After both, the ranks end with torchrun, which ends with the agent,
+        even while the supervisor cannot help; it ends their children and the run.
         """
         run = self.submit_script(project, HAS_CHILDREN, nodes=1)
         self.wait_up(run, ranks=2)
-        agent, guard = sorted(run.find(0, "fsdpctl.node.agent --run-dir"))
+        agent, first = sorted(run.find(0, "fsdpctl.node.agent --run-dir"))
+        kill([first])
+        guards = wait_for(lambda: set(run.find(0, "fsdpctl.node.agent --run-dir")) - {agent, first}, 10, run.describe)
         with paused(run.find(None, "fsdpctl.backends.")):
-            kill([guard, agent])
+            kill([*guards, agent])
             wait_for(lambda: not run.find(0, "script.py"), 10, run.describe)
         status = run.wait_ended(limit_s=60)
         run.assert_nothing_left(self.leaves_within_s)

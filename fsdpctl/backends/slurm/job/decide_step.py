@@ -8,6 +8,7 @@ from typing import Literal
 
 from fsdpctl.backends.slurm.job.scontrol_output import Job
 from fsdpctl.contract import AbortReason, Cause, NodeExit, State, StopReason
+from fsdpctl.contract.causes import RULES, Then
 from fsdpctl.contract.control_files import ControlFile
 from fsdpctl.runs.verdict import AttemptEnd, Verdict
 from fsdpctl.supervise.agents import Next, Step
@@ -80,8 +81,9 @@ def _requeue_cause(situation: Situation, job: Job) -> Cause:
 
 
 def is_final(verdict: Verdict) -> bool:
-    """Return whether no state of the job can change the verdict."""
-    return verdict.state in (State.SUCCEEDED, State.CANCELLED)
+    """Return whether no state of the job can change the verdict: another attempt is not wanted, or would be in vain."""
+    is_in_vain = verdict.state is State.FAILED and RULES[verdict.cause].then is Then.NEVER and not verdict.restart
+    return verdict.state in (State.SUCCEEDED, State.CANCELLED) or is_in_vain
 
 
 def _requeue(situation: Situation, why: str, cause: Cause, exclude: tuple[str, ...] = ()) -> Step:

@@ -31,6 +31,7 @@ TIMED_OUT = replace(SCANCELLED, reason="TimeLimit")
 STOPPED = Verdict(State.STOPPED, "stopped; saved at step 9", step=9)
 FAILED = Verdict(State.FAILED, "node 1: rank 2 ended with signal 9 (SIGKILL)", restart=True, step=9)
 FINAL = replace(FAILED, restart=False)
+IN_VAIN = replace(FINAL, cause=Cause.CONFIGURATION)
 HISTORY = History(0, 0, 1)
 
 
@@ -69,6 +70,10 @@ def seen(verdict: Verdict, job: Job = RUNNING, word: str | None = None, suspects
         # The time limit: near, or just passed.
         (seen(STOPPED, RUNNING, StopReason.TIME), Next.REQUEUE, State.STOPPED, True),
         (seen(FINAL, TIMED_OUT), Next.REQUEUE, State.FAILED, True),
+        # An error that comes again in every attempt: not even then.
+        (seen(IN_VAIN, TIMED_OUT), Next.LEAVE, State.FAILED, False),
+        (seen(IN_VAIN, PREEMPTED, StopReason.PREEMPT), Next.LEAVE, State.FAILED, False),
+        (seen(replace(IN_VAIN, restart=True)), Next.AGAIN, State.FAILED, True),  # `restart_on` has it
         # A signal of unknown origin.
         (seen(STOPPED, RUNNING, StopReason.PREEMPT), Next.REQUEUE, State.STOPPED, True),
         # Failures: again on the same nodes, on others if a node is at fault, or not again.
