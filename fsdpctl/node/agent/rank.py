@@ -18,18 +18,18 @@ from contextlib import suppress
 from pathlib import Path
 
 from fsdpctl.contract import BUNDLED_TRAINER, GOOD_ENDS, Env
-from fsdpctl.contract.codec import write_json
+from fsdpctl.contract.codec import find_json, write_json
 from fsdpctl.contract.files import open_log
 from fsdpctl.contract.paths import NodePaths
-from fsdpctl.contract.records import RankEnd, RankError
+from fsdpctl.contract.records import ProcessIdentity, RankEnd, RankError
 from fsdpctl.node.os import processes, signals
 
 
 def main(argv: list[str]) -> None:
     """Run `-m MODULE ARGS...` or `SCRIPT ARGS...` as this rank."""
-    _die_with_torchrun()
     rank = int(os.environ["RANK"])
     paths = NodePaths(Path(os.environ[Env.NODE_DIR]))
+    _die_with_torchrun(paths)
     _redirect_output(paths.rank_log(rank))
     faulthandler.enable()
     _dump_stacks_on_demand(paths.rank_stacks(rank))
@@ -48,13 +48,20 @@ def main(argv: list[str]) -> None:
     _record_end(rank, paths)
 
 
-def _die_with_torchrun() -> None:
+def _die_with_torchrun(paths: NodePaths) -> None:
     """End with torchrun, which ends with its agent: no rank may train on where nothing can end it.
 
-    A rank whose torchrun has died before has another parent: the agent, which sweeps, or a process without the tag.
+    A rank whose torchrun has died before this has another parent: the agent, which sweeps, or any other process.
+    torchrun has the tag; where its variables cannot be read, as for a Python with capabilities, it descends from the
+    agent.
     """
     tag = processes.Tag(os.environ[Env.RUN_ID], int(os.environ[Env.NODE_RANK]))
-    processes.die_with_parent(lambda parent: processes.has_tag(parent, tag))
+    agent = find_json(ProcessIdentity, paths.agent)
+
+    def is_torchrun(parent: int) -> bool:
+        return processes.has_tag(parent, tag) or (agent is not None and agent.pid in processes.ancestors(parent))
+
+    processes.die_with_parent(is_torchrun)
 
 
 def _redirect_output(log: Path) -> None:

@@ -11,7 +11,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -103,6 +103,13 @@ def adopt_orphans() -> None:
     So those that cleared their environment, and the tag with it, can still be found.
     """
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def ancestors(pid: int) -> Iterator[int]:
+    """Yield the parent of a process, its parent, and so on."""
+    while parent := _parent(pid):
+        yield parent
+        pid = parent
 
 
 def descendants(root: int) -> set[int]:

@@ -43,6 +43,12 @@ print(child.wait(), flush=True)
 """
 
 
+def test_ancestors_end_at_the_first_process() -> None:
+    found = list(processes.ancestors(os.getpid()))
+    assert found[0] == os.getppid()
+    assert len(found) == len(set(found)), "from each to the next, not in a circle"
+
+
 def test_a_child_dies_with_its_parent() -> None:
     words = [sys.executable, "-c", HAS_A_CHILD, "lambda parent: parent == me"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as parent:
