@@ -110,7 +110,8 @@ def find_place(error: BaseException) -> str:
     """Return the innermost frame of the user's code: two errors of the same place are one failure."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not _is_of_library(frame.filename)]
-    return "{0.filename}:{0.lineno} in {0.name}".format((own or frames)[-1]) if frames else ""
+    innermost = (own or frames)[-1:]
+    return "".join(f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in innermost)
 
 
 def _is_of_library(file: str) -> bool:

@@ -84,6 +84,8 @@ JOBS: dict[str, tuple[bytes, int, str]] = {
     "no time": (b"name: x\ntime_limit: 0s\n", 2, "time_limit: a duration must be at least one second"),
     "odd time": (b"name: x\ntime_limit: 1:99:00\n", 2, "time_limit: a duration is written like 90s"),
     "text for list": (b"name: x\nargs: a\n", 2, 'args: must be a list, got "a"'),
+    "unknown cause": (b"name: x\nrestart_on: [hang, oom]\n", 2, "restart_on[1]: must be one of signal, exit_code, "),
+    "cause of no failure": (b"name: x\nrestart_on: [finished]\n", 2, "restart_on[0]: must be one of signal, "),
     "mapping in list": (b"name: x\nargs: [a, {b: 5}]\n", 2, "args[1]: must be text, got a mapping"),
     "newline in list": (b'name: x\nargs: ["a\\nb"]\n', 2, "args[0]: the control character U+000A is not allowed"),
     "module": (b"name: x\nentrypoint: {module: a b}\n", 2, "entrypoint.module: a module is written as in an import"),
