@@ -19,11 +19,10 @@ list a run also restarts after its data was not found.
 
 Three rules end a run before its restarts are used up:
 
-- **No progress.** {MAX_WITHOUT_PROGRESS} attempts in a row made no new step, whatever ended them: failures, time limits
-  and requeues are counted together. A script that records no steps makes progress if something in
-  `FSDPCTL_CHECKPOINT_DIR` has changed. A preemption does not count, nor a requeue that the scheduler announced:
-  a run must survive any number of them. Under Slurm an attempt that ended with its allocation, without any signal
-  before, counts.
+- **No progress.** After {MAX_WITHOUT_PROGRESS} attempts in a row without a new step, whatever ended them: failures,
+  time limits and requeues are counted together. A script that records no steps makes progress if something in
+  `FSDPCTL_CHECKPOINT_DIR` has changed. A preemption does not count, nor a requeue that the scheduler announced by a
+  signal: a run must survive any number of them.
 - **The same exception.** Two attempts without a new step ended by the same exception: type, message and the innermost
   frame of your code are equal.
 - **Never.** After some causes another attempt would fail in the same way.

@@ -219,7 +219,8 @@ class TestSlurm(LauncherContract):
             self.slurm.run("scancel", "--signal=USR2", "--batch", run.job_id)
             if restarts < 3:
                 self.slurm.release(run.job_id, restarts)
-        assert run.wait_ended()["cause"] == "time_limit", run.describe()
+        status = run.wait_ended()
+        assert (status["state"], status["cause"]) == ("FAILED", "time_limit"), run.describe()
         assert len(run.reasons()) == 3
         assert run.reasons()[2].startswith("time limit; 3 attempts in a row made no step, so it does not try again")
         run.assert_nothing_left()

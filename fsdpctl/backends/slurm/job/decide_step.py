@@ -90,7 +90,8 @@ def _requeue(situation: Situation, why: str, cause: Cause, exclude: tuple[str, .
     if situation.own_restarts >= situation.max_requeues:
         return _give_up(situation, f"{why}, and all {situation.max_requeues} requeues are used up", cause)
     if cause is Cause.TIME_LIMIT and situation.history.is_stuck:
-        return _give_up(situation, f"{why}; {situation.history.describe_stuck()}", cause)
+        failed = replace(situation, verdict=replace(situation.verdict, state=State.FAILED))
+        return _give_up(failed, f"{why}; {situation.history.describe_stuck()}", cause)
     return Step(Next.REQUEUE, _restarting(situation.verdict, f"{why}, requeued", cause), exclude)
 
 

@@ -113,6 +113,7 @@ def test_a_run_that_makes_no_step_within_its_allocation_is_not_requeued_forever(
     stuck = replace(seen(STOPPED, RUNNING, StopReason.TIME), history=History(0, 0, 3))
     step = decide_step(stuck)
     assert (step.next, step.verdict.restart, step.verdict.cause) == (Next.LEAVE, False, Cause.TIME_LIMIT)
+    assert step.verdict.state is State.FAILED, "a stop that was asked for would be STOPPED"
     assert step.verdict.reason.startswith("time limit; 3 attempts in a row made no step")
     preempted = replace(seen(STOPPED, PREEMPTED, StopReason.PREEMPT), history=History(0, 0, 3))
     assert decide_step(preempted).next is Next.REQUEUE  # not a fault of the run
