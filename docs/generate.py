@@ -1,4 +1,5 @@
-"""Write docs/jobs.md, docs/profiles.md and docs/commands.md from the code: `make docs`. A test fails if one is stale.
+"""Write jobs.md, profiles.md, commands.md and restarts.md in docs/ from the code: `make docs`. A test fails if one is
+stale.
 
 The description of a key is the docstring under its field, or the comment behind it. The description of an option is its
 `--help` text.
@@ -23,9 +24,10 @@ from annotated_types import Ge, Le
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from docs import commands_page
+from docs import commands_page, restarts_page
 from docs.tables import FOOT, row
 from fsdpctl.backends.slurm.profile_keys import ContainerOption, Mount, SbatchOption
+from fsdpctl.contract.codec import encode
 from fsdpctl.schema import types as scalars
 from fsdpctl.schema.keys import Key, classes_in, walk
 from fsdpctl.specs.job import JobSpec
@@ -44,7 +46,7 @@ fsdpctl. `fsdpctl jobs ls` lists them all.
 name: mine
 nodes: 2
 entrypoint: {script: train.py}
-args: [--lr, "3e-4"]
+args: [--lr, 3e-4]
 time_limit: 12h
 restarts: 3
 ```
@@ -84,6 +86,7 @@ to. A duration is written as `90s`, `30m`, `1h30m`, `2d` or `1:30:00`.
 TYPE_NAMES: list[tuple[Any, str]] = [
     (scalars.Name, "name"),
     (scalars.Text, "text"),
+    (scalars.Argument, "text"),
     (scalars.Word, "text"),
     (scalars.Directory, "absolute path"),
     (scalars.Program, "name or absolute path"),
@@ -92,6 +95,7 @@ TYPE_NAMES: list[tuple[Any, str]] = [
     (scalars.EnvName, "variable"),
     (scalars.EnvMap, "mapping of variables to text"),
     (scalars.Duration, "duration"),
+    (scalars.FailureCause, "cause"),
     (scalars.Count, "whole number, at least 1"),
     (scalars.Port, "port"),
     (SbatchOption, "text"),
@@ -181,8 +185,7 @@ def default_text(key: Key) -> str:
         return f"`{scalars.format_duration(given)}`"
     if isinstance(given, str):
         return f"`{given}`"
-    value = list(given) if isinstance(given, tuple) else given
-    return f"`{yaml.safe_dump(value, default_flow_style=True).splitlines()[0]}`"
+    return f"`{yaml.safe_dump(encode(given), default_flow_style=True, width=float('inf')).splitlines()[0]}`"
 
 
 def default_of(key: Key) -> Any:
@@ -228,6 +231,7 @@ def main() -> None:
     (DOCS / "jobs.md").write_text(render(JOBS, JobSpec), encoding="utf-8")
     (DOCS / "profiles.md").write_text(render(PROFILES, ClusterProfile), encoding="utf-8")
     (DOCS / "commands.md").write_text(commands_page.render(), encoding="utf-8")
+    (DOCS / "restarts.md").write_text(restarts_page.render(), encoding="utf-8")
 
 
 if __name__ == "__main__":

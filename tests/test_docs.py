@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 import typer
 
-from docs import commands_page, generate
+from docs import commands_page, generate, restarts_page
 from fsdpctl import Client, Run, errors
 from fsdpctl.cli.app import build_app
 from fsdpctl.commands.environment import node_env
-from fsdpctl.contract import AbortReason, Cause, CliExit, Env, NodeExit, Phase, State, StopReason
+from fsdpctl.contract import AbortReason, CliExit, Env, NodeExit, Phase, State, StopReason
 from fsdpctl.contract.paths import AttemptPaths, NodePaths, RunPaths
 from fsdpctl.contract.plan import NodeContext
 from fsdpctl.launch.build import build_plan
@@ -199,8 +199,9 @@ def test_generated_pages_are_fresh(name: str, intro: str, model: type) -> None:
     assert read(f"docs/{name}") == generate.render(intro, model), "make docs"
 
 
-def test_the_commands_page_is_fresh() -> None:
+def test_the_pages_of_commands_and_restarts_are_fresh() -> None:
     assert read("docs/commands.md") == commands_page.render(), "make docs"
+    assert read("docs/restarts.md") == restarts_page.render(), "make docs"
 
 
 def test_every_option_has_its_description() -> None:
@@ -245,7 +246,7 @@ def test_the_run_directory_page_has_every_file(cls: type) -> None:
 
 def test_the_run_directory_page_has_every_state_reason_and_code() -> None:
     page, cells = read("docs/run-directory.md"), first_cells("docs/run-directory.md")
-    assert not [name for name in (*State, *StopReason, *AbortReason, *Phase, *Cause) if f"`{name}`" not in page]
+    assert not [name for name in (*State, *StopReason, *AbortReason, *Phase) if f"`{name}`" not in page]
     assert [cell for cell in cells if cell.isdigit()] == [str(int(code)) for code in (*CliExit, *NodeExit)]
 
 

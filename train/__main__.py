@@ -23,7 +23,7 @@ from fsdpctl.contract.paths import DIR_MODE, RunPaths
 from fsdpctl.contract.rank_progress import RankProgressWriter, Section
 from fsdpctl.contract.records import Outcome
 from train.config import load_config
-from train.errors import ConfigError, TrainError
+from train.errors import TrainError, unreadable
 from train.launch import LaunchEnv
 from train.parallel.layout import plan_layout
 from train.parallel.rank_info import RankInfo
@@ -80,11 +80,11 @@ def _train(arguments: argparse.Namespace, rank_info: RankInfo, launch: LaunchEnv
 
 
 def make_run_directory(path: Path) -> None:
-    """Make the directory for its owner only, if it does not exist. Raises ConfigError."""
+    """Make the directory for its owner only, if it does not exist. Raises TrainError."""
     try:
         path.mkdir(DIR_MODE, parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(f"run directory {path}: {error.strerror}") from None
+        raise unreadable(f"run directory {path}: {error.strerror}", error) from None
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:

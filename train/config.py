@@ -9,11 +9,11 @@ from typing import Any
 from fsdpctl.contract.codec import CodecError, decode
 from fsdpctl.contract.files import read_bytes
 from fsdpctl.contract.trainer.trainer_config import TrainerConfig
-from train.errors import ConfigError
+from train.errors import ConfigError, unreadable
 
 
 def load_config(path: Path) -> TrainerConfig:
-    """Read JSON, or YAML that is either the trainer's mapping or a job with a `trainer:` key. Raises ConfigError."""
+    """Read JSON, or YAML that is either the trainer's mapping or a job with a `trainer:` key. Raises TrainError."""
     try:
         text = read_bytes(path).decode()
         value = json.loads(text) if path.suffix == ".json" else _parse_yaml(text)
@@ -21,7 +21,7 @@ def load_config(path: Path) -> TrainerConfig:
             value = value["trainer"]
         return decode(TrainerConfig, value)
     except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from None
+        raise unreadable(f"{path}: {error.strerror}", error) from None
     except (CodecError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: {' '.join(str(error).split())}") from None
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from fsdpctl.contract import Env, NodeExit
+from fsdpctl.contract import Cause, Env, NodeExit
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import NodePaths, RunPaths
 from fsdpctl.contract.records import Outcome, RankError
@@ -64,11 +64,12 @@ class LaunchEnv:
         """Write what ended this rank; by its time the launcher finds the first failure among those that followed."""
         expected = isinstance(error, TrainError)
         message = str(error) if expected else f"{type(error).__name__}: {error}"
+        cause = error.cause if isinstance(error, TrainError) else Cause.EXCEPTION
         if rank == 0:
             self.report(Outcome("failed", step, None, message))
         if self.node_dir:
             trace = "".join(traceback.format_exception(error))
-            record = RankError(rank, self.node_rank, time.time(), message, trace, expected)
+            record = RankError(rank, self.node_rank, time.time(), message, trace, expected, cause)
             write_json(NodePaths(self.node_dir).rank_error(rank), record)
 
     def report(self, outcome: Outcome) -> None:

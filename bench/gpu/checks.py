@@ -28,7 +28,7 @@ def doctor(workspace: Workspace) -> Result:
 
 def debug(workspace: Workspace, level: str) -> Result:
     """Run at this debug level: return its state, and how much NCCL logged."""
-    with LaunchedRun.submit(workspace, _small(workspace), 2, ["trainer.steps=20"], "--debug", level) as launched:
+    with LaunchedRun.submit(workspace, _small(workspace), 2, ["trainer.steps=40"], "--debug", level) as launched:
         state = launched.wait_end()
         logs = [path.read_text(errors="replace") for path in launched.paths.root.glob("attempts/*/node-*/nccl-*.log")]
     require(

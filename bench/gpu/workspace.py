@@ -43,7 +43,7 @@ class Workspace:
         config: dict[str, Any] = yaml.safe_load(Path("jobs", f"{name}.yaml").read_text())["trainer"]
         if self.tiny:
             config["batch"]["micro_batch"] = 2
-        config["optim"]["warmup_steps"] = min(10, steps)
+        config["optim"]["warmup_steps"] = min(10, steps - 1)
         config.update(steps=steps, eval={"sequences": 2 * gpus}, log_every=10)
         config["checkpoint"]["every_steps"] = steps * 100
         for key, value in changed.items():

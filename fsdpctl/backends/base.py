@@ -76,6 +76,7 @@ class BackendPlan:
     head_rule: str = "the address on the interface that routes from the head to the other nodes"
     shared_disk: bool = True
     longest_s: int | None = None  # of one attempt
+    stop_margin_s: int = 0  # by which the request to stop comes earlier than `grace` before the end
     is_limited_by_scheduler: bool = False
     slurm: SlurmPlan | None = None
     ssh: SshPlan | None = None

@@ -64,7 +64,10 @@ class StopReason(StrEnum):
 
 
 class Cause(StrEnum):
-    """Why a node's part of an attempt, an attempt or a run ended: the value beside the text of a `reason`."""
+    """Why a node's part of an attempt, an attempt or a run ended: the value beside the text of a `reason`.
+
+    What follows each is in `contract/causes.py`.
+    """
 
     UNKNOWN = "unknown"  # written by an older version
     FINISHED = "finished"
@@ -76,9 +79,11 @@ class Cause(StrEnum):
     SIGNAL = "signal"  # a signal ended a rank
     EXIT_CODE = "exit_code"  # a rank ended with a bad exit code
     EXCEPTION = "exception"  # the trainer reported what was wrong
+    CONFIGURATION = "configuration"  # the trainer refused its configuration, its data or its checkpoints
     TORCHRUN = "torchrun"  # torchrun ended and named no rank
     HANG = "hang"  # a rank made no progress
     NODE_CHECK = "node_check"
+    PACKAGE = "package"  # a package that ranks import is missing; of an attempt: on every node
     SETUP = "setup"  # a line of the profile's `setup`
     JOIN = "join"  # the nodes did not come together
     START = "start"  # agents could not be started

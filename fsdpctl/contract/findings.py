@@ -25,6 +25,7 @@ class Check(StrEnum):
     REACH = "reach"
     SCHEDULER = "scheduler"
     PYTHON = "python"
+    PACKAGES = "packages"
     TORCH = "torch"
     BYTE_CODE = "byte_code"
     CUDA = "cuda"

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from fsdpctl.contract import BUNDLED_TRAINER
+from fsdpctl.contract import BUNDLED_TRAINER, Cause
+from fsdpctl.contract.causes import RESTART_ON
 
 Device = Literal["cpu", "cuda"]
 Debug = Literal["off", "info", "trace"]
@@ -182,6 +183,7 @@ class LaunchPlan:
     is_limited_by_scheduler: bool = False  # it ends attempts at their time limit; else the agents do
     ssh: SshPlan | None = None
     hang: HangLimits = HangLimits()
+    restart_on: tuple[Cause, ...] = RESTART_ON
 
     def place(self, nodes: Sequence[AllocatedNode]) -> LaunchPlan:
         """Return the plan with the names and addresses of the nodes that a scheduler allocated."""

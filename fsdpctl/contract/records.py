@@ -59,6 +59,8 @@ class RankError:
     message: str
     traceback: str
     expected: bool = False  # one of the trainer's own errors: the message is enough without the traceback
+    cause: Cause = Cause.EXCEPTION  # of an expected one
+    place: str = ""  # the innermost frame of the user's code
 
 
 @dataclass(frozen=True)

@@ -5,23 +5,35 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import math
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from fsdpctl.contract.byte_progress import Meter, Progress
+from fsdpctl.contract.byte_progress import Meter, Progress, ignore
 from fsdpctl.contract.codec import encode, write_text
-from fsdpctl.contract.formats.dataset import BYTES, FORMAT, Index, Shard, read_index
+from fsdpctl.contract.formats.dataset import BYTES, FORMAT, Index, Shard, draw_of, read_index
 from fsdpctl.data.inputs import cut, find_inputs, stat_again
 from fsdpctl.data.partial import Partial, read_recipe
-from fsdpctl.data.piece import BPE_SAMPLE_BYTES, BpeTask, PieceResult, PieceTask, prepare_piece, train_tokenizer
+from fsdpctl.data.piece import (
+    BPE_SAMPLE_BYTES,
+    BpeTask,
+    PieceResult,
+    PieceTask,
+    prepare_piece,
+    read_piece,
+    train_tokenizer,
+)
 from fsdpctl.data.recipe import InputFile, Recipe, differences
 from fsdpctl.data.tokenizer import dtype_of, import_tokenizers, open_tokenizer
 from fsdpctl.data.workers import run_all
 from fsdpctl.errors import FsdpctlError, UsageError
+
+FEW_DOCUMENTS = 10_000
+"""So many are read a second time, to advise how to divide them; a split of more is hardly ever empty."""
 
 
 @dataclass(frozen=True)
@@ -141,13 +153,26 @@ def _refuse_empty(partial: Partial, recipe: Recipe, train: tuple[Shard, ...], va
     """Raise UsageError and remove everything if a split has no document."""
     if train and val:
         return
-    partial.discard()
     documents = sum(shard.documents for shard in train + val)
+    texts = (text for piece in cut(recipe) for text in read_piece(piece, recipe, Meter(ignore, "reading again", 0)))
+    draws = {draw_of(text) for text in texts} if documents <= FEW_DOCUMENTS else set()
+    partial.discard()
+    fraction = choose_fraction(draws)
+    more = "--val-fraction holds out more" if fraction is None else f"--val-fraction {fraction} holds out one of them"
     raise UsageError(
         f"the {'training' if val else 'validation'} split is empty: {documents} documents,"
         f" of which {recipe.val_fraction:g} by hash are for validation",
-        hint="--split-on '' makes each paragraph of a text file a document; --val-fraction holds out more",
+        hint=f"{more}; --split-on '' makes each paragraph of a text file a document",
     )
+
+
+def choose_fraction(draws: Collection[float]) -> float | None:
+    """Return the shortest fraction that holds out one document; None if there are no two that differ."""
+    if len(draws) < 2:
+        return None
+    lowest, second = sorted(draws)[:2]
+    shortest = (math.floor(lowest * 10**digits + 1) / 10**digits for digits in range(1, 17))
+    return next((fraction for fraction in shortest if lowest < fraction <= second), second)
 
 
 def _fingerprint(index: Index) -> str:

@@ -67,7 +67,7 @@ def _fit(profile: ClusterProfile, job: JobSpec, host: SubmitHost, problems: list
     mesh = _plan_mesh(job, procs, problems)
     if mesh is not None and not planned.shared_disk:
         _check_whole_copies(mesh, job.nodes, procs, problems)
-    return _Fit(planned, nodes, procs, mesh, _plan_time_limit(job, planned.longest_s, problems))
+    return _Fit(planned, nodes, procs, mesh, _plan_time_limit(job, planned, problems))
 
 
 def _launch_plan(profile: ClusterProfile, job: JobSpec, host: SubmitHost, fit: _Fit) -> LaunchPlan:
@@ -103,6 +103,7 @@ def _launch_plan(profile: ClusterProfile, job: JobSpec, host: SubmitHost, fit: _
         is_limited_by_scheduler=fit.backend.is_limited_by_scheduler,
         ssh=fit.backend.ssh,
         hang=plan_hang_limits(job.hang),
+        restart_on=job.restart_on,
     )
 
 
@@ -164,12 +165,17 @@ def _plan_head(profile: ClusterProfile, rule: str) -> Head:
     return Head(None, rule if interface == "auto" else f"the address of interface {interface} on the head")
 
 
-def _plan_time_limit(job: JobSpec, longest_s: int | None, problems: list[Problem]) -> int | None:
+def _plan_time_limit(job: JobSpec, planned: BackendPlan, problems: list[Problem]) -> int | None:
     """Return the time limit of one attempt in seconds, at most that of the backend's allocations."""
+    longest_s, stop_s = planned.longest_s, job.grace + planned.stop_margin_s
+    limit_s = min((limit for limit in (job.time_limit, longest_s) if limit is not None), default=None)
     if longest_s is not None and longest_s <= job.grace:
         text = f"{format_duration(job.grace)} to save do not fit into allocations of {format_duration(longest_s)}"
         problems.append(Problem("grace", text))
-    return min((limit for limit in (job.time_limit, longest_s) if limit is not None), default=None)
+    elif limit_s is not None and limit_s <= stop_s:
+        text = f"{format_duration(limit_s)} leave no time for a step: the stop comes {format_duration(stop_s)} before"
+        problems.append(Problem("grace" if limit_s == longest_s else "time_limit", text, ("grace", "time_limit")))
+    return limit_s
 
 
 def _plan_setup(profile: ClusterProfile) -> tuple[str, ...]:

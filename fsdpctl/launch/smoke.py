@@ -24,6 +24,7 @@ def shrink(job: JobSpec) -> JobSpec:
 
 
 def _shrink_trainer(config: TrainerConfig, small: ModelConfig) -> TrainerConfig:
+    first_step = config.profile.first_step
     return replace(
         config,
         model=small,
@@ -32,5 +33,6 @@ def _shrink_trainer(config: TrainerConfig, small: ModelConfig) -> TrainerConfig:
         log_every=1,
         optim=replace(config.optim, warmup_steps=min(config.optim.warmup_steps, STEPS // 4)),
         checkpoint=replace(config.checkpoint, every_steps=STEPS // 2),
+        profile=replace(config.profile, first_step=min(first_step, STEPS) if first_step is not None else None),
         eval=replace(config.eval, sequences=min(config.eval.sequences, 16), every_steps=None),
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fsdpctl.contract import Cause, State
 from fsdpctl.contract.control_files import ControlFile
-from fsdpctl.contract.records import NodeEnd, Outcome
+from fsdpctl.contract.records import NodeEnd, Outcome, RankError
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,7 @@ class AttemptEnd:
     abort: ControlFile | None
     full_disk: str = ""  # what to add to a reason if the disk is full
     has_older: bool | None = None  # whether the run has a checkpoint; None if only the user's script knows
+    first_error: RankError | None = None  # the earliest exception of a rank
 
 
 @dataclass(frozen=True)
@@ -35,3 +36,5 @@ class Verdict:
         False  # the scheduler took the nodes and does not requeue the run; a new submission continues it
     )
     cause: Cause = Cause.UNKNOWN
+    exception: str = ""  # what ended the first rank, and where: equal texts are the same failure
+    saved: float = 0.0  # own scripts: when the checkpoint directory was last changed, seconds since the epoch

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from fsdpctl.schema.problems import KeyPath, LocatedProblem, Location, fail, key_path, shorten, show
 from fsdpctl.schema.yaml_tree import MAX_DEPTH, YamlDocument, parse_yaml, read_scalar
@@ -30,22 +29,23 @@ def apply_overrides(document: YamlDocument, overrides: Sequence[str]) -> None:
             fail(document.what, location, f"nested more than {MAX_DEPTH} deep")
         if _SURROGATE.search(value):  # how Python represents bytes of the command line that are not UTF-8
             fail(document.what, location, "the value is not UTF-8")
-        _set(document, path, _read_value(document, path, value, location), location)
+        given = _read_value(document.what, value, location)
+        document.problems += [LocatedProblem(location, path + problem.path, problem.text) for problem in given.problems]
+        _set(document, path, given, location)
 
 
-def _read_value(document: YamlDocument, path: KeyPath, value: str, location: Location) -> Any:
+def _read_value(what: str, value: str, location: Location) -> YamlDocument:
     """Read a list, mapping or quoted text as YAML, anything else as one scalar up to its end, including `#`."""
     if value.startswith(("[", "{", "'", '"')):
-        given = parse_yaml(value, location, document.what)
-        document.problems += [LocatedProblem(location, path + problem.path, problem.text) for problem in given.problems]
-        return given.tree
+        return parse_yaml(value, location, what)
     try:
-        return read_scalar(value)
+        scalar = read_scalar(value)
     except ValueError as error:
-        fail(document.what, location, str(error))
+        fail(what, location, str(error))
+    return YamlDocument(what, scalar, written={(): value} if isinstance(scalar, int | float) else {})
 
 
-def _set(document: YamlDocument, path: KeyPath, value: Any, location: Location) -> None:
+def _set(document: YamlDocument, path: KeyPath, given: YamlDocument, location: Location) -> None:
     inner = document.tree
     for depth, key in enumerate(path[:-1], start=1):
         if inner.get(key) is None:
@@ -54,7 +54,9 @@ def _set(document: YamlDocument, path: KeyPath, value: Any, location: Location) 
         inner = inner[key]
         if not isinstance(inner, dict):
             fail(document.what, location, f"{key_path(path[:depth])} is not a mapping, but {show(inner)}")
-    inner[path[-1]] = value
-    for old in [known for known in document.locations if known[: len(path)] == path]:
-        del document.locations[old]
+    inner[path[-1]] = given.tree
+    for parts in (document.locations, document.written):
+        for old in [known for known in parts if known[: len(path)] == path]:
+            del parts[old]
     document.locations[path] = location
+    document.written |= {path + below: text for below, text in given.written.items()}

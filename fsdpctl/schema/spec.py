@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -14,6 +14,9 @@ _NO_PLUGINS = "PYDANTIC_DISABLE_PLUGINS"
 
 class Spec(BaseModel):
     """Base class of everything that is read from a user's file."""
+
+    OTHER_NAMES: ClassVar[Mapping[str, str]] = {}
+    """Of a whole file: keys of other programs -> what has their meaning here."""
 
     # defer_build: shell completion reads the keys and never validates a value.
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)

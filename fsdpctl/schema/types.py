@@ -8,6 +8,9 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
 
+from fsdpctl.contract import Cause
+from fsdpctl.contract.causes import FAILURES
+
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
@@ -116,13 +119,24 @@ def format_duration(seconds: int) -> str:
     return "".join(f"{count}{unit}" for count, unit in parts if count) or "0s"
 
 
+def parse_failure_cause(value: object) -> Cause:
+    """Return the cause of a failure by its name. Raise ValueError for anything else, with all that there are."""
+    if isinstance(value, str) and value in FAILURES:
+        return Cause(value)
+    raise ValueError(f"must be one of {', '.join(FAILURES)}")
+
+
 def _positive(seconds: int) -> int:
     if seconds < 1:
         raise ValueError("a duration must be at least one second")
     return seconds
 
 
+AS_WRITTEN = "as written"
+"""Marks text that takes a number or a boolean as it is written in the file; `as_written.py` reads it."""
+
 Name = Annotated[str, AfterValidator(check_name)]
+Argument = Annotated[str, AfterValidator(check_text), AS_WRITTEN]
 Text = Annotated[str, AfterValidator(check_text)]
 Word = Annotated[str, AfterValidator(check_word)]
 Directory = Annotated[str, AfterValidator(check_directory)]
@@ -130,8 +144,9 @@ Program = Annotated[str, AfterValidator(check_program)]
 Host = Annotated[str, AfterValidator(check_host)]
 Module = Annotated[str, AfterValidator(check_module)]
 EnvName = Annotated[str, AfterValidator(check_env_name)]
-EnvValue = Annotated[str, AfterValidator(check_env_value)]
+EnvValue = Annotated[str, AfterValidator(check_env_value), AS_WRITTEN]
 EnvMap = dict[EnvName, EnvValue]
 Duration = Annotated[int, BeforeValidator(parse_duration), PlainSerializer(format_duration, return_type=str)]
+FailureCause = Annotated[Cause, BeforeValidator(parse_failure_cause)]
 Count = Annotated[int, Field(ge=1, le=100_000)]
 Port = Annotated[int, Field(ge=1, le=65_535)]

@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from fsdpctl.contract.problems import RuleError
+from fsdpctl.schema.as_written import take_as_written
 from fsdpctl.schema.keys import classes_in, hints_of, walk
 from fsdpctl.schema.problems import (
     MAX_SHOWN,
@@ -25,9 +26,10 @@ from fsdpctl.schema.problems import (
     key_path,
     show,
 )
+from fsdpctl.schema.spec import Spec
 from fsdpctl.schema.yaml_tree import YamlDocument
 
-M = TypeVar("M", bound=BaseModel)
+M = TypeVar("M", bound=Spec)
 
 _MAPPING = "must be a mapping of keys to values"
 _MESSAGES = {
@@ -50,6 +52,7 @@ _UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
 def validate(document: YamlDocument, model: type[M]) -> M:
     """Build a `model` from a document. Raise SpecError with all problems of the document."""
     problems = list(document.problems)
+    take_as_written(document, model)
     try:
         # JSON mode: in Python mode, strict models require tuples and dataclasses instead of lists and dicts.
         spec = model.model_validate_json(json.dumps(document.tree))
@@ -63,10 +66,10 @@ def validate(document: YamlDocument, model: type[M]) -> M:
     return spec
 
 
-def _problems(document: YamlDocument, model: type[BaseModel], item: ErrorDetails) -> Iterator[LocatedProblem]:
+def _problems(document: YamlDocument, model: type[Spec], item: ErrorDetails) -> Iterator[LocatedProblem]:
     path = _tree_path(document.tree, item["loc"], item["type"])
     if item["type"] in _UNKNOWN_KEY:
-        text = _unknown_key(str(path[-1]), _keys_at(model, item["loc"][:-1]), _keys_by_name(model))
+        text = _unknown_key(str(path[-1]), _keys_at(model, item["loc"][:-1]), model)
         yield LocatedProblem(document.locate(path), path, text)
     elif isinstance(rule := item.get("ctx", {}).get("error"), RuleError):
         for problem in rule.problems:
@@ -89,9 +92,15 @@ def _how_to_quote(location: Location, path: KeyPath, given: Any) -> str:
     return f"; write {quoted} in quotes to make it text"
 
 
-def _unknown_key(key: str, known: Sequence[str], elsewhere: Mapping[str, Sequence[str]]) -> str:
-    there = f" there is {' and '.join(elsewhere[key][:3])};" if key in elsewhere else ""
-    return f"unknown key{did_you_mean(key, known) or ';'}{there} known keys: {', '.join(known)}"
+def _unknown_key(key: str, known: Sequence[str], model: type[Spec]) -> str:
+    elsewhere = _keys_by_name(model)
+    if key in elsewhere:
+        hint = f"{did_you_mean(key, known) or ';'} there is {' and '.join(elsewhere[key][:3])};"
+    elif key.lower() in model.OTHER_NAMES:
+        hint = f"; here it is {model.OTHER_NAMES[key.lower()]};"
+    else:
+        hint = did_you_mean(key, known) or ";"
+    return f"unknown key{hint} known keys: {', '.join(known)}"
 
 
 @cache

@@ -39,6 +39,7 @@ class YamlDocument:
     tree: Any = None
     locations: dict[KeyPath, Location] = field(default_factory=dict)
     problems: list[LocatedProblem] = field(default_factory=list)
+    written: dict[KeyPath, str] = field(default_factory=dict)  # numbers and booleans, as they are in the file
 
     def locate(self, path: KeyPath) -> Location:
         """Return the location of `path`, or of the closest enclosing key in the file."""
@@ -144,14 +145,17 @@ class _Builder:
             if self.waits_for_key():
                 self.take_key(event.value, location)
             else:
-                self.put(self.scalar(event, location), location)
+                value = self.scalar(event, location)
+                path = self.put(value, location)
+                if isinstance(value, int | float):
+                    self.document.written[path] = event.value
             return
         if self.waits_for_key():
             self.fail(location, "a key must be plain text, not a mapping or list")
         if len(self.stack) >= MAX_DEPTH:
             self.fail(location, f"nested more than {MAX_DEPTH} deep")
-        value: dict[str, Any] | list[Any] = {} if isinstance(event, yaml.MappingStartEvent) else []
-        self.stack.append(_Open(value, self.put(value, location)))
+        opened: dict[str, Any] | list[Any] = {} if isinstance(event, yaml.MappingStartEvent) else []
+        self.stack.append(_Open(opened, self.put(opened, location)))
 
     def waits_for_key(self) -> bool:
         return bool(self.stack) and isinstance(self.stack[-1].value, dict) and self.stack[-1].key is None

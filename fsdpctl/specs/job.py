@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated
+from collections.abc import Iterator, Mapping
+from typing import Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
 from fsdpctl.contract import BUNDLED_TRAINER
+from fsdpctl.contract.causes import RESTART_ON
 from fsdpctl.contract.plan import Debug
 from fsdpctl.contract.problems import Problem, RuleError, refuse
 from fsdpctl.contract.trainer.trainer_config import TrainerConfig
 from fsdpctl.schema.spec import Spec
-from fsdpctl.schema.types import Count, Duration, EnvMap, Module, Name, Text, Word, format_duration
+from fsdpctl.schema.types import (
+    Argument,
+    Count,
+    Duration,
+    EnvMap,
+    FailureCause,
+    Module,
+    Name,
+    Word,
+    format_duration,
+)
+from fsdpctl.specs.other_names import OTHER_NAMES
 
 
 class Entrypoint(Spec):
@@ -53,6 +65,8 @@ class Hang(Spec):
 class JobSpec(Spec):
     """One training job, for any cluster."""
 
+    OTHER_NAMES: ClassVar[Mapping[str, str]] = OTHER_NAMES
+
     name: Name
     """Name of the job; run ids begin with it."""
     entrypoint: Entrypoint = Entrypoint(module=BUNDLED_TRAINER)
@@ -61,8 +75,8 @@ class JobSpec(Spec):
     """Number of nodes; the option `--nodes` overrides it."""
     procs_per_node: Count | None = None
     """Ranks per node; default: the value of the profile."""
-    args: tuple[Text, ...] = ()
-    """Command-line arguments of your own entrypoint, passed on unchanged."""
+    args: tuple[Argument, ...] = ()
+    """Command-line arguments of your own entrypoint, passed on as they are written."""
     env: EnvMap = {}
     """Environment variables of all ranks; they override those of the profile."""
     time_limit: Duration | None = None
@@ -73,6 +87,8 @@ class JobSpec(Spec):
     """Maximum number of automatic restarts after failures."""
     hang: Hang = Hang()
     """Limits after which a run that makes no progress is ended."""
+    restart_on: tuple[FailureCause, ...] = RESTART_ON
+    """Causes of a failure after which the run restarts; [restarts.md](restarts.md) lists them."""
     debug: Debug | None = None
     """Verbosity of the NCCL and torch logs in the run directory; default: the value of the profile."""
     trainer: TrainerConfig | None = None

@@ -10,7 +10,7 @@ from fsdpctl.contract.control_files import ControlFile
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.runs.verdict import AttemptEnd, Verdict
-from fsdpctl.supervise.decide import History
+from fsdpctl.supervise.history import History
 
 
 class Next(StrEnum):

@@ -1,16 +1,14 @@
-"""Judge how an attempt ended, and decide whether the run restarts. Pure."""
+"""Judge how an attempt ended. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 
 from fsdpctl.contract import GOOD_ENDS, AbortReason, Cause, NodeExit, State, StopReason
 from fsdpctl.contract.control_files import ControlFile
 from fsdpctl.contract.records import NodeEnd
 from fsdpctl.runs.verdict import AttemptEnd, Verdict
-
-MAX_FAILURES_WITHOUT_PROGRESS = 3
 
 _UNSAVED = {
     True: "not saved, a resume continues from an older checkpoint",
@@ -25,8 +23,11 @@ _ABORT_CAUSES = {AbortReason.LOST: Cause.LOST}
 _VICTIMS = (Cause.ABORT, Cause.EXIT_CODE)
 """Causes that can follow from the failure of another node: its ranks were ended, or lost a peer."""
 
-_EXTERNAL = (Cause.PREEMPTION, Cause.REQUEUE)
-"""Causes outside of the run: the scheduler took the nodes."""
+_SHOWN = 1000
+"""Characters of a message that a verdict keeps."""
+
+_RAISED = (Cause.EXCEPTION, Cause.EXIT_CODE)
+"""Causes that may come of an exception."""
 
 
 def judge(attempt: AttemptEnd) -> Verdict:
@@ -43,7 +44,7 @@ def judge(attempt: AttemptEnd) -> Verdict:
     bad = {rank: end for rank, end in attempt.ends.items() if end.code not in GOOD_ENDS}
     missing = [rank for rank in range(attempt.num_nodes) if rank not in attempt.ends]
     if bad and not (missing and all(end.cause in _VICTIMS for end in bad.values())):
-        return _failed(bad, attempt.abort)
+        return _with_exception(_failed(bad, attempt), attempt)
     if not attempt.ends and attempt.stop is not None and attempt.stop.is_users_stop:
         return stopped(attempt.stop, "; no agent has reported how it ended")
     if missing:
@@ -79,7 +80,7 @@ def stopped(stop: ControlFile | None, detail: str = "") -> Verdict:
     return Verdict(State.STOPPED, f"stopped ({stop.cause}){detail}", cause=cause)
 
 
-def _failed(bad: Mapping[int, NodeEnd], abort: ControlFile | None) -> Verdict:
+def _failed(bad: Mapping[int, NodeEnd], attempt: AttemptEnd) -> Verdict:
     """Return the verdict with the first failure: nodes that failed by themselves come before those ended by others."""
 
     def order(item: tuple[int, NodeEnd]) -> tuple[bool, bool, float]:
@@ -87,58 +88,22 @@ def _failed(bad: Mapping[int, NodeEnd], abort: ControlFile | None) -> Verdict:
         return end.cause is Cause.ABORT, end.cause in _VICTIMS, end.time
 
     rank, end = min(bad.items(), key=order)
-    cause = end.cause
+    cause, abort = end.cause, attempt.abort
     if cause is Cause.ABORT and abort is not None:
         cause = next((cause for reason, cause in _ABORT_CAUSES.items() if abort.cause == reason), cause)
+    if cause is Cause.PACKAGE and [node.cause for node in bad.values()].count(cause) < attempt.num_nodes:
+        cause = Cause.NODE_CHECK  # another node can run it
     return Verdict(State.FAILED, f"node {rank}: {end.reason}", cause=cause)
+
+
+def _with_exception(verdict: Verdict, attempt: AttemptEnd) -> Verdict:
+    """Return the verdict with the exception that came first, if one can be its cause and its place is known."""
+    error = attempt.first_error
+    if error is None or not error.place or verdict.cause not in _RAISED:
+        return verdict
+    return replace(verdict, exception=f"{error.message[:_SHOWN]} at {error.place}")
 
 
 def _was_broken_off(attempt: AttemptEnd) -> bool:
     """Return whether a fault ended the ranks by TERM, which the trainer handles like a stop."""
     return attempt.stop is None and attempt.abort is not None and not attempt.abort.is_cancel
-
-
-@dataclass(frozen=True)
-class History:
-    """The restarts and progress of one submission."""
-
-    restarts_used: int
-    restarts_allowed: int
-    without_progress: int  # attempts in a row without a new step, this one included
-
-    @property
-    def is_stuck(self) -> bool:
-        """Whether another attempt would make no progress."""
-        return self.without_progress >= MAX_FAILURES_WITHOUT_PROGRESS
-
-
-def measure_history(verdicts: Sequence[Verdict], before: int, restarts_allowed: int) -> History:
-    """Count failures and attempts without progress; the last verdict is that of the attempt that has just ended.
-
-    `before` is the step at which the submission began. Attempts that the scheduler
-    ended by preemption or requeue do not count; those that ended at a time limit do.
-    """
-    failures = [verdict for verdict in verdicts[:-1] if verdict.state in (State.FAILED, State.LOST)]
-    best, idle = before, 0
-    for verdict in verdicts:
-        if verdict.step > best:
-            best, idle = verdict.step, 0
-        elif verdict.cause not in _EXTERNAL:
-            idle += 1
-    return History(len(failures), restarts_allowed, idle)
-
-
-def decide_next(verdict: Verdict, history: History) -> Verdict:
-    """Return the verdict with its restart: a failure restarts while restarts remain and attempts make progress; a stop
-    or a cancel never does."""
-    if verdict.state not in (State.FAILED, State.LOST) or history.restarts_allowed == 0:
-        return verdict
-    if history.restarts_used >= history.restarts_allowed:
-        return replace(verdict, reason=f"{verdict.reason}; all {history.restarts_allowed} restarts are used up")
-    if history.is_stuck:
-        return replace(verdict, reason=f"{verdict.reason}; {describe_stuck(history)}")
-    return replace(verdict, restart=True)
-
-
-def describe_stuck(history: History) -> str:
-    return f"{history.without_progress} attempts in a row made no step, so it does not try again"

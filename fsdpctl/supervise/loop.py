@@ -18,13 +18,15 @@ from fsdpctl.contract.paths import AttemptPaths
 from fsdpctl.errors import FsdpctlError
 from fsdpctl.runs.events import add_event, record_start, record_verdict
 from fsdpctl.runs.evidence import AttemptFacts, read_verdict
-from fsdpctl.runs.metrics import newest_step
+from fsdpctl.runs.progress import with_progress
 from fsdpctl.runs.store import read_record
 from fsdpctl.runs.verdict import Verdict
 from fsdpctl.supervise.agents import Agents, Next, Step
-from fsdpctl.supervise.decide import History, decide_next, end_between, judge, measure_history
+from fsdpctl.supervise.decide import end_between, judge
 from fsdpctl.supervise.disk import begin_attempt, log
 from fsdpctl.supervise.hang import Hang
+from fsdpctl.supervise.history import History, read_history
+from fsdpctl.supervise.retries import decide_next
 from fsdpctl.supervise.waiting import Waiting
 from fsdpctl.supervise.world_watch import WorldWatch
 
@@ -82,13 +84,13 @@ class Supervisor:
         if refusal is None:
             self._follow(attempt)
         end = AttemptFacts(attempt).end(len(self.plan.nodes))
-        verdict = replace(judge(end), step=newest_step(self.run))
+        verdict = with_progress(judge(end), self.run)
         if refusal is not None and verdict.state in (State.FAILED, State.LOST):
-            verdict = Verdict(State.FAILED, refusal, step=verdict.step, cause=Cause.START)
+            verdict = replace(verdict, state=State.FAILED, reason=refusal, cause=Cause.START)
             if attempt.number == self.first_attempt:
                 return Step(Next.LEAVE, verdict)  # the submitting command waits for this answer
         history = self._history(attempt, verdict)
-        return self.agents.decide(attempt, end, decide_next(verdict, history), history)
+        return self.agents.decide(attempt, end, decide_next(verdict, history, self.plan.restart_on), history)
 
     def _start(self, attempt: AttemptPaths) -> str | None:
         """Start the agents, unless a stop or cancel was requested before; return why they could not start, or None."""
@@ -141,10 +143,7 @@ class Supervisor:
 
     def _history(self, attempt: AttemptPaths, verdict: Verdict) -> History:
         """Return the restarts and progress of this submission, up to this attempt."""
-        earlier = {a.number: read_verdict(a) for a in self.run.attempts() if a.number < attempt.number}
-        before = max((v.step for number, v in earlier.items() if v and number < self.first_attempt), default=0)
-        own = [v for number, v in earlier.items() if v and number >= self.first_attempt]
-        return measure_history([*own, verdict], before, self.plan.restarts)
+        return read_history(self.run, self.plan, attempt, verdict)
 
     def _prepare_next(self, attempt: AttemptPaths, verdict: Verdict) -> bool:
         """Wait until the next attempt can start on every node; return False if it cannot in time, or must not."""
@@ -187,7 +186,7 @@ class Supervisor:
         """Write the verdict. Raise OSError where it can be tried again: not before a requeue, and not for the end of a
         run on a full disk, which might wait forever for space. Then each reader computes the verdict.
         """
-        verdict = replace(step.verdict, step=newest_step(self.run))
+        verdict = with_progress(step.verdict, self.run)
         try:
             record_verdict(attempt, verdict)
         except OSError as error:

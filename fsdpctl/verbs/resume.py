@@ -15,10 +15,12 @@ from fsdpctl.contract.byte_progress import Progress, ignore
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.formats.manifest import save_fits
 from fsdpctl.contract.paths import RunPaths, checkpoint_name
+from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import BusyError, UsageError
 from fsdpctl.launch.build import IncompatibleError
 from fsdpctl.launch.locate import locate_problems
 from fsdpctl.runs.evidence import read_plan
+from fsdpctl.runs.progress import time_to_first_step
 from fsdpctl.runs.record import RunRecord, Submission
 from fsdpctl.runs.store import locked, open_record
 from fsdpctl.schema.types import format_duration
@@ -101,7 +103,7 @@ def _store(run: RunPaths, record: RunRecord, request: Request, update_code: bool
 
 
 def predict_resumed(run: RunPaths) -> list[str]:
-    """Return warnings about a preemption or stop that is too short to save, by the time of the newest checkpoint."""
+    """Return warnings about a preemption, stop or time limit that is too short, by how long saves and a start took."""
     manifest = newest_manifest(run)
     plan = read_plan(run)
     found = list(get_backend(plan.backend).predict(plan, manifest.save_s if manifest is not None else 0.0).warnings)
@@ -109,4 +111,15 @@ def predict_resumed(run: RunPaths) -> list[str]:
         took = f"{checkpoint_name(manifest.step)} took {manifest.save_s:.0f} s to save"
         grace = format_duration(plan.grace_s)
         found = [f"{took}: a grace of {grace} is too short for a stop to be saved; --set grace=DURATION", *found]
-    return found
+    return [*_short_time_limit(plan, time_to_first_step(run)), *found]
+
+
+def _short_time_limit(plan: LaunchPlan, first_step_s: float | None) -> list[str]:
+    """Return a warning if an attempt is asked to stop before its first step is done. Pure."""
+    if plan.time_limit_s is None or first_step_s is None or first_step_s <= plan.time_limit_s - plan.grace_s:
+        return []
+    limit, grace = format_duration(plan.time_limit_s), format_duration(plan.grace_s)
+    return [
+        f"an attempt of this run took {first_step_s:.0f} s to its first step: a time limit of {limit} less the grace of"
+        f" {grace} leaves none; --set time_limit=DURATION"
+    ]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.backends.harness import Run, command_line, find_variable, fsdpctl, kill, submit, wait_for
+from tests.backends.harness import Run, command_line, find_variable, fsdpctl, kill, paused, submit, wait_for
 from tests.services import require
 
 RECORDER = """
@@ -42,6 +42,12 @@ signal.signal(signal.SIGTERM, note)
 Path(os.environ["FSDPCTL_RUN_DIR"], f"up-{os.environ['RANK']}").touch()
 while True:
     time.sleep(0.05)
+"""
+
+HAS_CHILDREN = f"""
+import subprocess
+subprocess.Popen(["sleep", "1000"], start_new_session=True)
+{IGNORES_STOP}
 """
 
 DEAF_PEERS = """
@@ -233,12 +239,12 @@ class LauncherContract:
         fsdpctl("cancel", other.run_id, cwd=project)
         assert not other.pids(), other.describe()
 
-    def test_the_first_failing_rank_is_named_and_restarts_are_counted(self, project: Path) -> None:
-        run = self.submit_script(project, RANK_2_FAILS, extra="restarts: 1\n")
+    def test_the_first_failing_rank_is_named_and_the_same_failure_is_not_tried_again(self, project: Path) -> None:
+        run = self.submit_script(project, RANK_2_FAILS, extra="restarts: 9\n")
         status = run.wait_ended()
         assert (status["state"], status["attempt"]) == ("FAILED", 2)
         assert "node 1: rank 2 ended with exit code 1" in status["reason"]
-        assert "all 1 restarts are used up" in status["reason"]
+        assert "the same exception at the same place ended two attempts without a step" in status["reason"]
         acts = [(event["attempt"], event["text"].partition(":")[0]) for event in status["events"]]
         assert acts == [(1, "started on 2 nodes"), (1, "FAILED"), (2, "started on 2 nodes"), (2, "FAILED")]
         assert "node 1: rank 2 ended with exit code 1" in status["events"][1]["text"]
@@ -274,3 +280,20 @@ class LauncherContract:
         run.assert_nothing_left(self.leaves_within_s)
         status = run.status()
         assert (status["state"], status["reason"]) == ("FAILED", "node 1: the node agent was killed")
+
+    def test_an_agent_and_its_guard_killed_together_leave_no_orphan(self, project: Path) -> None:
+        """A guard that is killed alone is replaced. After both, the ranks end with torchrun, which ends with the agent,
+        even while the supervisor cannot help; it ends their children and the run.
+        """
+        run = self.submit_script(project, HAS_CHILDREN, nodes=1)
+        self.wait_up(run, ranks=2)
+        agent, first = sorted(run.find(0, "fsdpctl.node.agent --run-dir"))
+        kill([first])
+        guards = wait_for(lambda: set(run.find(0, "fsdpctl.node.agent --run-dir")) - {agent, first}, 10, run.describe)
+        with paused(run.find(None, "fsdpctl.backends.")):
+            kill([*guards, agent])
+            wait_for(lambda: not run.find(0, "script.py"), 10, run.describe)
+        status = run.wait_ended(limit_s=60)
+        run.assert_nothing_left(self.leaves_within_s)
+        assert (status["state"] in ("LOST", "FAILED"), status["cause"]) == (True, "lost"), run.describe()
+        assert "the agent of node 0 vanished without an exit record" in status["events"][-1]["text"]

@@ -9,8 +9,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -154,3 +154,15 @@ def kill(pids: list[int], number: int = signal.SIGKILL) -> None:
     assert pids, "nothing to kill"
     for pid in pids:
         os.kill(pid, number)
+
+
+@contextmanager
+def paused(pids: list[int]) -> Iterator[None]:
+    """Processes that do nothing for a while."""
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)

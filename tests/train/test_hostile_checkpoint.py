@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 
+from fsdpctl.contract import CliExit
 from fsdpctl.contract.formats.manifest import digest_file, read_manifest, write_manifest
 from fsdpctl.contract.paths import checkpoint_name
 from tests.train.ranks import Config, start
@@ -78,7 +79,7 @@ def test_a_hostile_checkpoint_runs_nothing(
     attack(checkpoint, trace)
     put_in_order(checkpoint)
     ranks = start(straight, {**config, "steps": 20})
-    assert ranks.wait() == [1]
+    assert ranks.wait() == [CliExit.USAGE]  # a ConfigError, after which no run restarts
     last = ranks.log().splitlines()[-1]
     assert last.startswith("train: ") and "UnpicklingError" in last
     assert not trace.exists()

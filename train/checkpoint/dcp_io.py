@@ -29,7 +29,7 @@ from fsdpctl.contract.byte_progress import Report
 from fsdpctl.contract.formats.dcp_table import read_table
 from train.checkpoint.staging import StagedTensor
 from train.checkpoint.threads import run_in_threads
-from train.errors import TrainError
+from train.errors import ConfigError, unreadable
 
 PART_BYTES = 128 * 2**20
 MAX_PARTS = 8  # files of one rank, each written, and then digested, by a thread of its own
@@ -60,12 +60,18 @@ def write_tensors(
 
 
 def read_tensors(directory: Path, tensors: dict[str, Tensor], group: dist.ProcessGroup) -> None:
-    """Fill `tensors` in place, whatever number of ranks wrote them. Collective. Raises TrainError."""
+    """Fill `tensors` in place, whatever number of ranks wrote them. Collective.
+
+    Raises ConfigError for content that can never be read, and TrainError where the disk may be at fault.
+    """
     reader = _TensorReader(directory)
     try:
         load(tensors, storage_reader=reader, process_group=group)
     except CheckpointException as error:
-        raise TrainError(f"{directory}: {reader.problem or _first_cause(error)}") from None
+        text = f"{directory}: {_describe(reader.problem) if reader.problem else _first_cause(error)}"
+        causes = [reader.problem, *(cause for cause, _ in error.failures.values())]
+        of_disk = [cause for cause in causes if isinstance(cause, OSError)]
+        raise (unreadable(text, of_disk[0]) if of_disk else ConfigError(text)) from None
 
 
 def written_by(directory: Path, rank: int) -> list[Path]:
@@ -145,13 +151,13 @@ class _TensorWriter(FileSystemWriter):
 
 
 class _TensorReader(FileSystemReader):
-    problem = ""  # with the table, of which torch 2.11 would only report that there is none
+    problem: Exception | None = None  # with the table, of which torch 2.11 would only report that there is none
 
     def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
         try:
             metadata: Metadata = read_table(Path(self.path))
         except Exception as error:
-            self.problem = _describe(error)
+            self.problem = error
             raise
         metadata.storage_meta = metadata.storage_meta or StorageMeta()
         metadata.storage_meta.load_id = self.load_id

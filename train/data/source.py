@@ -8,7 +8,7 @@ from pathlib import Path
 from fsdpctl.contract.trainer.trainer_config import BUILTIN, TrainerConfig
 from train.data.builtin_data import prepare_builtin
 from train.data.tokens import Dataset, open_dataset
-from train.errors import ConfigError
+from train.errors import ConfigError, unreadable
 from train.parallel.world import World
 
 
@@ -38,4 +38,4 @@ def _prepare(val_fraction: float) -> Path:
     try:
         return prepare_builtin(os.environ, val_fraction)
     except OSError as error:
-        raise ConfigError(f"the builtin corpus cannot be prepared: {error}") from None
+        raise unreadable(f"the builtin corpus cannot be prepared: {error}", error) from None

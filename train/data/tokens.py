@@ -24,7 +24,7 @@ from fsdpctl.contract.formats.dataset import (
     Split,
     read_index,
 )
-from train.errors import ConfigError
+from train.errors import ConfigError, unreadable
 
 TokenArray = NDArray[np.unsignedinteger]
 
@@ -87,7 +87,7 @@ def open_dataset(directory: Path, seq_len: int, vocab_size: int) -> Dataset:
         train = Tokens(directory, index.train, index.dtype, seq_len)
         val = Tokens(directory, index.val, index.dtype, seq_len)
     except OSError as error:
-        raise ConfigError(f"data source {directory}: {error.filename}: {error.strerror}") from None
+        raise unreadable(f"data source {directory}: {error.filename}: {error.strerror}", error) from None
     except (CodecError, ValueError) as error:
         raise ConfigError(f"data source {directory}: {error}") from None
     return Dataset(index, train, val)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from fsdpctl.contract.formats.safetensors import read_header
 from fsdpctl.contract.trainer.hugging_face import check_fit, hf_rows
 from fsdpctl.contract.trainer.model_config import ModelConfig
-from train.errors import ConfigError
+from train.errors import ConfigError, unreadable
 from train.model.values import fill
 
 _DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
@@ -34,7 +34,7 @@ def load_pretrained(model: nn.Module, config: ModelConfig, directory: Path) -> N
                 raise ValueError(f"{name} has the shape {list(full.shape)} there, but {list(parameter.shape)} here")
             fill(parameter, full)
     except OSError as error:
-        raise ConfigError(f"init_from {directory}: {error.filename}: {error.strerror}") from None
+        raise unreadable(f"init_from {directory}: {error.filename}: {error.strerror}", error) from None
     except ValueError as error:
         raise ConfigError(f"init_from {directory}: {error}") from None
 

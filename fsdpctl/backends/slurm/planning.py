@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fsdpctl.backends.base import BackendPlan, Cluster
+from fsdpctl.backends.slurm.batch_script import SIGNAL_MARGIN_S
 from fsdpctl.backends.slurm.profile_keys import SlurmSection
 from fsdpctl.contract.plan import ContainerPlan, PlannedNode, SlurmPlan
 from fsdpctl.contract.problems import Problem
@@ -23,6 +24,7 @@ def plan_backend(keys: SlurmSection, cluster: Cluster) -> BackendPlan:
         python=keys.container.python if keys.container is not None else outside,
         head_rule="the address on the interface that routes from the first allocated node to the others",
         longest_s=keys.time,
+        stop_margin_s=SIGNAL_MARGIN_S,
         is_limited_by_scheduler=True,
         slurm=SlurmPlan(
             options=tuple(_options(keys, gpus)),

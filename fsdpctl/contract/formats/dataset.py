@@ -102,8 +102,12 @@ def read_index(directory: Path) -> Index:
 
 def split_of(key: bytes, val_fraction: float) -> Split:
     """Choose a document's split by its name or text alone, so that adding a document moves no other."""
-    draw = int.from_bytes(hashlib.sha256(key).digest()[:8], "big") / 2**64
-    return "val" if draw < val_fraction else "train"
+    return "val" if draw_of(key) < val_fraction else "train"
+
+
+def draw_of(key: bytes) -> float:
+    """Return the fraction from which on a document is held out, in [0, 1)."""
+    return int.from_bytes(hashlib.sha256(key).digest()[:8], "big") / 2**64
 
 
 class ShardWriter:

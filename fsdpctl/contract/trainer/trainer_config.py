@@ -260,9 +260,23 @@ class TrainerConfig:
                 f"data.source {BUILTIN} needs model.vocab_size of at least {BUILTIN_VOCAB}, for its tokens are bytes"
             )
             raise broken_rule(f"{needs}; got {self.model.vocab_size}", "data.source", "model.vocab_size")
+        self._refuse_what_does_nothing()
         if self.init_from == "":
             raise broken_rule("init_from must not be empty; leave it away for random weights", "init_from")
         require_at_least(1, steps=self.steps, log_every=self.log_every, max_skipped_steps=self.max_skipped_steps)
+
+    def _refuse_what_does_nothing(self) -> None:
+        """Raise ValueError for keys that ask for something which never happens."""
+        ignored, vocab = self.data.ignore_token, self.model.vocab_size
+        if ignored is not None and not 0 <= ignored < vocab:
+            text = f"ignore_token {ignored} is no token: with vocab_size {vocab} they are 0 to {vocab - 1}"
+            raise broken_rule(text, "ignore_token", "vocab_size")
+        if (warmup := self.optim.warmup_steps) and warmup >= self.steps:
+            text = f"warmup_steps {warmup} must be less than steps ({self.steps}), or no step has the learning rate lr"
+            raise broken_rule(text, "warmup_steps", "steps")
+        if (first := self.profile.first_step) is not None and first > self.steps:
+            text = f"first_step {first} is after the last step, {self.steps}: nothing would be traced"
+            raise broken_rule(text, "first_step", "steps")
 
     def _global_batch(self) -> BatchConfig:
         if self.train_batch is None and self.batch is None:

@@ -61,10 +61,17 @@ def _choose(patterns: tuple[str, ...], model: ModelConfig) -> list[str]:
     names = model.module_names()
     for pattern in patterns:
         if not any(_matches(name, pattern) for name in names):
+            if any(_matches(name, pattern) for name in model.shared_modules()):
+                raise RuleError(Problem("units.names", _describe_shared(pattern, model)))
             top = ", ".join(name for name in names if not name.startswith("blocks."))
             known = f"{top}, blocks.N and, in each, {', '.join(model.BLOCK_PARTS)}"
             raise RuleError(Problem("units.names", f"no module is called {pattern!r}; there are {known}"))
     return [name for name in names if any(_matches(name, pattern) for pattern in patterns)]
+
+
+def _describe_shared(pattern: str, model: ModelConfig) -> str:
+    shared = " and ".join(model.shared_modules())
+    return f"{pattern!r} cannot be a unit: {shared} share one weight (tie_embeddings), which stays with the whole model"
 
 
 def _matches(name: str, pattern: str) -> bool:

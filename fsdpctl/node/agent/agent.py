@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
 from fsdpctl.contract import AbortReason, Cause, NodeExit, StopReason
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.control_files import ControlFile, create_once, read_control_file, write_request
+from fsdpctl.contract.node_report import RankReport
 from fsdpctl.contract.paths import AttemptPaths, NodePaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.records import NodeEnd
@@ -53,7 +55,7 @@ class Agent:
         try:
             end = self._run_ranks()
         except NodeCheckError as error:
-            end = NodeEnd(NodeExit.NODE_FAULT, str(error), cause=Cause.NODE_CHECK)
+            end = NodeEnd(NodeExit.NODE_FAULT, str(error), cause=error.cause)
         except JoinError as error:
             end = NodeEnd(error.code, str(error), cause=error.cause)
         finally:
@@ -66,7 +68,7 @@ class Agent:
         self._sweep()  # ranks of an older attempt
         for found in check_node(self.plan, self.paths.root):
             print(f"node check: {found.check} {found.result}: {found.reason}. {found.fix}", flush=True)
-        context, lease = join(self.plan, self.attempt, self.node_rank, self.heartbeat.beat)
+        context, lease = join(self.plan, self.attempt, self.node_rank, self._beat)
         try:
             return self._follow(start_torchrun(self.plan, context))
         finally:
@@ -82,8 +84,7 @@ class Agent:
         grace = GraceTimer(self.plan.grace_s)
         next_look = 0.0
         while (code := torchrun.poll()) is None:
-            self.heartbeat.beat(self.ranks.look)
-            self.guard.check()
+            self._beat(self.ranks.look)
             if (abort := read_control_file(self.attempt.abort)) is not None:
                 return self._end_now(torchrun, abort, failure)
             self._watch_time_limit()
@@ -107,6 +108,10 @@ class Agent:
         metrics = RunPaths(self.attempt.run_dir).metrics
         ranks = range(first_rank, first_rank + self.plan.procs_per_node)
         return RankWatch(self.tag, self.paths, ranks, metrics, self.plan.hang)
+
+    def _beat(self, look: Callable[[], tuple[RankReport, ...]] | None = None) -> None:
+        self.heartbeat.beat(look)
+        self.guard.check()
 
     def _watched(self) -> list[int]:
         if not self.plan.shared_disk:  # peers are not visible from here: the supervisor watches and copies the files

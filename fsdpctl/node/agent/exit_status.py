@@ -40,7 +40,7 @@ def describe_end(code: int, attempt: AttemptPaths, paths: NodePaths) -> NodeEnd:
         return NodeEnd(exit_code, "stopped", cause=Cause.STOP)
     if exit_code > 0 and (error := _first_expected_error(paths)) is not None:
         sentence, _, _ = error.message.partition("\n")
-        return NodeEnd(1, f"rank {error.rank} failed: {sentence}", failed_rank=error.rank, cause=Cause.EXCEPTION)
+        return NodeEnd(1, f"rank {error.rank} failed: {sentence}", failed_rank=error.rank, cause=error.cause)
     return _describe_failure(exit_code, rank)
 
 

@@ -1,8 +1,9 @@
 """The guard: a small process beside each agent that ends the node's processes if the agent dies.
 
-torchrun's workers survive the death of their parent and continue to train. So the agent holds one end of a pipe and
-the guard blocks in a read at the other. End of file without a farewell byte means that the agent is dead: the guard
-ends the node's processes at once and writes the exit record. It uses no CPU while it waits.
+torchrun ends with the agent and each rank with torchrun (`die_with_parent`), but not what ranks have started, and no
+process would record the end. So the agent holds one end of a pipe and the guard blocks in a read at the other. End of
+file without a farewell byte means that the agent is dead: the guard ends the node's processes at once and writes the
+exit record. It uses no CPU while it waits.
 """
 
 from __future__ import annotations

@@ -11,23 +11,25 @@ import faulthandler
 import os
 import runpy
 import sys
+import sysconfig
 import time
 import traceback
 from contextlib import suppress
 from pathlib import Path
 
 from fsdpctl.contract import BUNDLED_TRAINER, GOOD_ENDS, Env
-from fsdpctl.contract.codec import write_json
+from fsdpctl.contract.codec import find_json, write_json
 from fsdpctl.contract.files import open_log
 from fsdpctl.contract.paths import NodePaths
-from fsdpctl.contract.records import RankEnd, RankError
-from fsdpctl.node.os import signals
+from fsdpctl.contract.records import ProcessIdentity, RankEnd, RankError
+from fsdpctl.node.os import processes, signals
 
 
 def main(argv: list[str]) -> None:
     """Run `-m MODULE ARGS...` or `SCRIPT ARGS...` as this rank."""
     rank = int(os.environ["RANK"])
     paths = NodePaths(Path(os.environ[Env.NODE_DIR]))
+    _die_with_torchrun(paths)
     _redirect_output(paths.rank_log(rank))
     faulthandler.enable()
     _dump_stacks_on_demand(paths.rank_stacks(rank))
@@ -44,6 +46,22 @@ def main(argv: list[str]) -> None:
         _report(error, rank, paths)
         raise
     _record_end(rank, paths)
+
+
+def _die_with_torchrun(paths: NodePaths) -> None:
+    """End with torchrun, which ends with its agent: no rank may train on where nothing can end it.
+
+    A rank whose torchrun has died before this has another parent: the agent, which sweeps, or any other process.
+    torchrun has the tag; where its variables cannot be read, as for a Python with capabilities, it descends from the
+    agent.
+    """
+    tag = processes.Tag(os.environ[Env.RUN_ID], int(os.environ[Env.NODE_RANK]))
+    agent = find_json(ProcessIdentity, paths.agent)
+
+    def is_torchrun(parent: int) -> bool:
+        return processes.has_tag(parent, tag) or (agent is not None and agent.pid in processes.ancestors(parent))
+
+    processes.die_with_parent(is_torchrun)
 
 
 def _redirect_output(log: Path) -> None:
@@ -83,8 +101,23 @@ def _report(error: BaseException, rank: int, paths: NodePaths) -> None:
         time=time.time(),
         message=f"{type(error).__name__}: {error}",
         traceback=traceback.format_exc(),
+        place=find_place(error),
     )
     write_json(paths.rank_error(rank), record)
+
+
+def find_place(error: BaseException) -> str:
+    """Return the innermost frame of the user's code: two errors of the same place are one failure."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not _is_of_library(frame.filename)]
+    innermost = (own or frames)[-1:]
+    return "".join(f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in innermost)
+
+
+def _is_of_library(file: str) -> bool:
+    """Return whether a file is of an installed package, of the standard library or not a file at all."""
+    is_installed = not {"site-packages", "dist-packages"}.isdisjoint(Path(file).parts)
+    return is_installed or file.startswith(("<", sysconfig.get_path("stdlib")))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from functools import partial
 
 from fsdpctl.commands.environment import node_env
 from fsdpctl.commands.torchrun import torchrun_argv
@@ -12,11 +13,14 @@ from fsdpctl.contract import Env
 from fsdpctl.contract.files import open_log, read_bytes
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan, NodeContext
-from fsdpctl.node.os import signals
+from fsdpctl.node.os import processes, signals
 
 
 def start_torchrun(plan: LaunchPlan, context: NodeContext) -> subprocess.Popen[bytes]:
-    """Start torchrun in a session of its own, ignoring the stop signals; its output goes to `torchrun.log`."""
+    """Start torchrun in a session of its own, ignoring the stop signals; its output goes to `torchrun.log`.
+
+    It ends with this process, even if the guard, which sweeps then, was killed at the same moment.
+    """
     run = RunPaths.of(plan.run_dir)
     argv = torchrun_argv(plan, context)
     workdir = plan.workdir or _default_workdir(plan, run)
@@ -30,8 +34,13 @@ def start_torchrun(plan: LaunchPlan, context: NodeContext) -> subprocess.Popen[b
             stdout=log,
             stderr=log,
             start_new_session=True,
-            preexec_fn=signals.ignore,
+            preexec_fn=partial(_prepare_child, os.getpid()),
         )
+
+
+def _prepare_child(agent: int) -> None:
+    signals.ignore()
+    processes.die_with_parent(lambda parent: parent == agent)
 
 
 def _default_workdir(plan: LaunchPlan, run: RunPaths) -> str:

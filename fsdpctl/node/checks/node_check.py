@@ -7,17 +7,23 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+from fsdpctl.contract import Cause
 from fsdpctl.contract.findings import Check, Finding, Result, fail, ok
 from fsdpctl.contract.paths import NodePaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.node.checks.gpus import check_gpus
 from fsdpctl.node.checks.limits import check_limits
 from fsdpctl.node.checks.network import check_infiniband, check_interface
+from fsdpctl.node.checks.packages import check_packages, needed_packages
 from fsdpctl.node.checks.storage import check_storage
 
 
 class NodeCheckError(Exception):
     """This node cannot run ranks; the message lists all reasons."""
+
+    def __init__(self, message: str, cause: Cause = Cause.NODE_CHECK) -> None:
+        super().__init__(message)
+        self.cause = cause
 
 
 def check_node(plan: LaunchPlan, node_dir: Path) -> list[Finding]:
@@ -25,7 +31,9 @@ def check_node(plan: LaunchPlan, node_dir: Path) -> list[Finding]:
     findings = inspect(plan, NodePaths(node_dir).node_rank, node_dir)
     failures = [finding for finding in findings if finding.result is Result.FAIL]
     if failures:
-        raise NodeCheckError("; ".join(f"{failure.reason} ({failure.fix})" for failure in failures))
+        message = "; ".join(f"{failure.reason} ({failure.fix})" for failure in failures)
+        is_of_packages = all(failure.check is Check.PACKAGES for failure in failures)
+        raise NodeCheckError(message, Cause.PACKAGE if is_of_packages else Cause.NODE_CHECK)
     return [finding for finding in findings if finding.result is not Result.OK]
 
 
@@ -34,6 +42,7 @@ def inspect(plan: LaunchPlan, node_rank: int, directory: Path) -> list[Finding]:
     env = rank_env(plan, node_rank)
     return [
         check_python(plan.python, env),
+        check_packages(plan.python, needed_packages(plan.entry), env),
         *check_gpus(plan, env),
         *check_infiniband(plan, env),
         check_interface(plan.interface),

@@ -11,7 +11,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +22,7 @@ PROC = Path("/proc")
 KILL_S = 5.0
 """How long processes may take to vanish after KILL: some hang in disk I/O."""
 
+_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -75,17 +76,28 @@ class Tag:
         return self.node_rank is None or f"{Env.NODE_RANK}={self.node_rank}".encode() in variables
 
 
+def has_tag(pid: int, tag: Tag) -> bool:
+    """Return whether a living process has the tag; those of other users are unreadable and never match."""
+    try:
+        environ = (PROC / str(pid) / "environ").read_bytes()
+    except OSError:
+        return False
+    return tag.matches(environ) and start_ticks(pid) is not None
+
+
 def find(tag: Tag) -> list[int]:
-    """Return the pids of living processes with the tag; those of other users are unreadable and never match."""
-    found = []
-    for pid in _all_pids():
-        try:
-            environ = (PROC / str(pid) / "environ").read_bytes()
-        except OSError:
-            continue
-        if tag.matches(environ) and start_ticks(pid) is not None:
-            found.append(pid)
-    return found
+    """Return the pids of living processes with the tag."""
+    return [pid for pid in _all_pids() if has_tag(pid, tag)]
+
+
+def die_with_parent(is_parent: Callable[[int], bool]) -> None:
+    """Have the kernel kill this process when its parent dies (prctl(2)); exit now if the parent is another one already.
+
+    The kernel forgets this in forked children, and keeps it when the process executes another program.
+    """
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if not is_parent(os.getppid()):
+        os._exit(1)
 
 
 def adopt_orphans() -> None:
@@ -94,6 +106,13 @@ def adopt_orphans() -> None:
     So those that cleared their environment, and the tag with it, can still be found.
     """
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def ancestors(pid: int) -> Iterator[int]:
+    """Yield the parent of a process, its parent, and so on."""
+    while parent := _parent(pid):
+        yield parent
+        pid = parent
 
 
 def descendants(root: int) -> set[int]:

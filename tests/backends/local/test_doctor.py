@@ -20,7 +20,7 @@ from tests.services import require
 from tests.testbed.disks import Mount
 
 HEALTHY = {"reach", "python", "torch", "byte_code", "interface", "head", "ports", "connect", "clock", "memlock"}
-HEALTHY |= {"nofile", "shm", "run_root", "disk", "shared"}
+HEALTHY |= {"packages", "nofile", "shm", "run_root", "disk", "shared"}
 PORT = 23_871
 
 
@@ -167,7 +167,8 @@ def test_a_missing_interface_and_a_limit_of_the_setup_lines(two: Cluster) -> Non
 def test_a_node_without_torch(two: Cluster) -> None:
     two.give_second_node_a_python(f'exec {sys.executable} -S "$@"')
     found = two.examine(expect=1)
-    assert accused(found) == {"two": {"torch"}}
+    assert accused(found) == {"two": {"packages", "torch"}}
+    assert "does not have torch" in found["two"]["packages"]["reason"]
     assert "torch cannot be imported" in found["two"]["torch"]["reason"]
     assert "No module named 'torch'" in found["two"]["torch"]["reason"]
 

@@ -92,18 +92,19 @@ def test_loss_curve_is_identical_after_resume_at_an_older_step_and_a_stop(projec
     run.assert_nothing_left()
 
 
-def test_an_expected_error_of_a_rank_is_the_reason(project: Path) -> None:
+def test_an_error_of_the_configuration_is_the_reason_and_not_tried_again(project: Path) -> None:
     weights = project / "weights"
     weights.mkdir()
     job = parse_job(exact.JOB, "exact.yaml")
     assert job.trainer is not None
     (weights / "config.json").write_text(json.dumps(hf_config(job.trainer.model)))
     (weights / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")  # whole, with nothing in it
-    words = ("--set", f"trainer.init_from={weights}", "--set", "restarts=0")
+    words = ("--set", f"trainer.init_from={weights}", "--set", "restarts=3")
     run = submit("exact.yaml", *exact.SMALL, *words, cwd=project)
     status = run.wait_ended()
-    assert status["state"] == "FAILED", run.describe()
+    assert (status["state"], status["cause"], status["attempt"]) == ("FAILED", "configuration", 1), run.describe()
     sentence = f"failed: init_from {weights}: no file has model.embed_tokens.weight"
-    assert re.fullmatch(rf"node [01]: rank [01] {re.escape(sentence)}", status["reason"])
+    why = "the cause configuration is not in restart_on, so it does not try again"
+    assert re.fullmatch(rf"node [01]: rank [01] {re.escape(sentence)}; {why}", status["reason"])
     first = fsdpctl("logs", run.run_id, cwd=project).stdout.splitlines()[0]
     assert first.endswith(sentence.replace("failed", "failed first")), first

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
+import venv
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,17 @@ class TestLocal(LauncherContract):
         assert (status["state"], status["reason"]) == ("FAILED", "node 0: a line of `setup` failed; see agent.log")
         assert "/nowhere" in fsdpctl("logs", run.run_id, "--agent", cwd=project).stdout
 
+    def test_a_missing_package_is_named_once(self, project: Path) -> None:
+        """As after an install of fsdpctl alone: llm-tiny would restart twice."""
+        venv.create(project / "bare")
+        bare = project / "bare" / "bin" / "python"
+        (project / "own.yaml").write_text(f"name: bare\nbackend: local\npython: {bare}\n")
+        run = submit("llm-tiny", "--nodes=2", "--profile=./own.yaml", "--set=restarts=2", cwd=project)
+        status = run.wait_ended()
+        assert (status["state"], status["cause"], status["attempt"]) == ("FAILED", "package", 1), run.describe()
+        assert f"{bare} does not have torch and numpy, which the ranks import" in status["reason"]
+        assert f"{bare} -m pip install torch numpy" in status["reason"]
+
     def test_a_rank_that_ended_before_the_others_is_named(self, project: Path) -> None:
         run = self.submit_script(project, f"import os\nif os.environ['RANK'] != '1':{indented(WAITS_FOR_STOP)}")
         wait_for(lambda: run.status()["reason"].endswith("; still running: 0,2,3"), 60, run.describe)
@@ -115,7 +127,7 @@ class TestLocal(LauncherContract):
         (project / "train" / "__main__.py").write_text("raise SystemExit('the wrong train')")
         (project / "fsdpctl").mkdir()
         (project / "fsdpctl" / "__init__.py").write_text("raise SystemExit('the wrong fsdpctl')")
-        run = submit("llm-tiny", "--smoke", "--procs-per-node", "1", "--set", "trainer.steps=2", cwd=project)
+        run = submit("llm-tiny", "--smoke", "--procs-per-node", "1", cwd=project)
         assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
 
     def test_a_submit_killed_at_any_step_leaves_nothing_or_a_visible_run(

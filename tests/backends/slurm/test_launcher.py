@@ -15,7 +15,7 @@ import pytest
 from fsdpctl.contract import StopReason
 from fsdpctl.contract.control_files import read_control_file
 from fsdpctl.runs.store import read_record
-from tests.backends.contract import FORKS_AWAY, RECORDER, WAITS_FOR_STOP, LauncherContract
+from tests.backends.contract import FORKS_AWAY, IGNORES_STOP, RECORDER, WAITS_FOR_STOP, LauncherContract
 from tests.backends.harness import COMMAND, Run, fsdpctl, wait_for
 from tests.backends.slurm.profile import SlurmRun, write_contained_profile, write_profile
 from tests.testbed.disks import Mount
@@ -208,6 +208,22 @@ class TestSlurm(LauncherContract):
         assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
         assert "node2" in run.nodes(1) and "node2" not in run.nodes(2)
         assert run.reasons()[0] == "without node2, requeued; node 1: a line of `setup` failed; see agent.log"
+
+    def test_time_limits_without_a_step_end_the_run(self, project: Path) -> None:
+        """As where a start takes longer than the allocation."""
+        run = self.submit_script(project, IGNORES_STOP, nodes=1, grace="1s")
+        for restarts in (1, 2, 3):
+            self.wait_up(run, ranks=2)
+            for path in self.written(run, "up-*"):
+                path.unlink()
+            self.slurm.run("scancel", "--signal=USR2", "--batch", run.job_id)
+            if restarts < 3:
+                self.slurm.release(run.job_id, restarts)
+        status = run.wait_ended()
+        assert (status["state"], status["cause"]) == ("FAILED", "time_limit"), run.describe()
+        assert len(run.reasons()) == 3
+        assert run.reasons()[2].startswith("time limit; 3 attempts in a row made no step, so it does not try again")
+        run.assert_nothing_left()
 
     def test_a_run_requeues_itself_where_preemption_cancels_jobs(self, project: Path, tmp_path: Path) -> None:
         """The batch script puts its job back into the queue, even with JobRequeue=0: jobs ask for themselves."""

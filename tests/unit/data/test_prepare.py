@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import pytest
 from fsdpctl.contract.formats.dataset import read_index, split_of
 from fsdpctl.data import inputs
 from fsdpctl.data.partial import Partial
-from fsdpctl.data.prepare import PrepareRequest, prepare
+from fsdpctl.data.prepare import PrepareRequest, choose_fraction, prepare
 from fsdpctl.data.prepared import find_damage
 from fsdpctl.data.recipe import Recipe
 from fsdpctl.errors import BusyError, FsdpctlError, UsageError
@@ -220,6 +221,33 @@ def test_an_empty_split_is_refused_and_leaves_nothing(corpus: Path, tmp_path: Pa
     with pytest.raises(UsageError, match=f"the {name} split is empty: 400 documents"):
         make(corpus, tmp_path / "out", val_fraction=fraction)
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("fraction", [0.02, 1 - 1e-9])
+def test_of_three_documents_the_advised_fraction_holds_out_one(tmp_path: Path, fraction: float) -> None:
+    lines = [json.dumps({"text": f"document {number}"}) + "\n" for number in range(3)]
+    (tmp_path / "three.jsonl").write_text("".join(lines))
+    with pytest.raises(UsageError, match="split is empty: 3 documents") as refused:
+        make(tmp_path / "three.jsonl", tmp_path / "out", val_fraction=fraction)
+    found = re.match(r"--val-fraction (\S+) holds out one of them", refused.value.hint or "")
+    assert found is not None
+    index = read_index(make(tmp_path / "three.jsonl", tmp_path / "out", val_fraction=float(found[1])))
+    assert [sum(shard.documents for shard in shards) for shards in (index.train, index.val)] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("draws", "fraction"),
+    [
+        ({0.31, 0.9}, 0.4),
+        ({0.31, 0.32, 0.9}, 0.32),
+        ({0.0, 0.5}, 0.1),
+        ({0.12341, 0.12349}, 0.12342),
+        ({0.3}, None),
+        (set(), None),
+    ],
+)
+def test_the_shortest_fraction_is_chosen(draws: set[float], fraction: float | None) -> None:
+    assert choose_fraction(draws) == fraction
 
 
 def test_bad_input_keeps_the_finished_pieces(tmp_path: Path) -> None:

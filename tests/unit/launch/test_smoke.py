@@ -25,6 +25,12 @@ def test_a_smoke_run_keeps_the_path_and_shrinks_the_cost(name: str) -> None:
     assert after.checkpoint.every_steps < after.steps <= 8, "it also saves in between"
 
 
+def test_what_would_come_after_the_last_step_comes_before() -> None:
+    small = shrink(load_job("llm300m", ["trainer.profile.first_step=50"])).trainer
+    assert small is not None
+    assert (small.profile.first_step, small.optim.warmup_steps) == (8, 2)
+
+
 @pytest.mark.parametrize(
     "change",
     [

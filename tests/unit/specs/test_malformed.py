@@ -64,8 +64,8 @@ ANY_FILE: dict[str, tuple[bytes, int, str]] = {
     "reversed name": ("name: a\u202eb\n".encode(), 1, "name: a name has 1 to 64 letters"),
     "dots as name": (b"name: ..\n", 1, "name: a name has 1 to 64 letters"),
     "key with a newline": (b'name: x\n"a\\nb": 1\n', 2, r"a\nb: unknown key"),
-    "number in env": (b"name: x\nenv: {A: 8}\n", 2, 'env.A: must be text, got 8; write "8" in quotes'),
-    "yes in env": (b"name: x\nenv: {A: true}\n", 2, 'env.A: must be text, got true; write "true" in quotes'),
+    "nothing in env": (b"name: x\nenv: {A: }\n", 2, 'env.A: must be text, got nothing; write "" in quotes'),
+    "list in env": (b"name: x\nenv: {A: [8]}\n", 2, "env.A: must be text, got a list"),
     "name in env": (b"name: x\nenv: {A B: c}\n", 2, "env.A B: an environment variable has letters"),
     "our name in env": (b"name: x\nenv: {MASTER_PORT: '1'}\n", 2, "env.MASTER_PORT: this variable is set by fsdpctl"),
     "NUL in env": (b'name: x\nenv: {A: "a\\0b"}\n', 2, "env.A: an environment value cannot contain a NUL"),
@@ -84,7 +84,9 @@ JOBS: dict[str, tuple[bytes, int, str]] = {
     "no time": (b"name: x\ntime_limit: 0s\n", 2, "time_limit: a duration must be at least one second"),
     "odd time": (b"name: x\ntime_limit: 1:99:00\n", 2, "time_limit: a duration is written like 90s"),
     "text for list": (b"name: x\nargs: a\n", 2, 'args: must be a list, got "a"'),
-    "number in list": (b"name: x\nargs: [a, 5]\n", 2, "args[1]: must be text, got 5"),
+    "unknown cause": (b"name: x\nrestart_on: [hang, oom]\n", 2, "restart_on[1]: must be one of signal, exit_code, "),
+    "cause of no failure": (b"name: x\nrestart_on: [finished]\n", 2, "restart_on[0]: must be one of signal, "),
+    "mapping in list": (b"name: x\nargs: [a, {b: 5}]\n", 2, "args[1]: must be text, got a mapping"),
     "newline in list": (b'name: x\nargs: ["a\\nb"]\n', 2, "args[0]: the control character U+000A is not allowed"),
     "module": (b"name: x\nentrypoint: {module: a b}\n", 2, "entrypoint.module: a module is written as in an import"),
     "script": (b"name: x\nentrypoint: {script: -c}\n", 2, "entrypoint.script: must not be empty, start with '-'"),
@@ -169,7 +171,7 @@ def assert_clean(err: str) -> None:
 
 @pytest.mark.parametrize("command", ["jobs", "profiles"])
 def test_all_problems_are_reported_at_once_in_the_order_of_the_file(command: str, cli: Cli) -> None:
-    Path("bad.yaml").write_text("name: a b\nname: -x\nenv: {A: 1}\nenvv: x\nprocs_per_node: 0\n")
+    Path("bad.yaml").write_text("name: a b\nname: -x\nenv: {A: [1]}\nenvv: x\nprocs_per_node: 0\n")
     lines = cli(command, "check", "bad.yaml").err.splitlines()
     assert [line.split(": ")[:2] for line in lines[1:]] == [
         ["bad.yaml:2", "name"], ["bad.yaml:2", "name"], ["bad.yaml:3", "env.A"],

@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 from fsdpctl.errors import UsageError
-from fsdpctl.specs.load import load_job, parse_job
+from fsdpctl.schema.dump import dump_yaml
+from fsdpctl.schema.keys import walk
+from fsdpctl.specs.job import JobSpec
+from fsdpctl.specs.load import load_job, parse_job, parse_profile
+from fsdpctl.specs.other_names import OTHER_NAMES
 from fsdpctl.specs.search import find_job
 
 
@@ -36,6 +40,26 @@ def test_a_list() -> None:
     assert parse_job(text, "job.yaml", ["args=[--lr, '1e-4', \"#\"]"]).args == ("--lr", "1e-4", "#")
 
 
+NUMBERS = ["3000", "-1", "3e-4", "0.10", "007", "true", "no", "1_000", "1:30"]
+
+
+@pytest.mark.parametrize("text", NUMBERS)
+def test_variables_and_arguments_are_taken_as_they_are_written(text: str) -> None:
+    """In the file, on the command line, and in the copy that is stored with the run."""
+    base = "name: x\nentrypoint: {script: a.py}\n"
+    job = parse_job(f"{base}env: {{A: {text}}}\nargs: [--a, {text}]\n", "job.yaml", [f"env.B={text}"])
+    assert (job.env, job.args) == ({"A": text, "B": text}, ("--a", text))
+    replaced = parse_job(f"{base}env: {{A: 1}}\nargs: [1, 2]\n", "job.yaml", [f"args=[{text}]", "env.A=x"])
+    assert (replaced.env, replaced.args) == ({"A": "x"}, (text,))
+    assert parse_job(dump_yaml(job), "stored.yaml") == job
+
+
+def test_so_are_the_variables_of_a_profile() -> None:
+    text = "name: p\nbackend: ssh\nruns_root: /x\nnodes: [{id: a, address: h, env: {A: 1.0}}]\nenv: {B: 5}\n"
+    profile = parse_profile(text + "network: {nccl: {NCCL_C: 0}}\n", "p.yaml")
+    assert (profile.nodes[0].env, profile.env, profile.network.nccl) == ({"A": "1.0"}, {"B": "5"}, {"NCCL_C": "0"})
+
+
 def test_null_unsets() -> None:
     assert load_job("llm-tiny", ["time_limit=null"]).time_limit is None
     assert load_job("llm-tiny", ["time_limit="]).time_limit is None
@@ -49,15 +73,17 @@ FORM = "must be like trainer.steps=50: keys joined by dots, '=', a value"
 BAD = {
     "trainer.stps=5": "--set trainer.stps=5: trainer.stps: unknown key; did you mean steps? known keys: model, ",
     "trainr.steps=5": "--set trainr.steps=5: trainr: unknown key; did you mean trainer? known keys: ",
+    "trainer.sharding_strategy=x": "sharding_strategy: unknown key; here it is trainer.mesh.strategy; known keys: ",
+    "trainer.mesh.fsdp=true": "mesh.fsdp: unknown key; here it is trainer.mesh.strategy; known keys: strategy, ",
+    "WORLD_SIZE=4": "WORLD_SIZE: unknown key; here it is nodes and procs_per_node; known keys: name, ",
     "a==b": "--set a==b: a: unknown key; known keys: name, ",
     "__class__=1": "--set __class__=1: __class__: unknown key; known keys: name, ",
     "trainer.__class__.x=1": "--set trainer.__class__.x=1: trainer.__class__: unknown key; known keys: model, ",
     "trainer.steps=1.5": "--set trainer.steps=1.5: trainer.steps: must be a whole number, got 1.5",
     "trainer.mesh={strategy: FUL_SHARD}": "trainer.mesh.strategy: must be one of FULL_SHARD, ",
-    "env.A=8": """env.A: must be text, got 8; as text: --set 'env.A="8"'""",
+    "name=8": """name: must be text, got 8; as text: --set 'name="8"'""",
     "env.A=": """env.A: must be text, got nothing; as text: --set 'env.A=""'""",
-    "env={A: no, B: 1.5}": """must be text, got 1.5; as text: --set 'env.B="1.5"'""",
-    "args=[8]": 'args[0]: must be text, got 8; write "8" in quotes to make it text',
+    "args=[[8]]": "args[0]: must be text, got a list",
     "nodes.x=1": "--set nodes.x=1: nodes is not a mapping, but 1",
     "env={A: x, A: y}": "--set env={A: x, A: y}: env.A: given twice; keep one of them",
     "args=[a": "--set args=[a: not valid YAML: ",
@@ -111,6 +137,10 @@ RULES = {
     ("trainer.optim.frozen=['*']",): "trainer.optim.frozen: nothing is left to train",
     ("trainer.model.vocab_size=255",): "trainer: data.source builtin needs model.vocab_size of at least 256",
     ("trainer.mesh.units.names=[blocks.*.foo]",): "trainer.mesh.units.names: no module is called 'blocks.*.foo'",
+    ("trainer.data.ignore_token=256",): "trainer: ignore_token 256 is no token: with vocab_size 256 they are 0 to 255",
+    ("trainer.data.ignore_token=-100",): "trainer: ignore_token -100 is no token",
+    ("trainer.steps=10",): "trainer: warmup_steps 10 must be less than steps (10), or no step has the learning rate lr",
+    ("trainer.profile.first_step=121",): "trainer: first_step 121 is after the last step, 120: nothing would be traced",
     ("time_limit=20s",): "time_limit: 20s must exceed grace (30s)",
     ("grace=2h", "time_limit=1h"): "time_limit: 1h must exceed grace (2h)",
     ("trainer.batch.tokens=8192",): "trainer.batch: give the global batch as sequences or as tokens",
@@ -154,3 +184,10 @@ def test_every_broken_rule_is_reported() -> None:
         "--set args=[a]: args: the bundled trainer takes none; its settings belong under `trainer`",
         "--set time_limit=20s: time_limit: 20s must exceed grace (30s)",
     ]
+
+
+def test_names_of_other_programs_lead_to_keys_that_exist() -> None:
+    keys = {key.dotted for key in walk(JobSpec)}
+    paths = {word for here in OTHER_NAMES.values() for word in here.partition(",")[0].split(" and ")}
+    assert paths <= keys
+    assert not OTHER_NAMES.keys() & {key.path[-1] for key in walk(JobSpec)}, "these have a hint already"

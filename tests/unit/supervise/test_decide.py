@@ -8,9 +8,9 @@ import pytest
 
 from fsdpctl.contract import Cause, State
 from fsdpctl.contract.control_files import ControlFile
-from fsdpctl.contract.records import NodeEnd, Outcome
+from fsdpctl.contract.records import NodeEnd, Outcome, RankError
 from fsdpctl.runs.verdict import AttemptEnd, Verdict
-from fsdpctl.supervise.decide import History, decide_next, judge, measure_history
+from fsdpctl.supervise.decide import judge
 
 FINISHED = Outcome("finished", 20, "step-00000020")
 SAVED = Outcome("stopped", 7, "step-00000007", "stop file")
@@ -144,53 +144,36 @@ def test_a_stop_without_a_save_reports_where_a_resume_begins(has_older: bool, be
     assert judge(end).reason == f"stopped (user); not saved, a resume {begins}"
 
 
-FAILED = Verdict(State.FAILED, "broken")
+NO_TORCH = NodeEnd(77, "torch is missing", time=9.0, cause=Cause.PACKAGE)
 
 
 @pytest.mark.parametrize(
-    ("verdict", "history", "restart", "reason"),
+    ("ends", "cause"),
     [
-        (Verdict(State.SUCCEEDED, "finished"), History(0, 5, 0), False, "finished"),
-        (Verdict(State.STOPPED, "stopped (user)"), History(0, 5, 0), False, "stopped (user)"),
-        (Verdict(State.CANCELLED, "cancelled"), History(0, 5, 0), False, "cancelled"),
-        (FAILED, History(0, 0, 1), False, "broken"),
-        (FAILED, History(0, 1, 1), True, "broken"),
-        (FAILED, History(1, 1, 0), False, "broken; all 1 restarts are used up"),
-        (Verdict(State.LOST, "gone"), History(0, 1, 1), True, "gone"),
-        (FAILED, History(2, 9, 2), True, "broken"),
-        (
-            FAILED,
-            History(2, 9, 3),
-            False,
-            "broken; 3 attempts in a row made no step, so it does not try again",
-        ),
+        ({0: NO_TORCH, 1: NO_TORCH}, Cause.PACKAGE),
+        ({0: NO_TORCH, 1: ABORTED}, Cause.NODE_CHECK),  # the other node has it
+        ({0: NO_TORCH}, Cause.NODE_CHECK),
     ],
 )
-def test_decide_next(verdict: Verdict, history: History, restart: bool, reason: str) -> None:
-    assert decide_next(verdict, history) == Verdict(verdict.state, reason, restart)
-    reworded = decide_next(replace(verdict, reason="stopped; fault: all restarts are used up"), history)
-    assert (reworded.state, reworded.restart) == (verdict.state, restart)
+def test_a_package_that_only_some_nodes_miss_is_a_fault_of_those(ends: dict[int, NodeEnd], cause: Cause) -> None:
+    assert judge(AttemptEnd(2, ends, None, None, None)).cause is cause
 
 
-AT = [Verdict(State.FAILED, "", step=step) for step in range(30)]
-TIMED_OUT = Verdict(State.STOPPED, "", restart=True, step=9, cause=Cause.TIME_LIMIT)
-PREEMPTED_AT_9 = replace(TIMED_OUT, cause=Cause.PREEMPTION)
+ERROR = RankError(3, 1, 10.0, "ValueError: bad", "Traceback", place="train.py:7 in load")
 
 
 @pytest.mark.parametrize(
-    ("verdicts", "failures", "idle"),
+    ("end", "error", "exception"),
     [
-        ([AT[9]], 0, 1),
-        ([AT[10]], 0, 0),
-        ([AT[9], AT[9], AT[9]], 2, 3),
-        ([AT[12], AT[9], AT[12]], 2, 2),  # a step that was done before is no progress
-        ([AT[9], AT[9], AT[10]], 2, 0),
-        ([TIMED_OUT, TIMED_OUT, TIMED_OUT], 0, 3),  # a start that takes longer than the allocation
-        ([PREEMPTED_AT_9, PREEMPTED_AT_9, PREEMPTED_AT_9], 0, 0),
-        ([AT[9], PREEMPTED_AT_9, AT[9]], 1, 2),  # a preemption counts neither way
-        ([AT[9], replace(PREEMPTED_AT_9, step=20), AT[20]], 1, 1),
+        (VICTIM, ERROR, "ValueError: bad at train.py:7 in load"),
+        (RAISED, ERROR, "ValueError: bad at train.py:7 in load"),
+        (KILLED, ERROR, ""),  # its peers failed because it was killed
+        (VICTIM, replace(ERROR, place=""), ""),  # written by an older version
+        (VICTIM, None, ""),
     ],
 )
-def test_attempts_without_progress_are_counted_by_one_rule(verdicts: list[Verdict], failures: int, idle: int) -> None:
-    history = measure_history(verdicts, before=9, restarts_allowed=5)
-    assert (history.restarts_used, history.without_progress) == (failures, idle)
+def test_the_verdict_has_the_exception_that_can_be_its_cause(
+    end: NodeEnd, error: RankError | None, exception: str
+) -> None:
+    verdict = judge(AttemptEnd(1, {0: end}, None, None, None, first_error=error))
+    assert (verdict.cause, verdict.exception) == (end.cause, exception)

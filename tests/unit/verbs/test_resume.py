@@ -10,7 +10,7 @@ from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.formats.dataset import BYTES, FORMAT, INDEX_NAME, Index, Shard
 from fsdpctl.contract.formats.manifest import MANIFEST_FORMAT, Manifest, write_manifest
 from fsdpctl.contract.paths import RunPaths, checkpoint_name
-from fsdpctl.contract.records import Outcome
+from fsdpctl.contract.records import Outcome, ProcessIdentity
 from fsdpctl.errors import UsageError
 from fsdpctl.launch.build import build_plan
 from fsdpctl.launch.host import SubmitHost
@@ -65,9 +65,9 @@ REFUSED = [
     ),
     (
         State.STOPPED,
-        ["trainer.steps=5"],
+        ["trainer.steps=15"],
         None,
-        "continues from step 40, so with trainer.steps=5 nothing is left",
+        "continues from step 40, so with trainer.steps=15 nothing is left",
         "=80",
     ),
     (
@@ -79,7 +79,7 @@ REFUSED = [
     ),
     (State.SUCCEEDED, [], 8, "has no checkpoint of step 8; it has 10, 20, 30, 40", ""),
     (State.SUCCEEDED, [], 50, "has no checkpoint of step 50; it has 10, 20, 30, 40", ""),
-    (State.STOPPED, ["trainer.steps=7"], 8, "has no checkpoint of step 8; it has 10, 20, 30, 40", ""),
+    (State.STOPPED, ["trainer.steps=17"], 8, "has no checkpoint of step 8; it has 10, 20, 30, 40", ""),
 ]
 
 
@@ -108,7 +108,7 @@ def test_other_data_than_that_of_the_checkpoint_is_refused(tmp_path: Path) -> No
     with pytest.raises(UsageError, match=r"fingerprint none, but that in trainer\.data\.source, .*/other, has some"):
         resume(run, [f"trainer.data.source={tmp_path}/other"])
     with pytest.raises(UsageError, match="nothing is left to train"):
-        resume(run, [f"trainer.data.source={tmp_path}/same", "trainer.steps=10"])
+        resume(run, [f"trainer.data.source={tmp_path}/same", "trainer.steps=10", "trainer.optim.warmup_steps=0"])
     assert run.job.read_bytes() == stored
 
 
@@ -140,3 +140,17 @@ def test_a_grace_that_is_too_short_for_the_newest_checkpoint_is_reported(
         save(run, step, took)
     warning = "step-00000008 took 70 s to save: a grace of 1m is too short"
     assert any(warning in line for line in predict_resumed(run)) is warns
+
+
+@pytest.mark.parametrize(("limit", "warns"), [("2m", False), ("100s", False), ("99s", True)])
+def test_a_time_limit_that_leaves_no_step_is_reported(limit: str, warns: bool, tmp_path: Path) -> None:
+    run = RunPaths(tmp_path)
+    site = SubmitHost("r", str(run.root), str(run.root), sys.executable, ())
+    job = load_job("llm-tiny", ["grace=60s", f"time_limit={limit}"])
+    write_json(run.plan, build_plan(load_profile("local"), job, site))
+    run.metrics.write_text('{"step": 1, "loss": 2.0, "attempt": 2, "time": 140.0}\n')
+    assert predict_resumed(run) == [], "it is not known when that attempt began"
+    run.attempt(2).node(0).root.mkdir(parents=True)
+    write_json(run.attempt(2).node(0).agent, ProcessIdentity("h", 7, 7, "boot", started=100.0))
+    warning = "an attempt of this run took 40 s to its first step: a time limit of 1m39s less the grace of 1m leaves"
+    assert [line.startswith(warning) for line in predict_resumed(run)] == ([True] if warns else [])

@@ -12,7 +12,7 @@ from fsdpctl.backends.slurm.job import scontrol
 from fsdpctl.backends.slurm.job.decide_step import Situation, decide_step, find_suspects, is_final, read_signal
 from fsdpctl.backends.slurm.job.partition import Partition
 from fsdpctl.backends.slurm.job.scontrol_output import Job
-from fsdpctl.backends.slurm.job.srun import srun_argv, srun_env
+from fsdpctl.backends.slurm.job.srun import srun_argv, srun_env, sweep_argv
 from fsdpctl.contract import AbortReason, Cause, State
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.control_files import create_once, read_control_file, write_request
@@ -20,16 +20,19 @@ from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import AllocatedNode, Allocation, LaunchPlan
 from fsdpctl.errors import LaunchError
 from fsdpctl.runs.events import add_event, record_verdict
-from fsdpctl.runs.evidence import AttemptFacts, RunFacts
-from fsdpctl.runs.metrics import newest_step
+from fsdpctl.runs.evidence import AttemptFacts, RunFacts, read_verdict
+from fsdpctl.runs.progress import with_progress
 from fsdpctl.runs.store import read_record
 from fsdpctl.runs.verdict import AttemptEnd, Verdict
 from fsdpctl.supervise.agents import Agents, AttemptCheck, Step
-from fsdpctl.supervise.decide import History, judge
+from fsdpctl.supervise.decide import judge, stopped
 from fsdpctl.supervise.disk import begin_attempt, log
+from fsdpctl.supervise.history import History, read_history
 
 ASK_AGAIN_S = 1.0
 """Between two queries to a controller that does not answer."""
+SWEEP_S = 30.0
+"""Longest wait for the nodes whose agent and guard were killed."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,9 @@ class SlurmAgents(Agents):
             close_open_attempts(self.run, len(self.plan.nodes), submissions[-1].first_attempt)
             if has_ended(self.run, submissions[-1].first_attempt):
                 log("the run has ended: requeuing its job changes nothing")
+                return None
+            if give_up(self.run, self.plan, submissions[-1].first_attempt):
+                log("the run makes no progress: `fsdpctl resume` starts it again")
                 return None
             begin_attempt(self)
             self._has_begun = True
@@ -106,7 +112,23 @@ class SlurmAgents(Agents):
         return AttemptCheck()
 
     def end(self, attempt: AttemptPaths) -> list[str]:
-        return []  # agents sweep their nodes, and Slurm ends what is left with the job
+        """Sweep the nodes whose agent and guard were killed; the other agents have done it.
+
+        Slurm ends what is left with the step where it tracks processes by cgroup. A node that cannot be swept is an
+        event only: Slurm has to end its job, and no attempt must wait for a node that is down.
+        """
+        vanished = [node for node in attempt.nodes() if node.agent.exists() and not node.end.exists()]
+        sweeps = {node.node_rank: self._start_sweep(attempt, node.node_rank) for node in vanished}
+        deadline = time.monotonic() + SWEEP_S
+        for rank, sweep in sweeps.items():
+            if problem := _wait(sweep, deadline - time.monotonic()):
+                add_event(attempt, f"node {rank} cannot be swept: {problem}")
+        return []
+
+    def _start_sweep(self, attempt: AttemptPaths, node_rank: int) -> subprocess.Popen[str]:
+        argv = sweep_argv(attempt, node_rank, self.job.nodes[node_rank].name)
+        env = srun_env(os.environ, attempt, self.preempt_grace_s)
+        return subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
     def _handle_signal(self, number: int, attempt: AttemptPaths) -> None:
         try:
@@ -167,6 +189,17 @@ class SlurmAgents(Agents):
         return ""
 
 
+def _wait(srun: subprocess.Popen[str], limit_s: float) -> str:
+    """Wait for a sweep; return what went wrong, or ""."""
+    try:
+        _, errors = srun.communicate(timeout=max(limit_s, 0.0))
+    except subprocess.TimeoutExpired:
+        srun.kill()
+        srun.communicate()
+        return f"no answer within {SWEEP_S:.0f} s"
+    return errors.strip() if srun.returncode else ""
+
+
 def preempt_grace_s(plan: LaunchPlan, partition: Partition | None) -> int:
     """Return the seconds to save in a preemption: the job's grace, or less where the partition gives less."""
     if partition is None or not partition.is_preempted:
@@ -191,5 +224,21 @@ def close_open_attempts(run: RunPaths, num_nodes: int, first_attempt: int) -> No
         verdict = judge(attempt.end(num_nodes))
         if attempt.number >= first_attempt and verdict.state not in (State.SUCCEEDED, State.CANCELLED):
             reason = f"ended by Slurm and requeued; {verdict.reason}"
-            verdict = Verdict(State.STOPPED, reason, restart=True, cause=Cause.REQUEUE)
-        record_verdict(paths, replace(verdict, step=newest_step(run)))
+            cause = stopped(attempt.stop).cause if attempt.stop is not None else verdict.cause
+            verdict = replace(verdict, state=State.STOPPED, reason=reason, restart=True, cause=cause)
+        record_verdict(paths, with_progress(verdict, run))
+
+
+def give_up(run: RunPaths, plan: LaunchPlan, first_attempt: int) -> bool:
+    """Return whether the submission makes no progress, so that no attempt should follow; record it as its end then.
+
+    Slurm requeues a job by itself, too, when a node dies: an attempt that always ends like that has no other judge.
+    """
+    newest = run.attempts()[-1:]
+    verdict = read_verdict(newest[0]) if newest and newest[0].number >= first_attempt else None
+    if verdict is None or not (history := read_history(run, plan, newest[0], verdict)).is_stuck:
+        return False
+    if verdict.restart:
+        reason = f"{verdict.reason}; {history.describe_stuck()}"
+        record_verdict(newest[0], replace(verdict, state=State.FAILED, reason=reason, restart=False))
+    return True

@@ -8,10 +8,11 @@ from typing import Literal
 
 from fsdpctl.backends.slurm.job.scontrol_output import Job
 from fsdpctl.contract import AbortReason, Cause, NodeExit, State, StopReason
+from fsdpctl.contract.causes import RULES, Then
 from fsdpctl.contract.control_files import ControlFile
 from fsdpctl.runs.verdict import AttemptEnd, Verdict
 from fsdpctl.supervise.agents import Next, Step
-from fsdpctl.supervise.decide import History, describe_stuck
+from fsdpctl.supervise.history import History
 
 MAX_EXCLUDED = 3
 """Maximum nodes that one run excludes; with more, the nodes are hardly at fault."""
@@ -54,7 +55,7 @@ def decide_step(situation: Situation) -> Step:
     if job is None or is_final(verdict):
         return Step(Next.LEAVE, verdict)
     if job.is_ending and job.restarts > situation.own_restarts:
-        return Step(Next.LEAVE, _restarting(verdict, "Slurm requeued the job", Cause.REQUEUE))
+        return Step(Next.LEAVE, _restarting(verdict, "Slurm requeued the job", _requeue_cause(situation, job)))
     if job.is_ending and not job.is_taken and job.reason != "TimeLimit":
         reason = "cancelled through Slurm (scancel)"
         return Step(Next.LEAVE, Verdict(State.CANCELLED, reason, step=verdict.step, cause=Cause.CANCEL))
@@ -73,16 +74,24 @@ def decide_step(situation: Situation) -> Step:
     return Step(Next.AGAIN, verdict)
 
 
+def _requeue_cause(situation: Situation, job: Job) -> Cause:
+    """Return why an attempt ended that Slurm has requeued by itself: without a signal first, by its own failure."""
+    is_taken = job.is_preempted or (situation.stop is not None and situation.stop.cause == StopReason.PREEMPT)
+    return Cause.REQUEUE if is_taken else situation.verdict.cause
+
+
 def is_final(verdict: Verdict) -> bool:
-    """Return whether no state of the job can change the verdict."""
-    return verdict.state in (State.SUCCEEDED, State.CANCELLED)
+    """Return whether no state of the job can change the verdict: another attempt is not wanted, or would be in vain."""
+    is_in_vain = verdict.state is State.FAILED and RULES[verdict.cause].then is Then.NEVER and not verdict.restart
+    return verdict.state in (State.SUCCEEDED, State.CANCELLED) or is_in_vain
 
 
 def _requeue(situation: Situation, why: str, cause: Cause, exclude: tuple[str, ...] = ()) -> Step:
     if situation.own_restarts >= situation.max_requeues:
         return _give_up(situation, f"{why}, and all {situation.max_requeues} requeues are used up", cause)
     if cause is Cause.TIME_LIMIT and situation.history.is_stuck:
-        return _give_up(situation, f"{why}; {describe_stuck(situation.history)}", cause)
+        failed = replace(situation, verdict=replace(situation.verdict, state=State.FAILED))
+        return _give_up(failed, f"{why}; {situation.history.describe_stuck()}", cause)
     return Step(Next.REQUEUE, _restarting(situation.verdict, f"{why}, requeued", cause), exclude)
 
 

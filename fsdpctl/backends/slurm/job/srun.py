@@ -1,4 +1,4 @@
-"""Build the srun command of one attempt: one task on each node, a shell that executes the node's agent. Pure.
+"""Build the srun commands: of an attempt, one task on each node, a shell that executes the node's agent. Pure.
 
 `--kill-on-bad-exit=0` keeps the step when one task fails, against common advice: the agents see each other fail within
 a second and exit in order, with the first cause on disk. `--wait` ends the step if they do not.
@@ -7,6 +7,7 @@ a second and exit in order, with the first cause on disk. `--wait` ends the step
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Mapping
 
 from fsdpctl.backends.slurm.job.container import enter, step_options, task_setup
@@ -58,6 +59,26 @@ def srun_argv(plan: LaunchPlan, attempt: AttemptPaths) -> list[str]:
         str(attempt.root),
         *enter(plan),
         *agent_argv(plan.python, plan.run_dir, attempt.number),
+    ]
+
+
+def sweep_argv(attempt: AttemptPaths, node_rank: int, node: str) -> list[str]:
+    """Return the srun command that ends every process of the run on one node, in a step beside others."""
+    return [
+        "srun",
+        "--overlap",
+        "--nodes=1",
+        "--ntasks=1",
+        f"--nodelist={node}",
+        "--mpi=none",
+        "--cpu-bind=none",
+        sys.executable,
+        "-m",
+        "fsdpctl.node.queries.agent_control",
+        "end",
+        f"--run-dir={attempt.run_dir}",
+        f"--attempt={attempt.number}",
+        f"--node-rank={node_rank}",
     ]
 
 

@@ -85,10 +85,14 @@ class LlamaConfig:
         return embeddings + self.layers * self.block_parameters + self.d_model
 
     def module_names(self) -> list[str]:
-        """Return the modules that can be units. A tied embedding cannot: it is used at both ends of the model."""
+        """Return the modules that can be units, without `shared_modules`."""
         blocks = [f"blocks.{number}" for number in range(self.layers)]
         inside = [name for block in blocks for name in (block, *(f"{block}.{part}" for part in self.BLOCK_PARTS))]
         return [*inside, "norm"] if self.tie_embeddings else ["embed", *inside, "norm", "head"]
+
+    def shared_modules(self) -> list[str]:
+        """Return the modules that cannot be units, because both ends of the model use their weight."""
+        return ["embed", "head"] if self.tie_embeddings else []
 
     def parameter_names(self) -> list[str]:
         """Return all parameters: the weight of each module that holds no other. Nothing has a bias."""

@@ -106,6 +106,16 @@ def test_a_grace_longer_than_an_allocation_is_refused() -> None:
         plan(time="90s")
 
 
+def test_an_allocation_that_ends_with_the_request_to_stop_is_refused() -> None:
+    """The signal comes 30 s earlier than the grace of 2 minutes before the end."""
+    reason = "2m30s leave no time for a step: the stop comes 2m30s before"
+    with pytest.raises(UsageError, match=f"grace: {reason}"):
+        plan(time="150s")
+    with pytest.raises(UsageError, match=f"time_limit: {reason}"):
+        plan(("time_limit=150s",), time="4h")
+    assert "--time=0-00:02:31" in options(plan(("time_limit=151s",)))
+
+
 def test_a_long_grace_fits_the_signal_option() -> None:
     assert "--signal=B:USR2@65535" in options(plan(("grace=20h",)))
 

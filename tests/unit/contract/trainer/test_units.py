@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -58,5 +59,10 @@ def test_what_cannot_be_is_refused(given: dict[str, Any], reason: str) -> None:
 
 
 def test_a_tied_embedding_is_no_unit() -> None:
-    with pytest.raises(ValueError, match="no module is called 'embed'; there are norm, blocks"):
-        resolve_units(UnitsConfig(names=("embed",)), replace(MODEL, tie_embeddings=True))
+    tied = replace(MODEL, tie_embeddings=True)
+    for pattern in ("embed", "head", "*d"):
+        reason = rf"'{re.escape(pattern)}' cannot be a unit: embed and head share one weight \(tie_embeddings\)"
+        with pytest.raises(ValueError, match=reason):
+            resolve_units(UnitsConfig(names=("norm", pattern)), tied)
+    with pytest.raises(ValueError, match="no module is called 'embedding'; there are norm, blocks"):
+        resolve_units(UnitsConfig(names=("embedding",)), tied)

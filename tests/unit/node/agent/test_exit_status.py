@@ -85,6 +85,12 @@ def test_an_expected_error_is_the_reason(attempt: AttemptPaths) -> None:
     )
 
 
+def test_an_expected_error_has_its_own_cause(attempt: AttemptPaths) -> None:
+    attempt.node(1).torchrun_log.write_text(REPORT.replace("-9", "2"))
+    leave_errors(attempt, RankError(3, 1, 5.0, SENTENCE, "Traceback", expected=True, cause=Cause.CONFIGURATION))
+    assert describe_end(1, attempt, attempt.node(1)).cause is Cause.CONFIGURATION
+
+
 def test_an_unexpected_error_is_reported_by_its_exit_code(attempt: AttemptPaths) -> None:
     attempt.node(1).torchrun_log.write_text(REPORT.replace("-9", "1"))
     leave_errors(attempt, RankError(3, 1, 5.0, "ValueError: x", "Traceback"))

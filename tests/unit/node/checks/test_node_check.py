@@ -5,16 +5,19 @@ from __future__ import annotations
 import resource
 import sys
 import time
+import venv
 from pathlib import Path
 
 import pytest
 
+from fsdpctl.contract import Cause, Env
 from fsdpctl.contract.findings import Check, Result
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.launch.build import build_plan
 from fsdpctl.launch.host import SubmitHost
 from fsdpctl.node.checks.limits import judge_memlock, judge_nofile, judge_shm
 from fsdpctl.node.checks.node_check import NodeCheckError, check_node, inspect
+from fsdpctl.node.checks.packages import check_packages
 from fsdpctl.node.checks.storage import check_storage
 from fsdpctl.specs.load import load_job, parse_profile
 from tests.testbed.disks import Mount
@@ -48,6 +51,34 @@ def test_all_failures_of_a_node_are_reported_at_once(tmp_path: Path, small_disk:
         check_node(plan("network: {interface: ib77}\n", python="/no/such/python"), directory)
     for reason in ("python does not exist here: /no/such/python", "'ib77' does not exist", "is full: No space left"):
         assert reason in str(caught.value)
+
+
+def test_missing_packages_are_named_with_what_installs_them(tmp_path: Path) -> None:
+    venv.create(tmp_path / "bare")
+    bare = str(tmp_path / "bare" / "bin" / "python")
+    with pytest.raises(NodeCheckError) as caught:
+        check_node(plan(python=bare), node_dir(tmp_path))
+    assert str(caught.value) == (
+        f"{bare} does not have torch and numpy, which the ranks import"
+        f" ({bare} -m pip install torch numpy, or set `venv` in the profile)"
+    )
+    assert caught.value.cause is Cause.PACKAGE
+    with pytest.raises(NodeCheckError, match="'ib77' does not exist") as caught:
+        check_node(plan("network: {interface: ib77}\n", python=bare), tmp_path / "attempts" / "1" / "node-0")
+    assert caught.value.cause is Cause.NODE_CHECK, "another node may have the interface"
+
+
+def test_packages_are_found_as_ranks_find_them(tmp_path: Path) -> None:
+    """On the PYTHONPATH of the submitting shell, and not in a directory of that name without a module."""
+    venv.create(tmp_path / "bare")
+    bare = str(tmp_path / "bare" / "bin" / "python")
+    for name, files, result in (("package", ["__init__.py"], Result.OK), ("directory", [], Result.FAIL)):
+        (tmp_path / name / "torch").mkdir(parents=True)
+        for file in files:
+            (tmp_path / name / "torch" / file).write_text("raise SystemExit('imported')")
+        assert check_packages(bare, ("torch",), {Env.USER_PYTHONPATH: str(tmp_path / name)}).result is result
+    assert check_packages("/no/such/python", ("torch",), {}).result is Result.UNKNOWN
+    assert check_packages("/bin/false", ("torch",), {}).result is Result.UNKNOWN
 
 
 def test_python_is_looked_up_on_the_nodes_own_path(tmp_path: Path) -> None:

@@ -32,6 +32,38 @@ os.wait()
 """
 
 
+HAS_A_CHILD = """
+import os, subprocess, sys, time
+from fsdpctl.node.os import processes
+me = os.getpid()
+is_parent = eval(sys.argv[1])
+child = subprocess.Popen(["sleep", "600"], preexec_fn=lambda: processes.die_with_parent(is_parent))
+print(child.pid, flush=True)
+print(child.wait(), flush=True)
+"""
+
+
+def test_ancestors_end_at_the_first_process() -> None:
+    found = list(processes.ancestors(os.getpid()))
+    assert found[0] == os.getppid()
+    assert len(found) == len(set(found)), "from each to the next, not in a circle"
+
+
+def test_a_child_dies_with_its_parent() -> None:
+    words = [sys.executable, "-c", HAS_A_CHILD, "lambda parent: parent == me"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        parent.kill()
+        wait_for(lambda: processes.start_ticks(child) is None, 10, "the death of the child")
+
+
+def test_a_child_whose_parent_has_died_before_exits_at_once() -> None:
+    words = [sys.executable, "-c", HAS_A_CHILD, "lambda parent: False"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=20)
+    assert done.stdout.splitlines()[1] == "1"
+
+
 @pytest.fixture
 def start(request: pytest.FixtureRequest) -> Iterator[object]:
     children: list[subprocess.Popen[str]] = []

@@ -20,7 +20,7 @@ from fsdpctl.contract.control_files import ControlFile
 from fsdpctl.contract.records import NodeEnd
 from fsdpctl.runs.verdict import AttemptEnd, Verdict
 from fsdpctl.supervise.agents import Next
-from fsdpctl.supervise.decide import History
+from fsdpctl.supervise.history import History
 
 RUNNING = Job("7", "RUNNING", "None", restarts=0, is_preempted=False, excluded="")
 PREEMPTED = replace(RUNNING, is_preempted=True)
@@ -31,6 +31,7 @@ TIMED_OUT = replace(SCANCELLED, reason="TimeLimit")
 STOPPED = Verdict(State.STOPPED, "stopped; saved at step 9", step=9)
 FAILED = Verdict(State.FAILED, "node 1: rank 2 ended with signal 9 (SIGKILL)", restart=True, step=9)
 FINAL = replace(FAILED, restart=False)
+IN_VAIN = replace(FINAL, cause=Cause.CONFIGURATION)
 HISTORY = History(0, 0, 1)
 
 
@@ -69,6 +70,10 @@ def seen(verdict: Verdict, job: Job = RUNNING, word: str | None = None, suspects
         # The time limit: near, or just passed.
         (seen(STOPPED, RUNNING, StopReason.TIME), Next.REQUEUE, State.STOPPED, True),
         (seen(FINAL, TIMED_OUT), Next.REQUEUE, State.FAILED, True),
+        # An error that comes again in every attempt: not even then.
+        (seen(IN_VAIN, TIMED_OUT), Next.LEAVE, State.FAILED, False),
+        (seen(IN_VAIN, PREEMPTED, StopReason.PREEMPT), Next.LEAVE, State.FAILED, False),
+        (seen(replace(IN_VAIN, restart=True)), Next.AGAIN, State.FAILED, True),  # `restart_on` has it
         # A signal of unknown origin.
         (seen(STOPPED, RUNNING, StopReason.PREEMPT), Next.REQUEUE, State.STOPPED, True),
         # Failures: again on the same nodes, on others if a node is at fault, or not again.
@@ -108,6 +113,7 @@ def test_a_run_that_makes_no_step_within_its_allocation_is_not_requeued_forever(
     stuck = replace(seen(STOPPED, RUNNING, StopReason.TIME), history=History(0, 0, 3))
     step = decide_step(stuck)
     assert (step.next, step.verdict.restart, step.verdict.cause) == (Next.LEAVE, False, Cause.TIME_LIMIT)
+    assert step.verdict.state is State.FAILED, "a stop that was asked for would be STOPPED"
     assert step.verdict.reason.startswith("time limit; 3 attempts in a row made no step")
     preempted = replace(seen(STOPPED, PREEMPTED, StopReason.PREEMPT), history=History(0, 0, 3))
     assert decide_step(preempted).next is Next.REQUEUE  # not a fault of the run
@@ -119,6 +125,7 @@ def test_a_run_that_makes_no_step_within_its_allocation_is_not_requeued_forever(
         (seen(STOPPED, PREEMPTED, StopReason.PREEMPT), Cause.PREEMPTION),
         (seen(STOPPED, RUNNING, StopReason.TIME), Cause.TIME_LIMIT),
         (seen(STOPPED, REQUEUED, StopReason.PREEMPT), Cause.REQUEUE),
+        (seen(replace(FAILED, cause=Cause.LOST), REQUEUED), Cause.LOST),  # nothing was signalled before
         (seen(FAILED, SCANCELLED), Cause.CANCEL),
         (seen(replace(FAILED, cause=Cause.SIGNAL), suspects=("node2",)), Cause.SIGNAL),
     ],

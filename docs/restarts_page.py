@@ -1,0 +1,43 @@
+"""docs/restarts.md: what follows each cause, from the table of the supervisor."""
+
+from __future__ import annotations
+
+from docs.tables import FOOT, row
+from fsdpctl.contract.causes import RULES, Rule, Then
+from fsdpctl.supervise.history import MAX_WITHOUT_PROGRESS
+
+INTRO = f"""\
+# Restarts: causes and what follows
+
+Each attempt ends for one cause. It is in `verdict.json` and, while it is the newest, in `status --json` and
+`ls --json`. With `restarts: N` in the job, a run restarts up to N times after a failure; without it, a failure ends the
+run. A restart continues from the newest checkpoint. [run-directory.md](run-directory.md) has the states.
+
+`restart_on` in the job lists the causes after which the run restarts. Its default is all causes with "restart" in the
+table. For example, `restart_on: [signal, hang, lost]` ends the run after an exception, and with `configuration` in the
+list a run also restarts after its data was not found.
+
+Three rules end a run before its restarts are used up:
+
+- **No progress.** After {MAX_WITHOUT_PROGRESS} attempts in a row without a new step, whatever ended them: failures,
+  time limits and requeues are counted together. A script that records no steps makes progress if something in
+  `FSDPCTL_CHECKPOINT_DIR` has changed. A preemption does not count, nor a requeue that the scheduler announced by a
+  signal: a run must survive any number of them.
+- **The same exception.** Two attempts without a new step ended by the same exception: type, message and the innermost
+  frame of your code are equal.
+- **Never.** After some causes another attempt would fail in the same way.
+
+`fsdpctl resume` starts an ended run again and begins all counts anew.
+"""
+
+
+def render() -> str:
+    lines = [row("cause", "meaning", "what follows", "counts as an attempt without progress"), row(*["---"] * 4)]
+    lines += [row(f"`{cause}`", rule.meaning, rule.then, _counts(rule)) for cause, rule in RULES.items()]
+    return "\n".join([INTRO, *lines, "", FOOT]) + "\n"
+
+
+def _counts(rule: Rule) -> str:
+    if rule.then is Then.END:
+        return ""
+    return "if it made no step" if rule.counts else "no"
