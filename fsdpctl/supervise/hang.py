@@ -47,7 +47,7 @@ def find_hang(ranks: Sequence[PlacedRank], limits: HangLimits) -> Hang | None:
     blocking = [rank for rank in last if is_blocking(rank.report, limits)]
     if blocking:
         culprit = min(blocking, key=_certainty)
-        return _hang(culprit, _describe_wait(culprit.report), running)
+        return _hang(culprit, _describe_wait(culprit.report, is_alone=len(ranks) == 1), running)
     if not all(is_overdue(rank.report, limits) for rank in last):
         return None
     if len(last) < len(running):
@@ -127,14 +127,14 @@ def _hang(culprit: PlacedRank, why: str, running: Sequence[PlacedRank]) -> Hang:
     return Hang(reason, culprit, tuple(rank for rank in running if rank is not culprit))
 
 
-def _describe_wait(report: RankReport) -> str:
+def _describe_wait(report: RankReport, *, is_alone: bool) -> str:
     if report.state == "T":
         return "its process is stopped"
     if report.state == "D":
         return f"it waits for a disk or a file server (kernel function {report.wait_channel or 'unknown'})"
     if _section(report) is Section.DATA:
         return f"it waits for data{_at(report)}"
-    return f"its peers wait for it{_at(report)}"
+    return f"{'it makes no progress' if is_alone else 'its peers wait for it'}{_at(report)}"
 
 
 def _at(report: RankReport) -> str:
