@@ -9,7 +9,7 @@ from typing import Protocol
 
 from fsdpctl.checkpoints.listing import Stored, choose_whole, examine, list_checkpoints, own_script_error
 from fsdpctl.contract.codec import CodecError
-from fsdpctl.contract.formats.manifest import remove_checkpoint
+from fsdpctl.contract.formats.removal import remove_checkpoint
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.runs.evidence import read_plan
 
@@ -23,7 +23,8 @@ class CheckpointStore(Protocol):
     def examine(self, stored: Stored) -> Stored:
         """Read every byte; return the checkpoint with what is wrong with it."""
 
-    def remove(self, stored: Stored) -> None: ...
+    def remove(self, stored: Stored) -> list[str]:
+        """Remove a checkpoint; return the directories that are left where it was a link."""
 
     def take(self, step: int | None, near: Path) -> AbstractContextManager[Stored]:
         """Yield the checkpoint of `step`, or the newest whole one, verified and on this machine.
@@ -62,8 +63,9 @@ class SharedStore:
     def examine(self, stored: Stored) -> Stored:
         return examine(stored)
 
-    def remove(self, stored: Stored) -> None:
-        remove_checkpoint(stored.path)
+    def remove(self, stored: Stored) -> list[str]:
+        left = remove_checkpoint(stored.path)
+        return [str(left)] if left is not None else []
 
     @contextmanager
     def take(self, step: int | None, near: Path) -> Iterator[Stored]:

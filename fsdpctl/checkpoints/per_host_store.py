@@ -11,7 +11,8 @@ from pathlib import Path
 from fsdpctl.backends.fanout import HostError
 from fsdpctl.backends.table import get_backend
 from fsdpctl.checkpoints.listing import Stored, choose_listed, examine, list_checkpoints, read_stored
-from fsdpctl.contract.formats.manifest import choose_committed, remove_checkpoint
+from fsdpctl.contract.formats.manifest import choose_committed
+from fsdpctl.contract.formats.removal import remove_checkpoint
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import LaunchError, RunFailed, UsageError
@@ -36,12 +37,15 @@ class PerHostStore:
         answers = self._hosts.ask("verify", stored.path.name, num_bytes=size)
         return _merge_one(stored.path, stored, _by_host(stored.path.name, answers))
 
-    def remove(self, stored: Stored) -> None:
+    def remove(self, stored: Stored) -> list[str]:
         size = stored.manifest.num_bytes if stored.manifest else 0
+        left = []
         for host, copies in self._hosts.ask("remove", stored.path.name, num_bytes=size).items():
             self._not_removed += [f"{copy.name} on {host}: {copy.problem}" for copy in copies if copy.problem]
+            left += [f"{host}:{copy.left}" for copy in copies if copy.left]
         if stored.path.exists():
             remove_checkpoint(stored.path)
+        return left
 
     @contextmanager
     def take(self, step: int | None, near: Path) -> Iterator[Stored]:

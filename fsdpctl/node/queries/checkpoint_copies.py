@@ -21,11 +21,11 @@ from fsdpctl.contract.formats.manifest import (
     Manifest,
     committed,
     read_manifest,
-    remove_checkpoint,
     set_aside,
     verify_files,
     verify_sizes,
 )
+from fsdpctl.contract.formats.removal import remove_checkpoint
 from fsdpctl.contract.paths import RunPaths, step_of
 from fsdpctl.contract.records import Rewind
 
@@ -37,6 +37,7 @@ class HostCopy:
     name: str
     manifest: Manifest | None
     problem: str = ""
+    left: str = ""  # the directory that is still there after a removal, if the copy was a link
 
 
 def look(directory: Path, *, reads_all: bool) -> HostCopy:
@@ -53,10 +54,10 @@ def look(directory: Path, *, reads_all: bool) -> HostCopy:
 def remove(directory: Path) -> HostCopy:
     """Remove a copy; return it, with `problem` if that failed."""
     try:
-        remove_checkpoint(directory)
+        left = remove_checkpoint(directory)
     except OSError as error:
         return HostCopy(directory.name, None, f"cannot be removed: {error.strerror}")
-    return HostCopy(directory.name, None)
+    return HostCopy(directory.name, None, left=str(left or ""))
 
 
 def set_aside_rewound(run: RunPaths) -> None:

@@ -130,6 +130,25 @@ def test_prune_keeps_the_newest_whole_ones(run: RunPaths) -> None:
     assert names(run) == ["step-00000008", "step-00000012", "step-00000016"]
 
 
+def test_prune_removes_a_link_and_says_where_its_files_are(run: RunPaths, tmp_path: Path) -> None:
+    moved = tmp_path / "other-disk"
+    (run.checkpoints / checkpoint_name(4)).rename(moved)
+    (run.checkpoints / checkpoint_name(4)).symlink_to(moved)
+    done = checkpoints("prune", "--keep", "3")
+    assert (done.returncode, done.stdout) == (0, "step-00000004: removed\n"), done.stderr
+    assert done.stderr == f"step-00000004 was a link: its files are still in {moved}\n"
+    assert (moved / CHECKPOINT_MANIFEST).exists()
+    assert sorted(path.name for path in run.checkpoints.iterdir()) == [checkpoint_name(step) for step in (8, 12, 16)]
+
+
+def test_a_rewind_moves_a_relative_link_so_that_it_still_leads_to_its_files(run: RunPaths) -> None:
+    newest = run.checkpoints / checkpoint_name(16)
+    newest.rename(run.root / "moved")
+    newest.symlink_to("../moved")
+    move_newer_away(run, 12)
+    assert (run.set_aside(0) / newest.name / CHECKPOINT_MANIFEST).exists() and not newest.is_symlink()
+
+
 def test_prune_reports_checkpoints_that_were_moved_away(run: RunPaths) -> None:
     move_newer_away(run, 8)
     done = checkpoints("prune")
