@@ -97,7 +97,9 @@ def verify(run: Run = None, step: Step = None) -> None:
     problems = []
     for stored in choose_listed(paths, store.read(), step):
         examined = store.examine(stored)
-        if examined.broken is None:
+        if examined.is_gone:
+            log(f"{stored.path.name}: the run has removed it meanwhile")
+        elif examined.broken is None:
             print_data(f"{stored.path.name}: ok{_where(examined)}")
         problems += examined.problems
     for line in store.errors():
@@ -167,9 +169,10 @@ def export(
 
     paths = find_run(run)
     store = open_store(paths)
-    with store.take(step, out.absolute().parent if out else Path.cwd()) as stored:
-        if step is None and (newest := store.read()[0].path.name) != stored.path.name:
-            log(f"warning: {newest} is passed over: fsdpctl checkpoints verify {paths.root.name}")
+    with store.take(step, out.absolute().parent if out else Path.cwd()) as taken:
+        stored = taken.stored
+        for name in taken.passed_over:
+            log(f"warning: {name} is passed over: fsdpctl checkpoints verify {paths.root.name}")
         assert stored.manifest is not None
         number = stored.manifest.step
         if to is Format.TORCH:

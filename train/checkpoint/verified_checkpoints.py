@@ -17,6 +17,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+from fsdpctl.contract.formats.lease import LeaseWatch
 from fsdpctl.contract.formats.manifest import (
     FileDigest,
     InvalidCheckpointError,
@@ -54,6 +55,7 @@ class VerifiedCheckpoints:
         self.resumed_from: str | None = None
         self.invalid: set[str] = set()
         self.removals = Removals()
+        self.leases = LeaseWatch()
 
     def find_newest(self) -> Manifest | None:
         """Return the newest checkpoint that is intact. All ranks share the work of reading the digests."""
@@ -127,11 +129,15 @@ class VerifiedCheckpoints:
         fsync_directory(self.root)
 
     def _prune(self, newest: str) -> None:
-        """Remove what `choose_pruned` returns; checkpoints of later steps are left alone."""
+        """Remove what `choose_pruned` returns, but nothing of later steps, and nothing that a command reads now."""
         self.invalid.discard(newest)
         names = committed(self.root)
         known = names[: names.index(newest) + 1] if newest in names else []  # it may have been removed meanwhile
+        being_read = self.leases.find_leased(self.root)
         for name in choose_pruned(known, self.keep, self.resumed_from, self.invalid):
+            if name in being_read:
+                log.info("checkpoint %s is kept while a command reads it", name)
+                continue
             try:
                 left = remove_checkpoint(self.root / name)
             except OSError as error:

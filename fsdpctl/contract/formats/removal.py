@@ -15,7 +15,7 @@ _TEMPORARY = ".tmp-"
 
 
 def temporary_of(directory: Path, purpose: object) -> Path:
-    """Return a new name beside a checkpoint, which no reader takes for one. What is left there, the next start removes."""
+    """Return a new name beside a checkpoint, which no reader takes for one, and which the next start removes."""
     return directory.with_name(f"{directory.name}{_TEMPORARY}{purpose}-{uuid.uuid4().hex[:8]}")
 
 

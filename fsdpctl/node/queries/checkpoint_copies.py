@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fsdpctl.contract.codec import encode, read_json
+from fsdpctl.contract.formats.lease import leased
 from fsdpctl.contract.formats.manifest import (
     InvalidCheckpointError,
     Manifest,
@@ -49,6 +50,12 @@ def look(directory: Path, *, reads_all: bool) -> HostCopy:
     except InvalidCheckpointError as error:
         return HostCopy(directory.name, manifest, str(error))
     return HostCopy(directory.name, manifest)
+
+
+def verify(directory: Path) -> HostCopy:
+    """Compare every byte of a copy with its manifest, while the run's retention leaves it alone."""
+    with leased(directory):
+        return look(directory, reads_all=True)
 
 
 def remove(directory: Path) -> HostCopy:
@@ -87,11 +94,13 @@ def main(argv: list[str]) -> list[HostCopy]:
     os.umask(0o077)
     verbs: dict[str, Callable[[Path], HostCopy]] = {
         "list": lambda directory: look(directory, reads_all=False),
-        "verify": lambda directory: look(directory, reads_all=True),
+        "verify": verify,
         "remove": remove,
     }
     root = RunPaths(args.run_dir).checkpoints
-    return [verbs[args.verb](root / name) for name in committed(root) if name in args.names or not args.names]
+    copies = [verbs[args.verb](root / name) for name in committed(root) if name in args.names or not args.names]
+    # A run that is alive removes old ones meanwhile.
+    return [copy for copy in copies if args.verb == "remove" or not copy.problem or os.path.lexists(root / copy.name)]
 
 
 if __name__ == "__main__":
