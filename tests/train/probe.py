@@ -62,7 +62,7 @@ def describe(calls: Counter[str], steps: int) -> str:
 
 
 def step_each(root: Path, names: tuple[str, ...]) -> None:
-    """Train each configuration in turn, in one world; evaluate as often as `eval.every_steps` says; end the process."""
+    """Train each configuration in turn, in one world; evaluate as often as `eval.every_steps` asks; end the process."""
     rank_info = RankInfo.from_env(os.environ)
     launch, stopper, world = LaunchEnv.from_env({}), Stopper(None), World(rank_info)
     calls = count_collectives()

@@ -110,7 +110,7 @@ class CheckpointManager:
         return self.saver.saved_step == step
 
     def finish_removals(self) -> None:
-        """Leave a finished run no more checkpoints than `keep` says, if the disk is not very slow."""
+        """Leave a finished run no more checkpoints than `keep` allows, if the disk is not very slow."""
         self.checkpoints.removals.wait(FINISH_WAIT_S)
 
     def lack_of_time(self, step: int, stop: Stop) -> str:

@@ -134,7 +134,7 @@ class TestLocal(LauncherContract):
                 run.assert_nothing_left()
         assert states[0] is None and "PLANNED" in states, "some kills came before the run existed, some after"
 
-    def test_on_a_full_disk_a_run_says_so_and_obeys_stop_and_cancel(self, project: Path, small_disk: Mount) -> None:
+    def test_on_a_full_disk_a_run_shows_it_and_obeys_stop_and_cancel(self, project: Path, small_disk: Mount) -> None:
         """One without inodes, and one without bytes."""
         profile = f"{fsdpctl('profiles', 'show', 'local', cwd=project).stdout}\nruns_root: {small_disk.path}\n"
         leaves = self.submit_under(project, profile, WAITS_FOR_STOP)

@@ -135,7 +135,7 @@ def test_prune_keeps_the_newest_whole_ones(run: RunPaths) -> None:
     assert names(run) == ["step-00000008", "step-00000012", "step-00000016"]
 
 
-def test_prune_removes_a_link_and_says_where_its_files_are(run: RunPaths, tmp_path: Path) -> None:
+def test_prune_removes_a_link_and_shows_where_its_files_are(run: RunPaths, tmp_path: Path) -> None:
     moved = tmp_path / "other-disk"
     (run.checkpoints / checkpoint_name(4)).rename(moved)
     (run.checkpoints / checkpoint_name(4)).symlink_to(moved)
