@@ -152,7 +152,7 @@ class Trainer:
             gc.collect()
         self.saver.settle()
         if self.step % checkpoint.every_steps == 0:
-            self.checkpoints.save(self.step, self.telemetry)
+            self.checkpoints.save_on_schedule(self.step, self.telemetry)
         if evaluation.every_steps and self.step % evaluation.every_steps == 0 and self.step < self.config.steps:
             self._evaluate()
 
@@ -192,6 +192,7 @@ class Trainer:
         while (held_out := self._evaluate()) is None:
             if stop := self.stopper.agree(self.world):
                 return self._stop(stop)  # all is saved: a resume has only to evaluate
+        self.checkpoints.finish_removals()
         numbers = {"held_out_loss": held_out, "unigram_entropy": self.data.index.unigram_entropy}
         summary = {**self._summary(), **numbers}
         return Outcome("finished", self.step, checkpoint_name(self.step), "", summary)

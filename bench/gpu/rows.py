@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from bench.gpu import agreement, checks, kernel_time, roofline, stops, training
+from bench.gpu import agreement, checks, compilations, kernel_time, roofline, stops, training
 from bench.gpu.result import Result
 from bench.gpu.training import ALONE, SYNTHETIC, Changes, Mesh
 from bench.gpu.workspace import Workspace
@@ -99,6 +99,7 @@ def proofs() -> list[Row]:
         Row("doctor", 15, checks.doctor),
         Row("tests that need a GPU", 25, checks.staging),
         Row("llm90m, 200 steps compiled against eager", 60, partial(agreement.agreement, job="llm90m", changed={})),
+        Row("llm90m compilations", 90, partial(compilations.compilations, job="llm90m", gpus=1, changed=SYNTHETIC)),
         train(bf16, 25, "llm90m", small, steps=agreement.STEPS),
         train("llm90m fp16", 40, "llm90m", {**small, "precision": "fp16"}, bf16, steps=agreement.STEPS),
         train("llm90m offload", 35, "llm90m", {**small, "memory.cpu_offload": True}, bf16, steps=20),

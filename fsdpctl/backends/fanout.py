@@ -1,12 +1,14 @@
 """Do the same on many hosts: a limited number at a time, one result each; a dead host is one error line.
 
 sshd drops connections at random once ten are half open (MaxStartups 10:30:100). So many connections through one
-gateway need a limit, and retries after pauses of random length.
+gateway need a limit, and retries after pauses of random length. A small limit of open files makes the window smaller.
 """
 
 from __future__ import annotations
 
+import errno
 import random
+import resource
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +18,8 @@ from typing import Generic, TypeVar
 WINDOW = 32
 TRIES = 6
 FIRST_PAUSE_S = 0.3
+FILES_PER_HOST, OTHER_FILES = 6, 24
+"""Open files of this process: for a connection that is being made, with its pipes to ssh; and for all else."""
 
 I = TypeVar("I")  # noqa: E741
 T = TypeVar("T")
@@ -50,8 +54,15 @@ class HostResult(Generic[I, T]):
     error: HostError | None = None
 
 
+def max_connections() -> int:
+    """Return to how many hosts this process can be connected at once, by its limit of open files; at least two."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(2, (limit - OTHER_FILES) // FILES_PER_HOST)
+
+
 def fan_out(items: Sequence[I], act: Callable[[I], T], window: int = WINDOW) -> list[HostResult[I, T]]:
     """Call `act` with every item, at most `window` at a time; return the results in the order of the items."""
+    window = min(window, max_connections())
 
     def one(item: I) -> HostResult[I, T]:
         try:
@@ -66,13 +77,16 @@ def fan_out(items: Sequence[I], act: Callable[[I], T], window: int = WINDOW) -> 
 
 
 def retry(act: Callable[[], T], sleep: Callable[[float], None] = time.sleep) -> T:
-    """Call `act`, and again after a growing pause of random length while sshd drops the connection."""
+    """Call `act`, and again after a growing pause of random length while sshd or this process takes no more."""
     pause = FIRST_PAUSE_S
     for _ in range(TRIES - 1):
         try:
             return act()
         except HostError as error:
             if not error.dropped:
+                raise
+        except OSError as error:
+            if error.errno != errno.EMFILE:
                 raise
         sleep(pause * random.uniform(0.5, 1.5))
         pause *= 2

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
-from fsdpctl.checkpoints.listing import Stored, choose_whole, examine, list_checkpoints, own_script_error
+from fsdpctl.checkpoints.listing import Stored, Taken, examine, list_checkpoints, own_script_error, take_whole
 from fsdpctl.contract.codec import CodecError
-from fsdpctl.contract.formats.manifest import remove_checkpoint
+from fsdpctl.contract.formats.lease import leased
+from fsdpctl.contract.formats.removal import remove_checkpoint
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.runs.evidence import read_plan
 
@@ -21,12 +21,13 @@ class CheckpointStore(Protocol):
         """Return all checkpoints, the newest first, without reading their files."""
 
     def examine(self, stored: Stored) -> Stored:
-        """Read every byte; return the checkpoint with what is wrong with it."""
+        """Read every byte; return the checkpoint with what is wrong with it, or as gone."""
 
-    def remove(self, stored: Stored) -> None: ...
+    def remove(self, stored: Stored) -> list[str]:
+        """Remove a checkpoint; return the directories that are left where it was a link."""
 
-    def take(self, step: int | None, near: Path) -> AbstractContextManager[Stored]:
-        """Yield the checkpoint of `step`, or the newest whole one, verified and on this machine.
+    def take(self, step: int | None, near: Path) -> AbstractContextManager[Taken]:
+        """Yield the checkpoint of `step`, or the newest whole one, verified, on this machine, and safe from retention.
 
         A copy from a host is stored in the directory `near` for the time of the context.
         """
@@ -60,14 +61,15 @@ class SharedStore:
         return list_checkpoints(self._run)
 
     def examine(self, stored: Stored) -> Stored:
-        return examine(stored)
+        with leased(stored.path):
+            return examine(stored)
 
-    def remove(self, stored: Stored) -> None:
-        remove_checkpoint(stored.path)
+    def remove(self, stored: Stored) -> list[str]:
+        left = remove_checkpoint(stored.path)
+        return [str(left)] if left is not None else []
 
-    @contextmanager
-    def take(self, step: int | None, near: Path) -> Iterator[Stored]:
-        yield choose_whole(self._run, step)
+    def take(self, step: int | None, near: Path) -> AbstractContextManager[Taken]:
+        return take_whole(self._run, step)
 
     def errors(self) -> list[str]:
         return []

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from fsdpctl.contract.formats.lease import leased
 from fsdpctl.contract.formats.manifest import InvalidCheckpointError, Manifest, committed, read_manifest, verify_files
 from fsdpctl.contract.paths import RunPaths, checkpoint_name
 from fsdpctl.errors import RunFailed, UsageError
@@ -19,6 +22,7 @@ class Stored:
     manifest: Manifest | None
     broken: str | None = None
     copies: Mapping[str, str] = field(default_factory=dict)  # without a shared disk: host -> problem of its copy or ""
+    is_gone: bool = False  # the run has removed it since it was listed
 
     @property
     def hosts(self) -> list[str]:
@@ -28,13 +32,24 @@ class Stored:
     @property
     def problems(self) -> list[str]:
         """What is wrong, one text per copy."""
+        if self.is_gone:
+            return []
         damaged = [f"{self.path.name} on {host}: {problem}" for host, problem in self.copies.items() if problem]
         return damaged or ([f"{self.path.name}: {self.broken}"] if self.broken else [])
 
 
+@dataclass(frozen=True)
+class Taken:
+    """A whole checkpoint to be read, and the names of newer ones that are damaged."""
+
+    stored: Stored
+    passed_over: tuple[str, ...] = ()
+
+
 def list_checkpoints(run: RunPaths) -> list[Stored]:
     """Return all checkpoints of a run, the newest first; reads only their manifests."""
-    return [read_stored(run.checkpoints / name) for name in committed(run.checkpoints)[::-1]]
+    found = [read_stored(run.checkpoints / name) for name in committed(run.checkpoints)[::-1]]
+    return [stored for stored in found if stored.manifest or os.path.lexists(stored.path)]
 
 
 def newest_manifest(run: RunPaths) -> Manifest | None:
@@ -59,26 +74,36 @@ def choose_listed(run: RunPaths, found: Sequence[Stored], step: int | None) -> l
     return chosen
 
 
-def choose_whole(run: RunPaths, step: int | None) -> Stored:
-    """Return the checkpoint of `step`, or the newest whole one, with every byte verified; else raise RunFailed."""
-    problems = []
-    for stored in choose_listed(run, list_checkpoints(run), step):
-        examined = examine(stored)
-        if examined.broken is None:
-            return examined
-        problems += examined.problems
-    raise RunFailed("\n".join(problems), hint=f"fsdpctl checkpoints verify {run.root.name}")
+@contextmanager
+def take_whole(run: RunPaths, step: int | None) -> Iterator[Taken]:
+    """Yield the checkpoint of `step`, or the newest whole one, leased and with every byte verified.
+
+    The run may remove one before it is leased: there is a newer one then. Raise RunFailed if none is whole.
+    """
+    broken: dict[str, Stored] = {}
+    while True:
+        found = [one for one in choose_listed(run, list_checkpoints(run), step) if one.path.name not in broken]
+        if not found:
+            problems = [problem for stored in broken.values() for problem in stored.problems]
+            raise RunFailed("\n".join(problems), hint=f"fsdpctl checkpoints verify {run.root.name}")
+        with leased(found[0].path):
+            examined = examine(found[0])
+            if examined.broken is None:
+                yield Taken(examined, tuple(broken))
+                return
+        if not examined.is_gone:
+            broken[examined.path.name] = examined
 
 
 def examine(stored: Stored) -> Stored:
     """Compare every file with its digest; return the checkpoint with what is wrong with it."""
-    if stored.manifest is None:
-        return stored
-    try:
-        verify_files(stored.path, stored.manifest.files.items())
-    except InvalidCheckpointError as error:
-        return replace(stored, broken=str(error))
-    return stored
+    broken = stored.broken
+    if stored.manifest is not None:
+        try:
+            verify_files(stored.path, stored.manifest.files.items())
+        except InvalidCheckpointError as error:
+            broken = str(error)
+    return replace(stored, broken=broken, is_gone=broken is not None and not os.path.lexists(stored.path))
 
 
 def choose_removable(

@@ -6,12 +6,14 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from fsdpctl.backends.fanout import HostError
 from fsdpctl.backends.table import get_backend
-from fsdpctl.checkpoints.listing import Stored, choose_listed, examine, list_checkpoints, read_stored
-from fsdpctl.contract.formats.manifest import choose_committed, remove_checkpoint
+from fsdpctl.checkpoints.listing import Stored, Taken, choose_listed, examine, list_checkpoints, read_stored
+from fsdpctl.contract.formats.manifest import choose_committed
+from fsdpctl.contract.formats.removal import remove_checkpoint
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import LaunchError, RunFailed, UsageError
@@ -34,32 +36,49 @@ class PerHostStore:
     def examine(self, stored: Stored) -> Stored:
         size = stored.manifest.num_bytes if stored.manifest else 0
         answers = self._hosts.ask("verify", stored.path.name, num_bytes=size)
-        return _merge_one(stored.path, stored, _by_host(stored.path.name, answers))
+        copies = _by_host(stored.path.name, answers)
+        is_gone = not copies and any(host in answers for host in stored.copies)
+        return replace(_merge_one(stored.path, stored, copies), is_gone=is_gone)
 
-    def remove(self, stored: Stored) -> None:
+    def remove(self, stored: Stored) -> list[str]:
         size = stored.manifest.num_bytes if stored.manifest else 0
+        left = []
         for host, copies in self._hosts.ask("remove", stored.path.name, num_bytes=size).items():
             self._not_removed += [f"{copy.name} on {host}: {copy.problem}" for copy in copies if copy.problem]
+            left += [f"{host}:{copy.left}" for copy in copies if copy.left]
         if stored.path.exists():
             remove_checkpoint(stored.path)
+        return left
 
     @contextmanager
-    def take(self, step: int | None, near: Path) -> Iterator[Stored]:
-        found = choose_listed(self._run, self.read(), step)
+    def take(self, step: int | None, near: Path) -> Iterator[Taken]:
         with _directory(near) as directory:
-            yield self._fetch_whole(found, directory)
+            yield self._take_whole(step, directory)
 
-    def _fetch_whole(self, found: Sequence[Stored], into: Path) -> Stored:
-        problems: list[str] = []
-        for stored in found:
-            problems += stored.problems
-            for host in stored.hosts:
-                fetched = self._fetch(stored, host, into)
-                if fetched.broken is None:
-                    return fetched
-                problems.append(f"{stored.path.name} on {host}: {fetched.broken}")
-                shutil.rmtree(fetched.path)
-        raise RunFailed("\n".join([*problems, *self.errors()]))
+    def _take_whole(self, step: int | None, into: Path) -> Taken:
+        """Fetch the newest whole one. Hosts may remove one before it is leased: there is a newer one then."""
+        failed: dict[str, list[str]] = {}
+        while True:
+            listed = choose_listed(self._run, self.read(), step)
+            found = [stored for stored in listed if stored.path.name not in failed]
+            if not found:
+                problems = [problem for each in failed.values() for problem in each]
+                raise RunFailed("\n".join([*problems, *self.errors()]))
+            fetched, problems = self._fetch_whole(found[0], into)
+            if fetched is not None:
+                return Taken(fetched, tuple(stored.path.name for stored in listed if stored.path.name in failed))
+            failed[found[0].path.name] = problems
+
+    def _fetch_whole(self, stored: Stored, into: Path) -> tuple[Stored | None, list[str]]:
+        """Return the first whole copy, fetched; or None, and what is wrong with each."""
+        problems = list(stored.problems)
+        for host in stored.hosts:
+            fetched = self._fetch(stored, host, into)
+            if fetched.broken is None:
+                return fetched, []
+            problems.append(f"{stored.path.name} on {host}: {fetched.broken}")
+            shutil.rmtree(fetched.path)
+        return None, problems
 
     def _fetch(self, stored: Stored, host: str, into: Path) -> Stored:
         assert stored.manifest is not None

@@ -42,8 +42,9 @@ _SITE_ERRORS = (
     errno.EIO,
     errno.ESTALE,
     errno.ENOLCK,
+    errno.EMFILE,
 )
-"""Errors of a disk or a directory, not of a bug."""
+"""Errors of a disk, a directory or a limit, not of a bug."""
 
 COMMANDS = {
     command.__name__: command for command in (submit, status, ls, logs, stop, resume, cancel, doctor, supervise)
@@ -115,7 +116,9 @@ def _run() -> None:
             sys.exit(CliExit.FAILED)
         paths = " -> ".join(str(name) for name in (error.filename, error.filename2) if name)
         log(f"error: {error.strerror}" + (f": {paths}" if paths else ""))
-        if sys.argv[1:2] not in (["jobs"], ["profiles"], ["data"]):
+        if error.errno == errno.EMFILE:
+            log("hint: `ulimit -n 4096` in this shell raises the limit of open files")
+        elif sys.argv[1:2] not in (["jobs"], ["profiles"], ["data"]):
             log(
                 "hint: runs are stored in the profile's runs_root, or in $FSDPCTL_HOME (default ~/.local/state/fsdpctl)"
             )

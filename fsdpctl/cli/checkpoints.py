@@ -97,7 +97,9 @@ def verify(run: Run = None, step: Step = None) -> None:
     problems = []
     for stored in choose_listed(paths, store.read(), step):
         examined = store.examine(stored)
-        if examined.broken is None:
+        if examined.is_gone:
+            log(f"{stored.path.name}: the run has removed it meanwhile")
+        elif examined.broken is None:
             print_data(f"{stored.path.name}: ok{_where(examined)}")
         problems += examined.problems
     for line in store.errors():
@@ -120,6 +122,7 @@ def prune(
     """Remove all but the newest checkpoints. Damaged ones do not count, so a complete one always stays."""
     from fsdpctl.checkpoints.checkpoint_store import open_store
     from fsdpctl.checkpoints.listing import choose_removable
+    from fsdpctl.contract.formats.removal import delete, find_leftovers
     from fsdpctl.runs.find import find_run
     from fsdpctl.runs.store import locked
     from fsdpctl.verbs.status import read_status
@@ -132,15 +135,19 @@ def prune(
         store = open_store(paths)
         removable, broken = choose_removable(store.read(), keep, store.examine)
         for stored in removable:
-            store.remove(stored)
+            left = store.remove(stored)
             print_data(f"{stored.path.name}: removed")
+            for directory in left:
+                log(f"{stored.path.name} was a link: its files are still in {directory}")
+        for leftover in find_leftovers(paths.checkpoints):
+            delete(leftover)
     for line in store.errors():
         log(line)
     for stored in broken:
         log(f"{stored.path.name} was left: {stored.broken}")
-    for directory in paths.all_set_aside():
-        size = sum(file.stat().st_size for file in directory.rglob("*") if file.is_file())
-        log(f"{directory} was left: {_size(size)} that resume --step moved away; delete it if you do not need it")
+    for aside in paths.all_set_aside():
+        size = sum(file.stat().st_size for file in aside.rglob("*") if file.is_file())
+        log(f"{aside} was left: {_size(size)} that resume --step moved away; delete it if you do not need it")
 
 
 @app.command()
@@ -162,9 +169,10 @@ def export(
 
     paths = find_run(run)
     store = open_store(paths)
-    with store.take(step, out.absolute().parent if out else Path.cwd()) as stored:
-        if step is None and (newest := store.read()[0].path.name) != stored.path.name:
-            log(f"warning: {newest} is passed over: fsdpctl checkpoints verify {paths.root.name}")
+    with store.take(step, out.absolute().parent if out else Path.cwd()) as taken:
+        stored = taken.stored
+        for name in taken.passed_over:
+            log(f"warning: {name} is passed over: fsdpctl checkpoints verify {paths.root.name}")
         assert stored.manifest is not None
         number = stored.manifest.step
         if to is Format.TORCH:

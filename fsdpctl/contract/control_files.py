@@ -14,7 +14,7 @@ from fsdpctl.contract.files import FULL_DISK, read_bytes
 
 @dataclass(frozen=True)
 class ControlFile:
-    """The content of a stop or abort file; `touch`, or a user's request on a full disk, leaves both fields empty."""
+    """The content of a stop or abort file; `touch` leaves both fields empty."""
 
     cause: str  # StopReason or AbortReason
     reason: str  # free text
@@ -46,14 +46,15 @@ def create_once(path: Path, cause: str, reason: str = "") -> bool:
     return True
 
 
-def preallocate(stop: Path) -> None:
-    """Create spare stop files of the scheduler's causes for a full disk: an empty file would count as a user's stop."""
-    for cause in (StopReason.TIME, StopReason.PREEMPT):
+def preallocate(stop: Path, abort: Path) -> None:
+    """Create spare files for a full disk: they need no inode then, and an empty one would count as a user's request."""
+    for cause in StopReason:
         create_once(_spare(stop, cause), cause)
+    create_once(_spare(abort, AbortReason.CANCEL), AbortReason.CANCEL)
 
 
 def write_request(path: Path, cause: StopReason | Literal[AbortReason.CANCEL], reason: str) -> bool:
-    """Create a stop or abort file; return False if it exists. A full disk gets the spare one, or else an empty file."""
+    """Create a stop or abort file; return False if it exists. On a full disk it is the spare one, or else empty."""
     try:
         return create_once(path, cause, reason)
     except OSError as error:
@@ -72,6 +73,10 @@ def _create_without_space(path: Path, spare: Path) -> None:
         os.link(spare, path)
     except FileNotFoundError:
         path.touch(mode=0o600, exist_ok=False)
+    except OSError as error:
+        if error.errno not in FULL_DISK:
+            raise
+        spare.rename(path)  # tmpfs counts a link as an inode; of two requests at once, the later one wins
 
 
 def _spare(path: Path, cause: str) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import math
 import os
 import stat
 from io import FileIO
@@ -12,9 +13,10 @@ from pathlib import Path
 NO_FILE = errno.ENXIO
 """The error of open(2) for a socket."""
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
-"""The errors of write(2) for a full disk and an exceeded quota."""
+"""The errors of write(2) and open(2) for a disk without free bytes or inodes, and an exceeded quota."""
 
 _MIN_FREE_BYTES = 2**20
+_MIN_FREE_FILES = 16
 
 
 def describe_disk(path: Path) -> str:
@@ -26,7 +28,16 @@ def describe_disk(path: Path) -> str:
         disk = os.statvfs(path)
     except OSError:
         return ""
-    return f"; no space is left on the disk of {path}" if disk.f_bavail * disk.f_frsize < _MIN_FREE_BYTES else ""
+    if disk.f_bavail * disk.f_frsize < _MIN_FREE_BYTES:
+        return f"; no space is left on the disk of {path}"
+    if count_free_inodes(disk) < _MIN_FREE_FILES:
+        return f"; the disk of {path} can take no more files: it has no inodes left"
+    return ""
+
+
+def count_free_inodes(disk: os.statvfs_result) -> float:
+    """Return how many files can be created; infinite on file systems without a limit, which report none at all."""
+    return disk.f_favail if disk.f_files else math.inf
 
 
 def open_file(path: Path) -> FileIO:

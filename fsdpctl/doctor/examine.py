@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from fsdpctl.backends.base import ProbeTransport
-from fsdpctl.backends.fanout import HostError, fan_out
+from fsdpctl.backends.fanout import HostError, fan_out, max_connections
 from fsdpctl.contract.codec import CodecError, decode, encode
 from fsdpctl.contract.findings import ConnectivityReport, Finding, LocalReport, ProbeRequest, Result, Versions
 from fsdpctl.contract.plan import LaunchPlan
@@ -64,18 +64,29 @@ def _probe_all(plan: LaunchPlan, transport: ProbeTransport) -> dict[int, NodePro
 def _test_connectivity(
     plan: LaunchPlan, transport: ProbeTransport, probes: dict[int, NodeProbe], reached: Sequence[int]
 ) -> dict[int, NodeProbe]:
-    """Ask all reached nodes at the same time: the head accepts connections while the others connect."""
+    """Ask the reached nodes in groups, each at the same time: the head accepts connections while the others connect."""
     head = probes[0].local
+    tested: dict[int, NodeProbe] = {}
+    for group in form_groups(reached, max_connections()):
 
-    def connect(rank: int) -> ConnectivityReport:
-        request = connectivity_request(plan, rank, head, reached)
-        return _read(ConnectivityReport, _ask(plan, transport, request, CONNECTIVITY_S))
+        def connect(rank: int, group: Sequence[int] = group) -> ConnectivityReport:
+            request = connectivity_request(plan, rank, head, group)
+            return _read(ConnectivityReport, _ask(plan, transport, request, CONNECTIVITY_S))
 
-    results = fan_out(reached, connect, len(reached))
-    return {
-        result.item: replace(probes[result.item], connectivity=result.value, connectivity_error=str(result.error or ""))
-        for result in results
-    }
+        for result in fan_out(group, connect, len(group)):
+            report, before = result.value, tested.get(result.item)
+            if report and before and before.connectivity:  # of the head, which is in every group
+                report = replace(report, tokens=(*before.connectivity.tokens, *report.tokens))
+            error = str(result.error or "")
+            tested[result.item] = replace(probes[result.item], connectivity=report, connectivity_error=error)
+    return tested
+
+
+def form_groups(ranks: Sequence[int], size: int) -> list[list[int]]:
+    """Return groups of at most `size` nodes, or two; each has the head if it is among the nodes."""
+    head, others = [rank for rank in ranks if rank == 0], [rank for rank in ranks if rank != 0]
+    step = max(1, size - len(head))
+    return [[*head, *others[at : at + step]] for at in range(0, max(1, len(others)), step)]
 
 
 def _ask(plan: LaunchPlan, transport: ProbeTransport, request: ProbeRequest, limit_s: float) -> str:

@@ -44,7 +44,7 @@ def begin_attempt(agents: Agents) -> AttemptPaths:
     attempt = claim_attempt(agents.run)
     try:
         agents.describe_nodes(attempt)
-        preallocate(attempt.stop)
+        preallocate(attempt.stop, attempt.abort)
     except OSError:
         shutil.rmtree(attempt.root, ignore_errors=True)  # it would look like a lost attempt
         raise

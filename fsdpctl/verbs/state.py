@@ -105,13 +105,13 @@ def _running(attempt: AttemptFacts) -> Situation:
         return Situation(State.RUNNING, Phase.ENDING, reason)
     if (stop := attempt.stop) is not None:
         reason = f"stopping ({stop.cause or 'stop file'}): saving, then leaving"
-        return Situation(State.RUNNING, Phase.STOPPING, reason)
+        return Situation(State.RUNNING, Phase.STOPPING, reason + attempt.full_disk)
     if any(end.code != NodeExit.FINISHED for end in attempt.ends.values()):
         return Situation(State.RUNNING, Phase.ENDING, "ending")
     if attempt.rank_ends:
         return Situation(State.RUNNING, Phase.ENDING, _describe_stragglers(attempt, attempt.rank_ends))
     reason = "training" if attempt.number == 1 else f"training, attempt {attempt.number}"
-    return Situation(State.RUNNING, Phase.TRAINING, reason)
+    return Situation(State.RUNNING, Phase.TRAINING, reason + attempt.full_disk)
 
 
 def _describe_stragglers(attempt: AttemptFacts, ends: Mapping[int, float]) -> str:

@@ -1,8 +1,11 @@
-"""A disk that can be filled or made read-only: a tmpfs of 80 MiB, mounted where only this test looks."""
+"""A disk that can be filled, by bytes or by files, or made read-only: a tmpfs mounted where only this test looks."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
+import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +15,7 @@ import pytest
 
 from tests.services import require
 
-SIZE = "80m"
+SIZE, INODES = "80m", 20_000
 """What the node check wants free, and a little more."""
 
 
@@ -29,8 +32,16 @@ class Mount:
                     pass
             file.truncate(file.tell() - leave)
 
+    def use_up_inodes(self) -> None:
+        directory = self.path / "ballast"
+        directory.mkdir()
+        with contextlib.suppress(OSError):
+            for number in itertools.count():
+                os.mknod(directory / str(number))
+
     def empty(self) -> None:
-        (self.path / "ballast").unlink()
+        ballast = self.path / "ballast"
+        shutil.rmtree(ballast) if ballast.is_dir() else ballast.unlink()
 
     def make_read_only(self) -> None:
         subprocess.run(["mount", "-o", "remount,ro", str(self.path)], check=True)
@@ -42,6 +53,9 @@ def small_disk(tmp_path: Path) -> Iterator[Mount]:
     require("mount")
     path = tmp_path / "disk"
     path.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE},mode=700", "fsdpctl-test", str(path)], check=True)
+    subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={SIZE},nr_inodes={INODES},mode=700", "fsdpctl-test", str(path)],
+        check=True,
+    )
     yield Mount(path)
     subprocess.run(["umount", "--lazy", str(path)], check=True)

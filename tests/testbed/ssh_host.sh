@@ -13,7 +13,8 @@ hostname "$name"
 mount --bind "$dir/boot_id" /proc/sys/kernel/random/boot_id
 mount --bind "$dir/passwd" /etc/passwd
 mount -t tmpfs tmpfs /run
-mkdir /run/sshd /run/shared /run/host
+mkdir /run/sshd /run/shared /run/host /run/keys
+install -m 644 "$dir/authorized_keys" /run/keys/plain
 
 # The same shared directory under the same path everywhere; all other temporary files are the host's own.
 mount --bind "$shared" /run/shared
@@ -40,5 +41,5 @@ ip address add "$address/24" dev e0
 ip link set e0 up
 
 exec /usr/sbin/sshd -D -e -f /dev/null \
-  -o HostKey="$dir/host_key" -o AuthorizedKeysFile="$dir/authorized_keys" \
+  -o HostKey="$dir/host_key" -o AuthorizedKeysFile="$dir/authorized_keys /run/keys/%u" \
   -o StrictModes=no -o PidFile=none -o UsePAM=no -o UseDNS=no -o PrintMotd=no -o Subsystem="sftp internal-sftp"

@@ -44,6 +44,7 @@ class Host:
             f"root:x:0:0:root:{self.dir}/home:/bin/bash\n"
             "sshd:x:100:65534::/run/sshd:/usr/sbin/nologin\n"
             f"other:x:4242:65534::{self.dir}/tmp:/bin/bash\n"
+            "plain:x:4243:65534::/tmp:/bin/bash\n"  # may log in
         )
         self.log = self.dir / "sshd.log"
         self._process: subprocess.Popen[bytes] | None = None

@@ -162,6 +162,20 @@ def slow_writes(seconds: float, step: int | None = None) -> None:
     dcp_io.FileSystemWriter.write_data = write_data  # type: ignore[method-assign]
 
 
+def slow_removal(seconds: float, noted: str = "") -> None:
+    """Delay each removal of an old checkpoint; write into a file how many checkpoints there are before it."""
+    original = verified_checkpoints.remove_checkpoint
+
+    def remove_checkpoint(directory: Path) -> Path | None:
+        if noted:
+            with open(noted, "a") as file:
+                file.write(f"{len(os.listdir(directory.parent))}\n")
+        time.sleep(seconds)
+        return original(directory)
+
+    verified_checkpoints.remove_checkpoint = remove_checkpoint
+
+
 def slow_evaluation(seconds: float) -> None:
     """Delay each micro-batch of an evaluation."""
     original = evaluate.split_targets

@@ -62,7 +62,7 @@ def describe(calls: Counter[str], steps: int) -> str:
 
 
 def step_each(root: Path, names: tuple[str, ...]) -> None:
-    """Train each configuration in turn, in one world; evaluate where it sets `eval.every_steps`; end the process."""
+    """Train each configuration in turn, in one world; evaluate as often as `eval.every_steps` asks; end the process."""
     rank_info = RankInfo.from_env(os.environ)
     launch, stopper, world = LaunchEnv.from_env({}), Stopper(None), World(rank_info)
     calls = count_collectives()
@@ -74,10 +74,13 @@ def step_each(root: Path, names: tuple[str, ...]) -> None:
         begun = [] if config.compile else record_lead(trainer, calls)  # a hook would be part of the graph
         counters.clear()
         calls.clear()
+        every = config.eval.every_steps
         while trainer.step < config.steps:
             trainer._train_step()
+            if every and trainer.step % every == 0 and trainer.step < config.steps:
+                trainer._evaluate()
         print(f"{name}: {describe(calls, config.steps)} a step", file=sys.stderr)
-        if config.eval.every_steps:
+        if every:
             print(f"{name}: held-out loss {trainer._evaluate()!r}", file=sys.stderr)
         for gathers in begun[:1]:
             print(f"{name}: {gathers} gathers before the first block", file=sys.stderr)
@@ -86,6 +89,8 @@ def step_each(root: Path, names: tuple[str, ...]) -> None:
         if config.compile:
             graphs, breaks = counters["stats"]["unique_graphs"], sum(counters["graph_break"].values())
             uncached = counters["aot_autograd"]["autograd_cache_bypass"]
+            made = counters["inductor"]["fxgraph_cache_miss"]
             print(f"{name}: {graphs} graphs, {breaks} breaks, {uncached} that no cache takes", file=sys.stderr)
+            print(f"{name}: {made} compiled anew", file=sys.stderr)
     world.close()
     sys.exit(0)

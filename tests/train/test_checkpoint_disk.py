@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fsdpctl.contract.paths import RunPaths
 from tests.testbed.disks import Mount
-from tests.train import disk_faults
+from tests.train import disk_faults, faults
 from tests.train.ranks import Config, checkpoints, column, start, train
 from tests.train.single_rank import SingleRank
 from train.checkpoint.verified_checkpoints import VerifiedCheckpoints
@@ -83,17 +83,20 @@ def test_a_mount_that_goes_away(tmp_path: Path, config: Config) -> None:
 
 
 def test_a_damaged_checkpoint_does_not_count_as_kept(tmp_path: Path, config: Config) -> None:
-    """Else `keep: 1` could keep one that cannot be loaded."""
+    """Else `keep: 1` could keep one that cannot be loaded. Of one that was moved elsewhere, the link alone goes."""
     config["checkpoint"] = {"every_steps": 4, "keep": 1}
     config["steps"] = 8
     train(tmp_path, config)
-    shutil.copytree(tmp_path / "checkpoints/step-00000008", tmp_path / "checkpoints/step-00000004")
+    moved = Path(shutil.copytree(tmp_path / "checkpoints/step-00000008", tmp_path / "other-disk/step-00000004"))
+    (tmp_path / "checkpoints/step-00000004").symlink_to(moved)
     shutil.copytree(tmp_path / "checkpoints/step-00000008", tmp_path / "checkpoints/step-00000010")  # of step 8
     config.update(steps=11, checkpoint={"every_steps": 11, "keep": 2})
     ranks = train(tmp_path, config)
     assert "checkpoint step-00000010 is skipped: the manifest is of step 8" in ranks.log()
     assert "resuming at step 8 from step-00000008" in ranks.log()
     assert checkpoints(tmp_path) == ["step-00000008", "step-00000011"]
+    assert f"checkpoint step-00000004 was a link and is removed; its files are still in {moved}" in ranks.log()
+    assert (moved / "manifest.json").exists()
 
 
 def test_a_directory_that_is_removed_is_made_again(tmp_path: Path, config: Config) -> None:
@@ -104,3 +107,14 @@ def test_a_directory_that_is_removed_is_made_again(tmp_path: Path, config: Confi
     assert "NOT SAVED" not in ranks.log()
     assert re.findall(r"saved step-0+(\d+) in", ranks.log()) == ["3", "6", "9", "12"]
     assert checkpoints(tmp_path) == ["step-00000012"]
+
+
+def test_a_disk_that_removes_slowly_is_not_filled(tmp_path: Path, config: Config) -> None:
+    """Saves come faster than old checkpoints go, so they wait, and the end of the run waits for the last ones."""
+    noted = tmp_path / "noted"
+    config["checkpoint"] = {"every_steps": 1, "keep": 2}
+    ranks = train(tmp_path, config, fault=faults.slow_removal, fault_args=(0.7, str(noted)))
+    assert "waited" in ranks.log() and "older checkpoints to be removed" in ranks.log()
+    seen = [int(line) for line in noted.read_text().splitlines()]
+    assert len(seen) == 10 and 4 <= max(seen) <= 6, "2 to keep, 3 to remove, and one that is being written"
+    assert checkpoints(tmp_path) == ["step-00000011", "step-00000012"]

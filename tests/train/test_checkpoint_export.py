@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import weakref
@@ -14,15 +15,17 @@ import pytest
 import torch
 
 from fsdpctl.checkpoints.export import export_hugging_face, export_torch
-from fsdpctl.checkpoints.listing import Stored, choose_whole
+from fsdpctl.checkpoints.listing import Stored, examine, take_whole
 from fsdpctl.checkpoints.tensors import ShardReader
+from fsdpctl.contract import NodeExit
 from fsdpctl.contract.codec import decode
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.trainer.llama.config import LlamaConfig
 from fsdpctl.errors import FsdpctlError, RunFailed, UsageError
 from tests.services import require
 from tests.testbed.disks import Mount
-from tests.train.ranks import Config, train
+from tests.train import faults
+from tests.train.ranks import Config, metrics, start, train
 from tests.train.test_hostile_checkpoint import evil_bytes_entry, evil_table, evil_tensor, put_in_order
 from train.model.llama.decoder import Llama
 
@@ -44,6 +47,12 @@ def run(request: pytest.FixtureRequest) -> Path:
     return found
 
 
+def whole(run: Path, step: int | None) -> Stored:
+    """Return what a command takes of a run that has ended."""
+    with take_whole(RunPaths(run), step) as taken:
+        return taken.stored
+
+
 def decoder_of(run: Path, state: dict[str, Any]) -> Llama:
     config: Config = json.loads((run / "trainer.json").read_text())
     model = Llama(decode(LlamaConfig, config["model"]))
@@ -57,7 +66,7 @@ def test_transformers_gives_the_same_logits(run: Path, tmp_path: Path, monkeypat
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     from transformers import AutoModelForCausalLM
 
-    stored = choose_whole(RunPaths(run), None)
+    stored = whole(run, None)
     export_torch(stored, tmp_path / "model.pth")
     export_hugging_face(stored, tmp_path / "hf")
     ours = decoder_of(run, torch.load(tmp_path / "model.pth", weights_only=True))
@@ -84,14 +93,14 @@ def test_one_tensor_at_a_time_is_in_memory(
         return whole
 
     monkeypatch.setattr(ShardReader, "read", watched)
-    export(choose_whole(RunPaths(straight_run), None), tmp_path / "out")
+    export(whole(straight_run, None), tmp_path / "out")
     assert len(given) > 10
 
 
 def test_a_file_that_exists_is_not_written_over(straight: Path, tmp_path: Path) -> None:
     (tmp_path / "model.pth").write_text("mine")
     with pytest.raises(UsageError, match="exists already"):
-        export_torch(choose_whole(RunPaths(straight), 8), tmp_path / "model.pth")
+        export_torch(whole(straight, 8), tmp_path / "model.pth")
     assert (tmp_path / "model.pth").read_text() == "mine"
 
 
@@ -99,10 +108,10 @@ EXPORT = """
 import sys
 from pathlib import Path
 from fsdpctl.checkpoints.export import export_torch
-from fsdpctl.checkpoints.listing import Stored, choose_whole
-from fsdpctl.checkpoints.tensors import ShardReader
+from fsdpctl.checkpoints.listing import take_whole
 from fsdpctl.contract.paths import RunPaths
-export_torch(choose_whole(RunPaths(Path(sys.argv[1])), None), Path(sys.argv[2]))
+with take_whole(RunPaths(Path(sys.argv[1])), None) as taken:
+    export_torch(taken.stored, Path(sys.argv[2]))
 """
 
 
@@ -125,7 +134,7 @@ def test_a_hostile_checkpoint_runs_nothing(
     attack(checkpoint, trace)
     put_in_order(checkpoint)
     with pytest.raises(FsdpctlError):
-        export_torch(choose_whole(RunPaths(straight), 12), tmp_path / "model.pth")
+        export_torch(whole(straight, 12), tmp_path / "model.pth")
     assert not trace.exists()
     assert [path.name for path in tmp_path.glob("*model*")] == []
 
@@ -133,8 +142,26 @@ def test_a_hostile_checkpoint_runs_nothing(
 def test_a_damaged_checkpoint_is_not_exported(straight: Path) -> None:
     shard = straight / "checkpoints/step-00000012/__0_0.distcp"
     shard.write_bytes(shard.read_bytes()[:-1])
-    assert choose_whole(RunPaths(straight), None).path.name == "step-00000008"
+    assert whole(straight, None).path.name == "step-00000008"
     with pytest.raises(RunFailed, match=r"step-00000012: __0_0\.distcp has"):
-        choose_whole(RunPaths(straight), 12)
+        whole(straight, 12)
     with pytest.raises(UsageError, match="no checkpoint of step 9"):
-        choose_whole(RunPaths(straight), 9)
+        whole(straight, 9)
+
+
+def test_a_checkpoint_that_is_read_outlives_the_retention_of_its_run(tmp_path: Path, config: Config) -> None:
+    """Until it has been read; and the newest one is taken, not an older one that is about to go."""
+    config.update(steps=100_000, checkpoint={"every_steps": 2, "keep": 1})
+    ranks = start(tmp_path, config, fault=faults.slow_steps, fault_args=(0.02,))
+    ranks.wait_for_log(r"saved step-00000002")
+    for _ in range(3):
+        with take_whole(RunPaths(tmp_path), None) as taken:
+            assert taken.passed_over == ()
+            ranks.wait_for_log(f"(?s){taken.stored.path.name} is kept.*(saved.*){{4}}")
+            assert examine(taken.stored).broken is None and taken.stored.path.is_dir()
+        later = max(metrics(tmp_path)[-1]["step"], 1) + 6
+        ranks.wait_for_log(rf"saved step-{later - later % 2:08d}")
+        assert not taken.stored.path.exists()
+    ranks.signal(0, signal.SIGTERM)
+    assert ranks.wait() == [NodeExit.STOPPED]
+    assert not list((tmp_path / "checkpoints").glob("*.lease-*"))

@@ -49,6 +49,7 @@ def save_twice(run: str, control: Connection) -> None:
             control.send("ready")
             control.recv()
         checkpoints.save(manifest, staged, written=lambda: None)
+        checkpoints.removals.wait(30)
 
 
 def save_under_strace(run: Path, *options: str) -> tuple[int | None, str]:
@@ -95,6 +96,7 @@ def resume(run: Path) -> tuple[int, set[float]]:
     """Return what a new attempt loads from the directory: the step, and the values."""
     checkpoints = VerifiedCheckpoints(RunPaths(run), SingleRank(), 0, 1)
     checkpoints.remove_leftovers()
+    checkpoints.removals.wait(30)
     found = checkpoints.find_newest()
     assert found is not None
     tensors = state(0)

@@ -12,12 +12,11 @@ import pytest
 import torch
 
 from fsdpctl.checkpoints.export import export_hugging_face, export_torch
-from fsdpctl.checkpoints.listing import choose_whole
 from fsdpctl.contract.codec import decode
-from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.trainer.llama.config import LlamaConfig
 from tests.services import require
 from tests.train.ranks import Config, column, saved_tensors, train
+from tests.train.test_checkpoint_export import whole
 from train.errors import ConfigError
 from train.model.llama.decoder import Llama
 from train.model.pretrained import load_pretrained
@@ -67,12 +66,12 @@ def test_the_same_logits_as_transformers(llama: tuple[Any, Path]) -> None:
 
 @pytest.fixture
 def exported(straight_run: Path, tmp_path: Path) -> Path:
-    export_hugging_face(choose_whole(RunPaths(straight_run), None), tmp_path / "exported")
+    export_hugging_face(whole(straight_run, None), tmp_path / "exported")
     return tmp_path / "exported"
 
 
 def test_out_and_in_again_is_the_same_to_the_bit(straight_run: Path, exported: Path, tmp_path: Path) -> None:
-    export_torch(choose_whole(RunPaths(straight_run), None), tmp_path / "model.pth")
+    export_torch(whole(straight_run, None), tmp_path / "model.pth")
     before = torch.load(tmp_path / "model.pth", weights_only=True)
     model = decoder()
     load_pretrained(model, model.config, exported)

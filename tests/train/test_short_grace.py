@@ -39,6 +39,12 @@ def test_a_save_that_does_not_fit_into_the_grace_is_not_begun(tmp_path: Path, co
     assert (stopped.status, stopped.step, stopped.checkpoint) == ("stopped", metrics(tmp_path)[-1]["step"], None)
     assert stopped.reason.startswith("not saved: a save took 1.") and saved in stopped.reason
 
-    ranks = start(tmp_path, config, procs_per_node=2, env={"FSDPCTL_GRACE_S": "3600"})
-    assert stop(ranks, stopped.step + 1).wait() == [NodeExit.STOPPED] * 2, ranks.log()
-    assert checkpoints(tmp_path)[-1] == f"step-{metrics(tmp_path)[-1]['step']:08d}"
+    config["checkpoint"] = {"every_steps": 4, "keep": 1}  # removing does not count as saving, and is not waited for
+    env, fault = {"FSDPCTL_GRACE_S": "20"}, {"fault": faults.slow_removal, "fault_args": (60.0,)}
+    ranks = start(tmp_path, config, procs_per_node=2, env=env, **fault)
+    ranks.wait_for_log(r"(?s)(saved step.*){3}")
+    ranks.signal(1, signal.SIGTERM)
+    assert ranks.wait(timeout=20) == [NodeExit.STOPPED] * 2, ranks.log()
+    newest = checkpoints(tmp_path)[-1]
+    assert newest == f"step-{metrics(tmp_path)[-1]['step']:08d}"
+    assert read_manifest(tmp_path / "checkpoints" / newest).save_s < 20

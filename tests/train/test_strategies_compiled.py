@@ -15,19 +15,24 @@ def test_compiled_equals_eager(tmp_path: Path, config: Config) -> None:
     config["steps"] = 4
     config["model"]["dropout"] = 0.0
     compiled = {**config, "compile": True}
+    evaluated = {**compiled, "eval": {"sequences": 9, "every_steps": 2}}  # twice, so that it could be compiled twice
     step_in_turn(tmp_path / "eager", {"plain": config})
-    alone = step_in_turn(tmp_path / "1", {"alone": compiled}, timeout_each=180)
+    alone = step_in_turn(tmp_path / "1", {"alone": evaluated}, timeout_each=180)
+    later = step_in_turn(tmp_path / "later", {"alone": evaluated}, timeout_each=180)
     spread = {
         "one unit": {**compiled, "mesh": {"strategy": "FULL_SHARD", "units": {"blocks": 0}}},
         "DDP": {**compiled, "mesh": {"strategy": "DDP"}},
-        "a unit a block": {**compiled, "mesh": {"strategy": "FULL_SHARD"}},
+        "a unit a block": {**evaluated, "mesh": {"strategy": "FULL_SHARD"}},
         "units in blocks": {**compiled, "mesh": {"strategy": "FULL_SHARD", "units": {"names": ["blocks.*.mlp"]}}},
         "recomputing": {**compiled, "mesh": {"strategy": "FULL_SHARD"}, "memory": {"recompute": "selective"}},
     }
     ranks = step_in_turn(tmp_path / "2", spread, procs_per_node=2, timeout_each=180)
     for run in (tmp_path / "1/alone", *(tmp_path / "2" / name for name in spread)):
         assert column(run, "loss") == pytest.approx(column(tmp_path / "eager/plain", "loss"), rel=1e-5), run.name
-    made = {"one unit": 1, "DDP": 1, "a unit a block": 2, "units in blocks": 1, "recomputing": 1}  # 2: blocks, and loss
-    assert "alone: 1 graphs, 0 breaks, 0 that no cache takes" in alone.log()
+    # Blocks and loss; with evaluations, each once more. What is equal to a part compiled before is not made again.
+    made = {"one unit": 1, "DDP": 1, "a unit a block": 4, "units in blocks": 1, "recomputing": 1}
+    for start in (alone, later):
+        assert "alone: 2 graphs, 0 breaks, 0 that no cache takes" in start.log()
+    assert "alone: 0 compiled anew" in later.log()
     for name, graphs in made.items():
         assert f"{name}: {graphs} graphs, 0 breaks, 0 that no cache takes" in ranks.log(), name

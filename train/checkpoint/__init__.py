@@ -7,6 +7,7 @@ The modules, in the order in which a save passes them:
     async_saver           one save at a time, in a thread, and its result at a later step
     staging               a copy of this rank's share, in host memory
     verified_checkpoints  checkpoints/: temporary name, digests, manifest, rename; then verify, load, prune
+    removals              what is removed, in a thread beside training and saving
     dcp_io                tensors to files and back, through torch's distributed checkpoint
     threads               several files at once
 

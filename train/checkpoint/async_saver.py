@@ -17,7 +17,7 @@ from enum import IntEnum
 import torch
 from torch import Tensor
 
-from fsdpctl.contract.formats.manifest import Manifest
+from fsdpctl.contract.formats.manifest import EXIT_S, Manifest
 from fsdpctl.contract.paths import checkpoint_name
 from train.checkpoint.staging import StagedTensor, Staging
 from train.checkpoint.verified_checkpoints import VerifiedCheckpoints
@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 MAX_FAILED_SAVES = 3  # in a row; a run that cannot save is not worth its hours
 ERROR_WAIT_S = 10.0  # for this rank's own error of a save that failed on another rank
 CLOSE_WAIT_S = 10.0  # for a save in flight, when a rank ends with an error
+REMOVALS_WAIT_S = EXIT_S / 2  # at every end; a stop may have no more time
 
 
 class _Stage(IntEnum):
@@ -53,7 +54,7 @@ class AsyncSaver:
     def __init__(self, checkpoints: VerifiedCheckpoints, staging: Staging, world: World) -> None:
         self.checkpoints, self.staging, self.world = checkpoints, staging, world
         self.saved_step: int | None = None
-        self.save_s = 0.0  # duration of the last one, from staging to disk; 0: not known
+        self.save_s = 0.0  # duration of the last one, from staging to disk, on the slowest rank; 0: not known
         self.failed_saves = 0
         self.in_flight: _Save | None = None
 
@@ -96,6 +97,7 @@ class AsyncSaver:
         """Let a save in flight end, on a way out that does not handle its result; but do not wait long for a disk."""
         if self.in_flight:
             self.in_flight.thread.join(CLOSE_WAIT_S)
+        self.checkpoints.removals.wait(REMOVALS_WAIT_S)
 
     def describe_newest(self, step: int) -> str:
         """Describe where a resume continues if the run ends after `step` without another save."""
@@ -124,7 +126,8 @@ class AsyncSaver:
         # Where nodes have disks of their own, one whole copy is enough: the others can get it from there.
         if self.world.maximum(save.name is not None):
             log.info("saved %s in %.2f s (staged in %.3f s)", checkpoint_name(save.step), save.seconds, save.staging_s)
-            self.saved_step, self.save_s, self.failed_saves = save.step, save.seconds, 0
+            self.saved_step, self.failed_saves = save.step, 0
+            self.save_s = self.world.maximum(int(1000 * save.seconds)) / 1000
             return
         self.failed_saves += 1
         if self.failed_saves == MAX_FAILED_SAVES:

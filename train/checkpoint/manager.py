@@ -27,6 +27,9 @@ from train.preempt import Stop
 
 log = logging.getLogger(__name__)
 
+SLOW_REMOVAL_S = 1.0  # above this, a save that waits for one is logged
+FINISH_WAIT_S = 60.0  # no other attempt follows; `checkpoints prune` removes what is left even then
+
 
 class CheckpointManager:
     """Saves and loads the state of one rank."""
@@ -82,6 +85,16 @@ class CheckpointManager:
             self.drain(telemetry)
         telemetry.recorder.restart_clock()
 
+    def save_on_schedule(self, step: int, telemetry: Telemetry) -> None:
+        """Save between two steps. A disk that removes more slowly than saves come is waited for, or it would fill."""
+        self.context.progress.mark(Section.SAVE, step)
+        removals, keep, began = self.checkpoints.removals, self.config.checkpoint.keep, time.monotonic()
+        while self.world.maximum(removals.outstanding > keep) and not self.context.stopper.agree(self.world):
+            removals.wait(1.0, at_most=keep)
+        if (waited_s := time.monotonic() - began) > SLOW_REMOVAL_S and self.world.is_main:
+            log.warning("the save of step %d waited %.1f s for older checkpoints to be removed", step, waited_s)
+        self.save(step, telemetry)
+
     def drain(self, telemetry: Telemetry) -> None:
         """Wait for the save in flight. It waits for the numbers of its steps, which this thread has to deliver."""
         telemetry.recorder.drain()
@@ -95,6 +108,10 @@ class CheckpointManager:
             self.save(step, telemetry)
             self.drain(telemetry)
         return self.saver.saved_step == step
+
+    def finish_removals(self) -> None:
+        """Leave a finished run no more checkpoints than `keep` allows, if the disk is not very slow."""
+        self.checkpoints.removals.wait(FINISH_WAIT_S)
 
     def lack_of_time(self, step: int, stop: Stop) -> str:
         """Return why a save is not begun; nothing where there is time for it, or nothing to save."""

@@ -10,7 +10,6 @@ import logging
 import os
 import shutil
 import time
-import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ import torch
 import torch.distributed as dist
 
 from fsdpctl.contract.formats.manifest import Manifest, verify_files
+from fsdpctl.contract.formats.removal import temporary_of
 from fsdpctl.contract.paths import checkpoint_name
 from train.checkpoint.verified_checkpoints import VerifiedCheckpoints
 from train.errors import TrainError
@@ -83,7 +83,7 @@ def _fetch(checkpoints: VerifiedCheckpoints, copy: NodeCopy, broadcast: _FileBro
     manifest = copy.manifest
     assert manifest is not None
     name = checkpoint_name(manifest.step)
-    temporary = checkpoints.root / f"{name}.tmp-{checkpoints.attempt}-{uuid.uuid4().hex[:8]}"
+    temporary = temporary_of(checkpoints.root / name, checkpoints.attempt)
     metrics = temporary / checkpoints.paths.metrics.name
     try:
         with suppress(OSError):  # each file will raise it again, and all blocks must be received first

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import time
-import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,20 +18,21 @@ from pathlib import Path
 from torch import Tensor
 
 from fsdpctl.contract.byte_progress import Report
+from fsdpctl.contract.formats.lease import LeaseWatch
 from fsdpctl.contract.formats.manifest import (
-    COMMITTED,
     FileDigest,
     InvalidCheckpointError,
     Manifest,
     committed,
     digest_file,
     read_manifest,
-    remove_checkpoint,
     verify_files,
     write_manifest,
 )
+from fsdpctl.contract.formats.removal import delete, find_leftovers, remove_checkpoint, temporary_of
 from fsdpctl.contract.paths import RunPaths, checkpoint_name
 from train.checkpoint.dcp_io import MAX_PARTS, StorageError, read_tensors, share_out, write_tensors, written_by
+from train.checkpoint.removals import Removals
 from train.checkpoint.staging import StagedTensor
 from train.checkpoint.threads import run_in_threads
 from train.errors import TrainError
@@ -64,6 +63,8 @@ class VerifiedCheckpoints:
         self.report_saved = report_saved
         self.resumed_from: str | None = None
         self.invalid: set[str] = set()
+        self.removals = Removals()
+        self.leases = LeaseWatch()
 
     def find_newest(self) -> Manifest | None:
         """Return the newest checkpoint that is intact. All ranks share the work of reading the digests."""
@@ -94,7 +95,7 @@ class VerifiedCheckpoints:
         """
         name = checkpoint_name(manifest.step)
         began = time.monotonic()
-        temporary = self.root / self.group.broadcast(f"{name}.tmp-{self.attempt}-{uuid.uuid4().hex[:8]}")
+        temporary = self.group.broadcast(temporary_of(self.root / name, self.attempt))
         try:
             self.group.on_main(partial(temporary.mkdir, mode=0o700, parents=True))
             write_tensors(temporary, staged, self.group.process_group, self.report_saved)
@@ -107,18 +108,16 @@ class VerifiedCheckpoints:
                 log.error("CHECKPOINT OF STEP %d NOT SAVED: %s (training continues)", manifest.step, error)
             return None
         finally:
-            if self.group.is_main:
-                shutil.rmtree(temporary, ignore_errors=True)  # after a commit it is no longer there
+            if self.group.is_main and temporary.exists():  # not after a commit
+                self.removals.request(partial(delete, temporary))
         if self.group.is_main:
-            self._prune(name)
+            self.removals.request(partial(self._prune, name))
         return name
 
     def remove_leftovers(self) -> None:
-        """Remove what earlier attempts left half done. Rank 0, before the first save."""
-        if self.root.is_dir():
-            for path in self.root.iterdir():
-                if COMMITTED.fullmatch(path.name.split(".")[0]) and ".tmp-" in path.name:
-                    shutil.rmtree(path, ignore_errors=True)
+        """Remove, beside training, what earlier attempts left half done. Rank 0, before the first save."""
+        for path in find_leftovers(self.root):
+            self.removals.request(partial(delete, path))
 
     def commit(self, temporary: Path, manifest: Manifest) -> None:
         """Make a checkpoint of a directory that has all its files.
@@ -131,27 +130,30 @@ class VerifiedCheckpoints:
         write_manifest(temporary, manifest)
         fsync_directory(temporary)
         final = self.root / checkpoint_name(manifest.step)
-        damaged = self.root / f"{final.name}.tmp-replaced-{uuid.uuid4().hex[:8]}"
-        if final.exists():  # found invalid at start, else training would have begun after it
+        if os.path.lexists(final):  # found invalid at start, else training would have begun after it
+            damaged = temporary_of(final, "replaced")
             final.rename(damaged)
+            self.removals.request(partial(delete, damaged))
         temporary.rename(final)
         fsync_directory(self.root)
-        shutil.rmtree(damaged, ignore_errors=True)  # it is as large as the one that took its name
 
     def _prune(self, newest: str) -> None:
-        """Remove what `choose_pruned` returns; checkpoints of later steps are left alone."""
+        """Remove what `choose_pruned` returns, but nothing of later steps, and nothing that a command reads now."""
         self.invalid.discard(newest)
-        try:
-            names = committed(self.root)
-        except OSError as error:
-            log.warning("checkpoints cannot be listed: %s", error)
-            return
+        names = committed(self.root)
         known = names[: names.index(newest) + 1] if newest in names else []  # it may have been removed meanwhile
+        being_read = self.leases.find_leased(self.root)
         for name in choose_pruned(known, self.keep, self.resumed_from, self.invalid):
+            if name in being_read:
+                log.info("checkpoint %s is kept while a command reads it", name)
+                continue
             try:
-                remove_checkpoint(self.root / name)
+                left = remove_checkpoint(self.root / name)
             except OSError as error:
                 log.warning("checkpoint %s cannot be removed: %s", name, error)
+                continue
+            if left is not None:
+                log.warning("checkpoint %s was a link and is removed; its files are still in %s", name, left)
 
 
 def choose_pruned(names: Sequence[str], keep: int, resumed_from: str | None, invalid: Collection[str]) -> list[str]:

@@ -12,7 +12,7 @@ from fsdpctl.backends.ssh.liveness import Liveness, StallTimer, describe_unanswe
 from fsdpctl.backends.ssh.older_plan import with_hosts
 from fsdpctl.backends.ssh.preflight import compare
 from fsdpctl.backends.ssh.sync.disks import Disks
-from fsdpctl.backends.ssh.transport.answer import module_argv, read_answer
+from fsdpctl.backends.ssh.transport.answer import NoRunDirectoryError, module_argv, read_answer
 from fsdpctl.backends.ssh.transport.link import Link
 from fsdpctl.contract import GOOD_ENDS, AbortReason, NodeExit
 from fsdpctl.contract.codec import find_json
@@ -23,11 +23,15 @@ from fsdpctl.contract.records import NodeEnd
 from fsdpctl.errors import LaunchError
 from fsdpctl.node.agent.heartbeats import PeerWatch
 from fsdpctl.node.queries.agent_control import AgentStatus, KillResult, NodeFacts, StartResult
+from fsdpctl.runs.events import add_event
 from fsdpctl.runs.evidence import AttemptFacts
 from fsdpctl.supervise.agents import Agents, AttemptCheck
 
 ANSWER_S = 60.0
 """Enough for a first start of Python on a cold file system, and nvidia-smi."""
+
+MOUNT_WAIT_S = 60.0
+"""For a host that has just started: its sshd answers before its network disks are mounted."""
 
 T = TypeVar("T", NodeFacts, StartResult, AgentStatus, KillResult)
 
@@ -88,7 +92,7 @@ class SshAgents(Agents):
         self._refused = self._disks.push(self._links, self.plan) if self._disks is not None else {}
         if self._refused:
             raise LaunchError("\n".join(self._refused.values()))
-        checks = self._ask_all(NodeFacts, "check", attempt)
+        checks = self._check_all(attempt)
         if problems := [*_errors(checks), *self._find_problems(checks)]:
             raise LaunchError("\n".join(problems))
         starts = self._ask_all(StartResult, "start", attempt)
@@ -99,6 +103,19 @@ class SshAgents(Agents):
             self.end(attempt)
             raise LaunchError("\n".join(problems))
         self._checkpoint_hosts = {node.id for node in self.plan.nodes}
+
+    def _check_all(self, attempt: AttemptPaths) -> list[HostResult[int, NodeFacts]]:
+        """Check every host; those that may mount the disk of the run directory late, again and again for a while."""
+        results = {result.item: result for result in self._ask_all(NodeFacts, "check", attempt)}
+        if late := find_late(results, attempt.number):
+            hosts = ", ".join(str(self._links[rank].target) for rank in late)
+            add_event(attempt, f"{self.run.root} is not there yet on {hosts}: asking for up to {MOUNT_WAIT_S:.0f} s")
+        deadline = time.monotonic() + MOUNT_WAIT_S
+        while late and time.monotonic() < deadline and not (attempt.abort.exists() or attempt.stop.exists()):
+            time.sleep(1)
+            results |= {result.item: result for result in self._ask_all(NodeFacts, "check", attempt, late)}
+            late = find_late(results, attempt.number)
+        return list(results.values())
 
     def _follow(self, attempt: AttemptPaths) -> None:
         if self._disks is not None:
@@ -204,6 +221,17 @@ def open_agents(run: RunPaths, plan: LaunchPlan) -> SshAgents:
 def _at_fault(attempt: AttemptPaths, ranks: Sequence[int]) -> dict[int, str]:
     ends = {rank: find_json(NodeEnd, attempt.node(rank).end) for rank in ranks}
     return {rank: end.reason for rank, end in ends.items() if end is not None and end.code == NodeExit.NODE_FAULT}
+
+
+def find_late(results: Mapping[int, HostResult[int, NodeFacts]], attempt: int) -> list[int]:
+    """Return the hosts whose disk may come: another host has the run directory, or had it in an earlier attempt."""
+    present = [rank for rank, result in results.items() if result.value and result.value.has_run_dir]
+    missing = [
+        rank
+        for rank, result in results.items()
+        if isinstance(result.error, NoRunDirectoryError) or (result.value and not result.value.has_run_dir)
+    ]
+    return missing if present or attempt > 1 else []
 
 
 def _errors(results: Sequence[HostResult[int, T]]) -> list[str]:

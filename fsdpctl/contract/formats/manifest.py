@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,17 +73,14 @@ def choose_committed(names: Iterable[str]) -> list[str]:
     return sorted((name for name in names if COMMITTED.fullmatch(name)), key=lambda name: (len(name), name))
 
 
-def remove_checkpoint(directory: Path) -> None:
-    """Rename and remove a checkpoint: half removed, it must not look like one. Raises OSError."""
-    doomed = directory.with_name(f"{directory.name}.tmp-pruned")
-    directory.rename(doomed)
-    shutil.rmtree(doomed)
-
-
 def set_aside(directory: Path, aside: Path) -> None:
     """Move a checkpoint to where the trainer does not look: the run has gone back to an older one."""
     aside.mkdir(mode=DIR_MODE, exist_ok=True)
-    directory.rename(aside / directory.name)
+    if directory.is_symlink():  # a relative link would lead elsewhere from there
+        (aside / directory.name).symlink_to(directory.resolve())
+        directory.unlink()
+    else:
+        directory.rename(aside / directory.name)
 
 
 def digest_file(path: Path) -> FileDigest:

@@ -52,7 +52,7 @@ def main(argv: list[str]) -> int:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     write_text(paths.reserve, " " * RESERVE_BYTES)
-    preallocate(attempt.stop)
+    preallocate(attempt.stop, attempt.abort)
     agent = Agent(_placed_plan(run, attempt), attempt, words.node_rank)
     end = agent.run()
     if end.code not in GOOD_ENDS:

@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from fsdpctl.contract.files import FULL_DISK
+from fsdpctl.contract.files import FULL_DISK, count_free_inodes
 from fsdpctl.contract.findings import Check, Finding, fail, ok, warn
 from fsdpctl.contract.paths import DIR_MODE
 
@@ -16,7 +16,10 @@ MIN_FREE_BYTES = 64 * 2**20
 LOW_FREE_BYTES = 10 * 2**30
 """Less than one checkpoint of a model of a billion parameters with its optimizer state (16 bytes per parameter)."""
 
-_FIX_SPACE = "free some space or quota there, or set another `runs_root` in the profile"
+MIN_FREE_FILES = 1000
+"""A run writes some hundreds of files: its copy of the code, and records and checkpoints."""
+
+_FIX_SPACE = "free some space, inodes or quota there, or set another `runs_root` in the profile"
 
 
 def check_storage(directory: Path) -> list[Finding]:
@@ -47,6 +50,10 @@ def _write(directory: Path) -> None:
 
 
 def _check_space(directory: Path) -> Finding:
+    files = count_free_inodes(os.statvfs(directory))
+    if files < MIN_FREE_FILES:
+        few = f"only {files:.0f} more files can be created in {directory.parent} (inodes)"
+        return fail(Check.DISK, few, _FIX_SPACE)
     free = shutil.disk_usage(directory).free
     reason = f"{free / 2**30:.1f} GiB are free in {directory.parent}"
     if free < MIN_FREE_BYTES:

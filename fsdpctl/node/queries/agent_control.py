@@ -47,6 +47,7 @@ class NodeFacts:
     time: float  # seconds since the epoch, by the node's own clock
     problem: str = ""
     saved: int = 0  # step of the newest checkpoint on this node
+    has_run_dir: bool = True
 
 
 @dataclass(frozen=True)
@@ -73,9 +74,9 @@ class KillResult:
 
 def check(run: RunPaths, attempt: int, node_rank: int) -> NodeFacts:
     """Run the node check and return the facts about this node."""
-    problem = ""
+    problem, has_run_dir = "", run.plan.exists()
     try:
-        if not run.plan.exists():
+        if not has_run_dir:
             raise NodeCheckError(f"{run.root} {NOT_SHARED}")
         check_node(read_json(LaunchPlan, run.plan), _node_dir(run, attempt, node_rank).root)
         set_aside_rewound(run)
@@ -86,7 +87,8 @@ def check(run: RunPaths, attempt: int, node_rank: int) -> NodeFacts:
     except importlib.metadata.PackageNotFoundError:
         torch = ""
     saved = max((step_of(name) for name in committed(run.checkpoints)), default=0)
-    return NodeFacts(platform.node(), ".".join(platform.python_version_tuple()[:2]), torch, time.time(), problem, saved)
+    python = ".".join(platform.python_version_tuple()[:2])
+    return NodeFacts(platform.node(), python, torch, time.time(), problem, saved, has_run_dir)
 
 
 def start(run: RunPaths, attempt: int, node_rank: int) -> StartResult:

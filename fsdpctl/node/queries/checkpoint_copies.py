@@ -16,16 +16,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fsdpctl.contract.codec import encode, read_json
+from fsdpctl.contract.formats.lease import leased
 from fsdpctl.contract.formats.manifest import (
     InvalidCheckpointError,
     Manifest,
     committed,
     read_manifest,
-    remove_checkpoint,
     set_aside,
     verify_files,
     verify_sizes,
 )
+from fsdpctl.contract.formats.removal import remove_checkpoint
 from fsdpctl.contract.paths import RunPaths, step_of
 from fsdpctl.contract.records import Rewind
 
@@ -37,6 +38,7 @@ class HostCopy:
     name: str
     manifest: Manifest | None
     problem: str = ""
+    left: str = ""  # the directory that is still there after a removal, if the copy was a link
 
 
 def look(directory: Path, *, reads_all: bool) -> HostCopy:
@@ -50,13 +52,19 @@ def look(directory: Path, *, reads_all: bool) -> HostCopy:
     return HostCopy(directory.name, manifest)
 
 
+def verify(directory: Path) -> HostCopy:
+    """Compare every byte of a copy with its manifest, while the run's retention leaves it alone."""
+    with leased(directory):
+        return look(directory, reads_all=True)
+
+
 def remove(directory: Path) -> HostCopy:
     """Remove a copy; return it, with `problem` if that failed."""
     try:
-        remove_checkpoint(directory)
+        left = remove_checkpoint(directory)
     except OSError as error:
         return HostCopy(directory.name, None, f"cannot be removed: {error.strerror}")
-    return HostCopy(directory.name, None)
+    return HostCopy(directory.name, None, left=str(left or ""))
 
 
 def set_aside_rewound(run: RunPaths) -> None:
@@ -86,11 +94,13 @@ def main(argv: list[str]) -> list[HostCopy]:
     os.umask(0o077)
     verbs: dict[str, Callable[[Path], HostCopy]] = {
         "list": lambda directory: look(directory, reads_all=False),
-        "verify": lambda directory: look(directory, reads_all=True),
+        "verify": verify,
         "remove": remove,
     }
     root = RunPaths(args.run_dir).checkpoints
-    return [verbs[args.verb](root / name) for name in committed(root) if name in args.names or not args.names]
+    copies = [verbs[args.verb](root / name) for name in committed(root) if name in args.names or not args.names]
+    # A run that is alive removes old ones meanwhile.
+    return [copy for copy in copies if args.verb == "remove" or not copy.problem or os.path.lexists(root / copy.name)]
 
 
 if __name__ == "__main__":

@@ -146,17 +146,20 @@ class TestLocal(LauncherContract):
                 run.assert_nothing_left()
         assert states[0] is None and "PLANNED" in states, "some kills came before the run existed, some after"
 
-    def test_on_a_full_disk_a_run_obeys_stop_and_cancel(self, project: Path, small_disk: Mount) -> None:
+    def test_on_a_full_disk_a_run_shows_it_and_obeys_stop_and_cancel(self, project: Path, small_disk: Mount) -> None:
+        """One without inodes, and one without bytes."""
         profile = f"{fsdpctl('profiles', 'show', 'local', cwd=project).stdout}\nruns_root: {small_disk.path}\n"
         leaves = self.submit_under(project, profile, WAITS_FOR_STOP)
         self.wait_up(leaves)
-        small_disk.fill()
+        small_disk.use_up_inodes()
+        assert "it has no inodes left" in leaves.status()["reason"]
         fsdpctl("stop", leaves.run_id, cwd=project)
         assert leaves.status()["state"] == "STOPPED", leaves.describe()
         small_disk.empty()
         stays = self.submit_under(project, profile, WAITS_FOR_STOP, nodes=1)
         self.wait_up(stays, ranks=2)
         small_disk.fill()
+        assert "no space is left on the disk" in stays.status()["reason"]
         fsdpctl("cancel", stays.run_id, cwd=project)
         assert not stays.pids(), stays.describe()
         assert stays.status()["state"] == "CANCELLED", stays.describe()

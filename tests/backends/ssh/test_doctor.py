@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from fsdpctl.backends.fanout import FILES_PER_HOST, OTHER_FILES
 from tests.backends import harness
 from tests.backends.local.test_doctor import accused
 from tests.backends.ssh.cluster import Cluster
@@ -37,6 +38,22 @@ def test_healthy_hosts_and_spares_pass_and_nothing_is_left(cluster: Cluster, tmp
         assert found[node]["shared"]["result"] == found[node]["head"]["result"] == "ok"
     assert not list(root.iterdir())
     cluster.assert_clean()
+
+
+def test_a_small_limit_of_open_files_makes_it_slower_only(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So few that no connection is kept, and that the head is in groups of two with one other host after the other."""
+    command = tmp_path / "with-few-files"
+    command.write_text(f'#!/bin/sh\nulimit -n {OTHER_FILES + 2 * FILES_PER_HOST}\nexec "{harness.COMMAND}" "$@"\n')
+    command.chmod(0o755)
+    monkeypatch.setattr(harness, "COMMAND", command)
+    cluster.write_profile(f"runs_root: {tmp_path}\n")
+    found = examine(cluster, tmp_path, expect=0)
+    assert accused(found) == {}
+    for node in ("node2", "node3", "node4"):
+        assert found[node]["connect"]["reason"] == "16 of 24000-24999 tried, all reached"
+        assert found[node]["shared"]["result"] == "ok"
 
 
 def test_a_run_root_that_is_not_shared_is_reported(cluster: Cluster, tmp_path: Path) -> None:

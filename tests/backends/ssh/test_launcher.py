@@ -11,12 +11,14 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from fsdpctl.contract.codec import read_json
 from fsdpctl.contract.plan import DroppedHost
+from fsdpctl.runs.store import default_runs_root
 from tests.backends import harness
 from tests.backends.contract import IGNORES_STOP, RECORDER, WAITS_FOR_STOP, LauncherContract
 from tests.backends.harness import Run, command_line, fsdpctl, wait_for
@@ -88,6 +90,25 @@ class TestSsh(LauncherContract):
         (project / "job.yaml").write_text("name: probe\nnodes: 2\nentrypoint: {script: script.py}\n")
         said = fsdpctl("submit", "./job.yaml", "--profile", self.profile, cwd=project, expect=4).stderr
         assert "node1 (10.77.0.1): /var/tmp/runs/probe-" in said and "must be a directory that all hosts" in said
+        cluster.assert_clean()
+
+    def test_a_disk_that_a_host_mounts_late_is_waited_for(self, cluster: Cluster, project: Path) -> None:
+        late, runs = cluster.nodes[1], default_runs_root()
+        runs.mkdir(parents=True)
+        late.run("mount", "-t", "tmpfs", "tmpfs", str(runs))
+        (project / "script.py").write_text(WAITS_FOR_STOP)
+        (project / "job.yaml").write_text("name: probe\nnodes: 2\nentrypoint: {script: script.py}\n")
+        words = [harness.COMMAND, "submit", "./job.yaml", "--profile", self.profile, "--json"]
+        submitting = subprocess.Popen(words, cwd=project, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        told, events = "is not there yet on node2", partial(runs.glob, "*/attempts/1/events.log")
+        try:
+            wait_for(lambda: any(told in file.read_text() for file in events()), 30, told)
+        finally:
+            late.run("umount", str(runs))
+        said, _ = submitting.communicate(timeout=60)
+        run = Run.of(json.loads(said), project)
+        assert (run.status()["state"], run.status()["attempt"]) == ("RUNNING", 1), run.describe()
+        fsdpctl("cancel", run.run_id, cwd=project)
         cluster.assert_clean()
 
     def test_the_node_with_another_torch_is_named(self, cluster: Cluster, project: Path) -> None:

@@ -75,6 +75,44 @@ def test_arguments_arrive_unchanged_on_all_hosts(lan: Lan) -> None:
     assert not any((host.dir / "tmp" / "pwned").exists() for host in lan.nodes)
 
 
+def test_what_start_up_files_print_is_left_out(lan: Lan) -> None:
+    node = lan.nodes[0]
+    (node.home / ".bashrc").write_text(
+        "echo Welcome; printf 'no newline'; trap 'echo bye' EXIT; trap 'echo dbg' DEBUG\n"
+    )
+    try:
+        found = probe(lan, at(node), argv=("sh", "-c", "echo one; echo two; exit 3"))
+    finally:
+        (node.home / ".bashrc").unlink()
+    assert found.stdout == ["one\ntwo\n"], found.errors
+
+
+def test_start_up_files_that_break_commands_are_named_and_nothing_stays(lan: Lan) -> None:
+    """One shell ends, one hangs, one prints without an end; and one command does, in a good shell.
+
+    As another user than root, whose processes sshd does not kill on request before OpenSSH 9.8.
+    """
+    (lan.login.home / ".ssh" / "config").write_text("Host *\n  User plain\n")
+    files = [host.dir / "tmp" / ".bashrc" for host in lan.nodes]  # the home of that user
+    for file, text in zip(files, ("echo not today; exit 3", "sleep 61", "yes no | head -c 1G", ""), strict=True):
+        file.write_text(f"{text}\n")
+    try:
+        found = probe(lan, *map(at, lan.nodes), argv=("head", "-c", "1G", "/dev/zero"), timeout_s=5)
+        wait_until(lambda: not any(host.processes() for host in lan.nodes), "that all is gone", lan.nodes[1].log)
+    finally:
+        for file in files:
+            file.unlink()
+    broken = "start-up files of the shell break automation: ~/.bashrc"
+    began = "from the login shell, which began no command"
+    assert found.errors == [
+        f"node1 (10.77.0.1): exit code 3 {began} (it printed: not today): {broken}",
+        f"node2 (10.77.0.2): no answer within 5 s {began}: {broken}",
+        f"node3 (10.77.0.3): more than 4 MiB of output {began} (it printed: no): {broken}",
+        "node4 (10.77.0.4): more than 4 MiB of output",
+    ]
+    assert found.ended[3] - found.began[3] < 5, "what is too long is not read to its end"
+
+
 def test_neither_ssh_agent_nor_environment_is_forwarded(lan: Lan) -> None:
     (lan.login.home / ".ssh" / "config").write_text("Host *\n  ForwardAgent yes\n  SendEnv *\n")
     found = probe(lan, at(lan.nodes[0]), argv=("sh", "-c", "echo [$SSH_AUTH_SOCK] [$FSDPCTL_HOME]"))

@@ -168,7 +168,10 @@ def test_rewind_to_an_older_step_on_more_hosts_and_checkpoint_commands(cluster: 
     assert verified.stdout.splitlines() == ["step-00000014: ok on node2", "step-00000007: ok on node1, node2"]
     assert f"error: step-00000014 on node1: {shard.name} does not have the digest" in verified.stderr
     weights = cluster.lan.login.dir / "var-tmp" / "weights"
+    before = others.stat().st_mtime_ns
     checkpoints("export", "--out", "/var/tmp/weights")
+    assert others.stat().st_mtime_ns > before, "what is fetched from a host is leased there"
+    assert not list(others.glob("*.lease-*"))
     assert sorted(path.name for path in weights.iterdir()) == ["config.json", "model.safetensors"]
 
     cluster.nodes[0].pull_cable()

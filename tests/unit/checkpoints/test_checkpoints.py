@@ -6,13 +6,18 @@ import json
 import os
 import re
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from fsdpctl.checkpoints import listing
+from fsdpctl.checkpoints.checkpoint_store import SharedStore
 from fsdpctl.checkpoints.listing import choose_removable, examine, list_checkpoints
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.formats.manifest import MANIFEST_FORMAT, Manifest, digest_file, write_manifest
+from fsdpctl.contract.formats.removal import remove_checkpoint
 from fsdpctl.contract.paths import CHECKPOINT_MANIFEST, RunPaths, checkpoint_name
 from fsdpctl.errors import UsageError
 from fsdpctl.launch.build import build_plan
@@ -130,6 +135,25 @@ def test_prune_keeps_the_newest_whole_ones(run: RunPaths) -> None:
     assert names(run) == ["step-00000008", "step-00000012", "step-00000016"]
 
 
+def test_prune_removes_a_link_and_shows_where_its_files_are(run: RunPaths, tmp_path: Path) -> None:
+    moved = tmp_path / "other-disk"
+    (run.checkpoints / checkpoint_name(4)).rename(moved)
+    (run.checkpoints / checkpoint_name(4)).symlink_to(moved)
+    done = checkpoints("prune", "--keep", "3")
+    assert (done.returncode, done.stdout) == (0, "step-00000004: removed\n"), done.stderr
+    assert done.stderr == f"step-00000004 was a link: its files are still in {moved}\n"
+    assert (moved / CHECKPOINT_MANIFEST).exists()
+    assert sorted(path.name for path in run.checkpoints.iterdir()) == [checkpoint_name(step) for step in (8, 12, 16)]
+
+
+def test_a_rewind_moves_a_relative_link_so_that_it_still_leads_to_its_files(run: RunPaths) -> None:
+    newest = run.checkpoints / checkpoint_name(16)
+    newest.rename(run.root / "moved")
+    newest.symlink_to("../moved")
+    move_newer_away(run, 12)
+    assert (run.set_aside(0) / newest.name / CHECKPOINT_MANIFEST).exists() and not newest.is_symlink()
+
+
 def test_prune_reports_checkpoints_that_were_moved_away(run: RunPaths) -> None:
     move_newer_away(run, 8)
     done = checkpoints("prune")
@@ -156,6 +180,43 @@ def test_export_of_a_damaged_checkpoint_reports_what_is_wrong(run: RunPaths, tmp
     passed_over = "warning: step-00000016 is passed over"
     assert passed_over in checkpoints("export", "--out", str(tmp_path / "out")).stderr
     assert passed_over not in checkpoints("export", "--step", "12", "--out", str(tmp_path / "out")).stderr
+
+
+def test_one_that_the_run_removes_before_it_is_leased_gives_way_to_a_newer_one(
+    run: RunPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damage(run, 12)
+
+    @contextmanager
+    def too_late(directory: Path) -> Iterator[None]:
+        if directory.name == checkpoint_name(16):
+            remove_checkpoint(directory)
+            save(run, 20)
+            damage(run, 20)
+            save(run, 24)
+        yield
+
+    monkeypatch.setattr(listing, "leased", too_late)
+    with listing.take_whole(run, None) as taken:
+        assert (taken.stored.path.name, taken.passed_over) == (checkpoint_name(24), ())
+    monkeypatch.undo()
+    with pytest.raises(UsageError, match="no checkpoint of step 16"), listing.take_whole(run, 16):
+        pass
+    remove_checkpoint(run.checkpoints / checkpoint_name(24))
+    with listing.take_whole(run, None) as taken:
+        assert (taken.stored.path.name, taken.passed_over) == (
+            checkpoint_name(8),
+            (checkpoint_name(20), checkpoint_name(12)),
+        )
+
+
+def test_what_the_run_removes_between_listing_and_reading_is_not_called_damaged(run: RunPaths) -> None:
+    store = SharedStore(run)
+    newest, *_ = store.read()
+    assert not store.examine(newest).is_gone
+    remove_checkpoint(newest.path)
+    examined = store.examine(newest)
+    assert examined.is_gone and examined.problems == []
 
 
 def test_prune_refuses_a_run_that_is_alive(run: RunPaths) -> None:

@@ -26,6 +26,7 @@ def test_a_touched_file_has_no_cause(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_takes_a_users_request_without_a_reason(small_disk: Mount) -> None:
+    """And without a spare file, which older runs do not have."""
     small_disk.fill()
     stop, abort = small_disk.path / "stop", small_disk.path / "abort"
     assert write_request(stop, StopReason.USER, "fsdpctl stop")
@@ -38,11 +39,22 @@ def test_a_full_disk_takes_a_users_request_without_a_reason(small_disk: Mount) -
     assert {path.name for path in small_disk.path.iterdir()} == {"ballast", "stop", "abort"}
 
 
+def test_a_disk_without_inodes_takes_a_users_request(small_disk: Mount) -> None:
+    stop, abort = small_disk.path / "stop", small_disk.path / "abort"
+    preallocate(stop, abort)
+    small_disk.use_up_inodes()
+    assert write_request(stop, StopReason.USER, "fsdpctl stop")
+    assert not write_request(stop, StopReason.USER, "fsdpctl stop")
+    assert read_control_file(stop) == ControlFile(StopReason.USER, "")
+    assert write_request(abort, AbortReason.CANCEL, "fsdpctl cancel")
+    assert read_control_file(abort) == ControlFile(AbortReason.CANCEL, "")
+
+
 @pytest.mark.parametrize("cause", [StopReason.TIME, StopReason.PREEMPT])
 def test_on_a_full_disk_a_schedulers_stop_is_not_taken_for_a_users(cause: StopReason, small_disk: Mount) -> None:
     stop = small_disk.path / "stop"
-    preallocate(stop)
-    preallocate(stop)
+    for _ in range(2):
+        preallocate(stop, small_disk.path / "abort")
     for spare in small_disk.path.iterdir():
         os.utime(spare, (1.0, 1.0))
     small_disk.fill()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from fsdpctl.backends.fanout import fan_out
+from fsdpctl.backends.fanout import HostError, fan_out
 from fsdpctl.backends.ssh.candidates import find_file_hosts
 from fsdpctl.backends.ssh.hosts import read_dropped
 from fsdpctl.backends.ssh.older_plan import with_hosts
@@ -12,6 +14,7 @@ from fsdpctl.backends.ssh.sync.host_files import HostFiles
 from fsdpctl.backends.ssh.transport.answer import module_argv, read_answer
 from fsdpctl.backends.ssh.transport.link import Link
 from fsdpctl.backends.ssh.transport.ssh_config import target_of
+from fsdpctl.contract.formats.lease import held, lease_of
 from fsdpctl.contract.formats.manifest import Manifest
 from fsdpctl.contract.paths import CHECKPOINT_MANIFEST, RunPaths, checkpoint_name
 from fsdpctl.contract.plan import LaunchPlan
@@ -56,11 +59,22 @@ class SshCopyHosts:
         here.mkdir(mode=0o700)
         files = HostFiles(self._links[host], ANSWER_S)
         try:
-            for file in files.files(there).keys() & {CHECKPOINT_MANIFEST, *manifest.files}:
-                files.fetch(there / file, here / file)
+            with self._leased(host, there):
+                for file in files.files(there).keys() & {CHECKPOINT_MANIFEST, *manifest.files}:
+                    files.fetch(there / file, here / file)
         finally:
             files.close()
         return here
+
+    @contextmanager
+    def _leased(self, host: str, directory: Path) -> Iterator[None]:
+        """Hold a lease on a checkpoint on a host, through a session of its own."""
+        files, path = HostFiles(self._links[host], ANSWER_S), lease_of(directory)
+        try:
+            with held(lambda: files.write(path, b""), lambda: files.remove(path), HostError):
+                yield
+        finally:
+            files.close()
 
 
 def open_copy_hosts(run: RunPaths, plan: LaunchPlan) -> SshCopyHosts:

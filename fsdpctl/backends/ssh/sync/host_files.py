@@ -75,6 +75,9 @@ class HostFiles:
 
         self._do(act)
 
+    def remove(self, path: Path) -> None:
+        self._do(lambda session: session.remove(str(path)))
+
     def make_directory(self, path: Path) -> None:
         """Make a directory, unless it exists."""
 

@@ -18,6 +18,10 @@ from fsdpctl.node.queries.agent_control import NOT_SHARED
 T = TypeVar("T")
 
 
+class NoRunDirectoryError(HostError):
+    """The host does not have the run directory, or not yet."""
+
+
 def module_argv(plan: LaunchPlan, run: RunPaths, module: str, *arguments: str) -> list[str]:
     """Return the command that runs a module of the run's own code, after the profile's setup lines."""
     settings = [f"{name}={value}" for name, value in code_env(run).items()]
@@ -30,12 +34,18 @@ def read_answer(kind: type[T], answer: NodeAnswer, target: Target, plan: LaunchP
     try:
         return decode(kind, json.loads(answer.stdout.splitlines()[-1]))
     except (IndexError, ValueError, CodecError):
-        raise HostError(f"{target}: {explain(answer, plan)}") from None
+        error = NoRunDirectoryError if _lacks_code(answer) else HostError
+        raise error(f"{target}: {explain(answer, plan)}") from None
 
 
 def explain(answer: NodeAnswer, plan: LaunchPlan) -> str:
     """Return why a host's output is not the expected JSON."""
-    output = answer.stderr + answer.stdout
-    if "No module named" in output and "fsdpctl" in output:
+    if _lacks_code(answer):
         return f"{plan.run_dir} {NOT_SHARED if plan.shared_disk else 'is not there'}"
     return explain_exit(answer.code, answer.stdout, answer.stderr, plan.python)
+
+
+def _lacks_code(answer: NodeAnswer) -> bool:
+    """Return whether Python did not find the run's copy of fsdpctl."""
+    output = answer.stderr + answer.stdout
+    return "No module named" in output and "fsdpctl" in output

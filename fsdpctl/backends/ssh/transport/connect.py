@@ -7,6 +7,7 @@ wait has a limit, nothing prompts, and no agent is forwarded.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import socket
@@ -70,6 +71,8 @@ def _open_transport(target: Target, route: Route) -> Transport:
     except TimeoutError:
         raise HostError(f"{target}: no answer within {limit_s} s", passing=True) from None
     except OSError as error:
+        if error.errno == errno.EMFILE:  # nothing of this host
+            raise
         raise HostError(f"{target}: {error.strerror or error}", passing=True) from None
 
 

@@ -5,27 +5,24 @@ A command is a list that is quoted once.
 
 from __future__ import annotations
 
-import shlex
 import threading
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from fsdpctl.backends.base import NodeAnswer
 from fsdpctl.backends.fanout import HostError
 from fsdpctl.backends.ssh.transport.connect import Transport, connect
+from fsdpctl.backends.ssh.transport.frame import STARTUP_FILES, Frame, describe_broken_shell
+from fsdpctl.backends.ssh.transport.session import MAX_OUTPUT, FloodError, Session
 from fsdpctl.backends.ssh.transport.ssh_config import Target
 
 if TYPE_CHECKING:
     from fabric import Connection
     from paramiko import Channel, SFTPClient
 
-MAX_OUTPUT = 4 * 2**20
-"""fsdpctl's commands print a line or two; longer output is cut off."""
-
-NO_CODE = -1
-"""paramiko's exit code for a command that was killed, or cut off with its connection."""
+STARTUP_FILES_S = 5.0
+"""For the list of start-up files: an sshd that starts its SFTP server through the broken shell may never answer."""
 
 
 class Link:
@@ -47,28 +44,39 @@ class Link:
             return self._connection
 
     def run(self, argv: Sequence[str], stdin: bytes | Iterable[bytes] = b"", timeout_s: float = 30) -> NodeAnswer:
-        """Run a command to its end. Raise HostError if the host or the connection fails, not the command."""
-        deadline = time.monotonic() + timeout_s
+        """Run a command to its end. Raise HostError if the host, its login shell or the connection fails.
+
+        What the login shell prints beside the command is left out.
+        """
+        frame, session = Frame(), None
         try:
-            channel = self.open().create_session()
-            with channel:
-                channel.settimeout(timeout_s)
-                channel.exec_command(shlex.join(argv))
-                for block in [stdin] if isinstance(stdin, bytes) else stdin:
-                    channel.sendall(block)
-                channel.shutdown_write()
-                stdout = _read(channel, channel.recv, deadline)
-                stderr = _read(channel, channel.recv_stderr, deadline)
-                channel.settimeout(max(0.1, deadline - time.monotonic()))
-                code = channel.recv_exit_status()
-                if code == NO_CODE:
-                    raise EOFError("no exit code came")
-                return NodeAnswer(code, stdout, stderr)
+            with self.open().create_session() as channel:
+                session = Session(channel, timeout_s)
+                code = session.run(frame.wrap(argv), [stdin] if isinstance(stdin, bytes) else stdin)
         except HostError:
             raise
         except Exception as error:  # paramiko raises SSHException, OSError and EOFError alike when a connection dies
+            has_begun = session is not None and frame.has_begun(session.stdout)
+            what = _lost(error, timeout_s)
+            if session is not None and not has_begun and isinstance(error, TimeoutError | FloodError):
+                what = self._broken_shell(what, session)
             self.close()
-            raise HostError(f"{self.target}: {_lost(error, timeout_s)}", passing=True) from error
+            raise HostError(f"{self.target}: {what}", passing=not isinstance(error, FloodError)) from error
+        if not frame.has_begun(session.stdout):
+            raise HostError(f"{self.target}: {self._broken_shell(f'exit code {code}', session)}")
+        return NodeAnswer(code, frame.cut_out(session.stdout), frame.cut_out(session.stderr))
+
+    def _broken_shell(self, what: str, session: Session) -> str:
+        """Return the error for a command that the login shell has not begun."""
+        return describe_broken_shell(what, session.stderr or session.stdout, self._find_startup_files())
+
+    def _find_startup_files(self) -> list[str]:
+        """Return the start-up files that the user has there; none where sshd has no SFTP that works without a shell."""
+        try:
+            with self.open_files(STARTUP_FILES_S) as files:
+                return [name for name in STARTUP_FILES if _exists(files, name)]
+        except Exception:
+            return []
 
     def open_files(self, timeout_s: float) -> SFTPClient:
         """Open an SFTP session for one thread; each of its answers must come within `timeout_s`. Raise HostError.
@@ -111,23 +119,17 @@ def _sftp_client(session: Channel) -> SFTPClient:
     return SFTPClient(session)
 
 
+def _exists(files: SFTPClient, path: str) -> bool:
+    try:
+        files.stat(path)
+    except FileNotFoundError:
+        return False
+    return True
+
+
 def _lost(error: Exception, timeout_s: float) -> str:
     if isinstance(error, TimeoutError):
         return f"no answer within {timeout_s:.0f} s"
+    if isinstance(error, FloodError):
+        return f"more than {MAX_OUTPUT >> 20} MiB of output"
     return f"the connection broke: {str(error) or type(error).__name__}"
-
-
-def _read(channel: Channel, receive: Callable[[int], bytes], deadline: float) -> str:
-    parts: list[bytes] = []
-    size = 0
-    while size < MAX_OUTPUT:
-        left = deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        channel.settimeout(left)
-        part = receive(65_536)
-        if not part:
-            break
-        parts.append(part)
-        size += len(part)
-    return b"".join(parts).decode("utf-8", errors="replace")

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.backends.base import NodeAnswer
-from fsdpctl.backends.fanout import HostError
-from fsdpctl.backends.ssh.agents import find_failed_node, remote_argv
-from fsdpctl.backends.ssh.transport.answer import explain
+from fsdpctl.backends.fanout import HostError, HostResult
+from fsdpctl.backends.ssh.agents import find_failed_node, find_late, remote_argv
+from fsdpctl.backends.ssh.transport.answer import NoRunDirectoryError, explain
 from fsdpctl.contract import NodeExit
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import RunPaths
@@ -19,6 +19,7 @@ from fsdpctl.contract.records import NodeEnd
 from fsdpctl.doctor.payload import last_line
 from fsdpctl.launch.build import build_plan
 from fsdpctl.launch.host import SubmitHost
+from fsdpctl.node.queries.agent_control import NodeFacts
 from fsdpctl.specs.load import parse_job, parse_profile
 
 PLAN = build_plan(
@@ -68,3 +69,14 @@ def test_a_node_that_ended_badly_ends_the_others(tmp_path: Path) -> None:
         if end is not None:
             write_json(attempt.node(rank).end, end)
     assert find_failed_node(attempt) == "node 2: the node agent was killed"
+
+
+def test_a_missing_run_directory_is_waited_for_where_it_may_come() -> None:
+    there = HostResult(0, NodeFacts("a", "3.12", "2.13", 0.0))
+    mounted_late = HostResult(1, NodeFacts("b", "3.12", "2.13", 0.0, "no plan", has_run_dir=False))
+    without_code = HostResult[int, NodeFacts](2, error=NoRunDirectoryError("c: /runs/j-abcd is not there"))
+    down = HostResult[int, NodeFacts](3, error=HostError("d: no answer"))
+    assert find_late({0: there, 1: mounted_late, 2: without_code, 3: down}, attempt=1) == [1, 2]
+    assert find_late({1: mounted_late, 2: without_code}, attempt=1) == [], "most likely a wrong runs_root"
+    assert find_late({1: mounted_late, 2: without_code}, attempt=2) == [1, 2], "it was there before"
+    assert find_late({0: there, 3: down}, attempt=2) == []

@@ -104,6 +104,15 @@ def test_a_nearly_full_disk_is_a_failure_too(small_disk: Mount) -> None:
     assert "MiB are free" in disk.reason
 
 
+def test_a_disk_with_few_inodes_is_a_failure(small_disk: Mount) -> None:
+    small_disk.use_up_inodes()
+    for number in range(500):
+        (small_disk.path / "ballast" / str(number)).unlink()
+    run_root, disk = check_storage(small_disk.path / "probe")
+    assert (run_root.result, disk.result) == (Result.OK, Result.FAIL)
+    assert disk.reason == f"only 499 more files can be created in {small_disk.path} (inodes)"
+
+
 def test_a_read_only_disk_is_a_failure(small_disk: Mount) -> None:
     small_disk.make_read_only()
     (found,) = check_storage(small_disk.path / "probe")
