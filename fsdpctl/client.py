@@ -98,15 +98,18 @@ class Run:
         overrides: Sequence[str] = (),
         step: int | None = None,
         update_code: bool = False,
+        code_dir: str | Path | None = None,
     ) -> None:
         """Continue from the newest checkpoint, or from that of `step`; `nodes` changes the number of nodes.
 
+        `update_code` copies the project again, from `code_dir`, else from where it was submitted.
         Raise BusyError while the run is alive, UsageError if the changed job does not fit or `step` was not
         saved, LaunchError if a host or the scheduler refuses.
         """
         check_whole("step", step)
         check_flag("update_code", update_code)
-        resume(self.paths, _overrides(nodes, overrides), step=step, update_code=update_code)
+        project = None if code_dir is None else Path(check_path("code_dir", code_dir))
+        resume(self.paths, _overrides(nodes, overrides), step=step, update_code=update_code, code_dir=project)
 
     def metrics(self) -> list[dict[str, Any]]:
         """Return one mapping for each line of `metrics.jsonl`: step, loss, tokens_per_s, ..."""

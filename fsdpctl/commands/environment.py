@@ -44,6 +44,12 @@ def node_env(plan: LaunchPlan, context: NodeContext) -> dict[str, str]:
     }
 
 
+def working_directory(plan: LaunchPlan) -> str:
+    """Return where ranks start, and so where relative paths lead: the profile's directory, else the code snapshot."""
+    run = RunPaths.of(plan.run_dir)
+    return plan.workdir or str(run.code if plan.entry.is_bundled_trainer else run.source)
+
+
 def tag_env(run_id: str, attempt: int, node_rank: int) -> dict[str, str]:
     """Return the tag by which every process of a run is found, even without its parent."""
     return {Env.RUN_ID: run_id, Env.ATTEMPT: str(attempt), Env.NODE_RANK: str(node_rank)}

@@ -9,13 +9,14 @@ from typing import Any
 
 from fsdpctl.backends.base import View
 from fsdpctl.backends.table import get_backend
+from fsdpctl.commands.environment import working_directory
 from fsdpctl.contract import Cause, Phase, State
 from fsdpctl.contract.codec import CodecError
 from fsdpctl.contract.formats.manifest import committed
 from fsdpctl.contract.paths import RunPaths, step_of
 from fsdpctl.contract.records import Outcome
 from fsdpctl.errors import FsdpctlError
-from fsdpctl.runs.evidence import RunFacts
+from fsdpctl.runs.evidence import RunFacts, read_plan
 from fsdpctl.runs.metrics import recent_metrics, total_steps
 from fsdpctl.runs.store import Listed, open_record
 from fsdpctl.verbs.state import derive_state, is_stranded
@@ -59,6 +60,14 @@ def read_status(run: RunPaths) -> RunStatus:
     facts = RunFacts(run, open_record(run))
     views = get_backend(facts.record.backend).launcher.observe([facts])
     return status_by(facts, views.get(facts.run_id, View("unknown")))
+
+
+def read_workdir(run: RunPaths) -> str | None:
+    """Return the working directory of the ranks; None if the plan cannot be read."""
+    try:
+        return working_directory(read_plan(run))
+    except (CodecError, OSError):
+        return None
 
 
 def read_statuses(runs: Sequence[Listed]) -> dict[str, RunStatus | str]:

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 
-from fsdpctl.commands.environment import node_env
+from fsdpctl.commands.environment import node_env, working_directory
 from fsdpctl.commands.torchrun import torchrun_argv
 from fsdpctl.contract import Env
 from fsdpctl.contract.files import open_log, read_bytes
@@ -19,7 +19,7 @@ def start_torchrun(plan: LaunchPlan, context: NodeContext) -> subprocess.Popen[b
     """Start torchrun in a session of its own, ignoring the stop signals; its output goes to `torchrun.log`."""
     run = RunPaths.of(plan.run_dir)
     argv = torchrun_argv(plan, context)
-    workdir = plan.workdir or _default_workdir(plan, run)
+    workdir = working_directory(plan)
     print("command:", json.dumps(argv), "in", workdir, flush=True)
     with open(open_log(run.attempt(context.attempt).node(context.node_rank).torchrun_log), "ab") as log:
         return subprocess.Popen(
@@ -32,11 +32,6 @@ def start_torchrun(plan: LaunchPlan, context: NodeContext) -> subprocess.Popen[b
             start_new_session=True,
             preexec_fn=signals.ignore,
         )
-
-
-def _default_workdir(plan: LaunchPlan, run: RunPaths) -> str:
-    """Return the directory of the code snapshot: the user's project, or the bundled trainer."""
-    return str(run.code if plan.entry.is_bundled_trainer else run.source)
 
 
 def _rank_environment(plan: LaunchPlan, context: NodeContext, run: RunPaths) -> dict[str, str]:

@@ -62,9 +62,23 @@ class TestLocal(LauncherContract):
         (project / "script.py").write_text(WAITS_FOR_STOP)
         (project / "job.yaml").write_text("name: large\nnodes: 1\nentrypoint: {script: script.py}\n")
         said = f"copying {len(list(project.iterdir()))} files of {project}: 60 MB, kept with the run\nhint: with git"
-        for words, is_told in (("submit job.yaml", True), ("resume", False), ("resume --update-code", True)):
-            assert (said in fsdpctl(*words.split(), cwd=project).stderr) == is_told
+        assert said in fsdpctl("submit", "job.yaml", cwd=project).stderr
+        fsdpctl("cancel", cwd=project)
+        status = json.loads(fsdpctl("status", "--json", cwd=project).stdout)
+        by_rank = Path(status["working_directory"], "out", "model.pt")
+        by_rank.parent.mkdir()
+        by_rank.write_text("weights")
+        for words, is_told in (("resume", False), ("resume --update-code", True)):
+            printed = fsdpctl(*words.split(), cwd=project.parent).stderr
+            assert (said in printed, f"with the code of {project}" in printed) == (is_told, is_told)
             fsdpctl("cancel", cwd=project)
+        assert by_rank.read_text() == "weights"
+        project.rename(project.with_name("moved"))
+        refused = fsdpctl("resume", "--update-code", cwd=project.parent, expect=2).stderr
+        assert f"{project}, the directory of the project, is not there" in refused and "--from DIR" in refused
+        resumed = fsdpctl("resume", "--update-code", "--from", "moved", cwd=project.parent).stderr
+        assert f"with the code of {project.with_name('moved')}" in resumed
+        fsdpctl("cancel", cwd=project.parent)
 
     def test_a_port_in_use_is_skipped(self, project: Path) -> None:
         first, last = 23_801, 23_802
