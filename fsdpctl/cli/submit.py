@@ -52,6 +52,7 @@ def submit(
     if dry_run:
         _print_plan(request, predicted.text, as_json)
         return
+    _warn_if_live(request)
     _warn_if_slow(request, job)
     if accept_new:
         _trust_hosts(request)
@@ -102,6 +103,19 @@ def _warn_if_slow(request: Request, job: str) -> None:
         return
     log(f"warning: {warning}")
     log(f"hint: fsdpctl submit {shlex.quote(job)} --smoke tests the same path in a minute; fsdpctl cancel ends this")
+
+
+def _warn_if_live(request: Request) -> None:
+    """Log which sources of an own script's repository are in no copy of it: a later edit of these changes the run."""
+    from pathlib import Path
+
+    from fsdpctl.launch.live_sources import find_live_sources
+
+    plan = request.plan
+    if plan.entry.is_bundled_trainer or not (live := find_live_sources(plan.python, Path(plan.submit_dir))):
+        return
+    log(f"warning: imported where they are, not from the run's copy: {', '.join(live)}; an edit there changes the run")
+    log("hint: submit from a directory that contains them; git must not ignore them")
 
 
 def _trust_hosts(request: Request) -> None:

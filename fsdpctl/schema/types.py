@@ -17,7 +17,10 @@ _N = "([0-9]{1,9})"
 _DURATION = re.compile(f"(?:{_N}d)?(?:{_N}h)?(?:{_N}m)?(?:{_N}s)?")
 _CLOCK = re.compile(f"(?:{_N}-)?{_N}:([0-5][0-9]):([0-5][0-9])")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_RESERVED = re.compile(r"FSDPCTL_.*|TORCHELASTIC_.*|(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)|MASTER_(ADDR|PORT)")
+_RESERVED = re.compile(
+    r"FSDPCTL_.*|TORCHELASTIC_.*|(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)|MASTER_(ADDR|PORT)"
+    r"|PYTHONSAFEPATH|PET_SIGNALS_TO_HANDLE"
+)
 
 
 def check_name(value: str) -> str:

@@ -94,7 +94,7 @@ def _replace_project(run: RunPaths, new: RunPaths, copied: CopiedFiles) -> None:
 
 
 def _find_kept(run: RunPaths, before: CopiedFiles, wanted: Mapping[str, str]) -> list[str]:
-    """Return the files of the project that a rank has changed. Raise UsageError if the new copy has changed them too."""
+    """Return the files that a rank has changed. Raise UsageError if the project has changed them too."""
     changed = find_kept(run.root, wanted, {**dict.fromkeys(wanted, ()), **before.identities})
     both = [name for name in changed if before.identities.get(name, ("",))[-1] != wanted[name]]
     if both:

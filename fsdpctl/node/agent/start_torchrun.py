@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 
-from fsdpctl.commands.environment import node_env, working_directory
+from fsdpctl.commands.environment import given_env, node_env, working_directory
 from fsdpctl.commands.torchrun import torchrun_argv
 from fsdpctl.contract import Env
 from fsdpctl.contract.files import open_log, read_bytes
@@ -37,8 +37,8 @@ def start_torchrun(plan: LaunchPlan, context: NodeContext) -> subprocess.Popen[b
 def _rank_environment(plan: LaunchPlan, context: NodeContext, run: RunPaths) -> dict[str, str]:
     """Return the whole environment of the ranks: inherited, then secrets, then what fsdpctl sets."""
     secrets: dict[str, str] = json.loads(read_bytes(run.secrets)) if run.secrets.exists() else {}
-    added = node_env(plan, context)
-    env = {**os.environ, **secrets, **added}
-    if inherited := os.environ.get(Env.USER_PYTHONPATH):
-        env["PYTHONPATH"] = os.pathsep.join([added["PYTHONPATH"], inherited])
+    env = {**os.environ, **secrets, **node_env(plan, context)}
+    inherited = os.environ.get(Env.USER_PYTHONPATH)
+    if inherited and "PYTHONPATH" not in given_env(plan, context.node_rank):
+        env["PYTHONPATH"] = os.pathsep.join([env["PYTHONPATH"], inherited])
     return env

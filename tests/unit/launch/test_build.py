@@ -193,3 +193,27 @@ def test_a_preview_of_a_thousand_nodes_is_quick() -> None:
     started = time.process_time()
     preview_text(build_plan(profile, job, SITE))
     assert time.process_time() - started < 0.5
+
+
+def test_a_pythonpath_in_env_comes_after_the_copy_and_is_refused_for_the_bundled_trainer() -> None:
+    keys = "env: {PYTHONPATH: /site}\n"
+    for job, path in ((SCRIPT, "/site"), (f"{SCRIPT}env: {{PYTHONPATH: 'src:/mine'}}\n", "src:/mine")):
+        made = local(keys, job=job)
+        given = node_env(made, NodeContext(1, 1, "a", 1, None))
+        assert (given["PYTHONPATH"], given["PYTHONSAFEPATH"]) == (f"/runs/llm-k3f9/code:{path}", "1")
+    profile = parse_profile(f"name: p\n{keys}", "p.yaml")
+    with pytest.raises(UsageError, match=r"env\.PYTHONPATH: the bundled trainer imports its own copy"):
+        build_plan(profile, load_job("llm-tiny"), SITE)
+    own = build_plan(profile, load_job("llm-tiny", ['env.PYTHONPATH=""']), SITE)
+    assert node_env(own, NodeContext(0, 1, "a", 1, None))["PYTHONPATH"] == "/runs/llm-k3f9/code"
+
+
+def test_no_variable_of_env_is_ignored() -> None:
+    """What fsdpctl sets after `env`, an `env` cannot have."""
+    ours = node_env(local(""), NodeContext(0, 1, "a", 1, "eth0"))
+    for name in ours.keys() - {"PYTHONPATH", "OMP_NUM_THREADS", "PYTHONUNBUFFERED"}:
+        try:
+            made = local("", job=f"{SCRIPT}env: {{{name}: given}}\n")
+        except UsageError:
+            continue
+        assert node_env(made, NodeContext(0, 1, "a", 1, "eth0"))[name] == "given", name
