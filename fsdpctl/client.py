@@ -144,19 +144,20 @@ class Client:
     def submit(
         self,
         job: str | Path,
-        profile: str | Path = "local",
+        profile: str | Path | None = None,
         *,
         nodes: int | None = None,
         overrides: Sequence[str] = (),
     ) -> Run:
         """Start a job on a cluster profile, each by name or YAML file; return once it is started or queued.
 
+        `profile` None: that of the job, of FSDPCTL_PROFILE, of `fsdpctl profiles default`, or local.
         `overrides` are those of `--set`: "trainer.steps=50". The user's scripts are copied from the current directory.
         Raise UsageError if the job or the profile is wrong or they do not fit, LaunchError if a host or the
         scheduler refuses.
         """
-        request = read_request(check_path("job", job), check_path("profile", profile), _overrides(nodes, overrides))
-        return Run(submit(request))
+        chosen = None if profile is None else check_path("profile", profile)
+        return Run(submit(read_request(check_path("job", job), chosen, _overrides(nodes, overrides))))
 
     def runs(self) -> list[Run]:
         """Return all runs that can be read, the newest first."""

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from fsdpctl.cli.complete import complete_profile
 from fsdpctl.cli.options import Follow, Run, Set
 from fsdpctl.cli.output import log
 
@@ -14,6 +15,12 @@ from fsdpctl.cli.output import log
 def resume(
     run: Run = None,
     nodes: Annotated[int | None, typer.Option("--nodes", "-n", help="Continue with another number of nodes.")] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            "--profile", "-p", help="Continue under another cluster profile.", autocompletion=complete_profile
+        ),
+    ] = None,
     set_: Set = None,
     step: Annotated[int | None, typer.Option("--step", help="Go back to this checkpoint; newer ones are kept.")] = None,
     update_code: Annotated[
@@ -34,7 +41,9 @@ def resume(
     paths = find_run(run)
     overrides = [*([f"--nodes={nodes}"] if nodes is not None else []), *(set_ or [])]
     with show_copy() as progress, show_start(paths):
-        resumed = resume_run(paths, overrides, step=step, update_code=update_code, code_dir=code_dir, progress=progress)
+        resumed = resume_run(
+            paths, overrides, step=step, update_code=update_code, code_dir=code_dir, progress=progress, profile=profile
+        )
     if resumed.has_new_fsdpctl:
         log("this run is of an older fsdpctl: its nodes now run fsdpctl and the trainer of this version")
     for warning in predict_resumed(paths):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ import typer
 from fsdpctl.cli.complete import complete_job, complete_profile
 from fsdpctl.cli.options import Follow, Json, Set
 from fsdpctl.cli.output import log, print_data, print_json
+from fsdpctl.errors import UsageError
 
 if TYPE_CHECKING:
     from fsdpctl.contract.paths import RunPaths
@@ -24,9 +26,14 @@ SLOW_STEP_S = 60
 def submit(
     job: Annotated[str, typer.Argument(help="A job's name or a path to its YAML file.", autocompletion=complete_job)],
     profile: Annotated[
-        str,
-        typer.Option("--profile", "-p", help="A cluster profile's name or path.", autocompletion=complete_profile),
-    ] = "local",
+        str | None,
+        typer.Option(
+            "--profile",
+            "-p",
+            help="A cluster profile's name or path; default: that of `profiles default`, else local.",
+            autocompletion=complete_profile,
+        ),
+    ] = None,
     nodes: Annotated[int | None, typer.Option("--nodes", "-n", help="Number of nodes.")] = None,
     procs_per_node: Annotated[int | None, typer.Option("--procs-per-node", help="Ranks per node.")] = None,
     set_: Set = None,
@@ -37,6 +44,7 @@ def submit(
         bool, typer.Option("--accept-new", help="Store and print host keys that known_hosts does not have.")
     ] = False,
     smoke: Annotated[bool, typer.Option("--smoke", help="Run the same job with a tiny model, for 8 steps.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Start a large model on CPUs without a question.")] = False,
     follow: Follow = False,
     as_json: Json = False,
 ) -> None:
@@ -46,6 +54,7 @@ def submit(
 
     overrides = [*_options(nodes, procs_per_node, name, debug), *(set_ or [])]
     request = read_request(job, profile, overrides, smoke=smoke, dry_run=dry_run)
+    log(f"profile {request.profile.name} ({request.plan.backend}), from {request.profile_source}")
     predicted = get_backend(request.plan.backend).predict(request.plan)
     for warning in predicted.warnings:
         log(f"warning: {warning}")
@@ -53,7 +62,7 @@ def submit(
         _print_plan(request, predicted.text, as_json)
         return
     _warn_if_live(request)
-    _warn_if_slow(request, job)
+    _confirm_slow(request, job, yes=yes)
     if accept_new:
         _trust_hosts(request)
     run = _start(request, quiet=as_json)
@@ -97,12 +106,18 @@ def predict_slow_steps(trainer: TrainerConfig) -> str | None:
     )
 
 
-def _warn_if_slow(request: Request, job: str) -> None:
+def _confirm_slow(request: Request, job: str, *, yes: bool) -> None:
+    """Ask before a run whose steps take very long on CPUs; without a terminal, raise UsageError."""
     trainer = request.job.trainer
     if request.plan.device == "cuda" or trainer is None or (warning := predict_slow_steps(trainer)) is None:
         return
+    hint = f"--profile chooses a cluster; fsdpctl submit {shlex.quote(job)} --smoke tests the same path in a minute"
+    if not (yes or sys.stdin.isatty()):
+        raise UsageError(warning, hint=f"{hint}; --yes starts it all the same")
     log(f"warning: {warning}")
-    log(f"hint: fsdpctl submit {shlex.quote(job)} --smoke tests the same path in a minute; fsdpctl cancel ends this")
+    log(f"hint: {hint}")
+    if not yes:
+        typer.confirm("start it all the same?", abort=True, err=True)
 
 
 def _warn_if_live(request: Request) -> None:

@@ -24,6 +24,7 @@ from fsdpctl.runs.store import locked, open_record
 from fsdpctl.schema.types import format_duration
 from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.load import job_document, profile_document, read_job, read_profile
+from fsdpctl.specs.search import find_profile
 from fsdpctl.verbs.refusals import check_trainer
 from fsdpctl.verbs.rewind import go_back
 from fsdpctl.verbs.run_code import bring_up_to_date, is_older, prepare_code, repair_code, replace_code
@@ -50,6 +51,7 @@ def resume(
     run: RunPaths,
     overrides: Sequence[str] = (),
     *,
+    profile: str | None = None,
     step: int | None = None,
     update_code: bool = False,
     code_dir: Path | None = None,
@@ -73,7 +75,8 @@ def resume(
         if only_stranded and not status.is_stranded:
             raise BusyError(f"run {run.root.name} is {status.state}, and does not wait for a new submission")
         project = Path(read_plan(run).submit_dir) if code_dir is None else code_dir.absolute()
-        request = _prepare(run, overrides, project)
+        request = _prepare(run, overrides, find_profile(profile) if profile else run.profile, project)
+        _check_profile(run, request, profile)
         if update_code:
             _check_project(run, request.job, project)
         if request.job.trainer is not None:
@@ -102,15 +105,25 @@ def _check_project(run: RunPaths, job: JobSpec, project: Path) -> None:
     check_entrypoint(job, project)
 
 
-def _prepare(run: RunPaths, overrides: Sequence[str], submit_dir: Path) -> Request:
+def _check_profile(run: RunPaths, request: Request, profile: str | None) -> None:
+    """Raise UsageError for a profile under which the run's checkpoints cannot be read."""
+    if profile is not None and read_plan(run).shared_disk != request.plan.shared_disk:
+        raise UsageError(
+            f"run {run.root.name} cannot continue under profile {request.profile.name}: of these two, one has a disk"
+            " that its hosts share, and in the other each host has checkpoints of its own",
+            hint=f"fsdpctl checkpoints export {run.root.name}, and init_from in a run of its own",
+        )
+
+
+def _prepare(run: RunPaths, overrides: Sequence[str], profile_file: Path, submit_dir: Path) -> Request:
     """Plan from the run's stored specs: a resume does not depend on the current directory."""
-    profile = read_profile(run.profile)
+    profile = read_profile(profile_file)
     profile = profile.model_copy(update={"runs_root": str(run.root.parent)})
     job = read_job(run.job, overrides)
     try:
         return plan_request(profile, job, submit_host(profile, run.root.parent, run.root.name, submit_dir))
     except IncompatibleError as error:
-        raise locate_problems(error, job_document(run.job, overrides), profile_document(run.profile)) from None
+        raise locate_problems(error, job_document(run.job, overrides), profile_document(profile_file)) from None
 
 
 def _store(run: RunPaths, record: RunRecord, request: Request, update_code: bool) -> None:
@@ -125,7 +138,8 @@ def _store(run: RunPaths, record: RunRecord, request: Request, update_code: bool
     if secrets and not missing:
         write_json(run.secrets, secrets)
     write_specs(run, request)
-    write_json(run.record, replace(record, schema=SCHEMA, submissions=(*record.submissions, submission)))
+    changed = replace(record, profile=request.profile.name, backend=request.plan.backend)
+    write_json(run.record, replace(changed, schema=SCHEMA, submissions=(*record.submissions, submission)))
 
 
 def predict_resumed(run: RunPaths) -> list[str]:

@@ -7,7 +7,7 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fsdpctl.backends.submit_environment import read_secrets
@@ -28,7 +28,7 @@ from fsdpctl.runs.store import claim_run_id, create, default_runs_root, discard,
 from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.load import job_document, load_job, load_profile, profile_document
 from fsdpctl.specs.profile import ClusterProfile
-from fsdpctl.specs.search import find_job, find_profile
+from fsdpctl.specs.search import ProfileSource, choose_profile, find_job, find_profile
 from fsdpctl.verbs.data_source import resolve_data
 from fsdpctl.verbs.pretrained import resolve_weights
 
@@ -42,6 +42,7 @@ class Request:
     profile: ClusterProfile
     job: JobSpec
     plan: LaunchPlan
+    profile_source: ProfileSource = ProfileSource.OPTION
 
 
 def prepare(profile: ClusterProfile, job: JobSpec, *, run_id: str | None = None) -> Request:
@@ -55,15 +56,26 @@ def prepare(profile: ClusterProfile, job: JobSpec, *, run_id: str | None = None)
 
 
 def read_request(
-    job: str, profile: str, overrides: Sequence[str] = (), *, smoke: bool = False, dry_run: bool = False
+    job: str, profile: str | None, overrides: Sequence[str] = (), *, smoke: bool = False, dry_run: bool = False
 ) -> Request:
-    """Find and read both files, then `prepare`. Raise IncompatibleError with the lines that do not fit together."""
+    """Find and read both files, then `prepare`. Raise IncompatibleError with the lines that do not fit together.
+
+    `profile` None: the default one.
+    """
     spec = load_job(job, overrides)
     spec = shrink(spec) if smoke else spec
+    chosen, source = choose_profile(profile, spec.profile)
     try:
-        return prepare(load_profile(profile), spec, run_id=spec.name + DRY_RUN_ID_SUFFIX if dry_run else None)
+        loaded = load_profile(chosen)
+    except UsageError as error:
+        if source is ProfileSource.OPTION:
+            raise
+        raise UsageError(error.message, hint=f"this profile is from {source}; --profile takes another") from None
+    try:
+        request = prepare(loaded, spec, run_id=spec.name + DRY_RUN_ID_SUFFIX if dry_run else None)
+        return replace(request, profile_source=source)
     except IncompatibleError as error:
-        documents = job_document(find_job(job), overrides), profile_document(find_profile(profile))
+        documents = job_document(find_job(job), overrides), profile_document(find_profile(chosen))
         raise locate_problems(error, *documents) from None
 
 

@@ -67,7 +67,7 @@ def _is_of_ranks(root: Path, name: str, copied: Copied) -> bool:
     if name not in copied:
         return False
     path = root / name
-    for part in (*reversed(PurePath(name).parents[:-1]), name):
+    for part in (*reversed(PurePath(name).parents[:-1]), PurePath(name)):
         path = root / part
         if _is_file(path):
             return _identity(path) not in copied.get(str(part), ())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from fsdpctl.runs.store import default_runs_root
 from fsdpctl.specs.load import load_profile, parse_profile
 
 
@@ -62,3 +64,53 @@ def test_init_writes_a_copy_to_edit_and_never_over_a_file() -> None:
     assert profiles("init", "mine", "--from", "ssh-h100").returncode == 0
     ours, base = load_profile("mine"), load_profile("ssh-h100")
     assert ours == base.model_copy(update={"name": "mine"})
+
+
+def chosen(*words: str) -> tuple[str, str]:
+    """The profile that a submit would use, and the first line of its messages."""
+    command = [
+        sys.executable,
+        "-c",
+        "from fsdpctl.cli.app import main; main()",
+        "submit",
+        *words,
+        "--dry-run",
+        "--json",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    return json.loads(done.stdout)["plan"]["backend"], done.stderr.splitlines()[0]
+
+
+def test_the_profile_is_that_of_the_option_the_job_the_variable_the_stored_one_or_local(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("a", "b", "c", "d"):
+        Path(f"cluster_profiles/{name}.yaml").write_text(f"name: {name}\nbackend: local\n")
+    assert chosen("llm-tiny")[1] == "profile local (local), from the built-in default"
+    done = profiles("default", "a")
+    assert (done.returncode, done.stdout) == (0, "a\n")
+    assert chosen("llm-tiny")[1] == "profile a (local), from fsdpctl profiles default"
+    monkeypatch.setenv("FSDPCTL_PROFILE", "b")
+    assert chosen("llm-tiny")[1] == "profile b (local), from FSDPCTL_PROFILE"
+    assert chosen("llm-tiny", "--set", "profile=c")[1] == "profile c (local), from the job"
+    assert chosen("llm-tiny", "--set", "profile=c", "-p", "d")[1] == "profile d (local), from --profile"
+    assert chosen("llm-tiny", "-p", "ssh-h100")[0] == "ssh"
+    monkeypatch.delenv("FSDPCTL_PROFILE")
+    assert (
+        profiles("default", "./cluster_profiles/b.yaml").stdout
+        == str(Path("cluster_profiles/b.yaml").absolute()) + "\n"
+    )
+    assert profiles("default", "nowhere").returncode == 2
+    assert profiles("default", "--clear").stdout == "local\n"
+
+
+def test_a_large_model_is_not_trained_on_cpus_without_a_question() -> None:
+    submit = [sys.executable, "-c", "from fsdpctl.cli.app import main; main()", "submit", "llm300m", "--nodes", "2"]
+    done = subprocess.run(submit, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+    assert done.returncode == 2
+    assert "error: 303,080,448 parameters and" in done.stderr and "--yes starts it all the same" in done.stderr
+    ours, theirs = os.openpty()
+    os.write(ours, b"n\n")
+    done = subprocess.run(submit, capture_output=True, text=True, timeout=60, stdin=theirs)
+    assert (done.returncode, "start it all the same? [y/N]" in done.stderr) == (1, True)
+    assert not default_runs_root().exists()
