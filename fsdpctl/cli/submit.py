@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fsdpctl.cli.complete import complete_job, complete_profile
+from fsdpctl.cli.complete import complete_job, complete_profile, complete_run
 from fsdpctl.cli.options import Follow, Json, Set
 from fsdpctl.cli.output import log, print_data, print_json
 from fsdpctl.errors import UsageError
@@ -44,16 +44,23 @@ def submit(
         bool, typer.Option("--accept-new", help="Store and print host keys that known_hosts does not have.")
     ] = False,
     smoke: Annotated[bool, typer.Option("--smoke", help="Run the same job with a tiny model, for 8 steps.")] = False,
+    after: Annotated[
+        str | None,
+        typer.Option("--after", metavar="RUN", help="Start when this run has succeeded.", autocompletion=complete_run),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Start a large model on CPUs without a question.")] = False,
     follow: Follow = False,
     as_json: Json = False,
 ) -> None:
     """Start a job on a cluster."""
     from fsdpctl.backends.table import get_backend
-    from fsdpctl.verbs.submit import read_request
+    from fsdpctl.runs.find import find_run
+    from fsdpctl.verbs.submit import read_request, start_after
 
     overrides = [*_options(nodes, procs_per_node, name, debug), *(set_ or [])]
     request = read_request(job, profile, overrides, smoke=smoke, dry_run=dry_run)
+    if after is not None:
+        request = start_after(request, find_run(after))
     log(f"profile {request.profile.name} ({request.plan.backend}), from {request.profile_source}")
     predicted = get_backend(request.plan.backend).predict(request.plan)
     for warning in predicted.warnings:

@@ -136,6 +136,14 @@ class SshPlan:
 
 
 @dataclass(frozen=True)
+class AfterRun:
+    """The run that must succeed before this one starts."""
+
+    run_id: str
+    run_dir: str
+
+
+@dataclass(frozen=True)
 class LaunchPlan:
     """Everything about a launch that is known before its nodes are."""
 
@@ -169,6 +177,7 @@ class LaunchPlan:
     shared_disk: bool = True  # False: each node has its own directory at `run_dir`
     is_limited_by_scheduler: bool = False  # it ends attempts at their time limit; else the agents do
     ssh: SshPlan | None = None
+    after: AfterRun | None = None
 
     def place(self, nodes: Sequence[AllocatedNode]) -> LaunchPlan:
         """Return the plan with the names and addresses of the nodes that a scheduler allocated."""

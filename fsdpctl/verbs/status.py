@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -108,6 +109,8 @@ def status_by(run: RunFacts, view: View) -> RunStatus:
     if found.state is State.RUNNING:
         is_beginning = written and not recent and found.phase in (Phase.STARTING, Phase.TRAINING)
         reason += _describe_begin(run.paths) if is_beginning else describe_slow(newest)
+    if found.state is State.QUEUED and get_backend(record.backend).has_scheduler:
+        reason += _describe_after(run.paths)
     total = total_steps(run.paths)
     return RunStatus(
         run_id=record.run_id,
@@ -133,6 +136,14 @@ def lines_of(lines: Sequence[dict[str, Any]], attempt: int) -> list[dict[str, An
     """Return the lines of one attempt: an older one's may be of steps that are still to be done again. Lines without an
     attempt, from a user's script, count for all."""
     return [line for line in lines if str(line.get("attempt", attempt)) == str(attempt)]
+
+
+def _describe_after(run: RunPaths) -> str:
+    """Return the run that must succeed before this one, as text; empty if there is none."""
+    with suppress(OSError, CodecError):
+        if (after := read_plan(run).after) is not None:
+            return f"; starts after run {after.run_id}"
+    return ""
 
 
 def _describe_begin(run: RunPaths) -> str:

@@ -12,10 +12,11 @@ from pathlib import Path
 
 from fsdpctl.backends.submit_environment import read_secrets
 from fsdpctl.backends.table import get_backend
+from fsdpctl.contract import State
 from fsdpctl.contract.byte_progress import Progress, ignore
 from fsdpctl.contract.codec import write_json, write_text
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.contract.plan import AfterRun, LaunchPlan
 from fsdpctl.errors import RefusedError, UsageError
 from fsdpctl.launch.build import IncompatibleError, build_plan
 from fsdpctl.launch.host import SubmitHost
@@ -31,6 +32,7 @@ from fsdpctl.specs.profile import ClusterProfile
 from fsdpctl.specs.search import ProfileSource, choose_profile, find_job, find_profile
 from fsdpctl.verbs.data_source import resolve_data
 from fsdpctl.verbs.pretrained import resolve_weights
+from fsdpctl.verbs.status import read_status
 
 DRY_RUN_ID_SUFFIX = "-dryrun"
 
@@ -77,6 +79,15 @@ def read_request(
     except IncompatibleError as error:
         documents = job_document(find_job(job), overrides), profile_document(find_profile(chosen))
         raise locate_problems(error, *documents) from None
+
+
+def start_after(request: Request, run: RunPaths) -> Request:
+    """Return the request for a run that starts when `run` has succeeded. Raise UsageError if it cannot any more."""
+    status = read_status(run)
+    if not (status.state.is_alive or status.state is State.SUCCEEDED):
+        name = run.root.name
+        raise UsageError(f"run {name} is {status.state}, so nothing can start after it", hint=f"fsdpctl resume {name}")
+    return replace(request, plan=replace(request.plan, after=AfterRun(run.root.name, str(run.root))))
 
 
 def plan_request(profile: ClusterProfile, job: JobSpec, host: SubmitHost) -> Request:

@@ -29,6 +29,7 @@ class TestSshPrivate(LauncherContract):
     test_ranks_get_their_environment_arguments_and_secrets = None
     test_of_two_runs_at_once_one_is_stopped_and_resumed = None
     test_cancel_ends_detached_child_processes_too = None
+    test_a_run_starts_after_another_has_succeeded_and_never_after_one_that_has_not = None
     test_hanging_peers_of_a_dead_rank_do_not_delay_the_end = None
 
     cluster: Cluster
