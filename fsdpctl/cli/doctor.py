@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fsdpctl.cli.complete import complete_profile
-from fsdpctl.cli.options import Json
+from fsdpctl.cli.options import Json, TrustHosts
 from fsdpctl.cli.output import log, print_json, print_table
 from fsdpctl.contract import CliExit
 
@@ -23,9 +23,7 @@ def doctor(
     nodes: Annotated[
         int | None, typer.Option("--nodes", "-n", min=1, max=1024, help="Number of nodes; default: all; 2 under Slurm.")
     ] = None,
-    trust_hosts: Annotated[
-        bool, typer.Option("--trust-hosts", help="First store and print host keys that known_hosts does not have.")
-    ] = False,
+    trust_hosts: TrustHosts = False,
     as_json: Json = False,
 ) -> None:
     """Check all nodes of a cluster: versions, GPUs, network, clocks, limits, disk. Exit 1 when anything failed."""

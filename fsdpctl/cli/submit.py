@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fsdpctl.cli.complete import complete_job, complete_profile, complete_run
-from fsdpctl.cli.options import Follow, Json, Set
+from fsdpctl.cli.options import Follow, Json, Set, TrustHosts
 from fsdpctl.cli.output import log, print_data, print_json
 from fsdpctl.errors import UsageError
 
@@ -40,9 +42,10 @@ def submit(
     name: Annotated[str | None, typer.Option("--name", help="Name of the run, instead of the job's.")] = None,
     debug: Annotated[str | None, typer.Option("--debug", help="off, info or trace; see docs/networks.md.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would run; create nothing.")] = False,
-    accept_new: Annotated[
-        bool, typer.Option("--accept-new", help="Store and print host keys that known_hosts does not have.")
-    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="With --dry-run: write it to this file.")
+    ] = None,
+    trust_hosts: TrustHosts = False,
     smoke: Annotated[bool, typer.Option("--smoke", help="Run the same job with a tiny model, for 8 steps.")] = False,
     after: Annotated[
         str | None,
@@ -57,6 +60,8 @@ def submit(
     from fsdpctl.runs.find import find_run
     from fsdpctl.verbs.submit import read_request, start_after
 
+    if out is not None and not dry_run:
+        raise UsageError("--out is the file of --dry-run", hint="add --dry-run")
     overrides = [*_options(nodes, procs_per_node, name, debug), *(set_ or [])]
     request = read_request(job, profile, overrides, smoke=smoke, dry_run=dry_run)
     if after is not None:
@@ -66,11 +71,11 @@ def submit(
     for warning in predicted.warnings:
         log(f"warning: {warning}")
     if dry_run:
-        _print_plan(request, predicted.text, as_json)
+        _print_plan(request, predicted.text, out, as_json=as_json)
         return
     _warn_if_live(request)
     _confirm_slow(request, job, yes=yes)
-    if accept_new:
+    if trust_hosts:
         _trust_hosts(request)
     run = _start(request, quiet=as_json)
     log(f"started {run.root.name} in {run.root}")
@@ -89,10 +94,15 @@ def _options(nodes: int | None, procs_per_node: int | None, name: str | None, de
     return [f"{option}={value}" for option, value in given.items() if value is not None]
 
 
-def _print_plan(request: Request, predicted: str, as_json: bool) -> None:
+def _print_plan(request: Request, predicted: str, out: Path | None, *, as_json: bool) -> None:
+    from fsdpctl.contract.codec import write_text
     from fsdpctl.launch.preview import preview_json, preview_text
 
-    if as_json:
+    if out is not None:
+        text = json.dumps(preview_json(request.plan), indent=2) if as_json else preview_text(request.plan)
+        write_text(out, f"{text}\n")
+        log(f"written to {out}")
+    elif as_json:
         print_json(preview_json(request.plan))
     else:
         print_data(preview_text(request.plan))
@@ -129,8 +139,6 @@ def _confirm_slow(request: Request, job: str, *, yes: bool) -> None:
 
 def _warn_if_live(request: Request) -> None:
     """Log which sources of an own script's repository are in no copy of it: a later edit of these changes the run."""
-    from pathlib import Path
-
     from fsdpctl.launch.live_sources import find_live_sources
 
     plan = request.plan

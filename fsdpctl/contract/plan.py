@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -14,6 +15,15 @@ from fsdpctl.contract import BUNDLED_TRAINER
 
 Device = Literal["cpu", "cuda"]
 Debug = Literal["off", "info", "trace"]
+
+
+def add_suffix(address: str, suffix: str) -> str:
+    """Return a host name with the suffix; an IP address as it is."""
+    try:
+        ipaddress.ip_address(address)
+    except ValueError:
+        return address + suffix
+    return address
 
 
 @dataclass(frozen=True)
@@ -178,10 +188,14 @@ class LaunchPlan:
     is_limited_by_scheduler: bool = False  # it ends attempts at their time limit; else the agents do
     ssh: SshPlan | None = None
     after: AfterRun | None = None
+    hostname_suffix: str = ""  # of the nodes that a scheduler will allocate; the others have it already
 
     def place(self, nodes: Sequence[AllocatedNode]) -> LaunchPlan:
         """Return the plan with the names and addresses of the nodes that a scheduler allocated."""
-        placed = [replace(node, id=on.name, address=on.address) for node, on in zip(self.nodes, nodes, strict=True)]
+        placed = [
+            replace(node, id=on.name, address=add_suffix(on.address, self.hostname_suffix))
+            for node, on in zip(self.nodes, nodes, strict=True)
+        ]
         return replace(self, nodes=tuple(placed))
 
     def with_node(self, node: PlannedNode) -> LaunchPlan:

@@ -105,6 +105,7 @@ def _launch_plan(profile: ClusterProfile, job: JobSpec, host: SubmitHost, fit: _
         shared_disk=fit.backend.shared_disk,
         is_limited_by_scheduler=fit.backend.is_limited_by_scheduler,
         ssh=fit.backend.ssh,
+        hostname_suffix=profile.hostname_suffix,
     )
 
 

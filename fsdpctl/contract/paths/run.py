@@ -56,7 +56,6 @@ class RunPaths:
         """The code snapshot that ranks run, on their PYTHONPATH."""
         return self.root / "code"
 
-    @property
     def packages(self) -> tuple[Path, Path]:
         """The packages in `code` that are replaced as a whole: fsdpctl's node side and the bundled trainer."""
         return self.code / "fsdpctl", self.code / BUNDLED_TRAINER

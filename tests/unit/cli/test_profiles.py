@@ -114,3 +114,12 @@ def test_a_large_model_is_not_trained_on_cpus_without_a_question() -> None:
     done = subprocess.run(submit, capture_output=True, text=True, timeout=60, stdin=theirs)
     assert (done.returncode, "start it all the same? [y/N]" in done.stderr) == (1, True)
     assert not default_runs_root().exists()
+
+
+def test_a_dry_run_is_written_to_a_file() -> None:
+    submit = [sys.executable, "-c", "from fsdpctl.cli.app import main; main()", "submit", "llm-tiny", "--out", "plan"]
+    done = subprocess.run([*submit, "--dry-run", "--json"], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert json.loads(Path("plan").read_text())["plan"]["job_name"] == "llm-tiny"
+    refused = subprocess.run(submit, capture_output=True, text=True, timeout=60)
+    assert refused.returncode == 2 and "--out is the file of --dry-run" in refused.stderr

@@ -8,7 +8,7 @@ import pytest
 from fsdpctl.commands.environment import node_env
 from fsdpctl.commands.torchrun import torchrun_argv
 from fsdpctl.contract.codec import decode, encode
-from fsdpctl.contract.plan import Head, LaunchPlan, NodeContext
+from fsdpctl.contract.plan import AllocatedNode, Head, LaunchPlan, NodeContext
 from fsdpctl.errors import UsageError
 from fsdpctl.launch.build import build_plan
 from fsdpctl.launch.host import SubmitHost
@@ -217,3 +217,18 @@ def test_no_variable_of_env_is_ignored() -> None:
         except UsageError:
             continue
         assert node_env(made, NodeContext(0, 1, "a", 1, "eth0"))[name] == "given", name
+
+
+def test_a_suffix_of_host_names_is_on_every_name_and_on_no_ip_address() -> None:
+    keys = "backend: ssh\nhostname_suffix: .cluster.example\ngpus_per_node: 8\n"
+    nodes = "nodes: [{id: a, address: n1}, {id: b, address: 10.0.0.2}]\nspares: [{id: c, address: n3}]\n"
+    made = build_plan(parse_profile(f"name: p\n{keys}{nodes}", "p.yaml"), parse_job(SCRIPT, "j.yaml"), SITE)
+    assert made.ssh is not None
+    found = [node.address for node in (*made.nodes, *made.ssh.nodes, *made.ssh.spares)]
+    assert found == [*["n1.cluster.example", "10.0.0.2"] * 2, "n3.cluster.example"]
+    slurm = "backend: slurm\nhostname_suffix: -ib\ngpus_per_node: 8\nruns_root: /shared\n"
+    planned = build_plan(parse_profile(f"name: p\n{slurm}", "p.yaml"), parse_job(SCRIPT, "j.yaml"), SITE)
+    placed = planned.place([AllocatedNode("n1", "n1"), AllocatedNode("n2", "10.0.0.2")])
+    assert [(node.id, node.address) for node in placed.nodes] == [("n1", "n1-ib"), ("n2", "10.0.0.2")]
+    with pytest.raises(UsageError, match="hostname_suffix: a suffix of host names begins with"):
+        local("hostname_suffix: cluster\n")

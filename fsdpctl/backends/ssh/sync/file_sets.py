@@ -43,7 +43,7 @@ def find_file_sets(run: RunPaths) -> list[FileSet]:
 
 def run_files(run: RunPaths) -> FileSet:
     """Return the files of the run directory that ranks need. In the copy of the project ranks write, too."""
-    tops = (*run.packages, run.plan, run.trainer_config, run.secrets, run.rewinds)
+    tops = (*run.packages(), run.plan, run.trainer_config, run.secrets, run.rewinds)
     project = read_copied(run) or CopiedFiles().followed_by(inventory_project(run))
     names = tuple(str(path.relative_to(run.root)) for path in tops)
     wanted = {**receive_files.inventory(run.root, names), **project.wanted}
