@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 
 def doctor(
     profile: Annotated[
-        str, typer.Argument(help="A cluster profile's name or path.", autocompletion=complete_profile)
-    ] = "local",
+        str | None,
+        typer.Argument(
+            help="A cluster profile's name or path; default: as for `submit`.", autocompletion=complete_profile
+        ),
+    ] = None,
     nodes: Annotated[
         int | None, typer.Option("--nodes", "-n", min=1, max=1024, help="Number of nodes; default: all; 2 under Slurm.")
     ] = None,
@@ -30,9 +33,10 @@ def doctor(
     from fsdpctl.doctor.rows import rows
     from fsdpctl.logs.ranges import fold_names
     from fsdpctl.specs.load import load_profile
+    from fsdpctl.specs.search import choose_profile
     from fsdpctl.verbs.doctor import examine_cluster, trust_cluster
 
-    spec = load_profile(profile)
+    spec = load_profile(choose_profile(profile)[0])
     if trust_hosts:
         trust_cluster(spec, log)
     examined = examine_cluster(spec, nodes)

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.runs.evidence import read_plan
+from fsdpctl.runs.store import read_record
 from tests.backends.contract import RECORDER, WAITS_FOR_STOP, LauncherContract
 from tests.backends.harness import COMMAND, Run, fsdpctl, submit, wait_for
 from tests.backends.killed_submit import kill_at_each_step
@@ -76,9 +79,13 @@ class TestLocal(LauncherContract):
         project.rename(project.with_name("moved"))
         refused = fsdpctl("resume", "--update-code", cwd=project.parent, expect=2).stderr
         assert f"{project}, the directory of the project, is not there" in refused and "--from DIR" in refused
-        resumed = fsdpctl("resume", "--update-code", "--from", "moved", cwd=project.parent).stderr
+        (project.parent / "other.yaml").write_text("name: other\nbackend: local\nprocs_per_node: 1\n")
+        words = ("--update-code", "--from", "moved", "--profile", "other.yaml")
+        resumed = fsdpctl("resume", *words, cwd=project.parent).stderr
         assert f"with the code of {project.with_name('moved')}" in resumed
         fsdpctl("cancel", cwd=project.parent)
+        record = read_record(RunPaths.of(status["run_dir"]))
+        assert (record.profile, read_plan(RunPaths.of(status["run_dir"])).world_size) == ("other", 1)
 
     def test_a_port_in_use_is_skipped(self, project: Path) -> None:
         first, last = 23_801, 23_802

@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from fsdpctl.errors import UsageError
 from fsdpctl.runs.store import default_runs_root
 from fsdpctl.specs.load import load_profile, parse_profile
+from fsdpctl.specs.search import store_default_profile
+from fsdpctl.verbs.submit import read_request
 
 
 @pytest.fixture(autouse=True)
@@ -66,41 +69,36 @@ def test_init_writes_a_copy_to_edit_and_never_over_a_file() -> None:
     assert ours == base.model_copy(update={"name": "mine"})
 
 
-def chosen(*words: str) -> tuple[str, str]:
-    """The profile that a submit would use, and the first line of its messages."""
-    command = [
-        sys.executable,
-        "-c",
-        "from fsdpctl.cli.app import main; main()",
-        "submit",
-        *words,
-        "--dry-run",
-        "--json",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    return json.loads(done.stdout)["plan"]["backend"], done.stderr.splitlines()[0]
-
-
 def test_the_profile_is_that_of_the_option_the_job_the_variable_the_stored_one_or_local(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in ("a", "b", "c", "d"):
-        Path(f"cluster_profiles/{name}.yaml").write_text(f"name: {name}\nbackend: local\n")
-    assert chosen("llm-tiny")[1] == "profile local (local), from the built-in default"
-    done = profiles("default", "a")
-    assert (done.returncode, done.stdout) == (0, "a\n")
-    assert chosen("llm-tiny")[1] == "profile a (local), from fsdpctl profiles default"
+        Path(f"cluster_profiles/{name}.yaml").write_text(f"name: {name}\nbackend: local\ngpus_per_node: 0\n")
+
+    def chosen(option: str | None = None, *overrides: str) -> tuple[str, str]:
+        request = read_request("llm-tiny", option, overrides, dry_run=True)
+        return request.profile.name, request.profile_source
+
+    assert chosen() == ("local", "the built-in default")
+    store_default_profile("a")
+    assert chosen() == ("a", "fsdpctl profiles default")
     monkeypatch.setenv("FSDPCTL_PROFILE", "b")
-    assert chosen("llm-tiny")[1] == "profile b (local), from FSDPCTL_PROFILE"
-    assert chosen("llm-tiny", "--set", "profile=c")[1] == "profile c (local), from the job"
-    assert chosen("llm-tiny", "--set", "profile=c", "-p", "d")[1] == "profile d (local), from --profile"
-    assert chosen("llm-tiny", "-p", "ssh-h100")[0] == "ssh"
-    monkeypatch.delenv("FSDPCTL_PROFILE")
-    assert (
-        profiles("default", "./cluster_profiles/b.yaml").stdout
-        == str(Path("cluster_profiles/b.yaml").absolute()) + "\n"
-    )
+    assert chosen() == ("b", "FSDPCTL_PROFILE")
+    assert chosen(None, "profile=c") == ("c", "the job")
+    assert chosen("d", "profile=c") == ("d", "--profile")
+    monkeypatch.setenv("FSDPCTL_PROFILE", "nowhere")
+    with pytest.raises(UsageError, match="no profile named nowhere") as refused:
+        chosen()
+    assert refused.value.hint == "this profile is from FSDPCTL_PROFILE; --profile takes another"
+
+
+def test_a_default_profile_is_stored_checked_and_forgotten() -> None:
+    Path("cluster_profiles/mine.yaml").write_text("name: mine\nbackend: local\n")
+    assert profiles("default", "./cluster_profiles/mine.yaml").stdout == f"{Path.cwd()}/cluster_profiles/mine.yaml\n"
     assert profiles("default", "nowhere").returncode == 2
+    submit = [sys.executable, "-c", "from fsdpctl.cli.app import main; main()", "submit", "llm-tiny", "--dry-run"]
+    done = subprocess.run(submit, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stderr.splitlines()[0] == "profile mine (local), from fsdpctl profiles default"
     assert profiles("default", "--clear").stdout == "local\n"
 
 

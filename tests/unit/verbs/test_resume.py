@@ -140,3 +140,15 @@ def test_a_grace_that_is_too_short_for_the_newest_checkpoint_is_reported(
         save(run, step, took)
     warning = "step-00000008 took 70 s to save: a grace of 1m is too short"
     assert any(warning in line for line in predict_resumed(run)) is warns
+
+
+def test_a_profile_whose_hosts_have_disks_of_their_own_cannot_continue_a_run_of_a_shared_one(tmp_path: Path) -> None:
+    run = ended(State.STOPPED, 120, 10)
+    private = "backend: {kind: ssh, shared_filesystem: false}\nruns_root: /var/tmp/runs\n"
+    (tmp_path / "private.yaml").write_text(f"name: private\n{private}nodes: [{{id: a, address: a}}]\n")
+    before = {path: path.read_bytes() for path in run.root.rglob("*") if path.is_file() and path != run.lock}
+    with pytest.raises(UsageError, match="r-aaaa cannot continue under profile private"):
+        resume(run, profile=str(tmp_path / "private.yaml"))
+    with pytest.raises(UsageError, match="is not copied without --update-code"):
+        resume(run, code_dir=tmp_path)
+    assert {path: path.read_bytes() for path in run.root.rglob("*") if path.is_file() and path != run.lock} == before
