@@ -56,6 +56,11 @@ defaults filled in. `--set KEY=VALUE` changes one key for one run; a dot separat
 `--set trainer.optim.lr=1e-4`. A duration is written as `90s`, `30m`, `1h30m`, `2d` or `1:30:00`.
 [own-scripts.md](own-scripts.md) lists the environment variables that your own script gets, and [trainer.md](trainer.md)
 explains the keys under `trainer`.
+
+`fsdpctl submit JOB --after RUN` starts the job when that run has succeeded; until then it is QUEUED. Under Slurm its
+job gets a dependency on that of RUN, which holds over requeues; elsewhere its supervisor waits, and RUN may be of any
+backend. If RUN ends in any other way, also by `stop`, the waiting run becomes CANCELLED, and `resume` starts it all the
+same. A job whose steps would take minutes on CPUs is started only after a question, or with `--yes`.
 """
 
 PROFILES = """\
@@ -66,6 +71,11 @@ A name is looked up in `./cluster_profiles`, then in `~/.config/fsdpctl/cluster_
 come with fsdpctl. `fsdpctl profiles ls` lists them all. Start from a copy of
 [slurm-h100.yaml](../cluster_profiles/slurm-h100.yaml) or [ssh-h100.yaml](../cluster_profiles/ssh-h100.yaml):
 `fsdpctl profiles init NAME --from slurm-h100` writes one to `./cluster_profiles/`.
+
+Without `--profile` the job's `profile` counts, then the variable FSDPCTL_PROFILE, then the profile that
+`fsdpctl profiles default NAME` has stored (`--clear` forgets it), then `local`. The first line of `submit` names the
+profile and where it is from. `fsdpctl resume --profile NAME` continues a run under another one, unless only one of the
+two has a shared disk.
 
 ```yaml
 name: two-boxes

@@ -98,15 +98,18 @@ class Run:
         overrides: Sequence[str] = (),
         step: int | None = None,
         update_code: bool = False,
+        code_dir: str | Path | None = None,
     ) -> None:
         """Continue from the newest checkpoint, or from that of `step`; `nodes` changes the number of nodes.
 
+        `update_code` copies the project again, from `code_dir`, else from where it was submitted.
         Raise BusyError while the run is alive, UsageError if the changed job does not fit or `step` was not
         saved, LaunchError if a host or the scheduler refuses.
         """
         check_whole("step", step)
         check_flag("update_code", update_code)
-        resume(self.paths, _overrides(nodes, overrides), step=step, update_code=update_code)
+        project = None if code_dir is None else Path(check_path("code_dir", code_dir))
+        resume(self.paths, _overrides(nodes, overrides), step=step, update_code=update_code, code_dir=project)
 
     def metrics(self) -> list[dict[str, Any]]:
         """Return one mapping for each line of `metrics.jsonl`: step, loss, tokens_per_s, ..."""
@@ -141,19 +144,20 @@ class Client:
     def submit(
         self,
         job: str | Path,
-        profile: str | Path = "local",
+        profile: str | Path | None = None,
         *,
         nodes: int | None = None,
         overrides: Sequence[str] = (),
     ) -> Run:
         """Start a job on a cluster profile, each by name or YAML file; return once it is started or queued.
 
+        `profile` None: that of the job, of FSDPCTL_PROFILE, of `fsdpctl profiles default`, or local.
         `overrides` are those of `--set`: "trainer.steps=50". The user's scripts are copied from the current directory.
         Raise UsageError if the job or the profile is wrong or they do not fit, LaunchError if a host or the
         scheduler refuses.
         """
-        request = read_request(check_path("job", job), check_path("profile", profile), _overrides(nodes, overrides))
-        return Run(submit(request))
+        chosen = None if profile is None else check_path("profile", profile)
+        return Run(submit(read_request(check_path("job", job), chosen, _overrides(nodes, overrides))))
 
     def runs(self) -> list[Run]:
         """Return all runs that can be read, the newest first."""

@@ -44,6 +44,10 @@ class RunFailed(FsdpctlError):
     """The command worked; the run or the check did not."""
 
 
+class DamagedRegistryWarning(UserWarning):
+    """An entry of the registry was damaged, and is repaired: a warning, because the command continues."""
+
+
 def install_hint(extra: str) -> str:
     """Return the command that adds an extra of `pyproject.toml` to this installation, for the hint of an error."""
     import shlex  # these imports are slow, and only a hint needs them

@@ -254,12 +254,18 @@ def test_the_own_scripts_page_has_every_variable() -> None:
     page = read("docs/own-scripts.md")
     variables = {value for name, value in vars(Env).items() if name.isupper()}
     assert {cell.strip("`") for cell in first_cells("docs/own-scripts.md") if "FSDPCTL_" in cell} == variables - {
-        Env.HOME
+        Env.HOME,
+        Env.PROFILE,
     }
-    assert f"`{Env.HOME}`" in page
+    assert f"`{Env.HOME}`" in page and f"`{Env.PROFILE}`" in page
     plan = build_plan(load_profile("local"), load_job("llm-tiny"), SubmitHost("r-aaaa", "/r", "/s", sys.executable, ()))
     given = node_env(plan, NodeContext(0, 1, "h", 1, "eth0"))
-    elsewhere = {Env.HOME, Env.USER_PYTHONPATH, Env.PREEMPT_GRACE}  # of the command line, its shell, a Slurm job
+    elsewhere = {
+        Env.HOME,
+        Env.PROFILE,
+        Env.USER_PYTHONPATH,
+        Env.PREEMPT_GRACE,
+    }  # of the command line, its shell, a Slurm job
     assert {name for name in given if name.startswith("FSDPCTL_")} == variables - elsewhere
 
 

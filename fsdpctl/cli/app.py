@@ -8,8 +8,9 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import warnings
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -25,7 +26,7 @@ from fsdpctl.cli.submit import submit
 from fsdpctl.cli.supervise import supervise
 from fsdpctl.contract import CliExit
 from fsdpctl.contract.codec import CodecError
-from fsdpctl.errors import FsdpctlError
+from fsdpctl.errors import DamagedRegistryWarning, FsdpctlError
 
 _SITE_ERRORS = (
     errno.ENOSPC,
@@ -90,13 +91,24 @@ def _root(
     pass
 
 
+_show_warning = warnings.showwarning
+
+
 def main() -> None:
     """Run the command line: expected failures end as one message and a fixed exit code, never as a traceback."""
+    warnings.showwarning = _log_warning  # type: ignore[assignment]
     os.umask(0o077)  # files of a run are private, whatever the shell's umask is
     try:
         _run()
     except BrokenPipe:
         sys.exit(CliExit.BROKEN_PIPE)
+
+
+def _log_warning(message: Warning | str, category: type[Warning], *where: Any) -> None:
+    if issubclass(category, DamagedRegistryWarning):
+        log(f"warning: {message}")
+    else:
+        _show_warning(message, category, *where)
 
 
 def _run() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fsdpctl.cli.complete import complete_profile
-from fsdpctl.cli.options import Json
+from fsdpctl.cli.options import Json, TrustHosts
 from fsdpctl.cli.output import log, print_json, print_table
 from fsdpctl.contract import CliExit
 
@@ -18,23 +18,25 @@ if TYPE_CHECKING:
 
 def doctor(
     profile: Annotated[
-        str, typer.Argument(help="A cluster profile's name or path.", autocompletion=complete_profile)
-    ] = "local",
+        str | None,
+        typer.Argument(
+            help="A cluster profile's name or path; default: as for `submit`.", autocompletion=complete_profile
+        ),
+    ] = None,
     nodes: Annotated[
         int | None, typer.Option("--nodes", "-n", min=1, max=1024, help="Number of nodes; default: all; 2 under Slurm.")
     ] = None,
-    trust_hosts: Annotated[
-        bool, typer.Option("--trust-hosts", help="First store and print host keys that known_hosts does not have.")
-    ] = False,
+    trust_hosts: TrustHosts = False,
     as_json: Json = False,
 ) -> None:
     """Check all nodes of a cluster: versions, GPUs, network, clocks, limits, disk. Exit 1 when anything failed."""
     from fsdpctl.doctor.rows import rows
     from fsdpctl.logs.ranges import fold_names
     from fsdpctl.specs.load import load_profile
+    from fsdpctl.specs.search import choose_profile
     from fsdpctl.verbs.doctor import examine_cluster, trust_cluster
 
-    spec = load_profile(profile)
+    spec = load_profile(choose_profile(profile)[0])
     if trust_hosts:
         trust_cluster(spec, log)
     examined = examine_cluster(spec, nodes)

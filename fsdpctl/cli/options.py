@@ -24,4 +24,7 @@ Set = Annotated[
         autocompletion=complete_key,
     ),
 ]
+TrustHosts = Annotated[
+    bool, typer.Option("--trust-hosts", help="First store and print host keys that known_hosts does not have.")
+]
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Show progress until the run ends; Ctrl-C detaches.")]

@@ -66,6 +66,28 @@ def init(
     log(f"hint: edit it, then: fsdpctl profiles check {name}")
 
 
+@app.command()
+def default(
+    name: Annotated[
+        str | None,
+        typer.Argument(help="The profile to use where none is given.", autocompletion=complete_profile),
+    ] = None,
+    clear: Annotated[bool, typer.Option("--clear", help="Forget the stored default.")] = False,
+) -> None:
+    """Store the profile that `submit` uses without --profile; without a name, print what it uses now."""
+    from fsdpctl.cli.output import print_data
+    from fsdpctl.specs.load import load_profile
+    from fsdpctl.specs.search import choose_profile, store_default_profile
+
+    if name is not None and not clear:
+        load_profile(name)
+    if name is not None or clear:
+        store_default_profile(None if clear else name)
+    chosen, source = choose_profile(None)
+    print_data(chosen)
+    log(f"from {source}; --profile and a job's `profile` come first")
+
+
 def _summarize(name: str) -> str:
     from fsdpctl.specs.load import load_profile
 

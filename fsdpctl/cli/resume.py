@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from fsdpctl.cli.complete import complete_profile
 from fsdpctl.cli.options import Follow, Run, Set
 from fsdpctl.cli.output import log
 
@@ -14,11 +15,20 @@ from fsdpctl.cli.output import log
 def resume(
     run: Run = None,
     nodes: Annotated[int | None, typer.Option("--nodes", "-n", help="Continue with another number of nodes.")] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            "--profile", "-p", help="Continue under another cluster profile.", autocompletion=complete_profile
+        ),
+    ] = None,
     set_: Set = None,
     step: Annotated[int | None, typer.Option("--step", help="Go back to this checkpoint; newer ones are kept.")] = None,
     update_code: Annotated[
-        bool, typer.Option("--update-code", help="Take a new snapshot of the code in the current directory.")
+        bool, typer.Option("--update-code", help="Copy the project again, from where it was submitted.")
     ] = False,
+    code_dir: Annotated[
+        Path | None, typer.Option("--from", metavar="DIR", help="With --update-code: copy this directory instead.")
+    ] = None,
     follow: Follow = False,
 ) -> None:
     """Continue a run from its newest checkpoint."""
@@ -31,12 +41,17 @@ def resume(
     paths = find_run(run)
     overrides = [*([f"--nodes={nodes}"] if nodes is not None else []), *(set_ or [])]
     with show_copy() as progress, show_start(paths):
-        has_new_code = resume_run(paths, overrides, step=step, update_code=update_code, progress=progress)
-    if has_new_code:
+        resumed = resume_run(
+            paths, overrides, step=step, update_code=update_code, code_dir=code_dir, progress=progress, profile=profile
+        )
+    if resumed.has_new_fsdpctl:
         log("this run is of an older fsdpctl: its nodes now run fsdpctl and the trainer of this version")
     for warning in predict_resumed(paths):
         log(f"warning: {warning}")
-    log(f"resumed {paths.root.name}" + (f" with the code of {Path.cwd()}" if update_code else ""))
+    if resumed.kept:
+        log(f"warning: not copied, because ranks have changed them: {', '.join(resumed.kept)}")
+        log(f"hint: delete them in {paths.root} to get those of the project at the next resume")
+    log(f"resumed {paths.root.name}" + (f" with the code of {resumed.code_dir}" if resumed.code_dir else ""))
     if follow:
         from fsdpctl.cli.follow import follow_run
 

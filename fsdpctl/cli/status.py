@@ -22,13 +22,13 @@ def status(run: Run = None, as_json: Json = False) -> None:
     from fsdpctl.contract.codec import encode
     from fsdpctl.runs.events import newest_events
     from fsdpctl.runs.find import find_run
-    from fsdpctl.verbs.status import read_status
+    from fsdpctl.verbs.status import read_status, read_workdir
 
     paths = find_run(run)
     found = read_status(paths)
     events = newest_events(paths, SHOWN_EVENTS)
     if as_json:
-        print_json({**as_record(found), "events": encode(events)})
+        print_json({**as_record(found), "working_directory": read_workdir(paths), "events": encode(events)})
         return
     rows = [
         ("run", f"{found.run_id} (job {found.job})"),
@@ -38,6 +38,7 @@ def status(run: Run = None, as_json: Json = False) -> None:
         ("nodes", str(found.nodes)),
         ("created", _date(found.created)),
         ("directory", found.run_dir),
+        ("working in", read_workdir(paths) or "unknown"),
         *(("events" if row == 0 else "", _event(event)) for row, event in enumerate(events)),
     ]
     print_data("\n".join(f"{key:<11}{value}".replace("\n", "\n" + " " * 11) for key, value in rows))

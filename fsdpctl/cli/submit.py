@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import shlex
+import sys
 from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fsdpctl.cli.complete import complete_job, complete_profile
-from fsdpctl.cli.options import Follow, Json, Set
+from fsdpctl.cli.complete import complete_job, complete_profile, complete_run
+from fsdpctl.cli.options import Follow, Json, Set, TrustHosts
 from fsdpctl.cli.output import log, print_data, print_json
+from fsdpctl.errors import UsageError
 
 if TYPE_CHECKING:
     from fsdpctl.contract.paths import RunPaths
@@ -24,36 +28,54 @@ SLOW_STEP_S = 60
 def submit(
     job: Annotated[str, typer.Argument(help="A job's name or a path to its YAML file.", autocompletion=complete_job)],
     profile: Annotated[
-        str,
-        typer.Option("--profile", "-p", help="A cluster profile's name or path.", autocompletion=complete_profile),
-    ] = "local",
+        str | None,
+        typer.Option(
+            "--profile",
+            "-p",
+            help="A cluster profile's name or path; default: that of `profiles default`, else local.",
+            autocompletion=complete_profile,
+        ),
+    ] = None,
     nodes: Annotated[int | None, typer.Option("--nodes", "-n", help="Number of nodes.")] = None,
     procs_per_node: Annotated[int | None, typer.Option("--procs-per-node", help="Ranks per node.")] = None,
     set_: Set = None,
     name: Annotated[str | None, typer.Option("--name", help="Name of the run, instead of the job's.")] = None,
     debug: Annotated[str | None, typer.Option("--debug", help="off, info or trace; see docs/networks.md.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would run; create nothing.")] = False,
-    accept_new: Annotated[
-        bool, typer.Option("--accept-new", help="Store and print host keys that known_hosts does not have.")
-    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="With --dry-run: write it to this file.")
+    ] = None,
+    trust_hosts: TrustHosts = False,
     smoke: Annotated[bool, typer.Option("--smoke", help="Run the same job with a tiny model, for 8 steps.")] = False,
+    after: Annotated[
+        str | None,
+        typer.Option("--after", metavar="RUN", help="Start when this run has succeeded.", autocompletion=complete_run),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Start a large model on CPUs without a question.")] = False,
     follow: Follow = False,
     as_json: Json = False,
 ) -> None:
     """Start a job on a cluster."""
     from fsdpctl.backends.table import get_backend
-    from fsdpctl.verbs.submit import read_request
+    from fsdpctl.runs.find import find_run
+    from fsdpctl.verbs.submit import read_request, start_after
 
+    if out is not None and not dry_run:
+        raise UsageError("--out is the file of --dry-run", hint="add --dry-run")
     overrides = [*_options(nodes, procs_per_node, name, debug), *(set_ or [])]
     request = read_request(job, profile, overrides, smoke=smoke, dry_run=dry_run)
+    if after is not None:
+        request = start_after(request, find_run(after))
+    log(f"profile {request.profile.name} ({request.plan.backend}), from {request.profile_source}")
     predicted = get_backend(request.plan.backend).predict(request.plan)
     for warning in predicted.warnings:
         log(f"warning: {warning}")
     if dry_run:
-        _print_plan(request, predicted.text, as_json)
+        _print_plan(request, predicted.text, out, as_json=as_json)
         return
-    _warn_if_slow(request, job)
-    if accept_new:
+    _warn_if_live(request)
+    _confirm_slow(request, job, yes=yes)
+    if trust_hosts:
         _trust_hosts(request)
     run = _start(request, quiet=as_json)
     log(f"started {run.root.name} in {run.root}")
@@ -72,10 +94,15 @@ def _options(nodes: int | None, procs_per_node: int | None, name: str | None, de
     return [f"{option}={value}" for option, value in given.items() if value is not None]
 
 
-def _print_plan(request: Request, predicted: str, as_json: bool) -> None:
+def _print_plan(request: Request, predicted: str, out: Path | None, *, as_json: bool) -> None:
+    from fsdpctl.contract.codec import write_text
     from fsdpctl.launch.preview import preview_json, preview_text
 
-    if as_json:
+    if out is not None:
+        text = json.dumps(preview_json(request.plan), indent=2) if as_json else preview_text(request.plan)
+        write_text(out, f"{text}\n")
+        log(f"written to {out}")
+    elif as_json:
         print_json(preview_json(request.plan))
     else:
         print_data(preview_text(request.plan))
@@ -96,12 +123,29 @@ def predict_slow_steps(trainer: TrainerConfig) -> str | None:
     )
 
 
-def _warn_if_slow(request: Request, job: str) -> None:
+def _confirm_slow(request: Request, job: str, *, yes: bool) -> None:
+    """Ask before a run whose steps take very long on CPUs; without a terminal, raise UsageError."""
     trainer = request.job.trainer
     if request.plan.device == "cuda" or trainer is None or (warning := predict_slow_steps(trainer)) is None:
         return
+    hint = f"--profile chooses a cluster; fsdpctl submit {shlex.quote(job)} --smoke tests the same path in a minute"
+    if not (yes or sys.stdin.isatty()):
+        raise UsageError(warning, hint=f"{hint}; --yes starts it all the same")
     log(f"warning: {warning}")
-    log(f"hint: fsdpctl submit {shlex.quote(job)} --smoke tests the same path in a minute; fsdpctl cancel ends this")
+    log(f"hint: {hint}")
+    if not yes:
+        typer.confirm("start it all the same?", abort=True, err=True)
+
+
+def _warn_if_live(request: Request) -> None:
+    """Log which sources of an own script's repository are in no copy of it: a later edit of these changes the run."""
+    from fsdpctl.launch.live_sources import find_live_sources
+
+    plan = request.plan
+    if plan.entry.is_bundled_trainer or not (live := find_live_sources(plan.python, Path(plan.submit_dir))):
+        return
+    log(f"warning: imported where they are, not from the run's copy: {', '.join(live)}; an edit there changes the run")
+    log("hint: submit from a directory that contains them; git must not ignore them")
 
 
 def _trust_hosts(request: Request) -> None:

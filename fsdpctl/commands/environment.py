@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from fsdpctl.commands import debug_env
 from fsdpctl.contract import Env
 from fsdpctl.contract.paths import RunPaths
@@ -25,8 +27,8 @@ def node_env(plan: LaunchPlan, context: NodeContext) -> dict[str, str]:
         **interface,
         **({"OMP_NUM_THREADS": "1"} if plan.device == "cpu" else {}),
         **debug_env.always(plan.device, node),
-        **plan.env,
-        **plan.nodes[context.node_rank].env,
+        "PYTHONUNBUFFERED": "1",
+        **given_env(plan, context.node_rank),
         **debug_env.on_demand(plan.debug, plan.device, node),
         **tag_env(plan.run_id, context.attempt, context.node_rank),
         Env.RUN_DIR: str(paths.root),
@@ -37,11 +39,28 @@ def node_env(plan: LaunchPlan, context: NodeContext) -> dict[str, str]:
         Env.OUTCOME_FILE: str(attempt.outcome),
         Env.SHARED_DISK: str(int(plan.shared_disk)),
         Env.SUBMIT_DIR: plan.submit_dir,
-        **code_env(paths),
-        "PYTHONUNBUFFERED": "1",
+        **rank_code_env(plan, context.node_rank),
         # By default torchrun ends its workers on TERM, which schedulers send while they should save.
         "PET_SIGNALS_TO_HANDLE": "SIGINT",
     }
+
+
+def given_env(plan: LaunchPlan, node_rank: int) -> dict[str, str]:
+    """Return the variables that the job and the profile set for the ranks of a node."""
+    return {**plan.env, **plan.nodes[node_rank].env}
+
+
+def rank_code_env(plan: LaunchPlan, node_rank: int) -> dict[str, str]:
+    """Return what makes ranks import the snapshot first; own scripts then have the PYTHONPATH of `env`."""
+    own = code_env(RunPaths.of(plan.run_dir))
+    given = "" if plan.entry.is_bundled_trainer else given_env(plan, node_rank).get("PYTHONPATH", "")
+    return {**own, "PYTHONPATH": os.pathsep.join(filter(None, (own["PYTHONPATH"], given)))}
+
+
+def working_directory(plan: LaunchPlan) -> str:
+    """Return where ranks start, and so where relative paths lead: the profile's directory, else the code snapshot."""
+    run = RunPaths.of(plan.run_dir)
+    return plan.workdir or str(run.code if plan.entry.is_bundled_trainer else run.source)
 
 
 def tag_env(run_id: str, attempt: int, node_rank: int) -> dict[str, str]:

@@ -136,6 +136,7 @@ class Env:
     USER_PYTHONPATH = "FSDPCTL_USER_PYTHONPATH"  # PYTHONPATH of the submitting shell, for users' entrypoints
 
     HOME = "FSDPCTL_HOME"  # of the CLI: the registry of runs
+    PROFILE = "FSDPCTL_PROFILE"  # of the CLI: the default profile
 
 
 BUNDLED_TRAINER = "train"

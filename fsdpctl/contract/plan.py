@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -15,6 +16,15 @@ from fsdpctl.contract.causes import RESTART_ON
 
 Device = Literal["cpu", "cuda"]
 Debug = Literal["off", "info", "trace"]
+
+
+def add_suffix(address: str, suffix: str) -> str:
+    """Return a host name with the suffix; an IP address as it is."""
+    try:
+        ipaddress.ip_address(address)
+    except ValueError:
+        return address + suffix
+    return address
 
 
 @dataclass(frozen=True)
@@ -149,6 +159,14 @@ class HangLimits:
 
 
 @dataclass(frozen=True)
+class AfterRun:
+    """The run that must succeed before this one starts."""
+
+    run_id: str
+    run_dir: str
+
+
+@dataclass(frozen=True)
 class LaunchPlan:
     """Everything about a launch that is known before its nodes are."""
 
@@ -184,10 +202,15 @@ class LaunchPlan:
     ssh: SshPlan | None = None
     hang: HangLimits = HangLimits()
     restart_on: tuple[Cause, ...] = RESTART_ON
+    after: AfterRun | None = None
+    hostname_suffix: str = ""  # of the nodes that a scheduler will allocate; the others have it already
 
     def place(self, nodes: Sequence[AllocatedNode]) -> LaunchPlan:
         """Return the plan with the names and addresses of the nodes that a scheduler allocated."""
-        placed = [replace(node, id=on.name, address=on.address) for node, on in zip(self.nodes, nodes, strict=True)]
+        placed = [
+            replace(node, id=on.name, address=add_suffix(on.address, self.hostname_suffix))
+            for node, on in zip(self.nodes, nodes, strict=True)
+        ]
         return replace(self, nodes=tuple(placed))
 
     def with_node(self, node: PlannedNode) -> LaunchPlan:

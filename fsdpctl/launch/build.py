@@ -19,6 +19,7 @@ from fsdpctl.schema.types import format_duration
 from fsdpctl.specs.job import Hang, JobSpec
 from fsdpctl.specs.profile import ClusterProfile, Network
 
+_PATH = "PYTHONPATH"
 _RANKS = ("nodes", "procs_per_node")
 _MESH = ("trainer.mesh", *_RANKS)
 _BATCH = ("trainer.batch.sequences", "trainer.batch.tokens", "trainer.model.seq_len", *_RANKS)
@@ -67,6 +68,8 @@ def _fit(profile: ClusterProfile, job: JobSpec, host: SubmitHost, problems: list
     mesh = _plan_mesh(job, procs, problems)
     if mesh is not None and not planned.shared_disk:
         _check_whole_copies(mesh, job.nodes, procs, problems)
+    if job.entrypoint.is_bundled_trainer and any({**profile.env, **job.env, **node.env}.get(_PATH) for node in nodes):
+        problems.append(Problem(f"env.{_PATH}", "the bundled trainer imports its own copy; only own scripts have it"))
     return _Fit(planned, nodes, procs, mesh, _plan_time_limit(job, planned, problems))
 
 
@@ -104,6 +107,7 @@ def _launch_plan(profile: ClusterProfile, job: JobSpec, host: SubmitHost, fit: _
         ssh=fit.backend.ssh,
         hang=plan_hang_limits(job.hang),
         restart_on=job.restart_on,
+        hostname_suffix=profile.hostname_suffix,
     )
 
 

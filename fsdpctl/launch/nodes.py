@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fsdpctl.backends.base import BackendPlan, Cluster
-from fsdpctl.contract.plan import PlannedNode
+from fsdpctl.contract.plan import PlannedNode, add_suffix
 from fsdpctl.contract.problems import Problem
 from fsdpctl.launch.host import SubmitHost
 from fsdpctl.specs.job import JobSpec
@@ -19,8 +19,8 @@ def describe_cluster(profile: ClusterProfile, job: JobSpec, host: SubmitHost, ru
     """Return the input of a backend's planning."""
     least = min((node.gpus or 0 for node in profile.nodes), default=0)
     return Cluster(
-        nodes=tuple(map(_plan_node, range(len(profile.nodes)), profile.nodes)),
-        spares=tuple(map(_plan_node, range(len(profile.spares)), profile.spares)),
+        nodes=_plan_nodes(profile.nodes, profile.hostname_suffix),
+        spares=_plan_nodes(profile.spares, profile.hostname_suffix),
         gpus_per_node=profile.gpus_per_node,
         least_gpus=profile.gpus_per_node if profile.gpus_per_node is not None else least,
         local_gpus=host.gpus,
@@ -31,8 +31,11 @@ def describe_cluster(profile: ClusterProfile, job: JobSpec, host: SubmitHost, ru
     )
 
 
-def _plan_node(rank: int, node: Node) -> PlannedNode:
-    return PlannedNode(rank, node.id, node.address, node.port, node.env)
+def _plan_nodes(nodes: Sequence[Node], suffix: str) -> tuple[PlannedNode, ...]:
+    return tuple(
+        PlannedNode(rank, node.id, add_suffix(node.address, suffix), node.port, node.env)
+        for rank, node in enumerate(nodes)
+    )
 
 
 def choose_nodes(

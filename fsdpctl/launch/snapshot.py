@@ -12,9 +12,11 @@ from pathlib import Path, PurePath
 
 from fsdpctl.contract import BUNDLED_TRAINER, NODE_FOLDERS, NODE_MODULES
 from fsdpctl.contract.byte_progress import Meter, Progress, Report, ignore
+from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import DIR_MODE, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import UsageError
+from fsdpctl.runs.copied import CopiedFiles, inventory_project
 from fsdpctl.specs import bundled
 
 PACKAGE = Path(__file__).parent.parent
@@ -36,6 +38,7 @@ def take_snapshot(plan: LaunchPlan, run: RunPaths, progress: Progress = ignore) 
         copy_trainer(run)
     else:
         _copy_project(Path(plan.submit_dir), run.source, progress)
+        write_json(run.copied, CopiedFiles().followed_by(inventory_project(run)))
 
 
 def copy_package(run: RunPaths) -> None:

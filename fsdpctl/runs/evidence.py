@@ -9,6 +9,7 @@ import time
 from contextlib import suppress
 from functools import cached_property
 
+from fsdpctl.contract import State
 from fsdpctl.contract.codec import CodecError, find_json, read_json
 from fsdpctl.contract.control_files import ControlFile, read_control_file
 from fsdpctl.contract.files import describe_disk, read_bytes
@@ -193,6 +194,18 @@ def _agent_lives(node: NodePaths) -> bool:
 def read_verdict(attempt: AttemptPaths) -> Verdict | None:
     """Return the verdict on an attempt; None if there is none yet, or it cannot be read."""
     return find_json(Verdict, attempt.verdict)
+
+
+def final_state(run: RunPaths) -> State | None:
+    """Return the state in which the newest submission has ended, by its verdict; None while there is none.
+
+    Raise OSError and CodecError.
+    """
+    facts = RunFacts(run)
+    newest = facts.newest
+    if newest is None or newest.number < facts.record.submissions[-1].first_attempt or not newest.is_last:
+        return None
+    return newest.verdict.state if newest.verdict is not None else None
 
 
 def read_plan(run: RunPaths) -> LaunchPlan:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from fsdpctl.contract import SCHEMA, Env
 from fsdpctl.contract.codec import CodecError, read_json, write_json, write_text
 from fsdpctl.contract.files import read_bytes, take_lock
 from fsdpctl.contract.paths import DIR_MODE, AttemptPaths, RunPaths
-from fsdpctl.errors import BusyError, FsdpctlError
+from fsdpctl.errors import BusyError, DamagedRegistryWarning, FsdpctlError
 from fsdpctl.runs.record import RunRecord, new_run_id
 
 _DEBRIS_AFTER_S = 86_400
@@ -91,7 +92,10 @@ def claim_attempt(run: RunPaths) -> AttemptPaths:
 
 
 def list_runs() -> list[Listed]:
-    """Return all registered runs, the newest first; broken ones at the end."""
+    """Return all registered runs, the newest first; broken ones at the end.
+
+    Warn of a damaged entry of the registry, and write it again if its run is where other runs are.
+    """
     found = [run for pointer in _pointers() if (run := _read(pointer)) is not None]
     return sorted(
         found, key=lambda run: (run.record is not None, run.record.created if run.record else 0), reverse=True
@@ -100,7 +104,12 @@ def list_runs() -> list[Listed]:
 
 def run_ids() -> list[str]:
     """Return the ids of the existing runs; no record is read, so it stays quick with thousands."""
-    return [pointer.name for pointer in _pointers() if (root := _target(pointer)) is not None and root.is_dir()]
+    found = []
+    for pointer in _pointers():
+        with suppress(FileNotFoundError):
+            if (root := _find_root(pointer)) is not None and root.is_dir():
+                found.append(pointer.name)
+    return found
 
 
 def read_record(paths: RunPaths) -> RunRecord:
@@ -133,9 +142,17 @@ def locked(paths: RunPaths) -> Iterator[None]:
 
 
 def _read(pointer: Path) -> Listed | None:
-    if (root := _target(pointer)) is None:
+    name = pointer.name
+    try:
+        root = _find_root(pointer)
+    except FileNotFoundError:
         return None
-    name, paths = pointer.name, RunPaths(root)
+    if root is None:
+        remedy = "write the path of the run directory into it, or delete it if there is none any more"
+        return Listed(name, RunPaths(pointer), None, f"{pointer} is damaged; {remedy}")
+    if root != _target(pointer):
+        _repair(pointer, root)
+    paths = RunPaths(root)
     try:
         return Listed(name, paths, read_record(paths))
     except FileNotFoundError:
@@ -153,12 +170,44 @@ def _pointers() -> list[Path]:
         return []
 
 
-def _target(pointer: Path) -> Path | None:
-    """Return the path in a pointer, unchecked; None if the pointer has just been removed."""
+def _find_root(pointer: Path) -> Path | None:
+    """Return the run directory of a pointer; of a damaged one, that of its name where other runs are, else None.
+
+    Raise FileNotFoundError if the pointer has just been removed.
+    """
+    target = _target(pointer)
+    if target is not None and target.parent.is_dir():
+        return target
+    return _search(pointer.name) or target
+
+
+def _repair(pointer: Path, root: Path) -> None:
     try:
-        return Path(os.fsdecode(read_bytes(pointer)).strip())
+        write_text(pointer, f"{root}\n")
+        text = f"{pointer} was damaged; it leads to {root} again"
+    except OSError as error:
+        text = f"{pointer} is damaged and cannot be written: {error.strerror}; the run is in {root}"
+    warnings.warn(text, DamagedRegistryWarning, stacklevel=2)
+
+
+def _target(pointer: Path) -> Path | None:
+    """Return the path in a pointer; None if it is damaged. Raise FileNotFoundError."""
+    try:
+        target = Path(os.fsdecode(read_bytes(pointer)).strip())
+    except FileNotFoundError:
+        raise
     except OSError:
         return None
+    return target if target.is_absolute() and target.name == pointer.name else None
+
+
+def _search(run_id: str) -> Path | None:
+    """Return the directory of a run, from those that have other runs."""
+    with suppress(FileNotFoundError):
+        targets = [_target(pointer) for pointer in _pointers()]
+        roots = dict.fromkeys([default_runs_root(), *(target.parent for target in targets if target is not None)])
+        return next((root / run_id for root in roots if RunPaths(root / run_id).record.exists()), None)
+    return None
 
 
 def _pointer(run_id: str) -> Path:

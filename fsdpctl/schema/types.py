@@ -20,7 +20,11 @@ _N = "([0-9]{1,9})"
 _DURATION = re.compile(f"(?:{_N}d)?(?:{_N}h)?(?:{_N}m)?(?:{_N}s)?")
 _CLOCK = re.compile(f"(?:{_N}-)?{_N}:([0-5][0-9]):([0-5][0-9])")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_RESERVED = re.compile(r"FSDPCTL_.*|TORCHELASTIC_.*|(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)|MASTER_(ADDR|PORT)")
+_HOST_SUFFIX = re.compile(r"([.-][A-Za-z0-9]+)+")
+_RESERVED = re.compile(
+    r"FSDPCTL_.*|TORCHELASTIC_.*|(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)|MASTER_(ADDR|PORT)"
+    r"|PYTHONSAFEPATH|PET_SIGNALS_TO_HANDLE"
+)
 
 
 def check_name(value: str) -> str:
@@ -73,6 +77,12 @@ def _is_address(family: int, text: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def check_host_suffix(value: str) -> str:
+    if value and not _HOST_SUFFIX.fullmatch(value):
+        raise ValueError("a suffix of host names begins with '.' or '-', like .cluster.example or -ib")
+    return value
 
 
 def check_module(value: str) -> str:
@@ -142,6 +152,7 @@ Word = Annotated[str, AfterValidator(check_word)]
 Directory = Annotated[str, AfterValidator(check_directory)]
 Program = Annotated[str, AfterValidator(check_program)]
 Host = Annotated[str, AfterValidator(check_host)]
+HostSuffix = Annotated[str, AfterValidator(check_host_suffix)]
 Module = Annotated[str, AfterValidator(check_module)]
 EnvName = Annotated[str, AfterValidator(check_env_name)]
 EnvValue = Annotated[str, AfterValidator(check_env_value), AS_WRITTEN]

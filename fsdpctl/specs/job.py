@@ -69,6 +69,8 @@ class JobSpec(Spec):
 
     name: Name
     """Name of the job; run ids begin with it."""
+    profile: Word | None = None
+    """Name or path of the cluster profile to use without `--profile`; default: see `fsdpctl profiles default`."""
     entrypoint: Entrypoint = Entrypoint(module=BUNDLED_TRAINER)
     """Program that each rank runs; default: the bundled trainer."""
     nodes: Annotated[int, Field(ge=1, le=1024)] = 1

@@ -12,7 +12,20 @@ from fsdpctl.backends.profile_keys import BackendKeys
 from fsdpctl.contract.plan import Debug
 from fsdpctl.contract.problems import Problem, RuleError, refuse
 from fsdpctl.schema.spec import Spec
-from fsdpctl.schema.types import Count, Directory, Duration, EnvMap, EnvName, Host, Name, Port, Program, Text, Word
+from fsdpctl.schema.types import (
+    Count,
+    Directory,
+    Duration,
+    EnvMap,
+    EnvName,
+    Host,
+    HostSuffix,
+    Name,
+    Port,
+    Program,
+    Text,
+    Word,
+)
 
 
 class Node(Spec):
@@ -81,6 +94,8 @@ class ClusterProfile(Spec):
     """Machines of an SSH cluster, the head first. Not needed for Slurm, which allocates nodes, and local."""
     spares: tuple[Node, ...] = ()
     """Machines of an SSH cluster that may replace a failed one."""
+    hostname_suffix: HostSuffix = ""
+    """Text to append to the name of each node, as `.cluster.example` or `-ib`; IP addresses stay as they are."""
     gpus_per_node: Annotated[int, Field(ge=0, le=64)] | None = None
     """Number of GPUs per node; default on local: the GPUs of this machine, divided among the nodes."""
     procs_per_node: Count | None = None

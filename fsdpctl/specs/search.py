@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from enum import StrEnum
 from pathlib import Path
 
+from fsdpctl.contract import Env
+from fsdpctl.contract.codec import write_text
+from fsdpctl.contract.files import read_bytes
 from fsdpctl.errors import UsageError
 from fsdpctl.schema.problems import did_you_mean, show
 from fsdpctl.schema.types import NAME
@@ -27,6 +31,47 @@ def profile_dirs() -> list[Path]:
 def find_job(name_or_path: str) -> Path:
     """Return the file of a job. Raise UsageError with the folders searched if there is none."""
     return _find("job", name_or_path, job_dirs())
+
+
+class ProfileSource(StrEnum):
+    """What chose the profile."""
+
+    OPTION = "--profile"
+    JOB = "the job"
+    VARIABLE = Env.PROFILE
+    STORED = "fsdpctl profiles default"
+    BUILTIN = "the built-in default"
+
+
+def choose_profile(option: str | None, job: str | None = None) -> tuple[str, ProfileSource]:
+    """Return the name or path of the profile to use, and what chose it: the first that is given."""
+    candidates = [
+        (option, ProfileSource.OPTION),
+        (job, ProfileSource.JOB),
+        (os.environ.get(Env.PROFILE), ProfileSource.VARIABLE),
+        (read_default_profile(), ProfileSource.STORED),
+    ]
+    return next(((name, source) for name, source in candidates if name), ("local", ProfileSource.BUILTIN))
+
+
+def read_default_profile() -> str | None:
+    """Return the profile that `fsdpctl profiles default` has stored."""
+    try:
+        return read_bytes(_default_file()).decode().strip() or None
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{_default_file()}: cannot read the default profile: {error}") from None
+
+
+def store_default_profile(name: str | None) -> None:
+    """Store the profile to use where none is given; None: forget it. A path is stored for use from anywhere."""
+    if name is None:
+        _default_file().unlink(missing_ok=True)
+        return
+    path = find_profile(name)
+    _default_file().parent.mkdir(parents=True, exist_ok=True)
+    write_text(_default_file(), f"{path.absolute() if _is_path(name) else name}\n")
 
 
 def find_profile(name_or_path: str) -> Path:
@@ -52,7 +97,7 @@ def _listdir(folder: Path) -> list[str]:
 
 
 def _find(what: str, name_or_path: str, folders: list[Path]) -> Path:
-    if "/" in name_or_path or name_or_path.endswith(SUFFIXES):
+    if _is_path(name_or_path):
         return Path(name_or_path)
     if not NAME.fullmatch(name_or_path):
         raise UsageError(
@@ -66,6 +111,14 @@ def _find(what: str, name_or_path: str, folders: list[Path]) -> Path:
         f"no {what} named {name_or_path}{did_you_mean(name_or_path, known)}",
         hint=f"searched {', '.join(map(str, folders))}; a path to a file works too; known: {', '.join(known)}",
     )
+
+
+def _is_path(name_or_path: str) -> bool:
+    return "/" in name_or_path or name_or_path.endswith(SUFFIXES)
+
+
+def _default_file() -> Path:
+    return _config_home() / "default_profile"
 
 
 def _config_home() -> Path:

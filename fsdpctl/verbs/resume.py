@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fsdpctl.backends.submit_environment import read_secrets
@@ -24,10 +24,12 @@ from fsdpctl.runs.progress import time_to_first_step
 from fsdpctl.runs.record import RunRecord, Submission
 from fsdpctl.runs.store import locked, open_record
 from fsdpctl.schema.types import format_duration
+from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.load import job_document, profile_document, read_job, read_profile
+from fsdpctl.specs.search import find_profile
 from fsdpctl.verbs.refusals import check_trainer
 from fsdpctl.verbs.rewind import go_back
-from fsdpctl.verbs.run_code import bring_up_to_date, is_older, repair_code, replace_code
+from fsdpctl.verbs.run_code import bring_up_to_date, is_older, prepare_code, repair_code, replace_code
 from fsdpctl.verbs.status import read_status
 from fsdpctl.verbs.submit import (
     Request,
@@ -38,20 +40,34 @@ from fsdpctl.verbs.submit import (
 )
 
 
+@dataclass(frozen=True)
+class Resumed:
+    """What a resume has replaced."""
+
+    has_new_fsdpctl: bool  # instead of an older version's
+    code_dir: Path | None  # from which the project was copied again
+    kept: tuple[str, ...]  # files of the project that stay as a rank has changed them, below the run directory
+
+
 def resume(
     run: RunPaths,
     overrides: Sequence[str] = (),
     *,
+    profile: str | None = None,
     step: int | None = None,
     update_code: bool = False,
+    code_dir: Path | None = None,
     only_stranded: bool = False,
     progress: Progress = ignore,
-) -> bool:
-    """Start the run again; return whether its copy of fsdpctl, of an older version, was replaced.
+) -> Resumed:
+    """Start the run again.
 
-    Raise BusyError while it is alive, UsageError if the changed job does not fit. `only_stranded`: only if its
-    scheduler does not requeue it, and no other command has resumed it since. `progress`: of copying the project again.
+    Raise BusyError while it is alive, UsageError if the changed job does not fit. `update_code`: copy the project
+    again, from `code_dir`, else from where it was copied before. `only_stranded`: only if its scheduler does not
+    requeue it, and no other command has resumed it since. `progress`: of copying the project.
     """
+    if code_dir is not None and not update_code:
+        raise UsageError(f"{code_dir} is not copied without --update-code", hint="add it, or leave out --from")
     with locked(run):
         repair_code(run)
         if (status := read_status(run)).state.is_alive:
@@ -60,46 +76,72 @@ def resume(
             )
         if only_stranded and not status.is_stranded:
             raise BusyError(f"run {run.root.name} is {status.state}, and does not wait for a new submission")
-        request = _prepare(run, overrides, Path.cwd() if update_code else Path(read_plan(run).submit_dir))
+        project = Path(read_plan(run).submit_dir) if code_dir is None else code_dir.absolute()
+        request = _prepare(run, overrides, find_profile(profile) if profile else run.profile, project)
+        _check_profile(run, request, profile)
         if update_code:
-            check_entrypoint(request.job, Path.cwd())
+            _check_project(run, request.job, project)
         if request.job.trainer is not None:
             check_trainer(run, status, request.job.trainer, step)
         elif status.state is State.SUCCEEDED and step is None and not (overrides or update_code):
             again = f"fsdpctl resume {run.root.name} --update-code, or with another --set"
             raise UsageError(f"run {run.root.name} has succeeded", hint=again)  # it would run all of it again
+        record = open_record(run)
+        kept = prepare_code(run, request.plan, record.created, progress) if update_code else []
         if step is not None:
             go_back(run, request.plan, step)
-        record = open_record(run)
-        _store(run, record, request, update_code, progress)
+        _store(run, record, request, update_code)
         get_backend(request.plan.backend).launcher.start(run, request.plan)
-        return is_older(record) and not update_code
+        return Resumed(
+            has_new_fsdpctl=is_older(record) and not update_code,
+            code_dir=project if update_code and not request.plan.entry.is_bundled_trainer else None,
+            kept=tuple(kept),
+        )
 
 
-def _prepare(run: RunPaths, overrides: Sequence[str], submit_dir: Path) -> Request:
+def _check_project(run: RunPaths, job: JobSpec, project: Path) -> None:
+    """Raise UsageError if the project is not there any more, or has no such script."""
+    if not job.entrypoint.is_bundled_trainer and not project.is_dir():
+        again = f"fsdpctl resume {run.root.name} --update-code --from DIR takes another directory"
+        raise UsageError(f"{project}, the directory of the project, is not there", hint=again)
+    check_entrypoint(job, project)
+
+
+def _check_profile(run: RunPaths, request: Request, profile: str | None) -> None:
+    """Raise UsageError for a profile under which the run's checkpoints cannot be read."""
+    if profile is not None and read_plan(run).shared_disk != request.plan.shared_disk:
+        raise UsageError(
+            f"run {run.root.name} cannot continue under profile {request.profile.name}: of these two, one has a disk"
+            " that its hosts share, and in the other each host has checkpoints of its own",
+            hint=f"fsdpctl checkpoints export {run.root.name}, and init_from in a run of its own",
+        )
+
+
+def _prepare(run: RunPaths, overrides: Sequence[str], profile_file: Path, submit_dir: Path) -> Request:
     """Plan from the run's stored specs: a resume does not depend on the current directory."""
-    profile = read_profile(run.profile)
+    profile = read_profile(profile_file)
     profile = profile.model_copy(update={"runs_root": str(run.root.parent)})
     job = read_job(run.job, overrides)
     try:
         return plan_request(profile, job, submit_host(profile, run.root.parent, run.root.name, submit_dir))
     except IncompatibleError as error:
-        raise locate_problems(error, job_document(run.job, overrides), profile_document(run.profile)) from None
+        raise locate_problems(error, job_document(run.job, overrides), profile_document(profile_file)) from None
 
 
-def _store(run: RunPaths, record: RunRecord, request: Request, update_code: bool, progress: Progress) -> None:
+def _store(run: RunPaths, record: RunRecord, request: Request, update_code: bool) -> None:
     attempts = run.attempts()
     first = attempts[-1].number + 1 if attempts else 1
     submission = Submission("resume", time.time(), len(request.plan.nodes), first)
     if update_code:
-        replace_code(run, request.plan, progress)
+        replace_code(run)
     elif is_older(record):
         bring_up_to_date(run, request.plan)
     secrets, missing = read_secrets(request.plan.pass_env)
     if secrets and not missing:
         write_json(run.secrets, secrets)
     write_specs(run, request)
-    write_json(run.record, replace(record, schema=SCHEMA, submissions=(*record.submissions, submission)))
+    changed = replace(record, profile=request.profile.name, backend=request.plan.backend)
+    write_json(run.record, replace(changed, schema=SCHEMA, submissions=(*record.submissions, submission)))
 
 
 def predict_resumed(run: RunPaths) -> list[str]:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 from fsdpctl.backends.base import View
 from fsdpctl.backends.table import get_backend
+from fsdpctl.commands.environment import working_directory
 from fsdpctl.contract import Cause, Phase, State
 from fsdpctl.contract.codec import CodecError
 from fsdpctl.contract.formats.manifest import committed
 from fsdpctl.contract.paths import RunPaths, step_of
 from fsdpctl.contract.records import Outcome
 from fsdpctl.errors import FsdpctlError
-from fsdpctl.runs.evidence import RunFacts
+from fsdpctl.runs.evidence import RunFacts, read_plan
 from fsdpctl.runs.metrics import recent_metrics, total_steps
 from fsdpctl.runs.reports import last_progress_s
 from fsdpctl.runs.store import Listed, open_record
@@ -63,6 +65,14 @@ def read_status(run: RunPaths) -> RunStatus:
     return status_by(facts, views.get(facts.run_id, View("unknown")))
 
 
+def read_workdir(run: RunPaths) -> str | None:
+    """Return the working directory of the ranks; None if the plan cannot be read."""
+    try:
+        return working_directory(read_plan(run))
+    except (CodecError, OSError):
+        return None
+
+
 def read_statuses(runs: Sequence[Listed]) -> dict[str, RunStatus | str]:
     """Return run id -> status, or why it cannot be read. Each backend is asked once for all of its runs."""
     found: dict[str, RunStatus | str] = {run.run_id: run.broken or "" for run in runs if run.record is None}
@@ -101,6 +111,8 @@ def status_by(run: RunFacts, view: View) -> RunStatus:
     if found.state is State.RUNNING:
         is_beginning = written and not recent and found.phase in (Phase.STARTING, Phase.TRAINING)
         reason += _describe_begin(run.paths) if is_beginning else describe_slow(newest)
+    if found.state is State.QUEUED and get_backend(record.backend).has_scheduler:
+        reason += _describe_after(run.paths)
     total = total_steps(run.paths)
     return RunStatus(
         run_id=record.run_id,
@@ -127,6 +139,14 @@ def lines_of(lines: Sequence[dict[str, Any]], attempt: int) -> list[dict[str, An
     """Return the lines of one attempt: an older one's may be of steps that are still to be done again. Lines without an
     attempt, from a user's script, count for all."""
     return [line for line in lines if str(line.get("attempt", attempt)) == str(attempt)]
+
+
+def _describe_after(run: RunPaths) -> str:
+    """Return the run that must succeed before this one, as text; empty if there is none."""
+    with suppress(OSError, CodecError):
+        if (after := read_plan(run).after) is not None:
+            return f"; starts after run {after.run_id}"
+    return ""
 
 
 def _describe_begin(run: RunPaths) -> str:

@@ -7,15 +7,16 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fsdpctl.backends.submit_environment import read_secrets
 from fsdpctl.backends.table import get_backend
+from fsdpctl.contract import State
 from fsdpctl.contract.byte_progress import Progress, ignore
 from fsdpctl.contract.codec import write_json, write_text
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.contract.plan import AfterRun, LaunchPlan
 from fsdpctl.errors import RefusedError, UsageError
 from fsdpctl.launch.build import IncompatibleError, build_plan
 from fsdpctl.launch.host import SubmitHost
@@ -28,9 +29,10 @@ from fsdpctl.runs.store import claim_run_id, create, default_runs_root, discard,
 from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.load import job_document, load_job, load_profile, profile_document
 from fsdpctl.specs.profile import ClusterProfile
-from fsdpctl.specs.search import find_job, find_profile
+from fsdpctl.specs.search import ProfileSource, choose_profile, find_job, find_profile
 from fsdpctl.verbs.data_source import resolve_data
 from fsdpctl.verbs.pretrained import resolve_weights
+from fsdpctl.verbs.status import read_status
 
 DRY_RUN_ID_SUFFIX = "-dryrun"
 
@@ -42,6 +44,7 @@ class Request:
     profile: ClusterProfile
     job: JobSpec
     plan: LaunchPlan
+    profile_source: ProfileSource = ProfileSource.OPTION
 
 
 def prepare(profile: ClusterProfile, job: JobSpec, *, run_id: str | None = None) -> Request:
@@ -55,16 +58,36 @@ def prepare(profile: ClusterProfile, job: JobSpec, *, run_id: str | None = None)
 
 
 def read_request(
-    job: str, profile: str, overrides: Sequence[str] = (), *, smoke: bool = False, dry_run: bool = False
+    job: str, profile: str | None, overrides: Sequence[str] = (), *, smoke: bool = False, dry_run: bool = False
 ) -> Request:
-    """Find and read both files, then `prepare`. Raise IncompatibleError with the lines that do not fit together."""
+    """Find and read both files, then `prepare`. Raise IncompatibleError with the lines that do not fit together.
+
+    `profile` None: the default one.
+    """
     spec = load_job(job, overrides)
     spec = shrink(spec) if smoke else spec
+    chosen, source = choose_profile(profile, spec.profile)
     try:
-        return prepare(load_profile(profile), spec, run_id=spec.name + DRY_RUN_ID_SUFFIX if dry_run else None)
+        loaded = load_profile(chosen)
+    except UsageError as error:
+        if source is ProfileSource.OPTION:
+            raise
+        raise UsageError(error.message, hint=f"this profile is from {source}; --profile takes another") from None
+    try:
+        request = prepare(loaded, spec, run_id=spec.name + DRY_RUN_ID_SUFFIX if dry_run else None)
+        return replace(request, profile_source=source)
     except IncompatibleError as error:
-        documents = job_document(find_job(job), overrides), profile_document(find_profile(profile))
+        documents = job_document(find_job(job), overrides), profile_document(find_profile(chosen))
         raise locate_problems(error, *documents) from None
+
+
+def start_after(request: Request, run: RunPaths) -> Request:
+    """Return the request for a run that starts when `run` has succeeded. Raise UsageError if it cannot any more."""
+    status = read_status(run)
+    if not (status.state.is_alive or status.state is State.SUCCEEDED):
+        name = run.root.name
+        raise UsageError(f"run {name} is {status.state}, so nothing can start after it", hint=f"fsdpctl resume {name}")
+    return replace(request, plan=replace(request.plan, after=AfterRun(run.root.name, str(run.root))))
 
 
 def plan_request(profile: ClusterProfile, job: JobSpec, host: SubmitHost) -> Request:

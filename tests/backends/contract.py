@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import os
 import signal
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,6 +34,8 @@ Path(os.environ["FSDPCTL_RUN_DIR"], f"up-{os.environ['RANK']}").touch()
 while not Path(os.environ["FSDPCTL_STOP_FILE"]).exists():
     time.sleep(0.05)
 """
+
+WAITS_FOR_GO = WAITS_FOR_STOP.replace('os.environ["FSDPCTL_STOP_FILE"]', 'os.environ["FSDPCTL_RUN_DIR"], "go"')
 
 IGNORES_STOP = """
 import os, signal, time
@@ -106,6 +110,12 @@ AWKWARD = [
 def forgetful(run: Run) -> list[int]:
     """Processes of the FORKS_AWAY script that have nothing of their run but a variable of its own."""
     return find_variable("FORGOT", run.run_id)
+
+
+def status_that_names(run: Run, awaited: Run) -> dict[str, Any] | None:
+    """The status of a run, once it is known for which other run it waits."""
+    status = run.status()
+    return status if awaited.run_id in status["reason"] else None
 
 
 class LauncherContract:
@@ -224,6 +234,34 @@ class LauncherContract:
         assert run.status()["state"] == "STOPPED", run.describe()
         assert len(self.written(run, "term-*")) == 4
         run.assert_nothing_left(self.leaves_within_s)
+
+    def test_a_run_starts_after_another_has_succeeded_and_never_after_one_that_has_not(self, project: Path) -> None:
+        first = self.submit_script(project, WAITS_FOR_GO, "--name", "first", nodes=1)
+        stopped = self.submit_script(project, WAITS_FOR_STOP, "--name", "stopped", nodes=1)
+        second, cancelled = (
+            self.submit_script(project, "print('done')", "--name", name, "--after", first.run_id, nodes=1)
+            for name in ("second", "cancelled")
+        )
+        never = self.submit_script(project, "print('done')", "--name", "never", "--after", stopped.run_id, nodes=1)
+        for run, awaited in ((second, first), (cancelled, first), (never, stopped)):
+            status = wait_for(partial(status_that_names, run, awaited), 20, run.describe)
+            assert status["state"] == "QUEUED", run.describe()
+        fsdpctl("cancel", cancelled.run_id, cwd=project)
+        self.wait_up(stopped, ranks=2)
+        fsdpctl("stop", stopped.run_id, cwd=project)
+        end = never.wait_ended()
+        assert (end["state"], end["cause"]) == ("CANCELLED", "start"), never.describe()
+        assert end["reason"] == f"not started: run {stopped.run_id}, for which it waited, is STOPPED"
+        refused = fsdpctl(
+            "submit", "./job.yaml", "--profile", self.profile, "--after", "stopped", cwd=project, expect=2
+        )
+        assert f"run {stopped.run_id} is STOPPED, so nothing can start after it" in refused.stderr
+        self.wait_up(first, ranks=2)
+        assert second.status()["state"] == "QUEUED", second.describe()
+        (first.paths.root / "go").touch()
+        assert second.wait_ended()["state"] == "SUCCEEDED", second.describe()
+        assert cancelled.status()["state"] == "CANCELLED", cancelled.describe()
+        assert not cancelled.pids()
 
     def test_cancel_ends_detached_child_processes_too(self, project: Path) -> None:
         run = self.submit_script(project, FORKS_AWAY)

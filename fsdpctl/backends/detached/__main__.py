@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+from fsdpctl.backends.detached.wait_for_run import is_due, wait_for_run
 from fsdpctl.backends.table import get_backend
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.files import take_lock
@@ -52,6 +53,8 @@ def supervise(run: RunPaths) -> None:
     def work() -> None:
         if not agents:
             plan = read_plan(run)
+            if plan.after is not None and is_due(run):
+                wait_for_run(run, plan.after)
             agents.append(get_backend(plan.backend).open_agents(run, plan))
         Supervisor(agents[0]).work()
 

@@ -19,7 +19,7 @@ from fsdpctl.contract.files import open_log
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.records import ProcessIdentity
 from fsdpctl.errors import FsdpctlError
-from fsdpctl.runs.evidence import RunFacts
+from fsdpctl.runs.evidence import RunFacts, read_plan
 
 START_LIMIT_S = 30.0
 CANCELLED_BY = "fsdpctl cancel"
@@ -79,7 +79,13 @@ def _view(run: RunFacts) -> View:
         return View("none", reason, phase=phase)
     if is_killed:
         return View("running", f"no supervisor any more; {remedy}", phase=Phase.UNSUPERVISED)
+    if run.waiting and _has_not_begun(run) and read_plan(run.paths).after is not None:
+        return View("queued", run.waiting)
     return View("running", run.waiting, phase=Phase.WAITING if run.waiting else None)
+
+
+def _has_not_begun(run: RunFacts) -> bool:
+    return run.newest is not None and not run.newest.nodes
 
 
 def stop(run: RunPaths) -> bool:

@@ -24,14 +24,17 @@ _PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./\[\]-]*")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
-def batch_script(plan: LaunchPlan) -> str:
-    """Return the batch script: it starts the supervisor of the run's attempts on the first node."""
+def batch_script(plan: LaunchPlan, after_job: str | None = None) -> str:
+    """Return the batch script: it starts the supervisor of the run's attempts on the first node.
+
+    `after_job`: the job of the run that must succeed before.
+    """
     assert plan.slurm is not None
     run = RunPaths.of(plan.run_dir)
     env = {Env.RUN_ID: plan.run_id, **code_env(run)}
     lines = [
         "#!/bin/bash",
-        *[f"#SBATCH {quote_option(option)}" for option in sbatch_options(plan)],
+        *[f"#SBATCH {quote_option(option)}" for option in sbatch_options(plan, after_job)],
         "",
         "set -e",
         "umask 077",
@@ -44,11 +47,12 @@ def batch_script(plan: LaunchPlan) -> str:
     return "\n".join(lines) + "\n"
 
 
-def sbatch_options(plan: LaunchPlan) -> list[str]:
+def sbatch_options(plan: LaunchPlan, after_job: str | None = None) -> list[str]:
     """Return all options of the job, unquoted: those of fsdpctl, then those of the profile."""
     assert plan.slurm is not None
     log = _escape_pattern(str(RunPaths.of(plan.run_dir).batch_log))
     time_limit = [f"--time={format_time(plan.time_limit_s)}"] if plan.time_limit_s is not None else []
+    after = [f"--dependency=afterok:{after_job}", "--kill-on-invalid-dep=yes"] if after_job is not None else []
     warning_s = min(plan.grace_s + SIGNAL_MARGIN_S, _MAX_SIGNAL_S)
     return [
         f"--job-name={plan.job_name}",
@@ -56,6 +60,7 @@ def sbatch_options(plan: LaunchPlan) -> list[str]:
         f"--nodes={len(plan.nodes)}",
         "--ntasks-per-node=1",
         *time_limit,
+        *after,
         f"--signal=B:USR2@{warning_s}",
         "--requeue" if plan.slurm.max_requeues else "--no-requeue",
         "--open-mode=append",

@@ -11,6 +11,9 @@ from dataclasses import dataclass, replace
 from fsdpctl.contract import State
 from fsdpctl.contract.codec import read_json, write_json
 from fsdpctl.contract.paths import RunPaths
+from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.errors import RefusedError
+from fsdpctl.runs.evidence import final_state
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,22 @@ def read_ref(run: RunPaths) -> SlurmRef | None:
     """Return the newest reference."""
     jobs = _read(run).jobs
     return jobs[-1] if jobs else None
+
+
+def find_after_job(plan: LaunchPlan) -> str | None:
+    """Return the job of the run that must succeed before this one; None without such a run, or if it has succeeded.
+
+    A requeue keeps the id of a job. Raise RefusedError if Slurm cannot wait for that run.
+    """
+    if plan.after is None or final_state(RunPaths.of(plan.after.run_dir)) is State.SUCCEEDED:
+        return None
+    assert plan.slurm is not None
+    ref = read_ref(RunPaths.of(plan.after.run_dir))
+    if ref is None or ref.job_id is None:
+        raise RefusedError(f"Slurm cannot wait for run {plan.after.run_id}: it has no Slurm job")
+    if any(option.startswith("--dependency") for option in plan.slurm.options):
+        raise RefusedError("the profile has a dependency of its own", hint="leave out --after, or extra.dependency")
+    return ref.job_id
 
 
 def append_ref(run: RunPaths, ref: SlurmRef) -> None:

@@ -14,7 +14,7 @@ from fsdpctl.backends.slurm.accounting import Accounts
 from fsdpctl.backends.slurm.batch_script import batch_script
 from fsdpctl.backends.slurm.environment import tool_environment
 from fsdpctl.backends.slurm.job.scontrol import SlurmError, ask
-from fsdpctl.backends.slurm.job_refs import SlurmRef, append_ref, read_ref, update_ref
+from fsdpctl.backends.slurm.job_refs import SlurmRef, append_ref, find_after_job, read_ref, update_ref
 from fsdpctl.backends.slurm.queue import POLL_S, Queue, QueuedJob, explain, view_job
 from fsdpctl.backends.slurm.sbatch import UncertainError, sbatch
 from fsdpctl.contract import AbortReason, State, StopReason
@@ -45,7 +45,7 @@ def start(run: RunPaths, plan: LaunchPlan) -> None:
     if existing is not None:
         return
     try:
-        job_id = sbatch(run, batch_script(plan))
+        job_id = sbatch(run, batch_script(plan, find_after_job(plan)))
     except UncertainError as error:
         job_id = _find_late(run, error)
     update_ref(run, job_id=job_id)

@@ -1,4 +1,4 @@
-"""What Slurm gets for a run, as `submit --dry-run` prints it. Pure."""
+"""What Slurm gets for a run, as `submit --dry-run` prints it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from fsdpctl.backends.slurm.batch_script import batch_script
 from fsdpctl.backends.slurm.job.srun import srun_argv
+from fsdpctl.backends.slurm.job_refs import find_after_job
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 
@@ -13,4 +14,4 @@ from fsdpctl.contract.plan import LaunchPlan
 def preview(plan: LaunchPlan) -> dict[str, Any]:
     """Return the batch script, and the step that it starts for the first attempt."""
     first = RunPaths.of(plan.run_dir).attempt(1)
-    return {"batch_script": batch_script(plan), "srun": srun_argv(plan, first)}
+    return {"batch_script": batch_script(plan, find_after_job(plan)), "srun": srun_argv(plan, first)}

@@ -89,7 +89,7 @@ class SshAgents(Agents):
         if not any(attempt.node(rank).agent.exists() for rank in self._links):
             for rank, reason in self._hosts.bad_ranks().items():
                 self._replace(attempt, rank, reason)
-        self._refused = self._disks.push(self._links, self.plan) if self._disks is not None else {}
+        self._refused = self._disks.push(attempt, self._links, self.plan) if self._disks is not None else {}
         if self._refused:
             raise LaunchError("\n".join(self._refused.values()))
         checks = self._check_all(attempt)

@@ -25,9 +25,11 @@ CANCEL_LIMIT_S = 30.0
 
 
 def start(run: RunPaths, plan: LaunchPlan) -> None:
-    """Claim the next attempt, let the supervisor start it, and wait until all agents are up."""
+    """Claim the next attempt, let the supervisor start it, and wait until all agents are up, if they start now."""
     attempt = claim_attempt(run)
     control.start_supervisor(run)
+    if plan.after is not None:
+        return
     limit_s = START_LIMIT_S + (0 if plan.shared_disk else sending_limit_s(run))
     deadline = time.monotonic() + limit_s
     while not _are_agents_up(attempt, plan):

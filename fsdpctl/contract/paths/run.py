@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from fsdpctl.contract import BUNDLED_TRAINER
 from fsdpctl.contract.paths.attempt import AttemptPaths
 
 
@@ -55,10 +56,19 @@ class RunPaths:
         """The code snapshot that ranks run, on their PYTHONPATH."""
         return self.root / "code"
 
+    def packages(self) -> tuple[Path, Path]:
+        """The packages in `code` that are replaced as a whole: fsdpctl's node side and the bundled trainer."""
+        return self.code / "fsdpctl", self.code / BUNDLED_TRAINER
+
     @property
     def source(self) -> Path:
         """Snapshot of the user's project, for a user's entrypoint: the working directory of its ranks."""
         return self.code / "src"
+
+    @property
+    def copied(self) -> Path:
+        """CopiedFiles: which files of `source` the copies of the project brought; all others are of ranks."""
+        return self.root / "copied.json"
 
     @property
     def supervisor(self) -> Path:

@@ -20,8 +20,9 @@ from pathlib import Path
 from fsdpctl.contract import BUNDLED_TRAINER, GOOD_ENDS, Env
 from fsdpctl.contract.codec import find_json, write_json
 from fsdpctl.contract.files import open_log
-from fsdpctl.contract.paths import NodePaths
+from fsdpctl.contract.paths import NodePaths, RunPaths
 from fsdpctl.contract.records import ProcessIdentity, RankEnd, RankError
+from fsdpctl.node.agent.import_path import use_copy
 from fsdpctl.node.os import processes, signals
 
 
@@ -77,13 +78,18 @@ def _dump_stacks_on_demand(path: Path) -> None:
 
 
 def _run(argv: list[str]) -> None:
+    if argv[:2] == ["-m", BUNDLED_TRAINER]:  # which the user's own packages must not shadow
+        sys.argv = argv[1:]
+        runpy.run_module(BUNDLED_TRAINER, run_name="__main__", alter_sys=True)
+        return
+    copy = RunPaths(Path(os.environ[Env.RUN_DIR])).source  # also if the profile's `workdir` is another directory
+    use_copy(Path(os.environ[Env.SUBMIT_DIR]), copy)
     if argv[0] == "-m":
-        module, sys.argv = argv[1], argv[1:]
-        if module != BUNDLED_TRAINER:
-            sys.path.insert(0, str(Path.cwd()))  # the user's own package; the bundled trainer must not be shadowed
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        sys.argv = argv[1:]
+        sys.path.insert(0, str(copy))
+        runpy.run_module(argv[1], run_name="__main__", alter_sys=True)
     else:
-        script = Path(argv[0]).absolute()
+        script = copy / argv[0]
         sys.argv = list(argv)
         sys.path.insert(0, str(script.parent))
         runpy.run_path(str(script), run_name="__main__")

@@ -7,7 +7,7 @@ import os
 import subprocess
 from functools import partial
 
-from fsdpctl.commands.environment import node_env
+from fsdpctl.commands.environment import given_env, node_env, working_directory
 from fsdpctl.commands.torchrun import torchrun_argv
 from fsdpctl.contract import Env
 from fsdpctl.contract.files import open_log, read_bytes
@@ -23,7 +23,7 @@ def start_torchrun(plan: LaunchPlan, context: NodeContext) -> subprocess.Popen[b
     """
     run = RunPaths.of(plan.run_dir)
     argv = torchrun_argv(plan, context)
-    workdir = plan.workdir or _default_workdir(plan, run)
+    workdir = working_directory(plan)
     print("command:", json.dumps(argv), "in", workdir, flush=True)
     with open(open_log(run.attempt(context.attempt).node(context.node_rank).torchrun_log), "ab") as log:
         return subprocess.Popen(
@@ -43,16 +43,11 @@ def _prepare_child(agent: int) -> None:
     processes.die_with_parent(lambda parent: parent == agent)
 
 
-def _default_workdir(plan: LaunchPlan, run: RunPaths) -> str:
-    """Return the directory of the code snapshot: the user's project, or the bundled trainer."""
-    return str(run.code if plan.entry.is_bundled_trainer else run.source)
-
-
 def _rank_environment(plan: LaunchPlan, context: NodeContext, run: RunPaths) -> dict[str, str]:
     """Return the whole environment of the ranks: inherited, then secrets, then what fsdpctl sets."""
     secrets: dict[str, str] = json.loads(read_bytes(run.secrets)) if run.secrets.exists() else {}
-    added = node_env(plan, context)
-    env = {**os.environ, **secrets, **added}
-    if inherited := os.environ.get(Env.USER_PYTHONPATH):
-        env["PYTHONPATH"] = os.pathsep.join([added["PYTHONPATH"], inherited])
+    env = {**os.environ, **secrets, **node_env(plan, context)}
+    inherited = os.environ.get(Env.USER_PYTHONPATH)
+    if inherited and "PYTHONPATH" not in given_env(plan, context.node_rank):
+        env["PYTHONPATH"] = os.pathsep.join([env["PYTHONPATH"], inherited])
     return env

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.runs.evidence import read_plan
+from fsdpctl.runs.store import read_record
 from tests.backends.contract import RECORDER, WAITS_FOR_STOP, LauncherContract
 from tests.backends.harness import COMMAND, Run, fsdpctl, submit, wait_for
 from tests.backends.killed_submit import kill_at_each_step
@@ -63,9 +66,27 @@ class TestLocal(LauncherContract):
         (project / "script.py").write_text(WAITS_FOR_STOP)
         (project / "job.yaml").write_text("name: large\nnodes: 1\nentrypoint: {script: script.py}\n")
         said = f"copying {len(list(project.iterdir()))} files of {project}: 60 MB, kept with the run\nhint: with git"
-        for words, is_told in (("submit job.yaml", True), ("resume", False), ("resume --update-code", True)):
-            assert (said in fsdpctl(*words.split(), cwd=project).stderr) == is_told
+        assert said in fsdpctl("submit", "job.yaml", cwd=project).stderr
+        fsdpctl("cancel", cwd=project)
+        status = json.loads(fsdpctl("status", "--json", cwd=project).stdout)
+        by_rank = Path(status["working_directory"], "out", "model.pt")
+        by_rank.parent.mkdir()
+        by_rank.write_text("weights")
+        for words, is_told in (("resume", False), ("resume --update-code", True)):
+            printed = fsdpctl(*words.split(), cwd=project.parent).stderr
+            assert (said in printed, f"with the code of {project}" in printed) == (is_told, is_told)
             fsdpctl("cancel", cwd=project)
+        assert by_rank.read_text() == "weights"
+        project.rename(project.with_name("moved"))
+        refused = fsdpctl("resume", "--update-code", cwd=project.parent, expect=2).stderr
+        assert f"{project}, the directory of the project, is not there" in refused and "--from DIR" in refused
+        (project.parent / "other.yaml").write_text("name: other\nbackend: local\nprocs_per_node: 1\n")
+        words = ("--update-code", "--from", "moved", "--profile", "other.yaml")
+        resumed = fsdpctl("resume", *words, cwd=project.parent).stderr
+        assert f"with the code of {project.with_name('moved')}" in resumed
+        fsdpctl("cancel", cwd=project.parent)
+        record = read_record(RunPaths.of(status["run_dir"]))
+        assert (record.profile, read_plan(RunPaths.of(status["run_dir"])).world_size) == ("other", 1)
 
     def test_a_port_in_use_is_skipped(self, project: Path) -> None:
         first, last = 23_801, 23_802

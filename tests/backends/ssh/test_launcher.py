@@ -49,7 +49,7 @@ class TestSsh(LauncherContract):
         said = self.refused(cluster, project)
         assert "node2 (10.77.0.2): the host key of 10.77.0.2 is unknown" in said
         assert "node1" not in said
-        words = ("submit", "./job.yaml", "--profile", self.profile, "--accept-new")
+        words = ("submit", "./job.yaml", "--profile", self.profile, "--trust-hosts")
         done = fsdpctl(*words, "--json", cwd=project)
         told = [line.partition(" (")[0] for line in done.stderr.splitlines() if "new host key ssh-ed25519 SHA" in line]
         assert told == ["node2", "node3", "node4"]

@@ -29,6 +29,7 @@ class TestSshPrivate(LauncherContract):
     test_ranks_get_their_environment_arguments_and_secrets = None
     test_of_two_runs_at_once_one_is_stopped_and_resumed = None
     test_cancel_ends_detached_child_processes_too = None
+    test_a_run_starts_after_another_has_succeeded_and_never_after_one_that_has_not = None
     test_hanging_peers_of_a_dead_rank_do_not_delay_the_end = None
 
     cluster: Cluster
@@ -55,6 +56,7 @@ class TestSshPrivate(LauncherContract):
 CUT_S = 60
 """Three times as long as a host may be silent and a run may make no progress."""
 SAYS_A_SECRET = 'import os\nprint("secret of", len(os.environ["TOKEN_CANARY"]), flush=True)\n' + WAITS_FOR_STOP
+WRITES_HERE = "open('by-rank.txt', 'a').write('weights')\n"
 
 
 @pytest.fixture
@@ -64,7 +66,7 @@ def project(tmp_path: Path, cluster: Cluster) -> Path:
     directory = tmp_path / "my project"
     directory.mkdir()
     (directory / "job.yaml").write_text("name: probe\nnodes: 2\nentrypoint: {script: script.py}\n")
-    (directory / "script.py").write_text(SAYS_A_SECRET)
+    (directory / "script.py").write_text(WRITES_HERE + SAYS_A_SECRET)
     return directory
 
 
@@ -110,7 +112,10 @@ def test_runs_survive_a_disconnected_submit_host_and_all_commands_work(
     (project / "script.py").write_text("print('other', flush=True)\n" + WAITS_FOR_STOP)
     changed = cluster.host_disk(cluster.nodes[1]) / run.run_id / "code/fsdpctl/commands/torchrun.py"
     changed.write_text("changed on the host")
-    fsdpctl("resume", run.run_id, "--update-code", cwd=project)
+    fsdpctl("resume", run.run_id, "--update-code", cwd=project.parent)
+    for host in cluster.nodes[:2]:
+        written = cluster.host_disk(host) / run.run_id / "code" / "src" / "by-rank.txt"
+        assert set(written.read_text().split("weights")) == {""}
     assert changed.read_bytes() == (run.paths.code / "fsdpctl/commands/torchrun.py").read_bytes()
     wait_up(cluster, run)
     wait_for(lambda: "| other" in fsdpctl("logs", run.run_id, cwd=project).stdout, 20, run.describe)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from fsdpctl.errors import UsageError
+from fsdpctl.runs.store import default_runs_root
 from fsdpctl.specs.load import load_profile, parse_profile
+from fsdpctl.specs.search import store_default_profile
+from fsdpctl.verbs.submit import read_request
 
 
 @pytest.fixture(autouse=True)
@@ -62,3 +67,57 @@ def test_init_writes_a_copy_to_edit_and_never_over_a_file() -> None:
     assert profiles("init", "mine", "--from", "ssh-h100").returncode == 0
     ours, base = load_profile("mine"), load_profile("ssh-h100")
     assert ours == base.model_copy(update={"name": "mine"})
+
+
+def test_the_profile_is_that_of_the_option_the_job_the_variable_the_stored_one_or_local(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("a", "b", "c", "d"):
+        Path(f"cluster_profiles/{name}.yaml").write_text(f"name: {name}\nbackend: local\ngpus_per_node: 0\n")
+
+    def chosen(option: str | None = None, *overrides: str) -> tuple[str, str]:
+        request = read_request("llm-tiny", option, overrides, dry_run=True)
+        return request.profile.name, request.profile_source
+
+    assert chosen() == ("local", "the built-in default")
+    store_default_profile("a")
+    assert chosen() == ("a", "fsdpctl profiles default")
+    monkeypatch.setenv("FSDPCTL_PROFILE", "b")
+    assert chosen() == ("b", "FSDPCTL_PROFILE")
+    assert chosen(None, "profile=c") == ("c", "the job")
+    assert chosen("d", "profile=c") == ("d", "--profile")
+    monkeypatch.setenv("FSDPCTL_PROFILE", "nowhere")
+    with pytest.raises(UsageError, match="no profile named nowhere") as refused:
+        chosen()
+    assert refused.value.hint == "this profile is from FSDPCTL_PROFILE; --profile takes another"
+
+
+def test_a_default_profile_is_stored_checked_and_forgotten() -> None:
+    Path("cluster_profiles/mine.yaml").write_text("name: mine\nbackend: local\n")
+    assert profiles("default", "./cluster_profiles/mine.yaml").stdout == f"{Path.cwd()}/cluster_profiles/mine.yaml\n"
+    assert profiles("default", "nowhere").returncode == 2
+    submit = [sys.executable, "-c", "from fsdpctl.cli.app import main; main()", "submit", "llm-tiny", "--dry-run"]
+    done = subprocess.run(submit, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stderr.splitlines()[0] == "profile mine (local), from fsdpctl profiles default"
+    assert profiles("default", "--clear").stdout == "local\n"
+
+
+def test_a_large_model_is_not_trained_on_cpus_without_a_question() -> None:
+    submit = [sys.executable, "-c", "from fsdpctl.cli.app import main; main()", "submit", "llm300m", "--nodes", "2"]
+    done = subprocess.run(submit, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+    assert done.returncode == 2
+    assert "error: 303,080,448 parameters and" in done.stderr and "--yes starts it all the same" in done.stderr
+    ours, theirs = os.openpty()
+    os.write(ours, b"n\n")
+    done = subprocess.run(submit, capture_output=True, text=True, timeout=60, stdin=theirs)
+    assert (done.returncode, "start it all the same? [y/N]" in done.stderr) == (1, True)
+    assert not default_runs_root().exists()
+
+
+def test_a_dry_run_is_written_to_a_file() -> None:
+    submit = [sys.executable, "-c", "from fsdpctl.cli.app import main; main()", "submit", "llm-tiny", "--out", "plan"]
+    done = subprocess.run([*submit, "--dry-run", "--json"], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert json.loads(Path("plan").read_text())["plan"]["job_name"] == "llm-tiny"
+    refused = subprocess.run(submit, capture_output=True, text=True, timeout=60)
+    assert refused.returncode == 2 and "--out is the file of --dry-run" in refused.stderr

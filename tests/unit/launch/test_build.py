@@ -8,7 +8,7 @@ import pytest
 from fsdpctl.commands.environment import node_env
 from fsdpctl.commands.torchrun import torchrun_argv
 from fsdpctl.contract.codec import decode, encode
-from fsdpctl.contract.plan import Head, LaunchPlan, NodeContext
+from fsdpctl.contract.plan import AllocatedNode, Head, LaunchPlan, NodeContext
 from fsdpctl.errors import UsageError
 from fsdpctl.launch.build import build_plan
 from fsdpctl.launch.host import SubmitHost
@@ -193,3 +193,42 @@ def test_a_preview_of_a_thousand_nodes_is_quick() -> None:
     started = time.process_time()
     preview_text(build_plan(profile, job, SITE))
     assert time.process_time() - started < 0.5
+
+
+def test_a_pythonpath_in_env_comes_after_the_copy_and_is_refused_for_the_bundled_trainer() -> None:
+    keys = "env: {PYTHONPATH: /site}\n"
+    for job, path in ((SCRIPT, "/site"), (f"{SCRIPT}env: {{PYTHONPATH: 'src:/mine'}}\n", "src:/mine")):
+        made = local(keys, job=job)
+        given = node_env(made, NodeContext(1, 1, "a", 1, None))
+        assert (given["PYTHONPATH"], given["PYTHONSAFEPATH"]) == (f"/runs/llm-k3f9/code:{path}", "1")
+    profile = parse_profile(f"name: p\n{keys}", "p.yaml")
+    with pytest.raises(UsageError, match=r"env\.PYTHONPATH: the bundled trainer imports its own copy"):
+        build_plan(profile, load_job("llm-tiny"), SITE)
+    own = build_plan(profile, load_job("llm-tiny", ['env.PYTHONPATH=""']), SITE)
+    assert node_env(own, NodeContext(0, 1, "a", 1, None))["PYTHONPATH"] == "/runs/llm-k3f9/code"
+
+
+def test_no_variable_of_env_is_ignored() -> None:
+    """What fsdpctl sets after `env`, an `env` cannot have."""
+    ours = node_env(local(""), NodeContext(0, 1, "a", 1, "eth0"))
+    for name in ours.keys() - {"PYTHONPATH", "OMP_NUM_THREADS", "PYTHONUNBUFFERED"}:
+        try:
+            made = local("", job=f"{SCRIPT}env: {{{name}: given}}\n")
+        except UsageError:
+            continue
+        assert node_env(made, NodeContext(0, 1, "a", 1, "eth0"))[name] == "given", name
+
+
+def test_a_suffix_of_host_names_is_on_every_name_and_on_no_ip_address() -> None:
+    keys = "backend: ssh\nhostname_suffix: .cluster.example\ngpus_per_node: 8\n"
+    nodes = "nodes: [{id: a, address: n1}, {id: b, address: 10.0.0.2}]\nspares: [{id: c, address: n3}]\n"
+    made = build_plan(parse_profile(f"name: p\n{keys}{nodes}", "p.yaml"), parse_job(SCRIPT, "j.yaml"), SITE)
+    assert made.ssh is not None
+    found = [node.address for node in (*made.nodes, *made.ssh.nodes, *made.ssh.spares)]
+    assert found == [*["n1.cluster.example", "10.0.0.2"] * 2, "n3.cluster.example"]
+    slurm = "backend: slurm\nhostname_suffix: -ib\ngpus_per_node: 8\nruns_root: /shared\n"
+    planned = build_plan(parse_profile(f"name: p\n{slurm}", "p.yaml"), parse_job(SCRIPT, "j.yaml"), SITE)
+    placed = planned.place([AllocatedNode("n1", "n1"), AllocatedNode("n2", "10.0.0.2")])
+    assert [(node.id, node.address) for node in placed.nodes] == [("n1", "n1-ib"), ("n2", "10.0.0.2")]
+    with pytest.raises(UsageError, match="hostname_suffix: a suffix of host names begins with"):
+        local("hostname_suffix: cluster\n")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.errors import BusyError, FsdpctlError, UsageError
+from fsdpctl.errors import BusyError, DamagedRegistryWarning, FsdpctlError, UsageError
 from fsdpctl.runs.find import find_run
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import claim_run_id, create, default_runs_root, home, list_runs, locked, run_ids
@@ -84,6 +84,43 @@ def test_a_pointer_of_garbage_hides_no_run(garbage: bytes) -> None:
     assert [found.run_id for found in list_runs() if found.broken is None] == ["llm-aaaa"]
     assert "llm-aaaa" in run_ids()
     assert find_run(None) == run
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_run_whose_pointer_is_damaged_is_found_by_its_directory(elsewhere: bool, tmp_path: Path) -> None:
+    root = tmp_path / "elsewhere" if elsewhere else None
+    run, _ = make("llm-aaaa", root=root), make("llm-bbbb", root=root)
+    pointer = home() / "registry" / "llm-aaaa"
+    whole = pointer.read_bytes()
+    cuts = [whole[:length] for length in range(len(whole) - 1)]
+    for damaged in (*cuts, b"\xff" + whole[1:], whole.replace(b"aaaa", b"aaxa"), b"/nowhere/llm-aaaa\n", None):
+        pointer.unlink()
+        if damaged is None:
+            pointer.mkdir()
+        else:
+            pointer.write_bytes(damaged)
+        assert sorted(run_ids()) == ["llm-aaaa", "llm-bbbb"]
+        said = (
+            "was damaged; it leads to .*/llm-aaaa again" if damaged is not None else "is damaged and cannot be written"
+        )
+        with pytest.warns(DamagedRegistryWarning, match=said):
+            assert find_run("llm-aaaa") == run
+        if damaged is not None:
+            assert pointer.read_bytes() == whole
+            assert len(list_runs()) == 2, "without a warning"
+
+
+def test_a_run_that_is_not_found_by_a_damaged_pointer_is_listed_and_a_deleted_one_is_not(tmp_path: Path) -> None:
+    run, pointer = make("llm-aaaa", root=tmp_path / "elsewhere"), home() / "registry" / "llm-aaaa"
+    whole = pointer.read_text()
+    pointer.write_text(whole[:-3])
+    (listed,) = list_runs()
+    assert listed.broken is not None and listed.broken.startswith(f"{pointer} is damaged; write the path")
+    with pytest.raises(FsdpctlError, match=r"llm-aaaa cannot be read: .* is damaged"):
+        find_run("llm-aaaa")
+    pointer.write_text(whole)
+    shutil.rmtree(run.root)
+    assert list_runs() == []
 
 
 def test_a_newer_record_is_not_touched() -> None:

@@ -68,6 +68,7 @@ ANY_FILE: dict[str, tuple[bytes, int, str]] = {
     "list in env": (b"name: x\nenv: {A: [8]}\n", 2, "env.A: must be text, got a list"),
     "name in env": (b"name: x\nenv: {A B: c}\n", 2, "env.A B: an environment variable has letters"),
     "our name in env": (b"name: x\nenv: {MASTER_PORT: '1'}\n", 2, "env.MASTER_PORT: this variable is set by fsdpctl"),
+    "safe path in env": (b"name: x\nenv: {PYTHONSAFEPATH: ''}\n", 2, "env.PYTHONSAFEPATH: this variable is set by"),
     "NUL in env": (b'name: x\nenv: {A: "a\\0b"}\n', 2, "env.A: an environment value cannot contain a NUL"),
 }  # fmt: skip
 

@@ -154,3 +154,15 @@ def test_a_time_limit_that_leaves_no_step_is_reported(limit: str, warns: bool, t
     write_json(run.attempt(2).node(0).agent, ProcessIdentity("h", 7, 7, "boot", started=100.0))
     warning = "an attempt of this run took 40 s to its first step: a time limit of 1m39s less the grace of 1m leaves"
     assert [line.startswith(warning) for line in predict_resumed(run)] == ([True] if warns else [])
+
+
+def test_a_profile_whose_hosts_have_disks_of_their_own_cannot_continue_a_run_of_a_shared_one(tmp_path: Path) -> None:
+    run = ended(State.STOPPED, 120, 10)
+    private = "backend: {kind: ssh, shared_filesystem: false}\nruns_root: /var/tmp/runs\n"
+    (tmp_path / "private.yaml").write_text(f"name: private\n{private}nodes: [{{id: a, address: a}}]\n")
+    before = {path: path.read_bytes() for path in run.root.rglob("*") if path.is_file() and path != run.lock}
+    with pytest.raises(UsageError, match="r-aaaa cannot continue under profile private"):
+        resume(run, profile=str(tmp_path / "private.yaml"))
+    with pytest.raises(UsageError, match="is not copied without --update-code"):
+        resume(run, code_dir=tmp_path)
+    assert {path: path.read_bytes() for path in run.root.rglob("*") if path.is_file() and path != run.lock} == before

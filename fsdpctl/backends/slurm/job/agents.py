@@ -20,7 +20,7 @@ from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import AllocatedNode, Allocation, LaunchPlan
 from fsdpctl.errors import LaunchError
 from fsdpctl.runs.events import add_event, record_verdict
-from fsdpctl.runs.evidence import AttemptFacts, RunFacts, read_verdict
+from fsdpctl.runs.evidence import AttemptFacts, RunFacts, final_state, read_verdict
 from fsdpctl.runs.progress import with_progress
 from fsdpctl.runs.store import read_record
 from fsdpctl.runs.verdict import AttemptEnd, Verdict
@@ -74,9 +74,25 @@ class SlurmAgents(Agents):
             if give_up(self.run, self.plan, submissions[-1].first_attempt):
                 log("the run makes no progress: `fsdpctl resume` starts it again")
                 return None
-            begin_attempt(self)
+            attempt = begin_attempt(self)
             self._has_begun = True
+            if not self._may_start(attempt):
+                return None
         return self.run.attempts()[-1]
+
+    def _may_start(self, attempt: AttemptPaths) -> bool:
+        """Return whether the run that this one waited for has succeeded: a job that was stopped is "ok" for Slurm, too.
+
+        Else record that this one does not start.
+        """
+        after = self.plan.after
+        if after is None or attempt.number != read_record(self.run).submissions[-1].first_attempt:
+            return True
+        state = final_state(RunPaths.of(after.run_dir))
+        if state is not State.SUCCEEDED:
+            reason = f"not started: run {after.run_id}, for which it waited, is {state or 'not at its end'}"
+            record_verdict(attempt, Verdict(State.CANCELLED, reason, cause=Cause.START))
+        return state is State.SUCCEEDED
 
     def _claim(self, submission: int) -> bool:
         """Return whether this job owns the submission, now and after every requeue: the first job to claim it does."""

@@ -12,6 +12,7 @@ from fsdpctl.backends.ssh.transport.link import Link
 from fsdpctl.contract.formats.manifest import committed
 from fsdpctl.contract.paths import AttemptPaths, RunPaths, step_of
 from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.runs.events import add_event
 
 
 class Disks:
@@ -22,13 +23,14 @@ class Disks:
         self._attempt: AttemptPaths | None = None
         self._mirrors: dict[int, Mirror] = {}
 
-    def push(self, links: Mapping[int, Link], plan: LaunchPlan) -> dict[int, str]:
+    def push(self, attempt: AttemptPaths, links: Mapping[int, Link], plan: LaunchPlan) -> dict[int, str]:
         """Send every host the files that ranks need; return rank -> problem."""
         file_sets = find_file_sets(self._run)
 
         def push_all(rank: int) -> bool:
             for file_set in file_sets:
-                push(links[rank], plan, file_set)
+                if kept := push(links[rank], plan, file_set):
+                    add_event(attempt, f"{links[rank].target}: keeps what its ranks have written: {', '.join(kept)}")
             return shares_run_dir(links[rank], plan, self._run)
 
         results = fan_out(list(links), push_all)

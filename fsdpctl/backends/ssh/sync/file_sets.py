@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fsdpctl.contract.codec import CodecError, read_json
@@ -12,6 +12,7 @@ from fsdpctl.contract.formats.manifest import committed
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.trainer.trainer_config import BUILTIN, TrainerConfig
 from fsdpctl.node.queries import receive_files
+from fsdpctl.runs.copied import CopiedFiles, inventory_project, read_copied
 
 SLOWEST_BYTES_PER_S = 2**20
 """The slowest expected network."""
@@ -26,6 +27,7 @@ class FileSet:
     root: Path
     wanted: dict[str, str]  # name below `root` -> size or digest
     tops: tuple[str, ...] = ()  # nothing else may be below these
+    copied: receive_files.Copied = field(default_factory=dict)  # the files beside which ranks write their own
     whole: bool = False  # if one file differs, all are sent
 
     @property
@@ -40,10 +42,12 @@ def find_file_sets(run: RunPaths) -> list[FileSet]:
 
 
 def run_files(run: RunPaths) -> FileSet:
-    """Return the files of the run directory that ranks need."""
-    wanted = (run.code, run.plan, run.trainer_config, run.secrets, run.rewinds)
-    tops = tuple(str(path.relative_to(run.root)) for path in wanted)
-    return FileSet(run.root, receive_files.inventory(run.root, tops), tops)
+    """Return the files of the run directory that ranks need. In the copy of the project ranks write, too."""
+    tops = (*run.packages(), run.plan, run.trainer_config, run.secrets, run.rewinds)
+    project = read_copied(run) or CopiedFiles().followed_by(inventory_project(run))
+    names = tuple(str(path.relative_to(run.root)) for path in tops)
+    wanted = {**receive_files.inventory(run.root, names), **project.wanted}
+    return FileSet(run.root, wanted, names, project.identities)
 
 
 def data_files(run: RunPaths) -> FileSet | None:

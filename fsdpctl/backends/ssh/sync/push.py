@@ -21,23 +21,25 @@ ANSWER_S = 60.0
 
 @dataclass(frozen=True)
 class Differences:
-    """Files that a host misses, and files that it should not have; or why it can receive nothing."""
+    """Files that a host misses, that it should not have, and that its ranks wrote; or why it can receive nothing."""
 
     missing: tuple[str, ...] = ()
     extra: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
     problem: str = ""
 
 
-def push(link: Link, plan: LaunchPlan, file_set: FileSet) -> None:
-    """Make the host's files equal to those here. Raise HostError."""
+def push(link: Link, plan: LaunchPlan, file_set: FileSet) -> tuple[str, ...]:
+    """Make the host's files equal to those here; return those that stay as its ranks wrote them. Raise HostError."""
     differences = _ask(link, plan, file_set, Differences())
     if not (differences.missing or differences.extra):
-        return
+        return differences.kept
     if file_set.whole:
         differences = Differences(tuple(file_set.wanted), differences.extra)
     differences = _ask(link, plan, file_set, differences)
     if wrong := [*differences.missing, *differences.extra]:
         raise HostError(f"{link.target}: {file_set.root}/{wrong[0]} differs after it was copied")
+    return differences.kept
 
 
 def shares_run_dir(link: Link, plan: LaunchPlan, run: RunPaths) -> bool:
@@ -49,6 +51,7 @@ def shares_run_dir(link: Link, plan: LaunchPlan, run: RunPaths) -> bool:
 def _ask(link: Link, plan: LaunchPlan, file_set: FileSet, differences: Differences) -> Differences:
     files = [_announce(file_set.root / name, name) for name in differences.missing]
     expected = {"root": str(file_set.root), "wanted": file_set.wanted, "tops": file_set.tops}
+    expected["copied"] = dict(file_set.copied)
     request = json.dumps({**expected, "files": files, "remove": differences.extra})
     argv = with_setup(("umask 077", *plan.setup), [plan.python, "-c", Path(receive_files.__file__).read_text()])
     limit_s = ANSWER_S + sum(size for _, _, size, _ in files) / SLOWEST_BYTES_PER_S + file_set.read_limit_s

@@ -1,10 +1,25 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from fsdpctl.backends.slurm.job_refs import SlurmRef, append_ref, read_ref, update_ref
+import pytest
+
+from fsdpctl.backends.slurm.batch_script import batch_script
+from fsdpctl.backends.slurm.job_refs import SlurmRef, append_ref, find_after_job, read_ref, update_ref
 from fsdpctl.contract import State
+from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import RunPaths
+from fsdpctl.contract.plan import AfterRun
+from fsdpctl.errors import RefusedError
+from fsdpctl.launch.build import build_plan
+from fsdpctl.launch.host import SubmitHost
+from fsdpctl.runs.record import RunRecord
+from fsdpctl.runs.store import create
+from fsdpctl.runs.verdict import Verdict
+from fsdpctl.specs.load import parse_job, parse_profile
+
+SLURM = "name: p\nbackend: slurm\ngpus_per_node: 1\nruns_root: /shared\n"
 
 
 def test_the_newest_reference_counts_and_older_ones_stay(tmp_path: Path) -> None:
@@ -15,3 +30,25 @@ def test_the_newest_reference_counts_and_older_ones_stay(tmp_path: Path) -> None
     append_ref(run, SlurmRef(2, 200.0))
     assert read_ref(run) == SlurmRef(2, 200.0)
     assert '"job_id": "7"' in run.slurm.read_text()
+
+
+def test_a_run_waits_for_the_newest_job_of_another_until_that_has_succeeded(tmp_path: Path) -> None:
+    other = create(tmp_path, RunRecord.new("other-aaaa", "other", "p", "slurm", 1.0, 1), lambda run: None)
+    host = SubmitHost("r", str(tmp_path / "r"), "/", "python3", ())
+    base = build_plan(
+        parse_profile(SLURM, "p.yaml"), parse_job("name: j\nentrypoint: {script: a.py}\n", "j.yaml"), host
+    )
+    assert find_after_job(base) is None
+    waiting = replace(base, after=AfterRun(other.root.name, str(other.root)))
+    with pytest.raises(RefusedError, match="cannot wait for run other-aaaa: it has no Slurm job"):
+        find_after_job(waiting)
+    append_ref(other, SlurmRef(1, 100.0, "7"))
+    assert find_after_job(waiting) == "7"
+    assert "#SBATCH --dependency=afterok:7\n#SBATCH --kill-on-invalid-dep=yes\n" in batch_script(waiting, "7")
+    assert waiting.slurm is not None
+    own = replace(waiting, slurm=replace(waiting.slurm, options=("--dependency=singleton",)))
+    with pytest.raises(RefusedError, match="the profile has a dependency of its own"):
+        find_after_job(own)
+    other.attempt(1).root.mkdir(parents=True)
+    write_json(other.attempt(1).verdict, Verdict(State.SUCCEEDED, "finished"))
+    assert find_after_job(waiting) is None

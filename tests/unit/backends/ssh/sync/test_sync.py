@@ -8,6 +8,7 @@ import json
 import os
 from contextlib import redirect_stdout
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from fsdpctl.backends.ssh.sync.file_sets import (
     SLOWEST_BYTES_PER_S,
     SLOWEST_READ_PER_S,
     data_files,
+    run_files,
     sending_limit_s,
     weight_files,
 )
@@ -28,6 +30,7 @@ from fsdpctl.backends.ssh.transport.ssh_config import Target
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.node.queries import receive_files
+from fsdpctl.runs.copied import CopiedFiles, inventory_project
 from fsdpctl.specs.load import load_job
 from train.data.tokens import write_dataset
 
@@ -38,7 +41,7 @@ def request(
     root: Path, wanted: dict[str, str], files: list[tuple[str, int, bytes, str | None]], remove: tuple[str, ...] = ()
 ) -> io.BytesIO:
     announced = [(name, mode, len(data), link) for name, mode, data, link in files]
-    what = {"root": str(root), "wanted": wanted, "tops": ["code", "plan.json"]}
+    what = {"root": str(root), "wanted": wanted, "tops": ["code", "plan.json"], "copied": {}}
     head = json.dumps({**what, "files": announced, "remove": remove})
     return io.BytesIO(head.encode() + b"\n" + b"".join(data for _, _, data, _ in files))
 
@@ -55,7 +58,7 @@ def test_a_host_reports_missing_files_and_receives_them_completely_and_privately
 
     files = [(name, 0o755 if name == "code/run" else 0o644, data, None) for name, data in OURS.items()]
     answer = receive_files.main(request(theirs, wanted, [*files, ("code/alias", 0, b"", "run")]))
-    assert answer == {"missing": [], "extra": [], "problem": ""}
+    assert answer == {"missing": [], "extra": [], "kept": []}
     modes = {path.name: path.stat().st_mode & 0o777 for path in (theirs, theirs / "code/run", theirs / "plan.json")}
     assert modes == {"r-abcd": 0o700, "run": 0o700, "plan.json": 0o600}
 
@@ -68,7 +71,7 @@ def test_a_host_reports_missing_files_and_receives_them_completely_and_privately
     answer = receive_files.main(request(theirs, wanted, []))
     assert (answer["missing"], answer["extra"]) == (["code/run", "plan.json"], ["code/old.py"])
     answer = receive_files.main(request(theirs, wanted, files, ("code/old.py",)))
-    assert answer == {"missing": [], "extra": [], "problem": ""}
+    assert answer == {"missing": [], "extra": [], "kept": []}
 
     short = request(theirs, wanted, [("plan.json", 0o600, b"new", None)])
     assert receive_files.main(io.BytesIO(short.getvalue()[:-1]))["problem"] == "the connection ended within a file"
@@ -77,6 +80,49 @@ def test_a_host_reports_missing_files_and_receives_them_completely_and_privately
     assert receive_files.main(request(tmp_path / "file" / "x", wanted, files))["problem"].startswith(
         "Not a directory: "
     )
+
+
+def test_what_ranks_of_a_host_wrote_into_the_copy_of_the_project_stays(tmp_path: Path) -> None:
+    ours, theirs = RunPaths(tmp_path / "ours"), RunPaths(tmp_path / "theirs")
+    for run in (ours, theirs):
+        for name, text in {"main.py": "1", "old.py": "1", "log.csv": "step\n", "pkg/a.py": "1"}.items():
+            (run.source / name).parent.mkdir(parents=True, exist_ok=True)
+            (run.source / name).write_text(text)
+    before = CopiedFiles().followed_by(inventory_project(ours))
+    (theirs.source / "out").mkdir()
+    (theirs.source / "out" / "model.pt").write_text("weights")
+    (theirs.source / "log.csv").write_text("step\n1\n")
+    (theirs.source / "new.py").write_text("of a rank")
+
+    def send() -> dict[str, Any]:
+        """As `push` does: ask, send, ask again."""
+        answer: dict[str, Any] = {"missing": [], "extra": []}
+        expected = {"root": str(theirs.root), "wanted": files.wanted, "tops": files.tops, "copied": dict(files.copied)}
+        for _ in range(2):
+            data = {name: (ours.root / name).read_bytes() for name in answer["missing"]}
+            announced = [(name, 0o644, len(content), None) for name, content in data.items()]
+            head = json.dumps({**expected, "files": announced, "remove": answer["extra"]}).encode() + b"\n"
+            answer = receive_files.main(io.BytesIO(head + b"".join(data.values())))
+        return answer
+
+    write_json(ours.copied, before)
+    files = run_files(ours)
+    assert send() == {"missing": [], "extra": [], "kept": ["code/src/log.csv"]}, "at every start"
+
+    (ours.source / "main.py").write_text("2")
+    (ours.source / "old.py").unlink()
+    (ours.source / "pkg" / "a.py").unlink()
+    (ours.source / "pkg").rmdir()
+    for name in ("new.py", "out", "pkg"):
+        (ours.source / name).write_text("of the project")
+    write_json(ours.copied, before.followed_by(inventory_project(ours)))
+    files = run_files(ours)
+    assert send() == {"missing": [], "extra": [], "kept": [f"code/src/{name}" for name in ("log.csv", "new.py", "out")]}
+    found = {str(path.relative_to(theirs.source)): path.read_text() for path in theirs.source.rglob("*.*")}
+    assert found == {
+        "main.py": "2", "log.csv": "step\n1\n", "out/model.pt": "weights", "new.py": "of a rank"
+    }  # fmt: skip
+    assert (theirs.source / "pkg").read_text() == "of the project", "where a directory of the older copy was"
 
 
 def test_a_mirror_outlives_a_full_disk_and_a_log_that_cannot_be_written(
