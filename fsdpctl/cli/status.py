@@ -30,12 +30,14 @@ def status(run: Run = None, as_json: Json = False) -> None:
     if as_json:
         print_json({**as_record(found), "events": encode(events)})
         return
+    hosts = ", ".join(dict.fromkeys(found.hosts))
     rows = [
         ("run", f"{found.run_id} (job {found.job})"),
         ("state", f"{found.state}: {found.reason}"),
         ("attempt", str(found.attempt)),
         ("progress", progress(found) or "no step yet"),
-        ("nodes", str(found.nodes)),
+        ("nodes", f"{found.nodes}: {hosts}" if hosts else str(found.nodes)),
+        *([("job id", found.job_id)] if found.job_id else []),
         ("created", _date(found.created)),
         ("directory", found.run_dir),
         *(("events" if row == 0 else "", _event(event)) for row, event in enumerate(events)),
@@ -54,7 +56,8 @@ def ls(as_json: Json = False) -> None:
     if as_json:
         print_json(rows)
         return
-    columns = ("run_id", "state", "step", "nodes", "created", "reason")
+    optional = [column for column in ("job_id", "hosts") if any(row.get(column) for row in rows)]
+    columns = ("run_id", "state", "step", "nodes", *optional, "created", "reason")
     print_table([column.upper() for column in columns], [[_cell(row, column) for column in columns] for row in rows])
 
 
@@ -74,6 +77,8 @@ def as_record(status: RunStatus) -> dict[str, Any]:
         "tokens_per_s": status.speed.tokens_per_s if status.speed else None,
         "eta_s": status.speed.eta_s if status.speed else None,
         "nodes": status.nodes,
+        "hosts": list(status.hosts),
+        "job_id": status.job_id,
         "created": status.created,
         "run_dir": status.run_dir,
     }
@@ -90,8 +95,11 @@ def _row(run: Listed, status: RunStatus | str) -> dict[str, Any]:
 
 def _cell(row: dict[str, Any], column: str) -> str:
     value = row.get(column)
-    if value is None:
+    if value is None or value == []:
         return "-"
+    if column == "hosts":
+        first, *more = dict.fromkeys(value)
+        return f"{first} +{len(more)}" if more else str(first)
     if column == "created":
         return _date(value)
     if column == "step" and row.get("total_steps"):

@@ -35,3 +35,4 @@ class Verdict:
         False  # the scheduler took the nodes and does not requeue the run; a new submission continues it
     )
     cause: Cause = Cause.UNKNOWN
+    hosts: tuple[str, ...] = ()  # of the attempt, by node rank

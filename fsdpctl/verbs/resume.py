@@ -15,7 +15,7 @@ from fsdpctl.contract.byte_progress import Progress, ignore
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.formats.manifest import save_fits
 from fsdpctl.contract.paths import RunPaths, checkpoint_name
-from fsdpctl.errors import BusyError, UsageError
+from fsdpctl.errors import BusyError, FsdpctlError, UsageError
 from fsdpctl.launch.build import IncompatibleError
 from fsdpctl.launch.locate import locate_problems
 from fsdpctl.runs.evidence import read_plan
@@ -52,6 +52,8 @@ def resume(
     """
     with locked(run):
         repair_code(run)
+        if not (update_code or run.code.is_dir()):
+            raise FsdpctlError(f"the run's code is missing: {run.code}", hint="--update-code copies it again")
         if (status := read_status(run)).state.is_alive:
             raise BusyError(
                 f"run {run.root.name} is {status.state}: {status.reason}", hint=f"fsdpctl stop {run.root.name}"

@@ -18,9 +18,10 @@ def replace_code(run: RunPaths, plan: LaunchPlan, progress: Progress) -> None:
     it."""
     new = _new_code(run)
     take_snapshot(plan, new, progress)
-    run.code.rename(_old_code(run))
+    if run.code.exists():
+        run.code.rename(_old_code(run))
     new.code.rename(run.code)
-    shutil.rmtree(_old_code(run))
+    shutil.rmtree(_old_code(run), ignore_errors=True)
     shutil.rmtree(new.root)
 
 

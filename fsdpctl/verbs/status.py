@@ -52,6 +52,8 @@ class RunStatus:
     is_stranded: bool = False  # the scheduler took its nodes, and only a new submission continues it
     phase: Phase = Phase.ENDED
     cause: Cause | None = None  # of its end, or of its restart
+    job_id: str | None = None  # of the scheduler: of its newest job, also after the end
+    hosts: tuple[str, ...] = ()  # of the newest attempt, by node rank
 
 
 def read_status(run: RunPaths) -> RunStatus:
@@ -117,6 +119,8 @@ def status_by(run: RunFacts, view: View) -> RunStatus:
         is_stranded=not found.state.is_alive and is_stranded(run, view, found.state),
         phase=found.phase,
         cause=found.cause,
+        job_id=view.job_id,
+        hosts=attempt.hosts if attempt else (),
     )
 
 

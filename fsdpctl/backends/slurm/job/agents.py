@@ -128,7 +128,7 @@ class SlurmAgents(Agents):
             Situation(
                 verdict=verdict,
                 stop=end.stop,
-                job=self._ask_job(attempt) if not is_final(verdict) else None,
+                job=self._find_job(attempt, end, verdict),
                 own_restarts=self.job.restarts,
                 max_requeues=self.slurm.max_requeues,
                 suspects=tuple(self.job.nodes[rank].name for rank in find_suspects(end)),
@@ -143,6 +143,18 @@ class SlurmAgents(Agents):
         verdict = step.verdict
         reason = f"Slurm refused to requeue ({refusal}), `fsdpctl resume` continues it; {verdict.reason}"
         return replace(verdict, reason=reason, restart=False, is_stranded=not step.exclude)
+
+    def _find_job(self, attempt: AttemptPaths, end: AttemptEnd, verdict: Verdict) -> Job | None:
+        """Return what Slurm reports of this job; None where nothing depends on it, or a user waits."""
+        if is_final(verdict):
+            return None
+        if end.stop is None or not end.stop.is_users_stop:
+            return self._ask_job(attempt)
+        try:
+            return scontrol.show_job(self.job.job_id)
+        except (scontrol.SlurmError, ValueError) as error:
+            add_event(attempt, f"ends without an answer of Slurm: {error}")
+            return None
 
     def _ask_job(self, attempt: AttemptPaths) -> Job:
         """Return what Slurm reports of this job; ask again while the controller is down."""
@@ -192,4 +204,4 @@ def close_open_attempts(run: RunPaths, num_nodes: int, first_attempt: int) -> No
         if attempt.number >= first_attempt and verdict.state not in (State.SUCCEEDED, State.CANCELLED):
             reason = f"ended by Slurm and requeued; {verdict.reason}"
             verdict = Verdict(State.STOPPED, reason, restart=True, cause=Cause.REQUEUE)
-        record_verdict(paths, replace(verdict, step=newest_step(run)))
+        record_verdict(paths, replace(verdict, step=newest_step(run), hosts=attempt.hosts))

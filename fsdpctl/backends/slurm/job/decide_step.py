@@ -41,7 +41,7 @@ class Situation:
 
     verdict: Verdict  # from `decide_next`
     stop: ControlFile | None
-    job: Job | None  # None for an end that Slurm cannot change
+    job: Job | None  # None for an end that Slurm cannot change, or does not answer for
     own_restarts: int  # of the job, when this allocation began
     max_requeues: int
     suspects: tuple[str, ...]  # names of nodes that were at fault or vanished
@@ -83,7 +83,7 @@ def _requeue(situation: Situation, why: str, cause: Cause, exclude: tuple[str, .
         return _give_up(situation, f"{why}, and all {situation.max_requeues} requeues are used up", cause)
     if cause is Cause.TIME_LIMIT and situation.history.is_stuck:
         return _give_up(situation, f"{why}; {describe_stuck(situation.history)}", cause)
-    return Step(Next.REQUEUE, _restarting(situation.verdict, f"{why}, requeued", cause), exclude)
+    return Step(Next.REQUEUE, _restarting(situation.verdict, f"{why}, asks for a requeue", cause), exclude)
 
 
 def _give_up(situation: Situation, why: str, cause: Cause) -> Step:
