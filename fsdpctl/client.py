@@ -96,17 +96,20 @@ class Run:
         *,
         nodes: int | None = None,
         overrides: Sequence[str] = (),
+        backend: Sequence[str] = (),
         step: int | None = None,
         update_code: bool = False,
     ) -> None:
-        """Continue from the newest checkpoint, or from that of `step`; `nodes` changes the number of nodes.
+        """Continue from the newest checkpoint, or from that of `step`; `nodes` changes the number of nodes, `backend`
+        keys of the profile's backend.
 
         Raise BusyError while the run is alive, UsageError if the changed job does not fit or `step` was not
         saved, LaunchError if a host or the scheduler refuses.
         """
         check_whole("step", step)
         check_flag("update_code", update_code)
-        resume(self.paths, _overrides(nodes, overrides), step=step, update_code=update_code)
+        changes = _overrides(nodes, overrides)
+        resume(self.paths, changes, check_texts("backend", backend), step=step, update_code=update_code)
 
     def metrics(self) -> list[dict[str, Any]]:
         """Return one mapping for each line of `metrics.jsonl`: step, loss, tokens_per_s, ..."""
@@ -145,15 +148,17 @@ class Client:
         *,
         nodes: int | None = None,
         overrides: Sequence[str] = (),
+        backend: Sequence[str] = (),
     ) -> Run:
         """Start a job on a cluster profile, each by name or YAML file; return once it is started or queued.
 
-        `overrides` are those of `--set`: "trainer.steps=50". The user's scripts are copied from the current directory.
+        `overrides` are those of `--set`: "trainer.steps=50", `backend` those of `--backend`: "partition=short". The
+        user's scripts are copied from the current directory.
         Raise UsageError if the job or the profile is wrong or they do not fit, LaunchError if a host or the
         scheduler refuses.
         """
-        request = read_request(check_path("job", job), check_path("profile", profile), _overrides(nodes, overrides))
-        return Run(submit(request))
+        names = check_path("job", job), check_path("profile", profile)
+        return Run(submit(read_request(*names, _overrides(nodes, overrides), check_texts("backend", backend))))
 
     def runs(self) -> list[Run]:
         """Return all runs that can be read, the newest first."""

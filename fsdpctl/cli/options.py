@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fsdpctl.cli.complete import complete_key, complete_run
+from fsdpctl.cli.complete import complete_backend_key, complete_key, complete_run
 
 Run = Annotated[
     str | None,
@@ -22,6 +22,15 @@ Set = Annotated[
         metavar="KEY=VALUE",
         help="Change a key of the job, like trainer.steps=50.",
         autocompletion=complete_key,
+    ),
+]
+Backend = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--backend",
+        metavar="KEY=VALUE",
+        help="Change a key of the profile's backend, like partition=short; under Slurm also any option of sbatch.",
+        autocompletion=complete_backend_key,
     ),
 ]
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Show progress until the run ends; Ctrl-C detaches.")]

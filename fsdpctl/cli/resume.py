@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fsdpctl.cli.options import Follow, Run, Set
+from fsdpctl.cli.options import Backend, Follow, Run, Set
 from fsdpctl.cli.output import log
 
 
@@ -15,6 +15,7 @@ def resume(
     run: Run = None,
     nodes: Annotated[int | None, typer.Option("--nodes", "-n", help="Continue with another number of nodes.")] = None,
     set_: Set = None,
+    backend: Backend = None,
     step: Annotated[int | None, typer.Option("--step", help="Go back to this checkpoint; newer ones are kept.")] = None,
     update_code: Annotated[
         bool, typer.Option("--update-code", help="Take a new snapshot of the code in the current directory.")
@@ -31,7 +32,9 @@ def resume(
     paths = find_run(run)
     overrides = [*([f"--nodes={nodes}"] if nodes is not None else []), *(set_ or [])]
     with show_copy() as progress, show_start(paths):
-        has_new_code = resume_run(paths, overrides, step=step, update_code=update_code, progress=progress)
+        has_new_code = resume_run(
+            paths, overrides, backend or (), step=step, update_code=update_code, progress=progress
+        )
     if has_new_code:
         log("this run is of an older fsdpctl: its nodes now run fsdpctl and the trainer of this version")
     for warning in predict_resumed(paths):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fsdpctl.cli.complete import complete_job, complete_profile
-from fsdpctl.cli.options import Follow, Json, Set
+from fsdpctl.cli.options import Backend, Follow, Json, Set
 from fsdpctl.cli.output import log, print_data, print_json
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def submit(
     nodes: Annotated[int | None, typer.Option("--nodes", "-n", help="Number of nodes.")] = None,
     procs_per_node: Annotated[int | None, typer.Option("--procs-per-node", help="Ranks per node.")] = None,
     set_: Set = None,
+    backend: Backend = None,
     name: Annotated[str | None, typer.Option("--name", help="Name of the run, instead of the job's.")] = None,
     debug: Annotated[str | None, typer.Option("--debug", help="off, info or trace; see docs/networks.md.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would run; create nothing.")] = False,
@@ -45,7 +46,7 @@ def submit(
     from fsdpctl.verbs.submit import read_request
 
     overrides = [*_options(nodes, procs_per_node, name, debug), *(set_ or [])]
-    request = read_request(job, profile, overrides, smoke=smoke, dry_run=dry_run)
+    request = read_request(job, profile, overrides, backend or (), smoke=smoke, dry_run=dry_run)
     predicted = get_backend(request.plan.backend).predict(request.plan)
     for warning in predicted.warnings:
         log(f"warning: {warning}")

@@ -30,10 +30,10 @@ def apply_overrides(document: YamlDocument, overrides: Sequence[str]) -> None:
             fail(document.what, location, f"nested more than {MAX_DEPTH} deep")
         if _SURROGATE.search(value):  # how Python represents bytes of the command line that are not UTF-8
             fail(document.what, location, "the value is not UTF-8")
-        _set(document, path, _read_value(document, path, value, location), location)
+        set_value(document, path, read_value(document, path, value, location), location)
 
 
-def _read_value(document: YamlDocument, path: KeyPath, value: str, location: Location) -> Any:
+def read_value(document: YamlDocument, path: KeyPath, value: str, location: Location) -> Any:
     """Read a list, mapping or quoted text as YAML, anything else as one scalar up to its end, including `#`."""
     if value.startswith(("[", "{", "'", '"')):
         given = parse_yaml(value, location, document.what)
@@ -45,7 +45,8 @@ def _read_value(document: YamlDocument, path: KeyPath, value: str, location: Loc
         fail(document.what, location, str(error))
 
 
-def _set(document: YamlDocument, path: KeyPath, value: Any, location: Location) -> None:
+def set_value(document: YamlDocument, path: KeyPath, value: Any, location: Location) -> None:
+    """Set one key. Raise SpecError if a key above it is no mapping."""
     inner = document.tree
     for depth, key in enumerate(path[:-1], start=1):
         if inner.get(key) is None:

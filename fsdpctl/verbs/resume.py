@@ -39,6 +39,7 @@ from fsdpctl.verbs.submit import (
 def resume(
     run: RunPaths,
     overrides: Sequence[str] = (),
+    backend: Sequence[str] = (),
     *,
     step: int | None = None,
     update_code: bool = False,
@@ -60,7 +61,7 @@ def resume(
             )
         if only_stranded and not status.is_stranded:
             raise BusyError(f"run {run.root.name} is {status.state}, and does not wait for a new submission")
-        request = _prepare(run, overrides, Path.cwd() if update_code else Path(read_plan(run).submit_dir))
+        request = _prepare(run, overrides, backend, Path.cwd() if update_code else Path(read_plan(run).submit_dir))
         if update_code:
             check_entrypoint(request.job, Path.cwd())
         if request.job.trainer is not None:
@@ -76,15 +77,15 @@ def resume(
         return is_older(record) and not update_code
 
 
-def _prepare(run: RunPaths, overrides: Sequence[str], submit_dir: Path) -> Request:
+def _prepare(run: RunPaths, overrides: Sequence[str], backend: Sequence[str], submit_dir: Path) -> Request:
     """Plan from the run's stored specs: a resume does not depend on the current directory."""
-    profile = read_profile(run.profile)
+    profile = read_profile(run.profile, backend)
     profile = profile.model_copy(update={"runs_root": str(run.root.parent)})
     job = read_job(run.job, overrides)
     try:
         return plan_request(profile, job, submit_host(profile, run.root.parent, run.root.name, submit_dir))
     except IncompatibleError as error:
-        raise locate_problems(error, job_document(run.job, overrides), profile_document(run.profile)) from None
+        raise locate_problems(error, job_document(run.job, overrides), profile_document(run.profile, backend)) from None
 
 
 def _store(run: RunPaths, record: RunRecord, request: Request, update_code: bool, progress: Progress) -> None:

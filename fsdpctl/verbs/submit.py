@@ -55,15 +55,21 @@ def prepare(profile: ClusterProfile, job: JobSpec, *, run_id: str | None = None)
 
 
 def read_request(
-    job: str, profile: str, overrides: Sequence[str] = (), *, smoke: bool = False, dry_run: bool = False
+    job: str,
+    profile: str,
+    overrides: Sequence[str] = (),
+    backend: Sequence[str] = (),
+    *,
+    smoke: bool = False,
+    dry_run: bool = False,
 ) -> Request:
     """Find and read both files, then `prepare`. Raise IncompatibleError with the lines that do not fit together."""
     spec = load_job(job, overrides)
     spec = shrink(spec) if smoke else spec
     try:
-        return prepare(load_profile(profile), spec, run_id=spec.name + DRY_RUN_ID_SUFFIX if dry_run else None)
+        return prepare(load_profile(profile, backend), spec, run_id=spec.name + DRY_RUN_ID_SUFFIX if dry_run else None)
     except IncompatibleError as error:
-        documents = job_document(find_job(job), overrides), profile_document(find_profile(profile))
+        documents = job_document(find_job(job), overrides), profile_document(find_profile(profile), backend)
         raise locate_problems(error, *documents) from None
 
 
