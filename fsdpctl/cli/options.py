@@ -33,4 +33,7 @@ Backend = Annotated[
         autocompletion=complete_backend_key,
     ),
 ]
+WaitForSlot = Annotated[
+    bool, typer.Option("--wait-for-slot", help="Wait while the scheduler accepts no more jobs of you.")
+]
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Show progress until the run ends; Ctrl-C detaches.")]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fsdpctl.cli.options import Backend, Follow, Run, Set
+from fsdpctl.cli.options import Backend, Follow, Run, Set, WaitForSlot
 from fsdpctl.cli.output import log
 
 
@@ -20,6 +20,7 @@ def resume(
     update_code: Annotated[
         bool, typer.Option("--update-code", help="Take a new snapshot of the code in the current directory.")
     ] = False,
+    wait_for_slot: WaitForSlot = False,
     follow: Follow = False,
 ) -> None:
     """Continue a run from its newest checkpoint."""
@@ -33,7 +34,13 @@ def resume(
     overrides = [*([f"--nodes={nodes}"] if nodes is not None else []), *(set_ or [])]
     with show_copy() as progress, show_start(paths):
         has_new_code = resume_run(
-            paths, overrides, backend or (), step=step, update_code=update_code, progress=progress
+            paths,
+            overrides,
+            backend or (),
+            step=step,
+            update_code=update_code,
+            progress=progress,
+            report_wait=log if wait_for_slot else None,
         )
     if has_new_code:
         log("this run is of an older fsdpctl: its nodes now run fsdpctl and the trainer of this version")

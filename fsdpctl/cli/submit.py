@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fsdpctl.cli.complete import complete_job, complete_profile
-from fsdpctl.cli.options import Backend, Follow, Json, Set
+from fsdpctl.cli.options import Backend, Follow, Json, Set, WaitForSlot
 from fsdpctl.cli.output import log, print_data, print_json
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def submit(
         bool, typer.Option("--accept-new", help="Store and print host keys that known_hosts does not have.")
     ] = False,
     smoke: Annotated[bool, typer.Option("--smoke", help="Run the same job with a tiny model, for 8 steps.")] = False,
+    wait_for_slot: WaitForSlot = False,
     follow: Follow = False,
     as_json: Json = False,
 ) -> None:
@@ -56,7 +57,7 @@ def submit(
     _warn_if_slow(request, job)
     if accept_new:
         _trust_hosts(request)
-    run = _start(request, quiet=as_json)
+    run = _start(request, quiet=as_json, wait_for_slot=wait_for_slot)
     log(f"started {run.root.name} in {run.root}")
     if as_json:
         print_json({"run_id": run.root.name, "run_dir": str(run.root)})
@@ -111,7 +112,7 @@ def _trust_hosts(request: Request) -> None:
     get_backend(request.plan.backend).trust_hosts(request.plan, log)
 
 
-def _start(request: Request, *, quiet: bool) -> RunPaths:
+def _start(request: Request, *, quiet: bool, wait_for_slot: bool) -> RunPaths:
     """Create the run and start it, with a live line unless `quiet`."""
     from fsdpctl.cli.copy_progress import show_copy
     from fsdpctl.cli.start_progress import show_start
@@ -121,7 +122,7 @@ def _start(request: Request, *, quiet: bool) -> RunPaths:
     paths = RunPaths.of(request.plan.run_dir)
     try:
         with show_copy() as progress, nullcontext() if quiet else show_start(paths):
-            return submit_run(request, progress)
+            return submit_run(request, progress, log if wait_for_slot else None)
     except KeyboardInterrupt:
         if paths.root.exists():  # another process starts it
             log(f"\n{paths.root.name} may still start; fsdpctl cancel {paths.root.name} ends it")

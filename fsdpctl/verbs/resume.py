@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from fsdpctl.specs.load import job_document, profile_document, read_job, read_pr
 from fsdpctl.verbs.refusals import check_trainer
 from fsdpctl.verbs.rewind import go_back
 from fsdpctl.verbs.run_code import bring_up_to_date, is_older, repair_code, replace_code
+from fsdpctl.verbs.slot import check_waiting, start_run
 from fsdpctl.verbs.status import read_status
 from fsdpctl.verbs.submit import (
     Request,
@@ -45,16 +46,16 @@ def resume(
     update_code: bool = False,
     only_stranded: bool = False,
     progress: Progress = ignore,
+    report_wait: Callable[[str], None] | None = None,
 ) -> bool:
     """Start the run again; return whether its copy of fsdpctl, of an older version, was replaced.
 
     Raise BusyError while it is alive, UsageError if the changed job does not fit. `only_stranded`: only if its
     scheduler does not requeue it, and no other command has resumed it since. `progress`: of copying the project again.
+    `report_wait`: wait at the scheduler's limit of jobs, after a line to this function.
     """
     with locked(run):
         repair_code(run)
-        if not (update_code or run.code.is_dir()):
-            raise FsdpctlError(f"the run's code is missing: {run.code}", hint="--update-code copies it again")
         if (status := read_status(run)).state.is_alive:
             raise BusyError(
                 f"run {run.root.name} is {status.state}: {status.reason}", hint=f"fsdpctl stop {run.root.name}"
@@ -62,6 +63,7 @@ def resume(
         if only_stranded and not status.is_stranded:
             raise BusyError(f"run {run.root.name} is {status.state}, and does not wait for a new submission")
         request = _prepare(run, overrides, backend, Path.cwd() if update_code else Path(read_plan(run).submit_dir))
+        check_waiting(request.plan, report_wait)
         if update_code:
             check_entrypoint(request.job, Path.cwd())
         if request.job.trainer is not None:
@@ -69,11 +71,13 @@ def resume(
         elif status.state is State.SUCCEEDED and step is None and not (overrides or update_code):
             again = f"fsdpctl resume {run.root.name} --update-code, or with another --set"
             raise UsageError(f"run {run.root.name} has succeeded", hint=again)  # it would run all of it again
+        if not (update_code or run.code.is_dir()):
+            raise FsdpctlError(f"the run's code is missing: {run.code}", hint="--update-code copies it again")
         if step is not None:
             go_back(run, request.plan, step)
         record = open_record(run)
         _store(run, record, request, update_code, progress)
-        get_backend(request.plan.backend).launcher.start(run, request.plan)
+        start_run(run, request.plan, report_wait)
         return is_older(record) and not update_code
 
 

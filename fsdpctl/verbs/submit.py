@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +31,7 @@ from fsdpctl.specs.profile import ClusterProfile
 from fsdpctl.specs.search import find_job, find_profile
 from fsdpctl.verbs.data_source import resolve_data
 from fsdpctl.verbs.pretrained import resolve_weights
+from fsdpctl.verbs.slot import WaitInterrupted, check_waiting, start_run
 
 DRY_RUN_ID_SUFFIX = "-dryrun"
 
@@ -104,9 +105,13 @@ def submit_host(profile: ClusterProfile, runs_root: Path, run_id: str, submit_di
     )
 
 
-def submit(request: Request, progress: Progress = ignore) -> RunPaths:
-    """Create the run and start it; `progress`: of copying a project. A crash in between leaves a PLANNED run."""
+def submit(request: Request, progress: Progress = ignore, report_wait: Callable[[str], None] | None = None) -> RunPaths:
+    """Create the run and start it; `progress`: of copying a project. A crash in between leaves a PLANNED run.
+
+    `report_wait`: wait at the scheduler's limit of jobs, after a line to this function.
+    """
     plan = request.plan
+    check_waiting(plan, report_wait)
     secrets, missing = read_secrets(plan.pass_env)
     if missing:
         raise UsageError(
@@ -126,8 +131,8 @@ def submit(request: Request, progress: Progress = ignore) -> RunPaths:
     run = create(Path(plan.run_dir).parent, record, fill)
     try:
         with locked(run):
-            get_backend(plan.backend).launcher.start(run, plan)
-    except RefusedError:
+            start_run(run, plan, report_wait)
+    except (RefusedError, WaitInterrupted):
         discard(run)
         raise
     return run

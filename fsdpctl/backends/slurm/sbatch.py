@@ -10,7 +10,7 @@ import shutil
 
 from fsdpctl.backends.slurm.environment import job_environment, swapped
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.errors import LaunchError, RefusedError
+from fsdpctl.errors import LaunchError, NoSlotError, RefusedError
 from fsdpctl.schema.problems import shorten
 
 # The controller may have accepted the job before the answer was lost.
@@ -19,6 +19,10 @@ _UNCERTAIN = re.compile(r"timed out|timeout|Zero Bytes|Unexpected message|Transp
 
 # Not any "job 7": a site's banner may come before it.
 _SUBMITTED = re.compile(r"^Submitted batch job (\d+)\b", re.MULTILINE)
+
+
+# The limits of an association or QOS on submitted jobs, and MaxJobCount of the cluster, after sbatch's own tries.
+_AT_LIMIT = re.compile(r"\b(Assoc|QOS)\w*Submit\w*Limit\b|Resource temporarily unavailable")
 
 
 class UncertainError(LaunchError):
@@ -50,6 +54,10 @@ def sbatch(run: RunPaths, script: str) -> str:
             return str(Executor(folder=run.root)._submit_command("").job_id)
         except submitit.core.utils.FailedJobError as error:
             message = error_line(str(error))
+    if _AT_LIMIT.search(message):
+        raise NoSlotError(
+            f"Slurm accepts no more jobs of this user now: {message}", hint="--wait-for-slot waits until one has ended"
+        )
     raise (UncertainError if _UNCERTAIN.search(message) else RefusedError)(f"Slurm does not accept the job: {message}")
 
 
