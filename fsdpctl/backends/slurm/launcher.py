@@ -5,10 +5,13 @@ A job belongs to a run by its comment. Ids are not enough: a controller that los
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 
 from fsdpctl.backends.base import View
+from fsdpctl.backends.detached import control
+from fsdpctl.backends.slurm.allocation import cancel_inside, find_allocation, is_inside, observe_inside, start_inside
 from fsdpctl.backends.slurm.batch_script import batch_script
 from fsdpctl.backends.slurm.end import cancel_job, scancel, stop_job
 from fsdpctl.backends.slurm.job_refs import SlurmRef, append_ref, read_ref, update_ref
@@ -27,12 +30,21 @@ FOUND_WITHIN_S = 20.0
 
 
 def start(run: RunPaths, plan: LaunchPlan) -> None:
-    """Submit the newest submission once: if an earlier submit was killed after its sbatch, its job is used."""
-    submission = len(read_record(run).submissions)
-    existing = living_job(run) if read_ref(run) is not None else None
-    append_ref(run, SlurmRef(submission, time.time(), existing.job_id if existing else None))
-    if existing is not None:
+    """Submit the newest submission once: if an earlier submit was killed after its sbatch, its job is used.
+
+    In an interactive allocation the run is started there instead.
+    """
+    submission, ref = len(read_record(run).submissions), read_ref(run)
+    existing = living_job(run) if ref is not None else None
+    if existing is None and (allocation := find_allocation(os.environ)) is not None:
+        start_inside(run, plan, submission, allocation)
         return
+    if ref is None or ref.submission < submission:  # else this is another try of the same submit
+        append_ref(run, SlurmRef(submission, time.time()))
+    if existing is not None:
+        update_ref(run, job_id=existing.job_id)
+        return
+    run.supervisor.unlink(missing_ok=True)  # of an earlier start in an allocation
     try:
         job_id = sbatch(run, batch_script(plan))
     except UncertainError as error:
@@ -60,12 +72,14 @@ def _refuse_hopeless(run: RunPaths) -> None:
 
 
 def observe(runs: Sequence[RunFacts]) -> Mapping[str, View]:
-    return observe_jobs(runs)
+    inside = [run for run in runs if is_inside(run.paths)]
+    own = [run for run in runs if run not in inside]
+    return {**observe_inside(inside), **(observe_jobs(own) if own else {})}
 
 
 def stop(run: RunPaths, report: Callable[[str], None]) -> bool:
-    return stop_job(run, report)
+    return control.stop(run) if is_inside(run) else stop_job(run, report)
 
 
 def cancel(run: RunPaths, report: Callable[[str], None]) -> bool:
-    return cancel_job(run, report)
+    return cancel_inside(run) if is_inside(run) else cancel_job(run, report)

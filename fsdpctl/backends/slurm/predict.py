@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+
 from fsdpctl.backends.base import Prediction
+from fsdpctl.backends.slurm.allocation import find_allocation
 from fsdpctl.backends.slurm.environment import tool_environment
 from fsdpctl.backends.slurm.job.partition import Partition, read_partitions
 from fsdpctl.contract.formats.manifest import save_fits
@@ -16,6 +19,9 @@ def predict(plan: LaunchPlan, save_s: float) -> Prediction:
 
     `save_s`: seconds that the newest checkpoint took; 0: nothing was saved yet, and the job's grace counts.
     """
+    if (job_id := find_allocation(os.environ)) is not None:
+        inside = f"the run starts in allocation {job_id} of this shell, and ends with it at the latest"
+        return Prediction(inside, (f"{inside}; partition, time and other options of the profile do not count",))
     partitions = read_partitions(chosen_partitions(plan), tool_environment())
     return Prediction(
         "\n".join(describe(partition, plan) for partition in partitions),

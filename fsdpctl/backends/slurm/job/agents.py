@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from fsdpctl.backends.slurm.job import scontrol
@@ -88,12 +89,20 @@ class SlurmAgents(Agents):
     def start(self, attempt: AttemptPaths) -> None:
         if self._step == attempt:
             return
-        env = srun_env(os.environ, attempt, self.preempt_grace_s)
+        env = srun_env(self.inherited(), attempt, self.preempt_grace_s)
         try:
-            self._srun = subprocess.Popen(srun_argv(self.plan, attempt), env=env, stdin=subprocess.DEVNULL)
+            self._srun = subprocess.Popen(self.srun_command(attempt), env=env, stdin=subprocess.DEVNULL)
         except OSError as error:
             raise LaunchError(f"srun cannot be started: {error.strerror}") from None
         self._step, self._agents_until = attempt, time.monotonic() + self.plan.join_timeout_s
+
+    def srun_command(self, attempt: AttemptPaths) -> list[str]:
+        """Return the command that starts the attempt's agents."""
+        return srun_argv(self.plan, attempt)
+
+    def inherited(self) -> Mapping[str, str]:
+        """Return the environment that srun is given, but for the attempt's own variables."""
+        return os.environ
 
     def is_over(self, attempt: AttemptPaths) -> bool:
         return self._srun is None or self._srun.poll() is not None
