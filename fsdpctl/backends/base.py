@@ -111,6 +111,14 @@ class ProbeTransport(Protocol):
 
 
 @dataclass(frozen=True)
+class ShellCommand:
+    """The command on this machine that opens a shell on a node, and its environment."""
+
+    argv: list[str]
+    env: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class Prediction:
     """What the scheduler will do to a run, in one line, and warnings about what the user may not expect."""
 

@@ -19,12 +19,12 @@ def start_torchrun(plan: LaunchPlan, context: NodeContext) -> subprocess.Popen[b
     """Start torchrun in a session of its own, ignoring the stop signals; its output goes to `torchrun.log`."""
     run = RunPaths.of(plan.run_dir)
     argv = torchrun_argv(plan, context)
-    workdir = plan.workdir or _default_workdir(plan, run)
+    workdir = find_workdir(plan)
     print("command:", json.dumps(argv), "in", workdir, flush=True)
     with open(open_log(run.attempt(context.attempt).node(context.node_rank).torchrun_log), "ab") as log:
         return subprocess.Popen(
             argv,
-            env=_rank_environment(plan, context, run),
+            env=rank_environment(plan, context),
             cwd=workdir,
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -34,13 +34,15 @@ def start_torchrun(plan: LaunchPlan, context: NodeContext) -> subprocess.Popen[b
         )
 
 
-def _default_workdir(plan: LaunchPlan, run: RunPaths) -> str:
-    """Return the directory of the code snapshot: the user's project, or the bundled trainer."""
-    return str(run.code if plan.entry.is_bundled_trainer else run.source)
+def find_workdir(plan: LaunchPlan) -> str:
+    """Return the ranks' directory: by default the code snapshot, of the user's project or of the bundled trainer."""
+    run = RunPaths.of(plan.run_dir)
+    return plan.workdir or str(run.code if plan.entry.is_bundled_trainer else run.source)
 
 
-def _rank_environment(plan: LaunchPlan, context: NodeContext, run: RunPaths) -> dict[str, str]:
+def rank_environment(plan: LaunchPlan, context: NodeContext) -> dict[str, str]:
     """Return the whole environment of the ranks: inherited, then secrets, then what fsdpctl sets."""
+    run = RunPaths.of(plan.run_dir)
     secrets: dict[str, str] = json.loads(read_bytes(run.secrets)) if run.secrets.exists() else {}
     added = node_env(plan, context)
     env = {**os.environ, **secrets, **added}
