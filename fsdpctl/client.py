@@ -96,11 +96,13 @@ class Run:
         *,
         nodes: int | None = None,
         overrides: Sequence[str] = (),
+        backend: Sequence[str] = (),
         step: int | None = None,
         update_code: bool = False,
         code_dir: str | Path | None = None,
     ) -> None:
-        """Continue from the newest checkpoint, or from that of `step`; `nodes` changes the number of nodes.
+        """Continue from the newest checkpoint, or from that of `step`; `nodes` changes the number of nodes, `backend`
+        keys of the profile's backend.
 
         `update_code` copies the project again, from `code_dir`, else from where it was submitted.
         Raise BusyError while the run is alive, UsageError if the changed job does not fit or `step` was not
@@ -109,7 +111,8 @@ class Run:
         check_whole("step", step)
         check_flag("update_code", update_code)
         project = None if code_dir is None else Path(check_path("code_dir", code_dir))
-        resume(self.paths, _overrides(nodes, overrides), step=step, update_code=update_code, code_dir=project)
+        changes, keys = _overrides(nodes, overrides), check_texts("backend", backend)
+        resume(self.paths, changes, keys, step=step, update_code=update_code, code_dir=project)
 
     def metrics(self) -> list[dict[str, Any]]:
         """Return one mapping for each line of `metrics.jsonl`: step, loss, tokens_per_s, ..."""
@@ -148,16 +151,19 @@ class Client:
         *,
         nodes: int | None = None,
         overrides: Sequence[str] = (),
+        backend: Sequence[str] = (),
     ) -> Run:
         """Start a job on a cluster profile, each by name or YAML file; return once it is started or queued.
 
         `profile` None: that of the job, of FSDPCTL_PROFILE, of `fsdpctl profiles default`, or local.
-        `overrides` are those of `--set`: "trainer.steps=50". The user's scripts are copied from the current directory.
+        `overrides` are those of `--set`: "trainer.steps=50", `backend` those of `--backend`: "partition=short". The
+        user's scripts are copied from the current directory.
         Raise UsageError if the job or the profile is wrong or they do not fit, LaunchError if a host or the
         scheduler refuses.
         """
         chosen = None if profile is None else check_path("profile", profile)
-        return Run(submit(read_request(check_path("job", job), chosen, _overrides(nodes, overrides))))
+        changes, keys = _overrides(nodes, overrides), check_texts("backend", backend)
+        return Run(submit(read_request(check_path("job", job), chosen, changes, keys)))
 
     def runs(self) -> list[Run]:
         """Return all runs that can be read, the newest first."""

@@ -34,6 +34,10 @@ class RefusedError(LaunchError):
     """Refused before anything was started: `submit` leaves no run."""
 
 
+class NoSlotError(RefusedError):
+    """Refused because this user has as many jobs as the scheduler allows: it is accepted once one of them has ended."""
+
+
 class BusyError(FsdpctlError):
     """The run is alive or locked by another command."""
 

@@ -6,7 +6,7 @@ Each backend is one folder, and `table.py` has one row for it. A part is a modul
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -29,6 +29,7 @@ class View:
     final: State | None = None  # the state at the end, where the run directory does not have it
     is_stranded: bool = False  # the scheduler took the nodes and does not requeue the run
     phase: Phase | None = None  # where the backend knows more than the run directory
+    job_id: str | None = None  # of the scheduler, also after the end
 
 
 class Launcher(Protocol):
@@ -43,10 +44,10 @@ class Launcher(Protocol):
     def observe(self, runs: Sequence[RunFacts]) -> Mapping[str, View]:
         """Return run id -> View for many runs. Never raise because a host or the scheduler is down."""
 
-    def stop(self, run: RunPaths) -> bool:
-        """Ask the newest attempt to save and exit; return False if nothing runs."""
+    def stop(self, run: RunPaths, report: Callable[[str], None]) -> bool:
+        """Ask the newest attempt to save and exit; return False if nothing runs. `report`: of an unusual way to it."""
 
-    def cancel(self, run: RunPaths) -> bool:
+    def cancel(self, run: RunPaths, report: Callable[[str], None]) -> bool:
         """End the run now; return False if nothing was running. Raise FsdpctlError naming what is still alive."""
 
 
@@ -108,6 +109,14 @@ class ProbeTransport(Protocol):
         """Run a command on one node, after the profile's `setup`. Raise HostError with the reason in one line."""
 
     def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class ShellCommand:
+    """The command on this machine that opens a shell on a node, and its environment."""
+
+    argv: list[str]
+    env: Mapping[str, str]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
-from fsdpctl.backends.base import CopyHosts, Launcher, Planning, Prediction, ProbeTransport
+from fsdpctl.backends.base import CopyHosts, Launcher, Planning, Prediction, ProbeTransport, ShellCommand
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import FsdpctlError, UsageError
@@ -47,6 +47,10 @@ class Backend:
     def open_copy_hosts(self, run: RunPaths, plan: LaunchPlan) -> CopyHosts:
         """Return the hosts that may have checkpoints of a run, where they share no disk."""
         return cast(CopyHosts, self._part("sync.copy_hosts").open_copy_hosts(run, plan))
+
+    def shell_command(self, run: RunPaths, plan: LaunchPlan, node_rank: int, *, is_terminal: bool) -> ShellCommand:
+        """Return the command that opens a shell on a node, in the environment of its ranks. Raise FsdpctlError."""
+        return cast(ShellCommand, self._part("shell").shell_command(run, plan, node_rank, is_terminal=is_terminal))
 
     def predict(self, plan: LaunchPlan, save_s: float = 0.0) -> Prediction:
         """Return what the scheduler will do to a run. `save_s`: how long its newest checkpoint took; 0 without one."""

@@ -48,3 +48,11 @@ def complete_key() -> Iterable[str]:
     from fsdpctl.specs.job import JobSpec
 
     return [f"{key.dotted}{'.' if key.is_mapping else '='}" for key in walk(JobSpec) if not key.has_keys]
+
+
+@_offer
+def complete_backend_key() -> Iterable[str]:
+    from fsdpctl.backends.profile_keys import SECTIONS
+    from fsdpctl.schema.keys import hints_of
+
+    return sorted({f"{key}=" for section in SECTIONS.values() for key in hints_of(section)} - {"kind="})

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fsdpctl.cli.complete import complete_key, complete_run
+from fsdpctl.cli.complete import complete_backend_key, complete_key, complete_run
 
 Run = Annotated[
     str | None,
@@ -26,5 +26,17 @@ Set = Annotated[
 ]
 TrustHosts = Annotated[
     bool, typer.Option("--trust-hosts", help="First store and print host keys that known_hosts does not have.")
+]
+Backend = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--backend",
+        metavar="KEY=VALUE",
+        help="Change a key of the profile's backend, like partition=short; under Slurm also any option of sbatch.",
+        autocompletion=complete_backend_key,
+    ),
+]
+WaitForSlot = Annotated[
+    bool, typer.Option("--wait-for-slot", help="Wait while the scheduler accepts no more jobs of you.")
 ]
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Show progress until the run ends; Ctrl-C detaches.")]

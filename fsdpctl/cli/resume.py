@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fsdpctl.cli.complete import complete_profile
-from fsdpctl.cli.options import Follow, Run, Set
+from fsdpctl.cli.options import Backend, Follow, Run, Set, WaitForSlot
 from fsdpctl.cli.output import log
 
 
@@ -22,6 +22,7 @@ def resume(
         ),
     ] = None,
     set_: Set = None,
+    backend: Backend = None,
     step: Annotated[int | None, typer.Option("--step", help="Go back to this checkpoint; newer ones are kept.")] = None,
     update_code: Annotated[
         bool, typer.Option("--update-code", help="Copy the project again, from where it was submitted.")
@@ -29,6 +30,7 @@ def resume(
     code_dir: Annotated[
         Path | None, typer.Option("--from", metavar="DIR", help="With --update-code: copy this directory instead.")
     ] = None,
+    wait_for_slot: WaitForSlot = False,
     follow: Follow = False,
 ) -> None:
     """Continue a run from its newest checkpoint."""
@@ -42,7 +44,15 @@ def resume(
     overrides = [*([f"--nodes={nodes}"] if nodes is not None else []), *(set_ or [])]
     with show_copy() as progress, show_start(paths):
         resumed = resume_run(
-            paths, overrides, step=step, update_code=update_code, code_dir=code_dir, progress=progress, profile=profile
+            paths,
+            overrides,
+            backend or (),
+            step=step,
+            update_code=update_code,
+            code_dir=code_dir,
+            progress=progress,
+            profile=profile,
+            report_wait=log if wait_for_slot else None,
         )
     if resumed.has_new_fsdpctl:
         log("this run is of an older fsdpctl: its nodes now run fsdpctl and the trainer of this version")

@@ -30,12 +30,14 @@ def status(run: Run = None, as_json: Json = False) -> None:
     if as_json:
         print_json({**as_record(found), "working_directory": read_workdir(paths), "events": encode(events)})
         return
+    hosts = ", ".join(dict.fromkeys(found.hosts))
     rows = [
         ("run", f"{found.run_id} (job {found.job})"),
         ("state", f"{found.state}: {found.reason}"),
         ("attempt", str(found.attempt)),
         ("progress", (progress(found) or "no step yet") + _describe_age(found.last_progress_s)),
-        ("nodes", str(found.nodes)),
+        ("nodes", f"{found.nodes}: {hosts}" if hosts else str(found.nodes)),
+        *([("job id", found.job_id)] if found.job_id else []),
         ("created", _date(found.created)),
         ("directory", found.run_dir),
         ("working in", read_workdir(paths) or "unknown"),
@@ -55,7 +57,8 @@ def ls(as_json: Json = False) -> None:
     if as_json:
         print_json(rows)
         return
-    columns = ("run_id", "state", "step", "nodes", "created", "reason")
+    optional = [column for column in ("job_id", "hosts") if any(row.get(column) for row in rows)]
+    columns = ("run_id", "state", "step", "nodes", *optional, "created", "reason")
     print_table([column.upper() for column in columns], [[_cell(row, column) for column in columns] for row in rows])
 
 
@@ -76,6 +79,8 @@ def as_record(status: RunStatus) -> dict[str, Any]:
         "eta_s": status.speed.eta_s if status.speed else None,
         "last_progress_s": status.last_progress_s,
         "nodes": status.nodes,
+        "hosts": list(status.hosts),
+        "job_id": status.job_id,
         "created": status.created,
         "run_dir": status.run_dir,
     }
@@ -96,8 +101,11 @@ def _row(run: Listed, status: RunStatus | str) -> dict[str, Any]:
 
 def _cell(row: dict[str, Any], column: str) -> str:
     value = row.get(column)
-    if value is None:
+    if value is None or value == []:
         return "-"
+    if column == "hosts":
+        first, *more = dict.fromkeys(value)
+        return f"{first} +{len(more)}" if more else str(first)
     if column == "created":
         return _date(value)
     if column == "step" and row.get("total_steps"):

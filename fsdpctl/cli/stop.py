@@ -20,7 +20,7 @@ def stop(run: Run = None) -> None:
     from fsdpctl.verbs.stop import stop as ask_to_stop
 
     paths = find_run(run)
-    if not ask_to_stop(paths):
+    if not ask_to_stop(paths, log):
         _log_not_running(paths)
         return
     log(f"{paths.root.name} was asked to save and exit")
@@ -33,7 +33,7 @@ def cancel(run: Run = None) -> None:
     from fsdpctl.verbs.stop import cancel as end_now
 
     paths = find_run(run)
-    if end_now(paths):
+    if end_now(paths, log):
         log(f"{paths.root.name} is cancelled; no process of it is left")
     else:
         _log_not_running(paths)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fsdpctl.cli.complete import complete_job, complete_profile, complete_run
-from fsdpctl.cli.options import Follow, Json, Set, TrustHosts
+from fsdpctl.cli.options import Backend, Follow, Json, Set, TrustHosts, WaitForSlot
 from fsdpctl.cli.output import log, print_data, print_json
 from fsdpctl.errors import UsageError
 
@@ -39,6 +39,7 @@ def submit(
     nodes: Annotated[int | None, typer.Option("--nodes", "-n", help="Number of nodes.")] = None,
     procs_per_node: Annotated[int | None, typer.Option("--procs-per-node", help="Ranks per node.")] = None,
     set_: Set = None,
+    backend: Backend = None,
     name: Annotated[str | None, typer.Option("--name", help="Name of the run, instead of the job's.")] = None,
     debug: Annotated[str | None, typer.Option("--debug", help="off, info or trace; see docs/networks.md.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would run; create nothing.")] = False,
@@ -52,6 +53,7 @@ def submit(
         typer.Option("--after", metavar="RUN", help="Start when this run has succeeded.", autocompletion=complete_run),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Start a large model on CPUs without a question.")] = False,
+    wait_for_slot: WaitForSlot = False,
     follow: Follow = False,
     as_json: Json = False,
 ) -> None:
@@ -63,7 +65,7 @@ def submit(
     if out is not None and not dry_run:
         raise UsageError("--out is the file of --dry-run", hint="add --dry-run")
     overrides = [*_options(nodes, procs_per_node, name, debug), *(set_ or [])]
-    request = read_request(job, profile, overrides, smoke=smoke, dry_run=dry_run)
+    request = read_request(job, profile, overrides, backend or (), smoke=smoke, dry_run=dry_run)
     if after is not None:
         request = start_after(request, find_run(after))
     log(f"profile {request.profile.name} ({request.plan.backend}), from {request.profile_source}")
@@ -77,7 +79,7 @@ def submit(
     _confirm_slow(request, job, yes=yes)
     if trust_hosts:
         _trust_hosts(request)
-    run = _start(request, quiet=as_json)
+    run = _start(request, quiet=as_json, wait_for_slot=wait_for_slot)
     log(f"started {run.root.name} in {run.root}")
     if as_json:
         print_json({"run_id": run.root.name, "run_dir": str(run.root)})
@@ -154,7 +156,7 @@ def _trust_hosts(request: Request) -> None:
     get_backend(request.plan.backend).trust_hosts(request.plan, log)
 
 
-def _start(request: Request, *, quiet: bool) -> RunPaths:
+def _start(request: Request, *, quiet: bool, wait_for_slot: bool) -> RunPaths:
     """Create the run and start it, with a live line unless `quiet`."""
     from fsdpctl.cli.copy_progress import show_copy
     from fsdpctl.cli.start_progress import show_start
@@ -164,7 +166,7 @@ def _start(request: Request, *, quiet: bool) -> RunPaths:
     paths = RunPaths.of(request.plan.run_dir)
     try:
         with show_copy() as progress, nullcontext() if quiet else show_start(paths):
-            return submit_run(request, progress)
+            return submit_run(request, progress, log if wait_for_slot else None)
     except KeyboardInterrupt:
         if paths.root.exists():  # another process starts it
             log(f"\n{paths.root.name} may still start; fsdpctl cancel {paths.root.name} ends it")

@@ -111,6 +111,7 @@ class Phase(StrEnum):
     STOPPING = "stopping"  # saving, then leaving
     ENDING = "ending"  # being ended, or some ranks have ended
     WAITING = "waiting"  # for hosts that do not answer
+    SUSPENDED = "suspended"  # the scheduler has paused its processes
     UNSUPERVISED = "unsupervised"  # its supervisor was killed
     RESTARTING = "restarting"
     ENDED = "ended"

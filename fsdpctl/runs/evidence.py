@@ -15,7 +15,7 @@ from fsdpctl.contract.control_files import ControlFile, read_control_file
 from fsdpctl.contract.files import describe_disk, read_bytes
 from fsdpctl.contract.formats.manifest import committed
 from fsdpctl.contract.paths import AttemptPaths, NodePaths, RunPaths
-from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.contract.plan import Allocation, LaunchPlan
 from fsdpctl.contract.records import NodeEnd, Outcome, ProcessIdentity, RankEnd, RankError
 from fsdpctl.node.os.processes import boot_id, is_alive
 from fsdpctl.runs.record import RunRecord
@@ -66,6 +66,16 @@ class AttemptFacts:
     def nodes(self) -> list[NodePaths]:
         """The nodes that have a directory, by node rank."""
         return self.paths.nodes()
+
+    @cached_property
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts of the nodes, by node rank: as the scheduler names them, else as they name themselves."""
+        if self.verdict is not None and self.verdict.hosts:  # `ls` reads one file of an ended run, not one per node
+            return self.verdict.hosts
+        if (allocation := find_json(Allocation, self.paths.allocation)) is not None:
+            return tuple(node.name for node in allocation.nodes)
+        agents = [find_json(ProcessIdentity, node.agent) for node in self.nodes]
+        return tuple(agent.host for agent in agents if agent is not None)
 
     @property
     def never_started(self) -> bool:

@@ -29,12 +29,10 @@ def apply_overrides(document: YamlDocument, overrides: Sequence[str]) -> None:
             fail(document.what, location, f"nested more than {MAX_DEPTH} deep")
         if _SURROGATE.search(value):  # how Python represents bytes of the command line that are not UTF-8
             fail(document.what, location, "the value is not UTF-8")
-        given = _read_value(document.what, value, location)
-        document.problems += [LocatedProblem(location, path + problem.path, problem.text) for problem in given.problems]
-        _set(document, path, given, location)
+        set_value(document, path, read_value(document.what, value, location), location)
 
 
-def _read_value(what: str, value: str, location: Location) -> YamlDocument:
+def read_value(what: str, value: str, location: Location) -> YamlDocument:
     """Read a list, mapping or quoted text as YAML, anything else as one scalar up to its end, including `#`."""
     if value.startswith(("[", "{", "'", '"')):
         return parse_yaml(value, location, what)
@@ -45,7 +43,9 @@ def _read_value(what: str, value: str, location: Location) -> YamlDocument:
     return YamlDocument(what, scalar, written={(): value} if isinstance(scalar, int | float) else {})
 
 
-def _set(document: YamlDocument, path: KeyPath, given: YamlDocument, location: Location) -> None:
+def set_value(document: YamlDocument, path: KeyPath, given: YamlDocument, location: Location) -> None:
+    """Set one key. Raise SpecError if a key above it is no mapping."""
+    document.problems += [LocatedProblem(location, path + problem.path, problem.text) for problem in given.problems]
     inner = document.tree
     for depth, key in enumerate(path[:-1], start=1):
         if inner.get(key) is None:

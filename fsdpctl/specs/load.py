@@ -13,6 +13,7 @@ from fsdpctl.schema.override import apply_overrides
 from fsdpctl.schema.problems import Location, fail, one_line
 from fsdpctl.schema.validate import validate
 from fsdpctl.schema.yaml_tree import YamlDocument, parse_mapping
+from fsdpctl.specs.backend_arguments import apply_backend_arguments
 from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.profile import ClusterProfile
 from fsdpctl.specs.search import find_job, find_profile
@@ -25,9 +26,9 @@ def load_job(name_or_path: str, overrides: Sequence[str] = ()) -> JobSpec:
     return read_job(find_job(name_or_path), overrides)
 
 
-def load_profile(name_or_path: str) -> ClusterProfile:
-    """Find, read and validate a cluster profile."""
-    return read_profile(find_profile(name_or_path))
+def load_profile(name_or_path: str, backend: Sequence[str] = ()) -> ClusterProfile:
+    """Find, read and validate a cluster profile, with the arguments of `--backend` applied before validation."""
+    return read_profile(find_profile(name_or_path), backend)
 
 
 def read_job(path: Path, overrides: Sequence[str] = ()) -> JobSpec:
@@ -35,9 +36,9 @@ def read_job(path: Path, overrides: Sequence[str] = ()) -> JobSpec:
     return validate(job_document(path, overrides), JobSpec)
 
 
-def read_profile(path: Path) -> ClusterProfile:
+def read_profile(path: Path, backend: Sequence[str] = ()) -> ClusterProfile:
     """Read and validate a profile's file."""
-    return validate(profile_document(path), ClusterProfile)
+    return validate(profile_document(path, backend), ClusterProfile)
 
 
 def job_document(path: Path, overrides: Sequence[str] = ()) -> YamlDocument:
@@ -45,9 +46,11 @@ def job_document(path: Path, overrides: Sequence[str] = ()) -> YamlDocument:
     return _parse_job(_read_text(path, "job"), one_line(str(path)), overrides)
 
 
-def profile_document(path: Path) -> YamlDocument:
-    """Return a profile's file as a tree, not validated."""
-    return _parse_profile(_read_text(path, "profile"), one_line(str(path)))
+def profile_document(path: Path, backend: Sequence[str] = ()) -> YamlDocument:
+    """Return a profile's file as a tree, with the arguments of `--backend` applied, not validated."""
+    document = _parse_profile(_read_text(path, "profile"), one_line(str(path)))
+    apply_backend_arguments(document, backend)
+    return document
 
 
 def parse_job(text: str, source: str, overrides: Sequence[str] = ()) -> JobSpec:

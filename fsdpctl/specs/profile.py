@@ -133,7 +133,8 @@ class ClusterProfile(Spec):
 
     @model_validator(mode="after")
     def _fits_together(self) -> ClusterProfile:
-        refuse([*self._repeated_nodes(), *self.backend.find_problems(len(self.nodes), self.runs_root)])
+        found = self.backend.find_problems(len(self.nodes), self.gpus_per_node, self.runs_root)
+        refuse([*self._repeated_nodes(), *found])
         return self
 
     def _repeated_nodes(self) -> Iterator[Problem]:

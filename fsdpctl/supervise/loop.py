@@ -186,12 +186,12 @@ class Supervisor:
         """Write the verdict. Raise OSError where it can be tried again: not before a requeue, and not for the end of a
         run on a full disk, which might wait forever for space. Then each reader computes the verdict.
         """
+        facts = AttemptFacts(attempt)
         verdict = with_progress(step.verdict, self.run)
         try:
-            record_verdict(attempt, verdict)
+            record_verdict(attempt, replace(verdict, hosts=facts.hosts))
         except OSError as error:
             log(f"attempt {attempt.number} is {verdict.state}: {verdict.reason}; not written: {error}")
-            facts = AttemptFacts(attempt)
             is_last = step.next is Next.LEAVE or facts.stop is not None or facts.is_cancelled
             if step.next is not Next.REQUEUE and not (is_last and error.errno in FULL_DISK):
                 raise

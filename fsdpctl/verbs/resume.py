@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.formats.manifest import save_fits
 from fsdpctl.contract.paths import RunPaths, checkpoint_name
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.errors import BusyError, UsageError
+from fsdpctl.errors import BusyError, FsdpctlError, UsageError
 from fsdpctl.launch.build import IncompatibleError
 from fsdpctl.launch.locate import locate_problems
 from fsdpctl.runs.evidence import read_plan
@@ -30,6 +30,7 @@ from fsdpctl.specs.search import find_profile
 from fsdpctl.verbs.refusals import check_trainer
 from fsdpctl.verbs.rewind import go_back
 from fsdpctl.verbs.run_code import bring_up_to_date, is_older, prepare_code, repair_code, replace_code
+from fsdpctl.verbs.slot import check_waiting, start_run
 from fsdpctl.verbs.status import read_status
 from fsdpctl.verbs.submit import (
     Request,
@@ -52,6 +53,7 @@ class Resumed:
 def resume(
     run: RunPaths,
     overrides: Sequence[str] = (),
+    backend: Sequence[str] = (),
     *,
     profile: str | None = None,
     step: int | None = None,
@@ -59,12 +61,14 @@ def resume(
     code_dir: Path | None = None,
     only_stranded: bool = False,
     progress: Progress = ignore,
+    report_wait: Callable[[str], None] | None = None,
 ) -> Resumed:
     """Start the run again.
 
     Raise BusyError while it is alive, UsageError if the changed job does not fit. `update_code`: copy the project
     again, from `code_dir`, else from where it was copied before. `only_stranded`: only if its scheduler does not
-    requeue it, and no other command has resumed it since. `progress`: of copying the project.
+    requeue it, and no other command has resumed it since. `progress`: of copying the project. `report_wait`: wait at
+    the scheduler's limit of jobs, after a line to this function.
     """
     if code_dir is not None and not update_code:
         raise UsageError(f"{code_dir} is not copied without --update-code", hint="add it, or leave out --from")
@@ -77,8 +81,9 @@ def resume(
         if only_stranded and not status.is_stranded:
             raise BusyError(f"run {run.root.name} is {status.state}, and does not wait for a new submission")
         project = Path(read_plan(run).submit_dir) if code_dir is None else code_dir.absolute()
-        request = _prepare(run, overrides, find_profile(profile) if profile else run.profile, project)
+        request = _prepare(run, overrides, backend, find_profile(profile) if profile else run.profile, project)
         _check_profile(run, request, profile)
+        check_waiting(request.plan, report_wait)
         if update_code:
             _check_project(run, request.job, project)
         if request.job.trainer is not None:
@@ -86,12 +91,14 @@ def resume(
         elif status.state is State.SUCCEEDED and step is None and not (overrides or update_code):
             again = f"fsdpctl resume {run.root.name} --update-code, or with another --set"
             raise UsageError(f"run {run.root.name} has succeeded", hint=again)  # it would run all of it again
+        if not (update_code or run.code.is_dir()):
+            raise FsdpctlError(f"the run's code is missing: {run.code}", hint="--update-code copies it again")
         record = open_record(run)
         kept = prepare_code(run, request.plan, record.created, progress) if update_code else []
         if step is not None:
             go_back(run, request.plan, step)
         _store(run, record, request, update_code)
-        get_backend(request.plan.backend).launcher.start(run, request.plan)
+        start_run(run, request.plan, report_wait)
         return Resumed(
             has_new_fsdpctl=is_older(record) and not update_code,
             code_dir=project if update_code and not request.plan.entry.is_bundled_trainer else None,
@@ -117,15 +124,18 @@ def _check_profile(run: RunPaths, request: Request, profile: str | None) -> None
         )
 
 
-def _prepare(run: RunPaths, overrides: Sequence[str], profile_file: Path, submit_dir: Path) -> Request:
+def _prepare(
+    run: RunPaths, overrides: Sequence[str], backend: Sequence[str], profile_file: Path, submit_dir: Path
+) -> Request:
     """Plan from the run's stored specs: a resume does not depend on the current directory."""
-    profile = read_profile(profile_file)
+    profile = read_profile(profile_file, backend)
     profile = profile.model_copy(update={"runs_root": str(run.root.parent)})
     job = read_job(run.job, overrides)
     try:
         return plan_request(profile, job, submit_host(profile, run.root.parent, run.root.name, submit_dir))
     except IncompatibleError as error:
-        raise locate_problems(error, job_document(run.job, overrides), profile_document(profile_file)) from None
+        documents = job_document(run.job, overrides), profile_document(profile_file, backend)
+        raise locate_problems(error, *documents) from None
 
 
 def _store(run: RunPaths, record: RunRecord, request: Request, update_code: bool) -> None:

@@ -78,6 +78,7 @@ def bring_up_to_date(run: RunPaths, plan: LaunchPlan) -> None:
 
 
 def _replace_packages(run: RunPaths, new: RunPaths) -> None:
+    run.code.mkdir(mode=DIR_MODE, exist_ok=True)  # it may be missing
     for folder in new.code.iterdir():
         if folder != new.source:
             shutil.rmtree(run.code / folder.name, ignore_errors=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fsdpctl.backends.base import View
 from fsdpctl.contract import Cause, NodeExit, Phase, State
@@ -25,7 +25,14 @@ class Situation:
 
 
 def derive_state(run: RunFacts, view: View) -> Situation:
-    """Return the state of a run, the phase within it, and the reason."""
+    """Return the state of a run, the phase within it, and the reason, with a backend that does not answer."""
+    found = _derive(run, view)
+    if view.state == "unknown" and view.reason and found.state.is_alive:
+        return replace(found, reason=f"{found.reason}; {view.reason}")
+    return found
+
+
+def _derive(run: RunFacts, view: View) -> Situation:
     attempt = run.newest
     if view.state == "queued":
         return Situation(State.QUEUED, Phase.QUEUED, view.reason or "waiting for the scheduler")
@@ -36,9 +43,8 @@ def derive_state(run: RunFacts, view: View) -> Situation:
         return Situation(found.state, view.phase or found.phase, view.reason, found.cause)
     if view.state != "none" and attempt.living_agents:
         return _running(attempt)
-    if view.state == "running" or (view.state == "unknown" and attempt.verdict is None):
-        found = _between_agents(attempt)
-        return Situation(found.state, found.phase, view.reason or found.reason, found.cause)
+    if view.state == "running" or (view.state == "unknown" and not attempt.is_last):
+        return _between_agents(attempt)
     if view.is_stranded and attempt.verdict is None and view.final is not None:
         return Situation(view.final, Phase.ENDED, view.reason, Cause.PREEMPTION)
     return _ended(_verdict(attempt, run.record.submissions[-1].nodes), view)
@@ -62,7 +68,7 @@ def _before_the_first(view: View) -> Situation:
     if view.state == "running":
         return Situation(State.RUNNING, Phase.STARTING, "starting")
     if view.state == "unknown":
-        return Situation(State.QUEUED, Phase.QUEUED, view.reason)
+        return Situation(State.QUEUED, Phase.QUEUED, "submitted")
     if view.final is not None:
         return Situation(view.final, Phase.ENDED, view.reason, Cause.UNKNOWN)
     return Situation(State.PLANNED, Phase.PLANNED, view.reason or "created, never started")

@@ -56,6 +56,8 @@ class RunStatus:
     phase: Phase = Phase.ENDED
     cause: Cause | None = None  # of its end, or of its restart
     last_progress_s: float | None = None  # since any rank made progress, while it runs
+    job_id: str | None = None  # of the scheduler: of its newest job, also after the end
+    hosts: tuple[str, ...] = ()  # of the newest attempt, by node rank
 
 
 def read_status(run: RunPaths) -> RunStatus:
@@ -132,6 +134,8 @@ def status_by(run: RunFacts, view: View) -> RunStatus:
         phase=found.phase,
         cause=found.cause,
         last_progress_s=last_progress_s(attempt) if attempt and found.state is State.RUNNING else None,
+        job_id=view.job_id,
+        hosts=attempt.hosts if attempt else (),
     )
 
 

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fsdpctl.backends.table import get_backend
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.runs.store import open_record
 
 
-def stop(run: RunPaths) -> bool:
-    """Ask the run to save and exit, without waiting for it; return False if nothing runs."""
-    return get_backend(open_record(run).backend).launcher.stop(run)
+def ignore(text: str) -> None:
+    """Report nothing."""
 
 
-def cancel(run: RunPaths) -> bool:
-    """End the run now, unsaved; return False if nothing ran. Raise FsdpctlError naming what is still alive."""
-    return get_backend(open_record(run).backend).launcher.cancel(run)
+def stop(run: RunPaths, report: Callable[[str], None] = ignore) -> bool:
+    """Ask the run to save and exit, without waiting for it; return False if nothing runs.
+
+    `report` gets a line if the scheduler does not answer, and the run is asked through its directory.
+    """
+    return get_backend(open_record(run).backend).launcher.stop(run, report)
+
+
+def cancel(run: RunPaths, report: Callable[[str], None] = ignore) -> bool:
+    """End the run now, unsaved; return False if nothing ran. Raise FsdpctlError naming what is still alive.
+
+    `report`: as for `stop`.
+    """
+    return get_backend(open_record(run).backend).launcher.cancel(run, report)

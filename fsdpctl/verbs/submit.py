@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -32,6 +32,7 @@ from fsdpctl.specs.profile import ClusterProfile
 from fsdpctl.specs.search import ProfileSource, choose_profile, find_job, find_profile
 from fsdpctl.verbs.data_source import resolve_data
 from fsdpctl.verbs.pretrained import resolve_weights
+from fsdpctl.verbs.slot import WaitInterrupted, check_waiting, start_run
 from fsdpctl.verbs.status import read_status
 
 DRY_RUN_ID_SUFFIX = "-dryrun"
@@ -58,7 +59,13 @@ def prepare(profile: ClusterProfile, job: JobSpec, *, run_id: str | None = None)
 
 
 def read_request(
-    job: str, profile: str | None, overrides: Sequence[str] = (), *, smoke: bool = False, dry_run: bool = False
+    job: str,
+    profile: str | None,
+    overrides: Sequence[str] = (),
+    backend: Sequence[str] = (),
+    *,
+    smoke: bool = False,
+    dry_run: bool = False,
 ) -> Request:
     """Find and read both files, then `prepare`. Raise IncompatibleError with the lines that do not fit together.
 
@@ -68,7 +75,7 @@ def read_request(
     spec = shrink(spec) if smoke else spec
     chosen, source = choose_profile(profile, spec.profile)
     try:
-        loaded = load_profile(chosen)
+        loaded = load_profile(chosen, backend)
     except UsageError as error:
         if source is ProfileSource.OPTION:
             raise
@@ -77,7 +84,7 @@ def read_request(
         request = prepare(loaded, spec, run_id=spec.name + DRY_RUN_ID_SUFFIX if dry_run else None)
         return replace(request, profile_source=source)
     except IncompatibleError as error:
-        documents = job_document(find_job(job), overrides), profile_document(find_profile(chosen))
+        documents = job_document(find_job(job), overrides), profile_document(find_profile(chosen), backend)
         raise locate_problems(error, *documents) from None
 
 
@@ -121,9 +128,13 @@ def submit_host(profile: ClusterProfile, runs_root: Path, run_id: str, submit_di
     )
 
 
-def submit(request: Request, progress: Progress = ignore) -> RunPaths:
-    """Create the run and start it; `progress`: of copying a project. A crash in between leaves a PLANNED run."""
+def submit(request: Request, progress: Progress = ignore, report_wait: Callable[[str], None] | None = None) -> RunPaths:
+    """Create the run and start it; `progress`: of copying a project. A crash in between leaves a PLANNED run.
+
+    `report_wait`: wait at the scheduler's limit of jobs, after a line to this function.
+    """
     plan = request.plan
+    check_waiting(plan, report_wait)
     secrets, missing = read_secrets(plan.pass_env)
     if missing:
         raise UsageError(
@@ -143,8 +154,8 @@ def submit(request: Request, progress: Progress = ignore) -> RunPaths:
     run = create(Path(plan.run_dir).parent, record, fill)
     try:
         with locked(run):
-            get_backend(plan.backend).launcher.start(run, plan)
-    except RefusedError:
+            start_run(run, plan, report_wait)
+    except (RefusedError, WaitInterrupted):
         discard(run)
         raise
     return run

@@ -13,9 +13,9 @@ from fsdpctl.runs.store import locked, open_record
 def supervise(run: RunPaths) -> bool:
     """Start the run's supervisor, which continues where the last one ended; return False if the run needs none."""
     with locked(run):
-        if get_backend(open_record(run).backend).has_scheduler:
-            raise UsageError(f"{run.root.name} runs under a scheduler, which keeps it alive itself")
         facts = RunFacts(run)
+        if get_backend(open_record(run).backend).has_scheduler and facts.supervisor is None:
+            raise UsageError(f"{run.root.name} runs under a scheduler, which keeps it alive itself")
         if facts.newest is None:
             raise UsageError(f"{run.root.name} was never started", hint=f"fsdpctl resume {run.root.name}")
         if facts.has_ended or facts.has_living_supervisor:

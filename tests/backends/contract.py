@@ -144,6 +144,10 @@ class LauncherContract:
     def submit(self, *words: str, cwd: Path) -> Run:
         return submit(*words, cwd=cwd)
 
+    def node_directory(self, run: Run) -> Path:
+        """The run directory on a node, where it has no own one."""
+        return run.paths.root
+
     def written(self, run: Run, pattern: str) -> list[Path]:
         """What ranks have written into their run directory, by name."""
         return sorted(run.paths.root.glob(pattern))
@@ -206,6 +210,11 @@ class LauncherContract:
         self.wait_up(run)
         self.wait_up(other)
         assert run.status()["state"] == "RUNNING"
+        asked = 'echo "$PWD $FSDPCTL_NODE_RANK $FSDPCTL_ATTEMPT $FSDPCTL_RUN_DIR $FSDPCTL_RUN_ID|"; exit 7'
+        shown = fsdpctl("shell", run.run_id, "--node", "1", cwd=project, stdin=asked, expect=7).stdout
+        at = self.node_directory(run)
+        assert shown == f"{at}/code/src 1 1 {at} |\n", "and it is no process of the run, which would end it"
+        fsdpctl("shell", run.run_id, "--node", "2", cwd=project, expect=2)
         fsdpctl("resume", run.run_id, cwd=project, expect=5)
         ranks_of_other = other.find(None, "script.py")
 
@@ -283,6 +292,7 @@ class LauncherContract:
         assert (status["state"], status["attempt"]) == ("FAILED", 2)
         assert "node 1: rank 2 ended with exit code 1" in status["reason"]
         assert "the same exception at the same place ended two attempts without a step" in status["reason"]
+        assert len(status["hosts"]) == 2 and "" not in status["hosts"]
         acts = [(event["attempt"], event["text"].partition(":")[0]) for event in status["events"]]
         assert acts == [(1, "started on 2 nodes"), (1, "FAILED"), (2, "started on 2 nodes"), (2, "FAILED")]
         assert "node 1: rank 2 ended with exit code 1" in status["events"][1]["text"]

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,9 +27,18 @@ ASK_EVERY_S = 5.0
 """Each `fsdpctl status` takes a quarter of a second of processor time from the run on a busy machine."""
 
 
-def fsdpctl(*words: str, cwd: Path, expect: int | None = 0, timeout: float = 120) -> subprocess.CompletedProcess[str]:
-    """Run the CLI as a user would; check its exit code unless `expect` is None."""
-    done = subprocess.run([COMMAND, *words], cwd=cwd, capture_output=True, text=True, timeout=timeout)
+def fsdpctl(
+    *words: str,
+    cwd: Path,
+    expect: int | None = 0,
+    timeout: float = 120,
+    env: Mapping[str, str] | None = None,
+    stdin: str = "",
+) -> subprocess.CompletedProcess[str]:
+    """Run the CLI as a user would, with `env` added to the environment; check its exit code unless `expect` is None."""
+    given = {**os.environ, **(env or {})}
+    words = (str(COMMAND), *words)
+    done = subprocess.run(words, cwd=cwd, capture_output=True, text=True, timeout=timeout, env=given, input=stdin)
     if expect is not None:
         assert done.returncode == expect, f"exit {done.returncode}, wanted {expect}\n{done.stdout}\n{done.stderr}"
     assert "Traceback" not in done.stderr

@@ -29,11 +29,11 @@ def observe(runs: Sequence[RunFacts]) -> Mapping[str, View]:
     return control.observe(runs)
 
 
-def stop(run: RunPaths) -> bool:
+def stop(run: RunPaths, report: Callable[[str], None]) -> bool:
     return control.stop(run)
 
 
-def cancel(run: RunPaths) -> bool:
+def cancel(run: RunPaths, report: Callable[[str], None]) -> bool:
     tag = processes.Tag(run.root.name)
     facts = RunFacts(run)
     submissions = len(facts.record.submissions)

@@ -11,9 +11,9 @@ from pathlib import PurePath
 
 from fsdpctl.backends.slurm.environment import tool_environment
 from fsdpctl.backends.slurm.job.scontrol import SlurmError, ask
-from fsdpctl.backends.slurm.queue import MAX_POLL_S, POLL_S, QueuedJob
+from fsdpctl.backends.slurm.queue import LAUNCH_FAILURE, MAX_POLL_S, POLL_S, QueuedJob
 
-FORMAT = "JobIDRaw,State,Submit,WorkDir"
+FORMAT = "JobIDRaw,State,ExitCode,Submit,WorkDir"
 """The directory is last, because it may contain the separator."""
 
 
@@ -23,8 +23,9 @@ def parse_accounts(text: str) -> list[QueuedJob]:
     for line in text.splitlines():
         fields = line.split("|", FORMAT.count(","))
         if len(fields) == FORMAT.count(",") + 1 and fields[1]:
-            job_id, state, submitted, directory = fields
-            jobs.append(QueuedJob(job_id, state.split()[0], "", "", submitted, PurePath(directory).name))
+            job_id, state, exit_code, submitted, directory = fields
+            reason = LAUNCH_FAILURE if exit_code == "0:53" else ""
+            jobs.append(QueuedJob(job_id, state.split()[0], reason, "", submitted, PurePath(directory).name))
     return jobs
 
 

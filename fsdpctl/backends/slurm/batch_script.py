@@ -38,6 +38,7 @@ def batch_script(plan: LaunchPlan, after_job: str | None = None) -> str:
         "",
         "set -e",
         "umask 077",
+        _refuse_without_code(run),
         *plan.setup,
         *[f"export {name}={shlex.quote(value)}" for name, value in env.items()],
         shlex.join(["exec", plan.slurm.python, "-m", "fsdpctl.backends.slurm.job", plan.run_dir]),
@@ -45,6 +46,12 @@ def batch_script(plan: LaunchPlan, after_job: str | None = None) -> str:
     if found := next((line for line in lines if _CONTROL.search(line)), None):
         raise UsageError(f"a control character would reach the batch script: {found!r}")
     return "\n".join(lines) + "\n"
+
+
+def _refuse_without_code(run: RunPaths) -> str:
+    """Return the line that ends a job whose code is gone: Python would run an installed fsdpctl, or name no path."""
+    code = shlex.quote(str(run.code))
+    return f"test -d {code} || {{ echo 'the code of the run is missing:' {code} >&2; exit 1; }}"
 
 
 def sbatch_options(plan: LaunchPlan, after_job: str | None = None) -> list[str]:

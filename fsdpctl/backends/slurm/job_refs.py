@@ -25,6 +25,7 @@ class SlurmRef:
     job_id: str | None = None
     final: State | None = None  # the state that the CLI gave it, where no attempt was recorded
     reason: str = ""
+    is_interactive: bool = False  # the job is an allocation of the user's, in which the run was started
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ DEFAULT_PYTHON = "python3"
 def plan_backend(keys: SlurmSection, cluster: Cluster) -> BackendPlan:
     """Return the options of the job, and nodes without names, which Slurm will assign."""
     outside = cluster.python or DEFAULT_PYTHON
-    gpus = cluster.least_gpus
+    gpus = keys.gres_gpus or cluster.least_gpus
     return BackendPlan(
         nodes=cluster.nodes or tuple(PlannedNode(rank, f"node{rank}") for rank in range(cluster.num_nodes)),
         device="cuda" if gpus else "cpu",
@@ -38,7 +38,7 @@ def plan_backend(keys: SlurmSection, cluster: Cluster) -> BackendPlan:
 
 
 def _options(keys: SlurmSection, gpus: int) -> Iterator[str]:
-    """Yield the backend's keys as options of sbatch; GPUs as `gres` where the profile sets that."""
+    """Yield the backend's keys as options of sbatch; GPUs as `gres` where the profile requests them so."""
     values: dict[str, str | int | None] = {
         "partition": keys.partition,
         "account": keys.account,
@@ -49,7 +49,7 @@ def _options(keys: SlurmSection, gpus: int) -> Iterator[str]:
         "exclude": keys.exclude,
         "dependency": keys.dependency,
         "gres": keys.gres,
-        "gpus-per-node": gpus if gpus and keys.gres is None else None,
+        "gpus-per-node": gpus if gpus and keys.gres_gpus is None else None,
         "cpus-per-task": keys.cpus_per_task,
         "mem": keys.mem,
     }

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import os
+
 from fsdpctl.backends.base import Prediction
+from fsdpctl.backends.slurm.allocation import find_allocation
 from fsdpctl.backends.slurm.environment import tool_environment
-from fsdpctl.backends.slurm.job.partition import Partition, read_partition
+from fsdpctl.backends.slurm.job.partition import Partition, read_partitions
 from fsdpctl.contract.formats.manifest import save_fits
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.schema.types import format_duration
 
 
 def predict(plan: LaunchPlan, save_s: float) -> Prediction:
-    """Return what will happen to a run on its partition; empty if the controller does not answer.
+    """Return what will happen to a run on its partition, or on each that it may get; empty if the controller does not
+    answer.
 
     `save_s`: seconds that the newest checkpoint took; 0: nothing was saved yet, and the job's grace counts.
     """
-    partition = read_partition(chosen_partition(plan), tool_environment())
-    if partition is None:
-        return Prediction()
-    return Prediction(describe(partition, plan), tuple(warnings(partition, plan, save_s)))
+    if (job_id := find_allocation(os.environ)) is not None:
+        inside = f"the run starts in allocation {job_id} of this shell, and ends with it at the latest"
+        return Prediction(inside, (f"{inside}; partition, time and other options of the profile do not count",))
+    partitions = read_partitions(chosen_partitions(plan), tool_environment())
+    return Prediction(
+        "\n".join(describe(partition, plan) for partition in partitions),
+        tuple(warning for partition in partitions for warning in warnings(partition, plan, save_s)),
+    )
 
 
-def chosen_partition(plan: LaunchPlan) -> str | None:
-    """Return the partition of the profile; None means Slurm's default."""
+def chosen_partitions(plan: LaunchPlan) -> str | None:
+    """Return the partition of the profile, or several joined by commas; None means Slurm's default."""
     assert plan.slurm is not None
     named = [option.partition("=")[2] for option in plan.slurm.options if option.startswith("--partition=")]
     return named[-1] if named else None

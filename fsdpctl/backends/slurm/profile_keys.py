@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
 from fsdpctl.backends.section import BackendSection
+from fsdpctl.contract.problems import Problem
 from fsdpctl.schema.spec import Spec
 from fsdpctl.schema.types import Count, Duration, Text, Word, check_text
 
@@ -16,6 +18,12 @@ _RESERVED_SBATCH_OPTIONS = (
     *("no-requeue", "ntasks", "ntasks-per-node", "open-mode", "output", "parsable", "requeue", "signal", "test-only"),
     *("time", "usage", "version", "wait", "wrap"),
 )
+
+_OTHER_JOBS = {
+    "clusters": "a run is one job of the cluster that this machine belongs to",
+    "het-group": "a run is one job, whose nodes are all alike",
+}
+"""Options that make another kind of job than a run can be."""
 
 
 def _check_sbatch_option(value: str) -> str:
@@ -27,6 +35,8 @@ def _check_sbatch_option(value: str) -> str:
     # sbatch accepts any unambiguous prefix of an option's name.
     if reserved := [option for option in _RESERVED_SBATCH_OPTIONS if option.startswith(name)]:
         raise ValueError(f"--{reserved[0]} is set by fsdpctl and cannot be set under `extra`")
+    if other := [option for option in _OTHER_JOBS if option.startswith(name)]:
+        raise ValueError(f"--{other[0]} cannot be set: {_OTHER_JOBS[other[0]]}")
     return value
 
 
@@ -79,7 +89,8 @@ class SlurmSection(BackendSection):
     nodelist: Word | None = None  # Nodes that must be allocated (`--nodelist`)
     dependency: Word | None = None  # Jobs to wait for (`--dependency`), like `afterok:1234`
     gres: Word | None = None
-    """GPUs as a generic resource (`--gres`), like `gpu:h100:8`; default: `--gpus-per-node` with `gpus_per_node`."""
+    """GPUs of a node as a generic resource (`--gres`), like `gpu:h100:8`; default: `--gpus-per-node` with
+    `gpus_per_node`."""
     mem: Word | None = None  # Memory per node (`--mem`), as quoted text; `"0"` is all memory
     cpus_per_task: Count | None = None  # CPUs per node, for all its ranks (`--cpus-per-task`, with one task per node)
     comment: Text | None = None  # Comment of the job (`--comment`), added after the run id
@@ -92,3 +103,26 @@ class SlurmSection(BackendSection):
     extra: Annotated[tuple[SbatchOption, ...], Field(strict=False)] = ()
     """Further sbatch options, one text each, like `--mail-type=END`."""
     container: ContainerKeys | None = None
+
+    @property
+    def gres_gpus(self) -> int | None:
+        """The GPUs of a node that `gres` requests; None if it requests none."""
+        return count_gpus(self.gres or "")
+
+    def find_problems(self, num_nodes: int, gpus_per_node: int | None, runs_root: str | None) -> Iterator[Problem]:
+        asked = self.gres_gpus
+        if asked is not None and gpus_per_node is not None and asked != gpus_per_node:
+            text = f"{self.gres} requests {asked} GPUs a node, gpus_per_node is {gpus_per_node}; leave one of them out"
+            yield Problem("backend.gres", text, ("gpus_per_node",))
+
+
+def count_gpus(gres: str) -> int | None:
+    """Return the GPUs that a value of `--gres` requests, like `gpu:4`, `gpu:h100:4,nvme:1` or `gres/gpu`: the sum over
+    its types, one where no number is given; None if it requests none.
+    """
+    counts = []
+    for part in gres.split(","):
+        kind, *rest = re.split("[:=]", re.sub(r"^gres[:/]|\(.*", "", part))
+        if kind == "gpu":
+            counts.append(int(rest[-1]) if rest and rest[-1].isdigit() else 1)
+    return sum(counts) if counts else None

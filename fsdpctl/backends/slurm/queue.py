@@ -10,7 +10,8 @@ from fsdpctl.backends.base import View
 from fsdpctl.backends.slurm.batch_script import run_of
 from fsdpctl.backends.slurm.environment import tool_environment
 from fsdpctl.backends.slurm.job.scontrol import SlurmError, ask
-from fsdpctl.contract import State
+from fsdpctl.contract import Phase, State
+from fsdpctl.contract.paths import RunPaths
 
 POLL_S = 2.0
 MAX_POLL_S = 60.0
@@ -33,16 +34,25 @@ _NEVER = (
 _MEANINGS = {
     "BeginTime": "Slurm delays a requeued job for about two minutes",
     "Dependency": "waits for another job",
+    "DependencyNeverSatisfied": "a job that it waits for has failed or is gone",
     "JobHeldAdmin": "held by an administrator",
     "JobHeldUser": "held; `scontrol release` releases it",
-    "None": "Slurm has not looked at the job yet",
     "PartitionConfig": "the partition has no such nodes, or not so many",
     "PartitionNodeLimit": "the partition gives no job so many nodes",
     "PartitionTimeLimit": "the partition gives no job so much time; set `backend.time` to the partition's limit",
     "Priority": "other jobs come first",
     "ReqNodeNotAvail": "a requested node is not available",
     "Resources": "the nodes are in use",
+    "launch failed requeued held": "a node could not begin it; `scontrol release` tries again",
 }
+
+_NO_VALUE = ("", "N/A", "None", "null", "Unknown")
+
+_PAUSED = ("STOPPED", "SUSPENDED")
+"""States of a job that keeps its nodes, but whose processes do not run."""
+
+LAUNCH_FAILURE = "JobLaunchFailure"
+"""Slurm's reason for exit code 0:53: slurmd could not open the files of the batch script."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +78,10 @@ class QueuedJob:
     def is_over(self) -> bool:
         return self.state in _FINAL
 
+    @property
+    def has_failed_launch(self) -> bool:
+        return self.reason == LAUNCH_FAILURE or self.reason.startswith("RaisedSignal:53")  # so from Slurm 23 on
+
 
 def parse_queue(text: str) -> list[QueuedJob]:
     """Parse the output of `squeue --format=FORMAT`; lines of another form are skipped."""
@@ -80,30 +94,48 @@ def parse_queue(text: str) -> list[QueuedJob]:
     return jobs
 
 
-def view_job(job: QueuedJob) -> View:
+def view_job(job: QueuedJob, run: RunPaths) -> View:
     """Return a job's state as that of its run."""
+    job_id = job.job_id
     if job.is_waiting:
-        return View("queued", f"job {job.job_id}: {explain(job.reason)}{_expected(job.start)}")
+        never = "; it never starts: `fsdpctl cancel` removes it" if job.never_starts else ""
+        return View("queued", f"job {job_id}: {explain(job.reason)}{_expected(job.start)}{never}", job_id=job_id)
     if job.state == "PREEMPTED":
-        reason = f"job {job.job_id} was preempted, and Slurm does not requeue it: `fsdpctl resume` continues the run"
-        return View("none", reason, State.STOPPED, is_stranded=True)
+        reason = f"job {job_id} was preempted, and Slurm does not requeue it: `fsdpctl resume` continues the run"
+        return View("none", reason, State.STOPPED, is_stranded=True, job_id=job_id)
     if job.is_over:
         final = {"CANCELLED": State.CANCELLED, "COMPLETED": State.LOST}.get(job.state, State.FAILED)
-        return View("none", f"job {job.job_id} is {job.state} in Slurm; see batch.log", final)
-    return View("running", f"job {job.job_id}")
+        return View("none", _explain_end(job, run), final, job_id=job_id)
+    if job.state in _PAUSED:
+        reason = f"job {job_id} is {job.state} in Slurm: its processes are paused until Slurm resumes it"
+        return View("running", reason, phase=Phase.SUSPENDED, job_id=job_id)
+    return View("running", job_id=job_id)
+
+
+def _explain_end(job: QueuedJob, run: RunPaths) -> str:
+    """Return why a job has ended of which no attempt has a verdict, as far as Slurm and the run directory show it."""
+    if job.has_failed_launch:
+        return (
+            f"job {job.job_id} could not begin ({LAUNCH_FAILURE}, exit code 0:53): its node does not see {run.root},"
+            " or cannot write there; `runs_root` must be on a disk that all nodes share"
+        )
+    ended = f"job {job.job_id} is {job.state} in Slurm"
+    if not run.code.is_dir():
+        return f"{ended}: the run's code is missing, {run.code}; `fsdpctl resume --update-code` copies it again"
+    return f"{ended}; see batch.log" if run.batch_log.exists() else ended
 
 
 def explain(reason: str) -> str:
-    """Return Slurm's reason for waiting, with its meaning if known; only the meaning if Slurm gives no reason."""
+    """Return Slurm's reason for waiting, with its meaning if known."""
     name = reason.strip("()").split(",")[0]
+    if name in _NO_VALUE:
+        return "Slurm has not looked at the job yet"
     meaning = _MEANINGS.get(name)
-    if meaning and name == "None":
-        return meaning
     return f"{reason} ({meaning})" if meaning else reason
 
 
 def _expected(start: str) -> str:
-    return "" if start in ("N/A", "") else f", expected to start {start.replace('T', ' ')}"
+    return "" if start.strip("()") in _NO_VALUE else f", expected to start {start.replace('T', ' ')}"
 
 
 def ask_queue() -> list[QueuedJob]:

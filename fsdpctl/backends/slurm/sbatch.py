@@ -10,10 +10,19 @@ import shutil
 
 from fsdpctl.backends.slurm.environment import job_environment, swapped
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.errors import LaunchError, RefusedError
+from fsdpctl.errors import LaunchError, NoSlotError, RefusedError
+from fsdpctl.schema.problems import shorten
 
 # The controller may have accepted the job before the answer was lost.
 _UNCERTAIN = re.compile(r"timed out|timeout|Zero Bytes|Unexpected message|Transport endpoint|reset by peer", re.I)
+
+
+# Not any "job 7": a site's banner may come before it.
+_SUBMITTED = re.compile(r"^Submitted batch job (\d+)\b", re.MULTILINE)
+
+
+# The limits of an association or QOS on submitted jobs, and MaxJobCount of the cluster, after sbatch's own tries.
+_AT_LIMIT = re.compile(r"\b(Assoc|QOS)\w*Submit\w*Limit\b|Resource temporarily unavailable")
 
 
 class UncertainError(LaunchError):
@@ -35,15 +44,28 @@ def sbatch(run: RunPaths, script: str) -> str:
         def _make_submission_file_text(self, command: str, uid: str) -> str:
             return script
 
+        @staticmethod
+        def _get_job_id_from_submission_command(string: bytes | str) -> str:
+            return parse_job_id(string if isinstance(string, str) else string.decode(errors="replace"))
+
     # submitit prints the message of sbatch, and raises it too.
     with swapped(job_environment(os.environ)), contextlib.redirect_stderr(io.StringIO()):
         try:
             return str(Executor(folder=run.root)._submit_command("").job_id)
         except submitit.core.utils.FailedJobError as error:
             message = error_line(str(error))
-        except submitit.core.utils.FailedSubmissionError as error:  # sbatch succeeded, but its output cannot be parsed
-            raise UncertainError(str(error)) from error
+    if _AT_LIMIT.search(message):
+        raise NoSlotError(
+            f"Slurm accepts no more jobs of this user now: {message}", hint="--wait-for-slot waits until one has ended"
+        )
     raise (UncertainError if _UNCERTAIN.search(message) else RefusedError)(f"Slurm does not accept the job: {message}")
+
+
+def parse_job_id(output: str) -> str:
+    """Return the job's id from what sbatch printed. Raise UncertainError: it succeeded, so there may be a job."""
+    if not (found := _SUBMITTED.findall(output)):
+        raise UncertainError(f"sbatch answered without a job id: {shorten(output)}")
+    return str(found[-1])
 
 
 def error_line(stderr: str) -> str:

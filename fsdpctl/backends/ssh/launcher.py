@@ -7,7 +7,7 @@ or a command that is killed changes nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from fsdpctl.backends.base import View
 from fsdpctl.backends.detached import control
@@ -53,11 +53,11 @@ def observe(runs: Sequence[RunFacts]) -> Mapping[str, View]:
     return control.observe(runs)
 
 
-def stop(run: RunPaths) -> bool:
+def stop(run: RunPaths, report: Callable[[str], None]) -> bool:
     return control.stop(run)
 
 
-def cancel(run: RunPaths) -> bool:
+def cancel(run: RunPaths, report: Callable[[str], None]) -> bool:
     """Have the supervisor end the run on every host; it keeps trying hosts that do not answer now."""
     facts = RunFacts(run)
     if facts.newest is None or facts.has_ended:

@@ -22,7 +22,7 @@ class SshSection(BackendSection):
     connect_timeout: Duration = 10
     """Maximum time to open one connection."""
 
-    def find_problems(self, num_nodes: int, runs_root: str | None) -> Iterator[Problem]:
+    def find_problems(self, num_nodes: int, gpus_per_node: int | None, runs_root: str | None) -> Iterator[Problem]:
         if num_nodes == 0:
             yield Problem("backend", "ssh needs the machines of the cluster, under `nodes`")
         if runs_root is not None and not runs_root.startswith(("/", "~")):

@@ -28,7 +28,7 @@ def start_torchrun(plan: LaunchPlan, context: NodeContext) -> subprocess.Popen[b
     with open(open_log(run.attempt(context.attempt).node(context.node_rank).torchrun_log), "ab") as log:
         return subprocess.Popen(
             argv,
-            env=_rank_environment(plan, context, run),
+            env=rank_environment(plan, context),
             cwd=workdir,
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -43,8 +43,9 @@ def _prepare_child(agent: int) -> None:
     processes.die_with_parent(lambda parent: parent == agent)
 
 
-def _rank_environment(plan: LaunchPlan, context: NodeContext, run: RunPaths) -> dict[str, str]:
+def rank_environment(plan: LaunchPlan, context: NodeContext) -> dict[str, str]:
     """Return the whole environment of the ranks: inherited, then secrets, then what fsdpctl sets."""
+    run = RunPaths.of(plan.run_dir)
     secrets: dict[str, str] = json.loads(read_bytes(run.secrets)) if run.secrets.exists() else {}
     env = {**os.environ, **secrets, **node_env(plan, context)}
     inherited = os.environ.get(Env.USER_PYTHONPATH)

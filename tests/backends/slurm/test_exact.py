@@ -82,7 +82,7 @@ def test_loss_curve_is_identical_after_two_preemptions(
         slurm.release(run.job_id, restarts)
     assert_exact(run, undisturbed)
     assert [reason.split(" step ")[0] for reason in run.reasons()] == [
-        *["preempted, requeued; stopped (preempt); saved at"] * 2,
+        *["preempted, asks for a requeue; stopped (preempt); saved at"] * 2,
         "finished at",
     ]
     events = [event.text for event in newest_events(run.paths, 100)]
@@ -134,6 +134,7 @@ def test_a_dead_node_is_not_used_again_and_a_run_survives_restarts_of_daemons(
     run.wait_attempt_steps(last, 9)
     status = run.status()
     assert (status["state"], status["attempt"]) == ("RUNNING", last), status
+    assert status["reason"].startswith(f"training, attempt {last}; Slurm does not answer: ")
     slurm.start_controller()
     first, second = run.nodes(last)
     slurm.kill(first)
@@ -157,7 +158,7 @@ def test_loss_curve_is_identical_after_two_time_limits(
         slurm.release(run.job_id, restarts, "TimeLimit=04:00:00")
     assert_exact(run, undisturbed)
     assert [reason.split(" step ")[0] for reason in run.reasons()] == [
-        *["time limit, requeued; stopped (time); saved at"] * 2,
+        *["time limit, asks for a requeue; stopped (time); saved at"] * 2,
         "finished at",
     ]
 

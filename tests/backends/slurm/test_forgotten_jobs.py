@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from tests.backends.harness import fsdpctl
+from tests.backends.harness import COMMAND, fsdpctl
 from tests.backends.slurm.profile import SlurmRun, submit_to, write_profile
 from tests.services import require
 from tests.testbed.slurm import SlurmCluster, wait_until
@@ -56,19 +57,42 @@ def test_without_accounting_a_forgotten_job_is_lost(slurm: SlurmCluster, project
     assert slurm.job(stranger)["JobState"] == "PENDING", "it has the id, but is not the run's job"
 
 
-def test_accounting_knows_a_forgotten_job_and_refuses_an_unknown_account(
+def test_accounting_knows_a_forgotten_job_an_unknown_account_and_a_limit_of_jobs(
     slurm: SlurmCluster, project: Path, accounting: str
 ) -> None:
     waiting = submit_held(slurm, project)
     slurm.run("scancel", waiting.job_id)
     told = ["sacct", "--noheader", "--format=State%40,WorkDir%400", f"--jobs={waiting.job_id}"]
     wait_until(lambda: f"CANCELLED by 0 {waiting.paths.root}" in " ".join(slurm.run(*told).split()), "the accounts")
-    forget(slurm, waiting, accounting)
-    assert states(project) == {"waiting": ("CANCELLED", f"job {waiting.job_id} is CANCELLED in Slurm; see batch.log")}
+    stranger = forget(slurm, waiting, accounting)
+    assert states(project) == {"waiting": ("CANCELLED", f"job {waiting.job_id} is CANCELLED in Slurm")}
     slurm.reconfigure(f"{accounting}\nAccountingStorageEnforce=associations")
     profile = write_profile(project, more=", account: none-such")
     done = fsdpctl("submit", "./job.yaml", "--profile", profile, cwd=project, expect=4)
     assert "Invalid account or account/partition combination specified" in done.stderr
+    waits_at_the_limit_of_jobs(slurm, project, accounting, stranger)
+
+
+def waits_at_the_limit_of_jobs(slurm: SlurmCluster, project: Path, accounting: str, stranger: str) -> None:
+    """Assert that a submit is refused while the user may have no job but `stranger`, and waits if it is asked to."""
+    slurm.run("sacctmgr", "--immediate", "modify", "user", slurm.user, "set", "maxsubmitjobs=1")
+    slurm.reconfigure(f"{accounting}\nAccountingStorageEnforce=limits")
+    words = ("submit", "./job.yaml", "--profile", write_profile(project), "--name", "limited")
+    refused = fsdpctl(*words, cwd=project, expect=4).stderr
+    assert "Slurm accepts no more jobs of this user now: " in refused and "--wait-for-slot" in refused
+    assert "limited" not in states(project)
+    waiting = subprocess.Popen([COMMAND, *words, "--wait-for-slot"], cwd=project, stderr=subprocess.PIPE, text=True)
+    assert waiting.stderr is not None
+    assert "waits for a slot" in next(line for line in waiting.stderr if "warning" not in line)
+    assert states(project)["limited"][0] == "PLANNED"
+    slurm.run("scancel", stranger)
+    said = waiting.communicate(timeout=60)[1]
+    assert waiting.returncode == 0 and "started limited" in said
+    wait_until(lambda: states(project)["limited"][0] == "SUCCEEDED", "the run", 60)
+    assert (
+        "there is no slot to wait for"
+        in fsdpctl("submit", "./job.yaml", "--wait-for-slot", cwd=project, expect=2).stderr
+    )
 
 
 def states(project: Path) -> dict[str, tuple[str, str]]:

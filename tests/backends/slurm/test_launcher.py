@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,7 +62,11 @@ class TestSlurm(LauncherContract):
         told = self.slurm.run("scontrol", "write", "batch_script", run.job_id, "-")
         assert told.replace(run.run_id, planned["plan"]["run_id"]) + "\n" == planned["batch_script"]
         assert "WCKey" not in self.slurm.job(run.job_id) or self.slurm.job(run.job_id)["WCKey"] in ("*", "(null)")
-        fsdpctl("cancel", run.run_id, cwd=project)
+        self.wait_up(run)
+        said = fsdpctl("cancel", run.run_id, cwd=project, env=self.slurm.cut_off()).stderr
+        run.assert_nothing_left()
+        assert "Slurm does not answer: " in said and "the run is ended through its directory" in said
+        assert run.status()["state"] == "CANCELLED"
 
     def test_a_waiting_run_reports_why_and_can_be_stopped_or_cancelled(self, project: Path) -> None:
         blocker = self.slurm.run(
@@ -70,13 +75,18 @@ class TestSlurm(LauncherContract):
         wait_for(lambda: self.slurm.job(blocker)["JobState"] == "RUNNING", 20, "the blocker to run")
         first, second = (self.submit_script(project, RECORDER, nodes=1) for _ in range(2))
         wait_for(lambda: "the nodes are in use" in first.status()["reason"], 30, first.status)
-        assert first.status()["state"] == second.status()["state"] == "QUEUED"
-        assert f"job {first.job_id}" in first.status()["reason"]
+        after = f"dependency=afterok:{first.job_id}"
+        third = self.submit_script(project, RECORDER, "--backend", after, "--backend", "mail-type=NONE", nodes=1)
+        assert first.status()["state"] == second.status()["state"] == third.status()["state"] == "QUEUED"
+        assert (first.status()["job_id"], first.status()["hosts"]) == (first.job_id, [])
+        assert "Dependency (waits for another job)" in third.status()["reason"]
         fsdpctl("resume", first.run_id, cwd=project, expect=5)
         fsdpctl("stop", first.run_id, cwd=project)
         assert first.status()["state"] == "STOPPED"
         fsdpctl("cancel", second.run_id, cwd=project)
         assert second.status()["state"] == "CANCELLED"
+        wait_for(lambda: "never starts: `fsdpctl cancel`" in third.status()["reason"], 30, third.status)
+        fsdpctl("cancel", third.run_id, cwd=project)
         assert self.slurm.run("squeue", "--noheader", "--format=%i") == blocker
         self.slurm.run("scancel", blocker)
         fsdpctl("resume", first.run_id, cwd=project)
@@ -90,6 +100,8 @@ class TestSlurm(LauncherContract):
             done = fsdpctl("submit", "./job.yaml", "--profile", write_profile(tmp_path, partition), cwd=project)
             assert [line for line in done.stderr.splitlines() if "warning" in line and said in line] or not said
             assert said or "warning" not in done.stderr
+        words = ("--dry-run", "--backend", "partition=high,brief")
+        assert short in fsdpctl("submit", "./job.yaml", "--profile", self.profile, *words, cwd=project).stderr
 
     def test_scancel_cancels_the_run_and_a_requeue_does_not_restart_it(self, project: Path) -> None:
         run = self.submit_script(project, FORKS_AWAY)
@@ -188,15 +200,82 @@ class TestSlurm(LauncherContract):
         assert run.paths.batch_log.is_file()
         assert not list(tmp_path.rglob("pwned*"))
 
-    def test_a_second_job_of_the_same_submission_starts_no_attempt(self, project: Path) -> None:
+    def test_a_job_that_cannot_begin_reports_why(self, project: Path) -> None:
+        """Its node does not see the run directory, or the code is gone; a log is named only where there is one."""
+        unseen, emptied = (self.submit_script(project, RECORDER, "--backend", "hold", nodes=1) for _ in range(2))
+        jobs, hidden = [unseen.job_id, emptied.job_id], unseen.paths.root.with_name("hidden")
+        unseen.paths.root.rename(hidden)
+        shutil.rmtree(emptied.paths.code)
+        self.slurm.run("scontrol", "release", ",".join(jobs))
+        wait_for(lambda: {self.slurm.job(job_id)["JobState"] for job_id in jobs} == {"FAILED"}, 30, "both jobs to fail")
+        hidden.rename(unseen.paths.root)
+        assert f"exit code 0:53): its node does not see {unseen.paths.root}" in unseen.status()["reason"]
+        assert f"the run's code is missing, {emptied.paths.code}" in emptied.status()["reason"]
+        assert f"the code of the run is missing: {emptied.paths.code}" in emptied.paths.batch_log.read_text()
+        assert "the run's code is missing" in fsdpctl("resume", emptied.run_id, cwd=project, expect=1).stderr
+        fsdpctl("resume", emptied.run_id, "--update-code", cwd=project)
+        assert (emptied.paths.source / "script.py").is_file() and emptied.status()["state"] == "QUEUED"
+
+    def test_a_second_job_starts_no_attempt_and_a_stop_needs_no_controller(self, project: Path) -> None:
         run = self.submit_script(project, WAITS_FOR_STOP, nodes=1)
         self.wait_up(run, ranks=2)
         (script,) = run.paths.root.glob("*_submission.sh")
         second = self.slurm.run("sbatch", "--parsable", str(script))
         wait_for(lambda: self.slurm.job(second)["JobState"] == "COMPLETED", 60, run.describe)
         assert len(run.paths.attempts()) == 1
-        assert run.status()["state"] == "RUNNING"
-        fsdpctl("stop", run.run_id, cwd=project)
+        status, hosts = run.status(), run.nodes(1)
+        assert (status["state"], status["reason"], status["job_id"], status["hosts"]) == (
+            *("RUNNING", "training", run.job_id, hosts),
+        )
+        self.slurm.run("scontrol", "suspend", run.job_id)
+        status = run.status()
+        assert (status["state"], status["phase"]) == ("RUNNING", "suspended"), status
+        self.slurm.run("scontrol", "resume", run.job_id)
+        said = fsdpctl("stop", run.run_id, cwd=project, env=self.slurm.cut_off()).stderr
+        assert "Slurm does not answer: " in said and "the run is asked through its directory" in said
+        wait_for(lambda: run.status()["state"] == "STOPPED", 30, run.describe)
+        assert (run.status()["job_id"], run.status()["hosts"]) == (run.job_id, hosts)
+
+    def test_in_an_interactive_allocation_runs_use_its_nodes_and_end_with_it(self, project: Path) -> None:
+        """One on fewer nodes, which is cancelled, and one that has the allocation until its end."""
+        (project / "script.py").write_text(WAITS_FOR_STOP)
+        (project / "job.yaml").write_text("name: probe\nprocs_per_node: 1\nentrypoint: {script: script.py}\n")
+        submit = f"{COMMAND} submit ./job.yaml --profile {self.profile}"
+        lines = [
+            "set -e; echo $SLURM_JOB_ID >job",
+            f"{submit} --nodes 1; until test -e cancel; do sleep 0.1; done; {COMMAND} cancel",
+            f"{submit} --nodes 2; {submit} --nodes 3 || echo exit code $? >&2",
+            "touch up; until test -e done; do sleep 0.1; done",
+        ]
+        words = ["salloc", "--nodes=2", "--partition=main", "bash", "-c", "\n".join(lines)]
+        with open(project / "said", "w") as said:
+            shell = subprocess.Popen(words, cwd=project, stdout=subprocess.DEVNULL, stderr=said)
+
+        def rows() -> list[dict[str, Any]]:
+            return list(json.loads(fsdpctl("ls", "--json", cwd=project).stdout))
+
+        wait_for(lambda: [row["phase"] for row in rows()] == ["training"], 60, rows)
+        (first,), job_id = rows(), (project / "job").read_text().strip()
+        assert (first["state"], first["job_id"], first["hosts"]) == ("RUNNING", job_id, ["node1"])
+        shown = fsdpctl("shell", cwd=project, stdin='echo "$SLURMD_NODENAME"').stdout
+        assert shown == "node1\n"
+        assert self.slurm.run("squeue", "--noheader", "--format=%i") == job_id, "no run has a job of its own"
+        (project / "cancel").touch()
+        wait_for((project / "up").exists, 60, rows)
+        second, first = rows()
+        assert (second["state"], first["state"]) == ("RUNNING", "CANCELLED")
+        Run.of(first, project).assert_nothing_left()
+        wait_for(lambda: rows()[0]["hosts"] == ["node1", "node2"], 60, rows)
+        self.wait_up(Run.of(second, project), ranks=2)
+        self.slurm.run("scancel", job_id)
+        status = Run.of(second, project).wait_ended(60)
+        assert (status["state"], status["job_id"]) == ("STOPPED", job_id), status
+        Run.of(second, project).assert_nothing_left()
+        (project / "done").touch()
+        shell.wait(60)
+        text = (project / "said").read_text()
+        assert f"the run starts in allocation {job_id} of this shell, and ends with it at the latest" in text
+        assert f"this shell has allocation {job_id} of 2 nodes, and the run needs 3" in text and "exit code 4" in text
 
     def test_a_node_at_fault_is_excluded_from_the_requeue(self, project: Path) -> None:
         bad = project / "bad-node.yaml"
@@ -207,7 +286,7 @@ class TestSlurm(LauncherContract):
         self.slurm.release(run.job_id, restarts=1)
         assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
         assert "node2" in run.nodes(1) and "node2" not in run.nodes(2)
-        assert run.reasons()[0] == "without node2, requeued; node 1: a line of `setup` failed; see agent.log"
+        assert run.reasons()[0] == "without node2, asks for a requeue; node 1: a line of `setup` failed; see agent.log"
 
     def test_time_limits_without_a_step_end_the_run(self, project: Path) -> None:
         """As where a start takes longer than the allocation."""
@@ -234,7 +313,7 @@ class TestSlurm(LauncherContract):
         self.slurm.preempt(seconds=0)
         self.slurm.release(run.job_id, restarts=1)
         assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
-        assert len(run.reasons()) == 2 and "requeued" in run.reasons()[0]
+        assert len(run.reasons()) == 2 and "requeue" in run.reasons()[0]
 
     @pytest.mark.parametrize(("partition", "nodes"), [("main", 2), ("cancel", 1)])
     def test_a_run_preempted_on_a_full_disk_is_requeued_and_succeeds(

@@ -119,8 +119,10 @@ def test_runs_survive_a_disconnected_submit_host_and_all_commands_work(
     assert changed.read_bytes() == (run.paths.code / "fsdpctl/commands/torchrun.py").read_bytes()
     wait_up(cluster, run)
     wait_for(lambda: "| other" in fsdpctl("logs", run.run_id, cwd=project).stdout, 20, run.describe)
+    shown = fsdpctl("shell", run.run_id, "--node", "1", cwd=project, stdin='echo "$(hostname) $TOKEN_CANARY"').stdout
+    assert shown == "node2 s3cret\n"
     fsdpctl("cancel", run.run_id, cwd=project)
-    assert run.status()["state"] == "CANCELLED", run.describe()
+    assert (run.status()["state"], run.status()["hosts"]) == ("CANCELLED", ["node1", "node2"]), run.describe()
     run.assert_nothing_left()
     cluster.assert_clean()
 

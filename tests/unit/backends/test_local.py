@@ -31,6 +31,7 @@ from fsdpctl.specs.load import load_job, load_profile
 from fsdpctl.supervise import disk, loop
 from fsdpctl.supervise.loop import Supervisor
 from fsdpctl.verbs.state import derive_state
+from fsdpctl.verbs.stop import ignore
 from fsdpctl.verbs.submit import prepare
 from tests.backends.harness import wait_for
 
@@ -60,10 +61,10 @@ def test_a_supervisor_that_is_exiting_is_not_a_run_to_cancel(tmp_path: Path) -> 
     write_json(attempt.verdict, Verdict(State.STOPPED, "stopped (user)"))
     with process_of(run) as supervisor:
         write_json(run.supervisor, processes.identify(supervisor.pid))
-        assert not local.cancel(run)
+        assert not local.cancel(run, ignore)
         assert supervisor.poll() is None
         with process_of(run) as stray:
-            assert local.cancel(run)
+            assert local.cancel(run, ignore)
             assert stray.wait(10) < 0
 
 
@@ -75,7 +76,7 @@ def test_a_cancel_does_not_end_a_submission_that_began_after_it(tmp_path: Path) 
     write_json(run.record, record)
     with process_of(run) as supervisor, ThreadPoolExecutor() as pool:
         write_json(run.supervisor, processes.identify(supervisor.pid))
-        cancelled = pool.submit(local.cancel, run)
+        cancelled = pool.submit(local.cancel, run, ignore)
         wait_for(attempt.abort.exists, 10, "the request to cancel")
         resumed = Submission("resume", 2.0, 1, first_attempt=2)
         write_json(run.record, replace(record, submissions=(*record.submissions, resumed)))

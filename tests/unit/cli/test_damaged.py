@@ -41,7 +41,12 @@ def run() -> RunPaths:
     """Return a run that was never started."""
     request = prepare(load_profile("local"), load_job("llm-tiny"))
     record = RunRecord.new(request.plan.run_id, "llm-tiny", "local", "local", time.time(), 1)
-    return create(Path(request.plan.run_dir).parent, record, lambda run: write_specs(run, request))
+
+    def fill(run: RunPaths) -> None:
+        write_specs(run, request)
+        run.code.mkdir()
+
+    return create(Path(request.plan.run_dir).parent, record, fill)
 
 
 def fsdpctl(*arguments: str) -> subprocess.CompletedProcess[str]:

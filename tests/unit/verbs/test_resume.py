@@ -35,6 +35,7 @@ def ended(state: State, steps: int, *saved: int) -> RunPaths:
 
     def fill(run: RunPaths) -> None:
         write_specs(run, request)
+        run.code.mkdir()
         for step in saved:
             save(run, step)
         attempt = run.attempt(1)

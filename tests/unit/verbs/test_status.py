@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from fsdpctl.backends.base import View
-from fsdpctl.contract import State
+from fsdpctl.contract import Phase, State
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import RunPaths, checkpoint_name
 from fsdpctl.contract.records import Outcome
@@ -56,6 +57,7 @@ def test_an_attempt_without_a_line_has_no_step_of_an_older_one(run: RunPaths) ->
     status = read_status(run)
     assert (status.state, status.reason) == (State.RUNNING, "training, attempt 2; continues from step 7")
     assert (status.attempt, status.step, status.loss, status.speed, status.outcome) == (2, None, None, None, None)
+    assert status.hosts == (socket.gethostname(),)
 
 
 def test_from_its_first_line_on_an_attempt_shows_its_own_steps(run: RunPaths) -> None:
@@ -77,6 +79,39 @@ def test_before_the_attempt_of_a_resume_no_step_is_shown(run: RunPaths, view: Vi
     status = status_by(RunFacts(run, open_record(run)), view)
     reason = view.reason or "starting; continues from step 7"
     assert (status.reason, status.attempt, status.step, status.outcome) == (reason, 1, None, None)
+
+
+NO_ANSWER = View("unknown", "Slurm does not answer: down", job_id="7")
+
+
+def test_a_job_that_runs_shows_what_a_local_run_shows_and_that_slurm_does_not_answer(run: RunPaths) -> None:
+    def reason(view: View) -> str:
+        return status_by(RunFacts(run, open_record(run)), view).reason
+
+    training = "training, attempt 2"
+    assert reason(View("running", job_id="7")) == f"{training}; continues from step 7"
+    assert reason(NO_ANSWER) == f"{training}; Slurm does not answer: down; continues from step 7"
+    paused = status_by(RunFacts(run, open_record(run)), View("running", "paused", phase=Phase.SUSPENDED, job_id="7"))
+    assert (paused.state, paused.phase, paused.reason) == (State.RUNNING, Phase.SUSPENDED, "paused")
+    run.attempt(2).stop.write_text("user")
+    assert reason(View("running", job_id="7")) == "stopping (user): saving, then leaving"
+
+
+def test_a_run_that_was_requeued_is_alive_while_slurm_does_not_answer(run: RunPaths) -> None:
+    write_json(run.attempt(2).verdict, Verdict(State.STOPPED, "preempted", restart=True))
+    status = status_by(RunFacts(run, open_record(run)), NO_ANSWER)
+    assert (status.state, status.reason) == (
+        State.RESTARTING,
+        "after attempt 2: preempted; Slurm does not answer: down",
+    )
+
+
+def test_job_id_and_hosts_stay_after_the_end(run: RunPaths) -> None:
+    write_json(run.attempt(2).verdict, Verdict(State.FAILED, "no GPU", hosts=("node1", "node2")))
+    for view in (View("none", job_id="7"), NO_ANSWER):
+        status = status_by(RunFacts(run, open_record(run)), view)
+        assert (status.state, status.reason) == (State.FAILED, "no GPU")
+        assert (status.job_id, status.hosts) == ("7", ("node1", "node2"))
 
 
 def test_a_run_that_restarts_shows_its_last_step(run: RunPaths) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 
 from fsdpctl.backends.slurm.job.agents import OwnJob, SlurmAgents
-from fsdpctl.backends.slurm.job.partition import read_partition
+from fsdpctl.backends.slurm.job.partition import read_partitions
 from fsdpctl.backends.slurm.job.scontrol import allocated_nodes
 from fsdpctl.contract import State
 from fsdpctl.contract.paths import RunPaths
@@ -31,7 +31,7 @@ def main(run: RunPaths) -> int:
         job_id=os.environ["SLURM_JOB_ID"],
         restarts=int(os.environ.get("SLURM_RESTART_COUNT", "0")),
         nodes=allocated_nodes(os.environ["SLURM_JOB_NODELIST"]),
-        partition=read_partition(os.environ["SLURM_JOB_PARTITION"]),
+        partition=next(iter(read_partitions(os.environ["SLURM_JOB_PARTITION"])), None),
     )
     agents = SlurmAgents(run, read_plan(run), job)
 

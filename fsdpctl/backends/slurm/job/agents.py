@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from fsdpctl.backends.slurm.job import scontrol
@@ -110,12 +111,20 @@ class SlurmAgents(Agents):
     def start(self, attempt: AttemptPaths) -> None:
         if self._step == attempt:
             return
-        env = srun_env(os.environ, attempt, self.preempt_grace_s)
+        env = srun_env(self.inherited(), attempt, self.preempt_grace_s)
         try:
-            self._srun = subprocess.Popen(srun_argv(self.plan, attempt), env=env, stdin=subprocess.DEVNULL)
+            self._srun = subprocess.Popen(self.srun_command(attempt), env=env, stdin=subprocess.DEVNULL)
         except OSError as error:
             raise LaunchError(f"srun cannot be started: {error.strerror}") from None
         self._step, self._agents_until = attempt, time.monotonic() + self.plan.join_timeout_s
+
+    def srun_command(self, attempt: AttemptPaths) -> list[str]:
+        """Return the command that starts the attempt's agents."""
+        return srun_argv(self.plan, attempt)
+
+    def inherited(self) -> Mapping[str, str]:
+        """Return the environment that srun is given, but for the attempt's own variables."""
+        return os.environ
 
     def is_over(self, attempt: AttemptPaths) -> bool:
         return self._srun is None or self._srun.poll() is not None
@@ -166,7 +175,7 @@ class SlurmAgents(Agents):
             Situation(
                 verdict=verdict,
                 stop=end.stop,
-                job=self._ask_job(attempt) if not is_final(verdict) else None,
+                job=self._find_job(attempt, end, verdict),
                 own_restarts=self.job.restarts,
                 max_requeues=self.slurm.max_requeues,
                 suspects=tuple(self.job.nodes[rank].name for rank in find_suspects(end)),
@@ -181,6 +190,18 @@ class SlurmAgents(Agents):
         verdict = step.verdict
         reason = f"Slurm refused to requeue ({refusal}), `fsdpctl resume` continues it; {verdict.reason}"
         return replace(verdict, reason=reason, restart=False, is_stranded=not step.exclude)
+
+    def _find_job(self, attempt: AttemptPaths, end: AttemptEnd, verdict: Verdict) -> Job | None:
+        """Return what Slurm reports of this job; None where nothing depends on it, or a user waits."""
+        if is_final(verdict):
+            return None
+        if end.stop is None or not end.stop.is_users_stop:
+            return self._ask_job(attempt)
+        try:
+            return scontrol.show_job(self.job.job_id)
+        except (scontrol.SlurmError, ValueError) as error:
+            add_event(attempt, f"ends without an answer of Slurm: {error}")
+            return None
 
     def _ask_job(self, attempt: AttemptPaths) -> Job:
         """Return what Slurm reports of this job; ask again while the controller is down."""
@@ -242,7 +263,7 @@ def close_open_attempts(run: RunPaths, num_nodes: int, first_attempt: int) -> No
             reason = f"ended by Slurm and requeued; {verdict.reason}"
             cause = stopped(attempt.stop).cause if attempt.stop is not None else verdict.cause
             verdict = replace(verdict, state=State.STOPPED, reason=reason, restart=True, cause=cause)
-        record_verdict(paths, with_progress(verdict, run))
+        record_verdict(paths, replace(with_progress(verdict, run), hosts=attempt.hosts))
 
 
 def give_up(run: RunPaths, plan: LaunchPlan, first_attempt: int) -> bool:

@@ -42,7 +42,7 @@ class Situation:
 
     verdict: Verdict  # from `decide_next`
     stop: ControlFile | None
-    job: Job | None  # None for an end that Slurm cannot change
+    job: Job | None  # None for an end that Slurm cannot change, or does not answer for
     own_restarts: int  # of the job, when this allocation began
     max_requeues: int
     suspects: tuple[str, ...]  # names of nodes that were at fault or vanished
@@ -92,7 +92,7 @@ def _requeue(situation: Situation, why: str, cause: Cause, exclude: tuple[str, .
     if cause is Cause.TIME_LIMIT and situation.history.is_stuck:
         failed = replace(situation, verdict=replace(situation.verdict, state=State.FAILED))
         return _give_up(failed, f"{why}; {situation.history.describe_stuck()}", cause)
-    return Step(Next.REQUEUE, _restarting(situation.verdict, f"{why}, requeued", cause), exclude)
+    return Step(Next.REQUEUE, _restarting(situation.verdict, f"{why}, asks for a requeue", cause), exclude)
 
 
 def _give_up(situation: Situation, why: str, cause: Cause) -> Step:

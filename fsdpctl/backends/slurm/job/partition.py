@@ -32,24 +32,25 @@ class Partition:
         return self.grace_s + self.kill_wait_s
 
 
-def read_partition(name: str | None, env: Mapping[str, str] | None = None) -> Partition | None:
-    """Ask the controller about a partition, None for the default one; return None without an answer, or if unknown."""
+def read_partitions(names: str | None, env: Mapping[str, str] | None = None) -> list[Partition]:
+    """Ask the controller about one or more partitions, joined by commas, None for the default one; return those that it
+    knows, none without an answer.
+    """
     try:
         config = ask(["scontrol", "show", "config"], env)
         partitions = ask(["scontrol", "--oneliner", "show", "partition"], env)
     except SlurmError:
-        return None
-    return parse_partition(config, partitions, name)
+        return []
+    return parse_partitions(config, partitions, names)
 
 
-def parse_partition(config: str, partitions: str, wanted: str | None) -> Partition | None:
-    """Return a partition from the output of `scontrol show config` and `scontrol --oneliner show partition`."""
+def parse_partitions(config: str, partitions: str, names: str | None) -> list[Partition]:
+    """Return partitions from the output of `scontrol show config` and `scontrol --oneliner show partition`."""
     settings = dict(re.findall(r"^(\w+)\s*= (.*?)\s*$", config, re.MULTILINE))
-    for line in partitions.splitlines():
-        keys = dict(re.findall(r"(\w+)=(\S*)", line))
-        if keys.get("PartitionName") == wanted or (wanted is None and keys.get("Default") == "YES"):
-            return _partition(keys, settings)
-    return None
+    known = [dict(re.findall(r"(\w+)=(\S*)", line)) for line in partitions.splitlines()]
+    if names is None:
+        return [_partition(keys, settings) for keys in known if keys.get("Default") == "YES"]
+    return [_partition(keys, settings) for keys in known if keys.get("PartitionName") in names.split(",")]
 
 
 def _partition(keys: Mapping[str, str], settings: Mapping[str, str]) -> Partition:

@@ -8,23 +8,23 @@ from fsdpctl.backends.slurm.queue import QueuedJob
 
 # 22.05.8 with MariaDB 10.11, from the testbed of this project: a job id that was given out twice.
 TEXT = """\
-7|CANCELLED by 0|2026-11-28T03:50:06|/runs/a b|c/llm-aaaa
-7|COMPLETED|2026-11-28T04:10:11|/home/alice
-8|TIMEOUT|2026-11-28T04:10:11|/runs/llm-bbbb
+7|CANCELLED by 0|0:15|2026-11-28T03:50:06|/runs/a b|c/llm-aaaa
+7|COMPLETED|0:0|2026-11-28T04:10:11|/home/alice
+8|FAILED|0:53|2026-11-28T04:10:11|/runs/llm-bbbb
 """
 
 
-def job(job_id: str, state: str, submitted: str, run_id: str) -> QueuedJob:
-    return QueuedJob(job_id, state, "", "", submitted, run_id)
+def job(job_id: str, state: str, submitted: str, run_id: str, reason: str = "") -> QueuedJob:
+    return QueuedJob(job_id, state, reason, "", submitted, run_id)
 
 
 def test_accounts_are_read_line_by_line() -> None:
     assert parse_accounts(TEXT) == [
         job("7", "CANCELLED", "2026-11-28T03:50:06", "llm-aaaa"),
         job("7", "COMPLETED", "2026-11-28T04:10:11", "alice"),
-        job("8", "TIMEOUT", "2026-11-28T04:10:11", "llm-bbbb"),
+        job("8", "FAILED", "2026-11-28T04:10:11", "llm-bbbb", "JobLaunchFailure"),
     ]
-    assert parse_accounts("") == parse_accounts("Slurm accounting storage is disabled\n7||\n7|||/x\n") == []
+    assert parse_accounts("") == parse_accounts("Slurm accounting storage is disabled\n7||\n7||||/x\n") == []
 
 
 def test_each_job_is_queried_once_and_rarely() -> None:

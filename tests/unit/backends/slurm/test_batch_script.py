@@ -56,6 +56,7 @@ def test_the_whole_script_of_the_bundled_profile() -> None:
 
 set -e
 umask 077
+test -d /runs/llm300m-k3f9/code || { echo 'the code of the run is missing:' /runs/llm300m-k3f9/code >&2; exit 1; }
 export FSDPCTL_RUN_ID=llm300m-k3f9
 export PYTHONPATH=/runs/llm300m-k3f9/code
 export PYTHONSAFEPATH=1
@@ -93,6 +94,30 @@ def test_every_key_reaches_the_script(backend: dict[str, Any], option: str) -> N
 def test_gres_replaces_gpus_per_node() -> None:
     assert "--gpus-per-node=8" in options(plan())
     assert not any("gpus-per-node" in option for option in options(plan(gres="gpu:8")))
+    assert "--gpus-per-node=8" in options(plan(gres="nvme:1")), "it requests no GPUs"
+
+
+@pytest.mark.parametrize(
+    ("gres", "gpus"),
+    [("gpu", 1), ("gpu:a100", 1), ("gpu:1g.5gb:2", 2), ("gres/gpu:4", 4), ("nvme:1,gpu:a100:2,gpu:h100:2", 4)],
+)
+def test_gres_alone_counts_as_gpus(gres: str, gpus: int) -> None:
+    profile = parse_profile(f"name: p\nbackend: {{kind: slurm, gres: '{gres}'}}\n", "p.yaml")
+    planned = build_plan(profile, load_job("llm300m", ["trainer.mesh.shard=1"]), SITE)
+    assert (planned.device, planned.procs_per_node) == ("cuda", gpus)
+    assert f"--gres={gres}" in options(planned)
+
+
+def test_gres_that_differs_from_gpus_per_node_is_refused_with_the_profile() -> None:
+    text = "name: p\ngpus_per_node: 8\nbackend: {kind: slurm, gres: 'gpu:a100:4'}\n"
+    with pytest.raises(UsageError, match=r"gpu:a100:4 requests 4 GPUs a node, gpus_per_node is 8"):
+        parse_profile(text, "p.yaml")
+
+
+def test_a_job_without_its_code_names_it(tmp_path: Path) -> None:
+    script = batch_script(replace(plan(), run_dir=str(tmp_path)))
+    done = subprocess.run(["bash"], input=script, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, f"the code of the run is missing: {tmp_path}/code\n")
 
 
 def test_a_long_job_on_a_short_partition_asks_for_its_limit() -> None:
@@ -123,6 +148,12 @@ def test_a_long_grace_fits_the_signal_option() -> None:
 @pytest.mark.parametrize("extra", ["--job-name=x", "--comm=x", "--output=x", "--no-req", "--array=1-9", "--wrap=true"])
 def test_what_fsdpctl_sets_cannot_be_given(extra: str) -> None:
     with pytest.raises(UsageError, match="is set by fsdpctl"):
+        plan(extra=[extra])
+
+
+@pytest.mark.parametrize("extra", ["--het-group=1", "--clusters=a,b", "--cluster=a"])
+def test_what_makes_another_kind_of_job_cannot_be_given(extra: str) -> None:
+    with pytest.raises(UsageError, match="cannot be set: a run is one job"):
         plan(extra=[extra])
 
 
@@ -166,7 +197,8 @@ def test_no_control_character_reaches_the_script(field: str, value: str) -> None
 
 def test_a_hostile_run_directory_stays_one_word(tmp_path: Path) -> None:
     """Run the script's own lines in a real bash: `exec` gets exactly the path, and nothing in it runs."""
-    hostile = f"/runs/$(touch {tmp_path}/canary) '\" ;&|*?~!#% x"
+    hostile = f"{tmp_path}/$(touch canary) '\" ;&|*?~!#% x"
+    (Path(hostile) / "code").mkdir(parents=True)
     recorder = tmp_path / "python 3"
     recorder.write_text(
         f"#!{sys.executable}\nimport json, os, sys\nprint(json.dumps([sys.argv[1:], os.environ['PYTHONPATH']]))"
@@ -175,7 +207,7 @@ def test_a_hostile_run_directory_stays_one_word(tmp_path: Path) -> None:
     good = plan()
     assert good.slurm is not None
     script = batch_script(replace(good, run_dir=hostile, slurm=replace(good.slurm, python=str(recorder))))
-    done = subprocess.run(["bash"], input=script, capture_output=True, text=True, check=True)
+    done = subprocess.run(["bash"], input=script, capture_output=True, text=True, check=True, cwd=tmp_path)
     assert json.loads(done.stdout) == [["-m", "fsdpctl.backends.slurm.job", hostile], f"{hostile}/code"]
     assert not (tmp_path / "canary").exists()
 
@@ -205,7 +237,7 @@ def test_the_plan_survives_its_file() -> None:
 def test_modules_are_loaded_after_setup_which_may_define_them() -> None:
     profile = load_profile("slurm-h100").model_copy(update={"setup": ("source /x",), "modules": ("cuda/13", "a;b")})
     planned = build_plan(profile, load_job("llm300m", ["nodes=2"]), SITE)
-    assert "umask 077\nsource /x\nmodule load cuda/13 'a;b'\nexport " in batch_script(planned)
+    assert "\nsource /x\nmodule load cuda/13 'a;b'\nexport " in batch_script(planned)
 
 
 def test_the_batch_script_stays_outside_of_the_container() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fsdpctl.backends.slurm.job.partition import Partition
-from fsdpctl.backends.slurm.predict import chosen_partition, describe, warnings
+from fsdpctl.backends.slurm.predict import chosen_partitions, describe, warnings
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.launch.build import build_plan
 from fsdpctl.launch.host import SubmitHost
@@ -18,7 +18,7 @@ def plan(*overrides: str) -> LaunchPlan:
 
 
 def test_a_short_grace_is_reported_before_it_matters() -> None:
-    assert chosen_partition(plan()) == "gpu"
+    assert chosen_partitions(plan()) == "gpu"
     (warned,) = warnings(MAIN, plan("grace=2m"))
     assert "can preempt the run with 25 s to save (GraceTime 20, KillWait 5), but its grace is 2m" in warned
     assert warnings(MAIN, plan("grace=25s")) == []

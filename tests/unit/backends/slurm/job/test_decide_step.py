@@ -58,6 +58,7 @@ def seen(verdict: Verdict, job: Job = RUNNING, word: str | None = None, suspects
         (seen(STOPPED, RUNNING, StopReason.USER), Next.LEAVE, State.STOPPED, False),
         (seen(STOPPED, PREEMPTED, StopReason.USER), Next.LEAVE, State.STOPPED, False),
         (seen(STOPPED, PREEMPTED, ""), Next.LEAVE, State.STOPPED, False),  # a stop file made by hand
+        (replace(seen(STOPPED, word=StopReason.USER), job=None), Next.LEAVE, State.STOPPED, False),  # no answer
         # Preemption: a saved job that just exits would count as completed.
         (seen(STOPPED, PREEMPTED, StopReason.PREEMPT), Next.REQUEUE, State.STOPPED, True),
         (seen(FINAL, PREEMPTED, StopReason.PREEMPT), Next.REQUEUE, State.FAILED, True),
@@ -93,7 +94,7 @@ def test_the_table(situation: Situation, then: Next, state: State, comes_back: b
 def test_only_the_nodes_at_fault_are_excluded() -> None:
     step = decide_step(seen(FAILED, suspects=("node2",)))
     assert step.exclude == ("node2",)
-    assert step.verdict.reason == f"without node2, requeued; {FAILED.reason}"
+    assert step.verdict.reason == f"without node2, asks for a requeue; {FAILED.reason}"
     assert decide_step(seen(STOPPED, PREEMPTED, suspects=("node2",))).exclude == ()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fsdpctl.backends.slurm.job.partition import Partition, parse_partition, parse_time
+from fsdpctl.backends.slurm.job.partition import Partition, parse_partitions, parse_time
 
 CONFIG = """\
 Configuration data as of 2026-11-28T00:50:05
@@ -22,21 +22,23 @@ MAIN = Partition("main", None, grace_s=20, preempt_mode="REQUEUE", kill_wait_s=5
 
 
 def test_the_partition_is_the_one_that_the_job_gets() -> None:
-    assert parse_partition(CONFIG, PARTITIONS, None) == MAIN
-    assert parse_partition(CONFIG, PARTITIONS, "short") == Partition("short", 100_800, 0, "OFF", kill_wait_s=5)
-    assert parse_partition(CONFIG, PARTITIONS, "none-such") is None
-    assert parse_partition("", "", None) is None
+    short = Partition("short", 100_800, 0, "OFF", kill_wait_s=5)
+    assert parse_partitions(CONFIG, PARTITIONS, None) == [MAIN]
+    assert parse_partitions(CONFIG, PARTITIONS, "short") == [short]
+    assert parse_partitions(CONFIG, PARTITIONS, "short,none-such,main") == [MAIN, short]
+    assert parse_partitions(CONFIG, PARTITIONS, "none-such") == []
+    assert parse_partitions("", "", None) == []
 
 
 def test_no_job_is_preempted_if_preemption_is_off() -> None:
-    found = parse_partition(CONFIG.replace("partition_prio", "none"), PARTITIONS, "main")
-    assert found is not None and not found.is_preempted
+    (found,) = parse_partitions(CONFIG.replace("partition_prio", "none"), PARTITIONS, "main")
+    assert not found.is_preempted
 
 
 def test_a_cluster_may_send_a_signal_of_its_own() -> None:
     config = CONFIG.replace("(null)", "preempt_send_user_signal,enable_configless")
-    found = parse_partition(config, PARTITIONS, "main")
-    assert found is not None and found.signal == "USR2"
+    (found,) = parse_partitions(config, PARTITIONS, "main")
+    assert found.signal == "USR2"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,105 @@
+"""End the job of a run: with a save, or now. While Slurm does not answer, the run is asked through its directory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fsdpctl.backends.slurm.environment import tool_environment
+from fsdpctl.backends.slurm.job.scontrol import SlurmError, ask
+from fsdpctl.backends.slurm.job_refs import update_ref
+from fsdpctl.backends.slurm.lookup import NoAnswerError, living_job, wait_for
+from fsdpctl.backends.slurm.observe import is_judged
+from fsdpctl.contract import AbortReason, State, StopReason
+from fsdpctl.contract.control_files import write_request
+from fsdpctl.contract.paths import AttemptPaths, RunPaths
+from fsdpctl.errors import FsdpctlError, LaunchError
+from fsdpctl.runs.evidence import RunFacts, read_verdict
+
+CANCEL_LIMIT_S = 90.0
+"""Slurm's KillWait, 30 s by default, an epilog, and a margin."""
+ATTEMPT_LIMIT_S = 30.0
+"""From a job's start to its attempt's directory."""
+
+
+def stop_job(run: RunPaths, report: Callable[[str], None]) -> bool:
+    """Ask a running job's attempt to save and exit; remove a waiting job from the queue."""
+    try:
+        job = living_job(run)
+    except NoAnswerError as error:
+        return _stop_attempt(run, error, report)
+    if job is None:
+        return False
+    if job.is_waiting:
+        scancel(["--state=PENDING", job.job_id])
+        job = living_job(run)
+        if job is None:
+            update_ref(run, final=State.STOPPED, reason="stopped (user) while it waited in the queue")
+            return True
+    attempt = wait_for(lambda: _open_attempt(run), ATTEMPT_LIMIT_S)
+    if attempt is None:
+        raise FsdpctlError(f"job {job.job_id} has not begun to train", hint=f"fsdpctl cancel {run.root.name}")
+    write_request(attempt.stop, StopReason.USER, "fsdpctl stop")
+    return True
+
+
+def cancel_job(run: RunPaths, report: Callable[[str], None]) -> bool:
+    """Cancel the run's job; agents that see the request in time end their ranks first."""
+    try:
+        job = living_job(run)
+    except NoAnswerError as error:
+        return _cancel_attempt(run, error, report)
+    if job is None:
+        return False
+    if (attempt := _open_attempt(run)) is not None:
+        write_request(attempt.abort, AbortReason.CANCEL, "fsdpctl cancel")
+    scancel([job.job_id])
+    if not wait_for(lambda: living_job(run) is None, CANCEL_LIMIT_S):
+        raise FsdpctlError(f"job {job.job_id} is still there after {CANCEL_LIMIT_S:.0f} s", hint="see `squeue --me`")
+    update_ref(run, final=State.CANCELLED, reason="cancelled")
+    return True
+
+
+def scancel(arguments: list[str]) -> None:
+    """Run scancel. Raise LaunchError."""
+    try:
+        ask(["scancel", *arguments], tool_environment())
+    except SlurmError as error:
+        raise LaunchError(f"Slurm does not cancel: {error}") from error
+
+
+def _stop_attempt(run: RunPaths, error: NoAnswerError, report: Callable[[str], None]) -> bool:
+    if (attempt := _running_attempt(run, error)) is None:
+        return False
+    report(f"{error.message}; the run is asked through its directory")
+    write_request(attempt.stop, StopReason.USER, "fsdpctl stop")
+    return True
+
+
+def _cancel_attempt(run: RunPaths, error: NoAnswerError, report: Callable[[str], None]) -> bool:
+    """End the attempt without Slurm: the batch script ends its job after the agents have ended all ranks."""
+    if (attempt := _running_attempt(run, error)) is None:
+        return False
+    report(f"{error.message}; the run is ended through its directory")
+    write_request(attempt.abort, AbortReason.CANCEL, "fsdpctl cancel")
+    if not wait_for(lambda: read_verdict(attempt) is not None, CANCEL_LIMIT_S):
+        raise LaunchError(
+            f"{run.root.name} is being cancelled; its nodes have not confirmed the end, and {error.message}",
+            hint=f"fsdpctl cancel {run.root.name} once Slurm answers",
+        )
+    update_ref(run, final=State.CANCELLED, reason="cancelled")
+    return True
+
+
+def _running_attempt(run: RunPaths, error: NoAnswerError) -> AttemptPaths | None:
+    """Return the attempt without a verdict, or None if the run has ended. Raise the error if only Slurm knows more."""
+    if is_judged(RunFacts(run)):
+        return None
+    if (attempt := _open_attempt(run)) is None:
+        raise error
+    return attempt
+
+
+def _open_attempt(run: RunPaths) -> AttemptPaths | None:
+    """Return the newest attempt, if it has no verdict yet."""
+    newest = RunFacts(run).newest
+    return newest.paths if newest is not None and newest.verdict is None else None
