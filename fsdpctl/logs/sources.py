@@ -66,8 +66,7 @@ def _errors_of(node: NodePaths) -> list[RankError]:
     end = find_json(NodeEnd, node.end)
     if end is not None and end.failed_rank is not None and end.failed_rank not in {error.rank for error in errors}:
         # A rank that was killed by a signal writes no error: its agent's exit record has it.
-        message = end.reason.removeprefix(f"rank {end.failed_rank} ")
-        errors.append(RankError(end.failed_rank, node.node_rank, end.time, message, ""))
+        errors.append(end.first_error or RankError(end.failed_rank, node.node_rank, end.time, end.reason, ""))
     return errors
 
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 
 from fsdpctl.contract import GOOD_ENDS, AbortReason, Cause, NodeExit, State, StopReason
 from fsdpctl.contract.control_files import ControlFile
+from fsdpctl.contract.first_failure import name_end
 from fsdpctl.contract.records import NodeEnd
 from fsdpctl.runs.verdict import AttemptEnd, Verdict
+from fsdpctl.supervise.first_end import first_bad_end, may_follow
 
 MAX_FAILURES_WITHOUT_PROGRESS = 3
 
@@ -21,9 +23,6 @@ _UNSAVED = {
 
 _STOP_CAUSES = {StopReason.TIME: Cause.TIME_LIMIT, StopReason.PREEMPT: Cause.PREEMPTION}
 _ABORT_CAUSES = {AbortReason.HANG: Cause.HANG, AbortReason.LOST: Cause.LOST}
-
-_VICTIMS = (Cause.ABORT, Cause.EXIT_CODE)
-"""Causes that can follow from the failure of another node: its ranks were ended, or lost a peer."""
 
 _EXTERNAL = (Cause.PREEMPTION, Cause.REQUEUE)
 """Causes outside of the run: the scheduler took the nodes."""
@@ -40,7 +39,7 @@ def judge(attempt: AttemptEnd) -> Verdict:
         return stopped(attempt.stop, f"; saved at step {outcome.step}")
     bad = {rank: end for rank, end in attempt.ends.items() if end.code not in GOOD_ENDS}
     missing = [rank for rank in range(attempt.num_nodes) if rank not in attempt.ends]
-    if bad and not (missing and all(end.cause in _VICTIMS for end in bad.values())):
+    if bad and not (missing and all(map(may_follow, bad.values()))):
         return _failed(bad, attempt.abort)
     if not attempt.ends and attempt.stop is not None and attempt.stop.is_users_stop:
         return stopped(attempt.stop, "; no agent has reported how it ended")
@@ -78,17 +77,12 @@ def stopped(stop: ControlFile | None, detail: str = "") -> Verdict:
 
 
 def _failed(bad: Mapping[int, NodeEnd], abort: ControlFile | None) -> Verdict:
-    """Return the verdict with the first failure: nodes that failed by themselves come before those ended by others."""
-
-    def order(item: tuple[int, NodeEnd]) -> tuple[bool, bool, float]:
-        end = item[1]
-        return end.cause is Cause.ABORT, end.cause in _VICTIMS, end.time
-
-    rank, end = min(bad.items(), key=order)
+    """Return the verdict with the first failure."""
+    rank, end = first_bad_end(bad, abort)
     cause = end.cause
     if cause is Cause.ABORT and abort is not None:
         cause = next((cause for reason, cause in _ABORT_CAUSES.items() if abort.cause == reason), cause)
-    return Verdict(State.FAILED, f"node {rank}: {end.reason}", cause=cause)
+    return Verdict(State.FAILED, name_end(rank, end), cause=cause)
 
 
 def _was_broken_off(attempt: AttemptEnd) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from fsdpctl.cli.output import safe
 from tests.backends.harness import Run, command_line, find_variable, fsdpctl, kill, submit, wait_for
 from tests.services import require
 
@@ -230,17 +231,21 @@ class LauncherContract:
         run = self.submit_script(project, RANK_2_FAILS, extra="restarts: 1\n")
         status = run.wait_ended()
         assert (status["state"], status["attempt"]) == ("FAILED", 2)
-        assert "node 1: rank 2 ended with exit code 1" in status["reason"]
+        assert "rank 2 on node 1: ValueError: the data is" in status["reason"]
         assert "all 1 restarts are used up" in status["reason"]
         acts = [(event["attempt"], event["text"].partition(":")[0]) for event in status["events"]]
         assert acts == [(1, "started on 2 nodes"), (1, "FAILED"), (2, "started on 2 nodes"), (2, "FAILED")]
-        assert "node 1: rank 2 ended with exit code 1" in status["events"][1]["text"]
+        assert "rank 2 on node 1: ValueError: the data is" in status["events"][1]["text"]
         assert status["events"][1]["text"].endswith("; comes back")
         for words in ((), ("--attempt", "1")):
             shown = fsdpctl("logs", run.run_id, *words, cwd=project).stdout
-            assert "rank 2" in shown.splitlines()[0], shown
+            assert shown.splitlines()[0].startswith("rank 2 on node 1 failed first: ValueError: the data is"), shown
             assert "ValueError: the data is \\x1b[31mbroken" in shown
-        assert "supervisor | " in shown and status["events"][1]["text"] in shown
+        assert "supervisor | " in shown and safe(status["events"][1]["text"]) in shown
+        (listed,) = [
+            row for row in json.loads(fsdpctl("ls", "--json", cwd=project).stdout) if row["run_id"] == run.run_id
+        ]
+        assert listed["reason"] == status["reason"]
         run.assert_nothing_left(self.leaves_within_s)
 
     def test_hanging_peers_of_a_dead_rank_do_not_delay_the_end(self, project: Path) -> None:

@@ -76,7 +76,7 @@ class Agent:
         watch = PeerWatch(self.attempt, self._watched(), self.plan.peer_timeout_s)
         first_rank = self.node_rank * self.plan.procs_per_node
         watchdog = Watchdog(self.tag, self.paths, range(first_rank, first_rank + self.plan.procs_per_node))
-        failure = FailureWatch(self.paths.torchrun_log, first_rank, TERM_S)
+        failure = FailureWatch(self.paths, first_rank, TERM_S)
         grace = GraceTimer(self.plan.grace_s)
         next_look = 0.0
         while (code := torchrun.poll()) is None:
@@ -90,8 +90,8 @@ class Agent:
                 reason = f"ended by force {self.plan.grace_s} s after the stop"
                 return NodeEnd(NodeExit.STOPPED_UNSAVED, reason, cause=Cause.STOP)
             if (killed := failure.find_killed()) is not None:  # the other nodes need not wait until torchrun exits
-                end_attempt(self.attempt, self.paths, f"node {self.node_rank}: {killed.reason}")
-                return self._own_failure(torchrun) or killed
+                end_attempt(self.attempt, self.paths, killed.reason)
+                return self._own_failure(torchrun, failure) or killed
             if time.monotonic() >= next_look:
                 next_look = time.monotonic() + PEERS_EVERY_S
                 if (lost := watch.find_lost()) is not None:
@@ -101,7 +101,7 @@ class Agent:
                 if failure.is_overdue():  # spare torchrun itself: it has yet to report which rank failed first
                     self._sweep(torchrun.pid, term_s=TERM_S)
             time.sleep(POLL_S)
-        return describe_end(code, self.attempt, self.paths)
+        return describe_end(code, self.attempt, self.paths, failure.failed_at)
 
     def _watched(self) -> list[int]:
         if not self.plan.shared_disk:  # peers are not visible from here: the supervisor watches and copies the files
@@ -116,15 +116,15 @@ class Agent:
             write_request(self.attempt.stop, StopReason.TIME, f"the time limit of {limit} s is near")
 
     def _end_now(self, torchrun: subprocess.Popen[bytes], abort: ControlFile, failure: FailureWatch) -> NodeEnd:
-        own = self._own_failure(torchrun) if not abort.is_cancel and failure.has_begun() else None
+        own = self._own_failure(torchrun, failure) if not abort.is_cancel and failure.has_begun() else None
         self._end_ranks(torchrun)
         return own or NodeEnd(1, f"{abort.cause}: {abort.reason}".rstrip(": "), cause=Cause.ABORT)
 
-    def _own_failure(self, torchrun: subprocess.Popen[bytes]) -> NodeEnd | None:
+    def _own_failure(self, torchrun: subprocess.Popen[bytes], failure: FailureWatch) -> NodeEnd | None:
         """Return the failure of this node's own rank: the reason of the abort file must not hide the first failure."""
         self._sweep(torchrun.pid, term_s=TERM_S)
         with suppress(subprocess.TimeoutExpired):
-            end = describe_end(torchrun.wait(TERM_S), self.attempt, self.paths)
+            end = describe_end(torchrun.wait(TERM_S), self.attempt, self.paths, failure.failed_at)
             return end if end.failed_rank is not None else None
         return None
 

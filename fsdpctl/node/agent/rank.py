@@ -19,6 +19,7 @@ from pathlib import Path
 from fsdpctl.contract import BUNDLED_TRAINER, GOOD_ENDS, Env
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.files import open_log
+from fsdpctl.contract.first_failure import classify
 from fsdpctl.contract.paths import NodePaths
 from fsdpctl.contract.records import RankEnd, RankError
 from fsdpctl.node.os import signals
@@ -83,6 +84,7 @@ def _report(error: BaseException, rank: int, paths: NodePaths) -> None:
         time=time.time(),
         message=f"{type(error).__name__}: {error}",
         traceback=traceback.format_exc(),
+        failure=classify(error),
     )
     write_json(paths.rank_error(rank), record)
 
