@@ -117,11 +117,14 @@ def summary(status: RunStatus, losses: tuple[float, float] | None) -> str:
 
 
 def next_commands(status: RunStatus) -> list[str]:
-    """Return three useful commands for a run that has ended."""
+    """Return useful commands for a run that has ended, the most useful first."""
     run_id = status.run_id
-    longer = f" --set trainer.steps={status.total_steps * 2}" if status.total_steps else ""
-    extension = longer if status.state == State.SUCCEEDED else ""
-    return [f"fsdpctl logs {run_id}", f"fsdpctl status {run_id}", f"fsdpctl resume {run_id}{extension}"]
+    logs, show, resume = f"fsdpctl logs {run_id}", f"fsdpctl status {run_id}", f"fsdpctl resume {run_id}"
+    if status.state == State.SUCCEEDED:
+        return [logs, show, *([f"fsdpctl checkpoints ls {run_id}"] if status.total_steps else [])]
+    if status.state == State.FAILED:
+        return [f"{logs} --errors", show, resume]
+    return [resume, logs, show]
 
 
 class LiveLine:

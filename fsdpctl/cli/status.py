@@ -34,7 +34,7 @@ def status(run: Run = None, as_json: Json = False) -> None:
         ("run", f"{found.run_id} (job {found.job})"),
         ("state", f"{found.state}: {found.reason}"),
         ("attempt", str(found.attempt)),
-        ("progress", progress(found) or "no step yet"),
+        ("progress", progress(found) or _describe_begin(found)),
         ("nodes", str(found.nodes)),
         ("created", _date(found.created)),
         ("directory", found.run_dir),
@@ -97,6 +97,13 @@ def _cell(row: dict[str, Any], column: str) -> str:
     if column == "step" and row.get("total_steps"):
         return f"{value}/{row['total_steps']}"
     return str(value)
+
+
+def _describe_begin(status: RunStatus) -> str:
+    if status.begins_at is None:
+        return "no step yet"
+    total = f"/{status.total_steps}" if status.total_steps else ""
+    return f"step {status.begins_at}{total} before; no step of this attempt yet"
 
 
 def _event(event: Event) -> str:

@@ -14,6 +14,7 @@ from fsdpctl.contract import BUNDLED_TRAINER
 
 Device = Literal["cpu", "cuda"]
 Debug = Literal["off", "info", "trace"]
+StopSignal = Literal["none", "TERM", "USR1", "USR2", "INT"]
 
 
 @dataclass(frozen=True)
@@ -169,6 +170,7 @@ class LaunchPlan:
     shared_disk: bool = True  # False: each node has its own directory at `run_dir`
     is_limited_by_scheduler: bool = False  # it ends attempts at their time limit; else the agents do
     ssh: SshPlan | None = None
+    stop_signal: StopSignal = "none"  # what ranks get at a stop, beside the stop file
 
     def place(self, nodes: Sequence[AllocatedNode]) -> LaunchPlan:
         """Return the plan with the names and addresses of the nodes that a scheduler allocated."""

@@ -102,6 +102,7 @@ def _launch_plan(profile: ClusterProfile, job: JobSpec, host: SubmitHost, fit: _
         shared_disk=fit.backend.shared_disk,
         is_limited_by_scheduler=fit.backend.is_limited_by_scheduler,
         ssh=fit.backend.ssh,
+        stop_signal=job.stop_signal,
     )
 
 

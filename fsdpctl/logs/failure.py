@@ -29,6 +29,8 @@ def find_root_cause(
     """Return the error that the exit records name as the first, as the state of the run does; while there is no exit
     record, the first so far. None if no rank failed, or if the first failure was not that of a rank."""
     bad = {node_rank: end for node_rank, end in ends.items() if end.code not in GOOD_ENDS}
+    if ends and not bad:
+        return None  # as KeyboardInterrupt, where a stop sends INT
     ordered = sorted(errors, key=failure_order)
     if bad and ordered:
         node_rank, end = first_bad_end(bad, abort)

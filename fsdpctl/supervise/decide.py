@@ -17,9 +17,8 @@ MAX_FAILURES_WITHOUT_PROGRESS = 3
 _UNSAVED = {
     True: "not saved, a resume continues from an older checkpoint",
     False: "not saved, a resume begins at step 0",
-    None: "not saved, a resume starts the script again",
 }
-"""By whether there is a checkpoint."""
+"""By whether the trainer has a checkpoint."""
 
 _STOP_CAUSES = {StopReason.TIME: Cause.TIME_LIMIT, StopReason.PREEMPT: Cause.PREEMPTION}
 _ABORT_CAUSES = {AbortReason.HANG: Cause.HANG, AbortReason.LOST: Cause.LOST}
@@ -48,10 +47,15 @@ def judge(attempt: AttemptEnd) -> Verdict:
         return Verdict(State.LOST, reason, cause=Cause.LOST)
     if all(end.code == NodeExit.FINISHED for end in attempt.ends.values()):
         return Verdict(State.SUCCEEDED, "finished", cause=Cause.FINISHED)
-    if all(end.code != NodeExit.STOPPED_UNSAVED for end in attempt.ends.values()):
-        return stopped(attempt.stop)
-    why = outcome.reason if outcome is not None and outcome.status == "stopped" else ""
-    return stopped(attempt.stop, f"; {why or _UNSAVED[attempt.has_older]}")
+    unsaved = [end.reason for end in attempt.ends.values() if end.code == NodeExit.STOPPED_UNSAVED]
+    return stopped(attempt.stop, f"; {_describe_unsaved(attempt, unsaved[0])}" if unsaved else "")
+
+
+def _describe_unsaved(attempt: AttemptEnd, reason: str) -> str:
+    """Return what a stop may have lost, as text: what a script that was ended by force had saved, only it knows."""
+    if attempt.outcome is not None and attempt.outcome.status == "stopped" and attempt.outcome.reason:
+        return attempt.outcome.reason
+    return f"{reason}, a resume starts the script again" if attempt.has_older is None else _UNSAVED[attempt.has_older]
 
 
 def end_between(stop: ControlFile | None, abort: ControlFile | None) -> Verdict | None:

@@ -45,6 +45,20 @@ while True:
     time.sleep(0.05)
 """
 
+SAVES_ON_USR1 = """
+import os, signal, sys, time
+from pathlib import Path
+root, rank = os.environ["FSDPCTL_RUN_DIR"], os.environ["RANK"]
+def save(number, frame):
+    time.sleep(6)
+    Path(root, f"saved-{rank}").touch()
+    sys.exit(0)
+signal.signal(signal.SIGUSR1, save)
+Path(root, f"up-{rank}").touch()
+while True:
+    time.sleep(0.05)
+"""
+
 DEAF_PEERS = """
 import os, signal, time
 from pathlib import Path
@@ -209,9 +223,20 @@ class LauncherContract:
         run = self.submit_script(project, IGNORES_STOP, grace="2s")
         self.wait_up(run)
         fsdpctl("stop", run.run_id, cwd=project)
-        assert run.status()["state"] == "STOPPED", run.describe()
+        status = run.status()
+        assert status["state"] == "STOPPED", run.describe()
+        assert status["reason"] == "stopped (user); ended by force 2 s after the stop, a resume starts the script again"
         assert len(self.written(run, "term-*")) == 4
         run.assert_nothing_left(self.leaves_within_s)
+
+    def test_a_stop_signal_reaches_all_ranks_at_once_and_the_grace_is_the_time_to_obey(self, project: Path) -> None:
+        """The script does not know of the stop file: it saves for longer than TERM_S when it gets the signal."""
+        run = self.submit_script(project, SAVES_ON_USR1, extra="stop_signal: USR1\n")
+        self.wait_up(run)
+        fsdpctl("stop", run.run_id, cwd=project)
+        status = run.status()
+        assert (status["state"], status["reason"]) == ("STOPPED", "stopped (user)"), run.describe()
+        assert len(self.written(run, "saved-*")) == 4
 
     def test_cancel_ends_detached_child_processes_too(self, project: Path) -> None:
         run = self.submit_script(project, FORKS_AWAY)

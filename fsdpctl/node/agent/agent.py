@@ -18,11 +18,13 @@ from fsdpctl.contract.control_files import ControlFile, create_once, read_contro
 from fsdpctl.contract.paths import AttemptPaths, NodePaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.records import NodeEnd
-from fsdpctl.node.agent.exit_status import FailureWatch, describe_end
+from fsdpctl.node.agent.exit_status import FailureWatch, describe_end, describe_forced_end
 from fsdpctl.node.agent.guard import Guard
 from fsdpctl.node.agent.heartbeats import Heartbeat, PeerWatch
 from fsdpctl.node.agent.join import JoinError, join
+from fsdpctl.node.agent.stacks import rank_processes
 from fsdpctl.node.agent.start_torchrun import start_torchrun
+from fsdpctl.node.agent.stop import Stopping
 from fsdpctl.node.agent.watchdog import Watchdog
 from fsdpctl.node.checks.node_check import NodeCheckError, check_node
 from fsdpctl.node.os import processes
@@ -77,7 +79,7 @@ class Agent:
         first_rank = self.node_rank * self.plan.procs_per_node
         watchdog = Watchdog(self.tag, self.paths, range(first_rank, first_rank + self.plan.procs_per_node))
         failure = FailureWatch(self.paths, first_rank, TERM_S)
-        grace = GraceTimer(self.plan.grace_s)
+        stopping = Stopping(self.plan.grace_s, self.plan.stop_signal, lambda: rank_processes(self.tag))
         next_look = 0.0
         while (code := torchrun.poll()) is None:
             self.heartbeat.beat()
@@ -85,11 +87,12 @@ class Agent:
             if (abort := read_control_file(self.attempt.abort)) is not None:
                 return self._end_now(torchrun, abort, failure)
             self._watch_time_limit()
-            if grace.is_over(read_control_file(self.attempt.stop)):
-                self._end_ranks(torchrun)
-                reason = f"ended by force {self.plan.grace_s} s after the stop"
-                return NodeEnd(NodeExit.STOPPED_UNSAVED, reason, cause=Cause.STOP)
-            if (killed := failure.find_killed()) is not None:  # the other nodes need not wait until torchrun exits
+            stopping.follow(read_control_file(self.attempt.stop))
+            if stopping.is_over():
+                self._end_ranks(torchrun, term_s=0.0 if stopping.has_signalled else TERM_S)
+                return describe_forced_end(self.paths, self.plan.procs_per_node, self.plan.grace_s)
+            # The other nodes need not wait until torchrun exits.
+            if not stopping.has_signalled and (killed := failure.find_killed()) is not None:
                 end_attempt(self.attempt, self.paths, killed.reason)
                 return self._own_failure(torchrun, failure) or killed
             if time.monotonic() >= next_look:
@@ -98,10 +101,12 @@ class Agent:
                     end_attempt(self.attempt, self.paths, lost.reason, lost.cause)
                 if (hanging := watchdog.check()) is not None:
                     end_attempt(self.attempt, self.paths, f"node {self.node_rank}: {hanging}", AbortReason.HANG)
-                if failure.is_overdue():  # spare torchrun itself: it has yet to report which rank failed first
+                if (
+                    not stopping.has_signalled and failure.is_overdue()
+                ):  # spare torchrun itself: it has yet to report which rank failed first
                     self._sweep(torchrun.pid, term_s=TERM_S)
             time.sleep(POLL_S)
-        return describe_end(code, self.attempt, self.paths, failure.failed_at)
+        return describe_end(code, self.attempt, self.paths, failure.failed_at, stopping.signal)
 
     def _watched(self) -> list[int]:
         if not self.plan.shared_disk:  # peers are not visible from here: the supervisor watches and copies the files
@@ -128,8 +133,8 @@ class Agent:
             return end if end.failed_rank is not None else None
         return None
 
-    def _end_ranks(self, torchrun: subprocess.Popen[bytes]) -> None:
-        self._sweep(term_s=TERM_S)
+    def _end_ranks(self, torchrun: subprocess.Popen[bytes], term_s: float = TERM_S) -> None:
+        self._sweep(term_s=term_s)
         torchrun.wait()
 
     def _sweep(self, *spare: int, term_s: float = 0.0) -> list[int]:
@@ -137,21 +142,6 @@ class Agent:
         me = os.getpid()
         spared = [me, self.guard.pid, *spare]
         return processes.sweep(self.tag, below=me, spare=spared, term_s=term_s, meanwhile=self.heartbeat.beat)
-
-
-class GraceTimer:
-    """Measures the grace period from the moment this node saw the stop file."""
-
-    def __init__(self, grace_s: float) -> None:
-        self._grace_s = grace_s
-        self._since: float | None = None
-
-    def is_over(self, stop: ControlFile | None) -> bool:
-        if stop is None:
-            return False
-        if self._since is None:
-            self._since = time.monotonic()
-        return time.monotonic() - self._since > self._grace_s
 
 
 def end_attempt(attempt: AttemptPaths, paths: NodePaths, reason: str, cause: str = AbortReason.FAULT) -> None:

@@ -26,10 +26,20 @@ _GLOBAL_RANK = re.compile(r"rank\s+: (\d+) \(local_rank: (\d+)\)")
 
 _FINISHED = NodeEnd(NodeExit.FINISHED, "finished", cause=Cause.FINISHED)
 _STOPPED = NodeEnd(NodeExit.STOPPED, "stopped", cause=Cause.STOP)
+_STOPPED_UNSAVED = NodeEnd(NodeExit.STOPPED_UNSAVED, "not saved", cause=Cause.STOP)
 
 
-def describe_end(code: int, attempt: AttemptPaths, paths: NodePaths, failed_at: float | None = None) -> NodeEnd:
-    """Turn torchrun's exit code into this node's exit record; `failed_at` is when its log first showed a failure."""
+def describe_end(
+    code: int,
+    attempt: AttemptPaths,
+    paths: NodePaths,
+    failed_at: float | None = None,
+    stop_signal: signal.Signals | None = None,
+) -> NodeEnd:
+    """Turn torchrun's exit code into this node's exit record; `failed_at` is when its log first showed a failure.
+
+    A rank that ends by the signal of the stop, or with a shell's exit code for it, has obeyed.
+    """
     if code == 0:
         return _good_end(attempt)
     failure = first_failure(_read_tail(paths.torchrun_log))
@@ -39,8 +49,17 @@ def describe_end(code: int, attempt: AttemptPaths, paths: NodePaths, failed_at: 
         return NodeEnd(1, reason, cause=Cause.TORCHRUN)
     exit_code, rank = failure
     if exit_code in (NodeExit.STOPPED, NodeExit.STOPPED_UNSAVED):
-        return NodeEnd(exit_code, "stopped", cause=Cause.STOP)
+        return _STOPPED if exit_code == NodeExit.STOPPED else _STOPPED_UNSAVED
+    if stop_signal is not None and exit_code in (-stop_signal, 128 + stop_signal) and attempt.stop.exists():
+        return NodeEnd(NodeExit.STOPPED_UNSAVED, f"ended by {stop_signal.name} after the stop", cause=Cause.STOP)
     return _describe_failure(exit_code, rank, paths, failed_at or time.time())
+
+
+def describe_forced_end(paths: NodePaths, num_ranks: int, grace_s: float) -> NodeEnd:
+    """Return the exit record after the grace; ranks that then ended on TERM without an error may have saved."""
+    if len(paths.rank_ends()) == num_ranks:
+        return replace(_STOPPED, reason=f"ended by TERM {grace_s} s after the stop")
+    return replace(_STOPPED_UNSAVED, reason=f"ended by force {grace_s} s after the stop")
 
 
 def _describe_failure(exit_code: int, rank: int, paths: NodePaths, failed_at: float) -> NodeEnd:
@@ -113,9 +132,8 @@ def _good_end(attempt: AttemptPaths) -> NodeEnd:
     if outcome.status == "finished":
         return _FINISHED
     if outcome.status == "stopped":
-        saved = outcome.checkpoint is not None
-        code = NodeExit.STOPPED if saved else NodeExit.STOPPED_UNSAVED
-        return NodeEnd(code, outcome.reason or "stopped", cause=Cause.STOP)
+        end = _STOPPED if outcome.checkpoint is not None else _STOPPED_UNSAVED
+        return replace(end, reason=outcome.reason or end.reason)
     return NodeEnd(1, outcome.reason or "failed", cause=Cause.EXCEPTION)
 
 

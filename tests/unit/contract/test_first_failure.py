@@ -33,7 +33,7 @@ def caused_by(error: Exception) -> Exception:
         (SystemExit(1), RankFailure.EXIT_CODE),
     ],
 )
-def test_a_lost_peer_is_told_from_an_own_failure(error: BaseException, failure: RankFailure) -> None:
+def test_a_lost_peer_is_not_an_own_failure(error: BaseException, failure: RankFailure) -> None:
     assert classify(error) is failure
 
 

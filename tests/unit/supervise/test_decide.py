@@ -18,7 +18,7 @@ SAVED = Outcome("stopped", 7, "step-00000007", "stop file")
 UNSAVED = Outcome("stopped", 7, None)
 NO_TIME = Outcome("stopped", 7, None, "not saved: a save took 90.0 s")
 OK = NodeEnd(0, "finished", cause=Cause.FINISHED)
-STOPPED, STOPPED_UNSAVED = NodeEnd(75, "stopped", cause=Cause.STOP), NodeEnd(76, "stopped", cause=Cause.STOP)
+STOPPED, STOPPED_UNSAVED = NodeEnd(75, "stopped", cause=Cause.STOP), NodeEnd(76, "not saved", cause=Cause.STOP)
 
 
 def failed(rank: int, time: float, failure: RankFailure, cause: Cause, message: str = "x") -> NodeEnd:
@@ -37,6 +37,7 @@ NO_GPU = NodeEnd(77, "no GPU", time=9.5, cause=Cause.NODE_CHECK)
 RAISED = failed(3, 10.4, RankFailure.EXCEPTION, Cause.EXCEPTION, "a sentence, with or without a signal")
 VICTIM_LEFT = replace(VICTIM, reason=f"{VICTIM.reason}; processes that would not die: [9], sent a signal", time=9.0)
 ABORTED = NodeEnd(1, "fault: node 1: lost", time=9.0, cause=Cause.ABORT)
+FORCED = replace(STOPPED_UNSAVED, reason="ended by force 60 s after the stop")
 USER, TIME, CANCEL = ControlFile("user", ""), ControlFile("time", ""), ControlFile("cancel", "fsdpctl cancel")
 PREEMPT = ControlFile("preempt", "")
 PREEMPTED, VANISHED = Cause.PREEMPTION, "the agent of node {} vanished without an exit record"
@@ -68,6 +69,15 @@ ENDS: list[tuple[dict[int, NodeEnd], Outcome | None, ControlFile | None, Control
         None,
         State.STOPPED,
         "stopped (user); not saved: a save took 90.0 s",
+        Cause.STOP,
+    ),
+    (
+        {0: STOPPED, 1: FORCED},
+        None,
+        USER,
+        None,
+        State.STOPPED,
+        "stopped (user); ended by force 60 s after the stop, a resume starts the script again",
         Cause.STOP,
     ),
     ({0: ABORTED, 1: ABORTED}, SAVED, None, FAULT, State.FAILED, "node 0: fault: node 1: lost", Cause.ABORT),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,8 +10,8 @@ from fsdpctl.contract import Cause, RankFailure
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.control_files import create_once
 from fsdpctl.contract.paths import AttemptPaths, NodePaths
-from fsdpctl.contract.records import NodeEnd, Outcome, RankError
-from fsdpctl.node.agent.exit_status import FailureWatch, describe_code, describe_end
+from fsdpctl.contract.records import NodeEnd, Outcome, RankEnd, RankError
+from fsdpctl.node.agent.exit_status import FailureWatch, describe_code, describe_end, describe_forced_end
 from tests.testbed.disks import Mount
 
 # As torch 2.13 writes it, shortened.
@@ -43,7 +44,7 @@ def attempt(tmp_path: Path) -> AttemptPaths:
         (None, True, NodeEnd(75, "stopped", cause=Cause.STOP)),
         (Outcome("finished", 9), True, NodeEnd(0, "finished", cause=Cause.FINISHED)),
         (Outcome("stopped", 9, "step-00000009", "stop file"), True, NodeEnd(75, "stop file", cause=Cause.STOP)),
-        (Outcome("stopped", 9), True, NodeEnd(76, "stopped", cause=Cause.STOP)),
+        (Outcome("stopped", 9), True, NodeEnd(76, "not saved", cause=Cause.STOP)),
         (
             Outcome("failed", 9, reason="loss is not finite"),
             False,
@@ -113,7 +114,31 @@ def test_a_signal_is_the_reason_whatever_other_ranks_report(attempt: AttemptPath
 @pytest.mark.parametrize("code", [75, 76])
 def test_a_script_may_report_a_stop_by_its_exit_code(attempt: AttemptPaths, code: int) -> None:
     attempt.node(1).torchrun_log.write_text(REPORT.replace("(exitcode: -9)", f"(exitcode: {code})"))
-    assert describe_end(1, attempt, attempt.node(1)) == NodeEnd(code, "stopped", cause=Cause.STOP)
+    reason = "stopped" if code == 75 else "not saved"
+    assert describe_end(1, attempt, attempt.node(1)) == NodeEnd(code, reason, cause=Cause.STOP)
+
+
+@pytest.mark.parametrize("code", [-signal.SIGUSR1, 128 + signal.SIGUSR1])
+def test_a_rank_that_ends_by_the_signal_of_a_stop_has_not_failed(attempt: AttemptPaths, code: int) -> None:
+    attempt.node(1).torchrun_log.write_text(REPORT.replace("(exitcode: -9)", f"(exitcode: {code})"))
+
+    def end(stop_signal: signal.Signals) -> NodeEnd:
+        return describe_end(1, attempt, attempt.node(1), stop_signal=stop_signal)
+
+    assert end(signal.SIGUSR1).code == 1, "no stop was requested"
+    create_once(attempt.stop, "user")
+    assert end(signal.SIGUSR1) == NodeEnd(76, "ended by SIGUSR1 after the stop", cause=Cause.STOP)
+    assert end(signal.SIGTERM).code == 1
+
+
+def test_ranks_that_end_without_an_error_at_the_end_of_the_grace_are_not_called_unsaved(attempt: AttemptPaths) -> None:
+    paths = attempt.node(1)
+    write_json(paths.rank_end(2), RankEnd(2, 1.0))
+    forced = NodeEnd(76, "ended by force 60 s after the stop", cause=Cause.STOP)
+    assert describe_forced_end(paths, num_ranks=2, grace_s=60) == forced
+    write_json(paths.rank_end(3), RankEnd(3, 1.0))
+    obeyed = NodeEnd(75, "ended by TERM 60 s after the stop", cause=Cause.STOP)
+    assert describe_forced_end(paths, num_ranks=2, grace_s=60) == obeyed
 
 
 def test_without_a_report_the_log_is_named(attempt: AttemptPaths) -> None:
