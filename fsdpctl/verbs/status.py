@@ -167,5 +167,6 @@ def _seconds(window: Sequence[dict[str, Any]]) -> float:
     step, and the host runs ahead of a GPU. A user's script may have times only.
     """
     if all(line.get("tokens_per_s") for line in window[1:]):
-        return float(sum((line["tokens"] - before["tokens"]) / line["tokens_per_s"] for before, line in pairwise(window)))
+        seconds = [(line["tokens"] - before["tokens"]) / line["tokens_per_s"] for before, line in pairwise(window)]
+        return float(sum(seconds))
     return float(window[-1]["time"] - window[0]["time"])

@@ -101,9 +101,8 @@ class Agent:
                     end_attempt(self.attempt, self.paths, lost.reason, lost.cause)
                 if (hanging := watchdog.check()) is not None:
                     end_attempt(self.attempt, self.paths, f"node {self.node_rank}: {hanging}", AbortReason.HANG)
-                if (
-                    not stopping.has_signalled and failure.is_overdue()
-                ):  # spare torchrun itself: it has yet to report which rank failed first
+                if not stopping.has_signalled and failure.is_overdue():
+                    # Spare torchrun itself: it has yet to report which rank failed first.
                     self._sweep(torchrun.pid, term_s=TERM_S)
             time.sleep(POLL_S)
         return describe_end(code, self.attempt, self.paths, failure.failed_at, stopping.signal)
