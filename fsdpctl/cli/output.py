@@ -17,8 +17,12 @@ from fsdpctl.errors import FsdpctlError
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-# C0 and C1 controls, DEL, and the bidirectional controls that can reorder the text on a screen.
-_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+# C0 and C1 controls, DEL, and what is invisible: characters without width, which hide in names, and those that reorder
+# the text on a screen. The selectors of emoji stay.
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ud800-\udfff\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e01ef]"
+)
 
 GAP = "  "
 MIN_ROOM = 20  # below, a column of wrapped lines is worse than the terminal's own line breaks

@@ -32,7 +32,13 @@ def find_logs(attempt: AttemptPaths, selection: LogSelection) -> list[LogFile]:
         for node in attempt.nodes()
         if not selection.nodes or node.node_rank in selection.nodes
         for file in _logs_of(node, selection)
+        if not _is_outside(file, attempt)
     ]
+
+
+def find_outside(attempt: AttemptPaths, selection: LogSelection) -> list[LogFile]:
+    """Return the selected logs that are not read, because they are links to files outside of the run."""
+    return [f for node in attempt.nodes() for f in _logs_of(node, selection) if _is_outside(f, attempt)]
 
 
 def read_errors(attempt: AttemptPaths) -> list[RankError]:
@@ -59,6 +65,11 @@ def _logs_of(node: NodePaths, selection: LogSelection) -> Iterator[LogFile]:
     for rank, path in sorted(node.rank_logs().items()):
         if not selection.ranks or rank in selection.ranks:
             yield LogFile(node_rank, "rank", rank, path)
+
+
+def _is_outside(file: LogFile, attempt: AttemptPaths) -> bool:
+    """Return whether a log is a link to a file outside of the run: a rank must not show what only its user can read."""
+    return file.path.is_symlink() and not file.path.resolve().is_relative_to(attempt.run_dir.resolve())
 
 
 def _errors_of(node: NodePaths) -> list[RankError]:

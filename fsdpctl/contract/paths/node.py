@@ -90,6 +90,10 @@ class NodePaths:
         """Return the RankEnd files of the ranks that have finished, in no order."""
         return list(self.root.glob("ended-*.json"))
 
+    def log_times(self, log: Path) -> Path:
+        """Return the index of one of the logs: when it grew, and how far."""
+        return log.with_suffix(".times")
+
     def rank_logs(self) -> dict[int, Path]:
         """Return global rank -> log, for the ranks that have one."""
         found = {path.stem.removeprefix("rank-"): path for path in self.root.glob("rank-*.log")}

@@ -22,6 +22,7 @@ from fsdpctl.node.agent.exit_status import FailureWatch, describe_end, describe_
 from fsdpctl.node.agent.guard import Guard
 from fsdpctl.node.agent.heartbeats import Heartbeat, PeerWatch
 from fsdpctl.node.agent.join import JoinError, join
+from fsdpctl.node.agent.log_watch import LogWatch
 from fsdpctl.node.agent.stacks import rank_processes
 from fsdpctl.node.agent.start_torchrun import start_torchrun
 from fsdpctl.node.agent.stop import Stopping
@@ -44,6 +45,9 @@ class Agent:
         self.tag = processes.Tag(plan.run_id, node_rank)
         self.heartbeat = Heartbeat(self.paths.heartbeat)
         self.started = time.monotonic()
+        first_rank = node_rank * plan.procs_per_node
+        self.ranks = range(first_rank, first_rank + plan.procs_per_node)
+        self.log_watch = LogWatch(self.paths, self.ranks)
 
     def run(self) -> NodeEnd:
         """Check the node, join the others, run the ranks and sweep. Errors that a user can cause are returned."""
@@ -76,13 +80,12 @@ class Agent:
     def _follow(self, torchrun: subprocess.Popen[bytes]) -> NodeEnd:
         """Wait for torchrun, obey the control files and watch the peers."""
         watch = PeerWatch(self.attempt, self._watched(), self.plan.peer_timeout_s)
-        first_rank = self.node_rank * self.plan.procs_per_node
-        watchdog = Watchdog(self.tag, self.paths, range(first_rank, first_rank + self.plan.procs_per_node))
-        failure = FailureWatch(self.paths, first_rank, TERM_S)
+        watchdog = Watchdog(self.tag, self.paths, self.ranks)
+        failure = FailureWatch(self.paths, self.ranks.start, TERM_S)
         stopping = Stopping(self.plan.grace_s, self.plan.stop_signal, lambda: rank_processes(self.tag))
         next_look = 0.0
         while (code := torchrun.poll()) is None:
-            self.heartbeat.beat()
+            self._beat()
             self.guard.check()
             if (abort := read_control_file(self.attempt.abort)) is not None:
                 return self._end_now(torchrun, abort, failure)
@@ -106,6 +109,10 @@ class Agent:
                     self._sweep(torchrun.pid, term_s=TERM_S)
             time.sleep(POLL_S)
         return describe_end(code, self.attempt, self.paths, failure.failed_at, stopping.signal)
+
+    def _beat(self) -> None:
+        self.heartbeat.beat()
+        self.log_watch.look()
 
     def _watched(self) -> list[int]:
         if not self.plan.shared_disk:  # peers are not visible from here: the supervisor watches and copies the files
@@ -140,7 +147,7 @@ class Agent:
         """End this node's processes, also those without a parent or the tag; return the pids still alive."""
         me = os.getpid()
         spared = [me, self.guard.pid, *spare]
-        return processes.sweep(self.tag, below=me, spare=spared, term_s=term_s, meanwhile=self.heartbeat.beat)
+        return processes.sweep(self.tag, below=me, spare=spared, term_s=term_s, meanwhile=self._beat)
 
 
 def end_attempt(attempt: AttemptPaths, paths: NodePaths, reason: str, cause: str = AbortReason.FAULT) -> None:

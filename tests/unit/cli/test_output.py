@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from fsdpctl.cli.output import open_outlet, write
+from fsdpctl.cli.output import open_outlet, safe, write
 
 TABLE = """
 from fsdpctl.cli.output import print_table
@@ -58,6 +58,16 @@ def test_a_pipe_gets_one_line_per_row() -> None:
     env = {**os.environ, "COLUMNS": "40"}
     printed = subprocess.run([sys.executable, "-c", TABLE], capture_output=True, text=True, env=env, check=True).stdout
     assert printed.splitlines()[1] == ONE_LINE
+
+
+@pytest.mark.parametrize("number", [0x1B, 0x7F, 0x9B, 0xAD, 0x200B, 0x200D, 0x202E, 0x2060, 0x2066, 0xFEFF, 0xE0041])
+def test_what_is_invisible_or_reorders_text_is_escaped(number: int) -> None:
+    assert safe(f"a{chr(number)}b") == f"a{ascii(chr(number))[1:-1]}b"
+
+
+def test_what_is_visible_stays() -> None:
+    text = "caf\u00e9 \u4e2d\u6587 \u26a0\ufe0f \U0001f680\tx\n"
+    assert safe(text) == text
 
 
 def test_everything_is_written_to_a_stream_that_is_non_blocking() -> None:

@@ -81,7 +81,7 @@ def call(*args: str) -> Result:
 def test_the_newest_attempt_merged_folded_and_prefixed(scene: Scene) -> None:
     scene.write(0, "of an older attempt\n")
     for rank in range(4):
-        scene.write(rank, f"2026-11-27 23:05:4{rank},000 hello\n", attempt=2)
+        scene.write(rank, f"2026-11-27 23:05:40,{rank}00 hello\n", attempt=2)
     scene.write(1, "2026-11-27 23:05:50,000 I am rank 1\n", attempt=2)
     assert call().stdout == (
         "node[0,1] rank[0-3] | 2026-11-27 23:05:40,000 hello\n"
@@ -107,7 +107,7 @@ def test_filters_by_global_rank_node_and_attempt(scene: Scene) -> None:
 
 def test_supervisor_lines_are_merged_unless_ranks_are_selected(scene: Scene) -> None:
     for rank in (0, 3):
-        scene.write(rank, f"2026-11-27 23:05:4{2 * rank},000 step\n")
+        scene.write(rank, f"2026-11-27 23:05:40,{rank}00 step\n")
     scene.run.attempt(1).events.write_text("2026-11-27 23:05:43.000 started on 2 nodes\n")
     assert call().stdout == (
         "node[0,1] rank[0,3]  | 2026-11-27 23:05:40,000 step\n"
@@ -217,7 +217,7 @@ def test_following_shows_new_lines_until_the_run_ends(scene: Scene) -> None:
         "new, half by half",
         "no end",
     ]
-    assert result.stderr == "RUNNING: as scripted\nSUCCEEDED: as scripted\n"
+    assert result.stderr == "      state | RUNNING: as scripted\n      state     | SUCCEEDED: as scripted\n"
 
 
 def test_following_a_run_that_has_ended_does_not_wait(scene: Scene) -> None:
@@ -264,7 +264,7 @@ def test_a_run_without_an_attempt_is_waited_for(scene: Scene) -> None:
     scene.script = [lambda: scene.write(0, "here\n"), lambda: scene.end(State.SUCCEEDED)]
     result = call("-f")
     assert result.stdout == "node0 rank0 | here\n"
-    assert result.stderr.startswith("QUEUED: as scripted\n")
+    assert result.stderr.startswith(" state | QUEUED: as scripted\n")
 
 
 def test_an_unreachable_scheduler_does_not_end_following(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,4 +278,4 @@ def test_an_unreachable_scheduler_does_not_end_following(scene: Scene, monkeypat
     ]
     result = call("-f")
     assert result.stdout == "node0 rank0 | still here\n"
-    assert result.stderr.startswith("the state of the run is unknown for now: squeue: timed out\n")
+    assert " state | the state of the run is unknown for now: squeue: timed out\n" in result.stderr
