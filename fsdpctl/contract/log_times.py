@@ -1,7 +1,7 @@
 """When the bytes of a log were written: an index beside it, one record for each growth that the agent has seen.
 
 Ranks write directly into their logs, so that nothing is between them and the disk, whatever dies. The agent only looks
-at the sizes; an entry says that the log grew to `end` bytes between two looks, `since` and `time`.
+at the sizes; an entry records that the log grew to `end` bytes between two looks, `since` and `time`.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from itertools import chain
 from math import inf
 
 from fsdpctl.contract.log_times import Growth, TimesReader
-from fsdpctl.contract.paths import NodePaths
+from fsdpctl.contract.paths import times_of
 from fsdpctl.logs.line import Line, LogFile
 from fsdpctl.logs.stamp import parse_stamp
 from fsdpctl.logs.tail import Tail
@@ -26,7 +26,7 @@ class Stream:
     def __init__(self, file: LogFile, start: int = 0) -> None:
         self._file = file
         self._tail = Tail(file.path, start)
-        self._times = TimesReader(NodePaths(file.path.parent).log_times(file.path), start)
+        self._times = TimesReader(times_of(file.path), start)
         self._stamp: float | None = None
         self._held: Iterator[Line] = iter(())
 

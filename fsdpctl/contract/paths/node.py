@@ -6,6 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 
+def times_of(log: Path) -> Path:
+    """Return the index of a log of a node: when it grew, and how far."""
+    return log.with_suffix(".times")
+
+
 @dataclass(frozen=True)
 class NodePaths:
     """`attempts/<n>/node-<r>/`, written by that node only."""
@@ -89,10 +94,6 @@ class NodePaths:
     def rank_ends(self) -> list[Path]:
         """Return the RankEnd files of the ranks that have finished, in no order."""
         return list(self.root.glob("ended-*.json"))
-
-    def log_times(self, log: Path) -> Path:
-        """Return the index of one of the logs: when it grew, and how far."""
-        return log.with_suffix(".times")
 
     def rank_logs(self) -> dict[int, Path]:
         """Return global rank -> log, for the ranks that have one."""

@@ -1,4 +1,4 @@
-"""Record when the logs of this node grow, so that each line has a time, whoever wrote it."""
+"""Record when the logs of this node grow, so that each line has a time, whichever rank wrote it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from fsdpctl.contract.log_times import Growth, append_growth
-from fsdpctl.contract.paths import NodePaths
+from fsdpctl.contract.paths import NodePaths, times_of
 
 
 class LogWatch:
     """The sizes of the logs of this node's ranks, of torchrun and of the agent. A look costs a stat of each log."""
 
     def __init__(self, paths: NodePaths, ranks: range) -> None:
-        self._paths = paths
         self._sizes = dict.fromkeys([*(paths.rank_log(rank) for rank in ranks), paths.torchrun_log, paths.agent_log], 0)
         self._since = time.time()
         for log in self._sizes:
@@ -32,7 +31,7 @@ class LogWatch:
 
     def _append(self, log: Path, *growths: Growth) -> None:
         with suppress(OSError):
-            append_growth(self._paths.log_times(log), *growths)
+            append_growth(times_of(log), *growths)
 
 
 def _size(path: Path) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fsdpctl.contract.paths import AttemptPaths
+from fsdpctl.contract.paths import AttemptPaths, times_of
 from fsdpctl.logs.collapse import collapse_slots
 from fsdpctl.logs.line import Line
 from fsdpctl.logs.reader import AttemptReader
@@ -93,7 +93,7 @@ def test_what_the_agent_did_not_see_is_shown_after_all_that_it_saw(attempt: Atte
     node.write(0, "seen\n")
     node.pass_time(0.1)
     node.write(0, "written after the agent had died\n")
-    with node.paths.log_times(node.paths.rank_log(0)).open("ab") as file:
+    with times_of(node.paths.rank_log(0)).open("ab") as file:
         file.write(b"cut off")
     assert [line.text for line in all_lines(attempt)] == ["seen", "written after the agent had died"]
 
