@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
+from fsdpctl.cli.complete import complete_job
 from fsdpctl.cli.options import Json, Run
-from fsdpctl.cli.output import print_data, print_json, print_table
+from fsdpctl.cli.output import log, print_json, print_rows, print_table
+from fsdpctl.contract import State
 
 if TYPE_CHECKING:
     from fsdpctl.runs.events import Event
@@ -14,6 +18,8 @@ if TYPE_CHECKING:
     from fsdpctl.verbs.status import RunStatus
 
 SHOWN_EVENTS = 4
+LISTED = 20
+"""Runs in a table of `ls`."""
 
 
 def status(run: Run = None, as_json: Json = False) -> None:
@@ -40,22 +46,37 @@ def status(run: Run = None, as_json: Json = False) -> None:
         ("directory", found.run_dir),
         *(("events" if row == 0 else "", _event(event)) for row, event in enumerate(events)),
     ]
-    print_data("\n".join(f"{key:<11}{value}".replace("\n", "\n" + " " * 11) for key, value in rows))
+    print_rows(rows)
 
 
-def ls(as_json: Json = False) -> None:
-    """List all runs, the newest first."""
+def ls(
+    limit: Annotated[
+        int | None, typer.Option(min=1, help=f"Number of newest runs; default: {LISTED}, with --json all.")
+    ] = None,
+    state: Annotated[
+        list[State] | None, typer.Option(case_sensitive=False, help="Only runs in this state; may be repeated.")
+    ] = None,
+    job: Annotated[str | None, typer.Option(help="Only runs of this job.", autocompletion=complete_job)] = None,
+    as_json: Json = False,
+) -> None:
+    """List runs, the newest at the bottom; --json lists the newest first."""
     from fsdpctl.runs.store import list_runs
     from fsdpctl.verbs.status import read_statuses
 
-    runs = list_runs()
-    statuses = read_statuses(runs)
-    rows = [_row(run, statuses[run.run_id]) for run in runs]
+    runs = [run for run in list_runs() if job is None or (run.record is not None and run.record.job == job)]
+    most = len(runs) if as_json and limit is None else limit or LISTED
+    asked = runs if state else runs[:most]  # the state of a run costs more than its record
+    statuses = read_statuses(asked)
+    rows = [_row(run, statuses[run.run_id]) for run in asked]
+    found = [row for row in rows if not state or row["state"] in state]
     if as_json:
-        print_json(rows)
+        print_json(found[:most])
         return
     columns = ("run_id", "state", "step", "nodes", "created", "reason")
-    print_table([column.upper() for column in columns], [[_cell(row, column) for column in columns] for row in rows])
+    shown = [[_cell(row, column) for column in columns] for row in reversed(found[:most])]
+    print_table([column.upper() for column in columns], shown)
+    if len(shown) < (total := len(found) if state else len(runs)):
+        log(f"the newest {len(shown)} of {total}; --limit {total} shows all")
 
 
 def as_record(status: RunStatus) -> dict[str, Any]:

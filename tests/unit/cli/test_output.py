@@ -22,12 +22,12 @@ print_table(("A", "NODES", "REASON"), [("x", "node[0-9]", "one two three four fi
 ONE_LINE = "x  node[0-9]  one two three four five six seven"
 
 
-def on_terminal(columns: int) -> list[str]:
-    """Return what is printed to a terminal of this width."""
+def on_terminal(columns: int, code: str = TABLE, **variables: str) -> list[str]:
+    """Return what is printed to a terminal of this width, without colours."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    env = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
-    process = subprocess.Popen([sys.executable, "-c", TABLE], stdout=theirs, stdin=theirs, env=env)
+    env = {name: value for name, value in os.environ.items() if name != "COLUMNS"} | {"NO_COLOR": "1"} | variables
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=theirs, stdin=theirs, stderr=theirs, env=env)
     os.close(theirs)
     printed = b""
     try:
@@ -49,9 +49,43 @@ def test_a_terminal_wraps_the_last_column() -> None:
     ]
 
 
-@pytest.mark.parametrize("columns", [20, 200])
-def test_a_line_is_not_wrapped_if_it_fits_or_the_column_is_too_narrow(columns: int) -> None:
-    assert on_terminal(columns)[1] == ONE_LINE
+def test_a_row_that_fits_is_one_line_and_no_word_is_cut_where_the_column_is_too_narrow() -> None:
+    assert on_terminal(200)[1] == ONE_LINE
+    assert on_terminal(20) == [
+        "A  NODES      REASON",
+        "x  node[0-9]  one",
+        "  two three four",
+        "  five six seven",
+        "y  all        ok",
+    ]
+
+
+ROWS = 'from fsdpctl.cli.output import print_rows; print_rows([("state", "FAILED: one two three four five six")])'
+
+
+def test_a_colour_only_repeats_a_word() -> None:
+    plain, colored = on_terminal(40, ROWS), on_terminal(40, ROWS, NO_COLOR="", TERM="xterm")
+    assert plain == ["state      FAILED: one two three four", "           five six"]
+    assert colored == [plain[0].replace("FAILED", "\x1b[31mFAILED\x1b[0m"), plain[1]]
+    assert on_terminal(40, ROWS, NO_COLOR="", TERM="dumb") == plain
+
+
+LIVE = """
+from fsdpctl.cli.follow import LiveLine
+line = LiveLine()
+line.show("llm-tiny-x7k2  RUNNING  step 12/100  loss 3.1416  12,345 tokens/s  ETA 0:01:02")
+line.show("llm-tiny-x7k2  QUEUED  job 7 waits for nodes that other jobs have")
+line.close("llm-tiny-x7k2  \u4e2d\u6587\u4e2d\u6587\u4e2d\u6587\u4e2d\u6587\u4e2d\u6587\u4e2d\u6587  RUNNING")
+"""
+
+
+def test_the_live_line_of_a_narrow_terminal_ends_at_a_word_and_never_wraps() -> None:
+    printed = "".join(on_terminal(40, LIVE)).split("\x1b[2K")[1:]
+    assert printed == [
+        "llm-tiny-x7k2  RUNNING  step 12/100",
+        "llm-tiny-x7k2  QUEUED  job 7 waits for",
+        "llm-tiny-x7k2  " + "\u4e2d\u6587" * 6,
+    ]
 
 
 def test_a_pipe_gets_one_line_per_row() -> None:

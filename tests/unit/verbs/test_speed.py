@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fsdpctl.cli.follow import format_clock
+from fsdpctl.contract.clock import format_clock
 from fsdpctl.verbs.status import Speed, describe_slow, measure_speed
 
 
@@ -38,7 +38,7 @@ def test_without_two_steps_there_is_no_speed(known: list[dict[str, Any]]) -> Non
 
 
 def test_clock() -> None:
-    assert [format_clock(s) for s in (0, 59.6, 3723)] == ["00:00", "01:00", "1:02:03"]
+    assert [format_clock(s) for s in (0, 59.6, 3723, 93784)] == ["0:00:00", "0:01:00", "1:02:03", "1d 02:03:04"]
 
 
 def test_slow_ranks_are_named() -> None:
