@@ -57,7 +57,7 @@ def scale(rounds: int) -> None:
         big = ["--nodes", str(NODES), "--procs-per-node", "1", "--set", f"trainer.batch.sequences={8 * NODES}"]
         commands = {
             "fsdpctl --help": [*FSDPCTL, "--help"],
-            f"fsdpctl ls, {RUNS} runs": [*FSDPCTL, "ls"],
+            f"fsdpctl ls, {RUNS} runs": [*FSDPCTL, "ls", "--limit", str(RUNS)],
             f"fsdpctl submit --dry-run, {NODES} nodes": [*FSDPCTL, "submit", "llm-tiny", *big, "--dry-run"],
         }
         print_costs("A thousand", interleave({name: _command(argv) for name, argv in commands.items()}, rounds))
@@ -120,7 +120,7 @@ def instructions(rounds: int) -> None:
     }
     with _home():
         _multiply(_submit(STAMP))
-        commands[f"fsdpctl ls, {RUNS} runs"] = [*FSDPCTL, "ls"]
+        commands[f"fsdpctl ls, {RUNS} runs"] = [*FSDPCTL, "ls", "--limit", str(RUNS)]
         rows = []
         for name, argv in commands.items():
             measure_cost(argv)  # compiles

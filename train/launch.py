@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from fsdpctl.contract import Cause, Env, NodeExit
+from fsdpctl.contract import Cause, Env, NodeExit, RankFailure
 from fsdpctl.contract.codec import write_json
+from fsdpctl.contract.first_failure import classify
 from fsdpctl.contract.paths import NodePaths, RunPaths
 from fsdpctl.contract.records import Outcome, RankError
 from train.errors import TrainError
@@ -69,7 +70,8 @@ class LaunchEnv:
             self.report(Outcome("failed", step, None, message))
         if self.node_dir:
             trace = "".join(traceback.format_exception(error))
-            record = RankError(rank, self.node_rank, time.time(), message, trace, expected, cause)
+            failure = RankFailure.EXCEPTION if expected else classify(error)
+            record = RankError(rank, self.node_rank, time.time(), message, trace, expected, failure, cause)
             write_json(NodePaths(self.node_dir).rank_error(rank), record)
 
     def report(self, outcome: Outcome) -> None:

@@ -10,6 +10,7 @@ import typer
 from fsdpctl.cli.complete import complete_profile
 from fsdpctl.cli.options import Json, TrustHosts
 from fsdpctl.cli.output import log, print_json, print_table
+from fsdpctl.cli.start_progress import live_report
 from fsdpctl.contract import CliExit
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ def doctor(
     spec = load_profile(choose_profile(profile)[0])
     if trust_hosts:
         trust_cluster(spec, log)
-    examined = examine_cluster(spec, nodes)
+    with live_report() as report:
+        examined = examine_cluster(spec, nodes, report)
     if as_json:
         print_json(as_record(spec.name, examined))
     else:

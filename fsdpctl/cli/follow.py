@@ -6,8 +6,10 @@ import sys
 import time
 from pathlib import Path
 
-from fsdpctl.cli.output import log, print_data, safe
+from fsdpctl.cli.output import log, print_rows, safe
+from fsdpctl.cli.terminal import fit, paint, room
 from fsdpctl.contract import CliExit, State
+from fsdpctl.contract.clock import format_clock
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.errors import BusyError
 from fsdpctl.runs.metrics import read_metrics
@@ -25,7 +27,7 @@ def follow_run(run: RunPaths) -> int:
     except KeyboardInterrupt:
         log(f"\ndetached; {run.root.name} continues. Attach again with: fsdpctl logs -f {run.root.name}")
         return CliExit.INTERRUPTED
-    print_data(summary(status, read_losses(run.metrics)))
+    print_rows(summary(status, read_losses(run.metrics)))
     return _exit_code(status)
 
 
@@ -86,20 +88,13 @@ def progress(status: RunStatus) -> str:
     return "  ".join(parts)
 
 
-def format_clock(seconds: float) -> str:
-    """Return the time as 1:02:03 or 02:03."""
-    minutes, second = divmod(round(seconds), 60)
-    hour, minute = divmod(minutes, 60)
-    return f"{hour}:{minute:02d}:{second:02d}" if hour else f"{minute:02d}:{second:02d}"
-
-
 def read_losses(metrics: Path) -> tuple[float, float] | None:
     """Return the first and last loss of a run."""
     losses = [loss for line in read_metrics(metrics) if isinstance(loss := line.get("loss"), float)]
     return (losses[0], losses[-1]) if losses else None
 
 
-def summary(status: RunStatus, losses: tuple[float, float] | None) -> str:
+def summary(status: RunStatus, losses: tuple[float, float] | None) -> list[tuple[str, str]]:
     """Return a summary of a run that has ended, with the commands to type next."""
     rows = [("run", f"{status.run_id} {status.state}: {status.reason}")]
     if losses:
@@ -113,15 +108,18 @@ def summary(status: RunStatus, losses: tuple[float, float] | None) -> str:
         rows.append(("speed", f"{numbers['tokens_per_s']:,.0f} tokens/s"))
     rows.append(("directory", status.run_dir))
     rows += [("next" if row == 0 else "", command) for row, command in enumerate(next_commands(status))]
-    return "\n".join(f"{key:<11}{value}" for key, value in rows)
+    return rows
 
 
 def next_commands(status: RunStatus) -> list[str]:
-    """Return three useful commands for a run that has ended."""
+    """Return useful commands for a run that has ended, the most useful first."""
     run_id = status.run_id
-    longer = f" --set trainer.steps={status.total_steps * 2}" if status.total_steps else ""
-    extension = longer if status.state == State.SUCCEEDED else ""
-    return [f"fsdpctl logs {run_id}", f"fsdpctl status {run_id}", f"fsdpctl resume {run_id}{extension}"]
+    logs, show, resume = f"fsdpctl logs {run_id}", f"fsdpctl status {run_id}", f"fsdpctl resume {run_id}"
+    if status.state == State.SUCCEEDED:
+        return [logs, show, *([f"fsdpctl checkpoints ls {run_id}"] if status.total_steps else [])]
+    if status.state == State.FAILED:
+        return [f"{logs} --errors", show, resume]
+    return [resume, logs, show]
 
 
 class LiveLine:
@@ -156,7 +154,4 @@ class LiveLine:
             self._write("")
 
     def _write(self, text: str) -> None:
-        import shutil
-
-        columns = shutil.get_terminal_size().columns
-        print(f"\r\x1b[2K{safe(text)[: columns - 1]}", end="", file=sys.stderr, flush=True)
+        print(f"\r\x1b[2K{paint(fit(safe(text), room() - 1))}", end="", file=sys.stderr, flush=True)

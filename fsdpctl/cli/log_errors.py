@@ -17,11 +17,13 @@ def print_root_cause(attempt: AttemptPaths) -> bool:
     from fsdpctl.logs.hang import describe_hang
     from fsdpctl.logs.ranges import fold
     from fsdpctl.logs.sources import read_errors, read_faults
+    from fsdpctl.runs.evidence import AttemptFacts
 
     if (hang := describe_hang(attempt)) is not None:
         print_data(hang + "\n")
         return True
-    if (cause := find_root_cause(read_errors(attempt))) is not None:
+    facts = AttemptFacts(attempt)
+    if (cause := find_root_cause(read_errors(attempt), facts.ends, facts.abort)) is not None:
         print_data(describe(cause) + "\n")
         return True
     faults = read_faults(attempt)
@@ -35,7 +37,7 @@ def print_errors(run: RunPaths, attempt: AttemptPaths, *, is_newest: bool) -> No
     from fsdpctl.logs.ranges import fold
 
     if not print_root_cause(attempt):
-        log(f"no rank of attempt {attempt.number} left an error")
+        log(f"no rank of attempt {attempt.number} failed first")
         if (reason := _failure(attempt)) is not None:
             print_data(f"attempt {attempt.number} {reason}")
     older = [one.number for one in run.attempts() if one.number < attempt.number and _failure(one) is not None]

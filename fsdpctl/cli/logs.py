@@ -5,25 +5,22 @@ from __future__ import annotations
 import itertools
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fsdpctl.cli.log_errors import print_errors, print_root_cause
+from fsdpctl.cli.log_printer import Printer
 from fsdpctl.cli.options import Run
-from fsdpctl.cli.output import log, print_data, write
+from fsdpctl.cli.output import log
 from fsdpctl.errors import FsdpctlError, UsageError
 
 if TYPE_CHECKING:
     from fsdpctl.contract.paths import AttemptPaths, RunPaths
-    from fsdpctl.logs.line import Line
-    from fsdpctl.logs.reader import AttemptReader
     from fsdpctl.logs.sources import LogSelection
 
 _POLL_S = 0.2
-_BATCH = 4096
-"""Lines that are folded and printed at a time: equal lines of several ranks are at most this far apart."""
 
 
 def logs(
@@ -37,17 +34,22 @@ def logs(
     raw: Annotated[
         bool, typer.Option("--raw", help="Print lines unescaped and without prefix; not to a terminal.")
     ] = False,
+    timestamps: Annotated[
+        bool, typer.Option("--timestamps", help="Begin each line with the time at which it was written.")
+    ] = False,
     errors: Annotated[
         bool, typer.Option("--errors", help="Print only which rank or node failed first, and why.")
     ] = False,
 ) -> None:
     """Show the lines of all ranks and the supervisor's events by time; after a failure, the first error first."""
-    from fsdpctl.logs.sources import LogSelection
+    from fsdpctl.logs.sources import LogSelection, find_outside
     from fsdpctl.runs.find import check_ranks, find_attempt, find_run
 
     count = _parse_count(lines)
     if raw and sys.stdout.isatty():
         raise UsageError("--raw would send the control characters in logs to this terminal", hint="redirect the output")
+    if raw and timestamps:
+        raise UsageError("--raw prints lines as they are: not with --timestamps")
     paths = find_run(run)
     chosen = find_attempt(paths, attempt)
     if errors:
@@ -55,10 +57,13 @@ def logs(
         return
     selection = LogSelection(frozenset(rank or ()), frozenset(node or ()), agent, supervisor=not (rank or node))
     check_ranks(paths, chosen, selection.ranks, selection.nodes)
+    for file in find_outside(chosen, selection):
+        log(f"not read, because it is a link to a file outside of the run: {file.path}")
+    printer = Printer(raw=raw, timestamps=timestamps)
     if follow:
-        _follow(paths, chosen, selection, count, raw=raw, stay=attempt is not None)
+        _follow(paths, chosen, selection, count, printer, stay=attempt is not None)
     else:
-        _print_once(chosen, selection, count, raw=raw)
+        _print_once(chosen, selection, count, printer)
 
 
 def _parse_count(value: str) -> int | None:
@@ -70,36 +75,36 @@ def _parse_count(value: str) -> int | None:
     return int(value)
 
 
-def _print_once(attempt: AttemptPaths, selection: LogSelection, count: int | None, *, raw: bool) -> None:
+def _print_once(attempt: AttemptPaths, selection: LogSelection, count: int | None, printer: Printer) -> None:
     from fsdpctl.logs.reader import AttemptReader
 
-    if not raw:
+    if not printer.raw:
         print_root_cause(attempt)
     reader = AttemptReader(attempt, selection)
-    _print_backlog(reader, count, raw=raw, final=True)
+    printer.print_backlog(reader, count, final=True)
     if not reader.files:
         log(f"attempt {attempt.number} has no such logs (yet)")
 
 
 def _follow(
-    run: RunPaths, attempt: AttemptPaths, selection: LogSelection, count: int | None, *, raw: bool, stay: bool
+    run: RunPaths, attempt: AttemptPaths, selection: LogSelection, count: int | None, printer: Printer, *, stay: bool
 ) -> None:
     """Print what arrives until the run ends, also of later attempts unless `stay` is set."""
     from fsdpctl.logs.reader import AttemptReader
 
-    watch = _Watch(run)
     reader = AttemptReader(attempt, selection)
-    _print_backlog(reader, count, raw=raw, final=False)
+    watch = _Watch(run, lambda state: printer.print_state(state, reader))
+    printer.print_backlog(reader, count, final=False)
     while True:
         # Checked before the poll, which then reads all that was written until then.
         ended = not watch.is_alive()
         later = next((a for a in run.attempts() if a.number > reader.attempt.number), None)
         final = ended or later is not None
-        _print_lines(reader.poll(final=final), reader, raw=raw)
-        if final and not raw:
+        printer.print_lines(reader.poll(final=final), reader)
+        if final and not printer.raw:
             print_root_cause(reader.attempt)
         if later is not None and not stay:
-            log(f"--- attempt {later.number} ---")
+            printer.print_state(f"--- attempt {later.number} ---", reader)
             reader = AttemptReader(later, selection)
         elif final:
             return
@@ -108,16 +113,16 @@ def _follow(
 
 
 class _Watch:
-    """Checks whether a run is alive, at growing intervals, as it may ask a scheduler. Logs changes of the state."""
+    """Checks whether a run is alive, at growing intervals, as it may ask a scheduler. Reports changes of the state."""
 
-    def __init__(self, run: RunPaths) -> None:
-        self._run = run
+    def __init__(self, run: RunPaths, report: Callable[[str], None]) -> None:
+        self._run, self._report = run, report
         self._pauses_s = itertools.chain((2.0, 4.0, 8.0), itertools.repeat(10.0))
         self._next_s = 0.0
         self._reported = ""
 
     def is_alive(self) -> bool:
-        """Return whether the run is alive, and log a changed state; between two checks it counts as alive."""
+        """Return whether the run is alive, and report a changed state; between two checks it counts as alive."""
         from fsdpctl.contract.codec import CodecError
         from fsdpctl.verbs.status import read_status
 
@@ -130,36 +135,7 @@ class _Watch:
         else:
             alive, state = status.state.is_alive, f"{status.state}: {status.reason}"
         if state != self._reported:
-            log(state)
+            self._report(state)
             self._reported = state
         self._next_s = time.monotonic() + next(self._pauses_s)
         return alive
-
-
-def _print_backlog(reader: AttemptReader, count: int | None, *, raw: bool, final: bool) -> None:
-    if count is None:
-        _print_lines(reader.poll(final=final), reader, raw=raw)
-    else:
-        _print_rows(_rows(list(reader.last(count, final=final)), reader, raw=raw)[-count:], raw=raw)
-
-
-def _print_lines(lines: Iterable[Line], reader: AttemptReader, *, raw: bool) -> None:
-    lines = iter(lines)
-    while batch := list(itertools.islice(lines, _BATCH)):
-        _print_rows(_rows(batch, reader, raw=raw), raw=raw)
-
-
-def _rows(lines: list[Line], reader: AttemptReader, *, raw: bool) -> list[str]:
-    from fsdpctl.logs.collapse import collapse
-    from fsdpctl.logs.prefix import prefixed, widths
-
-    if raw:
-        return [line.text for line in lines]
-    columns = widths(reader.files)
-    return [prefixed(group, columns) for group in collapse(lines)]
-
-
-def _print_rows(rows: list[str], *, raw: bool) -> None:
-    if rows:
-        # One write for many lines; `print_data` does not escape newlines, and no line contains one.
-        (write if raw else print_data)("\n".join(rows))

@@ -7,20 +7,25 @@ import json
 import os
 import re
 import select
-import shutil
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
+from fsdpctl.cli import terminal
 from fsdpctl.errors import FsdpctlError
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-# C0 and C1 controls, DEL, and the bidirectional controls that can reorder the text on a screen.
-_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+# C0 and C1 controls, DEL, and what is invisible: characters without width, which hide in names, and those that reorder
+# the text on a screen. The selectors of emoji stay.
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ud800-\udfff\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e01ef]"
+)
 
 GAP = "  "
+KEY_WIDTH = 11
 MIN_ROOM = 20  # below, a column of wrapped lines is worse than the terminal's own line breaks
 
 
@@ -84,22 +89,42 @@ def write(text: str, stream: TextIO | None = None) -> None:
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Write rows as aligned columns to stdout. Only the last column may be long; on a terminal it is wrapped."""
+    """Write rows as aligned columns to stdout. Only the last column may be long.
+
+    A terminal gets lines that end at a word: of the last column, or of the whole row where that is too wide.
+    """
     cells = [[safe(cell).replace("\n", " ") for cell in row] for row in (header, *rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)][:-1]
-    indent = sum(width + len(GAP) for width in widths)
-    room = _room() - indent
-    table = []
+    lines = []
     for *front, last in cells:
         start = "".join(cell.ljust(width) + GAP for cell, width in zip(front, widths, strict=True))
-        lines = _wrap(last, room) if len(last) > room >= MIN_ROOM else [last]
-        table.append((start + ("\n" + " " * indent).join(lines)).rstrip())
-    write("\n".join(table))
+        lines.append(_beside(start, last, indent=2))
+    write("\n".join(lines))
 
 
-def _room() -> int:
-    """Return the columns of the terminal; a pipe gets lines of any length, for `grep`."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+def print_rows(rows: Sequence[tuple[str, str]]) -> None:
+    """Write keys with their values to stdout, the values in a column of their own."""
+    lines = []
+    for key, value in rows:
+        first, *rest = safe(value).split("\n")
+        lines.append(_beside(f"{key:<{KEY_WIDTH}}", first, indent=KEY_WIDTH))
+        lines += [_beside(" " * KEY_WIDTH, line, indent=KEY_WIDTH) for line in rest]
+    write("\n".join(lines))
+
+
+def _beside(start: str, text: str, indent: int) -> str:
+    """Return the text after its start, wrapped in its own column on a terminal; below, by `indent`, where that is too
+    narrow."""
+    line = (start + text).rstrip()
+    if not sys.stdout.isatty():  # a pipe gets lines of any length, for `grep`
+        return line
+    room = terminal.room()
+    if len(line) > room:
+        if room - len(start) >= MIN_ROOM:
+            line = start + ("\n" + " " * len(start)).join(_wrap(text, room - len(start)))
+        else:
+            line = ("\n" + " " * indent).join(_wrap(line, room - indent))
+    return terminal.paint(line, sys.stdout)
 
 
 def _wrap(text: str, room: int) -> list[str]:

@@ -1,11 +1,11 @@
-"""Show one live line on a terminal while hosts are checked and started; elsewhere nothing."""
+"""Show one live line on a terminal while nodes are checked and started; elsewhere nothing."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,6 +13,26 @@ if TYPE_CHECKING:
 
 QUIET_S = 1.0
 EVERY_S = 0.2
+
+
+@contextmanager
+def live_report() -> Iterator[Callable[[str], None]]:
+    """Return a function that shows what is being done, from any thread; the line is erased at the end."""
+    if not sys.stderr.isatty():
+        yield lambda doing: None
+        return
+    from fsdpctl.cli.follow import LiveLine
+
+    line, lock = LiveLine(), Lock()
+
+    def report(doing: str) -> None:
+        with lock:
+            line.show(doing)
+
+    try:
+        yield report
+    finally:
+        line.erase()
 
 
 @contextmanager

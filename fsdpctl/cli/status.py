@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
+from fsdpctl.cli.complete import complete_job
 from fsdpctl.cli.options import Json, Run
-from fsdpctl.cli.output import print_data, print_json, print_table
+from fsdpctl.cli.output import log, print_json, print_rows, print_table
+from fsdpctl.contract import State
 
 if TYPE_CHECKING:
     from fsdpctl.runs.events import Event
@@ -14,6 +18,8 @@ if TYPE_CHECKING:
     from fsdpctl.verbs.status import RunStatus
 
 SHOWN_EVENTS = 4
+LISTED = 20
+"""Runs in a table of `ls`."""
 
 
 def status(run: Run = None, as_json: Json = False) -> None:
@@ -35,7 +41,7 @@ def status(run: Run = None, as_json: Json = False) -> None:
         ("run", f"{found.run_id} (job {found.job})"),
         ("state", f"{found.state}: {found.reason}"),
         ("attempt", str(found.attempt)),
-        ("progress", (progress(found) or "no step yet") + _describe_age(found.last_progress_s)),
+        ("progress", (progress(found) or _describe_begin(found)) + _describe_age(found.last_progress_s)),
         ("nodes", f"{found.nodes}: {hosts}" if hosts else str(found.nodes)),
         *([("job id", found.job_id)] if found.job_id else []),
         ("created", _date(found.created)),
@@ -43,23 +49,38 @@ def status(run: Run = None, as_json: Json = False) -> None:
         ("working in", read_workdir(paths) or "unknown"),
         *(("events" if row == 0 else "", _event(event)) for row, event in enumerate(events)),
     ]
-    print_data("\n".join(f"{key:<11}{value}".replace("\n", "\n" + " " * 11) for key, value in rows))
+    print_rows(rows)
 
 
-def ls(as_json: Json = False) -> None:
-    """List all runs, the newest first."""
+def ls(
+    limit: Annotated[
+        int | None, typer.Option(min=1, help=f"Number of newest runs; default: {LISTED}, with --json all.")
+    ] = None,
+    state: Annotated[
+        list[State] | None, typer.Option(case_sensitive=False, help="Only runs in this state; may be repeated.")
+    ] = None,
+    job: Annotated[str | None, typer.Option(help="Only runs of this job.", autocompletion=complete_job)] = None,
+    as_json: Json = False,
+) -> None:
+    """List runs, the newest at the bottom; --json lists the newest first."""
     from fsdpctl.runs.store import list_runs
     from fsdpctl.verbs.status import read_statuses
 
-    runs = list_runs()
-    statuses = read_statuses(runs)
-    rows = [_row(run, statuses[run.run_id]) for run in runs]
+    runs = [run for run in list_runs() if job is None or (run.record is not None and run.record.job == job)]
+    most = len(runs) if as_json and limit is None else limit or LISTED
+    asked = runs if state else runs[:most]  # the state of a run costs more than its record
+    statuses = read_statuses(asked)
+    rows = [_row(run, statuses[run.run_id]) for run in asked]
+    found = [row for row in rows if not state or row["state"] in state]
     if as_json:
-        print_json(rows)
+        print_json(found[:most])
         return
-    optional = [column for column in ("job_id", "hosts") if any(row.get(column) for row in rows)]
+    optional = [column for column in ("job_id", "hosts") if any(row.get(column) for row in found[:most])]
     columns = ("run_id", "state", "step", "nodes", *optional, "created", "reason")
-    print_table([column.upper() for column in columns], [[_cell(row, column) for column in columns] for row in rows])
+    shown = [[_cell(row, column) for column in columns] for row in reversed(found[:most])]
+    print_table([column.upper() for column in columns], shown)
+    if len(shown) < (total := len(found) if state else len(runs)):
+        log(f"the newest {len(shown)} of {total}; --limit {total} shows all")
 
 
 def as_record(status: RunStatus) -> dict[str, Any]:
@@ -111,6 +132,13 @@ def _cell(row: dict[str, Any], column: str) -> str:
     if column == "step" and row.get("total_steps"):
         return f"{value}/{row['total_steps']}"
     return str(value)
+
+
+def _describe_begin(status: RunStatus) -> str:
+    if status.begins_at is None:
+        return "no step yet"
+    total = f"/{status.total_steps}" if status.total_steps else ""
+    return f"step {status.begins_at}{total} before; no step of this attempt yet"
 
 
 def _event(event: Event) -> str:

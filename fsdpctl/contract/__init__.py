@@ -92,6 +92,15 @@ class Cause(StrEnum):
     ABORT = "abort"  # ended because another node had failed
 
 
+class RankFailure(StrEnum):
+    """How a rank failed, from what must be its own failure to what only follows from another one."""
+
+    EXCEPTION = "exception"
+    SIGNAL = "signal"
+    EXIT_CODE = "exit_code"  # it left by itself, and did not record why
+    LOST_PEER = "lost_peer"  # a collective failed because another rank was gone
+
+
 class AbortReason(StrEnum):
     """Why an attempt must end at once, unsaved: the first word of the abort file."""
 

@@ -16,6 +16,7 @@ from fsdpctl.contract.causes import RESTART_ON
 
 Device = Literal["cpu", "cuda"]
 Debug = Literal["off", "info", "trace"]
+StopSignal = Literal["none", "TERM", "USR1", "USR2", "INT"]
 
 
 def add_suffix(address: str, suffix: str) -> str:
@@ -204,6 +205,7 @@ class LaunchPlan:
     restart_on: tuple[Cause, ...] = RESTART_ON
     after: AfterRun | None = None
     hostname_suffix: str = ""  # of the nodes that a scheduler will allocate; the others have it already
+    stop_signal: StopSignal = "none"  # what ranks get at a stop, beside the stop file
 
     def place(self, nodes: Sequence[AllocatedNode]) -> LaunchPlan:
         """Return the plan with the names and addresses of the nodes that a scheduler allocated."""

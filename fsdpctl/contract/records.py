@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from fsdpctl.contract import Cause
+from fsdpctl.contract import Cause, RankFailure
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,21 @@ class NodeReady:
 
 
 @dataclass(frozen=True)
+class RankError:
+    """Why a rank failed; `first_failure` orders it among others by `failure` and `time`."""
+
+    rank: int
+    node_rank: int
+    time: float
+    message: str
+    traceback: str
+    expected: bool = False  # one of the trainer's own errors: the message is enough without the traceback
+    failure: RankFailure = RankFailure.EXCEPTION
+    cause: Cause = Cause.EXCEPTION  # of an expected one
+    place: str = ""  # the innermost frame of the user's code
+
+
+@dataclass(frozen=True)
 class NodeEnd:
     """How one node's part of an attempt ended."""
 
@@ -47,20 +62,7 @@ class NodeEnd:
     failed_rank: int | None = None
     time: float = 0.0
     cause: Cause = Cause.UNKNOWN
-
-
-@dataclass(frozen=True)
-class RankError:
-    """The exception that ended a rank; `time` orders the first failure before those that followed from it."""
-
-    rank: int
-    node_rank: int
-    time: float
-    message: str
-    traceback: str
-    expected: bool = False  # one of the trainer's own errors: the message is enough without the traceback
-    cause: Cause = Cause.EXCEPTION  # of an expected one
-    place: str = ""  # the innermost frame of the user's code
+    first_error: RankError | None = None  # of this node's ranks, without its traceback
 
 
 @dataclass(frozen=True)

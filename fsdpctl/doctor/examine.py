@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -21,6 +22,10 @@ LOCAL_S, CONNECTIVITY_S, CLEAN_S = 120.0, 60.0, 30.0
 """Limits of the three stages, in seconds."""
 
 T = TypeVar("T", LocalReport, ConnectivityReport)
+R = TypeVar("R")
+
+Report = Callable[[str], None]
+"""Takes what doctor is doing now, from several threads."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +42,16 @@ class Examined:
         return any(finding.result is Result.FAIL for finding in self.findings)
 
 
-def examine(transport: ProbeTransport) -> list[Examined]:
-    """Check all nodes of the plan at once. A node that cannot be reached gets a finding; nothing is raised for it."""
+def examine(transport: ProbeTransport, report: Report) -> list[Examined]:
+    """Check all nodes of the plan at once, and report how many have answered. A node that cannot be reached gets a
+    finding; nothing is raised for it."""
     plan = transport.plan
-    probes = _probe_all(plan, transport)
+    probes = _probe_all(plan, transport, report)
     reached = [rank for rank, probe in probes.items() if probe.local is not None]
     try:
-        probes |= _test_connectivity(plan, transport, probes, reached)
+        probes |= _test_connectivity(plan, transport, probes, reached, report)
     finally:
+        report("cleaning up")
         fan_out(reached, lambda rank: _ask(plan, transport, clean_request(plan, rank), CLEAN_S), len(reached))
     found = compare_nodes(plan, probes)
     reports = {node.rank: probes[node.rank].local for node in plan.nodes}
@@ -52,17 +59,32 @@ def examine(transport: ProbeTransport) -> list[Examined]:
     return [Examined(n.id, n.address, versions.get(n.rank), tuple(found[n.rank])) for n in plan.nodes]
 
 
-def _probe_all(plan: LaunchPlan, transport: ProbeTransport) -> dict[int, NodeProbe]:
-    def probe(rank: int) -> NodeProbe:
-        report = _read(LocalReport, _ask(plan, transport, local_request(plan, rank), LOCAL_S))
-        return NodeProbe(report, received=time.time())
+def _counted(act: Callable[[int], R], what: str, total: int, report: Report) -> Callable[[int], R]:
+    """Return the same function; each call that ends is reported."""
+    ended = itertools.count(1)
+    report(f"{what}: 0 of {total} nodes have answered")
 
-    results = fan_out([node.rank for node in plan.nodes], probe)
+    def call(rank: int) -> R:
+        try:
+            return act(rank)
+        finally:
+            report(f"{what}: {next(ended)} of {total} nodes have answered")
+
+    return call
+
+
+def _probe_all(plan: LaunchPlan, transport: ProbeTransport, report: Report) -> dict[int, NodeProbe]:
+    def probe(rank: int) -> NodeProbe:
+        found = _read(LocalReport, _ask(plan, transport, local_request(plan, rank), LOCAL_S))
+        return NodeProbe(found, received=time.time())
+
+    ranks = [node.rank for node in plan.nodes]
+    results = fan_out(ranks, _counted(probe, "checking nodes", len(ranks), report))
     return {result.item: result.value or NodeProbe(error=str(result.error)) for result in results}
 
 
 def _test_connectivity(
-    plan: LaunchPlan, transport: ProbeTransport, probes: dict[int, NodeProbe], reached: Sequence[int]
+    plan: LaunchPlan, transport: ProbeTransport, probes: dict[int, NodeProbe], reached: Sequence[int], report: Report
 ) -> dict[int, NodeProbe]:
     """Ask the reached nodes in groups, each at the same time: the head accepts connections while the others connect."""
     head = probes[0].local
@@ -73,12 +95,13 @@ def _test_connectivity(
             request = connectivity_request(plan, rank, head, group)
             return _read(ConnectivityReport, _ask(plan, transport, request, CONNECTIVITY_S))
 
-        for result in fan_out(group, connect, len(group)):
-            report, before = result.value, tested.get(result.item)
-            if report and before and before.connectivity:  # of the head, which is in every group
-                report = replace(report, tokens=(*before.connectivity.tokens, *report.tokens))
+        counted = _counted(connect, "testing connections", len(group), report)
+        for result in fan_out(group, counted, len(group)):
+            found, before = result.value, tested.get(result.item)
+            if found and before and before.connectivity:  # of the head, which is in every group
+                found = replace(found, tokens=(*before.connectivity.tokens, *found.tokens))
             error = str(result.error or "")
-            tested[result.item] = replace(probes[result.item], connectivity=report, connectivity_error=error)
+            tested[result.item] = replace(probes[result.item], connectivity=found, connectivity_error=error)
     return tested
 
 

@@ -108,6 +108,7 @@ def _launch_plan(profile: ClusterProfile, job: JobSpec, host: SubmitHost, fit: _
         hang=plan_hang_limits(job.hang),
         restart_on=job.restart_on,
         hostname_suffix=profile.hostname_suffix,
+        stop_signal=job.stop_signal,
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-Source = Literal["supervisor", "agent", "torchrun", "rank"]
+Source = Literal["supervisor", "agent", "torchrun", "rank", "state"]
 
 
 @dataclass(frozen=True)
@@ -25,5 +25,5 @@ class Line(NamedTuple):
     node_rank: int | None
     source: Source
     rank: int | None
-    stamp: float | None  # seconds since the epoch: its own, or of the line before it; None before the first stamp
+    stamp: float | None  # seconds since the epoch, when it was written; None if that is not known
     text: str

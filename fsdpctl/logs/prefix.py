@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from fsdpctl.logs.line import Line, LogFile, Source
 from fsdpctl.logs.ranges import fold
+
+_CLOCK_WIDTH = len("2026-11-27 23:05:46.1 ")
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,14 @@ def widths(files: Sequence[LogFile]) -> Widths:
     writers = [_writer(file.source, frozenset([file.rank])) for file in files]
     writers.append(_writer("rank", frozenset(file.rank for file in files if file.source == "rank")))
     return Widths(max(len(_label("node", each)) for each in nodes), max(map(len, writers)))
+
+
+def clock(line: Line) -> str:
+    """Return when a line was written, in local time, as a column."""
+    if line.stamp is None:
+        return " " * _CLOCK_WIDTH
+    tenths = int(line.stamp * 10)
+    return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(tenths // 10))}.{tenths % 10} "
 
 
 def prefixed(group: Sequence[Line], columns: Widths) -> str:

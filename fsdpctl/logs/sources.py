@@ -32,7 +32,13 @@ def find_logs(attempt: AttemptPaths, selection: LogSelection) -> list[LogFile]:
         for node in attempt.nodes()
         if not selection.nodes or node.node_rank in selection.nodes
         for file in _logs_of(node, selection)
+        if not _is_outside(file, attempt)
     ]
+
+
+def find_outside(attempt: AttemptPaths, selection: LogSelection) -> list[LogFile]:
+    """Return the selected logs that are not read, because they are links to files outside of the run."""
+    return [f for node in attempt.nodes() for f in _logs_of(node, selection) if _is_outside(f, attempt)]
 
 
 def read_errors(attempt: AttemptPaths) -> list[RankError]:
@@ -61,13 +67,17 @@ def _logs_of(node: NodePaths, selection: LogSelection) -> Iterator[LogFile]:
             yield LogFile(node_rank, "rank", rank, path)
 
 
+def _is_outside(file: LogFile, attempt: AttemptPaths) -> bool:
+    """Return whether a log is a link to a file outside of the run: a rank must not show what only its user can read."""
+    return file.path.is_symlink() and not file.path.resolve().is_relative_to(attempt.run_dir.resolve())
+
+
 def _errors_of(node: NodePaths) -> list[RankError]:
     errors = [error for rank in sorted(node.rank_logs()) if (error := _read_error(node, rank)) is not None]
     end = find_json(NodeEnd, node.end)
     if end is not None and end.failed_rank is not None and end.failed_rank not in {error.rank for error in errors}:
         # A rank that was killed by a signal writes no error: its agent's exit record has it.
-        message = end.reason.removeprefix(f"rank {end.failed_rank} ")
-        errors.append(RankError(end.failed_rank, node.node_rank, end.time, message, ""))
+        errors.append(end.first_error or RankError(end.failed_rank, node.node_rank, end.time, end.reason, ""))
     return errors
 
 

@@ -16,7 +16,7 @@ from fsdpctl.contract.files import describe_disk, read_bytes
 from fsdpctl.contract.formats.manifest import committed
 from fsdpctl.contract.paths import AttemptPaths, NodePaths, RunPaths
 from fsdpctl.contract.plan import Allocation, LaunchPlan
-from fsdpctl.contract.records import NodeEnd, Outcome, ProcessIdentity, RankEnd, RankError
+from fsdpctl.contract.records import NodeEnd, Outcome, ProcessIdentity, RankEnd
 from fsdpctl.node.os.processes import boot_id, is_alive
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import read_record
@@ -107,13 +107,6 @@ class AttemptFacts:
                 ends[end.rank] = end.time
         return ends
 
-    @cached_property
-    def first_error(self) -> RankError | None:
-        """The exception of a rank that came first."""
-        paths = [node.rank_error(rank) for node in self.nodes for rank in node.rank_logs()]
-        errors = [error for path in paths if (error := find_json(RankError, path)) is not None]
-        return min(errors, key=lambda error: (error.time, error.rank), default=None)
-
     @property
     def full_disk(self) -> str:
         """The text that a reason adds if the run's disk is full."""
@@ -130,7 +123,6 @@ class AttemptFacts:
             abort=self.abort,
             full_disk=self.full_disk,
             has_older=bool(committed(run.checkpoints)) if run.trainer_config.exists() else None,
-            first_error=self.first_error,
         )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fsdpctl.contract import Cause, State
 from fsdpctl.contract.control_files import ControlFile
-from fsdpctl.contract.records import NodeEnd, Outcome, RankError
+from fsdpctl.contract.records import NodeEnd, Outcome
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,6 @@ class AttemptEnd:
     abort: ControlFile | None
     full_disk: str = ""  # what to add to a reason if the disk is full
     has_older: bool | None = None  # whether the run has a checkpoint; None if only the user's script knows
-    first_error: RankError | None = None  # the earliest exception of a rank
 
 
 @dataclass(frozen=True)

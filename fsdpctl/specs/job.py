@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from fsdpctl.contract import BUNDLED_TRAINER
 from fsdpctl.contract.causes import RESTART_ON
-from fsdpctl.contract.plan import Debug
+from fsdpctl.contract.plan import Debug, StopSignal
 from fsdpctl.contract.problems import Problem, RuleError, refuse
 from fsdpctl.contract.trainer.trainer_config import TrainerConfig
 from fsdpctl.schema.spec import Spec
@@ -85,6 +85,9 @@ class JobSpec(Spec):
     """Maximum wall time of one attempt; the run is asked to save and stop `grace` before it."""
     grace: Duration = 60
     """Time from a stop request until ranks that still run are killed."""
+    stop_signal: StopSignal = "none"
+    """Signal that all ranks of your own entrypoint get at a stop; `none`: they have to read the stop file, and get TERM
+    5 seconds before they are killed."""
     restarts: Annotated[int, Field(ge=0, le=1000)] = 0
     """Maximum number of automatic restarts after failures."""
     hang: Hang = Hang()
@@ -108,6 +111,8 @@ class JobSpec(Spec):
             return
         if self.trainer is None:
             yield Problem("", "the bundled trainer needs a `trainer` section")
+        if self.stop_signal != "none":
+            yield Problem("stop_signal", "the bundled trainer takes none; it reads the stop file")
         if self.args:
             yield Problem("args", "the bundled trainer takes none; its settings belong under `trainer`")
 

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from fsdpctl.contract import GOOD_ENDS, AbortReason, Cause, NodeExit, State, StopReason
 from fsdpctl.contract.control_files import ControlFile
+from fsdpctl.contract.first_failure import name_end
 from fsdpctl.contract.records import NodeEnd
 from fsdpctl.runs.verdict import AttemptEnd, Verdict
+from fsdpctl.supervise.first_end import first_bad_end, may_follow
 
 _UNSAVED = {
     True: "not saved, a resume continues from an older checkpoint",
     False: "not saved, a resume begins at step 0",
-    None: "not saved, a resume starts the script again",
 }
-"""By whether there is a checkpoint."""
+"""By whether the trainer has a checkpoint."""
 
 _STOP_CAUSES = {StopReason.TIME: Cause.TIME_LIMIT, StopReason.PREEMPT: Cause.PREEMPTION}
 _ABORT_CAUSES = {AbortReason.LOST: Cause.LOST}
-
-_VICTIMS = (Cause.ABORT, Cause.EXIT_CODE)
-"""Causes that can follow from the failure of another node: its ranks were ended, or lost a peer."""
 
 _SHOWN = 1000
 """Characters of a message that a verdict keeps."""
@@ -43,8 +40,8 @@ def judge(attempt: AttemptEnd) -> Verdict:
         return Verdict(State.FAILED, attempt.abort.reason, cause=Cause.HANG)
     bad = {rank: end for rank, end in attempt.ends.items() if end.code not in GOOD_ENDS}
     missing = [rank for rank in range(attempt.num_nodes) if rank not in attempt.ends]
-    if bad and not (missing and all(end.cause in _VICTIMS for end in bad.values())):
-        return _with_exception(_failed(bad, attempt), attempt)
+    if bad and not (missing and all(map(may_follow, bad.values()))):
+        return _failed(bad, attempt)
     if not attempt.ends and attempt.stop is not None and attempt.stop.is_users_stop:
         return stopped(attempt.stop, "; no agent has reported how it ended")
     if missing:
@@ -52,10 +49,15 @@ def judge(attempt: AttemptEnd) -> Verdict:
         return Verdict(State.LOST, reason, cause=Cause.LOST)
     if all(end.code == NodeExit.FINISHED for end in attempt.ends.values()):
         return Verdict(State.SUCCEEDED, "finished", cause=Cause.FINISHED)
-    if all(end.code != NodeExit.STOPPED_UNSAVED for end in attempt.ends.values()):
-        return stopped(attempt.stop)
-    why = outcome.reason if outcome is not None and outcome.status == "stopped" else ""
-    return stopped(attempt.stop, f"; {why or _UNSAVED[attempt.has_older]}")
+    unsaved = [end.reason for end in attempt.ends.values() if end.code == NodeExit.STOPPED_UNSAVED]
+    return stopped(attempt.stop, f"; {_describe_unsaved(attempt, unsaved[0])}" if unsaved else "")
+
+
+def _describe_unsaved(attempt: AttemptEnd, reason: str) -> str:
+    """Return what a stop may have lost, as text: what a script that was ended by force had saved, only it knows."""
+    if attempt.outcome is not None and attempt.outcome.status == "stopped" and attempt.outcome.reason:
+        return attempt.outcome.reason
+    return f"{reason}, a resume starts the script again" if attempt.has_older is None else _UNSAVED[attempt.has_older]
 
 
 def end_between(stop: ControlFile | None, abort: ControlFile | None) -> Verdict | None:
@@ -81,27 +83,22 @@ def stopped(stop: ControlFile | None, detail: str = "") -> Verdict:
 
 
 def _failed(bad: Mapping[int, NodeEnd], attempt: AttemptEnd) -> Verdict:
-    """Return the verdict with the first failure: nodes that failed by themselves come before those ended by others."""
-
-    def order(item: tuple[int, NodeEnd]) -> tuple[bool, bool, float]:
-        end = item[1]
-        return end.cause is Cause.ABORT, end.cause in _VICTIMS, end.time
-
-    rank, end = min(bad.items(), key=order)
+    """Return the verdict with the first failure."""
+    rank, end = first_bad_end(bad, attempt.abort)
     cause, abort = end.cause, attempt.abort
     if cause is Cause.ABORT and abort is not None:
         cause = next((cause for reason, cause in _ABORT_CAUSES.items() if abort.cause == reason), cause)
     if cause is Cause.PACKAGE and [node.cause for node in bad.values()].count(cause) < attempt.num_nodes:
         cause = Cause.NODE_CHECK  # another node can run it
-    return Verdict(State.FAILED, f"node {rank}: {end.reason}", cause=cause)
+    return Verdict(State.FAILED, name_end(rank, end), cause=cause, exception=_describe_exception(end))
 
 
-def _with_exception(verdict: Verdict, attempt: AttemptEnd) -> Verdict:
-    """Return the verdict with the exception that came first, if one can be its cause and its place is known."""
-    error = attempt.first_error
-    if error is None or not error.place or verdict.cause not in _RAISED:
-        return verdict
-    return replace(verdict, exception=f"{error.message[:_SHOWN]} at {error.place}")
+def _describe_exception(end: NodeEnd) -> str:
+    """Return the exception that ended a node's first rank, and its place; empty if either is not known."""
+    error = end.first_error
+    if error is None or not error.place or end.cause not in _RAISED:
+        return ""
+    return f"{error.message[:_SHOWN]} at {error.place}"
 
 
 def _was_broken_off(attempt: AttemptEnd) -> bool:

@@ -11,18 +11,21 @@ from pathlib import Path
 from fsdpctl.backends.table import get_backend
 from fsdpctl.contract.findings import Check, Finding, ok, unknown, warn
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.doctor.examine import Examined, examine
+from fsdpctl.doctor.examine import Examined, Report, examine
 from fsdpctl.doctor.probe_requests import plan_nodes
 from fsdpctl.launch.host import SubmitHost
 from fsdpctl.specs.profile import ClusterProfile
 from fsdpctl.verbs.submit import runs_root_of, submit_host
 
 
-def examine_cluster(profile: ClusterProfile, num_nodes: int | None = None) -> list[Examined]:
+def examine_cluster(
+    profile: ClusterProfile, num_nodes: int | None = None, report: Report = lambda doing: None
+) -> list[Examined]:
     """Check all nodes of a profile together, or the first `num_nodes`. Leave nothing behind on any of them."""
     plan = plan_nodes(profile, _submit_host(profile), num_nodes)
+    report(f"opening {len(plan.nodes)} node{'s' if len(plan.nodes) > 1 else ''} of {profile.name}")
     with closing(get_backend(plan.backend).open_probe_transport(plan)) as transport:
-        examined = examine(transport)
+        examined = examine(transport, report)
     return [replace(node, findings=(*node.findings, *scheduler_findings(plan))) for node in examined]
 
 

@@ -42,7 +42,7 @@ def _derive(run: RunFacts, view: View) -> Situation:
         found = _between_agents(attempt)
         return Situation(found.state, view.phase or found.phase, view.reason, found.cause)
     if view.state != "none" and attempt.living_agents:
-        return _running(attempt)
+        return _running(attempt, is_own_script=not run.paths.trainer_config.exists())
     if view.state == "running" or (view.state == "unknown" and not attempt.is_last):
         return _between_agents(attempt)
     if view.is_stranded and attempt.verdict is None and view.final is not None:
@@ -105,12 +105,13 @@ def _between_agents(attempt: AttemptFacts) -> Situation:
     return Situation(State.RUNNING, phase, phase + attempt.full_disk)
 
 
-def _running(attempt: AttemptFacts) -> Situation:
+def _running(attempt: AttemptFacts, *, is_own_script: bool) -> Situation:
     if (abort := attempt.abort) is not None:
         reason = f"ending: {abort.cause or 'abort file'} {abort.reason}".rstrip()
         return Situation(State.RUNNING, Phase.ENDING, reason)
     if (stop := attempt.stop) is not None:
-        reason = f"stopping ({stop.cause or 'stop file'}): saving, then leaving"
+        what = "the script was asked to exit, its `grace` runs" if is_own_script else "saving, then leaving"
+        reason = f"stopping ({stop.cause or 'stop file'}): {what}"
         return Situation(State.RUNNING, Phase.STOPPING, reason + attempt.full_disk)
     if any(end.code != NodeExit.FINISHED for end in attempt.ends.values()):
         return Situation(State.RUNNING, Phase.ENDING, "ending")

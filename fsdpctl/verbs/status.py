@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any
 
 from fsdpctl.backends.base import View
@@ -58,6 +58,7 @@ class RunStatus:
     last_progress_s: float | None = None  # since any rank made progress, while it runs
     job_id: str | None = None  # of the scheduler: of its newest job, also after the end
     hosts: tuple[str, ...] = ()  # of the newest attempt, by node rank
+    begins_at: int | None = None  # the step that its newest attempt continues from, or had reached before it
 
 
 def read_status(run: RunPaths) -> RunStatus:
@@ -109,10 +110,12 @@ def status_by(run: RunFacts, view: View) -> RunStatus:
         present = max(number, record.submissions[-1].first_attempt)
         recent, outcome = lines_of(written, present), outcome if number == present else None
     newest = recent[-1] if recent else {}
+    saved = committed(run.paths.checkpoints) if written and not recent else []
+    begins_at = step_of(saved[-1]) if saved else _newest_step(written) if not recent else None
     reason = found.reason
     if found.state is State.RUNNING:
-        is_beginning = written and not recent and found.phase in (Phase.STARTING, Phase.TRAINING)
-        reason += _describe_begin(run.paths) if is_beginning else describe_slow(newest)
+        is_beginning = saved and found.phase in (Phase.STARTING, Phase.TRAINING)
+        reason += f"; continues from step {begins_at}" if is_beginning else describe_slow(newest)
     if found.state is State.QUEUED and get_backend(record.backend).has_scheduler:
         reason += _describe_after(run.paths)
     total = total_steps(run.paths)
@@ -136,6 +139,7 @@ def status_by(run: RunFacts, view: View) -> RunStatus:
         last_progress_s=last_progress_s(attempt) if attempt and found.state is State.RUNNING else None,
         job_id=view.job_id,
         hosts=attempt.hosts if attempt else (),
+        begins_at=begins_at,
     )
 
 
@@ -153,10 +157,9 @@ def _describe_after(run: RunPaths) -> str:
     return ""
 
 
-def _describe_begin(run: RunPaths) -> str:
-    """Return the step where an attempt begins, as text; empty if it is not known here."""
-    saved = committed(run.checkpoints)
-    return f"; continues from step {step_of(saved[-1])}" if saved else ""
+def _newest_step(lines: Sequence[dict[str, Any]]) -> int | None:
+    """Return the step of the newest line."""
+    return lines[-1].get("step") if lines else None
 
 
 def describe_slow(line: dict[str, Any]) -> str:
@@ -175,10 +178,22 @@ def measure_speed(lines: Sequence[dict[str, Any]], total: int | None) -> Speed |
     if len(window) < 2:
         return None
     try:
-        seconds = last["time"] - window[0]["time"]
-        tokens_per_s = (last["tokens"] - window[0]["tokens"]) / seconds
+        seconds = _seconds(window)
+        tokens = last["tokens"] - window[0]["tokens"]
         left = total - last["step"] if total else -1
         eta_s = left * seconds / (len(window) - 1) if left >= 0 else None
+        return Speed(tokens / seconds, eta_s)
     except (KeyError, TypeError, ZeroDivisionError):
         return None
-    return Speed(tokens_per_s, eta_s)
+
+
+def _seconds(window: Sequence[dict[str, Any]]) -> float:
+    """Return the time of all steps but the first, which also compiles.
+
+    The trainer's lines have the speed that the device measured; their times are those at which the host had queued a
+    step, and the host runs ahead of a GPU. A user's script may have times only.
+    """
+    if all(line.get("tokens_per_s") for line in window[1:]):
+        seconds = [(line["tokens"] - before["tokens"]) / line["tokens_per_s"] for before, line in pairwise(window)]
+        return float(sum(seconds))
+    return float(window[-1]["time"] - window[0]["time"])

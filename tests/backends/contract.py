@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from fsdpctl.cli.output import safe
 from tests.backends.harness import Run, command_line, find_variable, fsdpctl, kill, paused, submit, wait_for
 from tests.services import require
 
@@ -52,6 +53,20 @@ HAS_CHILDREN = f"""
 import subprocess
 subprocess.Popen(["sleep", "1000"], start_new_session=True)
 {IGNORES_STOP}
+"""
+
+SAVES_ON_USR1 = """
+import os, signal, sys, time
+from pathlib import Path
+root, rank = os.environ["FSDPCTL_RUN_DIR"], os.environ["RANK"]
+def save(number, frame):
+    time.sleep(1)
+    Path(root, f"saved-{rank}").touch()
+    sys.exit(0)
+signal.signal(signal.SIGUSR1, save)
+Path(root, f"up-{rank}").touch()
+while True:
+    time.sleep(0.05)
 """
 
 DEAF_PEERS = """
@@ -240,7 +255,9 @@ class LauncherContract:
         run = self.submit_script(project, IGNORES_STOP, grace="2s")
         self.wait_up(run)
         fsdpctl("stop", run.run_id, cwd=project)
-        assert run.status()["state"] == "STOPPED", run.describe()
+        status = run.status()
+        assert status["state"] == "STOPPED", run.describe()
+        assert status["reason"] == "stopped (user); ended by force 2 s after the stop, a resume starts the script again"
         assert len(self.written(run, "term-*")) == 4
         run.assert_nothing_left(self.leaves_within_s)
 
@@ -272,6 +289,15 @@ class LauncherContract:
         assert cancelled.status()["state"] == "CANCELLED", cancelled.describe()
         assert not cancelled.pids()
 
+    def test_a_stop_signal_reaches_all_ranks_at_once_and_the_grace_is_the_time_to_obey(self, project: Path) -> None:
+        """The script does not know of the stop file: it saves when it gets the signal."""
+        run = self.submit_script(project, SAVES_ON_USR1, extra="stop_signal: USR1\n")
+        self.wait_up(run)
+        fsdpctl("stop", run.run_id, cwd=project)
+        status = run.status()
+        assert (status["state"], status["reason"]) == ("STOPPED", "stopped (user)"), run.describe()
+        assert len(self.written(run, "saved-*")) == 4
+
     def test_cancel_ends_detached_child_processes_too(self, project: Path) -> None:
         run = self.submit_script(project, FORKS_AWAY)
         other = self.submit_script(project, FORKS_AWAY)
@@ -290,18 +316,22 @@ class LauncherContract:
         run = self.submit_script(project, RANK_2_FAILS, extra="restarts: 9\n")
         status = run.wait_ended()
         assert (status["state"], status["attempt"]) == ("FAILED", 2)
-        assert "node 1: rank 2 ended with exit code 1" in status["reason"]
+        assert "rank 2 on node 1: ValueError: the data is" in status["reason"]
         assert "the same exception at the same place ended two attempts without a step" in status["reason"]
         assert len(status["hosts"]) == 2 and "" not in status["hosts"]
         acts = [(event["attempt"], event["text"].partition(":")[0]) for event in status["events"]]
         assert acts == [(1, "started on 2 nodes"), (1, "FAILED"), (2, "started on 2 nodes"), (2, "FAILED")]
-        assert "node 1: rank 2 ended with exit code 1" in status["events"][1]["text"]
+        assert "rank 2 on node 1: ValueError: the data is" in status["events"][1]["text"]
         assert status["events"][1]["text"].endswith("; comes back")
         for words in ((), ("--attempt", "1")):
             shown = fsdpctl("logs", run.run_id, *words, cwd=project).stdout
-            assert "rank 2" in shown.splitlines()[0], shown
+            assert shown.splitlines()[0].startswith("rank 2 on node 1 failed first: ValueError: the data is"), shown
             assert "ValueError: the data is \\x1b[31mbroken" in shown
-        assert "supervisor | " in shown and status["events"][1]["text"] in shown
+        assert "supervisor | " in shown and safe(status["events"][1]["text"]) in shown
+        (listed,) = [
+            row for row in json.loads(fsdpctl("ls", "--json", cwd=project).stdout) if row["run_id"] == run.run_id
+        ]
+        assert listed["reason"] == status["reason"]
         run.assert_nothing_left(self.leaves_within_s)
 
     def test_a_stopped_rank_is_found_and_named(self, project: Path) -> None:

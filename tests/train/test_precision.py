@@ -17,9 +17,15 @@ from train.parallel.parallelize import compute_dtype
 FIRST_SCALE = 2.0**34  # overflows fp16 in this small model, until it has been halved often enough
 
 
-def test_the_device_chooses_unless_the_configuration_does() -> None:
+@pytest.mark.parametrize(
+    ("capability", "dtype"), [((7, 0), torch.float16), ((7, 5), torch.float16), ((9, 0), torch.bfloat16)]
+)
+def test_the_device_chooses_unless_the_configuration_does(
+    capability: tuple[int, int], dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
     cpu, gpu = torch.device("cpu"), torch.device("cuda")
-    assert (compute_dtype("auto", cpu), compute_dtype("auto", gpu)) == (torch.float32, torch.bfloat16)
+    assert (compute_dtype("auto", cpu), compute_dtype("auto", gpu)) == (torch.float32, dtype)
     assert (compute_dtype("fp16", cpu), compute_dtype("fp32", gpu)) == (torch.float16, torch.float32)
 
 

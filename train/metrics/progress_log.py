@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from datetime import timedelta
 
+from fsdpctl.contract.clock import format_clock
 from train.context import RankContext
 from train.metrics.writer import HeldOutLoss, MetricsWriter, StepMetrics
 
@@ -66,4 +66,4 @@ class ProgressLog(MetricsWriter):
     def _time_left(self, step: int) -> str:
         if not self.timed_steps:
             return "?"
-        return str(timedelta(seconds=round((self.steps - step) * self.seconds / self.timed_steps)))
+        return format_clock((self.steps - step) * self.seconds / self.timed_steps)

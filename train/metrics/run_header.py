@@ -26,6 +26,8 @@ def log_run_header(context: RankContext, data: Dataset) -> None:
         *(replicate, shard, config.mesh.strategy, world.size, backend),
     )
     dtype = str(compute_dtype(config.precision, world.device)).removeprefix("torch.")
+    if config.precision == "auto" and dtype == "float16":
+        log.warning("%s has no bf16: precision `auto` takes fp16 with a loss scale", device)
     log.info("device: %s, %s, torch %s", device, dtype, torch.__version__)
     log.info("model: %s parameters, sequences of %d", f"{config.model.num_parameters:,}", config.model.seq_len)
     log.info(

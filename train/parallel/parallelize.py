@@ -68,8 +68,15 @@ def build_model(
 def compute_dtype(precision: Precision, device: torch.device) -> torch.dtype:
     """Return the configured precision; by default bf16 over fp32 weights on GPUs, and fp32 on CPUs."""
     if precision == "auto":
-        return torch.bfloat16 if device.type == "cuda" else torch.float32
+        if device.type != "cuda":
+            return torch.float32
+        return torch.bfloat16 if has_bf16(device) else torch.float16
     return {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}[precision]
+
+
+def has_bf16(device: torch.device) -> bool:
+    """Return whether a GPU computes in bf16; torch emulates it, very slowly, on those before compute capability 8."""
+    return torch.version.hip is not None or torch.cuda.get_device_capability(device) >= (8, 0)
 
 
 def find_local_compute(units: tuple[Unit, ...], head_modules: tuple[str, ...]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fsdpctl.contract.paths.attempt import AttemptPaths
 from fsdpctl.contract.paths.checkpoint import CHECKPOINT_MANIFEST, CHECKPOINT_PREFIX, checkpoint_name, step_of
-from fsdpctl.contract.paths.node import NodePaths
+from fsdpctl.contract.paths.node import NodePaths, times_of
 from fsdpctl.contract.paths.run import RunPaths
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "RunPaths",
     "checkpoint_name",
     "step_of",
+    "times_of",
 ]
 
 DIR_MODE = 0o700

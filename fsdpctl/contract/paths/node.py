@@ -6,6 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 
+def times_of(log: Path) -> Path:
+    """Return the index of a log of a node: when it grew, and how far."""
+    return log.with_suffix(".times")
+
+
 @dataclass(frozen=True)
 class NodePaths:
     """`attempts/<n>/node-<r>/`, written by that node only."""

@@ -219,7 +219,7 @@ class TrainerConfig:
     memory: MemoryConfig = field(default_factory=MemoryConfig)
     eval: EvalConfig = field(default_factory=EvalConfig)
     profile: ProfileConfig = field(default_factory=ProfileConfig)
-    precision: Precision = "auto"  # compute precision, with fp32 weights; `auto`: bf16 on GPUs, fp32 on CPUs
+    precision: Precision = "auto"  # compute precision over fp32 weights; `auto`: bf16, else fp16 on GPUs, fp32 on CPUs
     reduce_dtype: ReduceDtype = "fp32"  # data type of the gradient reduction over ranks
     compile: bool | None = None  # use torch.compile; unset: on GPUs only
     init_from: str | None = None  # directory with a Hugging Face Llama to start from; unset: random weights

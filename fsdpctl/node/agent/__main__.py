@@ -17,6 +17,7 @@ from types import FrameType
 from fsdpctl.contract import GOOD_ENDS, StopReason
 from fsdpctl.contract.codec import read_json, write_json, write_text
 from fsdpctl.contract.control_files import preallocate, write_request
+from fsdpctl.contract.first_failure import name_end
 from fsdpctl.contract.paths import DIR_MODE, AttemptPaths, RunPaths
 from fsdpctl.contract.plan import Allocation, LaunchPlan
 from fsdpctl.node.agent.agent import Agent, end_attempt
@@ -56,7 +57,7 @@ def main(argv: list[str]) -> int:
     agent = Agent(_placed_plan(run, attempt), attempt, words.node_rank)
     end = agent.run()
     if end.code not in GOOD_ENDS:
-        end_attempt(attempt, paths, f"node {words.node_rank}: {end.reason}")
+        end_attempt(attempt, paths, name_end(words.node_rank, end))
     paths.reserve.unlink(missing_ok=True)
     write_json(paths.end, replace(end, time=time.time()))
     agent.guard.dismiss()

@@ -20,12 +20,14 @@ from fsdpctl.contract.node_report import RankReport
 from fsdpctl.contract.paths import AttemptPaths, NodePaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.records import NodeEnd
-from fsdpctl.node.agent.exit_status import FailureWatch, describe_end
+from fsdpctl.node.agent.exit_status import FailureWatch, describe_end, describe_forced_end
 from fsdpctl.node.agent.guard import Guard
 from fsdpctl.node.agent.heartbeats import Heartbeat, PeerWatch
 from fsdpctl.node.agent.join import JoinError, join
-from fsdpctl.node.agent.rank_watch import RankWatch
+from fsdpctl.node.agent.log_watch import LogWatch
+from fsdpctl.node.agent.rank_watch import RankWatch, rank_processes
 from fsdpctl.node.agent.start_torchrun import start_torchrun
+from fsdpctl.node.agent.stop import Stopping
 from fsdpctl.node.checks.node_check import NodeCheckError, check_node
 from fsdpctl.node.os import processes
 
@@ -46,6 +48,9 @@ class Agent:
         self.tag = processes.Tag(plan.run_id, node_rank)
         self.heartbeat = Heartbeat(self.paths.heartbeat)
         self.started = time.monotonic()
+        first_rank = node_rank * plan.procs_per_node
+        self.ranks = range(first_rank, first_rank + plan.procs_per_node)
+        self.log_watch = LogWatch(self.paths, self.ranks)
 
     def run(self) -> NodeEnd:
         """Check the node, join the others, run the ranks and sweep. Errors that a user can cause are returned."""
@@ -78,40 +83,39 @@ class Agent:
     def _follow(self, torchrun: subprocess.Popen[bytes]) -> NodeEnd:
         """Wait for torchrun, obey the control files and watch the peers."""
         watch = PeerWatch(self.attempt, self._watched(), self.plan.peer_timeout_s)
-        first_rank = self.node_rank * self.plan.procs_per_node
-        self.ranks = self._watch_ranks(first_rank)
-        failure = FailureWatch(self.paths.torchrun_log, first_rank, TERM_S)
-        grace = GraceTimer(self.plan.grace_s)
+        self.rank_watch = RankWatch(
+            self.tag, self.paths, self.ranks, RunPaths(self.attempt.run_dir).metrics, self.plan.hang
+        )
+        failure = FailureWatch(self.paths, self.ranks.start, TERM_S)
+        stopping = Stopping(self.plan.grace_s, self.plan.stop_signal, lambda: rank_processes(self.tag))
         next_look = 0.0
         while (code := torchrun.poll()) is None:
-            self._beat(self.ranks.look)
+            self._beat(self.rank_watch.look)
             if (abort := read_control_file(self.attempt.abort)) is not None:
                 return self._end_now(torchrun, abort, failure)
             self._watch_time_limit()
-            if grace.is_over(read_control_file(self.attempt.stop)):
-                self._end_ranks(torchrun)
-                reason = f"ended by force {self.plan.grace_s} s after the stop"
-                return NodeEnd(NodeExit.STOPPED_UNSAVED, reason, cause=Cause.STOP)
-            if (killed := failure.find_killed()) is not None:  # the other nodes need not wait until torchrun exits
-                end_attempt(self.attempt, self.paths, f"node {self.node_rank}: {killed.reason}")
-                return self._own_failure(torchrun) or killed
+            stopping.follow(read_control_file(self.attempt.stop))
+            if stopping.is_over():
+                self._end_ranks(torchrun, term_s=0.0 if stopping.has_signalled else TERM_S)
+                return describe_forced_end(self.paths, self.plan.procs_per_node, self.plan.grace_s)
+            # The other nodes need not wait until torchrun exits.
+            if not stopping.has_signalled and (killed := failure.find_killed()) is not None:
+                end_attempt(self.attempt, self.paths, killed.reason)
+                return self._own_failure(torchrun, failure) or killed
             if time.monotonic() >= next_look:
                 next_look = time.monotonic() + PEERS_EVERY_S
                 if (lost := watch.find_lost()) is not None:
                     end_attempt(self.attempt, self.paths, lost.reason, lost.cause)
-                if failure.is_overdue():  # spare torchrun itself: it has yet to report which rank failed first
+                if not stopping.has_signalled and failure.is_overdue():
+                    # Spare torchrun itself: it has yet to report which rank failed first.
                     self._sweep(torchrun.pid, term_s=TERM_S)
             time.sleep(POLL_S)
-        return describe_end(code, self.attempt, self.paths)
-
-    def _watch_ranks(self, first_rank: int) -> RankWatch:
-        metrics = RunPaths(self.attempt.run_dir).metrics
-        ranks = range(first_rank, first_rank + self.plan.procs_per_node)
-        return RankWatch(self.tag, self.paths, ranks, metrics, self.plan.hang)
+        return describe_end(code, self.attempt, self.paths, failure.failed_at, stopping.signal)
 
     def _beat(self, look: Callable[[], tuple[RankReport, ...]] | None = None) -> None:
         self.heartbeat.beat(look)
         self.guard.check()
+        self.log_watch.look()
 
     def _watched(self) -> list[int]:
         if not self.plan.shared_disk:  # peers are not visible from here: the supervisor watches and copies the files
@@ -127,46 +131,31 @@ class Agent:
 
     def _end_now(self, torchrun: subprocess.Popen[bytes], abort: ControlFile, failure: FailureWatch) -> NodeEnd:
         if abort.cause == AbortReason.HANG:  # what fails now is a victim; its stacks are evidence
-            self.ranks.dump_stacks()
+            self.rank_watch.dump_stacks()
             time.sleep(DUMP_S)
             own = None
         else:
-            own = self._own_failure(torchrun) if not abort.is_cancel and failure.has_begun() else None
+            own = self._own_failure(torchrun, failure) if not abort.is_cancel and failure.has_begun() else None
         self._end_ranks(torchrun)
         return own or NodeEnd(1, f"{abort.cause}: {abort.reason}".rstrip(": "), cause=Cause.ABORT)
 
-    def _own_failure(self, torchrun: subprocess.Popen[bytes]) -> NodeEnd | None:
+    def _own_failure(self, torchrun: subprocess.Popen[bytes], failure: FailureWatch) -> NodeEnd | None:
         """Return the failure of this node's own rank: the reason of the abort file must not hide the first failure."""
         self._sweep(torchrun.pid, term_s=TERM_S)
         with suppress(subprocess.TimeoutExpired):
-            end = describe_end(torchrun.wait(TERM_S), self.attempt, self.paths)
+            end = describe_end(torchrun.wait(TERM_S), self.attempt, self.paths, failure.failed_at)
             return end if end.failed_rank is not None else None
         return None
 
-    def _end_ranks(self, torchrun: subprocess.Popen[bytes]) -> None:
-        self._sweep(term_s=TERM_S)
+    def _end_ranks(self, torchrun: subprocess.Popen[bytes], term_s: float = TERM_S) -> None:
+        self._sweep(term_s=term_s)
         torchrun.wait()
 
     def _sweep(self, *spare: int, term_s: float = 0.0) -> list[int]:
         """End this node's processes, also those without a parent or the tag; return the pids still alive."""
         me = os.getpid()
         spared = [me, self.guard.pid, *spare]
-        return processes.sweep(self.tag, below=me, spare=spared, term_s=term_s, meanwhile=self.heartbeat.beat)
-
-
-class GraceTimer:
-    """Measures the grace period from the moment this node saw the stop file."""
-
-    def __init__(self, grace_s: float) -> None:
-        self._grace_s = grace_s
-        self._since: float | None = None
-
-    def is_over(self, stop: ControlFile | None) -> bool:
-        if stop is None:
-            return False
-        if self._since is None:
-            self._since = time.monotonic()
-        return time.monotonic() - self._since > self._grace_s
+        return processes.sweep(self.tag, below=me, spare=spared, term_s=term_s, meanwhile=self._beat)
 
 
 def end_attempt(attempt: AttemptPaths, paths: NodePaths, reason: str, cause: str = AbortReason.FAULT) -> None:

@@ -6,12 +6,14 @@ import re
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
-from fsdpctl.contract import Cause, NodeExit
+from fsdpctl.contract import Cause, NodeExit, RankFailure
 from fsdpctl.contract.codec import find_json
 from fsdpctl.contract.control_files import read_control_file
 from fsdpctl.contract.files import describe_disk, read_tail
+from fsdpctl.contract.first_failure import describe_error, failure_order
 from fsdpctl.contract.paths import AttemptPaths, NodePaths
 from fsdpctl.contract.records import NodeEnd, Outcome, RankError
 
@@ -24,10 +26,20 @@ _GLOBAL_RANK = re.compile(r"rank\s+: (\d+) \(local_rank: (\d+)\)")
 
 _FINISHED = NodeEnd(NodeExit.FINISHED, "finished", cause=Cause.FINISHED)
 _STOPPED = NodeEnd(NodeExit.STOPPED, "stopped", cause=Cause.STOP)
+_STOPPED_UNSAVED = NodeEnd(NodeExit.STOPPED_UNSAVED, "not saved", cause=Cause.STOP)
 
 
-def describe_end(code: int, attempt: AttemptPaths, paths: NodePaths) -> NodeEnd:
-    """Turn torchrun's exit code into this node's exit record."""
+def describe_end(
+    code: int,
+    attempt: AttemptPaths,
+    paths: NodePaths,
+    failed_at: float | None = None,
+    stop_signal: signal.Signals | None = None,
+) -> NodeEnd:
+    """Turn torchrun's exit code into this node's exit record; `failed_at` is when its log first showed a failure.
+
+    A rank that ends by the signal of the stop, or with a shell's exit code for it, has obeyed.
+    """
     if code == 0:
         return _good_end(attempt)
     failure = first_failure(_read_tail(paths.torchrun_log))
@@ -37,23 +49,45 @@ def describe_end(code: int, attempt: AttemptPaths, paths: NodePaths) -> NodeEnd:
         return NodeEnd(1, reason, cause=Cause.TORCHRUN)
     exit_code, rank = failure
     if exit_code in (NodeExit.STOPPED, NodeExit.STOPPED_UNSAVED):
-        return NodeEnd(exit_code, "stopped", cause=Cause.STOP)
-    if exit_code > 0 and (error := _first_expected_error(paths)) is not None:
-        sentence, _, _ = error.message.partition("\n")
-        return NodeEnd(1, f"rank {error.rank} failed: {sentence}", failed_rank=error.rank, cause=error.cause)
-    return _describe_failure(exit_code, rank)
+        return _STOPPED if exit_code == NodeExit.STOPPED else _STOPPED_UNSAVED
+    if stop_signal is not None and exit_code in (-stop_signal, 128 + stop_signal) and attempt.stop.exists():
+        return NodeEnd(NodeExit.STOPPED_UNSAVED, f"ended by {stop_signal.name} after the stop", cause=Cause.STOP)
+    return _describe_failure(exit_code, rank, paths, failed_at or time.time())
 
 
-def _first_expected_error(paths: NodePaths) -> RankError | None:
-    """Return the earliest expected error of this node's ranks: the cause, whichever rank torchrun saw end first."""
+def describe_forced_end(paths: NodePaths, num_ranks: int, grace_s: float) -> NodeEnd:
+    """Return the exit record after the grace; ranks that then ended on TERM without an error may have saved."""
+    if len(paths.rank_ends()) == num_ranks:
+        return replace(_STOPPED, reason=f"ended by TERM {grace_s} s after the stop")
+    return replace(_STOPPED_UNSAVED, reason=f"ended by force {grace_s} s after the stop")
+
+
+def _describe_failure(exit_code: int, rank: int, paths: NodePaths, failed_at: float) -> NodeEnd:
+    """Return the exit record after a failure: of the rank that torchrun saw fail first, or of one that reported more.
+
+    Of a signal, torchrun alone reports: its rank is the first, whatever the others recorded.
+    """
+    failure = RankFailure.SIGNAL if exit_code < 0 else RankFailure.EXIT_CODE
+    reported = RankError(
+        rank, paths.node_rank, failed_at, f"ended with {describe_code(exit_code)}", "", failure=failure
+    )
+    recorded = [] if exit_code < 0 else _recorded_errors(paths)
+    if rank not in {error.rank for error in recorded}:
+        recorded.append(reported)
+    error = min(recorded, key=failure_order)
+    cause = Cause.SIGNAL if error.failure is RankFailure.SIGNAL else Cause.EXIT_CODE
+    return NodeEnd(
+        1,
+        describe_error(error),
+        failed_rank=error.rank,
+        cause=error.cause if error.expected else cause,
+        first_error=replace(error, traceback=""),
+    )
+
+
+def _recorded_errors(paths: NodePaths) -> list[RankError]:
     found = [find_json(RankError, paths.rank_error(rank)) for rank in paths.rank_logs()]
-    expected = [error for error in found if error is not None and error.expected]
-    return min(expected, key=lambda error: (error.time, error.rank), default=None)
-
-
-def _describe_failure(exit_code: int, rank: int) -> NodeEnd:
-    cause = Cause.SIGNAL if exit_code < 0 else Cause.EXIT_CODE
-    return NodeEnd(1, f"rank {rank} ended with {describe_code(exit_code)}", failed_rank=rank, cause=cause)
+    return [error for error in found if error is not None]
 
 
 class FailureWatch:
@@ -64,15 +98,17 @@ class FailureWatch:
     """
 
     def __init__(
-        self, log: Path, first_rank: int, patience_s: float, clock: Callable[[], float] = time.monotonic
+        self, paths: NodePaths, first_rank: int, patience_s: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._log, self._first_rank, self._patience_s, self._clock = log, first_rank, patience_s, clock
+        self._paths, self._first_rank, self._patience_s, self._clock = paths, first_rank, patience_s, clock
+        self._log = paths.torchrun_log
         self._since: float | None = None
+        self.failed_at: float | None = None  # seconds since the epoch
 
     def has_begun(self) -> bool:
         """Return True once a rank of this node has failed."""
         if self._since is None and _WAITS_FOR_PEERS in _read_tail(self._log):
-            self._since = self._clock()
+            self._since, self.failed_at = self._clock(), self.failed_at or time.time()
         return self._since is not None
 
     def is_overdue(self) -> bool:
@@ -82,7 +118,10 @@ class FailureWatch:
     def find_killed(self) -> NodeEnd | None:
         """Return this node's exit record if a signal ended the first rank: no other failure can be the cause then."""
         failure = first_failure(_read_tail(self._log), self._first_rank)
-        return _describe_failure(*failure) if failure is not None and failure[0] < 0 else None
+        if failure is None or failure[0] >= 0:
+            return None
+        self.failed_at = self.failed_at or time.time()
+        return _describe_failure(*failure, self._paths, self.failed_at)
 
 
 def _good_end(attempt: AttemptPaths) -> NodeEnd:
@@ -93,9 +132,8 @@ def _good_end(attempt: AttemptPaths) -> NodeEnd:
     if outcome.status == "finished":
         return _FINISHED
     if outcome.status == "stopped":
-        saved = outcome.checkpoint is not None
-        code = NodeExit.STOPPED if saved else NodeExit.STOPPED_UNSAVED
-        return NodeEnd(code, outcome.reason or "stopped", cause=Cause.STOP)
+        end = _STOPPED if outcome.checkpoint is not None else _STOPPED_UNSAVED
+        return replace(end, reason=outcome.reason or end.reason)
     return NodeEnd(1, outcome.reason or "failed", cause=Cause.EXCEPTION)
 
 

@@ -30,6 +30,7 @@ def handle_as_rank() -> None:
     handler = _do_nothing if "SLURM_JOB_ID" in os.environ else signal.SIG_DFL
     for number in STOP_SIGNALS:
         signal.signal(number, handler)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     os.register_at_fork(after_in_child=_restore_defaults)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import subprocess
 import venv
@@ -26,6 +27,27 @@ run = Path(os.environ["FSDPCTL_RUN_DIR"])
 while not (run / "fail").exists():
     time.sleep(0.05)
 raise SystemExit(3)
+"""
+
+TAKES_TURNS = """
+import ctypes, os, time
+from pathlib import Path
+root, rank = Path(os.environ["FSDPCTL_RUN_DIR"]), int(os.environ["RANK"])
+libc = ctypes.CDLL(None)
+for turn in range(rank, 8, 4):
+    while turn and not (root / f"turn-{turn - 1}").exists():
+        time.sleep(0.01)
+    time.sleep(0.25)
+    if rank == 1:
+        libc.puts(b"turn %d" % turn)
+        libc.fflush(None)
+    else:
+        os.write(1 + turn % 2, b"turn %d\\n" % turn)
+    (root / f"turn-{turn}").touch()
+if rank == 3:
+    os.write(1, b"last words")
+    os.kill(os.getpid(), 9)
+time.sleep(1000)
 """
 
 
@@ -59,6 +81,21 @@ class TestLocal(LauncherContract):
             for name, value in node["env"].items():
                 assert environ[name].replace(run.run_id, planned["plan"]["run_id"]) == value
         fsdpctl("stop", run.run_id, cwd=project)
+
+    def test_lines_without_a_stamp_come_in_the_order_in_which_ranks_wrote_them(self, project: Path) -> None:
+        """Of both streams and of C libraries, on two nodes, while following and afterwards; the last rank is killed."""
+        run = self.submit_script(project, TAKES_TURNS)
+        follow = subprocess.run([COMMAND, "logs", "-f", run.run_id], capture_output=True, text=True, timeout=120)
+        later = fsdpctl("logs", run.run_id, "--timestamps", cwd=project).stdout
+
+        def turns(text: str) -> list[str]:
+            return [line.partition("| ")[2] for line in text.splitlines() if "| turn" in line or "| last" in line]
+
+        assert turns(follow.stdout) == [*(f"turn {turn}" for turn in range(8)), "last words"]
+        assert turns(later) == turns(follow.stdout)
+        clocks = [line[:21] for line in later.splitlines() if "| turn" in line]
+        assert clocks == sorted(clocks) and len(set(clocks)) == 8
+        assert re.search(r"^ +state +\| FAILED: rank 3 on node 1: ended with signal 9", follow.stderr, re.MULTILINE)
 
     def test_the_size_of_a_large_project_is_printed_whenever_it_is_copied(self, project: Path) -> None:
         with open(project / "weights.bin", "wb") as file:

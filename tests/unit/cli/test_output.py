@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from fsdpctl.cli.output import open_outlet, write
+from fsdpctl.cli.output import open_outlet, safe, write
 
 TABLE = """
 from fsdpctl.cli.output import print_table
@@ -22,12 +22,12 @@ print_table(("A", "NODES", "REASON"), [("x", "node[0-9]", "one two three four fi
 ONE_LINE = "x  node[0-9]  one two three four five six seven"
 
 
-def on_terminal(columns: int) -> list[str]:
-    """Return what is printed to a terminal of this width."""
+def on_terminal(columns: int, code: str = TABLE, **variables: str) -> list[str]:
+    """Return what is printed to a terminal of this width, without colours."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    env = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
-    process = subprocess.Popen([sys.executable, "-c", TABLE], stdout=theirs, stdin=theirs, env=env)
+    env = {name: value for name, value in os.environ.items() if name != "COLUMNS"} | {"NO_COLOR": "1"} | variables
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=theirs, stdin=theirs, stderr=theirs, env=env)
     os.close(theirs)
     printed = b""
     try:
@@ -49,15 +49,59 @@ def test_a_terminal_wraps_the_last_column() -> None:
     ]
 
 
-@pytest.mark.parametrize("columns", [20, 200])
-def test_a_line_is_not_wrapped_if_it_fits_or_the_column_is_too_narrow(columns: int) -> None:
-    assert on_terminal(columns)[1] == ONE_LINE
+def test_a_row_that_fits_is_one_line_and_no_word_is_cut_where_the_column_is_too_narrow() -> None:
+    assert on_terminal(200)[1] == ONE_LINE
+    assert on_terminal(20) == [
+        "A  NODES      REASON",
+        "x  node[0-9]  one",
+        "  two three four",
+        "  five six seven",
+        "y  all        ok",
+    ]
+
+
+ROWS = 'from fsdpctl.cli.output import print_rows; print_rows([("state", "FAILED: one two three four five six")])'
+
+
+def test_a_colour_only_repeats_a_word() -> None:
+    plain, colored = on_terminal(40, ROWS), on_terminal(40, ROWS, NO_COLOR="", TERM="xterm")
+    assert plain == ["state      FAILED: one two three four", "           five six"]
+    assert colored == [plain[0].replace("FAILED", "\x1b[31mFAILED\x1b[0m"), plain[1]]
+    assert on_terminal(40, ROWS, NO_COLOR="", TERM="dumb") == plain
+
+
+LIVE = """
+from fsdpctl.cli.follow import LiveLine
+line = LiveLine()
+line.show("llm-tiny-x7k2  RUNNING  step 12/100  loss 3.1416  12,345 tokens/s  ETA 0:01:02")
+line.show("llm-tiny-x7k2  QUEUED  job 7 waits for nodes that other jobs have")
+line.close("llm-tiny-x7k2  \u4e2d\u6587\u4e2d\u6587\u4e2d\u6587\u4e2d\u6587\u4e2d\u6587\u4e2d\u6587  RUNNING")
+"""
+
+
+def test_the_live_line_of_a_narrow_terminal_ends_at_a_word_and_never_wraps() -> None:
+    printed = "".join(on_terminal(40, LIVE)).split("\x1b[2K")[1:]
+    assert printed == [
+        "llm-tiny-x7k2  RUNNING  step 12/100",
+        "llm-tiny-x7k2  QUEUED  job 7 waits for",
+        "llm-tiny-x7k2  " + "\u4e2d\u6587" * 6,
+    ]
 
 
 def test_a_pipe_gets_one_line_per_row() -> None:
     env = {**os.environ, "COLUMNS": "40"}
     printed = subprocess.run([sys.executable, "-c", TABLE], capture_output=True, text=True, env=env, check=True).stdout
     assert printed.splitlines()[1] == ONE_LINE
+
+
+@pytest.mark.parametrize("number", [0x1B, 0x7F, 0x9B, 0xAD, 0x200B, 0x200D, 0x202E, 0x2060, 0x2066, 0xFEFF, 0xE0041])
+def test_what_is_invisible_or_reorders_text_is_escaped(number: int) -> None:
+    assert safe(f"a{chr(number)}b") == f"a{ascii(chr(number))[1:-1]}b"
+
+
+def test_what_is_visible_stays() -> None:
+    text = "caf\u00e9 \u4e2d\u6587 \u26a0\ufe0f \U0001f680\tx\n"
+    assert safe(text) == text
 
 
 def test_everything_is_written_to_a_stream_that_is_non_blocking() -> None:

@@ -11,7 +11,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from fsdpctl.cli.logs import logs
-from fsdpctl.contract import NodeExit, State
+from fsdpctl.contract import NodeExit, RankFailure, State
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.records import NodeEnd, RankError
@@ -40,8 +40,10 @@ class Scene:
         with open(node.rank_log(rank), "a") as file:
             file.write(text)
 
-    def fail(self, rank: int, message: str, when: float, *, attempt: int = 1) -> None:
-        error = RankError(rank=rank, node_rank=rank // 2, time=when, message=message, traceback="")
+    def fail(
+        self, rank: int, message: str, when: float, failure: RankFailure = RankFailure.EXCEPTION, *, attempt: int = 1
+    ) -> None:
+        error = RankError(rank, rank // 2, when, message, "", failure=failure)
         write_json(self.run.attempt(attempt).node(rank // 2).rank_error(rank), error)
 
     def end(self, state: State) -> None:
@@ -79,7 +81,7 @@ def call(*args: str) -> Result:
 def test_the_newest_attempt_merged_folded_and_prefixed(scene: Scene) -> None:
     scene.write(0, "of an older attempt\n")
     for rank in range(4):
-        scene.write(rank, f"2026-11-27 23:05:4{rank},000 hello\n", attempt=2)
+        scene.write(rank, f"2026-11-27 23:05:40,{rank}00 hello\n", attempt=2)
     scene.write(1, "2026-11-27 23:05:50,000 I am rank 1\n", attempt=2)
     assert call().stdout == (
         "node[0,1] rank[0-3] | 2026-11-27 23:05:40,000 hello\n"
@@ -105,7 +107,7 @@ def test_filters_by_global_rank_node_and_attempt(scene: Scene) -> None:
 
 def test_supervisor_lines_are_merged_unless_ranks_are_selected(scene: Scene) -> None:
     for rank in (0, 3):
-        scene.write(rank, f"2026-11-27 23:05:4{2 * rank},000 step\n")
+        scene.write(rank, f"2026-11-27 23:05:40,{rank}00 step\n")
     scene.run.attempt(1).events.write_text("2026-11-27 23:05:43.000 started on 2 nodes\n")
     assert call().stdout == (
         "node[0,1] rank[0,3]  | 2026-11-27 23:05:40,000 step\n"
@@ -117,11 +119,9 @@ def test_supervisor_lines_are_merged_unless_ranks_are_selected(scene: Scene) -> 
 def test_a_failure_comes_first_and_errors_shows_nothing_else(scene: Scene) -> None:
     for rank in range(3):
         scene.write(rank, "x\n")
-    scene.fail(0, "RuntimeError: Connection closed by peer", 1.0)
+    scene.fail(0, "RuntimeError: Connection closed by peer", 1.0, RankFailure.LOST_PEER)
     scene.fail(2, "ValueError: bad", 2.0)
-    cause = (
-        "rank 2 on node 1 failed first: ValueError: bad\n1 more rank failed after it: 0 (connection closed by peer)\n"
-    )
+    cause = "rank 2 on node 1 failed first: ValueError: bad\n1 more rank failed after it: 0 (lost a peer)\n"
     assert call("--errors").stdout.startswith(cause)
     assert "| x" not in call("--errors").stdout
     assert call().stdout.startswith(cause)
@@ -131,7 +131,7 @@ def test_a_failure_comes_first_and_errors_shows_nothing_else(scene: Scene) -> No
 def test_errors_of_a_healthy_attempt(scene: Scene) -> None:
     scene.write(0, "x\n")
     result = call("--errors")
-    assert (result.stdout, result.stderr) == ("", "no rank of attempt 1 left an error\n")
+    assert (result.stdout, result.stderr) == ("", "no rank of attempt 1 failed first\n")
 
 
 def test_errors_lists_the_reasons_of_failed_nodes(scene: Scene) -> None:
@@ -157,12 +157,12 @@ def test_errors_names_older_attempts_that_failed(scene: Scene) -> None:
     assert "rank 0 on node 0 failed first: ValueError: bad\n" in result.stdout
     assert result.stderr == hint
     result = call("--errors", "--attempt", "3")
-    assert (result.stdout, result.stderr) == ("attempt 3 LOST: reason 3\n", "no rank of attempt 3 left an error\n")
+    assert (result.stdout, result.stderr) == ("attempt 3 LOST: reason 3\n", "no rank of attempt 3 failed first\n")
     scene.write(0, "x\n", attempt=5)
     healthy = call("--errors")
     assert healthy.stdout == ""
     assert healthy.stderr == (
-        "no rank of attempt 5 left an error\n"
+        "no rank of attempt 5 failed first\n"
         "hint: attempts 1,3,4 failed before it: fsdpctl logs tiny-abcd --errors --attempt 4\n"
     )
 
@@ -217,7 +217,7 @@ def test_following_shows_new_lines_until_the_run_ends(scene: Scene) -> None:
         "new, half by half",
         "no end",
     ]
-    assert result.stderr == "RUNNING: as scripted\nSUCCEEDED: as scripted\n"
+    assert result.stderr == "      state | RUNNING: as scripted\n      state     | SUCCEEDED: as scripted\n"
 
 
 def test_following_a_run_that_has_ended_does_not_wait(scene: Scene) -> None:
@@ -264,7 +264,7 @@ def test_a_run_without_an_attempt_is_waited_for(scene: Scene) -> None:
     scene.script = [lambda: scene.write(0, "here\n"), lambda: scene.end(State.SUCCEEDED)]
     result = call("-f")
     assert result.stdout == "node0 rank0 | here\n"
-    assert result.stderr.startswith("QUEUED: as scripted\n")
+    assert result.stderr.startswith(" state | QUEUED: as scripted\n")
 
 
 def test_an_unreachable_scheduler_does_not_end_following(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,4 +278,4 @@ def test_an_unreachable_scheduler_does_not_end_following(scene: Scene, monkeypat
     ]
     result = call("-f")
     assert result.stdout == "node0 rank0 | still here\n"
-    assert result.stderr.startswith("the state of the run is unknown for now: squeue: timed out\n")
+    assert " state | the state of the run is unknown for now: squeue: timed out\n" in result.stderr

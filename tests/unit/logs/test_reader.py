@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from fsdpctl.contract import RankFailure
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import AttemptPaths
 from fsdpctl.contract.records import NodeEnd, RankError
@@ -144,8 +145,8 @@ def test_errors_of_all_nodes_are_read_and_a_broken_one_is_reported(attempt: Atte
 
 def test_a_killed_rank_is_reported_by_its_agent(attempt: AttemptPaths) -> None:
     write(attempt, 2, "x")
-    write_json(attempt.node(1).end, NodeEnd(1, "rank 2 ended with signal 9 (SIGKILL)", failed_rank=2, time=7.0))
-    killed = RankError(rank=2, node_rank=1, time=7.0, message="ended with signal 9 (SIGKILL)", traceback="")
+    killed = RankError(2, 1, 7.0, "ended with signal 9 (SIGKILL)", "", failure=RankFailure.SIGNAL)
+    write_json(attempt.node(1).end, NodeEnd(1, "", failed_rank=2, time=7.0, first_error=killed))
     assert read_errors(attempt) == [killed]
     own = RankError(rank=2, node_rank=1, time=6.0, message="ValueError: x", traceback="")
     write_json(attempt.node(1).rank_error(2), own)

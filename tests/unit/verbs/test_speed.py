@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fsdpctl.cli.follow import format_clock
+from fsdpctl.contract.clock import format_clock
 from fsdpctl.verbs.status import Speed, describe_slow, measure_speed
 
 
@@ -18,6 +18,15 @@ def test_speed_is_measured_over_the_last_steps() -> None:
     assert measure_speed([*slow_start, *lines(25, first=6)], 40) == Speed(128.0, 5.0)
 
 
+def test_the_speed_that_the_device_measured_counts_more_than_when_the_host_had_queued_the_steps() -> None:
+    """After a resume the host queues steps faster than the GPU does them."""
+    queued = [{**line, "tokens_per_s": 64.0} for line in lines(10, seconds_per_step=0.01)]
+    queued[0]["tokens_per_s"] = 1.0  # it compiles
+    assert measure_speed(queued, 20) == Speed(64.0, 10.0)
+    uneven = [*lines(1), *({**line, "tokens_per_s": 64.0 if line["step"] % 2 else 16.0} for line in lines(4, first=2))]
+    assert measure_speed(uneven, None) == Speed(4 * 64 / (1 + 1 + 4 + 4), None)
+
+
 def test_the_pause_between_attempts_does_not_count() -> None:
     later = [{**line, "time": line["time"] + 1000} for line in lines(3, attempt=2, first=11)]
     assert measure_speed([*lines(10), *later], None) == Speed(128.0, None)
@@ -29,7 +38,7 @@ def test_without_two_steps_there_is_no_speed(known: list[dict[str, Any]]) -> Non
 
 
 def test_clock() -> None:
-    assert [format_clock(s) for s in (0, 59.6, 3723)] == ["00:00", "01:00", "1:02:03"]
+    assert [format_clock(s) for s in (0, 59.6, 3723, 93784)] == ["0:00:00", "0:01:00", "1:02:03", "1d 02:03:04"]
 
 
 def test_slow_ranks_are_named() -> None:

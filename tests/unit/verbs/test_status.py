@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from fsdpctl.backends.base import View
+from fsdpctl.cli.app import build_app
 from fsdpctl.contract import Phase, State
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import RunPaths, checkpoint_name
@@ -58,6 +61,16 @@ def test_an_attempt_without_a_line_has_no_step_of_an_older_one(run: RunPaths) ->
     assert (status.state, status.reason) == (State.RUNNING, "training, attempt 2; continues from step 7")
     assert (status.attempt, status.step, status.loss, status.speed, status.outcome) == (2, None, None, None, None)
     assert status.hosts == (socket.gethostname(),)
+    assert status.begins_at == 7
+
+
+def test_what_a_script_had_done_before_a_resume_is_known(run: RunPaths) -> None:
+    run.trainer_config.unlink()
+    shutil.rmtree(run.checkpoints)
+    status = read_status(run)
+    assert (status.step, status.begins_at) == (None, 21)
+    printed = CliRunner().invoke(build_app("status"), ["status", "r-aaaa"]).stdout
+    assert "progress   step 21 before; no step of this attempt yet\n" in printed
 
 
 def test_from_its_first_line_on_an_attempt_shows_its_own_steps(run: RunPaths) -> None:
@@ -69,6 +82,8 @@ def test_from_its_first_line_on_an_attempt_shows_its_own_steps(run: RunPaths) ->
 def test_an_attempt_that_ends_does_not_show_where_it_begins(run: RunPaths) -> None:
     run.attempt(2).stop.write_text("user")
     assert read_status(run).reason == "stopping (user): saving, then leaving"
+    run.trainer_config.unlink()
+    assert read_status(run).reason == "stopping (user): the script was asked to exit, its `grace` runs"
 
 
 @pytest.mark.parametrize("view", [View("queued", "Priority"), View("running")])

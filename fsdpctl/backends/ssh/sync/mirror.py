@@ -29,7 +29,7 @@ MAX_SMALL = 16 * 2**20
 """Larger than any record; longer files are cut off."""
 
 _TOUCHED = "progress-"
-_GROWING = (".log", ".jsonl", ".txt")
+_GROWING = (".log", ".jsonl", ".times", ".txt")
 
 
 class Mirror:

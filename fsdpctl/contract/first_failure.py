@@ -1,0 +1,55 @@
+"""Which rank failed first: one rule for the agent of a node, the supervisor and `logs`."""
+
+from __future__ import annotations
+
+import re
+
+from fsdpctl.contract import RankFailure
+from fsdpctl.contract.records import NodeEnd, RankError
+
+_LOST_PEER = re.compile(
+    r"connection (?:was )?(?:closed|reset)(?: by (?:remote )?peer)?|connection refused|broken pipe"
+    r"|remote process exited|ncclRemoteError|socket timeout|watchdog caught collective operation timeout",
+    re.IGNORECASE,
+)
+_SENTENCE_LIMIT = 300
+
+
+def classify(error: BaseException) -> RankFailure:
+    """Return how the exception that ends a rank counts among those of its peers.
+
+    gloo, NCCL and the store report a lost peer as a RuntimeError with no type of its own, so its text is read: here,
+    where it is raised, and nowhere else. An OSError of the same text is a connection of the script's own.
+    """
+    if any(isinstance(found, RuntimeError) and _LOST_PEER.search(str(found)) for found in (error, error.__cause__)):
+        return RankFailure.LOST_PEER
+    return RankFailure.EXIT_CODE if isinstance(error, SystemExit) else RankFailure.EXCEPTION
+
+
+def failure_order(error: RankError) -> tuple[int, float, int]:
+    """Return the key that sorts the first failure to the front.
+
+    Time alone is not enough: the clocks of nodes differ, and peers notice a killed rank before its agent does.
+    """
+    return distance(error.failure), error.time, error.rank
+
+
+def distance(failure: RankFailure) -> int:
+    """Return 0 for a failure of a rank's own, more for one that may follow from another."""
+    return {RankFailure.EXIT_CODE: 1, RankFailure.LOST_PEER: 2}.get(failure, 0)
+
+
+def describe_error(error: RankError) -> str:
+    """Return one line: the rank, its node, and the first line of the message."""
+    return f"rank {error.rank} on node {error.node_rank}: {headline(error)}"
+
+
+def name_end(node_rank: int, end: NodeEnd) -> str:
+    """Return the reason of a node's exit record, with its node."""
+    return end.reason if end.first_error is not None else f"node {node_rank}: {end.reason}"
+
+
+def headline(error: RankError) -> str:
+    """Return the first line of the message; a longer one is cut."""
+    line = error.message.strip().partition("\n")[0]
+    return line if len(line) <= _SENTENCE_LIMIT else f"{line[:_SENTENCE_LIMIT]} ..."
