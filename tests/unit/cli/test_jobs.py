@@ -62,8 +62,8 @@ def test_check_goes_through_all_files() -> None:
     assert result.stderr.splitlines()[:4] == [
         "error: job jobs/bad.yaml has 2 problems",
         "jobs/bad.yaml:2: nodes: must be at least 1, got 0",
-        "jobs/bad.yaml:3: envv: unknown key; did you mean env? known keys: name, entrypoint, nodes, procs_per_node, "
-        "args, env, time_limit, grace, stop_signal, restarts, hang, restart_on, debug, trainer",
+        "jobs/bad.yaml:3: envv: unknown key; did you mean env? known keys: name, profile, entrypoint, nodes, "
+        "procs_per_node, args, env, time_limit, grace, stop_signal, restarts, hang, restart_on, debug, trainer",
         "no job named llm300; did you mean llm300m?",
     ]
 

@@ -108,7 +108,6 @@ ENDS: list[tuple[dict[int, NodeEnd], Outcome | None, ControlFile | None, Control
     ({0: LEFT, 1: BUG}, None, None, None, State.FAILED, BUG.reason, Cause.EXIT_CODE),
     ({0: SECOND_BUG, 1: replace(BUG, time=10.9)}, None, None, None, State.FAILED, BUG.reason, Cause.EXIT_CODE),
     ({1: BUG}, None, None, None, State.FAILED, BUG.reason, Cause.EXIT_CODE),
-    ({0: VICTIM, 1: ABORTED}, None, None, HANG, State.FAILED, "node 1: fault: node 1: lost", Cause.HANG),
     ({0: BUG, 1: ABORTED}, None, None, LOST, State.FAILED, BUG.reason, Cause.EXIT_CODE),
     (
         {0: VICTIM_LEFT, 1: KILLED},

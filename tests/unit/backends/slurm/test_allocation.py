@@ -19,7 +19,7 @@ from fsdpctl.launch.host import SubmitHost
 from fsdpctl.runs.verdict import AttemptEnd, Verdict
 from fsdpctl.specs.load import load_job, load_profile
 from fsdpctl.supervise.agents import Next
-from fsdpctl.supervise.decide import History
+from fsdpctl.supervise.history import History
 
 SALLOC = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "node[1-2]"}
 

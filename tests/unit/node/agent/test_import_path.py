@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.contract import Env
+from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.launch.live_sources import find_live_sources, select_live
+from fsdpctl.node.os.processes import identify
 
 ROOT = Path(__file__).parents[4]
 SCRIPT = """
@@ -56,11 +58,13 @@ def run_rank(python: Path, run: RunPaths, project: Path, *argv: str, pythonpath:
         "PYTHONPATH": os.pathsep.join(filter(None, (str(run.code), pythonpath))),
         "PYTHONSAFEPATH": "1",
         "RANK": "0",
+        Env.RUN_ID: run.root.name,
         Env.NODE_DIR: str(node.root),
         Env.NODE_RANK: "0",
         Env.RUN_DIR: str(run.root),
         Env.SUBMIT_DIR: str(project),
     }
+    write_json(node.agent, identify(os.getppid()))  # a rank ends at once if it does not descend from an agent
     command = [str(python), "-m", "fsdpctl.node.agent.rank", *argv]
     done = subprocess.run(command, env=env, cwd=run.source, check=False)
     assert done.returncode == 0, node.rank_log(0).read_text()

@@ -18,7 +18,7 @@ from fsdpctl.runs.events import newest_events
 from fsdpctl.runs.verdict import AttemptEnd, Verdict
 from fsdpctl.specs.load import load_job, load_profile
 from fsdpctl.supervise.agents import Next
-from fsdpctl.supervise.decide import History
+from fsdpctl.supervise.history import History
 
 MAIN = Partition("main", None, grace_s=20, preempt_mode="REQUEUE", kill_wait_s=5)
 
