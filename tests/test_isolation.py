@@ -91,6 +91,7 @@ def test_no_test_sees_the_real_home(home: Path) -> None:
     assert registry_home().is_relative_to(home)
 
 
+@pytest.mark.slow
 def test_whatever_a_test_writes_to_the_real_home_fails_it_and_stays_out(tmp_path: Path) -> None:
     services.require("mount")
     session = Session(tmp_path, "from tests.real_home import *", WRITES, "--numprocesses=1")

@@ -21,6 +21,8 @@ from fsdpctl.contract.records import ProcessIdentity
 PROC = Path("/proc")
 KILL_S = 5.0
 """How long processes may take to vanish after KILL: some hang in disk I/O."""
+EXEC_S = 0.1
+"""How long execve(2) may take between the new memory and the new environment."""
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -78,11 +80,7 @@ class Tag:
 
 def has_tag(pid: int, tag: Tag) -> bool:
     """Return whether a living process has the tag; those of other users are unreadable and never match."""
-    try:
-        environ = (PROC / str(pid) / "environ").read_bytes()
-    except OSError:
-        return False
-    return tag.matches(environ) and start_ticks(pid) is not None
+    return tag.matches(_read_environ(pid)) and start_ticks(pid) is not None
 
 
 def find(tag: Tag) -> list[int]:
@@ -157,6 +155,28 @@ def sweep(
 
 def _all_pids() -> list[int]:
     return [int(name) for name in os.listdir(PROC) if name.isdigit()]
+
+
+def _read_environ(pid: int) -> bytes:
+    """Return the environment of a process; empty if it is gone or of another user.
+
+    A process amid execve(2) has memory, but neither arguments nor environment for some microseconds.
+    """
+    directory, deadline = PROC / str(pid), time.monotonic() + EXEC_S
+    try:
+        environ, has_arguments = (directory / "environ").read_bytes(), False
+        while not environ and not has_arguments and time.monotonic() < deadline and _has_memory(directory):
+            has_arguments = bool((directory / "cmdline").read_bytes())
+            time.sleep(0.001)
+            environ = (directory / "environ").read_bytes()
+    except OSError:
+        return b""
+    return environ
+
+
+def _has_memory(directory: Path) -> bool:
+    """Return False for kernel threads and zombies."""
+    return (directory / "statm").read_bytes().split()[0] != b"0"
 
 
 def _parent(pid: int) -> int | None:

@@ -47,6 +47,7 @@ def blocks_interrupt(pid_of: str, report: Report) -> bool:
     return bool(int(status["SigBlk"], 16) & 1 << signal.SIGINT - 1)
 
 
+@pytest.mark.slow  # what it stops has the processor time of other tests' workers
 def test_ctrl_c_reaches_neither_a_worker_nor_the_fork_server_even_while_it_is_importing() -> None:
     """A mask is inherited, so that of the fork server now is what it started with."""
     forkserver._forkserver._stop()  # type: ignore[attr-defined]  # another test's, in this process
