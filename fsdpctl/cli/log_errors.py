@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 def print_root_cause(attempt: AttemptPaths) -> bool:
     """Print the first error of an attempt's ranks, else why nodes could not take part; return whether there is one."""
+    from fsdpctl.explain.flight.describe import describe_finding
+    from fsdpctl.explain.flight.read import find_mismatch
     from fsdpctl.logs.failure import describe, find_root_cause
     from fsdpctl.logs.hang import describe_hang
     from fsdpctl.logs.ranges import fold
@@ -20,7 +22,8 @@ def print_root_cause(attempt: AttemptPaths) -> bool:
     from fsdpctl.runs.evidence import AttemptFacts
 
     if (hang := describe_hang(attempt)) is not None:
-        print_data(hang + "\n")
+        finding = find_mismatch(attempt)
+        print_data("\n".join([hang, *([describe_finding(finding)] if finding is not None else [])]) + "\n")
         return True
     facts = AttemptFacts(attempt)
     if (cause := find_root_cause(read_errors(attempt), facts.ends, facts.abort)) is not None:

@@ -69,11 +69,6 @@ class RankWatch:
         self._ask_for_stacks()
         return tuple(seen.report for seen in self._seen.values())
 
-    def dump_stacks(self) -> None:
-        """Make all ranks write their stacks once more, as evidence."""
-        self._find_processes()
-        request_stacks(self._paths, self._pids)
-
     def _find_processes(self) -> None:
         living = {rank: pid for rank, pid in self._pids.items() if processes.start_ticks(pid) is not None}
         if len(living) < len(self._seen) or living != self._pids:

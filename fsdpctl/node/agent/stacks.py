@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 
 from fsdpctl.contract.files import read_bytes
 from fsdpctl.contract.node_report import Activity
 from fsdpctl.contract.paths import NodePaths
+from fsdpctl.contract.stack_dump import ThreadStack, find_main, parse_stacks
 from fsdpctl.node.os.signals import DUMP_SIGNAL
 from fsdpctl.node.os.usage import catches
 
-_FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
 # Only while code is compiled; running it has frames of torch/_dynamo and torch/_inductor, too.
 _COMPILER = ("torch/_dynamo/convert_frame.py", "torch/_inductor/compile_fx.py", "torch/_inductor/async_compile.py")
 _COLLECTIVES = ("torch/distributed/", "torch/cuda/")
@@ -43,28 +42,26 @@ def classify(stacks: str) -> tuple[Activity, str]:
 
     The main thread may wait for another thread of its own: then it does what that one does.
     """
-    others, found, main = stacks.rpartition("Current thread")
-    frames = _FRAME.findall(main)
-    if not found or not frames:
+    threads = parse_stacks(stacks)
+    main = find_main(threads)
+    if main is None:
         return Activity.UNKNOWN, ""
-    activity = _activity(frames)
-    if activity is Activity.WORKING and frames[0][0].endswith(_THREAD_WAITS):
-        for thread in re.split(r"^Thread ", others, flags=re.MULTILINE):
-            own = _FRAME.findall(thread)
-            if own and not own[0][0].endswith(_THREAD_WAITS):
-                return _activity(own), _place(own)
-    return activity, _place(frames)
+    activity = _activity(main)
+    if activity is Activity.WORKING and _waits_for_thread(main):
+        for thread in threads[1:]:
+            if thread.frames and not _waits_for_thread(thread):
+                return _activity(thread), str(thread.frames[0])
+    return activity, str(main.frames[0])
 
 
-def _activity(frames: list[tuple[str, str, str]]) -> Activity:
-    files = [file for file, _, _ in frames]
+def _waits_for_thread(thread: ThreadStack) -> bool:
+    return thread.frames[0].file.endswith(_THREAD_WAITS)
+
+
+def _activity(thread: ThreadStack) -> Activity:
+    files = [frame.file for frame in thread.frames]
     if any(file.endswith(_COMPILER) or "/triton/compiler/" in file for file in files):
         return Activity.COMPILING
     is_collective = any(part in file for file in files for part in _COLLECTIVES)
-    is_backward = any(function == "_engine_run_backward" for _, _, function in frames)
+    is_backward = any(frame.function == "_engine_run_backward" for frame in thread.frames)
     return Activity.PEERS if is_collective or is_backward else Activity.WORKING
-
-
-def _place(frames: list[tuple[str, str, str]]) -> str:
-    file, line, function = frames[0]
-    return f"{file}:{line} {function}"

@@ -14,6 +14,8 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 
 DUMP_SIGNAL = signal.SIGRTMIN
 """Makes a rank write the stacks of all its threads; no library uses this signal."""
+FLIGHT_SIGNAL = signal.SIGRTMIN + 1
+"""Makes a rank write its flight record."""
 
 
 def ignore() -> None:
