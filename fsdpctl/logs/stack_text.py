@@ -6,26 +6,30 @@ from collections.abc import Sequence
 
 from fsdpctl.contract.stack_dump import ThreadStack
 
+_IMPORTS = "<frozen importlib"
 _RUNNER = ("<frozen runpy>:", "/fsdpctl/node/agent/rank.py:")
-_RECORDER = "/fsdpctl/node/agent/flight.py:"
+_RECORDER = "/fsdpctl/node/agent/flight.py"
 
 
 def describe_threads(threads: Sequence[ThreadStack]) -> str:
     """Return the threads of one rank, the main thread first."""
     parts = []
-    for thread in threads:
+    for thread in without_recorder(threads):
         frames = [str(frame) for frame in thread.frames]
-        if any(_RECORDER in frame for frame in frames):
-            continue
         name = f" {thread.name}" if thread.name else ""
         parts.append("main thread" if thread.is_main else f"thread{name}")
-        parts += [f"  {frame}" for frame in without_runner(frames)] or ["  no frame of Python"]
+        parts += [f"  {frame}" for frame in user_frames(frames)] or ["  no frame of Python"]
     return "\n".join(parts)
 
 
-def without_runner(frames: Sequence[str]) -> list[str]:
-    """Return the frames (the most recent call first) up to those that start a script."""
-    kept = list(frames)
+def without_recorder(threads: Sequence[ThreadStack]) -> tuple[ThreadStack, ...]:
+    """Return the threads but that of fsdpctl's own, which waits for requests in every rank."""
+    return tuple(thread for thread in threads if not any(frame.file.endswith(_RECORDER) for frame in thread.frames))
+
+
+def user_frames(frames: Sequence[str]) -> list[str]:
+    """Return the frames (the most recent call first) up to those that start a script, and without those of imports."""
+    kept = [frame for frame in frames if not frame.startswith(_IMPORTS)]
     while len(kept) > 1 and any(part in kept[-1] for part in _RUNNER):
         kept.pop()
     return kept

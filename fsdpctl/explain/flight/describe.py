@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fsdpctl.explain.flight.finding import FlightFinding, FlightKind, FlightSide
 from fsdpctl.logs.ranges import fold
-from fsdpctl.logs.stack_text import without_runner
+from fsdpctl.logs.stack_text import user_frames
 
 SHOWN_FRAMES = 8
 _TORCH = ("/torch/distributed/", "/torch/utils/", "/torch/_", "/torch/autograd/")
@@ -47,7 +47,7 @@ def _describe_side(side: FlightSide, finding: FlightFinding) -> list[str]:
 def _shorten(stack: Sequence[str]) -> list[str]:
     """Return the innermost frames, without those of torch before the first of the user's code."""
     own = next((number for number, frame in enumerate(stack) if not any(part in frame for part in _TORCH)), 0)
-    return without_runner(stack[own:])[:SHOWN_FRAMES]
+    return user_frames(stack[own:])[:SHOWN_FRAMES]
 
 
 def _ranks(ranks: Sequence[int]) -> str:
