@@ -21,13 +21,15 @@ def print_root_cause(attempt: AttemptPaths) -> bool:
     from fsdpctl.logs.sources import read_errors, read_faults
     from fsdpctl.runs.evidence import AttemptFacts
 
+    finding = find_mismatch(attempt)
+    flight = "" if finding is None else describe_finding(finding) + "\n"
     if (hang := describe_hang(attempt)) is not None:
-        finding = find_mismatch(attempt)
-        print_data("\n".join([hang, *([describe_finding(finding)] if finding is not None else [])]) + "\n")
+        print_data(f"{hang}\n{flight}")
         return True
     facts = AttemptFacts(attempt)
     if (cause := find_root_cause(read_errors(attempt), facts.ends, facts.abort)) is not None:
-        print_data(describe(cause) + "\n")
+        waited = finding is not None and cause.first.rank in finding.ranks_entered  # it failed for want of others
+        print_data(f"{describe(cause)}\n{flight if waited else ''}")
         return True
     faults = read_faults(attempt)
     for reason, nodes in faults.items():

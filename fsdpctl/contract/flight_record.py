@@ -1,6 +1,6 @@
 """What torch's flight recorder knows of one rank: the collectives that it entered, the newest last.
 
-A rank writes it when its agent asks for it, and `explain/flight` merges those of all ranks.
+A rank writes it when its agent asks for it and when it fails, and `explain/flight` merges those of all ranks.
 """
 
 from __future__ import annotations
@@ -39,4 +39,5 @@ class FlightRecord:
     groups: tuple[FlightGroup, ...] = ()
     entries: tuple[FlightEntry, ...] = ()
     stacks: tuple[str, ...] = ()  # of Python, the most recent call first, one per line: FILE:LINE FUNCTION
+    has_stacks: bool = True  # it is written without them first: torch takes seconds to find them
     problem: str = ""  # why there is nothing

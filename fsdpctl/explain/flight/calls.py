@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from fsdpctl.contract.flight_record import FlightEntry, FlightGroup, FlightRecord
-
-_P2P = re.compile(r"(send|recv) (\d+)(?:->|<-)(\d+)")
 
 
 @dataclass(frozen=True)
@@ -72,12 +69,3 @@ def agree(one: Call, other: Call) -> bool:
     return (not compares_inputs or one.inputs == other.inputs) and (
         not compares_outputs or one.outputs == other.outputs
     )
-
-
-def find_peer(op: str) -> tuple[str, int, int] | None:
-    """Return the other half of `send 0->1` or `recv 1<-0`, and the ranks (within the group) that send and receive."""
-    found = _P2P.fullmatch(op)
-    if found is None:
-        return None
-    one, other = int(found[2]), int(found[3])
-    return ("recv", one, other) if found[1] == "send" else ("send", other, one)

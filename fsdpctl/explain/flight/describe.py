@@ -39,8 +39,10 @@ def _describe_side(side: FlightSide, finding: FlightFinding) -> list[str]:
         first = f"{ranks} in {side.op}{tensors}"
     elif side.op:
         first = f"{ranks} in {side.op} of process group {side.group} instead"
+    elif set(side.ranks) <= set(finding.ranks_unrecorded):
+        first = f"{ranks} left no record" + ("; last seen at" if side.stack else ", and no stack")
     else:
-        first = f"{ranks} outside of it" + ("" if side.stack else "; no stack was written")
+        first = f"{ranks} outside of it"
     return [f"  {first}", *(f"    {frame}" for frame in _shorten(side.stack))]
 
 

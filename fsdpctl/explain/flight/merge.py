@@ -9,34 +9,34 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
-from fsdpctl.contract.flight_record import FlightGroup, FlightRecord
-from fsdpctl.explain.flight.calls import Call, GroupCalls, agree, find_peer, sort_calls
+from fsdpctl.contract.flight_record import FlightRecord
+from fsdpctl.explain.flight.calls import GroupCalls, sort_calls
 from fsdpctl.explain.flight.finding import FlightFinding, FlightKind, FlightSide
+from fsdpctl.explain.flight.p2p import find_p2p
+from fsdpctl.explain.flight.sides import Stacks, build_sides, name_group
 
 
-def merge(
-    records: Mapping[int, FlightRecord], world_size: int, stacks: Mapping[int, Sequence[str]]
-) -> FlightFinding | None:
+def merge(records: Mapping[int, FlightRecord], world_size: int, stacks: Stacks) -> FlightFinding | None:
     """Return the operation that holds the run, by the records of its ranks; None if no rank waits in one.
 
-    `stacks` has the main thread of ranks: of those that have not entered the operation, it is the only stack.
+    `stacks` has the main thread of ranks: the stack of those that have not entered it, or recorded none.
     """
     known = {rank: record for rank, record in records.items() if not record.problem}
-    found = []
-    for calls in sort_calls(known):
-        members = calls.members(world_size)
-        found += [
-            one
-            for one in (_find_collective(calls, members, known.keys()), _find_p2p(calls, members, known.keys()))
-            if one is not None
-        ]
+    each = [
+        find(calls, calls.members(world_size), known.keys(), stacks)
+        for calls in sort_calls(known)
+        for find in (_find_collective, find_p2p)
+    ]
+    found = [finding for finding in each if finding is not None]
     if not found:
         return None
     chosen = min(found, key=lambda one: _order(one, found))
     return replace(chosen, sides=chosen.sides + _outside(chosen, found, stacks))
 
 
-def _find_collective(calls: GroupCalls, members: Sequence[int], recorded: Set[int]) -> FlightFinding | None:
+def _find_collective(
+    calls: GroupCalls, members: Sequence[int], recorded: Set[int], stacks: Stacks
+) -> FlightFinding | None:
     pending = [number for of_rank in calls.collectives.values() for number, call in of_rank.items() if not call.is_done]
     if not pending:
         return None
@@ -44,7 +44,7 @@ def _find_collective(calls: GroupCalls, members: Sequence[int], recorded: Set[in
     here = {rank: of_rank[number] for rank, of_rank in calls.collectives.items() if number in of_rank}
     past = {rank for rank, of_rank in calls.collectives.items() if max(of_rank) > number}
     missing = [rank for rank in members if rank in recorded and rank not in here and rank not in past]
-    sides = _sides(here, calls.group)
+    sides = build_sides(here, calls.group, stacks)
     unrecorded = [rank for rank in members if rank not in recorded]
     if len(sides) > 1:
         kind = FlightKind.MISMATCH
@@ -54,7 +54,7 @@ def _find_collective(calls: GroupCalls, members: Sequence[int], recorded: Set[in
         kind = FlightKind.UNRECORDED if unrecorded else FlightKind.ALL_ENTERED
     return FlightFinding(
         kind,
-        _name(calls.group),
+        name_group(calls.group),
         calls.group.backend,
         sides[0].op,
         number,
@@ -62,57 +62,6 @@ def _find_collective(calls: GroupCalls, members: Sequence[int], recorded: Set[in
         tuple(missing),
         tuple(unrecorded),
         sides,
-    )
-
-
-def _find_p2p(calls: GroupCalls, members: Sequence[int], recorded: Set[int]) -> FlightFinding | None:
-    """Return a send or receive for which the other rank has posted no counterpart."""
-    waiting = {
-        rank: [(number, call) for number, call in sorted(of_rank.items()) if not call.is_done]
-        for rank, of_rank in calls.p2p.items()
-    }
-    for rank, own in waiting.items():
-        for number, call in own:
-            other = find_peer(call.op)
-            if other is None or max(other[1:]) >= len(members):
-                continue
-            sender, receiver = members[other[1]], members[other[2]]
-            peer = receiver if rank == sender else sender
-            if any(find_peer(theirs.op) == (_half(call.op), *other[1:]) for _, theirs in waiting.get(peer, [])):
-                continue
-            is_recorded = peer in recorded
-            return FlightFinding(
-                FlightKind.MISSING if is_recorded else FlightKind.UNRECORDED,
-                _name(calls.group),
-                calls.group.backend,
-                call.op,
-                number,
-                (rank,),
-                (peer,) if is_recorded else (),
-                () if is_recorded else (peer,),
-                _sides({rank: call}, calls.group),
-            )
-    return None
-
-
-def _half(op: str) -> str:
-    return op.partition(" ")[0]
-
-
-def _sides(here: Mapping[int, Call], group: FlightGroup) -> tuple[FlightSide, ...]:
-    """Return the ranks that made the same call together, the most ranks first."""
-    together: list[tuple[Call, list[int]]] = []
-    for rank, call in sorted(here.items()):
-        for first, ranks in together:
-            if agree(first, call):
-                ranks.append(rank)
-                break
-        else:
-            together.append((call, [rank]))
-    together.sort(key=lambda side: -len(side[1]))
-    return tuple(
-        FlightSide(tuple(ranks), True, call.op, _name(group), call.inputs, call.outputs, tuple(call.stack.splitlines()))
-        for call, ranks in together
     )
 
 
@@ -124,9 +73,7 @@ def _order(finding: FlightFinding, found: Sequence[FlightFinding]) -> tuple[int,
     return finding.kind is not FlightKind.MISMATCH, not absent - waiting, kinds.index(finding.kind)
 
 
-def _outside(
-    chosen: FlightFinding, found: Sequence[FlightFinding], stacks: Mapping[int, Sequence[str]]
-) -> tuple[FlightSide, ...]:
+def _outside(chosen: FlightFinding, found: Sequence[FlightFinding], stacks: Stacks) -> tuple[FlightSide, ...]:
     """Return where the ranks are that have not entered the operation: in one of another group, or in their own code."""
     elsewhere = {
         rank: replace(side, ranks=(), has_entered=False)
@@ -140,7 +87,3 @@ def _outside(
         side = elsewhere.get(rank) or FlightSide((), False, stack=tuple(stacks.get(rank, ())))
         places.setdefault(side, []).append(rank)
     return tuple(replace(side, ranks=tuple(ranks)) for side, ranks in places.items())
-
-
-def _name(group: FlightGroup) -> str:
-    return group.name if group.description in ("", "undefined") else f"{group.name} ({group.description})"

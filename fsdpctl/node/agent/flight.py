@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -21,7 +22,9 @@ from fsdpctl.contract.formats.flight_dump import build_record, load_dump
 from fsdpctl.node.os.signals import FLIGHT_SIGNAL
 
 FLIGHT_S = 10.0
-"""What a rank gets to write its flight record. torch imports its compiler to find the stacks."""
+"""What a rank gets to write its flight record with stacks, for which torch imports its compiler."""
+FAILURE_S = 2.0
+"""What a rank that fails gets to write its record."""
 _DUMPS = ("_dump_nccl_trace", "_dump_fr_trace")
 """Two recorders: that of NCCL, and that of all other backends."""
 
@@ -40,6 +43,12 @@ class FlightRecorder:
         signal.pthread_sigmask(signal.SIG_BLOCK, {FLIGHT_SIGNAL})
         threading.Thread(target=self._work, name="flight-record", daemon=True).start()
 
+    def write_at_failure(self) -> None:
+        """Write the record of a rank that fails, without stacks; in a thread, because torch may not answer any more."""
+        thread = threading.Thread(target=self._write, kwargs={"with_stacks": False}, daemon=True)
+        thread.start()
+        thread.join(FAILURE_S)
+
     def hold_exit(self) -> None:
         """Once a record was requested, leave the end of this process to the agent.
 
@@ -53,22 +62,26 @@ class FlightRecorder:
         while True:
             signal.sigwait({FLIGHT_SIGNAL})
             self._is_asked.set()
-            with suppress(OSError):  # a full disk
-                write_json(self._path, read_flight_record())
+            self._write(with_stacks=False)
+            self._write(with_stacks=True)
+
+    def _write(self, *, with_stacks: bool) -> None:
+        with suppress(OSError):  # a full disk
+            write_json(self._path, read_flight_record(with_stacks=with_stacks))
 
 
 def _do_nothing(number: int, frame: FrameType | None) -> None:
     pass
 
 
-def read_flight_record() -> FlightRecord:
+def read_flight_record(*, with_stacks: bool) -> FlightRecord:
     """Return what torch has recorded in this process; an empty record, with a problem, where there is none."""
     c10d = sys.modules.get("torch.distributed.distributed_c10d")
     if c10d is None:
         return FlightRecord(problem="torch.distributed is not in use")
     try:
-        dumps = [load_dump(dump(True, True, False)) for dump in _find_dumps()]
-        return build_record(dumps, _members(c10d))
+        dumps = [load_dump(dump(True, with_stacks, False)) for dump in _find_dumps()]
+        return replace(build_record(dumps, _members(c10d)), has_stacks=with_stacks)
     except Exception as error:  # of any version of torch, in a process that hangs or has failed
         return FlightRecord(problem=f"{type(error).__name__}: {error}")
 

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
+from fsdpctl.contract.codec import find_json
+from fsdpctl.contract.flight_record import FlightRecord
 from fsdpctl.contract.paths import NodePaths
 from fsdpctl.node.agent.flight import FLIGHT_S
 from fsdpctl.node.agent.stacks import request_stacks
@@ -24,7 +26,7 @@ def collect_evidence(paths: NodePaths, pids: Mapping[int, int], meanwhile: Calla
     asked = {rank: pid for rank, pid in pids.items() if _request_record(paths, rank, pid)}
     began = time.monotonic()
     while (waited_s := time.monotonic() - began) < FLIGHT_S:
-        left = [rank for rank, pid in asked.items() if not paths.rank_flight(rank).exists() and find_wait(pid).state]
+        left = [rank for rank, pid in asked.items() if not _has_answered(paths, rank) and find_wait(pid).state]
         if waited_s >= LEAST_S and not left:
             return
         meanwhile()
@@ -39,3 +41,8 @@ def _request_record(paths: NodePaths, rank: int, pid: int) -> bool:
     with suppress(ProcessLookupError):
         os.kill(pid, FLIGHT_SIGNAL)
     return True
+
+
+def _has_answered(paths: NodePaths, rank: int) -> bool:
+    record = find_json(FlightRecord, paths.rank_flight(rank))
+    return record is not None and (record.has_stacks or bool(record.problem))

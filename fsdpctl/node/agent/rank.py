@@ -50,6 +50,7 @@ def main(argv: list[str]) -> None:
         raise
     except BaseException as error:
         _report(error, rank, paths)
+        recorder.write_at_failure()
         recorder.hold_exit()
         raise
     _record_end(rank, paths)
