@@ -1,11 +1,12 @@
-"""The stacks of a process as Python's faulthandler writes them, as values."""
+"""The stacks of a process in the format of Python's faulthandler, as values. It writes `Stack` where it dumps one thread
+only."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-_THREAD = re.compile(r"^(Current t|T)hread 0x[0-9a-f]+ ?(?:\[(.*)\] )?\(most recent call first\):$")
+_THREAD = re.compile(r"^(?:(Stack|Current thread|Thread)) ?(?:0x[0-9a-f]+ )?(?:\[(.*)\] )?\(most recent call first\):$")
 _FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$')
 
 
@@ -23,7 +24,7 @@ class Frame:
 class ThreadStack:
     """One thread; the most recent call first."""
 
-    is_main: bool  # it got the signal, which is sent to the process
+    is_main: bool
     frames: tuple[Frame, ...]
     name: str = ""  # since Python 3.14
 
@@ -33,7 +34,7 @@ def parse_stacks(text: str) -> tuple[ThreadStack, ...]:
     threads: list[tuple[bool, str, list[Frame]]] = []
     for line in text.splitlines():
         if (thread := _THREAD.match(line)) is not None:
-            threads.append((thread[1] == "Current t", thread[2] or "", []))
+            threads.append((thread[1] != "Thread", thread[2] or "", []))
         elif threads and (frame := _FRAME.match(line)) is not None:
             threads[-1][2].append(Frame(frame[1], int(frame[2]), frame[3]))
     found = [ThreadStack(is_main, tuple(frames), name) for is_main, name, frames in threads]

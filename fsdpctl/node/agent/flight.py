@@ -5,7 +5,6 @@ The main thread of a rank that hangs runs no Python, so a thread of its own wait
 
 from __future__ import annotations
 
-import signal
 import sys
 import threading
 import time
@@ -13,13 +12,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.flight_record import FlightRecord
 from fsdpctl.contract.formats.flight_dump import build_record, load_dump
-from fsdpctl.node.os.signals import FLIGHT_SIGNAL
+from fsdpctl.node.os.signals import FLIGHT_SIGNAL, start_answering
 
 FLIGHT_S = 10.0
 """What a rank gets to write its flight record with stacks, for which torch imports its compiler."""
@@ -37,11 +35,8 @@ class FlightRecorder:
         self._is_asked = threading.Event()
 
     def start(self) -> None:
-        """Begin to wait for requests. Call it before there are other threads: they inherit that the signal is blocked,
-        so only the thread that waits for it gets it."""
-        signal.signal(FLIGHT_SIGNAL, _do_nothing)  # by default it ends a process; ignored, it would be so in children
-        signal.pthread_sigmask(signal.SIG_BLOCK, {FLIGHT_SIGNAL})
-        threading.Thread(target=self._work, name="flight-record", daemon=True).start()
+        """Begin to wait for requests, as `signals.start_answering`."""
+        start_answering(FLIGHT_SIGNAL, self._answer, name="flight-record")
 
     def write_at_failure(self) -> None:
         """Write the record of a rank that fails, without stacks; in a thread, because torch may not answer any more."""
@@ -58,20 +53,14 @@ class FlightRecorder:
         if self._is_asked.is_set():
             time.sleep(FLIGHT_S)
 
-    def _work(self) -> None:
-        while True:
-            signal.sigwait({FLIGHT_SIGNAL})
-            self._is_asked.set()
-            self._write(with_stacks=False)
-            self._write(with_stacks=True)
+    def _answer(self) -> None:
+        self._is_asked.set()
+        self._write(with_stacks=False)
+        self._write(with_stacks=True)
 
     def _write(self, *, with_stacks: bool) -> None:
         with suppress(OSError):  # a full disk
             write_json(self._path, read_flight_record(with_stacks=with_stacks))
-
-
-def _do_nothing(number: int, frame: FrameType | None) -> None:
-    pass
 
 
 def read_flight_record(*, with_stacks: bool) -> FlightRecord:

@@ -11,7 +11,7 @@ from fsdpctl.contract.codec import find_json
 from fsdpctl.contract.flight_record import FlightRecord
 from fsdpctl.contract.paths import NodePaths
 from fsdpctl.node.agent.flight import FLIGHT_S
-from fsdpctl.node.agent.stacks import request_stacks
+from fsdpctl.node.agent.stacks import refresh_stacks
 from fsdpctl.node.os.signals import FLIGHT_SIGNAL
 from fsdpctl.node.os.usage import catches, find_wait
 
@@ -22,7 +22,7 @@ _POLL_S = 0.1
 
 def collect_evidence(paths: NodePaths, pids: Mapping[int, int], meanwhile: Callable[[], None]) -> None:
     """Make the ranks (rank -> pid) write what they know, and wait for it; a stopped process writes nothing."""
-    request_stacks(paths, pids)
+    refresh_stacks(pids)
     asked = {rank: pid for rank, pid in pids.items() if _request_record(paths, rank, pid)}
     began = time.monotonic()
     while (waited_s := time.monotonic() - began) < FLIGHT_S:

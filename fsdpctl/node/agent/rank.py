@@ -25,6 +25,7 @@ from fsdpctl.contract.paths import NodePaths, RunPaths
 from fsdpctl.contract.records import ProcessIdentity, RankEnd, RankError
 from fsdpctl.node.agent.flight import FlightRecorder
 from fsdpctl.node.agent.import_path import use_copy
+from fsdpctl.node.agent.stack_writer import StackWriter
 from fsdpctl.node.os import processes, signals
 
 
@@ -35,7 +36,7 @@ def main(argv: list[str]) -> None:
     _die_with_torchrun(paths)
     _redirect_output(paths.rank_log(rank))
     faulthandler.enable()
-    _dump_stacks_on_demand(paths.rank_stacks(rank))
+    StackWriter(paths.rank_stacks(rank)).start()
     recorder = FlightRecorder(paths.rank_flight(rank))
     recorder.start()
     signals.handle_as_rank()
@@ -77,12 +78,6 @@ def _redirect_output(log: Path) -> None:
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
     os.close(descriptor)
-
-
-def _dump_stacks_on_demand(path: Path) -> None:
-    # O_APPEND: the agent empties the file before each request.
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
-    faulthandler.register(signals.DUMP_SIGNAL, file=descriptor, all_threads=True)
 
 
 def _run(argv: list[str]) -> None:

@@ -10,7 +10,7 @@ from fsdpctl.contract.files import read_bytes
 from fsdpctl.contract.node_report import Activity
 from fsdpctl.contract.paths import NodePaths
 from fsdpctl.contract.stack_dump import ThreadStack, find_main, parse_stacks
-from fsdpctl.node.os.signals import DUMP_SIGNAL
+from fsdpctl.node.os.signals import DUMP_SIGNAL, FORCED_DUMP_SIGNAL
 from fsdpctl.node.os.usage import catches
 
 # Only while code is compiled; running it has frames of torch/_dynamo and torch/_inductor, too.
@@ -20,17 +20,33 @@ _THREAD_WAITS = ("/threading.py", "/concurrent/futures/_base.py", "/queue.py")
 
 
 def request_stacks(paths: NodePaths, pids: Mapping[int, int]) -> None:
-    """Make the ranks (rank -> pid) write their stacks beside their logs; it takes them a moment."""
+    """Make the ranks (rank -> pid) replace the stacks beside their logs; it takes them a moment."""
     for rank, pid in pids.items():
         with suppress(OSError):
             os.truncate(paths.rank_stacks(rank), 0)
-        if catches(pid, DUMP_SIGNAL):  # not before Python has come so far, nor after an exec
-            with suppress(ProcessLookupError):
-                os.kill(pid, DUMP_SIGNAL)
+        _signal(pid, DUMP_SIGNAL)
+
+
+def force_stacks(pid: int) -> None:
+    """Make a rank that hangs, and did not answer, write the stack of its main thread: it holds the interpreter's lock,
+    or a library has taken the signal away."""
+    _signal(pid, FORCED_DUMP_SIGNAL)
+
+
+def refresh_stacks(pids: Mapping[int, int]) -> None:
+    """Make the ranks write their stacks once more; of those that do not answer, the older ones are kept."""
+    for pid in pids.values():
+        _signal(pid, DUMP_SIGNAL)
+
+
+def _signal(pid: int, number: int) -> None:
+    if catches(pid, number):  # not before Python has come so far, nor after an exec
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 def read_stacks(paths: NodePaths, rank: int) -> str:
-    """Return the newest stacks of a rank as written by faulthandler; empty if there are none."""
+    """Return the newest stacks of a rank in the format of faulthandler; empty if there are none."""
     try:
         return read_bytes(paths.rank_stacks(rank)).decode(errors="replace")
     except OSError:
