@@ -1,5 +1,4 @@
-"""The stacks of a process in the format of Python's faulthandler, as values. It writes `Stack` where it dumps one thread
-only."""
+"""The stacks of a process in the format of Python's faulthandler, as values: it writes `Stack` for one thread only."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ class ThreadStack:
 
     is_main: bool
     frames: tuple[Frame, ...]
-    name: str = ""  # since Python 3.14
+    name: str = ""
 
 
 def parse_stacks(text: str) -> tuple[ThreadStack, ...]:
