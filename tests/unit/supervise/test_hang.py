@@ -72,7 +72,10 @@ HANGS = {
     "asleep": ((rank(), rank(activity=WORKING)), "rank 1 hangs: its peers wait for it at train/x.py:7 f"),
     "computes forever in a step": ((rank(), rank(activity=WORKING, idle_s=0.0)), "rank 1 hangs: its peers wait"),
     "behind its peers": ((rank(activity=WORKING), WAITS), "rank 0 hangs: its peers wait for it"),
-    "does not enter a collective": ((rank(sign_s=31.0), WAITS), "rank 0 hangs: it waits for ranks that are ahead of it"),
+    "does not enter a collective": (
+        (rank(sign_s=31.0), WAITS),
+        "rank 0 hangs: it waits for ranks that are ahead of it",
+    ),
     "all in a collective": (
         (rank(sign_s=31.0), rank(sign_s=31.0)),
         "all ranks wait for each other: no progress for 31 s in step",
