@@ -8,17 +8,18 @@ from unittest.mock import patch
 from bench.gpu.launched import LaunchedRun, fsdpctl, require
 from bench.gpu.result import Result
 from bench.gpu.workspace import Workspace
-from tests.backends.hangs import JOB, ROWS, check_findings, list_misses, write_faults
+from tests.backends.hangs import JOB, ROWS, ROWS_ALONE, check_findings, list_misses, write_faults
 
 FOUND_S = 10 + 5
 """The default of `hang.after`, and what confirming it and asking for stacks may take."""
 
 
 def everywhere(workspace: Workspace, nodes: int, procs_per_node: int, mode: str) -> Result:
-    """Stop one of two ranks in each place: each must be found in time and named."""
-    workspace.gpus(nodes * procs_per_node)
+    """Stop one of two ranks, or the only one, in each place: each must be found in time and named."""
+    world_size = workspace.gpus(nodes * procs_per_node)
+    rows = ROWS if world_size > 1 else ROWS_ALONE
     faults = workspace.root / "faults"
-    write_faults(faults, ROWS)
+    write_faults(faults, rows)
     (workspace.root / "hangs.yaml").write_text(JOB)
     changed = [f"procs_per_node={procs_per_node}", f"trainer.checkpoint.mode={mode}"]
     with (
@@ -26,7 +27,7 @@ def everywhere(workspace: Workspace, nodes: int, procs_per_node: int, mode: str)
         LaunchedRun.submit(workspace, str(workspace.root / "hangs.yaml"), nodes, changed) as launched,
     ):
         state = launched.wait_end()
-    found = check_findings(launched.paths, ROWS, procs_per_node)
+    found = check_findings(launched.paths, rows, procs_per_node)
     misses = list_misses(found, FOUND_S)
     times = ", ".join(f"{one.row.place} {one.row.kind} {one.seconds:.1f}" for one in found)
     require(state == "SUCCEEDED" and not misses, f"{state}; {times}; {misses}")

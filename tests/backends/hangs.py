@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fsdpctl.contract import State
@@ -54,6 +54,11 @@ ROWS = [
 ]
 """The step of an attempt counts from its own start: they resume from different checkpoints. The evaluation is the one
 after the last step; when the last fault comes, all is done."""
+
+ROWS_ALONE = [
+    replace(row, rank=0, why=row.why.replace("its peers wait for it", "it makes no progress")) for row in ROWS
+]
+"""The same in a run of one rank."""
 
 FAULTS = """
 import json, os, re, signal, sys, threading, time
