@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from bench.gpu import agreement, checks, compilations, failures, kernel_time, roofline, stops, training
+from bench.gpu import hangs as watched
 from bench.gpu.result import Result
 from bench.gpu.training import ALONE, SYNTHETIC, Changes, Mesh
 from bench.gpu.workspace import Workspace
@@ -177,7 +178,16 @@ def rest() -> list[Row]:
         Row("examples/minimal", 45, checks.minimal),
         Row("memory snapshots", 55, checks.memory),
         Row("tests that need a GPU", 25, checks.staging),
-        Row("a rank that hangs", 70, checks.hang),
+    ]
+
+
+def hangs() -> list[Row]:
+    """Return the rows on ranks that stop, and on what is slow but no hang. One GPU, or two."""
+    return [
+        Row("hangs, 1 rank", 240, partial(watched.everywhere, nodes=1, procs_per_node=1, mode="sync")),
+        Row("llm300m, a cold compile", 120, partial(watched.cold_compile, job="llm300m", gpus=1)),
+        Row("hangs, 1 node x 2 ranks", 330, partial(watched.everywhere, nodes=1, procs_per_node=2, mode="sync")),
+        Row("hangs, 2 nodes x 1 rank", 330, partial(watched.everywhere, nodes=2, procs_per_node=1, mode="async")),
     ]
 
 
@@ -193,4 +203,5 @@ CALLS: dict[str, Callable[[], list[Row]]] = {
     "four-gpus": four_gpus,
     "rest": rest,
     "failures": failing,
+    "hangs": hangs,
 }
