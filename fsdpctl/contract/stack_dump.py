@@ -6,6 +6,9 @@ import re
 from dataclasses import dataclass
 
 _THREAD = re.compile(r"^(Current t|T)hread 0x[0-9a-f]+ ?(?:\[(.*)\] )?\(most recent call first\):$")
+_OWN_THREAD = "/fsdpctl/node/agent/flight.py"
+"""Of the thread that waits for requests in every rank: no thread of the user's."""
+_THREAD_WAITS = ("/threading.py", "/concurrent/futures/_base.py", "/queue.py")
 _FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$')
 
 
@@ -29,7 +32,7 @@ class ThreadStack:
 
 
 def parse_stacks(text: str) -> tuple[ThreadStack, ...]:
-    """Return the threads of a dump, the main thread first; without it, the dump is not complete."""
+    """Return the user's threads in a dump, the main thread first; without it, the dump is not complete."""
     threads: list[tuple[bool, str, list[Frame]]] = []
     for line in text.splitlines():
         if (thread := _THREAD.match(line)) is not None:
@@ -37,9 +40,22 @@ def parse_stacks(text: str) -> tuple[ThreadStack, ...]:
         elif threads and (frame := _FRAME.match(line)) is not None:
             threads[-1][2].append(Frame(frame[1], int(frame[2]), frame[3]))
     found = [ThreadStack(is_main, tuple(frames), name) for is_main, name, frames in threads]
-    return tuple(sorted(found, key=lambda thread: not thread.is_main))
+    own = [thread for thread in found if not any(frame.file.endswith(_OWN_THREAD) for frame in thread.frames)]
+    return tuple(sorted(own, key=lambda thread: not thread.is_main))
 
 
 def find_main(threads: tuple[ThreadStack, ...]) -> ThreadStack | None:
     """Return the main thread; None if the dump has not come so far."""
     return threads[0] if threads and threads[0].is_main and threads[0].frames else None
+
+
+def find_active(threads: tuple[ThreadStack, ...]) -> ThreadStack | None:
+    """Return the thread on which progress depends: the main thread, or the one for which that waits."""
+    main = find_main(threads)
+    if main is None or not _waits_for_thread(main):
+        return main
+    return next((thread for thread in threads[1:] if thread.frames and not _waits_for_thread(thread)), main)
+
+
+def _waits_for_thread(thread: ThreadStack) -> bool:
+    return thread.frames[0].file.endswith(_THREAD_WAITS)

@@ -19,7 +19,7 @@ from typing import Any
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.flight_record import FlightRecord
 from fsdpctl.contract.formats.flight_dump import build_record, load_dump
-from fsdpctl.node.os.signals import FLIGHT_SIGNAL
+from fsdpctl.node.os.signals import DUMP_SIGNAL, FLIGHT_SIGNAL
 
 FLIGHT_S = 10.0
 """What a rank gets to write its flight record with stacks, for which torch imports its compiler."""
@@ -59,6 +59,7 @@ class FlightRecorder:
             time.sleep(FLIGHT_S)
 
     def _work(self) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {DUMP_SIGNAL})  # the main thread is to get it
         while True:
             signal.sigwait({FLIGHT_SIGNAL})
             self._is_asked.set()
