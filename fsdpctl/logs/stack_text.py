@@ -22,7 +22,7 @@ def describe_threads(threads: Sequence[ThreadStack]) -> str:
 
 
 def user_frames(frames: Sequence[str]) -> list[str]:
-    """Return the frames (the most recent call first) up to those that start a script or a thread, and without those of imports."""
+    """Return the frames (most recent call first) without those of imports, and of the start of a script or thread."""
     kept = [frame for frame in frames if not frame.startswith(_IMPORTS)]
     while len(kept) > 1 and any(part in kept[-1] for part in _RUNNER):
         kept.pop()

@@ -71,7 +71,7 @@ def _order(finding: FlightFinding, found: Sequence[FlightFinding]) -> tuple[int,
     waiting = {rank for other in found if other is not finding for rank in other.ranks_waiting}
     absent = {*finding.ranks_missing, *finding.ranks_unrecorded}
     kinds = list(FlightKind)
-    return finding.kind is not FlightKind.MISMATCH, not absent - waiting, kinds.index(finding.kind)
+    return finding.kind is not FlightKind.MISMATCH, bool(absent & waiting), kinds.index(finding.kind)
 
 
 def _outside(chosen: FlightFinding, found: Sequence[FlightFinding], stacks: Stacks) -> tuple[FlightSide, ...]:

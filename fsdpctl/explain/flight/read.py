@@ -14,7 +14,7 @@ from fsdpctl.explain.flight.finding import FlightFinding
 from fsdpctl.explain.flight.merge import merge
 
 MAX_BYTES = 64 * 2**20
-"""A larger file is no flight record of ours."""
+"""A larger file is not read: a record has some hundred KB, a dump of torch some MB."""
 
 
 def find_mismatch(attempt: AttemptPaths) -> FlightFinding | None:
