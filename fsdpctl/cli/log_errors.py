@@ -28,7 +28,7 @@ def print_root_cause(attempt: AttemptPaths) -> bool:
         return True
     facts = AttemptFacts(attempt)
     if (cause := find_root_cause(read_errors(attempt), facts.ends, facts.abort)) is not None:
-        waited = finding is not None and cause.first.rank in finding.ranks_entered  # it failed for want of others
+        waited = finding is not None and cause.first.rank in finding.ranks_waiting  # it failed for want of others
         print_data(f"{describe(cause)}\n{flight if waited else ''}")
         return True
     faults = read_faults(attempt)

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 _THREAD = re.compile(r"^(?:(Stack|Current thread|Thread)) ?(?:0x[0-9a-f]+ )?(?:\[(.*)\] )?\(most recent call first\):$")
+_THREAD_WAITS = ("/threading.py", "/concurrent/futures/_base.py", "/queue.py")
 _FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$')
 
 
@@ -43,3 +44,15 @@ def parse_stacks(text: str) -> tuple[ThreadStack, ...]:
 def find_main(threads: tuple[ThreadStack, ...]) -> ThreadStack | None:
     """Return the main thread; None if the dump has not come so far."""
     return threads[0] if threads and threads[0].is_main and threads[0].frames else None
+
+
+def find_active(threads: tuple[ThreadStack, ...]) -> ThreadStack | None:
+    """Return the thread on which progress depends: the main thread, or the one for which that waits."""
+    main = find_main(threads)
+    if main is None or not _waits_for_thread(main):
+        return main
+    return next((thread for thread in threads[1:] if thread.frames and not _waits_for_thread(thread)), main)
+
+
+def _waits_for_thread(thread: ThreadStack) -> bool:
+    return thread.frames[0].file.endswith(_THREAD_WAITS)

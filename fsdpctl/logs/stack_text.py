@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from fsdpctl.contract.stack_dump import ThreadStack
 
 _IMPORTS = "<frozen importlib"
-_RUNNER = ("<frozen runpy>:", "/fsdpctl/node/agent/rank.py:")
-_RECORDER = "/fsdpctl/node/agent/flight.py"
+_RUNNER = ("<frozen runpy>:", "/fsdpctl/node/agent/rank.py:", "/threading.py:")
 
 
 def describe_threads(threads: Sequence[ThreadStack]) -> str:
     """Return the threads of one rank, the main thread first."""
     parts = []
-    for thread in without_recorder(threads):
+    for thread in threads:
         frames = [str(frame) for frame in thread.frames]
         name = f" {thread.name}" if thread.name else ""
         parts.append("main thread" if thread.is_main else f"thread{name}")
@@ -22,13 +21,8 @@ def describe_threads(threads: Sequence[ThreadStack]) -> str:
     return "\n".join(parts)
 
 
-def without_recorder(threads: Sequence[ThreadStack]) -> tuple[ThreadStack, ...]:
-    """Return the threads but that of fsdpctl's own, which waits for requests in every rank."""
-    return tuple(thread for thread in threads if not any(frame.file.endswith(_RECORDER) for frame in thread.frames))
-
-
 def user_frames(frames: Sequence[str]) -> list[str]:
-    """Return the frames (the most recent call first) up to those that start a script, and without those of imports."""
+    """Return the frames (most recent call first) without those of imports, and of the start of a script or thread."""
     kept = [frame for frame in frames if not frame.startswith(_IMPORTS)]
     while len(kept) > 1 and any(part in kept[-1] for part in _RUNNER):
         kept.pop()

@@ -12,7 +12,6 @@ from fsdpctl.contract.paths import AttemptPaths, NodePaths, RunPaths
 from fsdpctl.contract.stack_dump import ThreadStack, parse_stacks
 from fsdpctl.contract.stacks_request import RankStacks, StacksAnswer, StacksRequest
 from fsdpctl.errors import FsdpctlError
-from fsdpctl.logs.stack_text import without_recorder
 from fsdpctl.runs.evidence import RunFacts
 from fsdpctl.runs.find import check_ranks
 from fsdpctl.verbs.status import read_status
@@ -80,7 +79,7 @@ def _replies(node: NodePaths, host: str, answer: StacksAnswer | None, wait_s: fl
 
 
 def _reply(node: NodePaths, host: str, rank: RankStacks) -> RankReply:
-    threads = without_recorder(parse_stacks(rank.text))
+    threads = parse_stacks(rank.text)
     return RankReply(rank.rank, node.node_rank, host, threads, "" if threads else _describe_nothing(rank.state))
 
 

@@ -59,6 +59,7 @@ def _find_collective(
         sides[0].op,
         number,
         tuple(sorted({*here, *past})),
+        tuple(sorted(rank for rank, call in here.items() if not call.is_done)),
         tuple(missing),
         tuple(unrecorded),
         sides,
@@ -67,10 +68,10 @@ def _find_collective(
 
 def _order(finding: FlightFinding, found: Sequence[FlightFinding]) -> tuple[int, bool, int]:
     """Order findings: a mismatch first, then the one whose absent ranks wait in no other operation."""
-    waiting = {rank for other in found if other is not finding for side in other.sides for rank in side.ranks}
+    waiting = {rank for other in found if other is not finding for rank in other.ranks_waiting}
     absent = {*finding.ranks_missing, *finding.ranks_unrecorded}
     kinds = list(FlightKind)
-    return finding.kind is not FlightKind.MISMATCH, not absent - waiting, kinds.index(finding.kind)
+    return finding.kind is not FlightKind.MISMATCH, bool(absent & waiting), kinds.index(finding.kind)
 
 
 def _outside(chosen: FlightFinding, found: Sequence[FlightFinding], stacks: Stacks) -> tuple[FlightSide, ...]:
@@ -81,6 +82,7 @@ def _outside(chosen: FlightFinding, found: Sequence[FlightFinding], stacks: Stac
         if other is not chosen
         for side in other.sides
         for rank in side.ranks
+        if rank in other.ranks_waiting
     }
     places: dict[FlightSide, list[int]] = {}
     for rank in (*chosen.ranks_missing, *chosen.ranks_unrecorded):

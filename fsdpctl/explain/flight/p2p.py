@@ -35,6 +35,7 @@ def find_p2p(calls: GroupCalls, members: Sequence[int], recorded: Set[int], stac
                 call.op,
                 number,
                 (rank,),
+                (rank,),
                 (peer,) if is_recorded else (),
                 () if is_recorded else (peer,),
                 build_sides({rank: call}, calls.group, stacks),

@@ -9,12 +9,12 @@ from fsdpctl.contract.files import read_bytes
 from fsdpctl.contract.flight_record import FlightRecord
 from fsdpctl.contract.formats.flight_dump import FlightDumpError, build_record, load_dump
 from fsdpctl.contract.paths import AttemptPaths, NodePaths
-from fsdpctl.contract.stack_dump import find_main, parse_stacks
+from fsdpctl.contract.stack_dump import find_active, parse_stacks
 from fsdpctl.explain.flight.finding import FlightFinding
 from fsdpctl.explain.flight.merge import merge
 
 MAX_BYTES = 64 * 2**20
-"""A larger file is no flight record of ours."""
+"""A larger file is not read: a record has some hundred KB, a dump of torch some MB."""
 
 
 def find_mismatch(attempt: AttemptPaths) -> FlightFinding | None:
@@ -24,7 +24,7 @@ def find_mismatch(attempt: AttemptPaths) -> FlightFinding | None:
     records = {rank: record for rank, node in ranks.items() if (record := _read_record(node, rank)) is not None}
     if not records:
         return None
-    stacks = {rank: _read_main_stack(node, rank) for rank, node in ranks.items()}
+    stacks = {rank: _read_stack(node, rank) for rank, node in ranks.items()}
     return merge(records, max(ranks) + 1, stacks)
 
 
@@ -54,10 +54,10 @@ def _is_consistent(record: FlightRecord) -> bool:
     return all(0 <= entry.group < groups and 0 <= entry.stack < stacks for entry in record.entries)
 
 
-def _read_main_stack(node: NodePaths, rank: int) -> tuple[str, ...]:
+def _read_stack(node: NodePaths, rank: int) -> tuple[str, ...]:
     try:
         text = read_bytes(node.rank_stacks(rank)).decode(errors="replace")
     except OSError:
         return ()
-    main = find_main(parse_stacks(text))
-    return () if main is None else tuple(str(frame) for frame in main.frames)
+    thread = find_active(parse_stacks(text))
+    return () if thread is None else tuple(str(frame) for frame in thread.frames)

@@ -9,14 +9,13 @@ from contextlib import suppress
 from fsdpctl.contract.files import read_bytes
 from fsdpctl.contract.node_report import Activity
 from fsdpctl.contract.paths import NodePaths
-from fsdpctl.contract.stack_dump import ThreadStack, find_main, parse_stacks
+from fsdpctl.contract.stack_dump import ThreadStack, find_active, parse_stacks
 from fsdpctl.node.os.signals import DUMP_SIGNAL, FORCED_DUMP_SIGNAL
 from fsdpctl.node.os.usage import catches
 
 # Only while code is compiled; running it has frames of torch/_dynamo and torch/_inductor, too.
 _COMPILER = ("torch/_dynamo/convert_frame.py", "torch/_inductor/compile_fx.py", "torch/_inductor/async_compile.py")
 _COLLECTIVES = ("torch/distributed/", "torch/cuda/")
-_THREAD_WAITS = ("/threading.py", "/concurrent/futures/_base.py", "/queue.py")
 
 
 def request_stacks(paths: NodePaths, pids: Mapping[int, int]) -> None:
@@ -58,26 +57,15 @@ def classify(stacks: str) -> tuple[Activity, str]:
 
     The main thread may wait for another thread of its own: then it does what that one does.
     """
-    threads = parse_stacks(stacks)
-    main = find_main(threads)
-    if main is None:
-        return Activity.UNKNOWN, ""
-    activity = _activity(main)
-    if activity is Activity.WORKING and _waits_for_thread(main):
-        for thread in threads[1:]:
-            if thread.frames and not _waits_for_thread(thread):
-                return _activity(thread), str(thread.frames[0])
-    return activity, str(main.frames[0])
-
-
-def _waits_for_thread(thread: ThreadStack) -> bool:
-    return thread.frames[0].file.endswith(_THREAD_WAITS)
+    thread = find_active(parse_stacks(stacks))
+    return (Activity.UNKNOWN, "") if thread is None else (_activity(thread), str(thread.frames[0]))
 
 
 def _activity(thread: ThreadStack) -> Activity:
     files = [frame.file for frame in thread.frames]
     if any(file.endswith(_COMPILER) or "/triton/compiler/" in file for file in files):
         return Activity.COMPILING
-    is_collective = any(part in file for file in files for part in _COLLECTIVES)
+    of_torch = [frame for frame in thread.frames if any(part in frame.file for part in _COLLECTIVES)]
+    is_collective = bool(of_torch) and all(frame.function != "<module>" for frame in of_torch)  # else it is imported
     is_backward = any(frame.function == "_engine_run_backward" for frame in thread.frames)
     return Activity.PEERS if is_collective or is_backward else Activity.WORKING
