@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from bench.gpu import agreement, checks, compilations, kernel_time, roofline, stops, training
+from bench.gpu import agreement, checks, compilations, failures, kernel_time, roofline, stops, training
 from bench.gpu import hangs as watched
 from bench.gpu.result import Result
 from bench.gpu.training import ALONE, SYNTHETIC, Changes, Mesh
@@ -191,11 +191,17 @@ def hangs() -> list[Row]:
     ]
 
 
+def failing() -> list[Row]:
+    kinds = ("skip", "shape", "stop", "oom", "assert")
+    return [Row(f"a rank fails: {kind}", 45, partial(failures.failure, kind=kind)) for kind in kinds]
+
+
 CALLS: dict[str, Callable[[], list[Row]]] = {
     "one-gpu": one_gpu,
     "proofs": proofs,
     "two-gpus": two_gpus,
     "four-gpus": four_gpus,
     "rest": rest,
+    "failures": failing,
     "hangs": hangs,
 }

@@ -21,6 +21,7 @@ from fsdpctl.cli.logs import logs
 from fsdpctl.cli.output import BrokenPipe, log
 from fsdpctl.cli.resume import resume
 from fsdpctl.cli.shell import shell
+from fsdpctl.cli.stacks import stacks
 from fsdpctl.cli.status import ls, status
 from fsdpctl.cli.stop import cancel, stop
 from fsdpctl.cli.submit import submit
@@ -49,7 +50,8 @@ _SITE_ERRORS = (
 """Errors of a disk, a directory or a limit, not of a bug."""
 
 COMMANDS = {
-    command.__name__: command for command in (submit, status, ls, logs, stop, resume, cancel, shell, doctor, supervise)
+    command.__name__: command
+    for command in (submit, status, ls, logs, stacks, stop, resume, cancel, shell, doctor, supervise)
 }
 GROUPS = {"jobs": jobs.app, "profiles": profiles.app, "data": data.app, "checkpoints": checkpoints.app}
 
