@@ -58,7 +58,8 @@ def test_an_older_run_is_listed_and_read(run: RunPaths, older: Path) -> None:
 def test_an_older_run_is_resumed_with_the_code_of_this_version(run: RunPaths, older: Path) -> None:
     require("torch")
     expected = json.loads((older / "next_steps.json").read_text())  # what the version that made it had trained next
-    done = fsdpctl("resume", "older", "--set", f"trainer.steps={max(map(int, expected))}", "--follow", cwd=run.root.parent)
+    steps = max(map(int, expected))
+    done = fsdpctl("resume", "older", "--set", f"trainer.steps={steps}", "--follow", cwd=run.root.parent)
     assert done.returncode == 0, done.stderr
     assert "this run is of an older fsdpctl" in done.stderr
     assert json.loads(run.record.read_text())["schema"] == SCHEMA
