@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from fsdpctl.contract import Cause
+from fsdpctl.contract import Cause, CliExit
 from fsdpctl.runs.evidence import AttemptFacts
 from tests.backends.hangs import JOB, ROWS, check_findings, list_misses, write_faults
 from tests.backends.harness import Run, fsdpctl, submit, wait_for
 from tests.services import require
+from tests.testbed.disks import FreezableMount
 
 AFTER_S = 3
 """Less than the default, to wait less."""
@@ -116,3 +117,39 @@ def test_ranks_that_wait_for_one_and_for_a_port_that_nobody_serves_are_reported(
 def search(pattern: str, run: Run) -> bool:
     logs = fsdpctl("logs", run.run_id, cwd=run.cwd).stdout
     return any(re.search(pattern, line) for line in logs.splitlines())
+
+
+FROZEN = """
+import sys, torch, torch.distributed as dist
+from fsdpctl.report import step
+dist.init_process_group("gloo")
+for number in range(10_000):
+    step(number)
+    if number == 10 and dist.get_rank() == 1:
+        open(sys.argv[1], "w")
+    dist.all_reduce(torch.ones(1))
+"""
+
+
+@pytest.mark.timeout(180)
+def test_a_rank_that_a_disk_blocks_is_named_and_its_run_is_alive_until_it_can_be_killed(
+    freezable_disk: FreezableMount, tmp_path: Path
+) -> None:
+    require("torch")
+    (tmp_path / "frozen.py").write_text(FROZEN)
+    job = "name: frozen\nnodes: 2\nprocs_per_node: 1\nentrypoint: {script: frozen.py}\n"
+    hang = "hang: {after: 3s, disk: 3s}\n"
+    (tmp_path / "frozen.yaml").write_text(f"{job}{hang}args: [{freezable_disk.path / 'file'}]\n")
+    freezable_disk.freeze()
+    run = submit("./frozen.yaml", cwd=tmp_path)
+    wait_for(run.paths.attempt(1).abort.exists, 60, run.describe)
+    reason = run.paths.attempt(1).abort.read_text()
+    assert re.search(r"rank 1 hangs: it waits for a disk or a file server \(kernel function \w+\),", reason)
+    pid = max(run.find(1, "rank frozen.py"))  # younger than its torchrun
+    assert f"still alive after KILL: {pid}" in fsdpctl("cancel", run.run_id, cwd=tmp_path, expect=1).stderr
+    wait_for(lambda: f"still alive after KILL: {pid}" in run.status()["reason"], 60, run.describe)
+    assert run.status()["state"] == "RUNNING"
+    fsdpctl("resume", run.run_id, cwd=tmp_path, expect=CliExit.BUSY)
+    freezable_disk.thaw()
+    assert run.wait_ended(60)["state"] == "CANCELLED"
+    run.assert_nothing_left()
