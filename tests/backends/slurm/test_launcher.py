@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -250,6 +251,11 @@ class TestSlurm(LauncherContract):
         assert "Slurm does not answer: " in said and "the run is asked through its directory" in said
         wait_for(lambda: run.status()["state"] == "STOPPED", 30, run.describe)
         assert (run.status()["job_id"], run.status()["hosts"]) == (run.job_id, hosts)
+        fsdpctl("resume", run.run_id, "--profile", "local", cwd=project)
+        wait_for(lambda: run.status()["phase"] == "training", 30, run.describe)
+        assert (run.status()["job_id"], run.status()["hosts"]) == (None, [socket.gethostname()])
+        fsdpctl("stop", run.run_id, cwd=project)
+        assert run.wait_ended()["state"] == "STOPPED"
 
     def test_in_an_interactive_allocation_runs_use_its_nodes_and_end_with_it(self, project: Path) -> None:
         """One on fewer nodes, which is cancelled, and one that has the allocation until its end."""
