@@ -96,7 +96,7 @@ dist.init_process_group("gloo")
 
 
 @pytest.mark.timeout(180)
-def test_ranks_that_wait_for_one_and_for_a_port_that_nobody_serves_are_reported(tmp_path: Path) -> None:
+def test_ranks_that_wait_for_one_and_for_a_port_that_no_process_serves_are_reported(tmp_path: Path) -> None:
     require("torch")
     (tmp_path / "waiting.py").write_text(WAITING)
     job = "nodes: 2\nprocs_per_node: 1\nentrypoint: {script: waiting.py}\n"

@@ -258,6 +258,7 @@ def test_slow_steps_without_a_gpu_are_started_with_yes(tmp_path: Path) -> None:
     model = "{vocab_size: 256, d_model: 16, layers: 1, heads: 1, kv_heads: 1, head_dim: 16, ffn: 16, seq_len: 16}"
     batch = "{sequences: 8000000, micro_batch: 2}"
     trainer = f"trainer:\n  steps: 2\n  model: {model}\n  batch: {batch}\n  optim: {{lr: 1.0e-3}}\n"
+    trainer += "  checkpoint: {every_steps: 1, keep: 1}\n"
     (tmp_path / "slow.yaml").write_text(f"name: slow\nnodes: 1\nprocs_per_node: 1\n{trainer}")
     refused = fsdpctl("submit", "./slow.yaml", cwd=tmp_path, expect=2)
     assert "expect minutes for each of the 2 steps" in refused.stderr and not default_runs_root().exists()
