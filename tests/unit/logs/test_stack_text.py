@@ -5,11 +5,7 @@ from __future__ import annotations
 from fsdpctl.contract.stack_dump import parse_stacks
 from fsdpctl.logs.stack_text import describe_threads
 
-TEXT = """Thread 0x1 (most recent call first):
-  File "/usr/lib/python3.11/signal.py", line 82 in sigwait
-  File "/runs/r/code/fsdpctl/node/agent/flight.py", line 60 in _work
-
-Thread 0x2 (most recent call first):
+TEXT = """Thread 0x2 (most recent call first):
   File "/run/saver.py", line 5 in write
   File "/usr/lib/python3.11/threading.py", line 1002 in _bootstrap
 

@@ -22,8 +22,8 @@ from fsdpctl.node.agent.answer_stacks import StacksRequests
 RANK = """
 import sys, time
 from pathlib import Path
-from fsdpctl.node.agent.rank import _dump_stacks_on_demand
-_dump_stacks_on_demand(Path(sys.argv[1]))
+from fsdpctl.node.agent.stack_writer import StackWriter
+StackWriter(Path(sys.argv[1])).start()
 print("up", flush=True)
 def sleeps():
     time.sleep(60)
