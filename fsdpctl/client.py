@@ -39,6 +39,7 @@ from fsdpctl.verbs.arguments import (
 )
 from fsdpctl.verbs.doctor import examine_cluster
 from fsdpctl.verbs.resume import resume
+from fsdpctl.verbs.stacks import RankReply, read_stacks
 from fsdpctl.verbs.status import RunStatus, read_status
 from fsdpctl.verbs.stop import cancel, stop
 from fsdpctl.verbs.submit import read_request, start_after, submit
@@ -142,6 +143,13 @@ class Run:
         chosen = find_attempt(self.paths, attempt)
         check_ranks(self.paths, chosen, selection.ranks, selection.nodes)
         return AttemptReader(chosen, selection).poll(final=True)
+
+    def stacks(self, ranks: Iterable[int] = ()) -> list[RankReply]:
+        """Return what each rank does now, or some of them: the Python stacks of all its threads, or why there are none.
+
+        Raise UsageError if there is no such rank, FsdpctlError if no rank of the run is running.
+        """
+        return read_stacks(self.paths, frozenset(check_numbers("ranks", ranks)))
 
 
 class Client:
