@@ -17,6 +17,7 @@ import typer
 from fsdpctl import __version__
 from fsdpctl.cli import checkpoints, data, jobs, profiles
 from fsdpctl.cli.doctor import doctor
+from fsdpctl.cli.events import events
 from fsdpctl.cli.logs import logs
 from fsdpctl.cli.output import BrokenPipe, log
 from fsdpctl.cli.resume import resume
@@ -51,7 +52,7 @@ _SITE_ERRORS = (
 
 COMMANDS = {
     command.__name__: command
-    for command in (submit, status, ls, logs, stacks, stop, resume, cancel, shell, doctor, supervise)
+    for command in (submit, status, ls, events, logs, stacks, stop, resume, cancel, shell, doctor, supervise)
 }
 GROUPS = {"jobs": jobs.app, "profiles": profiles.app, "data": data.app, "checkpoints": checkpoints.app}
 

@@ -102,6 +102,16 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     write("\n".join(lines))
 
 
+def print_beside(start: str, text: str) -> None:
+    """Write one line to stdout: columns that are filled already, and a text that a terminal may wrap."""
+    write(_beside(safe(start), safe(text).replace("\n", " "), indent=2))
+
+
+def print_json_line(value: Any) -> None:
+    """Write one object to stdout as a line of JSON."""
+    write(json.dumps(value))
+
+
 def print_rows(rows: Sequence[tuple[str, str]]) -> None:
     """Write keys with their values to stdout, the values in a column of their own."""
     lines = []

@@ -13,7 +13,7 @@ from fsdpctl.cli.output import log, print_json, print_rows, print_table
 from fsdpctl.contract import State
 
 if TYPE_CHECKING:
-    from fsdpctl.runs.events import Event
+    from fsdpctl.contract.events import Event
     from fsdpctl.runs.store import Listed
     from fsdpctl.verbs.status import RunStatus
 
