@@ -19,11 +19,12 @@ from fsdpctl.cli import checkpoints, data, jobs, profiles
 from fsdpctl.cli.doctor import doctor
 from fsdpctl.cli.events import events
 from fsdpctl.cli.logs import logs
+from fsdpctl.cli.ls import ls
 from fsdpctl.cli.output import BrokenPipe, log
 from fsdpctl.cli.resume import resume
 from fsdpctl.cli.shell import shell
 from fsdpctl.cli.stacks import stacks
-from fsdpctl.cli.status import ls, status
+from fsdpctl.cli.status import status
 from fsdpctl.cli.stop import cancel, stop
 from fsdpctl.cli.submit import submit
 from fsdpctl.cli.supervise import supervise

@@ -102,12 +102,12 @@ def parse_events(lines: Iterable[str], attempt: int) -> Iterator[Event]:
 
 def to_line(event: Event) -> str:
     """Return an event as a line of JSON, without the values that do not apply."""
-    return json.dumps(to_json(event))
+    return json.dumps({key: value for key, value in to_json(event).items() if value is not None})
 
 
 def to_json(event: Event) -> dict[str, Any]:
-    """Return an event as an object: its version first, then the values that apply."""
-    values = {key: value for key, value in encode(event).items() if value is not None}
+    """Return an event as an object, its version first."""
+    values = encode(event)
     return {"v": values.pop("v"), **values}
 
 
