@@ -36,7 +36,6 @@ def ls(
     as_json: Json = False,
 ) -> None:
     """List runs, the newest at the bottom; --json lists the newest first."""
-    from fsdpctl.contract.codec import encode
     from fsdpctl.runs.store import list_runs
     from fsdpctl.verbs.status import read_statuses
 
@@ -48,7 +47,7 @@ def ls(
     rows = [_row(run, statuses[run.run_id]) for run in asked]
     found = [row for row in rows if not state or row.state in state]
     if as_json:
-        print_json(encode(found[:most]))
+        print_json(found[:most])
         return
     _print(found[:most][::-1])
     if most < (total := len(found) if state else len(runs)):

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from fsdpctl.cli import terminal
+from fsdpctl.contract.codec import encode
 from fsdpctl.errors import FsdpctlError
 
 if TYPE_CHECKING:
@@ -77,8 +78,8 @@ def print_data(text: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Write data as JSON to stdout."""
-    write(json.dumps(value, indent=2))
+    """Write data as JSON to stdout; dataclasses as objects."""
+    write(json.dumps(encode(value), indent=2))
 
 
 def write(text: str, stream: TextIO | None = None) -> None:
@@ -109,7 +110,7 @@ def print_beside(start: str, text: str) -> None:
 
 def print_json_line(value: Any) -> None:
     """Write one object to stdout as a line of JSON."""
-    write(json.dumps(value))
+    write(json.dumps(encode(value)))
 
 
 def print_rows(rows: Sequence[tuple[str, str]]) -> None:

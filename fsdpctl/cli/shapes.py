@@ -62,7 +62,7 @@ class ListedRun:
     loss: float | None
     tokens_per_s: float | None  # over the last 20 steps
     eta_s: float | None  # seconds until the last step
-    last_progress_s: float | None  # since any rank showed progress, while it runs
+    last_progress_s: float | None  # seconds since any rank showed progress, while it runs
     nodes: int | None
     hosts: tuple[str, ...]  # of the newest attempt, by node rank
     job_id: str | None  # of Slurm, also after the end
@@ -79,7 +79,7 @@ class ShownRun(ListedRun):
     gpu_memory_used: int | None  # bytes, of the GPU with the least free memory
     gpu_memory_total: int | None  # bytes of the same GPU
     checkpoint: str | None  # name of the newest one
-    checkpoint_age_s: float | None  # of your own script: since its checkpoint directory was changed
+    checkpoint_age_s: float | None  # seconds; of your own script: since its checkpoint directory was changed
     progress_share: float | None  # of `elapsed_s`: from the first to the last step of each attempt
     elapsed_s: float | None  # seconds since its first start, without the time between two submissions
     ends_at: float | None  # when its last step is expected, in seconds since the epoch
@@ -208,3 +208,51 @@ class Doctored:
     profile: str
     ok: bool  # no check failed on any node
     nodes: tuple[Mapping[str, Any], ...]  # node, address, versions, and findings with check, result, reason and fix
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a command prints with `--json`."""
+
+    of: type
+    how: Literal["object", "list", "lines"] = "object"  # one object, a list of objects, or an object a line
+
+
+SHAPES = {
+    "submit": Shape(Started),
+    "status": Shape(ShownRun),
+    "ls": Shape(ListedRun, "list"),
+    "events": Shape(Event, "lines"),
+    "logs": Shape(LogLine, "lines"),
+    "logs --errors": Shape(Failures),
+    "stop": Shape(Ended),
+    "resume": Shape(Resumed),
+    "cancel": Shape(Ended),
+    "shell": Shape(Shell),
+    "doctor": Shape(Doctored),
+    "supervise": Shape(Ended),
+    "jobs ls": Shape(ListedFile, "list"),
+    "jobs check": Shape(Checked, "list"),
+    "jobs init": Shape(Created),
+    "profiles ls": Shape(ListedFile, "list"),
+    "profiles check": Shape(Checked, "list"),
+    "profiles init": Shape(Created),
+    "profiles default": Shape(DefaultProfile),
+    "data ls": Shape(ListedData, "list"),
+    "data check": Shape(Checked, "list"),
+    "checkpoints ls": Shape(ListedCheckpoint, "list"),
+    "checkpoints verify": Shape(Verified, "list"),
+    "checkpoints prune": Shape(Pruned),
+    "checkpoints export": Shape(Exported),
+}
+
+OTHER_SHAPES = {
+    "submit --dry-run": (
+        "The launch plan (`plan`), the command and environment of each node (`nodes`), and what the backend adds."
+    ),
+    "jobs show": "The job with all defaults filled in; its keys are in [jobs.md](jobs.md).",
+    "profiles show": "The profile with all defaults filled in; its keys are in [profiles.md](profiles.md).",
+    "data show": "The path and the content of `index.json`.",
+    "data prepare": "As `data show`.",
+}
+"""Commands that print a file's content, whose keys another page has."""

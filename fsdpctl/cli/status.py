@@ -22,7 +22,6 @@ SHOWN_EVENTS = 4
 def status(run: Run = None, as_json: Json = False) -> None:
     """Show the state of one run."""
     from fsdpctl.cli.shapes import ShownRun
-    from fsdpctl.contract.codec import encode
     from fsdpctl.runs.events import newest_events
     from fsdpctl.runs.find import find_run
     from fsdpctl.verbs.details import read_details
@@ -33,7 +32,7 @@ def status(run: Run = None, as_json: Json = False) -> None:
     details, workdir, events = read_details(paths, found), read_workdir(paths), newest_events(paths, SHOWN_EVENTS)
     if as_json:
         values = {**as_record(found), **vars(details), "working_directory": workdir, "events": tuple(events)}
-        print_json(encode(ShownRun(**values)))
+        print_json(ShownRun(**values))
         return
     hosts = ", ".join(dict.fromkeys(found.hosts))
     rows = [

@@ -27,20 +27,20 @@ LIMIT_BYTES = 8 * 2**20
 class EventKind(StrEnum):
     """What happened."""
 
-    SUBMITTED = "submitted"
-    RESUMED = "resumed"
-    QUEUED = "queued"  # the text is why it waits
+    SUBMITTED = "submitted"  # by `fsdpctl submit`
+    RESUMED = "resumed"  # by `fsdpctl resume`
+    QUEUED = "queued"  # the text is why it waits; afterwards the scheduler's job
     STARTED = "started"  # all agents of an attempt are up
     RESTARTED = "restarted"  # as `started`, after an attempt that the supervisor did not accept as the end
     TAKEN_OVER = "taken_over"  # a new supervisor continues the attempt
     SAVED = "saved"  # a checkpoint is complete
-    SLOW_RANK = "slow_rank"
+    SLOW_RANK = "slow_rank"  # the others wait for this rank in each step
     RANK_RECOVERED = "rank_recovered"  # it is no longer slow
     WAITING = "waiting"  # the supervisor waits for hosts, or for ranks at the start
     ANSWERED = "answered"  # all hosts answer again
-    HOST_REPLACED = "host_replaced"
+    HOST_REPLACED = "host_replaced"  # a spare takes the place of a failed host
     STOP_REQUESTED = "stop_requested"  # by a user
-    CANCEL_REQUESTED = "cancel_requested"
+    CANCEL_REQUESTED = "cancel_requested"  # by a user
     TIME_LIMIT = "time_limit"  # ranks were asked to save, because the time limit is near
     PREEMPTED = "preempted"  # ranks were asked to save, because the scheduler takes the nodes
     FAULT = "fault"  # a node failed, which ends the attempt

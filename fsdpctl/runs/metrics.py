@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BufferedReader, FileIO
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +41,11 @@ def read_metrics(metrics: Path) -> Iterator[dict[str, Any]]:
 def recent_metrics(metrics: Path, count: int) -> list[dict[str, Any]]:
     """Return at most `count` of the newest complete lines of metrics.jsonl, in order."""
     try:
-        lines = read_tail(metrics, _TAIL_BYTES).split(b"\n")[:-1][-count:]
+        lines = read_tail(metrics, _TAIL_BYTES).split(b"\n")[:-1]
     except OSError:
         return []
-    return [found for line in lines if (found := _parse_metrics(line)) is not None]
+    newest_first = (found for line in reversed(lines) if (found := _parse_metrics(line)) is not None)
+    return list(islice(newest_first, count))[::-1]
 
 
 def _parse_metrics(line: bytes) -> dict[str, Any] | None:
