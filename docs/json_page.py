@@ -6,14 +6,35 @@ import dataclasses
 import types
 import typing
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Literal
 
 from docs.source import member_comments, sentences
 from docs.tables import FOOT, row
-from fsdpctl.cli.shapes import OTHER_SHAPES, SHAPES
+from fsdpctl.cli.shapes import (
+    Checked,
+    Created,
+    DefaultProfile,
+    Doctored,
+    Ended,
+    Exported,
+    Failures,
+    ListedCheckpoint,
+    ListedData,
+    ListedFile,
+    ListedRun,
+    LogLine,
+    Pruned,
+    Resumed,
+    Shell,
+    ShownRun,
+    Started,
+    Verified,
+)
 from fsdpctl.contract import Cause, Phase, State
-from fsdpctl.contract.events import EventKind
+from fsdpctl.contract.events import Event, EventKind
+from fsdpctl.verbs.top import TopRun
 
 INTRO = """\
 # JSON
@@ -23,6 +44,55 @@ a check has failed and its result was printed. Programs read values such as `sta
 [run-directory.md](run-directory.md#states) explains: the text of a reason may change. New keys may come, and no key
 changes its meaning. A value that is not known or does not apply is null. Times are seconds since the epoch.
 """
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a command prints with `--json`."""
+
+    of: type
+    how: Literal["object", "list", "lines"] = "object"  # one object, a list of objects, or an object a line
+
+
+SHAPES = {
+    "submit": Shape(Started),
+    "status": Shape(ShownRun),
+    "ls": Shape(ListedRun, "list"),
+    "top": Shape(TopRun, "list"),
+    "events": Shape(Event, "lines"),
+    "logs": Shape(LogLine, "lines"),
+    "logs --errors": Shape(Failures),
+    "stop": Shape(Ended),
+    "resume": Shape(Resumed),
+    "cancel": Shape(Ended),
+    "shell": Shape(Shell),
+    "doctor": Shape(Doctored),
+    "supervise": Shape(Ended),
+    "jobs ls": Shape(ListedFile, "list"),
+    "jobs check": Shape(Checked, "list"),
+    "jobs init": Shape(Created),
+    "profiles ls": Shape(ListedFile, "list"),
+    "profiles check": Shape(Checked, "list"),
+    "profiles init": Shape(Created),
+    "profiles default": Shape(DefaultProfile),
+    "data ls": Shape(ListedData, "list"),
+    "data check": Shape(Checked, "list"),
+    "checkpoints ls": Shape(ListedCheckpoint, "list"),
+    "checkpoints verify": Shape(Verified, "list"),
+    "checkpoints prune": Shape(Pruned),
+    "checkpoints export": Shape(Exported),
+}
+
+OTHER_SHAPES = {
+    "submit --dry-run": (
+        "The launch plan (`plan`), the command and environment of each node (`nodes`), and what the backend adds."
+    ),
+    "jobs show": "The job with all defaults filled in; its keys are in [jobs.md](jobs.md).",
+    "profiles show": "The profile with all defaults filled in; its keys are in [profiles.md](profiles.md).",
+    "data show": "The path and the content of `index.json`.",
+    "data prepare": "As `data show`.",
+}
+"""Commands that print a file's content, whose keys another page has."""
 
 HOW = {"object": "One object.", "list": "A list of objects.", "lines": "One object a line."}
 LINKED = {
@@ -89,7 +159,8 @@ def type_name(hint: Any) -> str:
         return f"mapping of text to {type_name(args[1])}"
     if issubclass(hint, Enum):
         return ", ".join(f"`{member.value}`" for member in hint)
-    return f"[`{hint.__name__}`](#{hint.__name__.lower()})"
+    command = next((command for command, shape in SHAPES.items() if shape.of is hint), None)
+    return f"[`{hint.__name__}`](#{f'fsdpctl-{command}' if command else hint.__name__.lower()})"
 
 
 def nested(shapes: Any) -> list[type]:

@@ -17,9 +17,9 @@ import pytest
 import typer
 
 from docs import commands_page, generate, json_page, restarts_page
+from docs.json_page import OTHER_SHAPES, SHAPES
 from fsdpctl import Client, Run, errors
 from fsdpctl.cli.app import build_app
-from fsdpctl.cli.shapes import OTHER_SHAPES, SHAPES
 from fsdpctl.commands.environment import node_env
 from fsdpctl.contract import AbortReason, CliExit, Env, NodeExit, Phase, State, StopReason
 from fsdpctl.contract.paths import AttemptPaths, NodePaths, RunPaths

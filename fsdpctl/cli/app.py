@@ -28,6 +28,7 @@ from fsdpctl.cli.status import status
 from fsdpctl.cli.stop import cancel, stop
 from fsdpctl.cli.submit import submit
 from fsdpctl.cli.supervise import supervise
+from fsdpctl.cli.top import top
 from fsdpctl.contract import CliExit
 from fsdpctl.contract.codec import CodecError
 from fsdpctl.errors import DamagedRegistryWarning, FsdpctlError
@@ -53,7 +54,7 @@ _SITE_ERRORS = (
 
 COMMANDS = {
     command.__name__: command
-    for command in (submit, status, ls, events, logs, stacks, stop, resume, cancel, shell, doctor, supervise)
+    for command in (submit, status, ls, top, events, logs, stacks, stop, resume, cancel, shell, doctor, supervise)
 }
 GROUPS = {"jobs": jobs.app, "profiles": profiles.app, "data": data.app, "checkpoints": checkpoints.app}
 

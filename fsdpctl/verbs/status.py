@@ -181,7 +181,7 @@ def measure_speed(lines: Sequence[dict[str, Any]], total: int | None) -> Speed |
     if len(window) < 2:
         return None
     try:
-        seconds = _seconds(window)
+        seconds = sum(step_times(window))
         tokens = last["tokens"] - window[0]["tokens"]
         left = total - last["step"] if total else -1
         eta_s = left * seconds / (len(window) - 1) if left >= 0 else None
@@ -190,13 +190,12 @@ def measure_speed(lines: Sequence[dict[str, Any]], total: int | None) -> Speed |
         return None
 
 
-def _seconds(window: Sequence[dict[str, Any]]) -> float:
-    """Return the time of all steps but the first, which also compiles.
+def step_times(window: Sequence[dict[str, Any]]) -> list[float]:
+    """Return the seconds of each step but the first, which also compiles. Raise KeyError and TypeError.
 
     The trainer's lines have the speed that the device measured; their times are those at which the host had queued a
     step, and the host runs ahead of a GPU. A user's script may have times only.
     """
     if all(line.get("tokens_per_s") for line in window[1:]):
-        seconds = [(line["tokens"] - before["tokens"]) / line["tokens_per_s"] for before, line in pairwise(window)]
-        return float(sum(seconds))
-    return float(window[-1]["time"] - window[0]["time"])
+        return [(line["tokens"] - before["tokens"]) / line["tokens_per_s"] for before, line in pairwise(window)]
+    return [float(line["time"] - before["time"]) for before, line in pairwise(window)]

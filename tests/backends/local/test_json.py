@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fsdpctl.cli.shapes import OTHER_SHAPES, SHAPES
+from docs.json_page import OTHER_SHAPES, SHAPES
 from fsdpctl.contract.codec import decode
 from tests.backends.harness import Run, fsdpctl, submit
 
