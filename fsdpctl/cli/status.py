@@ -83,9 +83,12 @@ def _progress(status: RunStatus, details: RunDetails) -> Iterator[tuple[str, str
     """Yield the rows on how far the run is, each only where something is known."""
     from fsdpctl.cli.follow import progress
 
-    yield "progress", (progress(status) or _describe_begin(status)) + _describe_age(status.last_progress_s)
-    if details.last_step_s is not None:
-        yield "last step", f"{describe_seconds(details.last_step_s)} ago"
+    sign = _describe_age(status.last_progress_s)
+    if details.last_step_s is None:
+        yield "progress", (progress(status) or _describe_begin(status)) + sign
+    else:
+        yield "progress", progress(status) or f"step {status.step}"
+        yield "last step", f"{describe_seconds(details.last_step_s)} ago{sign}"
     if details.ends_at is not None:
         yield "ends", f"about {date(details.ends_at)}"
     if gpu := _describe_gpu(details):

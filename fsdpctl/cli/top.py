@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fsdpctl.cli.options import Json, Run
-from fsdpctl.cli.output import log, print_data, print_json
+from fsdpctl.cli.output import log, print_json, write
 
 if TYPE_CHECKING:
     from rich.console import ScreenContext
@@ -58,7 +58,8 @@ def _print_once(reader: TopReader) -> None:
     lines = table(make_rows(runs, ()), columns)
     for one in runs:
         lines += ["", *describe_run(one, columns)]
-    print_data("\n".join(lines))
+    for line in lines:
+        write(terminal.paint(line, sys.stdout))
 
 
 def _show(reader: TopReader) -> None:
