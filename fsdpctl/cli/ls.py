@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,7 +14,6 @@ from fsdpctl.cli.status import as_record, date
 from fsdpctl.contract import State
 
 if TYPE_CHECKING:
-    from fsdpctl.cli.shapes import ListedRun
     from fsdpctl.runs.store import Listed
     from fsdpctl.verbs.status import RunStatus
 
@@ -45,9 +44,9 @@ def ls(
     asked = runs if state else runs[:most]  # the state of a run costs more than its record
     statuses = read_statuses(asked, with_speed=as_json)
     rows = [_row(run, statuses[run.run_id]) for run in asked]
-    found = [row for row in rows if not state or row.state in state]
+    found = [row for row in rows if not state or row["state"] in state]
     if as_json:
-        print_json(found[:most])
+        _print_json(found[:most])
         return
     _print(found[:most][::-1])
     if most < (total := len(found) if state else len(runs)):
@@ -79,27 +78,30 @@ def _is_asked_for(run: Listed, job: str | None, earliest: float | None) -> bool:
     return (job is None or run.record.job == job) and (earliest is None or run.record.created >= earliest)
 
 
-def _row(run: Listed, status: RunStatus | str) -> ListedRun:
+def _row(run: Listed, status: RunStatus | str) -> dict[str, Any]:
     """Return one row, also for a run that cannot be read."""
+    if not isinstance(status, str):
+        return as_record(status)
+    return {"run_id": run.run_id, "state": "BROKEN", "reason": status, "hosts": (), "run_dir": str(run.paths.root)}
+
+
+def _print_json(rows: Sequence[dict[str, Any]]) -> None:
     from dataclasses import fields
 
-    from fsdpctl.cli.shapes import ListedRun
+    from fsdpctl.cli.shapes import ListedRun  # not for a table: so many dataclasses take a tenth of its time
 
-    if not isinstance(status, str):
-        return ListedRun(**as_record(status))  # type: ignore[arg-type]
-    unknown = {field.name: None for field in fields(ListedRun)}
-    broken = {"run_id": run.run_id, "state": "BROKEN", "reason": status, "hosts": (), "run_dir": str(run.paths.root)}
-    return ListedRun(**{**unknown, **broken})  # type: ignore[arg-type]
+    unknown: dict[str, Any] = {field.name: None for field in fields(ListedRun)}
+    print_json([ListedRun(**{**unknown, **row}) for row in rows])
 
 
-def _print(rows: Sequence[ListedRun]) -> None:
-    optional = [column for column in ("job_id", "hosts") if any(getattr(row, column) for row in rows)]
+def _print(rows: Sequence[dict[str, Any]]) -> None:
+    optional = [column for column in ("job_id", "hosts") if any(row.get(column) for row in rows)]
     columns = ("run_id", "state", "step", "nodes", *optional, "created", "reason")
     print_table([column.upper() for column in columns], [[_cell(row, column) for column in columns] for row in rows])
 
 
-def _cell(row: ListedRun, column: str) -> str:
-    value = getattr(row, column)
+def _cell(row: dict[str, Any], column: str) -> str:
+    value = row.get(column)
     if value is None or value == ():
         return "-"
     if column == "hosts":
@@ -107,6 +109,6 @@ def _cell(row: ListedRun, column: str) -> str:
         return f"{first} +{len(more)}" if more else str(first)
     if column == "created":
         return date(value)
-    if column == "step" and row.total_steps:
-        return f"{value}/{row.total_steps}"
+    if column == "step" and row.get("total_steps"):
+        return f"{value}/{row['total_steps']}"
     return str(value)

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from fsdpctl.cli import terminal
-from fsdpctl.contract.codec import encode
 from fsdpctl.errors import FsdpctlError
 
 if TYPE_CHECKING:
@@ -79,6 +78,8 @@ def print_data(text: str) -> None:
 
 def print_json(value: Any) -> None:
     """Write data as JSON to stdout; dataclasses as objects."""
+    from fsdpctl.contract.codec import encode
+
     write(json.dumps(encode(value), indent=2))
 
 
@@ -110,6 +111,8 @@ def print_beside(start: str, text: str) -> None:
 
 def print_json_line(value: Any) -> None:
     """Write one object to stdout as a line of JSON."""
+    from fsdpctl.contract.codec import encode
+
     write(json.dumps(encode(value)))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fsdpctl.cli.options import Json, Run
 from fsdpctl.cli.output import print_json, print_rows
@@ -50,7 +50,7 @@ def status(run: Run = None, as_json: Json = False) -> None:
     print_rows(rows)
 
 
-def as_record(status: RunStatus) -> dict[str, object]:
+def as_record(status: RunStatus) -> dict[str, Any]:
     """Return the values of the keys that a run has in `ls --json` and `status --json`."""
     return {
         "run_id": status.run_id,
