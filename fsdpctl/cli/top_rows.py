@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean
@@ -67,15 +68,20 @@ def _run_cells(run: TopRun) -> dict[str, str]:
 def _node_cells(node: TopNode) -> dict[str, str]:
     steps = [rank.step for rank in node.ranks if rank.step is not None]
     step = "" if not steps else f"{min(steps)}" if min(steps) == max(steps) else f"{min(steps)}-{max(steps)}"
-    doings = dict.fromkeys(_doing(rank) for rank in node.ranks)
-    doing = next(iter(doings)) if len(doings) == 1 else f"{len(doings)} kinds" if doings else ""
-    return {"DOING": doing, "STEP": step, "AGE": _seconds(node.heartbeat_s), **_gpu_cells(node.gpus)}
+    return {"DOING": _most_do(node.ranks), "STEP": step, "AGE": _seconds(node.heartbeat_s), **_gpu_cells(node.gpus)}
 
 
 def _rank_cells(rank: TopRank) -> dict[str, str]:
     step = str(rank.step) if rank.step is not None else ""
     gpus = [rank.gpu] if rank.gpu is not None else []
     return {"DOING": _doing(rank), "STEP": step, "AGE": _seconds(rank.age_s), **_gpu_cells(gpus)}
+
+
+def _most_do(ranks: Sequence[TopRank]) -> str:
+    """Return what most ranks do, and how many do something else."""
+    ((doing, count),) = Counter(map(_doing, ranks)).most_common(1) or [("", 0)]
+    others = len(ranks) - count
+    return f"{doing}, {others} differ{'s' if others == 1 else ''}" if others else doing
 
 
 def _doing(rank: TopRank) -> str:
