@@ -64,7 +64,9 @@ def test_a_run_from_its_start_to_its_end(project: Path) -> None:
     assert [row["run_id"] for row in call("ls", cwd=project)] == [run.run_id]
     (seen_now,) = call("top", run.run_id, cwd=project)
     ranks = [rank for node in seen_now["nodes"] for rank in node["ranks"]]
-    assert [(rank["rank"], rank["is_up"], rank["has_ended"]) for rank in ranks] == [(0, True, False), (1, True, False)]
+    assert [(rank["rank"], rank["is_up"], rank["has_ended"]) for rank in ranks] == [
+        (rank, True, False) for rank in range(4)
+    ]
     assert seen_now["step_min_s"] <= seen_now["step_s"] <= seen_now["step_max_s"]
     assert not call("supervise", run.run_id, cwd=project)["acted"]
     assert call("shell", run.run_id, cwd=project)["argv"]
