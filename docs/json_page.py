@@ -34,6 +34,7 @@ from fsdpctl.cli.shapes import (
 )
 from fsdpctl.contract import Cause, Phase, State
 from fsdpctl.contract.events import Event, EventKind
+from fsdpctl.verbs.stacks import RunStacks
 from fsdpctl.verbs.top import TopRun
 
 INTRO = """\
@@ -62,6 +63,7 @@ SHAPES = {
     "events": Shape(Event, "lines"),
     "logs": Shape(LogLine, "lines"),
     "logs --errors": Shape(Failures),
+    "stacks": Shape(RunStacks),
     "stop": Shape(Ended),
     "resume": Shape(Resumed),
     "cancel": Shape(Ended),

@@ -68,6 +68,7 @@ def test_a_run_from_its_start_to_its_end(project: Path) -> None:
         (rank, True, False) for rank in range(4)
     ]
     assert seen_now["step_min_s"] <= seen_now["step_s"] <= seen_now["step_max_s"]
+    assert [reply["rank"] for reply in call("stacks", run.run_id, cwd=project)["ranks"]] == [0, 1, 2, 3]
     assert not call("supervise", run.run_id, cwd=project)["acted"]
     assert call("shell", run.run_id, cwd=project)["argv"]
     stopped = call("stop", run.run_id, cwd=project)
