@@ -7,7 +7,6 @@ The description of a key is the docstring under its field, or the comment behind
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import inspect
 import re
@@ -15,7 +14,6 @@ import textwrap
 import types
 import typing
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +22,8 @@ from annotated_types import Ge, Le
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from docs import commands_page, restarts_page
+from docs import commands_page, json_page, restarts_page
+from docs.source import sentences
 from docs.tables import FOOT, row
 from fsdpctl.backends.slurm.profile_keys import ContainerOption, Mount, SbatchOption
 from fsdpctl.contract.codec import encode
@@ -207,25 +206,6 @@ def default_of(key: Key) -> Any:
     return plain.default if plain.default_factory is dataclasses.MISSING else plain.default_factory()
 
 
-@cache
-def sentences(cls: type) -> dict[str, str]:
-    """Return the description of each field, from the source of the class."""
-    lines = inspect.getsource(cls).splitlines()
-    (tree,) = ast.parse("\n".join(lines)).body
-    assert isinstance(tree, ast.ClassDef)
-    found = {}
-    for field, after in zip(tree.body, [*tree.body[1:], None], strict=True):
-        if not (isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)):
-            continue
-        if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
-            text = str(after.value.value)
-        else:
-            assert field.end_lineno is not None
-            text = lines[field.end_lineno - 1][field.end_col_offset :].strip().removeprefix("#")
-        found[field.target.id] = " ".join(text.split())
-    return found
-
-
 def sentence(key: Key) -> str:
     """Return the description of a key: that of its field, else the first sentence of the mapping's docstring."""
     text = sentences(key.owner)[key.path[-1]]
@@ -241,6 +221,7 @@ def main() -> None:
     (DOCS / "jobs.md").write_text(render(JOBS, JobSpec), encoding="utf-8")
     (DOCS / "profiles.md").write_text(render(PROFILES, ClusterProfile), encoding="utf-8")
     (DOCS / "commands.md").write_text(commands_page.render(), encoding="utf-8")
+    (DOCS / "json.md").write_text(json_page.render(), encoding="utf-8")
     (DOCS / "restarts.md").write_text(restarts_page.render(), encoding="utf-8")
 
 

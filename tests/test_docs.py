@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 import typer
 
-from docs import commands_page, generate, restarts_page
+from docs import commands_page, generate, json_page, restarts_page
+from docs.json_page import OTHER_SHAPES, SHAPES
 from fsdpctl import Client, Run, errors
 from fsdpctl.cli.app import build_app
 from fsdpctl.commands.environment import node_env
@@ -202,6 +203,14 @@ def test_generated_pages_are_fresh(name: str, intro: str, model: type) -> None:
 def test_the_pages_of_commands_and_restarts_are_fresh() -> None:
     assert read("docs/commands.md") == commands_page.render(), "make docs"
     assert read("docs/restarts.md") == restarts_page.render(), "make docs"
+    assert read("docs/json.md") == json_page.render(), "make docs"
+
+
+def test_every_command_prints_json_in_a_documented_shape() -> None:
+    commands = [name for name, _ in commands_page.commands("fsdpctl", typer.main.get_command(build_app()))][1:]
+    words = [name.removeprefix("fsdpctl ") for name in commands]
+    assert [name for name in words if f"fsdpctl {name} --json" not in cli_options()] == []
+    assert sorted(words) == sorted({name for name in (*SHAPES, *OTHER_SHAPES) if " --" not in name})
 
 
 def test_every_option_has_its_description() -> None:

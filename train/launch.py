@@ -7,9 +7,11 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fsdpctl.contract import Cause, Env, NodeExit, RankFailure
 from fsdpctl.contract.codec import write_json
+from fsdpctl.contract.events import Actor, Event, EventKind, write_event
 from fsdpctl.contract.first_failure import classify
 from fsdpctl.contract.paths import NodePaths, RunPaths
 from fsdpctl.contract.records import Outcome, RankError
@@ -73,6 +75,12 @@ class LaunchEnv:
             failure = RankFailure.EXCEPTION if expected else classify(error)
             record = RankError(rank, self.node_rank, time.time(), message, trace, expected, failure, cause)
             write_json(NodePaths(self.node_dir).rank_error(rank), record)
+
+    def record_event(self, kind: EventKind, text: str, **values: Any) -> None:
+        """Record an event for the history of the run; `values` are other fields of it. Rank 0 only."""
+        if self.node_dir:
+            event = Event(kind, round(time.time(), 3), Actor.RANK, text, self.attempt, **values)
+            write_event(NodePaths(self.node_dir).events, event)
 
     def report(self, outcome: Outcome) -> None:
         """Write the outcome for the launcher. Rank 0 only."""

@@ -48,7 +48,7 @@ class Trainer:
         self.progress.mark(Section.START, 0, "data")
         self.data = open_source(config, world)
         self.order = SampleOrder(self.data.train.num_sequences, config.batch.sequences, config.seed)
-        stragglers = StragglerDetector(world, config.log_every)
+        stragglers = StragglerDetector(world, config.log_every, context.launch.record_event)
         self.progress.mark(Section.START, 0, "model")
         self.model = build_model(config, world, self.layout.mesh, stragglers.local_compute.timed)
         self.optimizer = build_optimizer(self.model, config.optim)

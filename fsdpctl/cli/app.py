@@ -17,15 +17,18 @@ import typer
 from fsdpctl import __version__
 from fsdpctl.cli import checkpoints, data, jobs, profiles
 from fsdpctl.cli.doctor import doctor
+from fsdpctl.cli.events import events
 from fsdpctl.cli.logs import logs
+from fsdpctl.cli.ls import ls
 from fsdpctl.cli.output import BrokenPipe, log
 from fsdpctl.cli.resume import resume
 from fsdpctl.cli.shell import shell
 from fsdpctl.cli.stacks import stacks
-from fsdpctl.cli.status import ls, status
+from fsdpctl.cli.status import status
 from fsdpctl.cli.stop import cancel, stop
 from fsdpctl.cli.submit import submit
 from fsdpctl.cli.supervise import supervise
+from fsdpctl.cli.top import top
 from fsdpctl.contract import CliExit
 from fsdpctl.contract.codec import CodecError
 from fsdpctl.errors import DamagedRegistryWarning, FsdpctlError
@@ -51,7 +54,7 @@ _SITE_ERRORS = (
 
 COMMANDS = {
     command.__name__: command
-    for command in (submit, status, ls, logs, stacks, stop, resume, cancel, shell, doctor, supervise)
+    for command in (submit, status, ls, top, events, logs, stacks, stop, resume, cancel, shell, doctor, supervise)
 }
 GROUPS = {"jobs": jobs.app, "profiles": profiles.app, "data": data.app, "checkpoints": checkpoints.app}
 

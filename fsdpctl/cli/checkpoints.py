@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +16,7 @@ from fsdpctl.errors import BusyError, RunFailed, UsageError, install_hint
 
 if TYPE_CHECKING:
     from fsdpctl.checkpoints.listing import Stored
+    from fsdpctl.cli.shapes import ListedCheckpoint
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="List, verify, prune and export checkpoints.")
 
@@ -40,7 +42,7 @@ def ls(run: Run = None, as_json: Json = False) -> None:
 
     paths = find_run(run)
     store = open_store(paths)
-    rows = [_record(stored) for stored in store.read()]
+    rows = [_as_shape(stored) for stored in store.read()]
     for line in store.errors():
         log(line)
     if as_json:
@@ -51,31 +53,38 @@ def ls(run: Run = None, as_json: Json = False) -> None:
         print_table(("STEP", "SIZE", "SAVED", "RANKS", "MESH", "STATE"), [_row(row) for row in rows])
 
 
-def _record(stored: Stored) -> dict[str, Any]:
+def _as_shape(stored: Stored) -> ListedCheckpoint:
+    from fsdpctl.cli.shapes import ListedCheckpoint
+
     manifest = stored.manifest
-    return {
-        "name": stored.path.name,
-        "path": str(stored.path),
-        "step": manifest.step if manifest else None,
-        "bytes": manifest.num_bytes if manifest else None,
-        "time": manifest.time if manifest else None,
-        "world": manifest.world if manifest else None,
-        "mesh": list(manifest.mesh) if manifest else None,
-        "broken": stored.broken,
-        "copies": dict(stored.copies),
-    }
+    return ListedCheckpoint(
+        name=stored.path.name,
+        path=str(stored.path),
+        step=manifest.step if manifest else None,
+        bytes=manifest.num_bytes if manifest else None,
+        time=manifest.time if manifest else None,
+        world=manifest.world if manifest else None,
+        mesh=tuple(manifest.mesh) if manifest else None,
+        broken=stored.broken,
+        copies=dict(stored.copies),
+    )
 
 
-def _row(record: dict[str, Any]) -> list[str]:
-    if record["broken"]:
-        return [record["name"], "-", "-", "-", "-", f"broken: {record['broken']}"]
-    saved = time.strftime("%Y-%m-%d %H:%M", time.localtime(record["time"]))
-    mesh = " x ".join(map(str, record["mesh"]))
-    state = _state(record["copies"])
-    return [str(record["step"]), _size(record["bytes"]), saved, str(record["world"]), mesh, state]
+def _row(row: ListedCheckpoint) -> list[str]:
+    if row.broken or row.bytes is None or row.time is None:
+        return [row.name, "-", "-", "-", "-", f"broken: {row.broken}"]
+    saved = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.time))
+    return [
+        str(row.step),
+        _size(row.bytes),
+        saved,
+        str(row.world),
+        " x ".join(map(str, row.mesh or ())),
+        _state(row.copies),
+    ]
 
 
-def _state(copies: dict[str, str]) -> str:
+def _state(copies: Mapping[str, str]) -> str:
     complete = ", ".join(host for host, problem in copies.items() if not problem)
     broken = [f"broken on {host}: {problem}" for host, problem in copies.items() if problem]
     return "; ".join([f"complete on {complete}" if complete else "complete", *broken])
@@ -86,26 +95,31 @@ def _size(num_bytes: int) -> str:
 
 
 @app.command()
-def verify(run: Run = None, step: Step = None) -> None:
+def verify(run: Run = None, step: Step = None, as_json: Json = False) -> None:
     """Read every byte and compare it with its digest; exit 1 if one differs."""
     from fsdpctl.checkpoints.checkpoint_store import open_store
     from fsdpctl.checkpoints.listing import choose_listed
+    from fsdpctl.cli.shapes import Verified
     from fsdpctl.runs.find import find_run
 
     paths = find_run(run)
     store = open_store(paths)
-    problems = []
+    found = []
     for stored in choose_listed(paths, store.read(), step):
         examined = store.examine(stored)
+        name, problems = stored.path.name, tuple(examined.problems)
         if examined.is_gone:
-            log(f"{stored.path.name}: the run has removed it meanwhile")
-        elif examined.broken is None:
-            print_data(f"{stored.path.name}: ok{_where(examined)}")
-        problems += examined.problems
+            log(f"{name}: the run has removed it meanwhile")
+            continue
+        found.append(Verified(name, examined.broken is None, tuple(examined.hosts), problems))
+        if examined.broken is None and not as_json:
+            print_data(f"{name}: ok{_where(examined)}")
+    if as_json:
+        print_json(found)
     for line in store.errors():
         log(line)
-    if problems:
-        raise RunFailed("\n".join(problems), hint="a run resumes from the newest checkpoint that is ok")
+    if damage := [problem for verified in found for problem in verified.problems]:
+        raise RunFailed("\n".join(damage), hint="a run resumes from the newest checkpoint that is ok")
 
 
 def _where(stored: Stored) -> str:
@@ -118,10 +132,12 @@ def prune(
     keep: Annotated[
         int, typer.Option("--keep", min=1, help="Number of complete checkpoints to keep, the newest ones.")
     ] = 1,
+    as_json: Json = False,
 ) -> None:
     """Remove all but the newest checkpoints. Damaged ones do not count, so a complete one always stays."""
     from fsdpctl.checkpoints.checkpoint_store import open_store
     from fsdpctl.checkpoints.listing import choose_removable
+    from fsdpctl.cli.shapes import Pruned
     from fsdpctl.contract.formats.removal import delete, find_leftovers
     from fsdpctl.runs.find import find_run
     from fsdpctl.runs.store import locked
@@ -136,7 +152,8 @@ def prune(
         removable, broken = choose_removable(store.read(), keep, store.examine)
         for stored in removable:
             left = store.remove(stored)
-            print_data(f"{stored.path.name}: removed")
+            if not as_json:
+                print_data(f"{stored.path.name}: removed")
             for directory in left:
                 log(f"{stored.path.name} was a link: its files are still in {directory}")
         for leftover in find_leftovers(paths.checkpoints):
@@ -148,6 +165,12 @@ def prune(
     for aside in paths.all_set_aside():
         size = sum(file.stat().st_size for file in aside.rglob("*") if file.is_file())
         log(f"{aside} was left: {_size(size)} that resume --step moved away; delete it if you do not need it")
+    if as_json:
+        print_json(Pruned(_names(removable), _names(broken)))
+
+
+def _names(checkpoints: Iterable[Stored]) -> tuple[str, ...]:
+    return tuple(stored.path.name for stored in checkpoints)
 
 
 @app.command()
@@ -160,11 +183,13 @@ def export(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="File or directory to create; default: named by the step, here.")
     ] = None,
+    as_json: Json = False,
 ) -> None:
     """Write the model of a checkpoint for other programs. Verifies it first; needs torch, but no GPU."""
     _require_torch()
     from fsdpctl.checkpoints.checkpoint_store import open_store
     from fsdpctl.checkpoints.export import export_hugging_face, export_torch
+    from fsdpctl.cli.shapes import Exported
     from fsdpctl.runs.find import find_run
 
     paths = find_run(run)
@@ -183,7 +208,10 @@ def export(
             export_hugging_face(stored, path)
     for line in store.errors():
         log(line)
-    print_data(str(path))
+    if as_json:
+        print_json(Exported(str(path), number))
+    else:
+        print_data(str(path))
 
 
 def _require_torch() -> None:

@@ -6,7 +6,7 @@ import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +16,7 @@ from fsdpctl.cli.spec_files import plural
 from fsdpctl.errors import RunFailed, UsageError, install_hint
 
 if TYPE_CHECKING:
+    from fsdpctl.cli.shapes import ListedData
     from fsdpctl.contract.formats.dataset import Index, Shard
     from fsdpctl.data.prepared import ListedDataset
     from fsdpctl.data.recipe import Recipe
@@ -116,15 +117,16 @@ def ls(
 
     found = list_datasets(directory)
     if as_json:
-        print_json([_as_record(item) for item in found])
+        print_json([_as_shape(item) for item in found])
         return
     print_table(("DIRECTORY", "TRAIN TOKENS", "HELD OUT", "VOCAB", "SOURCE"), [_row(item) for item in found])
 
 
-def _as_record(item: ListedDataset) -> dict[str, Any]:
+def _as_shape(item: ListedDataset) -> ListedData:
+    from fsdpctl.cli.shapes import ListedData
     from fsdpctl.contract.codec import encode
 
-    return {"path": str(item.path), "index": encode(item.index) if item.index else None, "broken": item.broken}
+    return ListedData(str(item.path), encode(item.index) if item.index else None, item.broken)
 
 
 def _row(item: ListedDataset) -> list[str]:
@@ -170,19 +172,24 @@ def _describe(shards: Sequence[Shard]) -> str:
 
 
 @app.command()
-def check(directories: Annotated[list[Path], typer.Argument(help="Prepared directories.")]) -> None:
+def check(
+    directories: Annotated[list[Path], typer.Argument(help="Prepared directories.")], as_json: Json = False
+) -> None:
     """Read all prepared data and compare it with its digests; exit 1 if it differs."""
     from fsdpctl.cli.progress_bar import Bar
+    from fsdpctl.cli.shapes import Checked
     from fsdpctl.contract.byte_progress import Meter
     from fsdpctl.data.prepared import count_bytes, find_damage, open_index
 
-    problems: list[str] = []
+    checked: list[Checked] = []
     for directory in directories:
         index = open_index(directory)
         with Bar() as bar:
             found = find_damage(directory, index, Meter(bar, f"checking {directory}", count_bytes(index)))
-        if not found:
+        checked.append(Checked(str(directory), not found, tuple(found)))
+        if not found and not as_json:
             print_data(f"{directory}: ok, {plural(index.train_tokens + index.val_tokens, 'token')}")
-        problems += found
-    if problems:
+    if as_json:
+        print_json(checked)
+    if problems := [problem for one in checked for problem in one.problems]:
         raise RunFailed("\n".join(problems), hint="prepare it again, or copy it again from an undamaged one")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,7 @@ from fsdpctl.cli.start_progress import live_report
 from fsdpctl.contract import CliExit
 
 if TYPE_CHECKING:
+    from fsdpctl.cli.shapes import Doctored
     from fsdpctl.doctor.examine import Examined
 
 
@@ -43,7 +44,7 @@ def doctor(
     with live_report() as report:
         examined = examine_cluster(spec, nodes, report)
     if as_json:
-        print_json(as_record(spec.name, examined))
+        print_json(_as_shape(spec.name, examined))
     else:
         print_table(("CHECK", "RESULT", "NODES", "REASON"), rows(examined))
     failed = [node.node for node in examined if node.has_failed]
@@ -52,12 +53,9 @@ def doctor(
         raise typer.Exit(CliExit.FAILED)
 
 
-def as_record(profile: str, examined: Sequence[Examined]) -> dict[str, Any]:
-    """Return the object that `--json` prints."""
+def _as_shape(profile: str, examined: Sequence[Examined]) -> Doctored:
+    from fsdpctl.cli.shapes import Doctored
     from fsdpctl.contract.codec import encode
 
-    return {
-        "profile": profile,
-        "ok": not any(node.has_failed for node in examined),
-        "nodes": [encode(node) for node in examined],
-    }
+    ok = not any(node.has_failed for node in examined)
+    return Doctored(profile, ok, tuple(encode(node) for node in examined))

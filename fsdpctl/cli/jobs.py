@@ -36,9 +36,10 @@ def show(
 @app.command()
 def check(
     names: Annotated[list[str], typer.Argument(help="Names or files of jobs.", autocompletion=complete_job)],
+    as_json: Json = False,
 ) -> None:
     """Check jobs and list every problem; exit 2 if there is one."""
-    check_all(names, _summarize)
+    check_all(names, _summarize, as_json=as_json)
 
 
 @app.command()
@@ -50,6 +51,7 @@ def init(
             "--from", help="The job to copy; default: the one of that name, else llm-tiny.", autocompletion=complete_job
         ),
     ] = None,
+    as_json: Json = False,
 ) -> None:
     """Write a commented job into ./jobs, to edit."""
     from pathlib import Path
@@ -60,7 +62,7 @@ def init(
     target = find_target(name, Path("jobs"))
     base = base or (target.stem if target.stem in list_files(job_dirs()) else "llm-tiny")
     load_job(base)
-    copy_spec(find_job(base), target)
+    copy_spec(find_job(base), target, as_json=as_json)
     log(f"hint: edit it, then: fsdpctl jobs check {name}")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fsdpctl.cli.output import log, print_data
+from fsdpctl.cli.output import log, print_data, print_json
 from fsdpctl.contract import State
 
 if TYPE_CHECKING:
@@ -49,6 +49,22 @@ def print_errors(run: RunPaths, attempt: AttemptPaths, *, is_newest: bool) -> No
     if is_newest and older:
         which = f"attempt {older[0]}" if len(older) == 1 else f"attempts {fold(older)}"
         log(f"hint: {which} failed before it: fsdpctl logs {run.root.name} --errors --attempt {older[-1]}")
+
+
+def print_errors_json(run: RunPaths, attempt: AttemptPaths) -> None:
+    """Print the same as one object."""
+    from fsdpctl.cli.shapes import Failures
+    from fsdpctl.logs.failure import describe, find_root_cause
+    from fsdpctl.logs.hang import describe_hang
+    from fsdpctl.logs.sources import read_errors
+    from fsdpctl.runs.evidence import AttemptFacts
+
+    facts = AttemptFacts(attempt)
+    hang = describe_hang(attempt)
+    cause = find_root_cause(read_errors(attempt), facts.ends, facts.abort) if hang is None else None
+    text = hang or (describe(cause) if cause else _failure(attempt) or "")
+    first, followers = (cause.first, cause.followers) if cause else (None, ())
+    print_json(Failures(run.root.name, attempt.number, text, first, followers))
 
 
 def _failure(attempt: AttemptPaths) -> str | None:

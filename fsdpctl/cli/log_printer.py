@@ -1,7 +1,8 @@
-"""Print the lines of logs in columns: time, node and writer; changes of the run's state are lines of their own."""
+"""Print the lines of logs in columns: time, node and writer; or as JSON. Changes of the run's state are lines, too."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -24,6 +25,11 @@ class Printer:
 
     raw: bool
     timestamps: bool
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether nothing but the lines is printed to stdout."""
+        return self.raw
 
     def print_backlog(self, reader: AttemptReader, count: int | None, *, final: bool) -> None:
         """Print the newest `count` rows, or all that is there."""
@@ -64,3 +70,42 @@ class Printer:
         if rows:
             # One write for many lines; `print_data` does not escape newlines, and no line contains one.
             (write if self.raw else print_data)("\n".join(rows))
+
+
+class JsonPrinter(Printer):
+    """Prints each line as one object, also those that are equal on several ranks."""
+
+    def __init__(self) -> None:
+        super().__init__(raw=False, timestamps=False)
+
+    @property
+    def is_bare(self) -> bool:
+        return True
+
+    def print_state(self, state: str, reader: AttemptReader) -> None:
+        """Print a change of the run's state as a line of its own."""
+        from fsdpctl.logs.line import Line
+
+        self._print([_to_json(Line(None, "state", None, time.time(), state), reader)])
+
+    def _rows(self, lines: Iterable[Line], reader: AttemptReader) -> Iterator[list[str]]:
+        lines = iter(lines)
+        while batch := [_to_json(line, reader) for line in islice(lines, _BATCH)]:
+            yield batch
+
+    def _print(self, rows: list[str]) -> None:
+        if rows:
+            write("\n".join(rows))
+
+
+def _to_json(line: Line, reader: AttemptReader) -> str:
+    return json.dumps(
+        {
+            "time": line.stamp,
+            "attempt": reader.attempt.number,
+            "source": line.source,
+            "node": line.node_rank,
+            "rank": line.rank,
+            "text": line.text,
+        }
+    )

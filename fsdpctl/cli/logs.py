@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fsdpctl.cli.log_errors import print_errors, print_root_cause
-from fsdpctl.cli.log_printer import Printer
+from fsdpctl.cli.log_errors import print_errors, print_errors_json, print_root_cause
+from fsdpctl.cli.log_printer import JsonPrinter, Printer
 from fsdpctl.cli.options import Run
 from fsdpctl.cli.output import log
 from fsdpctl.errors import FsdpctlError, UsageError
@@ -40,6 +40,9 @@ def logs(
     errors: Annotated[
         bool, typer.Option("--errors", help="Print only which rank or node failed first, and why.")
     ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object a line to stdout; with --errors a single one.")
+    ] = False,
 ) -> None:
     """Show the lines of all ranks and the supervisor's events by time; after a failure, the first error first."""
     from fsdpctl.logs.sources import LogSelection, find_outside
@@ -48,18 +51,21 @@ def logs(
     count = _parse_count(lines)
     if raw and sys.stdout.isatty():
         raise UsageError("--raw would send the control characters in logs to this terminal", hint="redirect the output")
-    if raw and timestamps:
-        raise UsageError("--raw prints lines as they are: not with --timestamps")
+    if raw and (timestamps or as_json):
+        raise UsageError("--raw prints lines as they are: not with --timestamps or --json")
     paths = find_run(run)
     chosen = find_attempt(paths, attempt)
     if errors:
-        print_errors(paths, chosen, is_newest=attempt is None)
+        if as_json:
+            print_errors_json(paths, chosen)
+        else:
+            print_errors(paths, chosen, is_newest=attempt is None)
         return
     selection = LogSelection(frozenset(rank or ()), frozenset(node or ()), agent, supervisor=not (rank or node))
     check_ranks(paths, chosen, selection.ranks, selection.nodes)
     for file in find_outside(chosen, selection):
         log(f"not read, because it is a link to a file outside of the run: {file.path}")
-    printer = Printer(raw=raw, timestamps=timestamps)
+    printer = JsonPrinter() if as_json else Printer(raw=raw, timestamps=timestamps)
     if follow:
         _follow(paths, chosen, selection, count, printer, stay=attempt is not None)
     else:
@@ -78,7 +84,7 @@ def _parse_count(value: str) -> int | None:
 def _print_once(attempt: AttemptPaths, selection: LogSelection, count: int | None, printer: Printer) -> None:
     from fsdpctl.logs.reader import AttemptReader
 
-    if not printer.raw:
+    if not printer.is_bare:
         print_root_cause(attempt)
     reader = AttemptReader(attempt, selection)
     printer.print_backlog(reader, count, final=True)
@@ -101,7 +107,7 @@ def _follow(
         later = next((a for a in run.attempts() if a.number > reader.attempt.number), None)
         final = ended or later is not None
         printer.print_lines(reader.poll(final=final), reader)
-        if final and not printer.raw:
+        if final and not printer.is_bare:
             print_root_cause(reader.attempt)
         if later is not None and not stay:
             printer.print_state(f"--- attempt {later.number} ---", reader)

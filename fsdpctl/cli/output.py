@@ -77,8 +77,10 @@ def print_data(text: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Write data as JSON to stdout."""
-    write(json.dumps(value, indent=2))
+    """Write data as JSON to stdout; dataclasses as objects."""
+    from fsdpctl.contract.codec import encode
+
+    write(json.dumps(encode(value), indent=2))
 
 
 def write(text: str, stream: TextIO | None = None) -> None:
@@ -100,6 +102,18 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         start = "".join(cell.ljust(width) + GAP for cell, width in zip(front, widths, strict=True))
         lines.append(_beside(start, last, indent=2))
     write("\n".join(lines))
+
+
+def print_beside(start: str, text: str) -> None:
+    """Write one line to stdout: columns that are filled already, and a text that a terminal may wrap."""
+    write(_beside(safe(start), safe(text).replace("\n", " "), indent=2))
+
+
+def print_json_line(value: Any) -> None:
+    """Write one object to stdout as a line of JSON."""
+    from fsdpctl.contract.codec import encode
+
+    write(json.dumps(encode(value)))
 
 
 def print_rows(rows: Sequence[tuple[str, str]]) -> None:

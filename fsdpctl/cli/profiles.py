@@ -36,9 +36,10 @@ def show(
 @app.command()
 def check(
     names: Annotated[list[str], typer.Argument(help="Names or files of profiles.", autocompletion=complete_profile)],
+    as_json: Json = False,
 ) -> None:
     """Check profiles and list every problem; exit 2 if there is one."""
-    check_all(names, _summarize)
+    check_all(names, _summarize, as_json=as_json)
 
 
 @app.command()
@@ -52,6 +53,7 @@ def init(
             autocompletion=complete_profile,
         ),
     ] = None,
+    as_json: Json = False,
 ) -> None:
     """Write a commented profile into ./cluster_profiles, to edit."""
     from pathlib import Path
@@ -62,7 +64,7 @@ def init(
     target = find_target(name, Path("cluster_profiles"))
     base = base or (target.stem if target.stem in list_files(profile_dirs()) else "local")
     load_profile(base)
-    copy_spec(find_profile(base), target)
+    copy_spec(find_profile(base), target, as_json=as_json)
     log(f"hint: edit it, then: fsdpctl profiles check {name}")
 
 
@@ -73,9 +75,11 @@ def default(
         typer.Argument(help="The profile to use where none is given.", autocompletion=complete_profile),
     ] = None,
     clear: Annotated[bool, typer.Option("--clear", help="Forget the stored default.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Store the profile that `submit` uses without --profile; without a name, print what it uses now."""
-    from fsdpctl.cli.output import print_data
+    from fsdpctl.cli.output import print_data, print_json
+    from fsdpctl.cli.shapes import DefaultProfile
     from fsdpctl.specs.load import load_profile
     from fsdpctl.specs.search import choose_profile, store_default_profile
 
@@ -84,7 +88,10 @@ def default(
     if name is not None or clear:
         store_default_profile(None if clear else name)
     chosen, source = choose_profile(None)
-    print_data(chosen)
+    if as_json:
+        print_json(DefaultProfile(chosen, source))
+    else:
+        print_data(chosen)
     log(f"from {source}; --profile and a job's `profile` come first")
 
 

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from fsdpctl.cli.complete import complete_profile
-from fsdpctl.cli.options import Backend, Follow, Run, Set, WaitForSlot
-from fsdpctl.cli.output import log
+from fsdpctl.cli.options import Backend, Follow, Json, Run, Set, WaitForSlot
+from fsdpctl.cli.output import log, print_json
 
 
 def resume(
@@ -32,9 +32,11 @@ def resume(
     ] = None,
     wait_for_slot: WaitForSlot = False,
     follow: Follow = False,
+    as_json: Json = False,
 ) -> None:
     """Continue a run from its newest checkpoint."""
     from fsdpctl.cli.copy_progress import show_copy
+    from fsdpctl.cli.shapes import Resumed
     from fsdpctl.cli.start_progress import show_start
     from fsdpctl.runs.find import find_run
     from fsdpctl.verbs.resume import predict_resumed
@@ -62,7 +64,11 @@ def resume(
         log(f"warning: not copied, because ranks have changed them: {', '.join(resumed.kept)}")
         log(f"hint: delete them in {paths.root} to get those of the project at the next resume")
     log(f"resumed {paths.root.name}" + (f" with the code of {resumed.code_dir}" if resumed.code_dir else ""))
+    if as_json:
+        code_dir = resumed.code_dir
+        copied_from = str(code_dir) if code_dir is not None else None
+        print_json(Resumed(paths.root.name, str(paths.root), resumed.has_new_fsdpctl, copied_from, tuple(resumed.kept)))
     if follow:
-        from fsdpctl.cli.follow import follow_run
+        from fsdpctl.cli.follow import follow_run, wait_for_end
 
-        raise typer.Exit(follow_run(paths))
+        raise typer.Exit(wait_for_end(paths) if as_json else follow_run(paths))

@@ -16,17 +16,18 @@ if TYPE_CHECKING:
 
 def print_list(files: Mapping[str, Path], summarize: Callable[[str], str], *, as_json: bool) -> None:
     """Print one line for each file; one that does not load is shown as broken."""
+    from fsdpctl.cli.shapes import ListedFile
+
     found = []
     for name, path in files.items():
         try:
-            found.append({"name": name, "summary": summarize(str(path)), "path": str(path), "error": None})
+            found.append(ListedFile(name, summarize(str(path)), str(path), None))
         except UsageError as error:
-            found.append({"name": name, "summary": "broken, see `check`", "path": str(path), "error": error.message})
+            found.append(ListedFile(name, "broken, see `check`", str(path), error.message))
     if as_json:
         print_json(found)
     else:
-        rows = [[str(item[key]) for key in ("name", "summary", "path")] for item in found]
-        print_table(("NAME", "WHAT", "FILE"), rows)
+        print_table(("NAME", "WHAT", "FILE"), [[item.name, item.summary, item.path] for item in found])
 
 
 def print_spec(spec: Spec, *, as_json: bool) -> None:
@@ -39,14 +40,23 @@ def print_spec(spec: Spec, *, as_json: bool) -> None:
         print_data(dump_yaml(spec).rstrip())
 
 
-def check_all(names: Sequence[str], summarize: Callable[[str], str]) -> None:
+def check_all(names: Sequence[str], summarize: Callable[[str], str], *, as_json: bool) -> None:
     """Print a line for each good file, then raise one UsageError with the problems of all others."""
-    errors = []
+    from fsdpctl.cli.shapes import Checked
+
+    errors, checked = [], []
     for name in names:
         try:
-            print_data(f"{name}: ok, {summarize(name)}")
+            summary = summarize(name)
         except UsageError as error:
             errors.append(error)
+            checked.append(Checked(name, False, tuple(error.message.splitlines())))
+        else:
+            checked.append(Checked(name, True, ()))
+            if not as_json:
+                print_data(f"{name}: ok, {summary}")
+    if as_json:
+        print_json(checked)
     if errors:
         hints = [error.hint for error in errors if error.hint]
         raise UsageError("\n".join(error.message for error in errors), hint=hints[0] if hints else None)
@@ -64,7 +74,7 @@ def find_target(name_or_path: str, folder: Path) -> Path:
     return Path(name_or_path) if is_path else folder / f"{name}.yaml"
 
 
-def copy_spec(source: Path, target: Path) -> None:
+def copy_spec(source: Path, target: Path, *, as_json: bool) -> None:
     """Copy a spec's file under another name, with its comments. Raise UsageError if the target exists."""
     text, found = re.subn(r"(?m)^name: *[^ #\n]+", f"name: {target.stem}", source.read_text(encoding="utf-8"), count=1)
     if not found:
@@ -77,7 +87,16 @@ def copy_spec(source: Path, target: Path) -> None:
         raise UsageError(f"{target} exists", hint="edit it, or choose another name") from None
     except OSError as error:
         raise UsageError(f"cannot write {target}: {error.strerror}") from None
-    print_data(str(target))
+    print_created(target, as_json=as_json)
+
+
+def print_created(path: Path, *, as_json: bool) -> None:
+    from fsdpctl.cli.shapes import Created
+
+    if as_json:
+        print_json(Created(str(path)))
+    else:
+        print_data(str(path))
 
 
 def plural(count: int, noun: str) -> str:

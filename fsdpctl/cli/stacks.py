@@ -11,7 +11,6 @@ from fsdpctl.cli.output import log, print_data, print_json
 from fsdpctl.contract import CliExit
 
 if TYPE_CHECKING:
-    from fsdpctl.contract.paths import RunPaths
     from fsdpctl.verbs.stacks import RankReply
 
 
@@ -22,22 +21,16 @@ def stacks(
 ) -> None:
     """Show what every rank of a running run does now: the Python stacks of all its threads."""
     from fsdpctl.runs.find import find_run
-    from fsdpctl.verbs.stacks import read_stacks
+    from fsdpctl.verbs.stacks import RunStacks, read_stacks
 
     paths = find_run(run)
     replies = read_stacks(paths, frozenset(rank or ()))
     if as_json:
-        _print_json(paths, replies)
+        print_json(RunStacks(paths.root.name, tuple(replies)))
     else:
         _print_folded(replies)
     if any(reply.problem for reply in replies):
         raise typer.Exit(CliExit.FAILED)
-
-
-def _print_json(run: RunPaths, replies: list[RankReply]) -> None:
-    from fsdpctl.contract.codec import encode
-
-    print_json({"run_id": run.root.name, "ranks": encode(replies)})
 
 
 def _print_folded(replies: list[RankReply]) -> None:

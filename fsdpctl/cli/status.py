@@ -1,96 +1,63 @@
-"""`fsdpctl status` and `fsdpctl ls`."""
+"""`fsdpctl status`."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from fsdpctl.cli.complete import complete_job
 from fsdpctl.cli.options import Json, Run
-from fsdpctl.cli.output import log, print_json, print_rows, print_table
-from fsdpctl.contract import State
+from fsdpctl.cli.output import print_json, print_rows
+from fsdpctl.contract.clock import format_clock
 
 if TYPE_CHECKING:
-    from fsdpctl.runs.events import Event
-    from fsdpctl.runs.store import Listed
+    from collections.abc import Iterator
+
+    from fsdpctl.contract.events import Event
+    from fsdpctl.verbs.details import RunDetails
     from fsdpctl.verbs.status import RunStatus
 
 SHOWN_EVENTS = 4
-LISTED = 20
-"""Runs in a table of `ls`."""
 
 
 def status(run: Run = None, as_json: Json = False) -> None:
     """Show the state of one run."""
-    from fsdpctl.cli.follow import progress
-    from fsdpctl.contract.codec import encode
+    from fsdpctl.cli.shapes import ShownRun
     from fsdpctl.runs.events import newest_events
     from fsdpctl.runs.find import find_run
+    from fsdpctl.verbs.details import read_details
     from fsdpctl.verbs.status import read_status, read_workdir
 
     paths = find_run(run)
     found = read_status(paths)
-    events = newest_events(paths, SHOWN_EVENTS)
+    details, workdir, events = read_details(paths, found), read_workdir(paths), newest_events(paths, SHOWN_EVENTS)
     if as_json:
-        print_json({**as_record(found), "working_directory": read_workdir(paths), "events": encode(events)})
+        values = {**as_record(found), **vars(details), "working_directory": workdir, "events": tuple(events)}
+        print_json(ShownRun(**values))
         return
     hosts = ", ".join(dict.fromkeys(found.hosts))
     rows = [
         ("run", f"{found.run_id} (job {found.job})"),
         ("state", f"{found.state}: {found.reason}"),
         ("attempt", str(found.attempt)),
-        ("progress", (progress(found) or _describe_begin(found)) + _describe_age(found.last_progress_s)),
+        *_progress(found, details),
         ("nodes", f"{found.nodes}: {hosts}" if hosts else str(found.nodes)),
         *([("job id", found.job_id)] if found.job_id else []),
-        ("created", _date(found.created)),
+        ("created", date(found.created)),
         ("directory", found.run_dir),
-        ("working in", read_workdir(paths) or "unknown"),
+        ("working in", workdir or "unknown"),
         *(("events" if row == 0 else "", _event(event)) for row, event in enumerate(events)),
     ]
     print_rows(rows)
 
 
-def ls(
-    limit: Annotated[
-        int | None, typer.Option(min=1, help=f"Number of newest runs; default: {LISTED}, with --json all.")
-    ] = None,
-    state: Annotated[
-        list[State] | None, typer.Option(case_sensitive=False, help="Only runs in this state; may be repeated.")
-    ] = None,
-    job: Annotated[str | None, typer.Option(help="Only runs of this job.", autocompletion=complete_job)] = None,
-    as_json: Json = False,
-) -> None:
-    """List runs, the newest at the bottom; --json lists the newest first."""
-    from fsdpctl.runs.store import list_runs
-    from fsdpctl.verbs.status import read_statuses
-
-    runs = [run for run in list_runs() if job is None or (run.record is not None and run.record.job == job)]
-    most = len(runs) if as_json and limit is None else limit or LISTED
-    asked = runs if state else runs[:most]  # the state of a run costs more than its record
-    statuses = read_statuses(asked)
-    rows = [_row(run, statuses[run.run_id]) for run in asked]
-    found = [row for row in rows if not state or row["state"] in state]
-    if as_json:
-        print_json(found[:most])
-        return
-    optional = [column for column in ("job_id", "hosts") if any(row.get(column) for row in found[:most])]
-    columns = ("run_id", "state", "step", "nodes", *optional, "created", "reason")
-    shown = [[_cell(row, column) for column in columns] for row in reversed(found[:most])]
-    print_table([column.upper() for column in columns], shown)
-    if len(shown) < (total := len(found) if state else len(runs)):
-        log(f"the newest {len(shown)} of {total}; --limit {total} shows all")
-
-
 def as_record(status: RunStatus) -> dict[str, Any]:
-    """Return the object that `--json` prints for a run."""
+    """Return the values of the keys that a run has in `ls --json` and `status --json`."""
     return {
         "run_id": status.run_id,
         "job": status.job,
-        "state": str(status.state),
-        "phase": str(status.phase),
-        "cause": str(status.cause) if status.cause is not None else None,
+        "state": status.state,
+        "phase": status.phase,
+        "cause": status.cause,
         "reason": status.reason,
         "attempt": status.attempt,
         "step": status.step,
@@ -100,38 +67,54 @@ def as_record(status: RunStatus) -> dict[str, Any]:
         "eta_s": status.speed.eta_s if status.speed else None,
         "last_progress_s": status.last_progress_s,
         "nodes": status.nodes,
-        "hosts": list(status.hosts),
+        "hosts": status.hosts,
         "job_id": status.job_id,
         "created": status.created,
         "run_dir": status.run_dir,
     }
 
 
+def date(seconds: float) -> str:
+    """Return a time as local date and minute."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+
+
+def _progress(status: RunStatus, details: RunDetails) -> Iterator[tuple[str, str]]:
+    """Yield the rows on how far the run is, each only where something is known."""
+    from fsdpctl.cli.follow import progress
+
+    sign = _describe_age(status.last_progress_s)
+    if details.last_step_s is None:
+        yield "progress", (progress(status) or _describe_begin(status)) + sign
+    else:
+        yield "progress", progress(status) or f"step {status.step}"
+        yield "last step", f"{describe_seconds(details.last_step_s)} ago{sign}"
+    if details.ends_at is not None:
+        yield "ends", f"about {date(details.ends_at)}"
+    if gpu := _describe_gpu(details):
+        yield "GPU", gpu
+    if details.checkpoint_age_s is not None:
+        name = f"{details.checkpoint}, " if details.checkpoint else "changed "
+        yield "checkpoint", f"{name}{describe_seconds(details.checkpoint_age_s)} ago"
+    if details.progress_share is not None and details.elapsed_s is not None:
+        yield "productive", f"{details.progress_share:.0%} of {format_clock(details.elapsed_s)} made progress"
+
+
+def describe_seconds(seconds: float) -> str:
+    """Return an age: seconds up to two minutes, else as a clock."""
+    return f"{seconds:.0f} s" if seconds < 120 else format_clock(seconds)
+
+
+def _describe_gpu(details: RunDetails) -> str:
+    parts = [f"MFU {details.mfu:.1%}"] if details.mfu is not None else []
+    if details.gpu_memory_used is not None and details.gpu_memory_total is not None:
+        used, total = details.gpu_memory_used / 2**30, details.gpu_memory_total / 2**30
+        parts.append(f"{used:.1f} of {total:.1f} GiB used on the fullest")
+    return "; ".join(parts)
+
+
 def _describe_age(seconds: float | None) -> str:
     return f"; last sign of progress {seconds:.0f} s ago" if seconds is not None else ""
-
-
-def _row(run: Listed, status: RunStatus | str) -> dict[str, Any]:
-    """Return one row, also for a run that cannot be read."""
-    if not isinstance(status, str):
-        return as_record(status)
-    broken = {"run_id": run.run_id, "job": None, "state": "BROKEN", "phase": None, "cause": None, "reason": status}
-    broken |= {"step": None}
-    return {**broken, "run_dir": str(run.paths.root)}
-
-
-def _cell(row: dict[str, Any], column: str) -> str:
-    value = row.get(column)
-    if value is None or value == []:
-        return "-"
-    if column == "hosts":
-        first, *more = dict.fromkeys(value)
-        return f"{first} +{len(more)}" if more else str(first)
-    if column == "created":
-        return _date(value)
-    if column == "step" and row.get("total_steps"):
-        return f"{value}/{row['total_steps']}"
-    return str(value)
 
 
 def _describe_begin(status: RunStatus) -> str:
@@ -144,7 +127,3 @@ def _describe_begin(status: RunStatus) -> str:
 def _event(event: Event) -> str:
     clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(event.time))
     return f"{clock} attempt {event.attempt}: {event.text}"
-
-
-def _date(seconds: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))

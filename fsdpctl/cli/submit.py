@@ -59,6 +59,7 @@ def submit(
 ) -> None:
     """Start a job on a cluster."""
     from fsdpctl.backends.table import get_backend
+    from fsdpctl.cli.shapes import Started
     from fsdpctl.runs.find import find_run
     from fsdpctl.verbs.submit import read_request, start_after
 
@@ -82,9 +83,9 @@ def submit(
     run = _start(request, quiet=as_json, wait_for_slot=wait_for_slot)
     log(f"started {run.root.name} in {run.root}")
     if as_json:
-        print_json({"run_id": run.root.name, "run_dir": str(run.root)})
+        print_json(Started(run.root.name, str(run.root)))
     if follow:
-        _follow(run)
+        _follow(run, quiet=as_json)
     elif not as_json:
         print_data(run.root.name)
         log(f"hint: fsdpctl logs -f {run.root.name} | status {run.root.name} | stop {run.root.name}")
@@ -175,7 +176,7 @@ def _start(request: Request, *, quiet: bool, wait_for_slot: bool) -> RunPaths:
         raise
 
 
-def _follow(run: RunPaths) -> None:
-    from fsdpctl.cli.follow import follow_run
+def _follow(run: RunPaths, *, quiet: bool) -> None:
+    from fsdpctl.cli.follow import follow_run, wait_for_end
 
-    raise typer.Exit(follow_run(run))
+    raise typer.Exit(wait_for_end(run) if quiet else follow_run(run))

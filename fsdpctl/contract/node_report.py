@@ -41,11 +41,31 @@ class RankReport:
 
 
 @dataclass(frozen=True)
+class GpuSample:
+    """One GPU of a node, as NVML reports it; null where a GPU or a driver does not."""
+
+    index: int  # of the driver
+    name: str = ""
+    busy: float | None = None  # share of the last moment in which a kernel ran
+    sm_activity: float | None = None  # share of the multiprocessors' time in which they had work
+    tensor_activity: float | None = None  # share of the time in which tensor cores worked
+    memory_used: int | None = None  # bytes
+    memory_total: int | None = None
+    power_w: float | None = None
+    power_limit_w: float | None = None
+    temperature_c: int | None = None
+    sm_clock_mhz: int | None = None
+    max_sm_clock_mhz: int | None = None
+    throttle: tuple[str, ...] = ()  # why clocks are lower than asked for
+
+
+@dataclass(frozen=True)
 class NodeReport:
-    """The ranks of one node."""
+    """The ranks and GPUs of one node."""
 
     number: int = 0  # counts reports: a new one is different
     ranks: tuple[RankReport, ...] = ()
+    gpus: tuple[GpuSample, ...] = ()
 
 
 def write_report(path: Path, report: NodeReport) -> None:

@@ -25,8 +25,8 @@ class LogSelection:
 
 def find_logs(attempt: AttemptPaths, selection: LogSelection) -> list[LogFile]:
     """Return the selected log files that exist: the supervisor's, then by node, each node's agent before its ranks."""
-    has_supervisor = selection.supervisor and attempt.events.exists()
-    supervisor = [LogFile(None, "supervisor", None, attempt.events)] if has_supervisor else []
+    events = [path for path in (attempt.older_events, attempt.events) if selection.supervisor and path.exists()]
+    supervisor = [LogFile(None, "supervisor", None, path) for path in events]
     return supervisor + [
         file
         for node in attempt.nodes()

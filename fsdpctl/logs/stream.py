@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from math import inf
 
+from fsdpctl.contract.events import log_line
 from fsdpctl.contract.log_times import Growth, TimesReader
 from fsdpctl.contract.paths import times_of
 from fsdpctl.logs.line import Line, LogFile
@@ -51,14 +52,18 @@ class Stream:
 
     def _arrived(self, *, final: bool) -> Iterator[Line]:
         for growth in self._times.read():
-            for text in self._tail.poll(end=growth.end):
+            for text in self._poll(end=growth.end):
                 yield self._line(text, self._place(parse_stamp(text, self._tail.mtime), growth))
         if not final and self._times.exists() and self._is_fresh():
             return  # the agent will look at the rest in a moment
-        for text in self._tail.poll(final=final):
+        for text in self._poll(final=final):
             if (stamp := parse_stamp(text, self._tail.mtime)) is not None:
                 self._stamp = stamp
             yield self._line(text, self._stamp)
+
+    def _poll(self, *, end: int | None = None, final: bool = False) -> Iterator[str]:
+        texts = self._tail.poll(end=end, final=final)
+        return map(log_line, texts) if self._file.source == "supervisor" else texts
 
     def _line(self, text: str, stamp: float | None) -> Line:
         file = self._file

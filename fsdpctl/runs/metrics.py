@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
-from io import BufferedReader
+from dataclasses import dataclass
+from io import BufferedReader, FileIO
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -35,13 +38,14 @@ def read_metrics(metrics: Path) -> Iterator[dict[str, Any]]:
         return
 
 
-def recent_metrics(metrics: Path) -> list[dict[str, Any]]:
-    """Return the newest complete lines of metrics.jsonl, in order."""
+def recent_metrics(metrics: Path, count: int) -> list[dict[str, Any]]:
+    """Return at most `count` of the newest complete lines of metrics.jsonl, in order."""
     try:
         lines = read_tail(metrics, _TAIL_BYTES).split(b"\n")[:-1]
     except OSError:
         return []
-    return [found for line in lines if (found := _parse_metrics(line)) is not None]
+    newest_first = (found for line in reversed(lines) if (found := _parse_metrics(line)) is not None)
+    return list(islice(newest_first, count))[::-1]
 
 
 def _parse_metrics(line: bytes) -> dict[str, Any] | None:
@@ -58,7 +62,70 @@ def _parse(line: bytes) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
+@dataclass(frozen=True)
+class Span:
+    """The lines of one attempt: when its first and its last step ended, in seconds since the epoch."""
+
+    attempt: int
+    first: float
+    last: float
+
+
+def attempt_spans(metrics: Path) -> list[Span]:
+    """Return the spans of all attempts in order; none for a script that records neither `time` nor `attempt`.
+
+    Lines are in the order of attempts, so the end of each is found by bisection: a file may have a million lines.
+    """
+    spans: list[Span] = []
+    try:
+        with BufferedReader(open_file(metrics)) as file:
+            size, position = file.seek(0, os.SEEK_END), 0
+            while (first := _next_line(file, position)) is not None:
+                last = _last_of_attempt(file, first, size)
+                spans.append(Span(first.attempt, first.time, last.time))
+                position = last.end
+    except OSError:
+        pass
+    return spans
+
+
+@dataclass(frozen=True)
+class _Line:
+    start: int
+    end: int
+    attempt: int
+    time: float
+
+
+def _next_line(file: BufferedReader[FileIO], position: int) -> _Line | None:
+    """Return the first complete line with an attempt and a time that starts at `position` or later."""
+    file.seek(max(0, position - 1))
+    if position:
+        file.readline()  # the rest of the line before
+    start = file.tell()
+    while (raw := file.readline()).endswith(b"\n"):
+        line = _parse_metrics(raw) or {}
+        attempt, time = line.get("attempt"), line.get("time")
+        if isinstance(attempt, int) and isinstance(time, int | float):
+            return _Line(start, start + len(raw), attempt, float(time))
+        start += len(raw)
+    return None
+
+
+def _last_of_attempt(file: BufferedReader[FileIO], first: _Line, size: int) -> _Line:
+    last, end = first, size
+    while last.end < end:
+        middle = (last.end + end) // 2
+        found = _next_line(file, middle)
+        if found is None or found.attempt != first.attempt or found.start >= end:
+            end = middle
+        else:
+            last = found
+    following = _next_line(file, last.end)
+    return following if following is not None and following.attempt == first.attempt else last
+
+
 def newest_step(run: RunPaths) -> int:
     """Return the newest step of the run; 0 before the first."""
-    lines = recent_metrics(run.metrics)
+    lines = recent_metrics(run.metrics, 1)
     return int(lines[-1].get("step", 0)) if lines else 0

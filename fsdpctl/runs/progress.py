@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from fsdpctl.contract.codec import find_json
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.records import ProcessIdentity
-from fsdpctl.runs.metrics import newest_step, read_metrics
+from fsdpctl.runs.evidence import RunFacts
+from fsdpctl.runs.metrics import attempt_spans, newest_step, read_metrics
 from fsdpctl.runs.verdict import Verdict
 
 
@@ -39,3 +43,42 @@ def time_to_first_step(run: RunPaths) -> float | None:
         return None
     agent = find_json(ProcessIdentity, run.attempt(attempt).node(0).agent)
     return ended - agent.started if agent is not None else None
+
+
+@dataclass(frozen=True)
+class ProgressShare:
+    """How much of a run's time made progress: from the first to the last step of each attempt, without what a later
+    attempt did again. The rest are starts, restarts and lost work. Time between two submissions does not count."""
+
+    share: float
+    elapsed_s: float
+
+
+def measure_progress_share(run: RunFacts, now: float | None) -> ProgressShare | None:
+    """Return the share up to `now`, or up to the end of the run for None; None before the second step."""
+    worked_s = sum(span.last - span.first for span in attempt_spans(run.paths.metrics))
+    elapsed_s = sum(_submission_seconds(run, now))
+    if worked_s <= 0 or elapsed_s <= 0:
+        return None
+    return ProgressShare(min(1.0, worked_s / elapsed_s), elapsed_s)
+
+
+def _submission_seconds(run: RunFacts, now: float | None) -> Iterator[float]:
+    """Yield how long each submission ran, from its first agent to its last verdict."""
+    numbers = [attempt.number for attempt in run.paths.attempts()]
+    firsts = [submission.first_attempt for submission in run.record.submissions]
+    for first, after in zip(firsts, [*firsts[1:], math.inf], strict=True):
+        own = [number for number in numbers if first <= number < after]
+        agent = find_json(ProcessIdentity, run.paths.attempt(first).node(0).agent)
+        if not own or agent is None:
+            continue
+        is_open = now is not None and after == math.inf
+        ended = now if is_open and now is not None else _time_of(run.paths.attempt(own[-1]).verdict)
+        yield max(0.0, ended - agent.started) if ended else 0.0
+
+
+def _time_of(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import time
 
-from fsdpctl.contract.node_report import read_report
+from fsdpctl.contract.node_report import GpuSample, read_report
 from fsdpctl.contract.paths import NodePaths
 from fsdpctl.node.agent.overdue import age_s
 from fsdpctl.runs.evidence import AttemptFacts
 
 FRESH_S = 3.0
 """A younger heartbeat is as good as a new one: agents write one a second, and clocks differ."""
+
+
+def newest_gpus(attempt: AttemptFacts) -> list[GpuSample]:
+    """Return the GPUs of all nodes whose agents are alive, as they reported them last."""
+    reports = (read_report(node.heartbeat) for node in attempt.living_agents)
+    return [gpu for report in reports if report is not None for gpu in report.gpus]
 
 
 def last_progress_s(attempt: AttemptFacts) -> float | None:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 from fsdpctl.contract import AbortReason, Cause, State
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.control_files import create_once, read_control_file
+from fsdpctl.contract.events import EventKind
 from fsdpctl.contract.files import FULL_DISK
 from fsdpctl.contract.paths import AttemptPaths
 from fsdpctl.errors import FsdpctlError
@@ -104,9 +106,9 @@ class Supervisor:
             create_once(attempt.abort, AbortReason.FAULT, error.message.splitlines()[0])
             return error.message
         if is_taken_over:
-            add_event(attempt, "a new supervisor continues it")
+            add_event(attempt, "a new supervisor continues it", EventKind.TAKEN_OVER)
         else:
-            record_start(attempt, len(self.plan.nodes))
+            record_start(attempt, len(self.plan.nodes), is_first=attempt.number == self.first_attempt)
         return None
 
     def _follow(self, attempt: AttemptPaths) -> None:
@@ -117,15 +119,15 @@ class Supervisor:
                 self._end_hang(attempt, hang)
             if ranks.missing is not None and (missing is None or ranks.missing.ranks != missing.ranks):
                 missing = ranks.missing
-                add_event(attempt, missing.text)
+                add_event(attempt, missing.text, EventKind.WAITING)
             check = self.agents.check(attempt)
             if check.lost is not None and create_once(attempt.abort, check.lost.cause, check.lost.reason):
-                add_event(attempt, f"ends the attempt: {check.lost.reason}")
+                add_event(attempt, f"ends the attempt: {check.lost.reason}", EventKind.LOST)
             if check.unreachable is not None:
                 self.waiting.set(attempt, check.unreachable)
             elif self.waiting:
                 if not attempt.abort.exists():
-                    add_event(attempt, "all hosts answer again")
+                    add_event(attempt, "all hosts answer again", EventKind.ANSWERED)
                 self.waiting.clear()
             time.sleep(POLL_S)
         if AttemptFacts(attempt).is_cancelled:
@@ -140,7 +142,7 @@ class Supervisor:
             with suppress(OSError):  # on a full disk, the reason alone must do
                 write_json(attempt.hang, hang)
             if create_once(attempt.abort, AbortReason.HANG, hang.reason):
-                add_event(attempt, f"ends the attempt: {hang.reason}")
+                add_event(attempt, f"ends the attempt: {hang.reason}", EventKind.HANG, **_place(hang))
 
     def _history(self, attempt: AttemptPaths, verdict: Verdict) -> History:
         """Return the restarts and progress of this submission, up to this attempt."""
@@ -196,3 +198,10 @@ class Supervisor:
             is_last = step.next is Next.LEAVE or facts.stop is not None or facts.is_cancelled
             if step.next is not Next.REQUEUE and not (is_last and error.errno in FULL_DISK):
                 raise
+
+
+def _place(hang: Hang) -> dict[str, Any]:
+    """Return the values of a hang's event: the rank that the others wait for, if there is one."""
+    if (culprit := hang.culprit) is None:
+        return {}
+    return {"node": culprit.node_rank, "rank": culprit.report.rank, "host": culprit.host}

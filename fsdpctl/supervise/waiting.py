@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fsdpctl.contract.codec import write_text
+from fsdpctl.contract.events import EventKind
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.runs.events import add_event
 
@@ -21,7 +22,7 @@ class Waiting:
         """Write what the supervisor waits for; add each event once, because a host may be tried for a day."""
         if what not in self._reported:
             self._reported.add(what)
-            add_event(attempt, what)
+            add_event(attempt, what, EventKind.WAITING)
         write_text(self._run.waiting, f"{what}\n")
 
     def clear(self) -> None:

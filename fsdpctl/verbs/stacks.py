@@ -32,6 +32,14 @@ class RankReply:
     problem: str = ""
 
 
+@dataclass(frozen=True)
+class RunStacks:
+    """What the ranks of a run do now; what `stacks --json` prints."""
+
+    run_id: str
+    ranks: tuple[RankReply, ...]
+
+
 def read_stacks(run: RunPaths, ranks: Collection[int] = (), wait_s: float = WAIT_S) -> list[RankReply]:
     """Ask all ranks, or some, what they do now, and return their replies by rank.
 

@@ -51,8 +51,10 @@ class SaveChecks:
 class AsyncSaver:
     """The saves of one attempt, on one rank."""
 
-    def __init__(self, checkpoints: VerifiedCheckpoints, staging: Staging, world: World) -> None:
-        self.checkpoints, self.staging, self.world = checkpoints, staging, world
+    def __init__(
+        self, checkpoints: VerifiedCheckpoints, staging: Staging, world: World, on_saved: Callable[[int, str], None]
+    ) -> None:
+        self.checkpoints, self.staging, self.world, self.on_saved = checkpoints, staging, world, on_saved
         self.saved_step: int | None = None
         self.save_s = 0.0  # duration of the last one, from staging to disk, on the slowest rank; 0: not known
         self.failed_saves = 0
@@ -126,6 +128,8 @@ class AsyncSaver:
         # Where nodes have disks of their own, one whole copy is enough: the others can get it from there.
         if self.world.maximum(save.name is not None):
             log.info("saved %s in %.2f s (staged in %.3f s)", checkpoint_name(save.step), save.seconds, save.staging_s)
+            if self.world.is_main:
+                self.on_saved(save.step, f"{checkpoint_name(save.step)} in {save.seconds:.2f} s")
             self.saved_step, self.failed_saves = save.step, 0
             self.save_s = self.world.maximum(int(1000 * save.seconds)) / 1000
             return

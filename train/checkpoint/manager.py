@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 from fsdpctl.contract.codec import encode
+from fsdpctl.contract.events import EventKind
 from fsdpctl.contract.formats.manifest import MANIFEST_FORMAT, Manifest
 from fsdpctl.contract.paths import checkpoint_name
 from fsdpctl.contract.rank_progress import Section
@@ -40,7 +41,7 @@ class CheckpointManager:
         group, keep = self.world.new_control_group(), self.config.checkpoint.keep
         self.checkpoints = VerifiedCheckpoints(context.paths, group, context.attempt, keep, context.progress.add_saved)
         staging = Staging(state.tensors(), self.world.rank, group.members, self.world.device)
-        self.saver = AsyncSaver(self.checkpoints, staging, self.world)
+        self.saver = AsyncSaver(self.checkpoints, staging, self.world, self._record_saved)
 
     def resume(self) -> int:
         """Fill the state from the newest intact checkpoint, or for a first step; return the steps done so far.
@@ -136,6 +137,9 @@ class CheckpointManager:
             log.info("weights of %s", self.config.init_from)
         else:
             init_weights(self.state.model, self.config.seed)
+
+    def _record_saved(self, step: int, text: str) -> None:
+        self.context.launch.record_event(EventKind.SAVED, text, rank=0, step=step)
 
     def _describe(self, step: int) -> Manifest:
         return Manifest(

@@ -16,6 +16,7 @@ from typing import ParamSpec
 import torch
 from torch import Tensor
 
+from fsdpctl.contract.events import EventKind
 from train.metrics.device_timestamp import DeviceTimestamp
 from train.parallel.world import World
 
@@ -57,8 +58,10 @@ class LocalComputeTimer:
 class StragglerDetector:
     """Compares the ranks, on every rank alike."""
 
-    def __init__(self, world: World, every: int) -> None:
-        self.world, self.every = world, every
+    def __init__(
+        self, world: World, every: int, record: Callable[..., None] = lambda kind, text, **values: None
+    ) -> None:
+        self.world, self.every, self.record = world, every, record
         self.local_compute = LocalComputeTimer(world.device)
         self.factor = FACTOR[world.device.type]
         self.seconds = 0.0
@@ -69,10 +72,10 @@ class StragglerDetector:
         """Add what a step took this rank. Collective every `every` steps."""
         self.seconds += sum(end.seconds_since(begin) for begin, end in spans)
         if step % self.every == 0 and self.world.size > 1:
-            self._compare(self.world.gather(self.seconds))
+            self._compare(step, self.world.gather(self.seconds))
             self.seconds = 0.0
 
-    def _compare(self, seconds: list[float]) -> None:
+    def _compare(self, step: int, seconds: list[float]) -> None:
         now = find_slow(seconds, self.factor)
         for rank in range(len(seconds)):
             self.in_a_row[rank] = self.in_a_row[rank] + 1 if (rank in now) != (rank in self.slow) else 0
@@ -82,9 +85,9 @@ class StragglerDetector:
         hosts = self.world.gather(socket.gethostname())
         for rank in changed:
             self.in_a_row[rank] = 0
-            self._note(rank, hosts[rank], now.get(rank))
+            self._note(step, rank, hosts[rank], now.get(rank))
 
-    def _note(self, rank: int, host: str, times: float | None) -> None:
+    def _note(self, step: int, rank: int, host: str, times: float | None) -> None:
         if times is None:
             del self.slow[rank]
         else:
@@ -92,6 +95,8 @@ class StragglerDetector:
         if self.world.is_main:
             how = "is no longer slow" if times is None else f"is slow: its own work takes {times:.1f} times the median"
             log.warning("rank %d on %s %s", rank, host, how)
+            kind = EventKind.RANK_RECOVERED if times is None else EventKind.SLOW_RANK
+            self.record(kind, f"rank {rank} on {host} {how}", rank=rank, host=host, step=step)
 
 
 def find_slow(seconds: Sequence[float], factor: float) -> dict[int, float]:

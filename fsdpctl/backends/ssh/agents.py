@@ -17,6 +17,7 @@ from fsdpctl.backends.ssh.transport.link import Link
 from fsdpctl.contract import GOOD_ENDS, AbortReason, NodeExit
 from fsdpctl.contract.codec import find_json
 from fsdpctl.contract.control_files import ControlFile, create_once
+from fsdpctl.contract.events import EventKind
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.records import NodeEnd
@@ -106,7 +107,8 @@ class SshAgents(Agents):
         results = {result.item: result for result in self._ask_all(NodeFacts, "check", attempt)}
         if late := find_late(results, attempt.number):
             hosts = ", ".join(str(self._links[rank].target) for rank in late)
-            add_event(attempt, f"{self.run.root} is not there yet on {hosts}: asking for up to {MOUNT_WAIT_S} s")
+            text = f"{self.run.root} is not there yet on {hosts}: asking for up to {MOUNT_WAIT_S} s"
+            add_event(attempt, text, EventKind.WAITING)
         deadline = time.monotonic() + MOUNT_WAIT_S
         while late and time.monotonic() < deadline and not (attempt.abort.exists() or attempt.stop.exists()):
             time.sleep(1)

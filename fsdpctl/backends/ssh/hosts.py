@@ -9,6 +9,7 @@ from fsdpctl.backends.ssh.candidates import BAD_FOR_S, find_bad, find_candidates
 from fsdpctl.backends.ssh.transport.link import Link
 from fsdpctl.backends.ssh.transport.ssh_config import target_of
 from fsdpctl.contract.codec import read_json, write_json
+from fsdpctl.contract.events import EventKind
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import DroppedHost, LaunchPlan, PlannedNode
 from fsdpctl.runs.events import add_event
@@ -49,7 +50,8 @@ class Hosts:
             self._put(node, link, dropped)
             until = time.strftime("%Y-%m-%d %H:%M", time.localtime(dropped.time + BAD_FOR_S))
             old = dropped.node.id
-            add_event(attempt, f"{node.id} takes the place of {old}, which is not used until {until}: {reason}")
+            text = f"{node.id} takes the place of {old}, which is not used until {until}: {reason}"
+            add_event(attempt, text, EventKind.HOST_REPLACED, node=rank, host=node.id)
             return link
         return None
 

@@ -64,7 +64,12 @@ class AttemptPaths:
 
     @property
     def events(self) -> Path:
-        """Log of the supervisor's actions, one per line."""
+        """Event records of the supervisor, one per line."""
+        return self.root / "events.jsonl"
+
+    @property
+    def older_events(self) -> Path:
+        """The same of an older version: a time and a text per line."""
         return self.root / "events.log"
 
     def node(self, node_rank: int) -> NodePaths:

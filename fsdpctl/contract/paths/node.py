@@ -55,6 +55,11 @@ class NodePaths:
         return self.root / "torchrun.log"
 
     @property
+    def events(self) -> Path:
+        """Event records of this node's ranks, one per line."""
+        return self.root / "events.jsonl"
+
+    @property
     def flight_records(self) -> Path:
         """Prefix of the dumps that torch itself writes at a time-out of NCCL: it adds the rank."""
         return self.root / "flight-rank-"

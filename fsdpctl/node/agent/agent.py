@@ -13,15 +13,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
+from fsdpctl.commands.environment import given_env
 from fsdpctl.contract import AbortReason, Cause, NodeExit, StopReason
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.control_files import ControlFile, create_once, read_control_file, write_request
-from fsdpctl.contract.node_report import RankReport
+from fsdpctl.contract.node_report import NodeReport
 from fsdpctl.contract.paths import AttemptPaths, NodePaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.records import NodeEnd
 from fsdpctl.node.agent.answer_stacks import StacksRequests
 from fsdpctl.node.agent.exit_status import FailureWatch, describe_end, describe_forced_end
+from fsdpctl.node.agent.gpu_watch import GpuWatch
 from fsdpctl.node.agent.guard import Guard
 from fsdpctl.node.agent.hang_evidence import collect_evidence
 from fsdpctl.node.agent.heartbeats import Heartbeat, PeerWatch
@@ -51,6 +53,7 @@ class Agent:
         first_rank = node_rank * plan.procs_per_node
         self.ranks = range(first_rank, first_rank + plan.procs_per_node)
         self.log_watch = LogWatch(self.paths, self.ranks)
+        self.gpu_watch: GpuWatch | None = None
 
     def run(self) -> NodeEnd:
         """Check the node, join the others, run the ranks and sweep. Errors that a user can cause are returned."""
@@ -77,6 +80,8 @@ class Agent:
         try:
             return self._follow(start_torchrun(self.plan, context))
         finally:
+            if self.gpu_watch is not None:
+                self.gpu_watch.close()
             if lease is not None:
                 lease.release()
 
@@ -86,12 +91,14 @@ class Agent:
         self.rank_watch = RankWatch(
             self.tag, self.paths, self.ranks, RunPaths(self.attempt.run_dir).metrics, self.plan.hang
         )
+        if self.plan.device == "cuda":
+            self.gpu_watch = GpuWatch(given_env(self.plan, self.node_rank).get("CUDA_VISIBLE_DEVICES"))
         failure = FailureWatch(self.paths, self.ranks.start, TERM_S)
         stopping = Stopping(self.plan.grace_s, self.plan.stop_signal, lambda: rank_processes(self.tag))
         stacks = StacksRequests(self.attempt, self.paths, self.ranks, lambda: rank_processes(self.tag))
         next_look = 0.0
         while (code := torchrun.poll()) is None:
-            self._beat(self.rank_watch.look)
+            self._beat(self._look)
             if (abort := read_control_file(self.attempt.abort)) is not None:
                 return self._end_now(torchrun, abort, failure)
             self._watch_time_limit()
@@ -114,7 +121,10 @@ class Agent:
             time.sleep(POLL_S)
         return describe_end(code, self.attempt, self.paths, failure.failed_at, stopping.signal)
 
-    def _beat(self, look: Callable[[], tuple[RankReport, ...]] | None = None) -> None:
+    def _look(self) -> NodeReport:
+        return NodeReport(ranks=self.rank_watch.look(), gpus=self.gpu_watch.look() if self.gpu_watch else ())
+
+    def _beat(self, look: Callable[[], NodeReport] | None = None) -> None:
         self.heartbeat.beat(look)
         self.guard.check()
         self.log_watch.look()

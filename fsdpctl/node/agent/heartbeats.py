@@ -9,12 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from fsdpctl.contract import GOOD_ENDS, AbortReason
 from fsdpctl.contract.codec import find_json
 from fsdpctl.contract.control_files import ControlFile
-from fsdpctl.contract.node_report import NodeReport, RankReport, write_report
+from fsdpctl.contract.node_report import NodeReport, write_report
 from fsdpctl.contract.paths import AttemptPaths, NodePaths
 from fsdpctl.contract.records import NodeEnd
 
@@ -26,8 +27,8 @@ class Heartbeat:
         self._path, self._every_s, self._next = path, every_s, 0.0
         self._number = 0
 
-    def beat(self, look: Callable[[], tuple[RankReport, ...]] | None = None) -> None:
-        """Beat if it is time. `look` returns the ranks to report; without it, the last report is kept."""
+    def beat(self, look: Callable[[], NodeReport] | None = None) -> None:
+        """Beat if it is time. `look` returns what to report; without it, the last report is kept."""
         now = time.monotonic()
         if now < self._next:
             return
@@ -35,7 +36,7 @@ class Heartbeat:
         if look is not None:
             self._number += 1
             with suppress(OSError):  # on a full disk the time alone is changed
-                write_report(self._path, NodeReport(self._number, look()))
+                write_report(self._path, replace(look(), number=self._number))
         self._path.touch(mode=0o600)
 
 

@@ -100,7 +100,7 @@ class TestSsh(LauncherContract):
         (project / "job.yaml").write_text("name: probe\nnodes: 2\nentrypoint: {script: script.py}\n")
         words = [harness.COMMAND, "submit", "./job.yaml", "--profile", self.profile, "--json"]
         submitting = subprocess.Popen(words, cwd=project, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        told, events = "is not there yet on node2", partial(runs.glob, "*/attempts/1/events.log")
+        told, events = "is not there yet on node2", partial(runs.glob, "*/attempts/1/events.jsonl")
         try:
             wait_for(lambda: any(told in file.read_text() for file in events()), 30, told)
         finally:

@@ -32,7 +32,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 }
 
 OF_A_RUN = ("run.json", "plan.json", "trainer.json", "supervisor.json", "waiting", "metrics.jsonl")
-OF_AN_ATTEMPT = ("verdict.json", "outcome.json", "stop", "abort", "events.log")
+OF_AN_ATTEMPT = ("verdict.json", "outcome.json", "stop", "abort", "events.jsonl", "events.log")
 OF_A_NODE = ("agent.json", "end.json", "ended-0.json", "error-0.json", "rank-0.log", "torchrun.log", "agent.log")
 
 

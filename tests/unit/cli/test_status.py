@@ -1,13 +1,15 @@
-"""The output of `fsdpctl status`."""
+"""The output of `fsdpctl status` and `fsdpctl ls`."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 
 import pytest
 
-from fsdpctl.contract.codec import write_json
+from fsdpctl.contract.codec import encode, write_json
+from fsdpctl.contract.paths import RunPaths
 from fsdpctl.launch.build import build_plan
 from fsdpctl.launch.host import SubmitHost
 from fsdpctl.runs.record import RunRecord
@@ -15,7 +17,7 @@ from fsdpctl.runs.store import create, default_runs_root
 from fsdpctl.runs.verdict import Verdict
 from fsdpctl.specs.load import parse_job, parse_profile
 from fsdpctl.supervise.decide import State
-from tests.backends.harness import COMMAND
+from tests.backends.harness import COMMAND, cpu_seconds
 
 
 def test_a_reason_of_several_lines_stays_in_its_column() -> None:
@@ -58,3 +60,40 @@ def test_ls_has_the_newest_runs_at_the_bottom(runs: list[str]) -> None:
     assert ls("--state", "failed", "--state", "planned", "--limit", "99")[0] == runs
     printed = subprocess.run([COMMAND, "ls", "--json"], capture_output=True, text=True, timeout=60, check=True).stdout
     assert [row["run_id"] for row in json.loads(printed)] == runs[::-1]
+
+
+def test_ls_lists_only_runs_since_a_time(runs: list[str]) -> None:
+    assert ls("--since", "2d")[0] == []
+    assert ls("--since", "1970-01-02")[0] == []
+    assert ls("--since", "1969-12-30", "--limit", "99")[0] == runs
+    done = subprocess.run([COMMAND, "ls", "--since", "soon"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert done.stderr == "error: --since takes a duration like 90m or 2d, or a date like 2026-11-28, got 'soon'\n"
+
+
+def test_ls_of_a_thousand_runs_reads_few_files() -> None:
+    """It takes 0.3 s of a core; a busy machine needs more."""
+    root, registry = default_runs_root(), default_runs_root().parent / "registry"
+    registry.mkdir(parents=True)
+    verdict = json.dumps(encode(Verdict(State.SUCCEEDED, "finished at step 40", step=40, hosts=("node1", "node2"))))
+    metrics = "".join(
+        json.dumps(
+            {"step": step, "loss": 2.5, "time": 2.0 * step, "tokens": 64 * step, "attempt": 1, "samples": "x" * 200}
+        )
+        + "\n"
+        for step in range(1, 41)
+    )
+    for number in range(1000):
+        run_id = f"llm-{number:04}"
+        run = RunPaths(root / run_id)
+        run.attempt(1).node(0).root.mkdir(parents=True)
+        run.record.write_text(json.dumps(encode(RunRecord.new(run_id, "llm", "local", "local", float(number), 2))))
+        run.metrics.write_text(metrics)
+        run.trainer_config.write_text('{"steps": 40}')
+        run.attempt(1).verdict.write_text(verdict)
+        (registry / run_id).write_text(f"{run.root}\n")
+    idle = cpu_seconds([str(COMMAND), "--version"], dict(os.environ))
+    newest = cpu_seconds([str(COMMAND), "ls"], dict(os.environ)) - idle
+    failed = cpu_seconds([str(COMMAND), "ls", "--state", "failed"], dict(os.environ)) - idle
+    assert ls()[0][-1] == "llm-0999"
+    assert (newest < 0.5, failed < 1.2) == (True, True), (idle, newest, failed)

@@ -1,0 +1,184 @@
+"""docs/json.md: what each command prints with `--json`, from the dataclasses that it prints."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Literal
+
+from docs.source import member_comments, sentences
+from docs.tables import FOOT, row
+from fsdpctl.cli.shapes import (
+    Checked,
+    Created,
+    DefaultProfile,
+    Doctored,
+    Ended,
+    Exported,
+    Failures,
+    ListedCheckpoint,
+    ListedData,
+    ListedFile,
+    ListedRun,
+    LogLine,
+    Pruned,
+    Resumed,
+    Shell,
+    ShownRun,
+    Started,
+    Verified,
+)
+from fsdpctl.contract import Cause, Phase, State
+from fsdpctl.contract.events import Event, EventKind
+from fsdpctl.verbs.stacks import RunStacks
+from fsdpctl.verbs.top import TopRun
+
+INTRO = """\
+# JSON
+
+Every command takes `--json`. The data goes to stdout and everything else to stderr; exit codes are the same, also where
+a check has failed and its result was printed. Programs read values such as `state`, `phase`, `cause` and `kind`, which
+[run-directory.md](run-directory.md#states) explains: the text of a reason may change. New keys may come, and no key
+changes its meaning. A value that is not known or does not apply is null. Times are seconds since the epoch.
+"""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a command prints with `--json`."""
+
+    of: type
+    how: Literal["object", "list", "lines"] = "object"  # one object, a list of objects, or an object a line
+
+
+SHAPES = {
+    "submit": Shape(Started),
+    "status": Shape(ShownRun),
+    "ls": Shape(ListedRun, "list"),
+    "top": Shape(TopRun, "list"),
+    "events": Shape(Event, "lines"),
+    "logs": Shape(LogLine, "lines"),
+    "logs --errors": Shape(Failures),
+    "stacks": Shape(RunStacks),
+    "stop": Shape(Ended),
+    "resume": Shape(Resumed),
+    "cancel": Shape(Ended),
+    "shell": Shape(Shell),
+    "doctor": Shape(Doctored),
+    "supervise": Shape(Ended),
+    "jobs ls": Shape(ListedFile, "list"),
+    "jobs check": Shape(Checked, "list"),
+    "jobs init": Shape(Created),
+    "profiles ls": Shape(ListedFile, "list"),
+    "profiles check": Shape(Checked, "list"),
+    "profiles init": Shape(Created),
+    "profiles default": Shape(DefaultProfile),
+    "data ls": Shape(ListedData, "list"),
+    "data check": Shape(Checked, "list"),
+    "checkpoints ls": Shape(ListedCheckpoint, "list"),
+    "checkpoints verify": Shape(Verified, "list"),
+    "checkpoints prune": Shape(Pruned),
+    "checkpoints export": Shape(Exported),
+}
+
+OTHER_SHAPES = {
+    "submit --dry-run": (
+        "The launch plan (`plan`), the command and environment of each node (`nodes`), and what the backend adds."
+    ),
+    "jobs show": "The job with all defaults filled in; its keys are in [jobs.md](jobs.md).",
+    "profiles show": "The profile with all defaults filled in; its keys are in [profiles.md](profiles.md).",
+    "data show": "The path and the content of `index.json`.",
+    "data prepare": "As `data show`.",
+}
+"""Commands that print a file's content, whose keys another page has."""
+
+HOW = {"object": "One object.", "list": "A list of objects.", "lines": "One object a line."}
+LINKED = {
+    State: "[state](run-directory.md#states)",
+    Phase: "[phase](run-directory.md#phases-and-causes)",
+    Cause: "[cause](restarts.md)",
+    EventKind: "[kind](#kinds-of-events)",
+}
+SCALARS = {str: "text", int: "whole number", float: "number", bool: "true or false", Any: "any value"}
+
+
+def render() -> str:
+    """Return the page: a section for each command, then one for each object within another one."""
+    sections = [section(f"`fsdpctl {command}`", shape.of, HOW[shape.how]) for command, shape in SHAPES.items()]
+    others = [f"## `fsdpctl {command}`\n\n{text}" for command, text in OTHER_SHAPES.items()]
+    inner = [section(f"`{cls.__name__}`", cls, "") for cls in nested(shape.of for shape in SHAPES.values())]
+    return "\n\n".join([INTRO.strip(), *sections, *others, *inner, kinds(), FOOT]) + "\n"
+
+
+def kinds() -> str:
+    rows = [row(f"`{kind}`", as_sentence(text)) for kind, text in member_comments(EventKind).items()]
+    return "\n".join(["## Kinds of events", "", "| kind | meaning |", "| --- | --- |", *rows])
+
+
+def section(title: str, cls: type, how: str) -> str:
+    text = " ".join((cls.__doc__ or "").split())
+    lines = [f"## {title}", "", f"{how} {text}".strip(), "", "| key | type | description |", "| --- | --- | --- |"]
+    hints, described = typing.get_type_hints(cls), comments(cls)
+    names = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    lines += [row(f"`{name}`", type_name(hints[name]), as_sentence(described.get(name, ""))) for name in names]
+    return "\n".join(lines)
+
+
+def as_sentence(text: str) -> str:
+    """Return a description that begins with a word as a sentence."""
+    if text[:1].isalpha():
+        text = text[0].upper() + text[1:]
+    return text if not text or text.endswith(".") else f"{text}."
+
+
+def comments(cls: type) -> Mapping[str, str]:
+    """Return the description of each field, also of those that are inherited."""
+    found: dict[str, str] = {}
+    for one in reversed(cls.__mro__[:-1]):
+        found |= sentences(one)
+    return found
+
+
+def type_name(hint: Any) -> str:
+    """Return the name of a value's type; a dataclass has its own section."""
+    if hint in LINKED:
+        return LINKED[hint]
+    if hint in SCALARS:
+        return SCALARS[hint]
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):
+        parts = [type_name(arg) for arg in args if arg is not type(None)]
+        return " or ".join([*parts, *(["null"] if type(None) in args else [])])
+    if origin is typing.Literal:
+        return ", ".join(f"`{arg}`" for arg in args)
+    if origin is tuple:
+        return f"list of {type_name(args[0])}"
+    if origin is Mapping:
+        return f"mapping of text to {type_name(args[1])}"
+    if issubclass(hint, Enum):
+        return ", ".join(f"`{member.value}`" for member in hint)
+    command = next((command for command, shape in SHAPES.items() if shape.of is hint), None)
+    return f"[`{hint.__name__}`](#{f'fsdpctl-{command}' if command else hint.__name__.lower()})"
+
+
+def nested(shapes: Any) -> list[type]:
+    """Return the dataclasses within these, each once, those that are no shape of a command."""
+    tops, found = list(shapes), []
+    queue = list(tops)
+    while queue:
+        for cls in dataclasses_in(typing.get_type_hints(queue.pop(0)).values()):
+            if cls not in found and cls not in tops:
+                found.append(cls)
+                queue.append(cls)
+    return found
+
+
+def dataclasses_in(hints: Any) -> Iterator[type]:
+    for hint in hints:
+        if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+            yield hint
+        yield from dataclasses_in(typing.get_args(hint))

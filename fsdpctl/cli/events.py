@@ -1,0 +1,51 @@
+"""`fsdpctl events`."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fsdpctl.cli.options import Run
+from fsdpctl.cli.output import log, print_beside, print_json_line
+
+if TYPE_CHECKING:
+    from fsdpctl.contract.events import Event
+
+WHO_WIDTH, KIND_WIDTH = 10, 16
+
+
+def events(
+    run: Run = None,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Continue until the run ends.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line to stdout.")] = False,
+) -> None:
+    """Show the history of a run: what happened, when, and who did it."""
+    from fsdpctl.contract.events import to_json
+    from fsdpctl.runs.find import find_run
+    from fsdpctl.verbs.events import follow_events, read_events
+
+    paths = find_run(run)
+    try:
+        for event in follow_events(paths) if follow else read_events(paths):
+            if as_json:
+                print_json_line(to_json(event))
+            else:
+                print_beside(_columns(event), event.text)
+    except KeyboardInterrupt:
+        log(f"\ndetached; {paths.root.name} continues")
+        raise
+
+
+def _columns(event: Event) -> str:
+    """Return time, attempt, who and what, each in a column of fixed width: later lines have the same."""
+    clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(event.time))
+    kind = event.kind.replace("_", " ")
+    return f"{clock}  {event.attempt or '-':>3}  {_name(event):<{WHO_WIDTH}}  {kind:<{KIND_WIDTH}}  "
+
+
+def _name(event: Event) -> str:
+    """Return who it was: of nodes and ranks also which one."""
+    number = {"node": event.node, "rank": event.rank}.get(event.who)
+    return f"{event.who} {number}" if number is not None else str(event.who)

@@ -1,0 +1,210 @@
+"""What each command prints with `--json`: one shape per command, from which docs/json.md is written.
+
+A key is never removed or given another meaning within a version of fsdpctl; new ones may come. A value that is not
+known or does not apply is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from fsdpctl.contract import Cause, Phase, State
+from fsdpctl.contract.events import Event
+from fsdpctl.contract.records import RankError
+
+
+@dataclass(frozen=True)
+class Started:
+    """A run that was submitted."""
+
+    run_id: str
+    run_dir: str
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """A run that was resumed."""
+
+    run_id: str
+    run_dir: str
+    has_new_fsdpctl: bool  # its nodes ran an older version before
+    code_dir: str | None  # the directory whose code was copied again
+    kept: tuple[str, ...]  # files that were not replaced, because ranks have changed them
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A run after `stop`, `cancel` or `supervise`."""
+
+    run_id: str
+    acted: bool  # false: there was nothing to do
+    state: State
+    phase: Phase
+    cause: Cause | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class ListedRun:
+    """One run. `BROKEN`: its record cannot be read, and `reason` is why."""
+
+    run_id: str
+    job: str | None
+    state: State | Literal["BROKEN"]
+    phase: Phase | None
+    cause: Cause | None  # of its end, or of its restart
+    reason: str
+    attempt: int | None  # 0: before the first
+    step: int | None
+    total_steps: int | None
+    loss: float | None
+    tokens_per_s: float | None  # over the last 20 steps
+    eta_s: float | None  # seconds until the last step
+    last_progress_s: float | None  # seconds since any rank showed progress, while it runs
+    nodes: int | None
+    hosts: tuple[str, ...]  # of the newest attempt, by node rank
+    job_id: str | None  # of Slurm, also after the end
+    created: float | None  # seconds since the epoch
+    run_dir: str
+
+
+@dataclass(frozen=True)
+class ShownRun(ListedRun):
+    """One run with its details."""
+
+    last_step_s: float | None  # seconds since its newest step, while it runs
+    mfu: float | None  # model FLOPs utilization of the newest step, if the metrics have it
+    gpu_memory_used: int | None  # bytes, of the GPU with the least free memory
+    gpu_memory_total: int | None  # bytes of the same GPU
+    checkpoint: str | None  # name of the newest one
+    checkpoint_age_s: float | None  # seconds; of your own script: since its checkpoint directory was changed
+    progress_share: float | None  # of `elapsed_s`: from the first to the last step of each attempt
+    elapsed_s: float | None  # seconds since its first start, without the time between two submissions
+    ends_at: float | None  # when its last step is expected, in seconds since the epoch
+    working_directory: str | None
+    events: tuple[Event, ...]  # the newest of its supervisor
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """One line of a log."""
+
+    time: float | None  # when it was written, in seconds since the epoch
+    attempt: int
+    source: Literal["supervisor", "agent", "torchrun", "rank", "state"]
+    node: int | None  # node rank
+    rank: int | None  # global rank
+    text: str  # as it was written, without its newline
+
+
+@dataclass(frozen=True)
+class Failures:
+    """Why an attempt failed. If no rank failed first, `first` is null and `text` has what the supervisor recorded."""
+
+    run_id: str
+    attempt: int
+    text: str
+    first: RankError | None
+    followers: tuple[RankError, ...]  # those that failed after it
+
+
+@dataclass(frozen=True)
+class Shell:
+    """The command that opens the shell."""
+
+    argv: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ListedCheckpoint:
+    """One checkpoint."""
+
+    name: str
+    path: str
+    step: int | None
+    bytes: int | None
+    time: float | None  # seconds since the epoch
+    world: int | None  # ranks that wrote it
+    mesh: tuple[int, ...] | None  # replicate, shard
+    broken: str | None  # why it cannot be used
+    copies: Mapping[str, str]  # without a shared disk: host and what is wrong with its copy, or nothing
+
+
+@dataclass(frozen=True)
+class Verified:
+    """One checkpoint whose bytes were read."""
+
+    name: str
+    ok: bool
+    hosts: tuple[str, ...]  # with a whole copy, without a shared disk
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """The checkpoints that were removed, and those that were left because they are damaged."""
+
+    removed: tuple[str, ...]
+    broken: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Created:
+    """A file or directory that was created."""
+
+    path: str
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A model that was exported."""
+
+    path: str
+    step: int
+
+
+@dataclass(frozen=True)
+class ListedFile:
+    """A job or a profile."""
+
+    name: str
+    summary: str
+    path: str
+    error: str | None  # why it does not load
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A job, a profile or prepared data that was checked."""
+
+    name: str
+    ok: bool
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class DefaultProfile:
+    """The profile that `submit` uses where none is given."""
+
+    profile: str
+    source: str
+
+
+@dataclass(frozen=True)
+class ListedData:
+    """One prepared directory."""
+
+    path: str
+    index: Mapping[str, Any] | None  # as in index.json
+    broken: str | None  # why it cannot be used
+
+
+@dataclass(frozen=True)
+class Doctored:
+    """All nodes of a profile."""
+
+    profile: str
+    ok: bool  # no check failed on any node
+    nodes: tuple[Mapping[str, Any], ...]  # node, address, versions, and findings with check, result, reason and fix

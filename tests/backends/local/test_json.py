@@ -1,0 +1,145 @@
+"""What every command prints with `--json`, from a real run, has its documented shape; messages go to stderr."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from docs.json_page import OTHER_SHAPES, SHAPES
+from fsdpctl.contract.codec import decode
+from tests.backends.harness import Run, fsdpctl, submit
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[3]
+JOB = """\
+name: fails
+nodes: 2
+restarts: 1
+entrypoint: {script: fail.py}
+"""
+FAILS = 'import os\nprint("hello")\nassert os.environ["RANK"] != "1", "rank 1"\nimport time; time.sleep(60)\n'
+
+seen: set[str] = set()
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "fail.py").write_text(FAILS)
+    (tmp_path / "fails.yaml").write_text(JOB)
+    return tmp_path
+
+
+def call(command: str, *words: str, cwd: Path, expect: int = 0) -> Any:
+    """Run a command with `--json`, and return what it printed, checked against its shape."""
+    seen.add(command)
+    printed = fsdpctl(*command.split(), *words, "--json", cwd=cwd, expect=expect).stdout
+    shape = SHAPES[command]
+    if shape.how == "lines":
+        objects = [json.loads(line) for line in printed.splitlines()]
+        assert objects
+    else:
+        whole = json.loads(printed)
+        objects = whole if shape.how == "list" else [whole]
+    for one in objects:
+        decode(shape.of, one)
+        missing = set(shape.of.__dataclass_fields__) - set(one)  # type: ignore[attr-defined]
+        assert not missing, "a key is null, never absent"
+    return objects if shape.how != "object" else objects[0]
+
+
+def test_a_run_from_its_start_to_its_end(project: Path) -> None:
+    steps = ("--set", "trainer.steps=400", "--set", "trainer.checkpoint.every_steps=4")
+    submitted = call("submit", "llm-tiny", "--nodes", "2", *steps, cwd=project)
+    run = Run.of(submitted, project)
+    run.wait_step(9)
+    shown = call("status", run.run_id, cwd=project)
+    assert (shown["state"], shown["phase"], shown["last_step_s"] < 60) == ("RUNNING", "training", True)
+    assert re.fullmatch(r"step-\d{8}", shown["checkpoint"])
+    assert 0 < shown["progress_share"] <= 1 and shown["elapsed_s"] > 1 and shown["ends_at"] > shown["created"]
+    assert [row["run_id"] for row in call("ls", cwd=project)] == [run.run_id]
+    (seen_now,) = call("top", run.run_id, cwd=project)
+    ranks = [rank for node in seen_now["nodes"] for rank in node["ranks"]]
+    assert [(rank["rank"], rank["is_up"], rank["has_ended"]) for rank in ranks] == [
+        (rank, True, False) for rank in range(4)
+    ]
+    assert seen_now["step_min_s"] <= seen_now["step_s"] <= seen_now["step_max_s"]
+    assert [reply["rank"] for reply in call("stacks", run.run_id, cwd=project)["ranks"]] == [0, 1, 2, 3]
+    assert not call("supervise", run.run_id, cwd=project)["acted"]
+    assert call("shell", run.run_id, cwd=project)["argv"]
+    stopped = call("stop", run.run_id, cwd=project)
+    assert (stopped["acted"], stopped["state"], stopped["cause"]) == (True, "STOPPED", "stop")
+    assert not call("cancel", run.run_id, cwd=project)["acted"]
+    assert call("logs", run.run_id, "-n", "5", cwd=project)[-1]["attempt"] == 1
+    end = str(shown["step"] + 40)
+    resumed = call("resume", run.run_id, "--set", f"trainer.steps={end}", "-f", cwd=project)
+    assert resumed["run_id"] == run.run_id
+    listed = call("checkpoints ls", run.run_id, cwd=project)
+    assert [row["ok"] for row in call("checkpoints verify", run.run_id, cwd=project)] == [True] * len(listed)
+    assert len(call("checkpoints prune", run.run_id, cwd=project)["removed"]) == len(listed) - 1
+    exported = call("checkpoints export", run.run_id, "--to", "torch", cwd=project)
+    assert (project / exported["path"]).exists() and exported["step"] == int(end)
+    check_history(run, project)
+
+
+def check_history(run: Run, project: Path) -> None:
+    """Check that each thing has happened once, in order."""
+    events = call("events", run.run_id, cwd=project)
+    assert [event["v"] for event in events] == [1] * len(events)
+    assert [event["time"] for event in events] == sorted(event["time"] for event in events)
+    saved = [(event["attempt"], event["step"]) for event in events if event["kind"] == "saved"]
+    assert len(saved) == len(set(saved)) > 5, "also those that are removed by now"
+    assert [(event["kind"], event["who"], event["attempt"]) for event in events if event["kind"] != "saved"] == [
+        ("submitted", "user", 0),
+        ("started", "supervisor", 1),
+        ("stop_requested", "user", 1),
+        ("ended", "supervisor", 1),
+        ("resumed", "user", 0),
+        ("started", "supervisor", 2),
+        ("ended", "supervisor", 2),
+    ]
+    followed = fsdpctl("events", run.run_id, "-f", "--json", cwd=project).stdout
+    assert [json.loads(line) for line in followed.splitlines()] == events
+    lines = fsdpctl("events", run.run_id, cwd=project).stdout.splitlines()
+    assert len(lines) == len(events) and "rank 0      saved             step-00000004 in" in "\n".join(lines)
+
+
+def test_a_run_that_fails_and_restarts(project: Path) -> None:
+    run = submit("fails.yaml", cwd=project)
+    run.wait_ended()
+    kinds = [event["kind"] for event in call("events", run.run_id, cwd=project)]
+    assert kinds.count("ended") == 2 and kinds.count("restarted") == 1 and "fault" in kinds
+    failures = call("logs --errors", run.run_id, cwd=project)
+    assert (failures["first"]["rank"], failures["first"]["message"]) == (1, "AssertionError: rank 1")
+    ended = [event for event in call("events", run.run_id, cwd=project) if event["kind"] == "ended"]
+    assert [(event["state"], event["restart"]) for event in ended] == [("FAILED", True), ("FAILED", False)]
+
+
+def test_files_and_clusters(project: Path) -> None:
+    for group, good in (("jobs", "llm-tiny"), ("profiles", "local")):
+        assert good in [row["name"] for row in call(f"{group} ls", cwd=project)]
+        created = call(f"{group} init", "mine", cwd=project)["path"]
+        (project / "broken.yaml").write_text("name: [")
+        checked = call(f"{group} check", created, "broken.yaml", cwd=project, expect=2)
+        assert [(row["ok"], bool(row["problems"])) for row in checked] == [(True, False), (False, True)]
+        assert json.loads(fsdpctl(group, "show", "mine", "--json", cwd=project).stdout)["name"] == "mine"
+    assert call("profiles default", cwd=project) == {"profile": "local", "source": "the built-in default"}
+    assert call("doctor", "local", cwd=project)["ok"] in (True, False)
+    (project / "text.txt").write_text("".join(f"paragraph {number}\n\n" for number in range(500)))
+    prepared = fsdpctl("data", "prepare", "text.txt", "-o", "data", "--split-on", "", "--json", cwd=project)
+    shown = fsdpctl("data", "show", "data", "--json", cwd=project)
+    assert json.loads(prepared.stdout) == json.loads(shown.stdout)
+    assert [row["path"] for row in call("data ls", cwd=project)] == ["data"]
+    assert call("data check", "data", cwd=project) == [{"name": "data", "ok": True, "problems": []}]
+    plan = json.loads(fsdpctl("submit", "llm-tiny", "--dry-run", "--json", cwd=project).stdout)
+    assert {"plan", "nodes"} <= set(plan)
+    seen.update(OTHER_SHAPES)
+
+
+def test_no_shape_is_left_out() -> None:
+    """After all tests above."""
+    assert sorted({*SHAPES, *OTHER_SHAPES} - seen) == []
