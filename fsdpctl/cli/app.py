@@ -17,6 +17,7 @@ import typer
 from fsdpctl import __version__
 from fsdpctl.cli import checkpoints, data, jobs, profiles
 from fsdpctl.cli.doctor import doctor
+from fsdpctl.cli.explain import explain
 from fsdpctl.cli.logs import logs
 from fsdpctl.cli.output import BrokenPipe, log
 from fsdpctl.cli.resume import resume
@@ -49,7 +50,8 @@ _SITE_ERRORS = (
 """Errors of a disk, a directory or a limit, not of a bug."""
 
 COMMANDS = {
-    command.__name__: command for command in (submit, status, ls, logs, stop, resume, cancel, shell, doctor, supervise)
+    command.__name__: command
+    for command in (submit, status, ls, logs, explain, stop, resume, cancel, shell, doctor, supervise)
 }
 GROUPS = {"jobs": jobs.app, "profiles": profiles.app, "data": data.app, "checkpoints": checkpoints.app}
 

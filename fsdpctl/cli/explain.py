@@ -1,0 +1,86 @@
+"""`fsdpctl explain`: why a log ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fsdpctl.cli.options import Json
+from fsdpctl.cli.output import log, print_data, print_json, print_rows
+from fsdpctl.errors import UsageError
+
+if TYPE_CHECKING:
+    from fsdpctl.explain.log_files import Failure, LogDiagnosis
+
+
+def explain(
+    files: Annotated[
+        list[Path] | None,
+        typer.Option("--log", metavar="FILE", help="A log of any program; may be repeated, one per rank or node."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Explain why a job failed from its logs: which rank failed first, of what kind, and what to change."""
+    from fsdpctl.explain.log_files import explain_files
+
+    if not files:
+        raise UsageError("no log is given", hint="fsdpctl explain --log FILE")
+    diagnosis = explain_files(files)
+    if as_json:
+        print_json(as_record(diagnosis))
+    else:
+        print_diagnosis(diagnosis)
+
+
+def as_record(diagnosis: LogDiagnosis) -> dict[str, object]:
+    """Return the object that `--json` prints."""
+    from fsdpctl.contract.codec import encode
+
+    failures = [encode(failure) for failure in diagnosis.failures]
+    return {"found": bool(failures), "first": failures[0] if failures else None, "failures": failures}
+
+
+def print_diagnosis(diagnosis: LogDiagnosis) -> None:
+    """Print the initiating failure, what followed from it, and what to change."""
+    first = diagnosis.first
+    if first is None:
+        log("no failure found")
+        return
+    rows = [
+        ("failure", f"{first.category} ({first.rule}), {_sure(first.confidence)}"),
+        ("where", _where(first)),
+        ("line", f"{first.line}\n{first.file}:{first.number}"),
+        ("means", first.sentence),
+        ("change", "\n".join(f"{number}. {text}" for number, text in enumerate(first.remedy, 1))),
+        ("retry", f"{'would help' if first.retry else 'would not help'}; {first.domain}"),
+    ]
+    if first.docs:
+        rows.append(("see", f"docs/{first.docs}"))
+    for text in _others(diagnosis.failures[1:]):
+        rows.append(("then", text))
+    print_rows(rows)
+
+
+def _sure(confidence: float) -> str:
+    return "certain" if confidence >= 0.9 else "likely" if confidence >= 0.6 else "a guess"
+
+
+def _where(failure: Failure) -> str:
+    rank = "unknown rank" if failure.rank is None else f"rank {failure.rank}"
+    return f"{rank} on {failure.host}" if failure.host else rank
+
+
+def _others(failures: tuple[Failure, ...]) -> list[str]:
+    """Return one text for each kind of failure that followed, with its ranks."""
+    from fsdpctl.logs.ranges import fold
+
+    kinds: dict[tuple[str, str], list[Failure]] = {}
+    for failure in failures:
+        kinds.setdefault((failure.role, failure.rule), []).append(failure)
+    texts = []
+    for (role, rule), group in kinds.items():
+        ranks = fold(failure.rank for failure in group if failure.rank is not None)
+        texts.append(f"{role}: {rule}{f', ranks {ranks}' if ranks else ''}")
+    return texts

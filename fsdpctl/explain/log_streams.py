@@ -1,0 +1,58 @@
+"""The ends of log files, separated by the rank that wrote each line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fsdpctl.contract.files import open_file
+from fsdpctl.explain.prefixes import read_prefix
+from fsdpctl.logs.splitter import LineSplitter
+
+MAX_BYTES = 8 * 2**20
+"""Bytes that are read of the end of one file."""
+MAX_TOTAL = 16 * 2**20
+"""Bytes that are read of all files together, but for `MIN_BYTES` of each."""
+MIN_BYTES = 128 * 1024
+
+
+@dataclass
+class Stream:
+    """The lines that one rank wrote to one file, or all lines without a rank."""
+
+    path: Path
+    rank: int | None
+    host: str | None = None
+    lines: list[str] = field(default_factory=list)  # without the prefix of the rank
+    numbers: list[int] = field(default_factory=list)  # of each line in the part of the file that was read, from 1
+
+
+def read_streams(paths: Sequence[Path]) -> Iterator[Stream]:
+    """Yield the streams of all files. Raise OSError for a file that cannot be read."""
+    limit = max(MIN_BYTES, min(MAX_BYTES, MAX_TOTAL // max(1, len(paths))))
+    for path in paths:
+        yield from _split(path, _read_end(path, limit))
+
+
+def _read_end(path: Path, limit: int) -> list[str]:
+    splitter = LineSplitter()
+    with open_file(path) as file:
+        skipped = max(0, file.seek(0, 2) - limit)
+        file.seek(skipped)
+        content = bytearray()
+        while len(content) < limit and (block := file.read(limit - len(content))):
+            content += block
+    lines = splitter.feed(bytes(content)) + splitter.end()
+    return lines[1:] if skipped else lines
+
+
+def _split(path: Path, lines: Sequence[str]) -> Iterator[Stream]:
+    streams: dict[int | None, Stream] = {}
+    for number, line in enumerate(lines, 1):
+        rank, host, text = read_prefix(line)
+        stream = streams.setdefault(rank, Stream(path, rank))
+        stream.host = stream.host or host
+        stream.lines.append(text)
+        stream.numbers.append(number)
+    yield from streams.values()

@@ -1,0 +1,79 @@
+"""Find the rules that fit the lines of one process's log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from fsdpctl.explain.rule import Rule
+from fsdpctl.explain.rulebook import all_rules
+from fsdpctl.explain.statements import Frame, Link, Statement, read_statements
+
+
+@dataclass(frozen=True)
+class Match:
+    """A rule that fits a text; `number` is the line from 1, `line` the first line of the text."""
+
+    rule: Rule
+    number: int
+    line: str
+    fields: Mapping[str, str]  # named groups, like tried, reserved, collective, seq, address
+    is_exception: bool = False
+    in_traceback: bool = False
+    link: Link = Link.NONE
+    frames: tuple[Frame, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        return self.rule.explain(self.fields)
+
+    @property
+    def remedy(self) -> tuple[str, ...]:
+        return self.rule.advise(self.fields)
+
+
+def match_text(lines: Iterable[str]) -> list[Match]:
+    """Return the best rule for each exception and line that one fits, in the order of the text."""
+    text = list(lines)
+    has_needs = _needs_of("\n".join(text))
+    found = [_match(statement, has_needs) for statement in read_statements(text)]
+    return [match for match in found if match is not None]
+
+
+def _match(statement: Statement, has_needs: Callable[[Rule], bool]) -> Match | None:
+    for rule in _rules(statement.is_exception):
+        if (fields := _fields(rule, statement)) is not None and has_needs(rule):
+            return Match(
+                rule=rule,
+                number=statement.number + 1,
+                line=statement.text.partition("\n")[0],
+                fields=fields,
+                is_exception=statement.is_exception,
+                in_traceback=statement.in_traceback,
+                link=statement.link,
+                frames=statement.frames,
+            )
+    return None
+
+
+def _fields(rule: Rule, statement: Statement) -> dict[str, str] | None:
+    """Return the named groups of the rule's pattern that fits; None if none does."""
+    for pattern in rule.exception_patterns if statement.is_exception else rule.line_patterns:
+        if found := pattern.search(statement.text):
+            return {name: value for name, value in found.groupdict().items() if value is not None}
+    return None
+
+
+@cache
+def _rules(is_exception: bool) -> tuple[Rule, ...]:
+    return tuple(rule for rule in all_rules() if (rule.exceptions if is_exception else rule.lines))
+
+
+def _needs_of(text: str) -> Callable[[Rule], bool]:
+    @cache
+    def has_needs(rule_id: str) -> bool:
+        return all(pattern.search(text) for pattern in needed[rule_id])
+
+    needed = {rule.id: rule.needed_patterns for rule in all_rules()}
+    return lambda rule: has_needs(rule.id)

@@ -1,0 +1,133 @@
+"""What a log states of failures: uncaught exceptions with their whole messages, and single lines.
+
+Text that a script prints counts only where it looks like the end of a traceback: at the begin of a line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from fsdpctl.explain.prefixes import strip_log_prefix
+
+MAX_MESSAGE_LINES = 40
+"""Lines of an exception's message that are read."""
+
+_TRACEBACK = "Traceback (most recent call last):"
+_CAUSE = "The above exception was the direct cause of the following exception:"
+_CONTEXT = "During handling of the above exception, another exception occurred:"
+_IGNORED = ("Exception ignored in", "--- Logging error ---")
+_NAME = r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*"
+_ENDS = "Error|Exception|Interrupt|Timeout|Exit|NotFound|Abort|Failure|Unsupported|Failed|Group|TimedOut|Exceeded"
+_RAISED = re.compile(rf"{_NAME}(?::(?: |$)|$)")
+_HEAD = re.compile(rf"(?:E +)?({_NAME}(?:{_ENDS})(?:: .*|:?$))")
+_WHAT = re.compile(r"\s*what\(\): +(.*)")
+_FRAME = re.compile(r'\s+File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)')
+_NEXT_MESSAGE = re.compile(
+    r"\s*$|\[?\d{4}-\d\d-\d\d|\[?[WIEF]\d{4} |\[[WIEF]\d+|slurmstepd|srun:|Traceback|WARNING|INFO|ERROR|\S+:\d+:\d+ \["
+)
+
+
+class Link(StrEnum):
+    """How an exception belongs to the one before it."""
+
+    NONE = "none"
+    CONTEXT = "context"  # raised while the other one was handled
+    CAUSE = "cause"  # raised from the other one
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A frame of a traceback."""
+
+    file: str
+    line: int
+    function: str
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One exception or one line; `number` and `last` are its lines, from 0."""
+
+    number: int
+    last: int
+    text: str
+    is_exception: bool = False
+    in_traceback: bool = False
+    link: Link = Link.NONE
+    frames: tuple[Frame, ...] = ()
+
+
+def read_statements(lines: Sequence[str]) -> Iterator[Statement]:
+    """Yield the exceptions and lines of one process's log. Lines of a message are also yielded by themselves."""
+    link, at = Link.NONE, 0
+    while at < len(lines):
+        text = lines[at]
+        if _TRACEBACK in text:
+            if any(word in before for before in lines[max(0, at - 1) : at] for word in _IGNORED):
+                at = _skip_frames(lines, at)[0] + 1
+                continue
+            found = _read_traceback(lines, at, link)
+            link = Link.NONE
+            if found is not None:
+                yield found
+                at = found.number + 1
+                continue
+        elif text.startswith((_CAUSE, _CONTEXT)):
+            link = Link.CAUSE if text.startswith(_CAUSE) else Link.CONTEXT
+        elif text and (found := _read_line(lines, at)) is not None:
+            yield found
+        at += 1
+
+
+def _read_line(lines: Sequence[str], at: int) -> Statement | None:
+    if what := _WHAT.match(lines[at]):
+        return _exception(lines, at, f"c10::Error: {what[1]}", ())
+    text = strip_log_prefix(lines[at])
+    if head := _HEAD.match(text):
+        return _exception(lines, at, head[1], ())
+    return Statement(at, at, text) if text else None
+
+
+def _read_traceback(lines: Sequence[str], at: int, link: Link) -> Statement | None:
+    end, frames = _skip_frames(lines, at)
+    if end >= len(lines) or not _RAISED.match(lines[end].strip()):
+        return None
+    return _exception(lines, end, lines[end].strip(), frames, in_traceback=True, link=link)
+
+
+def _skip_frames(lines: Sequence[str], at: int) -> tuple[int, tuple[Frame, ...]]:
+    """Return the line of the exception after a traceback that begins at `at`, and its frames."""
+    indent = _indent(lines[at])
+    frames = []
+    end = at + 1
+    while end < len(lines) and (not lines[end].strip() or _indent(lines[end]) > indent):
+        if frame := _FRAME.match(lines[end]):
+            frames.append(Frame(frame["file"], int(frame["line"]), frame["function"]))
+        end += 1
+    return end, tuple(frames)
+
+
+def _indent(text: str) -> int:
+    return len(text) - len(text.lstrip())
+
+
+def _exception(
+    lines: Sequence[str],
+    at: int,
+    head: str,
+    frames: tuple[Frame, ...],
+    *,
+    in_traceback: bool = False,
+    link: Link = Link.NONE,
+) -> Statement:
+    message = [head]
+    last = at
+    for text in lines[at + 1 : at + MAX_MESSAGE_LINES]:
+        if _NEXT_MESSAGE.match(text) or _HEAD.match(text):
+            break
+        last += 1
+        message.append(text)
+    return Statement(at, last, "\n".join(message), True, in_traceback, link, frames)
