@@ -33,7 +33,7 @@ def choose_end(matches: Sequence[Match], *, first: bool = False) -> Match | None
     """
     exceptions = [_resolve(chain) for chain in _chains(own_failures(matches))]
     raised = _pick(exceptions if first else exceptions[::-1])
-    fatal = _best_rank(m for m in own_failures(matches) if not m.is_exception and m.rule.strength is Strength.CERTAIN)
+    fatal = _best_rank(m for m in own_failures(matches) if not m.is_exception and m.strength is Strength.CERTAIN)
     if raised is not None and fatal is not None and _is_before(fatal, raised):
         raised = None
     return _refine(raised or fatal or _second_best(matches), matches)
@@ -41,7 +41,7 @@ def choose_end(matches: Sequence[Match], *, first: bool = False) -> Match | None
 
 def own_failures(matches: Iterable[Match]) -> list[Match]:
     """Return the matches that are failures of the process itself: no hints, and none that follows from a peer."""
-    return [m for m in matches if m.rule.role is Role.INITIATING and m.rule.strength is not Strength.HINT]
+    return [m for m in matches if m.rule.role is Role.INITIATING and m.strength is not Strength.HINT]
 
 
 def _chains(matches: Iterable[Match]) -> list[list[Match]]:
@@ -59,11 +59,11 @@ def _chains(matches: Iterable[Match]) -> list[list[Match]]:
 def _resolve(chain: Sequence[Match]) -> Match:
     """Return the exception of a chain that explains it: the last one, unless it is generic and an earlier is not."""
     last = chain[-1]
-    if last.rule.strength is not Strength.GENERIC:
+    if last.strength is not Strength.GENERIC:
         return last
     for before, after in zip(chain[-2::-1], chain[::-1], strict=False):
         is_cause = after.link is Link.CAUSE or before.rule.category not in _OFTEN_CAUGHT
-        if is_cause and before.rule.strength is Strength.CERTAIN:
+        if is_cause and before.strength is Strength.CERTAIN:
             return before
     return last
 
@@ -72,15 +72,15 @@ def _pick(exceptions: Sequence[Match]) -> Match | None:
     """Return the first that is not generic if nothing can have caught it, else the first."""
     if not exceptions:
         return None
-    if exceptions[0].rule.strength is Strength.CERTAIN:
+    if exceptions[0].strength is Strength.CERTAIN:
         return exceptions[0]
-    known = (m for m in exceptions if m.rule.strength is Strength.CERTAIN and m.rule.category not in _OFTEN_CAUGHT)
+    known = (m for m in exceptions if m.strength is Strength.CERTAIN and m.rule.category not in _OFTEN_CAUGHT)
     return next(known, exceptions[0])
 
 
 def _is_before(fatal: Match, raised: Match) -> bool:
     """Return whether a line explains the end better than a generic exception."""
-    if raised.rule.strength is not Strength.GENERIC:
+    if raised.strength is not Strength.GENERIC:
         return False
     return fatal.number < raised.number or fatal.rule.category in _WRITTEN_LATE
 
@@ -93,7 +93,7 @@ def _second_best(matches: Sequence[Match]) -> Match | None:
         (Role.CASCADE, (Strength.HINT,)),
         (Role.TEARDOWN, tuple(Strength)),
     ):
-        if found := _best_rank(m for m in matches if m.rule.role is role and m.rule.strength in strengths):
+        if found := _best_rank(m for m in matches if m.rule.role is role and m.strength in strengths):
             return found
     return None
 
@@ -102,7 +102,7 @@ def _refine(chosen: Match | None, matches: Iterable[Match]) -> Match | None:
     """Return a hint of the same category if its rule is more precise than the chosen one."""
     if chosen is None:
         return None
-    hints = (m for m in matches if m.rule.strength is Strength.HINT and m.rule.category is chosen.rule.category)
+    hints = (m for m in matches if m.strength is Strength.HINT and m.rule.category is chosen.rule.category)
     return _best_rank((chosen, *hints))
 
 

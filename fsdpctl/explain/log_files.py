@@ -104,11 +104,11 @@ def _distance(match: Match) -> int:
     """Return 0 for a failure of a rank's own whose kind is known, more for what may follow from another."""
     if match.rule.role is Role.TEARDOWN:
         return 4
-    if match.rule.strength is Strength.HINT:
+    if match.strength is Strength.HINT:
         return 3
     if match.rule.role is Role.CASCADE:
         return 2
-    return 1 if match.rule.strength is Strength.GENERIC else 0
+    return 1 if match.strength is Strength.GENERIC else 0
 
 
 def _failure(end: _End, first: _End, summary: TorchrunSummary | None) -> Failure:

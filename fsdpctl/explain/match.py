@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from fsdpctl.explain.rule import Rule
+from fsdpctl.explain.rule import Rule, Strength, read_fields
 from fsdpctl.explain.rulebook import all_rules
 from fsdpctl.explain.statements import Frame, Link, Statement, read_statements
 
@@ -23,6 +23,12 @@ class Match:
     in_traceback: bool = False
     link: Link = Link.NONE
     frames: tuple[Frame, ...] = ()
+
+    @property
+    def strength(self) -> Strength:
+        """What the match proves: an uncaught exception is never only a hint."""
+        is_raised = self.is_exception and self.rule.strength is Strength.HINT
+        return Strength.CERTAIN if is_raised else self.rule.strength
 
     @property
     def sentence(self) -> str:
@@ -61,7 +67,9 @@ def _fields(rule: Rule, statement: Statement) -> dict[str, str] | None:
     """Return the named groups of the rule's pattern that fits; None if none does."""
     for pattern in rule.exception_patterns if statement.is_exception else rule.line_patterns:
         if found := pattern.search(statement.text):
-            return {name: value for name, value in found.groupdict().items() if value is not None}
+            fields = read_fields(found)
+            if rule.holds(fields):
+                return fields
     return None
 
 

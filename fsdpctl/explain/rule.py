@@ -11,6 +11,9 @@ from functools import cached_property
 from fsdpctl.contract import Cause
 from fsdpctl.explain.categories import Category, Domain, Role
 
+_BYTES = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+_AGAIN = "__"
+_GROUP = re.compile(r"\(\?P<(\w+)>")
 _FIELD = re.compile(r"{(\w+)}")
 _OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
 
@@ -40,23 +43,30 @@ class Rule:
     docs: str = ""  # a page of docs/, with its anchor
     exceptions: tuple[str, ...] = ()  # searched in `Type: message`
     lines: tuple[str, ...] = ()  # searched in a line that is no exception
-    needs: tuple[str, ...] = ()  # each must be in another line of the same log
+    condition: str = ""  # sizes of two groups, like `reserved - allocated > tried`
+    needs: tuple[str, ...] = ()  # each must be somewhere in the same log
     causes: tuple[Cause, ...] = ()  # of records: fits an attempt that ended by one of them
     role: Role = Role.INITIATING  # of such a text beside the failures of other ranks
     strength: Strength = Strength.CERTAIN
     confidence: float = 0.9
+    shows: tuple[str, ...] = ()  # texts that it fits, as the docs show them
 
     @cached_property
     def exception_patterns(self) -> tuple[re.Pattern[str], ...]:
-        return tuple(map(re.compile, self.exceptions))
+        return tuple(map(_compile, self.exceptions))
 
     @cached_property
     def line_patterns(self) -> tuple[re.Pattern[str], ...]:
-        return tuple(map(re.compile, self.lines))
+        return tuple(map(_compile, self.lines))
 
     @cached_property
     def needed_patterns(self) -> tuple[re.Pattern[str], ...]:
-        return tuple(map(re.compile, self.needs))
+        return tuple(map(_compile, self.needs))
+
+    def holds(self, fields: Mapping[str, str]) -> bool:
+        """Return whether the condition is true of the sizes in a text; without a condition, always."""
+        left, _, right = self.condition.partition(" > ")
+        return not right or _difference(left, fields) > _difference(right, fields)
 
     def explain(self, fields: Mapping[str, str]) -> str:
         """Return the sentence with its fields."""
@@ -66,6 +76,32 @@ class Rule:
     def advise(self, fields: Mapping[str, str]) -> tuple[str, ...]:
         """Return what to change, with its fields; without what needs an unknown one."""
         return tuple(_fill(text, fields) for text in self.remedy if _is_known(text, fields))
+
+
+def _compile(pattern: str) -> re.Pattern[str]:
+    """Compile a pattern in which several branches may name the same group."""
+    seen: list[str] = []
+
+    def number(group: re.Match[str]) -> str:
+        seen.append(group[1])
+        return f"(?P<{group[1]}{_AGAIN}{len(seen)}>" if group[1] in seen[:-1] else group[0]
+
+    return re.compile(_GROUP.sub(number, pattern))
+
+
+def read_fields(found: re.Match[str]) -> dict[str, str]:
+    """Return the named groups of a match that are set."""
+    return {name.partition(_AGAIN)[0]: value for name, value in found.groupdict().items() if value is not None}
+
+
+def _difference(expression: str, fields: Mapping[str, str]) -> float:
+    first, *others = (_size(fields[name]) for name in expression.split(" - "))
+    return first - sum(others)
+
+
+def _size(text: str) -> float:
+    number, _, unit = text.partition(" ")
+    return float(number) * _BYTES.get(unit, 1)
 
 
 def _is_known(text: str, fields: Mapping[str, str]) -> bool:

@@ -19,10 +19,17 @@ _TRACEBACK = "Traceback (most recent call last):"
 _CAUSE = "The above exception was the direct cause of the following exception:"
 _CONTEXT = "During handling of the above exception, another exception occurred:"
 _IGNORED = ("Exception ignored in", "--- Logging error ---")
-_NAME = r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*"
+_MODULE = r"(?:[A-Za-z_]\w*\.)"
+_NAME = rf"{_MODULE}*[A-Za-z_]\w*"
 _ENDS = "Error|Exception|Interrupt|Timeout|Exit|NotFound|Abort|Failure|Unsupported|Failed|Group|TimedOut|Exceeded"
 _RAISED = re.compile(rf"{_NAME}(?::(?: |$)|$)")
-_HEAD = re.compile(rf"(?:E +)?({_NAME}(?:{_ENDS})(?:: .*|:?$))")
+_HEAD = re.compile(
+    rf"""(?:E\ +)?(?!nccl)(
+      (?:{_MODULE}*\w*(?:{_ENDS}) | {_MODULE}+[A-Z]\w* | {_MODULE}*\w*error | c10::\w*Error)
+      (?::\ .*|:?$)
+    )""",
+    re.VERBOSE,
+)
 _WHAT = re.compile(r"\s*what\(\): +(.*)")
 _FRAME = re.compile(r'\s+File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)')
 _NEXT_MESSAGE = re.compile(
