@@ -23,6 +23,9 @@ _LOG = re.compile(
     | \[?[WIEFCD]\d{4}\ \d\d:\d\d:\d\d\.\d+\ +\d+\ [^\]]{1,160}?\]\ ?
     | \[[WIEFCD]\d{3,6}\ \d\d:\d\d:\d\d\.\d+\ [\w./-]+:\d+\]\ ?
     | \[?(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL|SEVERE)\]?(?:\ *[:|-]|(?<=\])|\ (?=\s*\S+Error))\ *
+    | (?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL)\ (?=\d\d[-/]\d\d\ )
+    | \[?\d\d[-/]\d\d(?:[-/]\d{2,4})?[T\ ]\d\d:\d\d:\d\d(?:[.,]\d+)?\]?[\ \t]*
+    | \[[\w./-]+\.py:\d+\]\s+
     | -\ (?=\S)
     | [\w.]+(?:\.py)?:\d+\ *[-:|]\ +
     """,

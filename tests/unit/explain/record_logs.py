@@ -100,7 +100,7 @@ ALONE = {
             loader = DataLoader([1], num_workers=1, collate_fn=lambda x: x, multiprocessing_context="spawn")
             next(iter(loader))
         """,
-    "spawn_main": "import torch.multiprocessing as mp\nmp.spawn(print, nprocs=2)",
+    "spawn_main": "import multiprocessing as mp\nmp.set_start_method('spawn')\nmp.Process(target=print).start()",
     "assertion": "world, batch = 3, 8\nassert batch % world == 0, 'batch size must be divisible by world size'",
     "device_mismatch": "import torch\nx = torch.zeros(2, 2, device='meta')\nprint(torch.nn.Linear(2, 2)(x))",
     "no_gpu": "import torch\ntorch.zeros(1).cuda()",
