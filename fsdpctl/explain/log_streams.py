@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from fsdpctl.contract.files import open_file
-from fsdpctl.explain.prefixes import read_prefix
+from fsdpctl.explain.prefixes import Prefixed, read_prefix
 from fsdpctl.logs.splitter import LineSplitter
 
 MAX_BYTES = 8 * 2**20
-"""Bytes that are read of the end of one file."""
-MAX_TOTAL = 16 * 2**20
-"""Bytes that are read of all files together, but for `MIN_BYTES` of each."""
-MIN_BYTES = 128 * 1024
+"""Bytes that are read of the ends of all files together, but for `MIN_BYTES` of each."""
+MIN_BYTES = 64 * 1024
+
+_SUMMARY = re.compile(r"\s*rank\s*: (\d+) \(local_rank: (\d+)\)")
 
 
 @dataclass
@@ -30,7 +31,7 @@ class Stream:
 
 def read_streams(paths: Sequence[Path]) -> Iterator[Stream]:
     """Yield the streams of all files. Raise OSError for a file that cannot be read."""
-    limit = max(MIN_BYTES, min(MAX_BYTES, MAX_TOTAL // max(1, len(paths))))
+    limit = max(MIN_BYTES, MAX_BYTES // max(1, len(paths)))
     for path in paths:
         yield from _split(path, _read_end(path, limit))
 
@@ -48,11 +49,24 @@ def _read_end(path: Path, limit: int) -> list[str]:
 
 
 def _split(path: Path, lines: Sequence[str]) -> Iterator[Stream]:
+    prefixed = [read_prefix(line) for line in lines]
+    offset = _first_rank(prefixed)
     streams: dict[int | None, Stream] = {}
-    for number, line in enumerate(lines, 1):
-        rank, host, text = read_prefix(line)
+    for number, (rank, local_rank, host, text) in enumerate(prefixed, 1):
+        if rank is None and local_rank is not None:
+            rank = local_rank + offset
         stream = streams.setdefault(rank, Stream(path, rank))
         stream.host = stream.host or host
         stream.lines.append(text)
         stream.numbers.append(number)
     yield from streams.values()
+
+
+def _first_rank(lines: Sequence[Prefixed]) -> int:
+    """Return the global rank of local rank 0, from a line that has both; 0 if there is none."""
+    for line in lines:
+        if line.rank is not None and line.local_rank is not None:
+            return line.rank - line.local_rank
+        if "local_rank: " in line.text and (summary := _SUMMARY.match(line.text)):
+            return int(summary[1]) - int(summary[2])
+    return 0

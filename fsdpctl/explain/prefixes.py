@@ -9,14 +9,16 @@ _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _WRITER = re.compile(
     r"""
     \[(?:rank|Rank\ )(?P<rank>\d+)\]:\s?          # torch
-    | \[(?P<role>[A-Za-z_]+?)(?P<local>\d+)\]:\s?  # torchrun --tee
+    | \[[A-Za-z_]+?(?P<local>\d+)\]:\s?  # torchrun --tee
     | (?:node\d+\s+)?rank(?P<ours>\d+)\s+\|\s      # fsdpctl logs
     | \s{0,3}(?P<task>\d{1,6}):\ (?!\d\d:)         # srun --label
-    | \[(?P<job>\d+),(?P<mpi>\d+)\]<std(?:err|out)>:\s?  # mpirun --tag-output
-    | \((?P<ray>\w+)\ (?:rank=(?P<ray_rank>\d+),\ )?pid=\d+(?:,\ ip=(?P<host>[\w.:-]+))?\)\s?
+    | \[\d+,(?P<mpi>\d+)\]<std(?:err|out)>:\s?  # mpirun --tag-output
+    | \(\w+\ (?:rank=(?P<ray_rank>\d+),\ )?pid=\d+(?:,\ ip=(?P<host>[\w.:-]+))?\)\s?
     """,
     re.VERBOSE,
 )
+_GLOBAL = ("rank", "ours", "task", "mpi")
+_FIRST = frozenset("[( rn0123456789")
 _LOG = re.compile(
     r"""
     \[?\d{4}[-/]\d\d[-/]\d\d[T\ ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?:?[\ \t]*
@@ -26,6 +28,7 @@ _LOG = re.compile(
     | (?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL)\ (?=\d\d[-/]\d\d\ )
     | \[?\d\d[-/]\d\d(?:[-/]\d{2,4})?[T\ ]\d\d:\d\d:\d\d(?:[.,]\d+)?\]?[\ \t]*
     | \[[\w./-]+\.py:\d+\]\s+
+    | .{0,120}?\d+%\|.*?\|\ \d+/\d+\ \[[^\]]*\]\s*(?=[A-Z])  # a progress bar
     | -\ (?=\S)
     | [\w.]+(?:\.py)?:\d+\ *[-:|]\ +
     """,
@@ -35,9 +38,10 @@ _LOGGER = re.compile(r"[A-Za-z_][\w.]*(?: - |:(?=[A-Z]\w*(?:Error|Exception)\b))
 
 
 class Prefixed(NamedTuple):
-    """A line without its writer's prefix; the rank that the prefix names, if it has one, and its host."""
+    """A line without its writer's prefix, and what the prefix names of rank, local rank and host."""
 
     rank: int | None
+    local_rank: int | None
     host: str | None
     text: str
 
@@ -46,15 +50,20 @@ def read_prefix(line: str) -> Prefixed:
     """Split the prefix from a line; torchrun's is followed by torch's own, whose rank is the global one."""
     if "\x1b" in line:
         line = _ANSI.sub("", line)
-    rank = host = None
+    if line[:1] not in _FIRST:
+        return Prefixed(None, None, None, line)
+    rank = local_rank = host = None
     while (found := _WRITER.match(line)) is not None:
-        named = next(
-            (found[name] for name in ("rank", "local", "ours", "task", "mpi", "ray_rank") if found[name]), None
-        )
-        rank = int(named) if named else rank
-        host = found["host"] or host
+        kind = found.lastgroup
+        if kind == "local":
+            local_rank = int(found[kind])
+        elif kind in _GLOBAL:
+            rank = int(found[kind])
+        else:
+            rank = int(found["ray_rank"]) if found["ray_rank"] else rank
+            host = found["host"] or host
         line = line[found.end() :]
-    return Prefixed(rank, host, line)
+    return Prefixed(rank, local_rank, host, line)
 
 
 def strip_log_prefix(text: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from fsdpctl.explain.prefilter import may_matter
 from fsdpctl.explain.prefixes import strip_log_prefix
 
 MAX_MESSAGE_LINES = 40
@@ -32,9 +33,14 @@ _HEAD = re.compile(
 )
 _WHAT = re.compile(r"\s*what\(\): +(.*)")
 _FRAME = re.compile(r'\s+File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)')
+_MILD = re.compile(r"\b(?:WARN|WARNING|INFO|DEBUG|TRACE)\b|^\[?[WI]\d{3,4} |- (?:warning|info) -")
 _NEXT_MESSAGE = re.compile(
-    r"\s*$|\[?\d{4}-\d\d-\d\d|\[?[WIEF]\d{4} |\[[WIEF]\d+|slurmstepd|srun:|Traceback|WARNING|INFO|ERROR|\S+:\d+:\d+ \["
+    r"""\s*$ | \[?\d{4}-\d\d-\d\d | \[?[WIEF]\d{4}\  | \[[WIEF]\d+ | slurmstepd | srun: | Traceback | WARNING | INFO
+    | ERROR | \S+:\d+:\d+\ \[ | (?:Segmentation\ fault|Killed|Aborted|Bus\ error|Terminated)\b | terminate\ called
+    | Fatal\ Python | \*\*\* | Exception\ raised\ from""",
+    re.VERBOSE,
 )
+"""The begin of a line that is no part of the message before it."""
 
 
 class Link(StrEnum):
@@ -84,7 +90,7 @@ def read_statements(lines: Sequence[str]) -> Iterator[Statement]:
                 continue
         elif text.startswith((_CAUSE, _CONTEXT)):
             link = Link.CAUSE if text.startswith(_CAUSE) else Link.CONTEXT
-        elif text and (found := _read_line(lines, at)) is not None:
+        elif may_matter(text) and (found := _read_line(lines, at)) is not None:
             yield found
         at += 1
 
@@ -93,6 +99,8 @@ def _read_line(lines: Sequence[str], at: int) -> Statement | None:
     if what := _WHAT.match(lines[at]):
         return _exception(lines, at, f"c10::Error: {what[1]}", ())
     text = strip_log_prefix(lines[at])
+    if _MILD.search(lines[at][: len(lines[at]) - len(text)]):
+        return Statement(at, at, lines[at])  # a warning about an exception is none
     if head := _HEAD.match(text):
         return _exception(lines, at, head[1], ())
     return Statement(at, at, text) if text else None
@@ -118,7 +126,10 @@ def _skip_frames(lines: Sequence[str], at: int) -> tuple[int, tuple[Frame, ...]]
 
 
 def _indent(text: str) -> int:
-    return len(text) - len(text.lstrip())
+    """Return the blanks at the begin of a line; none where a progress bar comes before the traceback."""
+    stripped = text.lstrip()
+    is_after_text = _TRACEBACK in stripped and not stripped.startswith(("Traceback", "traceback", "Original"))
+    return 0 if is_after_text else len(text) - len(stripped)
 
 
 def _exception(
