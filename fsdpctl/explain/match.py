@@ -8,7 +8,7 @@ from functools import cache
 
 from fsdpctl.explain.rule import Rule, Strength, read_fields
 from fsdpctl.explain.rulebook import all_rules
-from fsdpctl.explain.statements import Frame, Link, Statement, read_statements
+from fsdpctl.explain.statements import Frame, Link, Statement, read_messages, read_statements
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,7 @@ class Match:
     line: str
     fields: Mapping[str, str]  # named groups, like tried, reserved, collective, seq, address
     is_exception: bool = False
+    is_message: bool = False  # a message in the middle of a line, which is only a hint
     in_traceback: bool = False
     link: Link = Link.NONE
     frames: tuple[Frame, ...] = ()
@@ -27,6 +28,8 @@ class Match:
     @property
     def strength(self) -> Strength:
         """What the match proves: an uncaught exception is never only a hint."""
+        if self.is_message:
+            return Strength.HINT
         is_raised = self.is_exception and self.rule.strength is Strength.HINT
         return Strength.CERTAIN if is_raised else self.rule.strength
 
@@ -43,12 +46,14 @@ def match_text(lines: Iterable[str]) -> list[Match]:
     """Return the best rule for each exception and line that one fits, in the order of the text."""
     text = list(lines)
     has_needs = _needs_of("\n".join(text))
-    found = [_match(statement, has_needs) for statement in read_statements(text)]
+    found = [_match(statement, _rules(statement.is_exception), has_needs) for statement in read_statements(text)]
+    if not any(found):
+        found = [_match(statement, _rules_of_messages(), has_needs) for statement in read_messages(text)]
     return [match for match in found if match is not None]
 
 
-def _match(statement: Statement, has_needs: Callable[[Rule], bool]) -> Match | None:
-    for rule in _rules(statement.is_exception):
+def _match(statement: Statement, rules: Iterable[Rule], has_needs: Callable[[Rule], bool]) -> Match | None:
+    for rule in rules:
         if (fields := _fields(rule, statement)) is not None and has_needs(rule):
             return Match(
                 rule=rule,
@@ -56,6 +61,7 @@ def _match(statement: Statement, has_needs: Callable[[Rule], bool]) -> Match | N
                 line=statement.text.partition("\n")[0],
                 fields=fields,
                 is_exception=statement.is_exception,
+                is_message=statement.is_message,
                 in_traceback=statement.in_traceback,
                 link=statement.link,
                 frames=statement.frames,
@@ -66,7 +72,9 @@ def _match(statement: Statement, has_needs: Callable[[Rule], bool]) -> Match | N
 def _fields(rule: Rule, statement: Statement) -> dict[str, str] | None:
     """Return the named groups of the rule's pattern that fits; None if none does."""
     for pattern in rule.exception_patterns if statement.is_exception else rule.line_patterns:
-        if found := pattern.search(statement.text):
+        # A message without its exception begins where the text does.
+        find = pattern.match if statement.is_message else pattern.search
+        if found := find(statement.text):
             fields = read_fields(found)
             if rule.holds(fields):
                 return fields
@@ -76,6 +84,11 @@ def _fields(rule: Rule, statement: Statement) -> dict[str, str] | None:
 @cache
 def _rules(is_exception: bool) -> tuple[Rule, ...]:
     return tuple(rule for rule in all_rules() if (rule.exceptions if is_exception else rule.lines))
+
+
+@cache
+def _rules_of_messages() -> tuple[Rule, ...]:
+    return tuple(rule for rule in _rules(True) if rule.id not in ("exception", "assertion"))
 
 
 def _needs_of(text: str) -> Callable[[Rule], bool]:

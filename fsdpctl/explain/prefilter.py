@@ -10,7 +10,7 @@ from functools import lru_cache
 
 _FRAGMENTS = tuple(
     """error|exception|fail|kill|abort|fatal|signal|sigseg|sigterm|sigfpe|sigbus|cancel|time|limit|deadline|preempt|evict
-    |spot|interrupt|^c|exit|terminat|closing|memory|oom|alloc|xid|fallen off|assert|nvml|nccl warn|nccl op|nccl watch|watchdog
+    |spot|interrupt|^c|exit|terminat|closing|memory|oom|alloc|xid|fallen off|assert|nvml|nccl warn|nccl op|nccl watch|ncclsuccess|watchdog
     |socket|cause|handling of|cannot|could|can't|unable|ssh|key|closed|no module|librar|symbol|floating|no space|quota
     |stale|nfs|endpoint|lustre|blk_|denied|permit|read-only|no such|not found|chdir|infinit|finite|segfault|segmentation
     |return code|pthread|thread|fork|mpi_|revoked|requeued|support|exceeded|what()|bus err|resource|offline|diverge|scale

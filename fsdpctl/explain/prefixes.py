@@ -8,7 +8,8 @@ from typing import NamedTuple
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _WRITER = re.compile(
     r"""
-    \[(?:rank|Rank\ )(?P<rank>\d+)\]:\s?          # torch
+    >\s                                           # quoted in a mail or a report
+    | \[(?:rank|Rank\ )(?P<rank>\d+)\]:\s?          # torch
     | \[[A-Za-z_]+?(?P<local>\d+)\]:\s?  # torchrun --tee
     | (?:node\d+\s+)?rank(?P<ours>\d+)\s+\|\s      # fsdpctl logs
     | \s{0,3}(?P<task>\d{1,6}):\ (?!\d\d:)         # srun --label
@@ -18,7 +19,7 @@ _WRITER = re.compile(
     re.VERBOSE,
 )
 _GLOBAL = ("rank", "ours", "task", "mpi")
-_FIRST = frozenset("[( rn0123456789")
+_FIRST = frozenset("[(> rn0123456789")
 _LOG = re.compile(
     r"""
     \[?\d{4}[-/]\d\d[-/]\d\d[T\ ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?:?[\ \t]*
@@ -59,7 +60,7 @@ def read_prefix(line: str) -> Prefixed:
             local_rank = int(found[kind])
         elif kind in _GLOBAL:
             rank = int(found[kind])
-        else:
+        elif kind is not None:
             rank = int(found["ray_rank"]) if found["ray_rank"] else rank
             host = found["host"] or host
         line = line[found.end() :]

@@ -34,6 +34,7 @@ _HEAD = re.compile(
 _WHAT = re.compile(r"\s*what\(\): +(.*)")
 _FRAME = re.compile(r'\s+File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)')
 _MILD = re.compile(r"\b(?:WARN|WARNING|INFO|DEBUG|TRACE)\b|^\[?[WI]\d{3,4} |- (?:warning|info) -")
+_DELIMITER = re.compile(r"^|(?:[\])>|]|(?<!Error)(?<!Exception):|\s-)\s{1,8}(?=\w)")
 _NEXT_MESSAGE = re.compile(
     r"""\s*$ | \[?\d{4}-\d\d-\d\d | \[?[WIEF]\d{4}\  | \[[WIEF]\d+ | slurmstepd | srun: | Traceback | WARNING | INFO
     | ERROR | \S+:\d+:\d+\ \[ | (?:Segmentation\ fault|Killed|Aborted|Bus\ error|Terminated)\b | terminate\ called
@@ -68,6 +69,7 @@ class Statement:
     last: int
     text: str
     is_exception: bool = False
+    is_message: bool = False
     in_traceback: bool = False
     link: Link = Link.NONE
     frames: tuple[Frame, ...] = ()
@@ -78,21 +80,32 @@ def read_statements(lines: Sequence[str]) -> Iterator[Statement]:
     link, at = Link.NONE, 0
     while at < len(lines):
         text = lines[at]
+        found = None
         if _TRACEBACK in text:
-            if any(word in before for before in lines[max(0, at - 1) : at] for word in _IGNORED):
-                at = _skip_frames(lines, at)[0] + 1
+            end, frames = _skip_frames(lines, at)
+            if at and lines[at - 1].startswith(_IGNORED):
+                at = end + 1
                 continue
-            found = _read_traceback(lines, at, link)
+            if end < len(lines) and _RAISED.match(lines[end].strip()):
+                found = _exception(lines, end, lines[end].strip(), frames, in_traceback=True, link=link)
             link = Link.NONE
-            if found is not None:
-                yield found
-                at = found.number + 1
-                continue
         elif text.startswith((_CAUSE, _CONTEXT)):
             link = Link.CAUSE if text.startswith(_CAUSE) else Link.CONTEXT
-        elif may_matter(text) and (found := _read_line(lines, at)) is not None:
+        if found is None and may_matter(text):
+            found = _read_line(lines, at)
+        if found is not None:
             yield found
+            at = found.number
         at += 1
+
+
+def read_messages(lines: Sequence[str]) -> Iterator[Statement]:
+    """Yield what follows a delimiter in the lines: for logs whose prefixes are not known, and errors without a type."""
+    for number, line in enumerate(lines):
+        if may_matter(line) and not _MILD.search(line):
+            for delimiter in _DELIMITER.finditer(line):
+                text = line[delimiter.end() :]
+                yield Statement(number, number, text, is_exception=True, is_message=True)
 
 
 def _read_line(lines: Sequence[str], at: int) -> Statement | None:
@@ -104,13 +117,6 @@ def _read_line(lines: Sequence[str], at: int) -> Statement | None:
     if head := _HEAD.match(text):
         return _exception(lines, at, head[1], ())
     return Statement(at, at, text) if text else None
-
-
-def _read_traceback(lines: Sequence[str], at: int, link: Link) -> Statement | None:
-    end, frames = _skip_frames(lines, at)
-    if end >= len(lines) or not _RAISED.match(lines[end].strip()):
-        return None
-    return _exception(lines, end, lines[end].strip(), frames, in_traceback=True, link=link)
 
 
 def _skip_frames(lines: Sequence[str], at: int) -> tuple[int, tuple[Frame, ...]]:
@@ -148,4 +154,4 @@ def _exception(
             break
         last += 1
         message.append(text)
-    return Statement(at, last, "\n".join(message), True, in_traceback, link, frames)
+    return Statement(at, last, "\n".join(message), True, False, in_traceback, link, frames)
