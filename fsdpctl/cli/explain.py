@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fsdpctl.cli.options import Json
-from fsdpctl.cli.output import log, print_data, print_json, print_rows
+from fsdpctl.cli.output import log, print_json, print_rows
 from fsdpctl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,15 +23,24 @@ def explain(
     as_json: Json = False,
 ) -> None:
     """Explain why a job failed from its logs: which rank failed first, of what kind, and what to change."""
-    from fsdpctl.explain.log_files import explain_files
-
     if not files:
         raise UsageError("no log is given", hint="fsdpctl explain --log FILE")
-    diagnosis = explain_files(files)
+    diagnosis = _explain_logs(files)
     if as_json:
         print_json(as_record(diagnosis))
     else:
         print_diagnosis(diagnosis)
+
+
+def _explain_logs(files: list[Path]) -> LogDiagnosis:
+    from fsdpctl.contract.files import NO_FILE
+    from fsdpctl.explain.log_files import explain_files
+
+    try:
+        return explain_files(files)
+    except OSError as error:
+        reason = "not a regular file" if error.errno == NO_FILE else error.strerror
+        raise UsageError(f"a log cannot be read: {error.filename}: {reason}", hint="--log takes files") from None
 
 
 def as_record(diagnosis: LogDiagnosis) -> dict[str, object]:
@@ -58,8 +67,7 @@ def print_diagnosis(diagnosis: LogDiagnosis) -> None:
     ]
     if first.docs:
         rows.append(("see", f"docs/{first.docs}"))
-    for text in _others(diagnosis.failures[1:]):
-        rows.append(("then", text))
+    rows += [("then", text) for text in _others(diagnosis.failures[1:])]
     print_rows(rows)
 
 

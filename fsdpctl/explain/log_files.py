@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -18,7 +18,8 @@ from fsdpctl.explain.torchrun_summary import TorchrunSummary, find_summary
 from fsdpctl.logs.stamp import parse_stamp
 
 _MANY_RANKS = re.compile(
-    r"torch[./]distributed|ProcessGroup|local_rank|ChildFailedError|DistributedDataParallel|NCCL (?:INFO|WARN)|deepspeed"
+    r"torch[./]distributed|ProcessGroup|local_rank|ChildFailedError|DistributedDataParallel|NCCL (?:INFO|WARN)"
+    r"|deepspeed"
 )
 
 
@@ -140,9 +141,3 @@ def _role(end: _End, first: _End) -> Role:
     if end is first or (end.match.rule is first.match.rule and end.match.rule.role is Role.INITIATING):
         return Role.INITIATING
     return Role.TEARDOWN if end.match.rule.role is Role.TEARDOWN else Role.CASCADE
-
-
-def count_roles(failures: Iterable[Failure]) -> dict[Role, int]:
-    """Return how many failures have each role."""
-    found = [failure.role for failure in failures]
-    return {role: found.count(role) for role in Role if role in found}

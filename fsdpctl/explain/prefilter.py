@@ -8,17 +8,17 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-_FRAGMENTS = tuple(
-    """error|exception|fail|kill|abort|fatal|signal|sigseg|sigterm|sigfpe|sigbus|cancel|time|limit|deadline|preempt|evict
-    |spot|interrupt|^c|exit|terminat|closing|memory|oom|alloc|xid|fallen off|assert|nvml|nccl warn|nccl op|nccl watch|ncclsuccess|watchdog
-    |socket|cause|handling of|cannot|could|can't|unable|ssh|key|closed|no module|librar|symbol|floating|no space|quota
-    |stale|nfs|endpoint|lustre|blk_|denied|permit|read-only|no such|not found|chdir|infinit|finite|segfault|segmentation
-    |return code|pthread|thread|fork|mpi_|revoked|requeued|support|exceeded|what()|bus err|resource|offline|diverge|scale
-    |zip|empty|unpickl|resp|refused|pipe|duplicate|network|out_of|sent|version|module""".replace("\n    ", "").split(
-        "|"
-    )
-)
+_FRAGMENTS = """
+error, exception, fail, kill, abort, fatal, signal, sigseg, sigterm, sigfpe, sigbus, cancel, time, limit,
+deadline, preempt, evict, spot, interrupt, ^c, exit, terminat, closing, memory, oom, alloc, xid, assert, nvml,
+ncclsuccess, watchdog, socket, cause, cannot, could, can't, unable, ssh, key, closed, librar, symbol, floating,
+quota, stale, nfs, endpoint, lustre, blk_, denied, permit, read-only, chdir, infinit, finite, segfault,
+segmentation, pthread, thread, fork, mpi_, revoked, requeued, support, exceeded, what(), resource, offline,
+diverge, scale, zip, empty, unpickl, resp, refused, pipe, duplicate, network, out_of, sent, version, module,
+fallen off, nccl warn, nccl op, nccl watch, handling of, no such, not found, no space, return code, bus err
+"""
 _WORDS = re.compile(r"\b(?:nan|inf)\b|\bexc\.")
+_PARTS = tuple(" ".join(part.split()) for part in _FRAGMENTS.split(","))
 _NO_DIGITS = {ord(digit): None for digit in "0123456789"}
 
 
@@ -30,4 +30,4 @@ def may_matter(line: str) -> bool:
 @lru_cache(maxsize=16_384)
 def _may_matter(text: str) -> bool:
     lower = text.lower()
-    return any(fragment in lower for fragment in _FRAGMENTS) or _WORDS.search(lower) is not None
+    return any(fragment in lower for fragment in _PARTS) or _WORDS.search(lower) is not None

@@ -1,7 +1,7 @@
 """Record the logs of real failures that need no GPU: `python -m tests.unit.explain.record_logs [RULE...]`.
 
-Each recipe is a script, started alone or by torchrun with two ranks, whose output becomes `logs/RULE.log`. Other logs in
-that folder are written after public reports, which their first lines name.
+Each recipe is a script, started alone or by torchrun with two ranks, whose output becomes `logs/RULE.log`. Other logs
+in that folder are written after public reports, which their first lines name.
 """
 
 from __future__ import annotations

@@ -7,14 +7,17 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.contract.codec import CodecError
+from fsdpctl.explain import statements
 from fsdpctl.explain.log_files import explain_files
 from fsdpctl.explain.match import match_text
+from fsdpctl.explain.prefilter import may_matter
 from fsdpctl.explain.rulebook import FOLDER, all_rules, read_rules
 from fsdpctl.schema.problems import SpecError
 
 LOGS = Path(__file__).with_name("logs")
 DOCS = Path(__file__).parents[3] / "docs"
-IDS = [rule.id for rule in all_rules()]
+RULES = [rule for rule in all_rules() if rule.exceptions or rule.lines]
+IDS = [rule.id for rule in RULES]
 
 
 def test_there_are_as_many_rules_as_promised() -> None:
@@ -37,14 +40,28 @@ def test_a_log_names_its_source(rule_id: str) -> None:
     assert first.startswith(("# recorded: ", "# after: "))
 
 
-@pytest.mark.parametrize("rule", all_rules(), ids=IDS)
+@pytest.mark.parametrize("rule", RULES, ids=IDS)
 def test_a_rule_takes_the_texts_that_it_shows(rule) -> None:  # type: ignore[no-untyped-def]
     assert rule.shows
     for text in rule.shows:
         assert [match.rule.id for match in match_text(text.split("\n"))][:1] == [rule.id], text
 
 
-@pytest.mark.parametrize("rule", all_rules(), ids=IDS)
+@pytest.mark.parametrize("rule", RULES, ids=IDS)
+def test_the_prefilter_keeps_what_a_rule_fits(rule) -> None:  # type: ignore[no-untyped-def]
+    for text in rule.shows:
+        assert may_matter(text.partition("\n")[0]), text
+
+
+@pytest.mark.parametrize("rule_id", IDS)
+def test_the_prefilter_changes_no_match(rule_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = (LOGS / f"{rule_id}.log").read_text(encoding="utf-8").splitlines()
+    filtered = [(match.number, match.rule.id) for match in match_text(lines)]
+    monkeypatch.setattr(statements, "may_matter", bool)
+    assert [(match.number, match.rule.id) for match in match_text(lines)] == filtered
+
+
+@pytest.mark.parametrize("rule", RULES, ids=IDS)
 def test_a_rule_links_to_a_page(rule) -> None:  # type: ignore[no-untyped-def]
     assert not rule.docs or (DOCS / rule.docs.partition("#")[0]).is_file()
 
