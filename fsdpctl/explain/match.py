@@ -88,7 +88,7 @@ def _rules(is_exception: bool) -> tuple[Rule, ...]:
 
 @cache
 def _rules_of_messages() -> tuple[Rule, ...]:
-    return tuple(rule for rule in _rules(True) if rule.id not in ("exception", "assertion"))
+    return tuple(rule for rule in _rules(True) if rule.id not in ("exception", "assertion", "nan"))
 
 
 def _needs_of(text: str) -> Callable[[Rule], bool]:

@@ -12,7 +12,7 @@ _PROGRESS = re.compile(
     r"(?i)(?:^|[\s\[({,\"'|])(?:global[ _])?(?:step|iter|iteration|epoch|batch|samples)s?\b[\"']?\s?[\s:=#\[/]\s?\[?\d"
     r"|\bloss\b\W{1,4}-?\d|\d(?:it/s|s/it)\b|\b100%\|"
 )
-_NAN = re.compile(r"(?i)\bnan\b")
+_NAN = re.compile(r"(?i)\bnan\b(?! iterations)")  # Megatron counts them in each line
 _END = re.compile(
     r"(?i)\b(?:training|run|job|finetuning|fine-tuning|evaluation) (?:is |has )?"
     r"(?:completed?|finished|done|succeeded)\b(?! with errors)|^(?:done|finished|success)\W*$|train_runtime"
