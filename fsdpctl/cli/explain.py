@@ -11,6 +11,8 @@ from fsdpctl.cli.options import Json
 from fsdpctl.cli.output import log, print_json, print_rows
 from fsdpctl.errors import UsageError
 
+_LINE_LIMIT = 240
+
 if TYPE_CHECKING:
     from fsdpctl.explain.log_files import Failure, LogDiagnosis
 
@@ -60,7 +62,7 @@ def print_diagnosis(diagnosis: LogDiagnosis) -> None:
     rows = [
         ("failure", f"{first.category} ({first.rule}), {_sure(first.confidence)}"),
         ("where", _where(first)),
-        ("line", f"{first.line}\n{first.file}:{first.number}"),
+        ("line", f"{_shorten(first.line)}\n{first.file}:{first.number}"),
         ("means", first.sentence),
         ("change", "\n".join(f"{number}. {text}" for number, text in enumerate(first.remedy, 1))),
         ("retry", f"{'would help' if first.retry else 'would not help'}; {first.domain}"),
@@ -77,7 +79,12 @@ def _sure(confidence: float) -> str:
 
 def _where(failure: Failure) -> str:
     rank = "unknown rank" if failure.rank is None else f"rank {failure.rank}"
-    return f"{rank} on {failure.host}" if failure.host else rank
+    where = f"{rank} on {failure.host}" if failure.host else rank
+    return where if failure.role == "initiating" else f"reported by {where}, which did not fail first"
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _LINE_LIMIT else f"{text[:_LINE_LIMIT]} ..."
 
 
 def _others(failures: tuple[Failure, ...]) -> list[str]:

@@ -137,7 +137,9 @@ def _failure(end: _End, first: _End, summary: TorchrunSummary | None) -> Failure
 
 
 def _role(end: _End, first: _End) -> Role:
-    """Return the part of a failure: the same one on several ranks is of each its own."""
-    if end is first or (end.match.rule is first.match.rule and end.match.rule.role is Role.INITIATING):
-        return Role.INITIATING
-    return Role.TEARDOWN if end.match.rule.role is Role.TEARDOWN else Role.CASCADE
+    """Return the part of a failure: one that follows from another is never the initiating one, found or not; the same
+    one on several ranks is of each its own."""
+    role = end.match.rule.role
+    if role is Role.INITIATING and end.match.rule is not first.match.rule:
+        return Role.CASCADE
+    return role

@@ -129,6 +129,11 @@ def test_ranks_of_a_second_node_have_their_global_numbers(tmp_path: Path) -> Non
     assert [failure.rank for failure in diagnose(tmp_path, text).failures] == [9, 10]
 
 
+def test_a_rank_that_waited_is_not_blamed_where_no_other_is_known(tmp_path: Path) -> None:
+    found = first(tmp_path, prefixed("[rank0]: ", TIMEOUT.format(rank=0)))
+    assert (found.role, found.rule) == (Role.CASCADE, "nccl_timeout")
+
+
 def test_what_ended_on_request_is_teardown(tmp_path: Path) -> None:
     text = prefixed("[rank1]: ", TRACE + "KeyError: 'a'") + prefixed("[rank0]: ", "Terminated")
     assert roles(diagnose(tmp_path, text))[1] == (0, Role.TEARDOWN, "terminated")
