@@ -26,7 +26,7 @@ _ENDS = "Error|Exception|Interrupt|Timeout|Exit|NotFound|Abort|Failure|Unsupport
 _RAISED = re.compile(rf"{_NAME}(?::(?: |$)|$)")
 _HEAD = re.compile(
     rf"""(?:E\ +)?(?!nccl)(
-      (?:{_MODULE}*\w*(?:{_ENDS}) | {_MODULE}+[A-Z]\w* | {_MODULE}*\w*error | c10::\w*Error)
+      (?:{_MODULE}*\w*(?:{_ENDS}) | {_MODULE}+[A-Z]\w* | {_MODULE}*\w+error | c10::\w*Error)
       (?::\ .*|:?$)
     )""",
     re.VERBOSE,
