@@ -43,7 +43,7 @@ def entry(rule: Rule) -> Iterator[str]:
         yield ""
     yield f"{sentence(rule)} {traits(rule)}"
     yield ""
-    yield from (f"{number}. {emphasize(text)}" for number, text in enumerate(rule.remedy, 1))
+    yield from (f"{number}. {capitalize(text)}" for number, text in enumerate(rule.remedy, 1))
     if rule.docs:
         yield ""
         yield f"See [{rule.docs.partition('#')[0].removesuffix('.md')}]({rule.docs})."
@@ -51,12 +51,12 @@ def entry(rule: Rule) -> Iterator[str]:
 
 def sentence(rule: Rule) -> str:
     """Return the sentence without its optional parts."""
-    return emphasize(_OPTIONAL.sub("", rule.sentence))
+    return capitalize(_OPTIONAL.sub("", rule.sentence))
 
 
-def emphasize(text: str) -> str:
-    """Return a text with its fields as words: they are filled from the log."""
-    return _FIELD.sub(r"*\1*", text)
+def capitalize(text: str) -> str:
+    """Return a text with its fields in capitals: they are filled from the log."""
+    return _FIELD.sub(lambda field: field[1].upper(), text)
 
 
 def traits(rule: Rule) -> str:

@@ -23,6 +23,8 @@ _OFTEN_CAUGHT = {
 """Scripts try something, catch one of these and continue: it is no cause of an exception that only follows it."""
 _WRITTEN_LATE = {Category.OOM_KILLER, Category.TIME_LIMIT, Category.PREEMPTION, Category.NODE_FAILURE}
 """The scheduler and the kernel report these after the process has ended."""
+_NEAR = 40
+"""Lines between a step and the exception that it caused."""
 
 
 def choose_end(matches: Sequence[Match], *, first: bool = False) -> Match | None:
@@ -36,6 +38,8 @@ def choose_end(matches: Sequence[Match], *, first: bool = False) -> Match | None
     fatal = _best_rank(m for m in own_failures(matches) if not m.is_exception and m.strength is Strength.CERTAIN)
     if raised is not None and fatal is not None and _is_before(fatal, raised):
         raised = None
+    if raised is not None and raised.strength is Strength.GENERIC:
+        raised = _find_nan(raised, matches) or raised
     return _refine(raised or fatal or _second_best(matches), matches)
 
 
@@ -83,6 +87,12 @@ def _is_before(fatal: Match, raised: Match) -> bool:
     if raised.strength is not Strength.GENERIC:
         return False
     return fatal.number < raised.number or fatal.rule.category in _WRITTEN_LATE
+
+
+def _find_nan(raised: Match, matches: Iterable[Match]) -> Match | None:
+    """Return the last step without a finite loss just before a generic exception: that follows from it."""
+    near = (m for m in matches if 0 < raised.number - m.number <= _NEAR and m.rule.category is Category.NAN)
+    return next(near, None)
 
 
 def _second_best(matches: Sequence[Match]) -> Match | None:

@@ -81,8 +81,8 @@ def explain_streams(streams: Sequence[Stream]) -> LogDiagnosis:
 
 
 def _end_of(stream: Stream) -> _End | None:
-    matches = fatal_matches(match_text(stream.lines), stream.lines)
     many = stream.rank is None and any(_MANY_RANKS.search(line) for line in stream.lines)
+    matches = fatal_matches(match_text(stream.lines), stream.lines, many=many)
     chosen = choose_end(matches, first=many)
     return None if chosen is None else _End(stream, chosen, _time_of(stream.lines, chosen.number))
 

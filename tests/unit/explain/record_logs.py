@@ -123,6 +123,7 @@ ALONE = {
     "dataloader_worker_exited": _LOADER.format(item="os._exit(3)"),
     "shared_memory_bus_error": _LOADER.format(item="os.kill(os.getpid(), signal.SIGBUS)"),
     "interrupted": "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(9)",
+    "bad_arguments": "import argparse\nargparse.ArgumentParser().parse_args(['--lr', '3e-4'])",
     "runtime_error": "raise RuntimeError('the batch of step 12 has no samples')",
     "index_error": "losses = []\nprint(losses[-1])",
     "key_error": "batch = {'text': 'a'}\nprint(batch['input_ids'])",

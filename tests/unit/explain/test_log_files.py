@@ -191,6 +191,12 @@ def test_what_ended_on_request_is_teardown(tmp_path: Path) -> None:
          "nccl_no_route"),
         ("mkdir: cannot create directory '/out': Permission denied\n" + STEPS + TRACE + "IndexError: list index out of"
          " range", "index_error"),
+        (STEPS + TRACE + "ValueError: bad\nwandb: Run summary:\nwandb: epoch 3\nwandb: loss 2.1\nwandb: step 100\n"
+         "wandb: batch 7", "exception"),
+        (TRACE + "KeyError: 'a'\nJob finished at Mon Mar 2 10:00:00\ndone", "key_error"),
+        ("step 1 loss 2.0\nstep 2 loss nan\n" + TRACE + "RuntimeError: stopped", "nan_line"),
+        ("python: can't open file 'x.py': [Errno 2] No such file or directory\n" + TRACE
+         + "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:", "file_not_found_line"),
     ],
     ids=lambda value: value[-40:],
 )  # fmt: skip
