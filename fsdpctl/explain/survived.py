@@ -33,8 +33,7 @@ def fatal_matches(matches: Sequence[Match], lines: Sequence[str], *, many: bool 
         for number, text in enumerate(lines[matches[0].number :], matches[0].number + 1)
         if _PROGRESS.search(text) and not _NAN.search(text) and not _SUMMARY.match(text)
     ]
-    ends = [number for number, text in enumerate(lines, 1) if number > matches[-1].number and _END.search(text)]
-    if ends:
+    if any(_END.search(text) for text in lines[matches[-1].number :]):
         return []
 
     def is_fatal(match: Match) -> bool:
