@@ -34,7 +34,7 @@ def choose_end(matches: Sequence[Match], *, first: bool = False) -> Match | None
     `first` the text is of many ranks, which end one after the other, so that the first exception counts.
     """
     exceptions = [_resolve(chain) for chain in _chains(own_failures(matches))]
-    raised = _pick(exceptions if first else exceptions[::-1])
+    raised = _pick(exceptions if first else _last_first(exceptions))
     fatal = _best_rank(m for m in own_failures(matches) if not m.is_exception and m.strength is Strength.CERTAIN)
     if raised is not None and fatal is not None and _is_before(fatal, raised):
         raised = None
@@ -70,6 +70,12 @@ def _resolve(chain: Sequence[Match]) -> Match:
         if is_cause and before.strength is Strength.CERTAIN:
             return before
     return last
+
+
+def _last_first(exceptions: Sequence[Match]) -> list[Match]:
+    """Return the exceptions of one process, the last one first; after a traceback, what native code raises while the
+    process ends only follows from it."""
+    return sorted(exceptions, key=lambda match: (not match.in_traceback, -match.number))
 
 
 def _pick(exceptions: Sequence[Match]) -> Match | None:

@@ -28,6 +28,9 @@ _LOG = re.compile(
     | \[?(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL|SEVERE)\]?(?:\ *[:|-]|(?<=\])|\ (?=\s*\S+Error))\ *
     | (?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL)\ (?=\d\d[-/]\d\d\ )
     | \[?\d\d[-/]\d\d(?:[-/]\d{2,4})?[T\ ]\d\d:\d\d:\d\d(?:[.,]\d+)?\]?[\ \t]*
+    | \[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?[\ \t]+
+    | [A-Z][a-z]{2}\ [\ \d]\d\ \d\d:\d\d:\d\d\ \S+\ [\w./-]+(?:\[\d+\])?:\   # syslog
+    | (?:stdout|stderr)\ [FP]\   # containerd
     | \[[\w./-]+\.py:\d+\]\s+
     | .{0,120}?\d+%\|.*?\|\ \d+/\d+\ \[[^\]]*\]\s*(?=[A-Z])  # a progress bar
     | -\ (?=\S)

@@ -34,7 +34,9 @@ _HEAD = re.compile(
 _WHAT = re.compile(r"(?:\s*what\(\): +|.*thread terminated with exception: )(.*)")
 _FRAME = re.compile(r'\s+File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)')
 _MILD = re.compile(r"\b(?:WARN|WARNING|INFO|DEBUG|TRACE)\b|^\[?[WI]\d{3,4} |- (?:warning|info) -")
-_DELIMITER = re.compile(r"^|(?:[\])>|]|(?<!Error)(?<!Exception):|\s-)\s{1,8}(?=\w)")
+_DELIMITER = re.compile(
+    r"""^|(?:[\])>|]|(?<!Error)(?<!Exception):|\s-)\s{1,8}(?=\w)|"(?:msg|message|log|error|exc_info)"\s*:\s*\"""",
+)
 _NEXT_MESSAGE = re.compile(
     r"""\s*$ | \[?\d{4}-\d\d-\d\d | \[?[WIEF]\d{4}\  | \[[WIEF]\d+ | slurmstepd | srun: | Traceback | WARNING | INFO
     | ERROR | \S+:\d+:\d+\ \[ | (?:Segmentation\ fault|Killed|Aborted|Bus\ error|Terminated)\b | terminate\ called

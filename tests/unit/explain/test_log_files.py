@@ -8,6 +8,7 @@ import pytest
 
 from fsdpctl.explain.categories import Category, Role
 from fsdpctl.explain.log_files import Failure, LogDiagnosis, explain_files
+from fsdpctl.explain.log_streams import MAX_BYTES
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of 79.15 GiB"
 TRACE = 'Traceback (most recent call last):\n  File "/home/ann/train.py", line 8, in step\n    loss.backward()\n'
@@ -194,6 +195,12 @@ def test_what_ended_on_request_is_teardown(tmp_path: Path) -> None:
         (STEPS + TRACE + "ValueError: bad\nwandb: Run summary:\nwandb: epoch 3\nwandb: loss 2.1\nwandb: step 100\n"
          "wandb: batch 7", "exception"),
         (TRACE + "KeyError: 'a'\nJob finished at Mon Mar 2 10:00:00\ndone", "key_error"),
+        (TRACE + OOM + "\nterminate called after throwing an instance of 'c10::CUDAError'\n"
+         "  what():  CUDA error: unspecified launch failure\nAborted (core dumped)", "cuda_oom_allocated"),
+        ('{"level": "error", "msg": "RuntimeError: CUDA error: invalid device ordinal"}', "cuda_invalid_device"),
+        ("2026-03-01T10:00:00.1Z stderr F ValueError: x", "exception"),
+        ("Apr 14 21:52:20 gpu-01 train.py[1145]: ZeroDivisionError: division by zero", "division_by_zero"),
+        ("10:00:00 ERROR: KeyError: 'a'", "key_error"),
         ("step 1 loss 2.0\nstep 2 loss nan\n" + TRACE + "RuntimeError: stopped", "nan_line"),
         ("python: can't open file 'x.py': [Errno 2] No such file or directory\n" + TRACE
          + "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:", "file_not_found_line"),
@@ -237,8 +244,8 @@ def test_a_failure_at_the_end_of_a_long_log_is_found_in_bounded_time_and_memory(
     path = tmp_path / "long.log"
     block = "".join(f"[rank{rank}]: step 12 loss 2.31 tokens/s 81234 lr 3e-4\n" for rank in range(64)).encode()
     with path.open("wb") as file:
-        for _ in range(100 * 2**20 // len(block)):
-            file.write(block)
+        file.seek(100 * 2**20)
+        file.write(block * (MAX_BYTES // len(block)))
         file.write(prefixed("[rank7]: ", TRACE + OOM).encode())
     found = explain_files([path]).first
     assert found is not None and found.rank == 7
