@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -240,12 +241,14 @@ def test_fields_fill_the_sentence(tmp_path: Path) -> None:
     assert "(_REDUCE_SCATTER_BASE, number 7753)" in found.sentence
 
 
-def test_a_failure_at_the_end_of_a_long_log_is_found_in_bounded_time_and_memory(tmp_path: Path) -> None:
+def test_a_failure_at_the_end_of_a_long_log_is_found_in_bounded_time(tmp_path: Path) -> None:
     path = tmp_path / "long.log"
     block = "".join(f"[rank{rank}]: step 12 loss 2.31 tokens/s 81234 lr 3e-4\n" for rank in range(64)).encode()
     with path.open("wb") as file:
         file.seek(100 * 2**20)
         file.write(block * (MAX_BYTES // len(block)))
         file.write(prefixed("[rank7]: ", TRACE + OOM).encode())
+    start = time.process_time()
     found = explain_files([path]).first
     assert found is not None and found.rank == 7
+    assert time.process_time() - start < 3, "it takes 0.8 s"
