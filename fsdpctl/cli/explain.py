@@ -63,6 +63,7 @@ def print_diagnosis(diagnosis: LogDiagnosis) -> None:
         ("failure", f"{first.category} ({first.rule}), {_sure(first.confidence)}"),
         ("where", _where(first)),
         ("line", f"{_shorten(first.line)}\n{first.file}:{first.number}"),
+        *([("code", f"{frame.file}:{frame.line} in {frame.function}")] if (frame := first.frame) else []),
         ("means", first.sentence),
         ("change", "\n".join(f"{number}. {text}" for number, text in enumerate(first.remedy, 1))),
         ("retry", f"{'would help' if first.retry else 'would not help'}; {first.domain}"),

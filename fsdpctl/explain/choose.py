@@ -97,8 +97,8 @@ def _is_before(fatal: Match, raised: Match) -> bool:
 
 def _find_nan(raised: Match, matches: Iterable[Match]) -> Match | None:
     """Return the last step without a finite loss just before a generic exception: that follows from it."""
-    near = (m for m in matches if 0 < raised.number - m.number <= _NEAR and m.rule.category is Category.NAN)
-    return next(near, None)
+    near = [m for m in matches if 0 < raised.number - m.number <= _NEAR and m.rule.category is Category.NAN]
+    return near[-1] if near else None
 
 
 def _second_best(matches: Sequence[Match]) -> Match | None:

@@ -13,6 +13,7 @@ from fsdpctl.explain.choose import choose_end
 from fsdpctl.explain.log_streams import Stream, read_streams
 from fsdpctl.explain.match import Match, match_text
 from fsdpctl.explain.rule import Strength
+from fsdpctl.explain.statements import Frame
 from fsdpctl.explain.survived import fatal_matches
 from fsdpctl.explain.torchrun_summary import TorchrunSummary, find_summary
 from fsdpctl.logs.stamp import parse_stamp
@@ -21,6 +22,8 @@ _MANY_RANKS = re.compile(
     r"torch[./]distributed|ProcessGroup|local_rank|ChildFailedError|DistributedDataParallel|NCCL (?:INFO|WARN)"
     r"|deepspeed"
 )
+
+_PACKAGE = re.compile(r"(?:site|dist)-packages|[/\\\\]lib[/\\\\]python\d|^<")
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,7 @@ class Failure:
     number: int  # of the line, in the part of the file that was read
     line: str
     fields: Mapping[str, str]
+    frame: Frame | None  # the innermost one that is of no package
 
 
 @dataclass(frozen=True)
@@ -133,7 +137,13 @@ def _failure(end: _End, first: _End, summary: TorchrunSummary | None) -> Failure
         number=stream.numbers[match.number - 1],
         line=match.line,
         fields=match.fields,
+        frame=_own_frame(match.frames),
     )
+
+
+def _own_frame(frames: Sequence[Frame]) -> Frame | None:
+    own = [frame for frame in frames if not _PACKAGE.search(frame.file)]
+    return own[-1] if own else None
 
 
 def _role(end: _End, first: _End) -> Role:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -45,16 +45,15 @@ class Match:
 def match_text(lines: Iterable[str]) -> list[Match]:
     """Return the best rule for each exception and line that one fits, in the order of the text."""
     text = list(lines)
-    has_needs = _needs_of("\n".join(text))
-    found = [_match(statement, _rules(statement.is_exception), has_needs) for statement in read_statements(text)]
+    found = [_match(statement, _rules(statement.is_exception)) for statement in read_statements(text)]
     if not any(found):
-        found = [_match(statement, _rules_of_messages(), has_needs) for statement in read_messages(text)]
+        found = [_match(statement, _rules_of_messages()) for statement in read_messages(text)]
     return [match for match in found if match is not None]
 
 
-def _match(statement: Statement, rules: Iterable[Rule], has_needs: Callable[[Rule], bool]) -> Match | None:
+def _match(statement: Statement, rules: Iterable[Rule]) -> Match | None:
     for rule in rules:
-        if (fields := _fields(rule, statement)) is not None and has_needs(rule):
+        if (fields := _fields(rule, statement)) is not None:
             return Match(
                 rule=rule,
                 number=statement.number + 1,
@@ -88,13 +87,4 @@ def _rules(is_exception: bool) -> tuple[Rule, ...]:
 
 @cache
 def _rules_of_messages() -> tuple[Rule, ...]:
-    return tuple(rule for rule in _rules(True) if rule.id not in ("exception", "assertion", "nan"))
-
-
-def _needs_of(text: str) -> Callable[[Rule], bool]:
-    @cache
-    def has_needs(rule_id: str) -> bool:
-        return all(pattern.search(text) for pattern in needed[rule_id])
-
-    needed = {rule.id: rule.needed_patterns for rule in all_rules()}
-    return lambda rule: has_needs(rule.id)
+    return tuple(rule for rule in _rules(True) if rule.anywhere)

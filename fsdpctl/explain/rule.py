@@ -42,9 +42,9 @@ class Rule:
     remedy: tuple[str, ...]  # the smallest change first
     docs: str = ""  # a page of docs/, with its anchor
     exceptions: tuple[str, ...] = ()  # searched in `Type: message`
+    anywhere: bool = True  # the message alone, in the middle of a line, is a hint if a log has nothing better
     lines: tuple[str, ...] = ()  # searched in a line that is no exception
     condition: str = ""  # sizes of two groups, like `reserved - allocated > tried`
-    needs: tuple[str, ...] = ()  # each must be somewhere in the same log
     causes: tuple[Cause, ...] = ()  # of records: fits an attempt that ended by one of them
     role: Role = Role.INITIATING  # of such a text beside the failures of other ranks
     strength: Strength = Strength.CERTAIN
@@ -58,10 +58,6 @@ class Rule:
     @cached_property
     def line_patterns(self) -> tuple[re.Pattern[str], ...]:
         return tuple(map(_compile, self.lines))
-
-    @cached_property
-    def needed_patterns(self) -> tuple[re.Pattern[str], ...]:
-        return tuple(map(_compile, self.needs))
 
     def holds(self, fields: Mapping[str, str]) -> bool:
         """Return whether the condition is true of the sizes in a text; without a condition, always."""

@@ -88,7 +88,7 @@ def _check(rule: Rule) -> None:
         raise CodecError(f"{rule.id}: needs exceptions, lines or causes")
     if not rule.remedy or not 0 < rule.confidence <= 1:
         raise CodecError(f"{rule.id}: needs a remedy, and a confidence of at most 1")
-    patterns = (*rule.exception_patterns, *rule.line_patterns, *rule.needed_patterns)  # compiles all of them
+    patterns = (*rule.exception_patterns, *rule.line_patterns)  # compiles all of them
     known = {name.partition("__")[0] for pattern in patterns for name in pattern.groupindex}
     used = set(re.findall(r"{(\w+)}", "\n".join((rule.sentence, *rule.remedy))))
     if not rule.causes and (missing := sorted(used - known)):

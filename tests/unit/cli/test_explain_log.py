@@ -26,6 +26,7 @@ def test_the_first_failure_is_printed_with_what_followed() -> None:
     assert done.stdout.splitlines()[0] == "failure    cuda_oom (cuda_oom_allocated), certain"
     assert "where      rank 5\n" in done.stdout
     assert f"{log}:5\n" in done.stdout
+    assert "code       /home/ann/finetune.py:807 in train\n" in done.stdout
     assert "1. Use a smaller micro-batch and more gradient accumulation" in done.stdout
     assert "then       cascade: nccl_timeout, ranks 2\n" in done.stdout
 
