@@ -21,9 +21,10 @@ _CAUSE = "The above exception was the direct cause of the following exception:"
 _CONTEXT = "During handling of the above exception, another exception occurred:"
 _IGNORED = ("Exception ignored in", "--- Logging error ---")
 _MODULE = r"(?:[A-Za-z_]\w*\.)"
-_NAME = rf"{_MODULE}*[A-Za-z_]\w*"
 _ENDS = "Error|Exception|Interrupt|Timeout|Exit|NotFound|Abort|Failure|Unsupported|Failed|Group|TimedOut|Exceeded"
-_RAISED = re.compile(rf"{_NAME}(?::(?: |$)|$)")
+_RAISED = re.compile(
+    rf"(?!Killed|Terminated|Aborted|Segmentation){_MODULE}*(?:[A-Za-z_]*[A-Z]\w*|\w+error|timeout)(?::(?: |$)|$)"
+)
 _HEAD = re.compile(
     rf"""(?:E\ +)?(?!nccl)(
       (?:{_MODULE}*\w*(?:{_ENDS}) | {_MODULE}+[A-Z]\w* | {_MODULE}*\w+error | c10::\w*Error)
