@@ -10,7 +10,7 @@ from fsdpctl.explain.rule import Strength
 from fsdpctl.explain.rulebook import all_rules
 from fsdpctl.explain.statements import Link
 
-_OFTEN_CAUGHT = {
+OFTEN_CAUGHT = {
     Category.MISSING_MODULE,
     Category.FILE_NOT_FOUND,
     Category.PERMISSION,
@@ -66,7 +66,7 @@ def _resolve(chain: Sequence[Match]) -> Match:
     if last.strength is not Strength.GENERIC:
         return last
     for before, after in zip(chain[-2::-1], chain[::-1], strict=False):
-        is_cause = after.link is Link.CAUSE or before.rule.category not in _OFTEN_CAUGHT
+        is_cause = after.link is Link.CAUSE or before.rule.category not in OFTEN_CAUGHT
         if is_cause and before.strength is Strength.CERTAIN:
             return before
     return last
@@ -84,7 +84,7 @@ def _pick(exceptions: Sequence[Match]) -> Match | None:
         return None
     if exceptions[0].strength is Strength.CERTAIN:
         return exceptions[0]
-    known = (m for m in exceptions if m.strength is Strength.CERTAIN and m.rule.category not in _OFTEN_CAUGHT)
+    known = (m for m in exceptions if m.strength is Strength.CERTAIN and m.rule.category not in OFTEN_CAUGHT)
     return next(known, exceptions[0])
 
 

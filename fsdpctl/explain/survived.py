@@ -6,6 +6,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Sequence
 
+from fsdpctl.explain.choose import OFTEN_CAUGHT
 from fsdpctl.explain.match import Match
 from fsdpctl.explain.rule import Strength
 
@@ -37,7 +38,8 @@ def fatal_matches(matches: Sequence[Match], lines: Sequence[str], *, many: bool 
         return []
 
     def is_fatal(match: Match) -> bool:
-        steps = _STEPS_OF_MANY if many and match.strength is not Strength.HINT else _STEPS
+        is_grave = match.strength is not Strength.HINT and match.rule.category not in OFTEN_CAUGHT
+        steps = _STEPS_OF_MANY if many and is_grave else _STEPS
         return len(progress) - bisect_left(progress, match.number + 1) < steps
 
     return [match for match in matches if is_fatal(match)]

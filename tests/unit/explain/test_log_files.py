@@ -10,6 +10,8 @@ import pytest
 from fsdpctl.explain.categories import Category, Role
 from fsdpctl.explain.log_files import Failure, LogDiagnosis, explain_files
 from fsdpctl.explain.log_streams import MAX_BYTES
+from fsdpctl.explain.rule import Strength
+from fsdpctl.explain.rulebook import all_rules
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of 79.15 GiB"
 TRACE = 'Traceback (most recent call last):\n  File "/home/ann/train.py", line 8, in step\n    loss.backward()\n'
@@ -252,3 +254,39 @@ def test_a_failure_at_the_end_of_a_long_log_is_found_in_bounded_time(tmp_path: P
     found = explain_files([path]).first
     assert found is not None and found.rank == 7
     assert time.process_time() - start < 3, "it takes 0.8 s"
+
+
+BEFORE = (
+    "/env/x.py:1: UserWarning: CUDA initialization: CUDA unknown error\n  warnings.warn(\n"
+    "WARNING: apex is not installed (No module named 'apex')\n"
+    "[W socket.cpp:601] [c10d] The client socket has failed to connect to [n]:29500 (errno: 97).\n"
+    "n1:1:1 [0] NCCL WARN Failed to open libibverbs.so[.1]\n"
+    "cat: /proc/x: No such file or directory\n"
+    f"{TRACE}ModuleNotFoundError: No module named 'apex'\nusing the slow path\n{STEPS}"
+)
+AFTER = {
+    "peers that waited": prefixed("[rank1]: ", TIMEOUT.format(rank=1)),
+    "peers that lost it": prefixed(
+        "[rank1]: ", TRACE + "RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed"
+    ),
+    "torchrun": SUMMARY.format(code=1, traceback="To enable traceback see: https://pytorch.org"),
+    "Slurm": "srun: error: n1: task 0: Exited with exit code 1\n"
+    "slurmstepd: error: *** STEP 1.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***\nsrun: error: n2: task 1: Terminated\n",
+    "W&B": "wandb: Run summary:\nwandb: loss 2.1\nwandb: step 100\nwandb: epoch 3\nwandb: batch 4\n",
+    "an abort": "terminate called after throwing an instance of 'c10::Error'\n  what():  NCCL communicator was aborted\n"
+    "Aborted (core dumped)\n",
+}
+
+
+@pytest.mark.parametrize("after", AFTER)
+def test_noise_before_and_after_a_failure_changes_nothing(after: str, tmp_path: Path) -> None:
+    certain = [rule for rule in all_rules() if rule.strength is Strength.CERTAIN and rule.role is Role.INITIATING]
+    wrong = {}
+    for rule in certain:
+        for number, text in enumerate(rule.shows):
+            path = tmp_path / f"{rule.id}{number}.log"
+            path.write_text(f"{BEFORE}{text}\n{AFTER[after]}", encoding="utf-8")
+            found = explain_files([path]).first
+            if found is None or found.category is not rule.category:
+                wrong[text] = found and found.rule
+    assert not wrong
