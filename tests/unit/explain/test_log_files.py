@@ -273,7 +273,7 @@ AFTER = {
     "Slurm": "srun: error: n1: task 0: Exited with exit code 1\n"
     "slurmstepd: error: *** STEP 1.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***\nsrun: error: n2: task 1: Terminated\n",
     "W&B": "wandb: Run summary:\nwandb: loss 2.1\nwandb: step 100\nwandb: epoch 3\nwandb: batch 4\n",
-    "an abort": "terminate called after throwing an instance of 'c10::Error'\n  what():  NCCL communicator was aborted\n"
+    "an abort": "terminate called after throwing 'c10::Error'\n  what():  NCCL communicator was aborted\n"
     "Aborted (core dumped)\n",
 }
 
