@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from fsdpctl.contract import RankFailure
 from fsdpctl.contract.records import NodeEnd, RankError
@@ -13,6 +14,7 @@ _LOST_PEER = re.compile(
     re.IGNORECASE,
 )
 _SENTENCE_LIMIT = 300
+_ROOTS = (Exception, BaseException, object)
 
 
 def classify(error: BaseException) -> RankFailure:
@@ -24,6 +26,26 @@ def classify(error: BaseException) -> RankFailure:
     if any(isinstance(found, RuntimeError) and _LOST_PEER.search(str(found)) for found in (error, error.__cause__)):
         return RankFailure.LOST_PEER
     return RankFailure.EXIT_CODE if isinstance(error, SystemExit) else RankFailure.EXCEPTION
+
+
+def name_kinds(error: BaseException) -> tuple[str, ...]:
+    """Return the names of the exception's classes, most specific first, then of those that it was raised from."""
+    kinds = [kind.__name__ for one in _chain(error) for kind in type(one).__mro__ if kind not in _ROOTS]
+    return tuple(dict.fromkeys(kinds))
+
+
+def find_errno(error: BaseException) -> int | None:
+    """Return the number of the first system error among the exception and what it was raised from."""
+    return next((one.errno for one in _chain(error) if isinstance(one, OSError)), None)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    found: BaseException | None = error
+    while found is not None and id(found) not in seen:
+        yield found
+        seen.add(id(found))
+        found = found.__cause__
 
 
 def failure_order(error: RankError) -> tuple[int, float, int]:

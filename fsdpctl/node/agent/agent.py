@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
-from fsdpctl.contract import AbortReason, Cause, NodeExit, StopReason
+from fsdpctl.contract import GOOD_ENDS, AbortReason, Cause, NodeExit, StopReason
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.control_files import ControlFile, create_once, read_control_file, write_request
 from fsdpctl.contract.node_report import RankReport
@@ -30,6 +30,7 @@ from fsdpctl.node.agent.start_torchrun import start_torchrun
 from fsdpctl.node.agent.stop import Stopping
 from fsdpctl.node.checks.node_check import NodeCheckError, check_node
 from fsdpctl.node.os import processes
+from fsdpctl.node.os.resources import ResourceWatch
 
 POLL_S = 0.1
 PEERS_EVERY_S = 0.5
@@ -51,6 +52,7 @@ class Agent:
         first_rank = node_rank * plan.procs_per_node
         self.ranks = range(first_rank, first_rank + plan.procs_per_node)
         self.log_watch = LogWatch(self.paths, self.ranks)
+        self.resources = ResourceWatch.begin()
 
     def run(self) -> NodeEnd:
         """Check the node, join the others, run the ranks and sweep. Errors that a user can cause are returned."""
@@ -65,6 +67,8 @@ class Agent:
             end = NodeEnd(error.code, str(error), cause=error.cause)
         finally:
             left = self._sweep()
+        if end.code not in GOOD_ENDS:
+            end = replace(end, resources=self.resources.read(self.paths.root))
         if left:
             end = replace(end, code=end.code or 1, reason=f"{end.reason}; processes that could not be killed: {left}")
         return end
