@@ -1,0 +1,90 @@
+"""Print the explanation of a run: `fsdpctl explain RUN`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fsdpctl.cli.output import print_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fsdpctl.explain.explanation import Diagnosis, Explanation, FailedRank, PastAttempt
+
+_PAST = 5
+"""Attempts that are shown."""
+
+
+def print_explanation(found: Explanation) -> None:
+    """Print what ended a run, what followed, and what to change."""
+    print_rows(_rows(found))
+
+
+def _rows(found: Explanation) -> list[tuple[str, str]]:
+    rows = [("run", f"{found.run_id} {found.state}: {found.reason}")]
+    if (diagnosis := found.diagnosis) is None:
+        return [*rows, ("", "nothing to explain")]
+    return [*rows, *_rank_rows(found.ranks), *_diagnosis_rows(diagnosis), *_past_rows(found.history), *_next(found)]
+
+
+def _rank_rows(ranks: Sequence[FailedRank]) -> list[tuple[str, str]]:
+    from fsdpctl.explain.categories import Role
+
+    by_role = {role: [rank for rank in ranks if rank.role is role] for role in Role}
+    rows: list[tuple[str, str]] = []
+    alike = by_role[Role.INITIATING][1:]
+    for first in by_role[Role.INITIATING][:1]:
+        rows.append(("ended by", f"{_place(first)}: {first.message}"))
+        rows += [("", f"at {frame}") for frame in reversed(first.frames)]
+        if first.frames and first.folded:
+            rows.append(("", f"({first.folded} frames of libraries not shown)"))
+    if alike:
+        rows.append(("", f"and in the same way {_fold(alike)}"))
+    if by_role[Role.CASCADE]:
+        rows.append(("followed", _fold(by_role[Role.CASCADE])))
+    if by_role[Role.TEARDOWN]:
+        rows.append(("torn down", _fold(by_role[Role.TEARDOWN])))
+    return rows
+
+
+def _place(rank: FailedRank) -> str:
+    gpu = f", GPU {rank.gpu}" if rank.gpu is not None else ""
+    step = f", after step {rank.step}" if rank.step is not None else ""
+    who = f"rank {rank.rank} on {rank.host} (node {rank.node_rank}{gpu}{step})"
+    return who if rank.rank is not None else f"node {rank.node_rank} ({rank.host})"
+
+
+def _fold(ranks: Sequence[FailedRank]) -> str:
+    """Return ranks by what ended them, as `0-2 (nccl), 5 (exception)`."""
+    from fsdpctl.logs.ranges import fold
+
+    by_category: dict[str, list[int]] = {}
+    for rank in ranks:
+        by_category.setdefault(rank.category, []).append(rank.node_rank if rank.rank is None else rank.rank)
+    noun = "rank" if len(ranks) == 1 else "ranks"
+    return f"{noun} " + ", ".join(f"{fold(numbers)} ({category})" for category, numbers in by_category.items())
+
+
+def _diagnosis_rows(diagnosis: Diagnosis) -> list[tuple[str, str]]:
+    rows = [("diagnosis", f"{diagnosis.category} ({diagnosis.confidence}, {diagnosis.domain}): {diagnosis.summary}")]
+    rows += [("evidence" if row == 0 else "", text) for row, text in enumerate(diagnosis.evidence)]
+    rows += [("change" if row == 0 else "", text) for row, text in enumerate(diagnosis.changes)]
+    rows.append(("retry", "may help" if diagnosis.retry else "would not help by itself"))
+    if diagnosis.docs:
+        rows.append(("docs", diagnosis.docs))
+    return rows
+
+
+def _past_rows(history: Sequence[PastAttempt]) -> list[tuple[str, str]]:
+    shown = history[-_PAST:]
+    return [
+        (
+            "attempts" if row == 0 else "",
+            f"{past.number} {past.state} ({past.cause}) at step {past.step}: {past.reason}",
+        )
+        for row, past in enumerate(shown)
+    ]
+
+
+def _next(found: Explanation) -> list[tuple[str, str]]:
+    return [("logs", f"fsdpctl logs {found.run_id} --errors")]

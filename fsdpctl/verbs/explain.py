@@ -1,0 +1,58 @@
+"""explain: why a run ended, or what it is waiting for."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from fsdpctl.backends.base import View
+from fsdpctl.backends.table import get_backend
+from fsdpctl.contract import State
+from fsdpctl.contract.codec import CodecError
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.explain.diagnose import explain_attempt, of_end
+from fsdpctl.explain.evidence import read_evidence
+from fsdpctl.explain.explanation import Diagnosis, Explanation, FailedRank
+from fsdpctl.explain.history import read_past
+from fsdpctl.explain.live import explain_live
+from fsdpctl.runs.evidence import RunFacts, read_plan
+from fsdpctl.runs.store import open_record
+from fsdpctl.verbs.state import Situation, derive_state
+
+
+def explain(run: RunPaths) -> Explanation:
+    """Return why a run ended, or what it is waiting for. Raise FsdpctlError if its record cannot be read."""
+    facts = RunFacts(run, open_record(run))
+    views = get_backend(facts.record.backend).launcher.observe([facts])
+    return explain_run(facts, derive_state(facts, views.get(facts.run_id, View("unknown"))))
+
+
+def explain_run(facts: RunFacts, found: Situation) -> Explanation:
+    """Return the explanation of a run in this state."""
+    attempt, plan = facts.newest, _find_plan(facts.paths)
+    diagnosis: Diagnosis | None = None
+    ranks: tuple[FailedRank, ...] = ()
+    if found.state in (State.RUNNING, State.QUEUED, State.PLANNED):
+        diagnosis = explain_live(attempt, plan, found.phase, found.reason)
+    elif found.state is not State.SUCCEEDED:
+        if attempt is None:
+            diagnosis = of_end(found.cause, found.reason)
+        else:
+            diagnosis, ranks = explain_attempt(read_evidence(facts.paths, attempt, plan), found.cause, found.reason)
+    return Explanation(
+        run_id=facts.run_id,
+        state=found.state,
+        phase=found.phase,
+        cause=found.cause,
+        reason=found.reason,
+        attempt=attempt.number if attempt is not None else 0,
+        diagnosis=diagnosis,
+        ranks=ranks,
+        history=read_past(facts.paths),
+    )
+
+
+def _find_plan(run: RunPaths) -> LaunchPlan | None:
+    with suppress(OSError, CodecError):
+        return read_plan(run)
+    return None
