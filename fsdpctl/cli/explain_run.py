@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fsdpctl.cli.output import print_rows
+from fsdpctl.contract import State
+from fsdpctl.errors import FsdpctlError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from fsdpctl.contract.paths import RunPaths
     from fsdpctl.explain.explanation import Diagnosis, Explanation, FailedRank, PastAttempt
+    from fsdpctl.verbs.status import RunStatus
 
 _PAST = 5
 """Attempts that are shown."""
@@ -18,6 +22,23 @@ _PAST = 5
 def print_explanation(found: Explanation) -> None:
     """Print what ended a run, what followed, and what to change."""
     print_rows(_rows(found))
+
+
+def short_rows(run: RunPaths, status: RunStatus) -> list[tuple[str, str]]:
+    """Return why a failed run ended and the smallest change; nothing for other runs, or where it cannot be read."""
+    from fsdpctl.contract.codec import CodecError
+    from fsdpctl.verbs.explain import explain_ended
+
+    if status.state not in (State.FAILED, State.LOST):
+        return []
+    try:
+        found = explain_ended(run, status).diagnosis
+    except (FsdpctlError, CodecError, OSError):
+        return []
+    if found is None:
+        return []
+    rows = [("why", f"{found.category} ({found.confidence}): {found.summary}")]
+    return [*rows, *(("change", change) for change in found.changes[:1])]
 
 
 def _rows(found: Explanation) -> list[tuple[str, str]]:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
 from fsdpctl.contract import Cause
 from fsdpctl.contract.causes import RULES
-from fsdpctl.contract.records import Resources
 from fsdpctl.explain.categories import Category
+from fsdpctl.explain.describe_evidence import describe_evidence
 from fsdpctl.explain.evidence import AttemptEvidence
 from fsdpctl.explain.explanation import Confidence, Diagnosis, FailedRank
 from fsdpctl.explain.failed_ranks import Failed, as_failed_node, as_failed_rank, find_failed
+from fsdpctl.explain.memory_changes import memory_changes
 from fsdpctl.explain.rank_failure import is_lost_peer
 from fsdpctl.explain.roles import Initiators, find_initiators
-from fsdpctl.explain.rule import Strength
+from fsdpctl.explain.rule import Rule, Strength
 from fsdpctl.explain.rulebook import rules_for_cause
 from fsdpctl.explain.structured import domain_of, may_retry, of_cause
 
@@ -24,59 +29,67 @@ def explain_attempt(
     """Return the diagnosis of an attempt that ended by `cause`, and its ranks that did not end well."""
     initiators = find_initiators(attempt, cause, is_lost_peer)
     failed = find_failed(attempt, initiators, cause)
-    nodes = [as_failed_node(node, attempt, cause, attempt.hosts) for node in initiators.nodes]
+    nodes = [as_failed_node(node, attempt, cause) for node in initiators.nodes]
     ranks = (*nodes, *(as_failed_rank(one, attempt) for one in failed))
     if initiators.ranks:
-        return _of_rank(failed[0], ranks[0], attempt, initiators), ranks
+        return _of_rank(failed[0], ranks[0], attempt, initiators, cause), ranks
     return of_end(cause, reason, initiators.confidence), ranks
 
 
 def of_end(cause: Cause | None, reason: str, confidence: Confidence = Confidence.CERTAIN) -> Diagnosis:
     """Return the diagnosis of an end that no rank caused, or of which no rank is known."""
-    category = of_cause(cause) or Category.UNKNOWN
-    rules = rules_for_cause(cause) if cause is not None else ()
-    if rules:
-        rule = rules[0]
-        return Diagnosis(
-            rule.category,
-            rule.domain,
-            rule.retry,
-            confidence,
-            rule.explain({}),
-            rule.advise({}),
-            (reason,),
-            rule.id,
-            rule.docs,
-        )
-    summary = (
-        RULES[cause].meaning
-        if cause is not None and category is not Category.UNKNOWN
-        else "Not known: no rank recorded a failure of its own."
-    )
-    if category is Category.UNKNOWN:
-        confidence = Confidence.UNKNOWN
-    return Diagnosis(category, domain_of(category), may_retry(category), confidence, summary, evidence=(reason,))
+    category = of_cause(cause)
+    if cause is None or category is None:
+        summary = "Not known: no rank or node recorded a failure of its own."
+        return _diagnosis(Category.UNKNOWN, Confidence.UNKNOWN, summary, (reason,))
+    return _diagnosis(category, confidence, RULES[cause].meaning, (reason,), _rule_for(cause))
 
 
-def _of_rank(first: Failed, shown: FailedRank, attempt: AttemptEvidence, initiators: Initiators) -> Diagnosis:
+def _of_rank(
+    first: Failed, shown: FailedRank, attempt: AttemptEvidence, initiators: Initiators, cause: Cause | None
+) -> Diagnosis:
     """Return the diagnosis of the rank that failed first."""
-    match, category = first.kind.match, shown.category
+    category, match = shown.category, first.kind.match
     end = attempt.ends.get(shown.node_rank)
-    evidence = _evidence(first, end.resources if end is not None else None)
-    if match is not None and match.rule.category is category:
-        return Diagnosis(
-            category,
-            match.rule.domain,
-            match.rule.retry,
-            _confidence(first, initiators),
-            match.sentence,
-            match.remedy,
-            evidence,
-            match.rule.id,
-            match.rule.docs,
-        )
-    confidence = Confidence.UNKNOWN if category in _NOT_KNOWN else _confidence(first, initiators)
-    return Diagnosis(category, shown.domain, shown.retry, confidence, _sentence(first, shown), evidence=evidence)
+    evidence = describe_evidence(first, end.resources if end is not None else None)
+    fits = match is not None and match.rule.category is category
+    rule = match.rule if match is not None and fits else _rule_for(cause) if cause is Cause.HANG else None
+    fields = match.fields if match is not None and fits else {}
+    confidence = _confidence(first, initiators)
+    if rule is None and category in _NOT_KNOWN:
+        confidence = Confidence.UNKNOWN
+    found = _diagnosis(category, confidence, _sentence(shown), evidence, rule, fields)
+    if category is Category.CUDA_OOM and attempt.trainer is not None:
+        return replace(found, changes=memory_changes(attempt.trainer, fields, attempt.run.root.name))
+    return found
+
+
+def _diagnosis(
+    category: Category,
+    confidence: Confidence,
+    summary: str,
+    evidence: tuple[str, ...],
+    rule: Rule | None = None,
+    fields: Mapping[str, str] = MappingProxyType({}),
+) -> Diagnosis:
+    """Return a diagnosis, with the text of a rule if there is one."""
+    if rule is None:
+        return Diagnosis(category, domain_of(category), may_retry(category), confidence, summary, evidence=evidence)
+    return Diagnosis(
+        category=category,
+        domain=rule.domain,
+        retry=rule.retry,
+        confidence=confidence,
+        summary=rule.explain(fields),
+        changes=rule.advise(fields),
+        evidence=evidence,
+        rule=rule.id,
+        docs=rule.docs,
+    )
+
+
+def _rule_for(cause: Cause | None) -> Rule | None:
+    return next(iter(rules_for_cause(cause)), None) if cause is not None else None
 
 
 def _confidence(first: Failed, initiators: Initiators) -> Confidence:
@@ -84,39 +97,13 @@ def _confidence(first: Failed, initiators: Initiators) -> Confidence:
         return initiators.confidence
     match = first.kind.match
     is_weak = match is not None and match.rule.strength is Strength.HINT
-    return Confidence.CERTAIN if first.kind.is_recorded and not is_weak else Confidence.LIKELY
+    return Confidence.LIKELY if is_weak else first.kind.confidence
 
 
-def _sentence(first: Failed, shown: FailedRank) -> str:
-    return f"Rank {shown.rank} on {shown.host}: {shown.message}."
-
-
-def _evidence(first: Failed, resources: Resources | None) -> tuple[str, ...]:
-    rank = first.evidence
-    found = []
-    if rank.error is not None and rank.error.kinds:
-        found.append(f"error record of rank {rank.rank}")
-    elif first.kind.match is not None:
-        found.append(f"{rank.log.name} of node {rank.node_rank}: {first.kind.match.line}")
-    if rank.exit_code is not None:
-        found.append(f"exit code {rank.exit_code}, as torchrun saw it")
-    if resources is not None:
-        found += _describe_resources(resources)
-    return tuple(found)
-
-
-def _describe_resources(resources: Resources) -> list[str]:
-    found = []
-    if resources.oom_kills:
-        limit = f", limit {_gib(resources.memory_limit)}" if resources.memory_limit is not None else ""
-        peak = f", peak {_gib(resources.memory_peak)}" if resources.memory_peak is not None else ""
-        found.append(f"the kernel killed {resources.oom_kills} processes of the node's cgroup for memory{limit}{peak}")
-    elif resources.host_oom_kills:
-        found.append(f"the kernel killed {resources.host_oom_kills} processes of the host for memory")
-    if resources.is_disk_full:
-        found.append("the disk of the run is full")
-    return found
-
-
-def _gib(size: int) -> str:
-    return f"{size / 2**30:.1f} GiB"
+def _sentence(shown: FailedRank) -> str:
+    what = {
+        Category.SIGNAL: "of a sender that is not known",
+        Category.EXIT_CODE: "and recorded no reason",
+        Category.OOM_KILLER: "by the kernel, for its memory",
+    }.get(shown.category, "")
+    return f"Rank {shown.rank}: {shown.message}{f', {what}' if what else ''}."

@@ -14,6 +14,7 @@ from fsdpctl.contract.paths import NodePaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.rank_progress import RankProgress, read_rank_progress
 from fsdpctl.contract.records import NodeEnd, ProcessIdentity, RankError
+from fsdpctl.contract.trainer.trainer_config import TrainerConfig
 from fsdpctl.runs.evidence import AttemptFacts
 from fsdpctl.supervise.hang import Hang
 
@@ -61,6 +62,11 @@ class AttemptEvidence:
             return read_bytes(self.facts.paths.node(rank.node_rank).rank_stacks(rank.rank)).decode(errors="replace")
         except OSError:
             return ""
+
+    @cached_property
+    def trainer(self) -> TrainerConfig | None:
+        """The configuration of the bundled trainer; None for a user's own script."""
+        return find_json(TrainerConfig, self.run.trainer_config)
 
     @property
     def ends(self) -> Mapping[int, NodeEnd]:

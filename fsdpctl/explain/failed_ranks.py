@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fsdpctl.contract import Cause
@@ -46,7 +45,7 @@ def _describe(
     if cause is Cause.HANG:
         return _describe_hang(rank, role, attempt)
     if role is Role.CASCADE:
-        return describe_cascade(rank)
+        return describe_cascade(rank, uses_gpus=attempt.uses_gpus)
     if initiators.is_by_elimination:
         if rank.is_finished:
             return RankFailureKind(Category.RUNTIME_ERROR, "had left its script while the others still needed it")
@@ -87,14 +86,14 @@ def as_failed_rank(failed: Failed, attempt: AttemptEvidence) -> FailedRank:
     )
 
 
-def as_failed_node(node: int, attempt: AttemptEvidence, cause: Cause | None, hosts: Mapping[int, str]) -> FailedRank:
+def as_failed_node(node: int, attempt: AttemptEvidence, cause: Cause | None) -> FailedRank:
     """Return a whole node that ended an attempt."""
     category = of_cause(cause) or Category.UNKNOWN
     end = attempt.ends.get(node)
     return FailedRank(
         rank=None,
         node_rank=node,
-        host=hosts.get(node, f"node {node}"),
+        host=attempt.hosts.get(node, f"node {node}"),
         gpu=None,
         role=Role.INITIATING,
         category=category,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fsdpctl.contract import RankFailure
 from fsdpctl.contract.first_failure import headline
 from fsdpctl.contract.records import Resources
 from fsdpctl.explain.categories import Category, Role
 from fsdpctl.explain.choose import choose_end
 from fsdpctl.explain.evidence import RankEvidence
+from fsdpctl.explain.explanation import Confidence
 from fsdpctl.explain.match import Match, match_text
 from fsdpctl.explain.rule import Strength
 from fsdpctl.explain.structured import GENERIC, of_error, of_exit
@@ -25,7 +28,7 @@ class RankFailureKind:
     message: str = ""
     text: str = ""  # with the traceback
     match: Match | None = None
-    is_recorded: bool = True  # by the rank itself, and not only in its log
+    confidence: Confidence = Confidence.CERTAIN
 
 
 def describe_rank(rank: RankEvidence, resources: Resources | None) -> RankFailureKind:
@@ -43,14 +46,17 @@ def describe_rank(rank: RankEvidence, resources: Resources | None) -> RankFailur
     else:
         category, message = of_exit(rank.exit_code, resources), message or f"ended with {describe_code(rank.exit_code)}"
         text = "\n".join(rank.tail)
-    return RankFailureKind(_refine(category, match), message, text, match, is_recorded=False)
+    category = _refine(category, match)
+    return RankFailureKind(category, message, text, match, _confidence(rank, category, resources))
 
 
-def describe_cascade(rank: RankEvidence) -> RankFailureKind:
+def describe_cascade(rank: RankEvidence, *, uses_gpus: bool) -> RankFailureKind:
     """Return what ended a rank that failed because of another one: by its record only, its log is not read."""
     error = rank.error
     if error is None:
         return RankFailureKind(Category.UNKNOWN, f"ended with {describe_code(rank.exit_code or 0)}")
+    if error.failure is RankFailure.LOST_PEER:
+        return RankFailureKind(Category.NCCL if uses_gpus else Category.GLOO, headline(error), error.traceback)
     match = choose_end(match_text((error.traceback or error.message).splitlines()))
     return RankFailureKind(_refine(of_error(error), match), headline(error), error.traceback, match)
 
@@ -66,8 +72,16 @@ def end_of_log(lines: Sequence[str]) -> Match | None:
     return choose_end(fatal_matches(match_text(lines), lines))
 
 
+def _confidence(rank: RankEvidence, category: Category, resources: Resources | None) -> Confidence:
+    """Return how sure the category of a rank without an error record is: what the kernel reports is certain."""
+    if category is Category.OOM_KILLER and resources is not None and resources.oom_kills:
+        return Confidence.CERTAIN
+    return Confidence.CERTAIN if rank.exit_code == -signal.SIGSEGV else Confidence.LIKELY
+
+
 def _refine(category: Category, match: Match | None) -> Category:
-    """Return the category of the rule; a generic rule, or a mere hint, does not overrule what is known."""
-    if match is None or (match.rule.strength is not Strength.CERTAIN and category not in GENERIC):
+    """Return the category of the rule; a generic rule does not overrule what is known, and a hint only what is not."""
+    if match is None or category is match.rule.category:
         return category
-    return match.rule.category
+    refined = {Strength.CERTAIN: True, Strength.HINT: category in GENERIC, Strength.GENERIC: False}
+    return match.rule.category if category is Category.UNKNOWN or refined[match.rule.strength] else category

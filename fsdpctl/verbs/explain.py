@@ -18,6 +18,7 @@ from fsdpctl.explain.live import explain_live
 from fsdpctl.runs.evidence import RunFacts, read_plan
 from fsdpctl.runs.store import open_record
 from fsdpctl.verbs.state import Situation, derive_state
+from fsdpctl.verbs.status import RunStatus
 
 
 def explain(run: RunPaths) -> Explanation:
@@ -25,6 +26,11 @@ def explain(run: RunPaths) -> Explanation:
     facts = RunFacts(run, open_record(run))
     views = get_backend(facts.record.backend).launcher.observe([facts])
     return explain_run(facts, derive_state(facts, views.get(facts.run_id, View("unknown"))))
+
+
+def explain_ended(run: RunPaths, status: RunStatus) -> Explanation:
+    """Return why a run ended whose status is known already: its backend is not asked again."""
+    return explain_run(RunFacts(run), Situation(status.state, status.phase, status.reason, status.cause))
 
 
 def explain_run(facts: RunFacts, found: Situation) -> Explanation:
