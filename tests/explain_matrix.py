@@ -79,7 +79,7 @@ CASES = [
     Case("none", Category.CANCELLED, "stop", act=request("stop"), first_rank=None),
     Case("none", Category.CANCELLED, "cancel", act=request("cancel"), first_rank=None),
     Case("none", Category.PREEMPTION, "preempt", act=signal_agent(signal.SIGTERM, 1), first_rank=None),
-    Case("none", Category.TIME_LIMIT, "limit", extra="time_limit: 36s\n", first_rank=None),
+    Case("none", Category.TIME_LIMIT, "limit", extra="time_limit: 20s\ngrace: 5s\n", first_rank=None),
     Case("none", Category.NODE_FAILURE, "agent", act=signal_agent(signal.SIGKILL, 1), first_node=1),
     Case("none", Category.CONFIGURATION, "setup", profile=SETUP, first_node=1),
 ]
