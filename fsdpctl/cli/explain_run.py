@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _PAST = 5
 """Attempts that are shown."""
+_WAITING = 16
+"""Waiting ranks that are shown."""
 
 
 def print_explanation(found: Explanation) -> None:
@@ -42,9 +44,13 @@ def short_rows(run: RunPaths, status: RunStatus) -> list[tuple[str, str]]:
 
 
 def _rows(found: Explanation) -> list[tuple[str, str]]:
+    from fsdpctl.explain.explanation import NOT_ENDED
+
     rows = [("run", f"{found.run_id} {found.state}: {found.reason}")]
     if (diagnosis := found.diagnosis) is None:
-        return [*rows, ("", "nothing to explain")]
+        return [*rows, ("diagnosis", "nothing to explain" + (": it makes progress" if found.state.is_alive else ""))]
+    if found.state in NOT_ENDED:
+        return [*rows, ("waits", diagnosis.summary), *(("", text) for text in diagnosis.evidence[:_WAITING])]
     return [*rows, *_rank_rows(found.ranks), *_diagnosis_rows(diagnosis), *_past_rows(found.history), *_next(found)]
 
 
@@ -64,7 +70,7 @@ def _rank_rows(ranks: Sequence[FailedRank]) -> list[tuple[str, str]]:
     if by_role[Role.CASCADE]:
         rows.append(("followed", _fold(by_role[Role.CASCADE])))
     if by_role[Role.TEARDOWN]:
-        rows.append(("torn down", _fold(by_role[Role.TEARDOWN])))
+        rows.append(("torn down", _ranks([rank.rank for rank in by_role[Role.TEARDOWN]])))
     return rows
 
 
@@ -76,27 +82,35 @@ def _place(rank: FailedRank) -> str:
 
 
 def _fold(ranks: Sequence[FailedRank]) -> str:
-    """Return ranks by what ended them, as `0-2 (nccl), 5 (exception)`."""
+    """Return ranks by what ended them, as `ranks 0-2 (nccl), rank 5 (exception)`."""
+    by_category: dict[str, list[int | None]] = {}
+    for rank in ranks:
+        by_category.setdefault(rank.category, []).append(rank.rank)
+    return ", ".join(f"{_ranks(numbers)} ({category})" for category, numbers in by_category.items())
+
+
+def _ranks(numbers: Sequence[int | None]) -> str:
     from fsdpctl.logs.ranges import fold
 
-    by_category: dict[str, list[int]] = {}
-    for rank in ranks:
-        by_category.setdefault(rank.category, []).append(rank.node_rank if rank.rank is None else rank.rank)
-    noun = "rank" if len(ranks) == 1 else "ranks"
-    return f"{noun} " + ", ".join(f"{fold(numbers)} ({category})" for category, numbers in by_category.items())
+    known = [number for number in numbers if number is not None]
+    return f"{'rank' if len(known) == 1 else 'ranks'} {fold(known)}" if known else "other nodes"
 
 
 def _diagnosis_rows(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     rows = [("diagnosis", f"{diagnosis.category} ({diagnosis.confidence}, {diagnosis.domain}): {diagnosis.summary}")]
     rows += [("evidence" if row == 0 else "", text) for row, text in enumerate(diagnosis.evidence)]
     rows += [("change" if row == 0 else "", text) for row, text in enumerate(diagnosis.changes)]
-    rows.append(("retry", "may help" if diagnosis.retry else "would not help by itself"))
+    rows.append(
+        ("retry", "another attempt may help" if diagnosis.retry else "another attempt would end in the same way")
+    )
     if diagnosis.docs:
         rows.append(("docs", diagnosis.docs))
     return rows
 
 
 def _past_rows(history: Sequence[PastAttempt]) -> list[tuple[str, str]]:
+    if len(history) < 2:
+        return []
     shown = history[-_PAST:]
     return [
         (

@@ -10,7 +10,8 @@ from fsdpctl.contract.records import NodeEnd, RankError
 
 _LOST_PEER = re.compile(
     r"connection (?:was )?(?:closed|reset)(?: by (?:remote )?peer)?|connection refused|broken pipe"
-    r"|remote process exited|ncclRemoteError|socket timeout|watchdog caught collective operation timeout",
+    r"|remote process exited|ncclRemoteError|socket timeout|watchdog caught collective operation timeout"
+    r"|timed out waiting \d+ ?ms|(?:wait|barrier) timeout after|timed out in monitoredBarrier|waiting for clients",
     re.IGNORECASE,
 )
 _SENTENCE_LIMIT = 300

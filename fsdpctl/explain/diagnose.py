@@ -20,6 +20,7 @@ from fsdpctl.explain.rule import Rule, Strength
 from fsdpctl.explain.rulebook import rules_for_cause
 from fsdpctl.explain.structured import domain_of, may_retry, of_cause
 
+_NO_FIELDS: Mapping[str, str] = MappingProxyType({})
 _NOT_KNOWN = (Category.UNKNOWN, Category.SIGNAL, Category.EXIT_CODE)
 
 
@@ -33,16 +34,19 @@ def explain_attempt(
     ranks = (*nodes, *(as_failed_rank(one, attempt) for one in failed))
     if initiators.ranks:
         return _of_rank(failed[0], ranks[0], attempt, initiators, cause), ranks
-    return of_end(cause, reason, initiators.confidence), ranks
+    fields = {**attempt.fields, **({"host": nodes[0].host} if nodes else {})}
+    return of_end(cause, reason, fields, initiators.confidence), ranks
 
 
-def of_end(cause: Cause | None, reason: str, confidence: Confidence = Confidence.CERTAIN) -> Diagnosis:
-    """Return the diagnosis of an end that no rank caused, or of which no rank is known."""
+def of_end(
+    cause: Cause | None, reason: str, fields: Mapping[str, str], confidence: Confidence = Confidence.CERTAIN
+) -> Diagnosis:
+    """Return the diagnosis of an end that no rank caused, or of which no rank is known; `fields` are for its text."""
     category = of_cause(cause)
     if cause is None or category is None:
         summary = "Not known: no rank or node recorded a failure of its own."
         return _diagnosis(Category.UNKNOWN, Confidence.UNKNOWN, summary, (reason,))
-    return _diagnosis(category, confidence, RULES[cause].meaning, (reason,), _rule_for(cause))
+    return _diagnosis(category, confidence, RULES[cause].meaning, (reason,), _rule_for(cause, category), fields)
 
 
 def _of_rank(
@@ -52,13 +56,12 @@ def _of_rank(
     category, match = shown.category, first.kind.match
     end = attempt.ends.get(shown.node_rank)
     evidence = describe_evidence(first, end.resources if end is not None else None)
-    fits = match is not None and match.rule.category is category
-    rule = match.rule if match is not None and fits else _rule_for(cause) if cause is Cause.HANG else None
-    fields = match.fields if match is not None and fits else {}
-    confidence = _confidence(first, initiators)
-    if rule is None and category in _NOT_KNOWN:
-        confidence = Confidence.UNKNOWN
-    found = _diagnosis(category, confidence, _sentence(shown), evidence, rule, fields)
+    fields = {**attempt.fields, "rank": str(shown.rank), "host": shown.host, "reason": shown.message}
+    rule = _rule_for(cause, category)
+    if match is not None and match.rule.category is category:
+        rule, fields = match.rule, {**fields, **match.fields}
+    confidence = Confidence.UNKNOWN if category in _NOT_KNOWN else _confidence(first, initiators)
+    found = _diagnosis(category, confidence, f"Rank {shown.rank}: {shown.message}.", evidence, rule, fields)
     if category is Category.CUDA_OOM and attempt.trainer is not None:
         return replace(found, changes=memory_changes(attempt.trainer, fields, attempt.run.root.name))
     return found
@@ -70,7 +73,7 @@ def _diagnosis(
     summary: str,
     evidence: tuple[str, ...],
     rule: Rule | None = None,
-    fields: Mapping[str, str] = MappingProxyType({}),
+    fields: Mapping[str, str] = _NO_FIELDS,
 ) -> Diagnosis:
     """Return a diagnosis, with the text of a rule if there is one."""
     if rule is None:
@@ -88,8 +91,9 @@ def _diagnosis(
     )
 
 
-def _rule_for(cause: Cause | None) -> Rule | None:
-    return next(iter(rules_for_cause(cause)), None) if cause is not None else None
+def _rule_for(cause: Cause | None, category: Category) -> Rule | None:
+    rules = rules_for_cause(cause) if cause is not None else ()
+    return next((rule for rule in rules if rule.category is category), None)
 
 
 def _confidence(first: Failed, initiators: Initiators) -> Confidence:
@@ -98,12 +102,3 @@ def _confidence(first: Failed, initiators: Initiators) -> Confidence:
     match = first.kind.match
     is_weak = match is not None and match.rule.strength is Strength.HINT
     return Confidence.LIKELY if is_weak else first.kind.confidence
-
-
-def _sentence(shown: FailedRank) -> str:
-    what = {
-        Category.SIGNAL: "of a sender that is not known",
-        Category.EXIT_CODE: "and recorded no reason",
-        Category.OOM_KILLER: "by the kernel, for its memory",
-    }.get(shown.category, "")
-    return f"Rank {shown.rank}: {shown.message}{f', {what}' if what else ''}."

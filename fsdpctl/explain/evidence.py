@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from fsdpctl.contract.clock import format_clock
 from fsdpctl.contract.codec import CodecError, find_json, read_json
 from fsdpctl.contract.files import read_bytes, read_tail
 from fsdpctl.contract.paths import NodePaths, RunPaths
-from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.contract.plan import Allocation, LaunchPlan
 from fsdpctl.contract.rank_progress import RankProgress, read_rank_progress
 from fsdpctl.contract.records import NodeEnd, ProcessIdentity, RankError
 from fsdpctl.contract.trainer.trainer_config import TrainerConfig
@@ -54,7 +55,7 @@ class AttemptEvidence:
     missing: tuple[int, ...] = ()  # nodes without an exit record
     absent: tuple[int, ...] = ()  # nodes that have not passed their check, and not recorded why
     quietest: tuple[int, ...] = ()  # the node whose heartbeat is the oldest
-    uses_gpus: bool = False
+    plan: LaunchPlan | None = None
 
     def stacks_of(self, rank: RankEvidence) -> str:
         """Return the stacks that a rank wrote when it made no progress; empty if there are none."""
@@ -64,9 +65,18 @@ class AttemptEvidence:
             return ""
 
     @cached_property
+    def fields(self) -> Mapping[str, str]:
+        """What the texts of rules may name."""
+        return fields_of(self.run, self.plan)
+
+    @cached_property
     def trainer(self) -> TrainerConfig | None:
         """The configuration of the bundled trainer; None for a user's own script."""
         return find_json(TrainerConfig, self.run.trainer_config)
+
+    @property
+    def uses_gpus(self) -> bool:
+        return self.plan is not None and self.plan.device == "cuda"
 
     @property
     def ends(self) -> Mapping[int, NodeEnd]:
@@ -93,8 +103,14 @@ def read_evidence(run: RunPaths, facts: AttemptFacts, plan: LaunchPlan | None) -
         missing=_missing(facts, plan),
         absent=tuple(node for node in _missing(facts, plan) if not facts.paths.node(node).ready.exists()),
         quietest=_quietest(facts),
-        uses_gpus=plan is not None and plan.device == "cuda",
+        plan=plan,
     )
+
+
+def fields_of(run: RunPaths, plan: LaunchPlan | None) -> Mapping[str, str]:
+    """Return what is known of any run, as the texts of rules name it."""
+    limit = plan.time_limit_s if plan is not None else None
+    return {"run": run.root.name, **({"time_limit": format_clock(limit)} if limit is not None else {})}
 
 
 def _missing(facts: AttemptFacts, plan: LaunchPlan | None) -> tuple[int, ...]:
@@ -120,11 +136,13 @@ def tail_lines(path: Path) -> list[str]:
 
 def _nodes(facts: AttemptFacts, plan: LaunchPlan | None) -> Iterator[_Node]:
     planned = {node.rank: node.id for node in plan.nodes} if plan is not None else {}
-    recorded = dict(enumerate(facts.verdict.hosts)) if facts.verdict is not None else {}
+    allocation = find_json(Allocation, facts.paths.allocation)
+    allocated = dict(enumerate(node.name for node in allocation.nodes)) if allocation is not None else {}
     for node in facts.nodes:
         agent = find_json(ProcessIdentity, node.agent)
         rank = node.node_rank
-        host = agent.host if agent is not None else recorded.get(rank) or planned.get(rank) or f"node {rank}"
+        own = agent.host if agent is not None else planned.get(rank)
+        host = allocated.get(rank) or own or f"node {rank}"
         yield _Node(node, host, _ranks_of(node, plan), facts.ends.get(rank))
 
 

@@ -64,6 +64,10 @@ class PastAttempt:
     restarted: bool
 
 
+NOT_ENDED = (State.PLANNED, State.QUEUED, State.RUNNING)
+"""States in which a diagnosis is of what the run waits for; a run that restarts has an attempt that ended."""
+
+
 @dataclass(frozen=True)
 class Explanation:
     """One run, explained. Without a diagnosis there is nothing to explain."""

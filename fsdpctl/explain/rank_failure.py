@@ -37,8 +37,11 @@ def describe_rank(rank: RankEvidence, resources: Resources | None) -> RankFailur
     if error is not None and error.kinds:
         text = error.traceback or error.message
         match = choose_end(match_text(text.splitlines()))
+        if _is_refuted(match, resources):
+            return RankFailureKind(Category.SIGNAL, headline(error), text)
         return RankFailureKind(_refine(of_error(error), match), headline(error), text, match)
     match = end_of_log(rank.tail)
+    match = None if _is_refuted(match, resources) else match
     message = headline(error) if error is not None else ""
     if rank.exit_code is None:
         category = of_error(error) if error is not None else Category.UNKNOWN
@@ -48,6 +51,12 @@ def describe_rank(rank: RankEvidence, resources: Resources | None) -> RankFailur
         text = "\n".join(rank.tail)
     category = _refine(category, match)
     return RankFailureKind(category, message, text, match, _confidence(rank, category, resources))
+
+
+def _is_refuted(match: Match | None, resources: Resources | None) -> bool:
+    """Return whether a rule that suspects the kernel is wrong: it has killed no process of this host for memory."""
+    is_suspected = match is not None and match.rule.category is Category.OOM_KILLER
+    return is_suspected and resources is not None and resources.host_oom_kills == 0 and not resources.oom_kills
 
 
 def describe_cascade(rank: RankEvidence, *, uses_gpus: bool) -> RankFailureKind:

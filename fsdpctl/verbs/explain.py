@@ -11,8 +11,8 @@ from fsdpctl.contract.codec import CodecError
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.explain.diagnose import explain_attempt, of_end
-from fsdpctl.explain.evidence import read_evidence
-from fsdpctl.explain.explanation import Diagnosis, Explanation, FailedRank
+from fsdpctl.explain.evidence import fields_of, read_evidence
+from fsdpctl.explain.explanation import NOT_ENDED, Diagnosis, Explanation, FailedRank
 from fsdpctl.explain.history import read_past
 from fsdpctl.explain.live import explain_live
 from fsdpctl.runs.evidence import RunFacts, read_plan
@@ -38,11 +38,11 @@ def explain_run(facts: RunFacts, found: Situation) -> Explanation:
     attempt, plan = facts.newest, _find_plan(facts.paths)
     diagnosis: Diagnosis | None = None
     ranks: tuple[FailedRank, ...] = ()
-    if found.state in (State.RUNNING, State.QUEUED, State.PLANNED):
+    if found.state in NOT_ENDED:
         diagnosis = explain_live(attempt, plan, found.phase, found.reason)
     elif found.state is not State.SUCCEEDED:
         if attempt is None:
-            diagnosis = of_end(found.cause, found.reason)
+            diagnosis = of_end(found.cause, found.reason, fields_of(facts.paths, plan))
         else:
             diagnosis, ranks = explain_attempt(read_evidence(facts.paths, attempt, plan), found.cause, found.reason)
     return Explanation(

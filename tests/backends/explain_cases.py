@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 from fsdpctl.explain.categories import Category, Role
 from fsdpctl.explain.explanation import Confidence, Explanation
 from fsdpctl.verbs.explain import explain
-from tests.backends.harness import Run, fsdpctl, submit, wait_for
+from tests.backends.harness import Run, fsdpctl, submit
 
 SCRIPT = """
 import ctypes, os, resource, signal, sys, time
