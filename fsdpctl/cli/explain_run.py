@@ -46,9 +46,11 @@ def short_rows(run: RunPaths, status: RunStatus) -> list[tuple[str, str]]:
 def _rows(found: Explanation) -> list[tuple[str, str]]:
     from fsdpctl.explain.explanation import NOT_ENDED
 
-    rows = [("run", f"{found.run_id} {found.state}: {found.reason}")]
+    attempt = f", attempt {found.attempt}" if found.attempt > 1 else ""
+    rows = [("run", f"{found.run_id} {found.state}{attempt}")]
     if (diagnosis := found.diagnosis) is None:
-        return [*rows, ("diagnosis", "nothing to explain" + (": it makes progress" if found.state.is_alive else ""))]
+        why = "it makes progress" if found.state.is_alive else found.reason
+        return [*rows, ("diagnosis", f"nothing to explain: {why}")]
     if found.state in NOT_ENDED:
         return [*rows, ("waits", diagnosis.summary), *(("", text) for text in diagnosis.evidence[:_WAITING])]
     return [*rows, *_rank_rows(found.ranks), *_diagnosis_rows(diagnosis), *_past_rows(found.history), *_next(found)]
@@ -104,7 +106,7 @@ def _diagnosis_rows(diagnosis: Diagnosis) -> list[tuple[str, str]]:
         ("retry", "another attempt may help" if diagnosis.retry else "another attempt would end in the same way")
     )
     if diagnosis.docs:
-        rows.append(("docs", diagnosis.docs))
+        rows.append(("see", f"docs/{diagnosis.docs}"))
     return rows
 
 

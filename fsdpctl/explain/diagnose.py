@@ -9,7 +9,7 @@ from types import MappingProxyType
 from fsdpctl.contract import Cause
 from fsdpctl.contract.causes import RULES
 from fsdpctl.explain.categories import Category
-from fsdpctl.explain.describe_evidence import describe_evidence
+from fsdpctl.explain.describe_evidence import describe_evidence, memory_fields
 from fsdpctl.explain.evidence import AttemptEvidence
 from fsdpctl.explain.explanation import Confidence, Diagnosis, FailedRank
 from fsdpctl.explain.failed_ranks import Failed, as_failed_node, as_failed_rank, find_failed
@@ -54,9 +54,10 @@ def _of_rank(
 ) -> Diagnosis:
     """Return the diagnosis of the rank that failed first."""
     category, match = shown.category, first.kind.match
-    end = attempt.ends.get(shown.node_rank)
-    evidence = describe_evidence(first, end.resources if end is not None else None)
-    fields = {**attempt.fields, "rank": str(shown.rank), "host": shown.host, "reason": shown.message}
+    resources = attempt.resources_of(shown.node_rank)
+    evidence = describe_evidence(first, resources, attempt.hang if cause is Cause.HANG else None)
+    own = {"rank": str(shown.rank), "host": shown.host, "reason": shown.message}
+    fields = {**attempt.fields, **own, **memory_fields(resources)}
     rule = _rule_for(cause, category)
     if match is not None and match.rule.category is category:
         rule, fields = match.rule, {**fields, **match.fields}

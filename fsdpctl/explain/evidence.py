@@ -14,7 +14,7 @@ from fsdpctl.contract.files import read_bytes, read_tail
 from fsdpctl.contract.paths import NodePaths, RunPaths
 from fsdpctl.contract.plan import Allocation, LaunchPlan
 from fsdpctl.contract.rank_progress import RankProgress, read_rank_progress
-from fsdpctl.contract.records import NodeEnd, ProcessIdentity, RankError
+from fsdpctl.contract.records import NodeEnd, ProcessIdentity, RankError, Resources
 from fsdpctl.contract.trainer.trainer_config import TrainerConfig
 from fsdpctl.runs.evidence import AttemptFacts
 from fsdpctl.supervise.hang import Hang
@@ -63,6 +63,11 @@ class AttemptEvidence:
             return read_bytes(self.facts.paths.node(rank.node_rank).rank_stacks(rank.rank)).decode(errors="replace")
         except OSError:
             return ""
+
+    def resources_of(self, node_rank: int) -> Resources | None:
+        """Return what a node had run out of; None if it recorded nothing."""
+        end = self.ends.get(node_rank)
+        return end.resources if end is not None else None
 
     @cached_property
     def fields(self) -> Mapping[str, str]:

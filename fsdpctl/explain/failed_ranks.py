@@ -49,9 +49,9 @@ def _describe(
     if initiators.is_by_elimination:
         if rank.is_finished:
             return RankFailureKind(Category.RUNTIME_ERROR, "had left its script while the others still needed it")
-        return RankFailureKind(Category.HANG, "did not take part in what the others waited for, and recorded no error")
-    end = attempt.ends.get(rank.node_rank)
-    return describe_rank(rank, end.resources if end is not None else None)
+        text = "took no part in what the others waited for, and recorded no error"
+        return RankFailureKind(Category.HANG, text, attempt.stacks_of(rank))
+    return describe_rank(rank, attempt.resources_of(rank.node_rank))
 
 
 def _describe_hang(rank: RankEvidence, role: Role, attempt: AttemptEvidence) -> RankFailureKind:
