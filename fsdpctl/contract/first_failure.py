@@ -9,7 +9,7 @@ from fsdpctl.contract import RankFailure
 from fsdpctl.contract.records import NodeEnd, RankError
 
 _LOST_PEER = re.compile(
-    r"connection (?:was )?(?:closed|reset)(?: by (?:remote )?peer)?|connection refused|broken pipe"
+    r"connection (?:was )?(?:likely )?(?:closed|reset)(?: by (?:remote )?peer)?|connection refused|broken pipe"
     r"|remote process exited|ncclRemoteError|socket timeout|watchdog caught collective operation timeout"
     r"|timed out waiting \d+ ?ms|(?:wait|barrier) timeout after|timed out in monitoredBarrier|waiting for clients",
     re.IGNORECASE,
@@ -21,12 +21,17 @@ _ROOTS = (Exception, BaseException, object)
 def classify(error: BaseException) -> RankFailure:
     """Return how the exception that ends a rank counts among those of its peers.
 
-    gloo, NCCL and the store report a lost peer as a RuntimeError with no type of its own, so its text is read: here,
-    where it is raised, and nowhere else. An OSError of the same text is a connection of the script's own.
+    gloo, NCCL and the store report a lost peer as a RuntimeError with no type of its own, so its text is read where it
+    is raised. An OSError of the same text is a connection of the script's own.
     """
-    if any(isinstance(found, RuntimeError) and _LOST_PEER.search(str(found)) for found in (error, error.__cause__)):
+    if any(isinstance(found, RuntimeError) and names_lost_peer(str(found)) for found in (error, error.__cause__)):
         return RankFailure.LOST_PEER
     return RankFailure.EXIT_CODE if isinstance(error, SystemExit) else RankFailure.EXCEPTION
+
+
+def names_lost_peer(text: str) -> bool:
+    """Return whether a message of a library is about a peer that is gone or does not answer."""
+    return _LOST_PEER.search(text) is not None
 
 
 def name_kinds(error: BaseException) -> tuple[str, ...]:

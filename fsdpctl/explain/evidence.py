@@ -19,7 +19,7 @@ from fsdpctl.contract.trainer.trainer_config import TrainerConfig
 from fsdpctl.runs.evidence import AttemptFacts
 from fsdpctl.supervise.hang import Hang
 
-TAIL_BYTES = 128 * 1024
+TAIL_BYTES = 64 * 1024
 """How much of the end of a log is read: a traceback, and what a library logs before it aborts a process."""
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fsdpctl.contract import RankFailure
-from fsdpctl.contract.first_failure import headline
+from fsdpctl.contract.first_failure import headline, names_lost_peer
 from fsdpctl.contract.records import Resources
-from fsdpctl.explain.categories import Category, Role
+from fsdpctl.explain.categories import Category
 from fsdpctl.explain.choose import choose_end
 from fsdpctl.explain.evidence import RankEvidence
 from fsdpctl.explain.explanation import Confidence
@@ -71,9 +71,11 @@ def describe_cascade(rank: RankEvidence, *, uses_gpus: bool) -> RankFailureKind:
 
 
 def is_lost_peer(rank: RankEvidence) -> bool:
-    """Return whether a library ended a rank because it had lost another one, by the end of its log."""
-    match = end_of_log(rank.tail)
-    return match is not None and match.rule.role is Role.CASCADE
+    """Return whether a library ended a rank because it had lost another one, by the end of its log.
+
+    Not by the rules: of many ranks that NCCL aborts, each log is read.
+    """
+    return names_lost_peer("\n".join(rank.tail))
 
 
 def end_of_log(lines: Sequence[str]) -> Match | None:
