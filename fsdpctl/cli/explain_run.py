@@ -37,7 +37,7 @@ def short_rows(run: RunPaths, status: RunStatus) -> list[tuple[str, str]]:
         found = explain_ended(run, status).diagnosis
     except (FsdpctlError, CodecError, OSError):
         return []
-    if found is None:
+    if found is None or found.category == "unknown":
         return []
     rows = [("why", f"{found.category} ({found.confidence}): {found.summary}")]
     return [*rows, *(("change", change) for change in found.changes[:1])]
