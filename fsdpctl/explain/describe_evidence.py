@@ -53,6 +53,7 @@ def _describe_others(others: Sequence[PlacedRank]) -> tuple[str, ...]:
     places: dict[str, list[int]] = {}
     for rank in others:
         what = "waited for their peers" if rank.report.activity is Activity.PEERS else "were"
-        place = f"{what} at {rank.report.where or 'a place that is not known'}"
+        where = rank.report.where.rpartition("/site-packages/")[2]
+        place = f"{what} at {where or 'a place that is not known'}"
         places.setdefault(place, []).append(rank.report.rank)
     return tuple(f"ranks {fold(ranks)} {place}" for place, ranks in places.items())
