@@ -103,6 +103,6 @@ def _distance(rank: RankEvidence, is_lost_peer: Callable[[RankEvidence], bool]) 
 
 def _is_alike(one: RankError | None, other: RankError | None) -> bool:
     """Return whether two ranks failed in the same way at the same place, each by itself."""
-    if one is None or other is None or not one.place:
+    if one is None or other is None or not one.kinds:
         return False
-    return (one.place, one.kinds) == (other.place, other.kinds)
+    return (one.place or one.message, one.kinds) == (other.place or other.message, other.kinds)

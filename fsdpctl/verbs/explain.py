@@ -15,7 +15,7 @@ from fsdpctl.explain.evidence import fields_of, read_evidence
 from fsdpctl.explain.explanation import NOT_ENDED, Diagnosis, Explanation, FailedRank
 from fsdpctl.explain.history import read_past
 from fsdpctl.explain.live import explain_live
-from fsdpctl.runs.evidence import RunFacts, read_plan
+from fsdpctl.runs.evidence import AttemptFacts, RunFacts, read_plan
 from fsdpctl.runs.store import open_record
 from fsdpctl.verbs.state import Situation, derive_state
 from fsdpctl.verbs.status import RunStatus
@@ -35,7 +35,7 @@ def explain_ended(run: RunPaths, status: RunStatus) -> Explanation:
 
 def explain_run(facts: RunFacts, found: Situation) -> Explanation:
     """Return the explanation of a run in this state."""
-    attempt, plan = facts.newest, _find_plan(facts.paths)
+    attempt, plan = _newest_attempt(facts), _find_plan(facts.paths)
     diagnosis: Diagnosis | None = None
     ranks: tuple[FailedRank, ...] = ()
     if found.state in NOT_ENDED:
@@ -56,6 +56,12 @@ def explain_run(facts: RunFacts, found: Situation) -> Explanation:
         ranks=ranks,
         history=read_past(facts.paths),
     )
+
+
+def _newest_attempt(facts: RunFacts) -> AttemptFacts | None:
+    """Return the newest attempt of the newest submission; those of older ones do not explain its end."""
+    newest = facts.newest
+    return newest if newest is not None and newest.number >= facts.record.submissions[-1].first_attempt else None
 
 
 def _find_plan(run: RunPaths) -> LaunchPlan | None:
