@@ -40,7 +40,7 @@ CASES = [
     Case("segv", Category.SEGFAULT, "0", "end"),
     Case("segv", Category.SEGFAULT, "3"),
     Case("segv", Category.SEGFAULT, "0", "start", nodes=1),
-    Case("bus", Category.SIGNAL, "1"),
+    Case("shm", Category.RAM_OOM, "1"),
     Case("abort", Category.SIGNAL, "3"),
     Case("memory", Category.RAM_OOM, "0", "end"),
     Case("memory", Category.RAM_OOM, "3", "start"),

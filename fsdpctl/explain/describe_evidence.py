@@ -27,7 +27,7 @@ def describe_evidence(first: Failed, resources: Resources | None, hang: Hang | N
         found.append(f"{rank.log.name}: {match.line}")
     if rank.exit_code is not None:
         found.append(f"torchrun saw rank {rank.rank} end with {describe_code(rank.exit_code)}")
-    return (*found, *(_describe_resources(resources, first.kind.category) if resources is not None else ()))
+    return (*found, *describe_resources(resources, first.kind.category))
 
 
 def memory_fields(resources: Resources | None) -> Mapping[str, str]:
@@ -36,8 +36,10 @@ def memory_fields(resources: Resources | None) -> Mapping[str, str]:
     return {name: f"{size / 2**30:.1f} GiB" for name, size in numbers if size is not None}
 
 
-def _describe_resources(resources: Resources, category: Category) -> list[str]:
+def describe_resources(resources: Resources | None, category: Category) -> list[str]:
     """Return what the node had run out of; other runs of the host may have caused that, too."""
+    if resources is None:
+        return []
     found = []
     if resources.oom_kills:
         found.append(f"the kernel killed processes of the node's cgroup for memory: {resources.oom_kills}")

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from fsdpctl.contract import Cause
 from fsdpctl.contract.causes import RULES
 from fsdpctl.explain.categories import Category
-from fsdpctl.explain.describe_evidence import describe_evidence, memory_fields
+from fsdpctl.explain.describe_evidence import describe_evidence, describe_resources, memory_fields
 from fsdpctl.explain.evidence import AttemptEvidence
 from fsdpctl.explain.explanation import Confidence, Diagnosis, FailedRank
 from fsdpctl.explain.failed_ranks import Failed, as_failed_node, as_failed_rank, find_failed
@@ -34,8 +34,9 @@ def explain_attempt(
     ranks = (*nodes, *(as_failed_rank(one, attempt) for one in failed))
     if initiators.ranks:
         return _of_rank(failed[0], ranks[0], attempt, initiators, cause), ranks
-    fields = {**attempt.fields, **({"host": nodes[0].host} if nodes else {})}
-    return of_end(cause, reason, fields, initiators.confidence), ranks
+    if nodes:
+        return _of_node(nodes[0], attempt, cause, reason, initiators.confidence), ranks
+    return of_end(cause, reason, attempt.fields, initiators.confidence), ranks
 
 
 def of_end(
@@ -46,7 +47,21 @@ def of_end(
     if cause is None or category is None:
         summary = "Not known: no rank or node recorded a failure of its own."
         return _diagnosis(Category.UNKNOWN, Confidence.UNKNOWN, summary, (reason,))
+    fields = {"reason": reason, **fields}
     return _diagnosis(category, confidence, RULES[cause].meaning, (reason,), _rule_for(cause, category), fields)
+
+
+def _of_node(
+    node: FailedRank, attempt: AttemptEvidence, cause: Cause | None, reason: str, confidence: Confidence
+) -> Diagnosis:
+    """Return the diagnosis of a node that ended the attempt."""
+    resources = attempt.resources_of(node.node_rank)
+    fields = {**attempt.fields, "host": node.host, **memory_fields(resources)}
+    if node.category is not Category.OOM_KILLER:
+        return of_end(cause, reason, fields, confidence)
+    evidence = (reason, *describe_resources(resources, node.category))
+    rule = _rule_for(cause, node.category)
+    return _diagnosis(node.category, Confidence.LIKELY, reason, evidence, rule, fields)
 
 
 def _of_rank(

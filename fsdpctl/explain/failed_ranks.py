@@ -11,7 +11,7 @@ from fsdpctl.explain.explanation import FailedRank
 from fsdpctl.explain.frames import user_frames
 from fsdpctl.explain.rank_failure import RankFailureKind, describe_cascade, describe_rank
 from fsdpctl.explain.roles import Initiators, role_of
-from fsdpctl.explain.structured import domain_of, may_retry, of_cause
+from fsdpctl.explain.structured import domain_of, may_retry, of_node
 
 _ORDER = (Role.INITIATING, Role.CASCADE, Role.TEARDOWN)
 
@@ -88,7 +88,7 @@ def as_failed_rank(failed: Failed, attempt: AttemptEvidence) -> FailedRank:
 
 def as_failed_node(node: int, attempt: AttemptEvidence, cause: Cause | None) -> FailedRank:
     """Return a whole node that ended an attempt."""
-    category = of_cause(cause) or Category.UNKNOWN
+    category = of_node(cause, attempt.resources_of(node)) or Category.UNKNOWN
     end = attempt.ends.get(node)
     return FailedRank(
         rank=None,

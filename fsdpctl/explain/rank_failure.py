@@ -39,7 +39,8 @@ def describe_rank(rank: RankEvidence, resources: Resources | None) -> RankFailur
         match = choose_end(match_text(text.splitlines()))
         if _is_refuted(match, resources):
             return RankFailureKind(Category.SIGNAL, headline(error), text)
-        return RankFailureKind(_refine(of_error(error), match), headline(error), text, match)
+        shown = "" if error.expected else text  # the trainer's own error is enough without its traceback
+        return RankFailureKind(_refine(of_error(error), match), headline(error), shown, match)
     match = end_of_log(rank.tail)
     match = None if _is_refuted(match, resources) else match
     message = headline(error) if error is not None else ""

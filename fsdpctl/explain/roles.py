@@ -44,7 +44,10 @@ def find_initiators(
     if cause in _OF_NODES:
         causes = (Cause.NODE_CHECK, Cause.PACKAGE) if cause in (Cause.NODE_CHECK, Cause.PACKAGE) else (cause,)
         return Initiators(nodes=_nodes_with(attempt, causes))
-    return _find_ranks(attempt.ranks, is_lost_peer)
+    found = _find_ranks(attempt.ranks, is_lost_peer)
+    if cause is Cause.EXCEPTION and not found.ranks:  # rank 0 has only reported in its outcome that it failed
+        return Initiators(nodes=_nodes_with(attempt, (cause,)))
+    return found
 
 
 def role_of(rank: RankEvidence, initiators: Initiators, cause: Cause | None) -> Role:

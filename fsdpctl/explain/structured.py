@@ -44,6 +44,7 @@ _CAUSES = {
     Cause.TIME_LIMIT: Category.TIME_LIMIT,
     Cause.PREEMPTION: Category.PREEMPTION,
     Cause.REQUEUE: Category.PREEMPTION,
+    Cause.EXCEPTION: Category.EXCEPTION,
     Cause.CONFIGURATION: Category.CONFIGURATION,
     Cause.TORCHRUN: Category.RENDEZVOUS,
     Cause.HANG: Category.HANG,
@@ -93,6 +94,13 @@ def may_retry(category: Category) -> bool:
 def of_cause(cause: Cause | None) -> Category | None:
     """Return the category of an end that no rank reports; None for the failure of a rank."""
     return None if cause is None else _CAUSES.get(cause)
+
+
+def of_node(cause: Cause | None, resources: Resources | None) -> Category | None:
+    """Return the category of an end that a whole node caused: the kernel kills agents for memory, too."""
+    if cause is Cause.AGENT and resources is not None and (resources.oom_kills or resources.host_oom_kills):
+        return Category.OOM_KILLER
+    return of_cause(cause)
 
 
 def of_error(error: RankError) -> Category:

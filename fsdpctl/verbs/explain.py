@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from fsdpctl.backends.base import View
 from fsdpctl.backends.table import get_backend
-from fsdpctl.contract import State
+from fsdpctl.contract import Cause, State
 from fsdpctl.contract.codec import CodecError
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
@@ -19,6 +19,8 @@ from fsdpctl.runs.evidence import AttemptFacts, RunFacts, read_plan
 from fsdpctl.runs.store import open_record
 from fsdpctl.verbs.state import Situation, derive_state
 from fsdpctl.verbs.status import RunStatus
+
+_OF_STATES = {State.STOPPED: Cause.STOP, State.CANCELLED: Cause.CANCEL, State.LOST: Cause.LOST}
 
 
 def explain(run: RunPaths) -> Explanation:
@@ -35,16 +37,16 @@ def explain_ended(run: RunPaths, status: RunStatus) -> Explanation:
 
 def explain_run(facts: RunFacts, found: Situation) -> Explanation:
     """Return the explanation of a run in this state."""
-    attempt, plan = _newest_attempt(facts), _find_plan(facts.paths)
+    attempt, plan, cause = _newest_attempt(facts), _find_plan(facts.paths), _cause(found)
     diagnosis: Diagnosis | None = None
     ranks: tuple[FailedRank, ...] = ()
     if found.state in NOT_ENDED:
         diagnosis = explain_live(attempt, plan, found.phase, found.reason)
     elif found.state is not State.SUCCEEDED:
         if attempt is None:
-            diagnosis = of_end(found.cause, found.reason, fields_of(facts.paths, plan))
+            diagnosis = of_end(cause, found.reason, fields_of(facts.paths, plan))
         else:
-            diagnosis, ranks = explain_attempt(read_evidence(facts.paths, attempt, plan), found.cause, found.reason)
+            diagnosis, ranks = explain_attempt(read_evidence(facts.paths, attempt, plan), cause, found.reason)
     return Explanation(
         run_id=facts.run_id,
         state=found.state,
@@ -56,6 +58,11 @@ def explain_run(facts: RunFacts, found: Situation) -> Explanation:
         ranks=ranks,
         history=read_past(facts.paths),
     )
+
+
+def _cause(found: Situation) -> Cause | None:
+    """Return the cause of an end; of one that an older version recorded, or the backend alone knows, by its state."""
+    return _OF_STATES.get(found.state) if found.cause in (None, Cause.UNKNOWN) else found.cause
 
 
 def _newest_attempt(facts: RunFacts) -> AttemptFacts | None:

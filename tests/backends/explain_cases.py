@@ -13,7 +13,7 @@ from fsdpctl.verbs.explain import explain
 from tests.backends.harness import Run, fsdpctl, submit
 
 SCRIPT = """
-import ctypes, os, resource, signal, sys, time
+import ctypes, mmap, os, resource, signal, sys, time
 from datetime import timedelta
 from pathlib import Path
 
@@ -42,6 +42,14 @@ def allocate_in_cgroup(limit):
     (group / "memory.limit_in_bytes").write_text(str(limit))
     (group / "cgroup.procs").write_text(str(os.getpid()))
     return b"x" * (4 * limit)
+
+
+def fill_shared_memory():
+    ctypes.CDLL(None).unshare(0x20000)  # CLONE_NEWNS: mounts that no other process sees
+    os.system("mount --make-rprivate / && mount -t tmpfs -o size=1m none /dev/shm")
+    with open("/dev/shm/batch", "wb+") as file:
+        file.truncate(2**23)
+        mmap.mmap(file.fileno(), 2**23).write(bytes(2**23))
 
 
 def write_as_another_user(path):
@@ -109,7 +117,7 @@ FAILURES = {
     "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
     "term": lambda: os.kill(os.getpid(), signal.SIGTERM),
     "segv": lambda: ctypes.string_at(0),
-    "bus": lambda: os.kill(os.getpid(), signal.SIGBUS),
+    "shm": fill_shared_memory,
     "abort": os.abort,
     "memory": lambda: allocate_within(2**32),
     "oom": lambda: allocate_in_cgroup(2**28),

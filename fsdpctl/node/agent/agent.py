@@ -58,7 +58,7 @@ class Agent:
         """Check the node, join the others, run the ranks and sweep. Errors that a user can cause are returned."""
         processes.adopt_orphans()
         write_json(self.paths.agent, processes.identify(os.getpid()))
-        self.guard = Guard(self.tag, self.paths)
+        self.guard = Guard(self.tag, self.paths, self.resources)
         try:
             end = self._run_ranks()
         except NodeCheckError as error:

@@ -3,6 +3,7 @@ nodes, setup lines and time limits are explained in the tests of all launchers."
 
 from __future__ import annotations
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -39,7 +40,7 @@ def test_the_rank_that_failed_is_found_and_no_victim_is_blamed(tmp_path: Path) -
     value, exit_code = results[0].found, results[2].found
     check_ranks(value)
     shown = fsdpctl("explain", value.run_id, cwd=tmp_path).stdout
-    assert "fails.py:123 in fail_if: FAILURES[kind]()" in shown and "node/agent/rank.py" not in shown
+    assert re.search(r"fails\.py:\d+ in fail_if: FAILURES\[kind\]\(\)", shown) and "agent/rank.py" not in shown
     ended = fsdpctl("status", exit_code.run_id, cwd=tmp_path).stdout
     assert "why        exit_code (not known): The rank left by itself and recorded no exception: ended with" in ended
 

@@ -155,3 +155,11 @@ def test_64_ranks_with_100_mb_of_log_each_cost_two_seconds_and_100_mb(tmp_path: 
     error = RankError(43, 5, 9.0, "KeyError: 'x'", f"{TRACE}KeyError: 'x'\n", kinds=("KeyError",))
     write_json(run.attempt(1).node(5).rank_error(43), error)
     subprocess.run([sys.executable, "-c", MEASURE, str(run.root)], check=True, timeout=120)
+
+
+def test_a_script_that_only_reports_a_failure_is_believed(run: RunPaths) -> None:
+    node = run.attempt(1).node(0)
+    write_json(node.end, NodeEnd(1, "loss is too high", time=1.0, cause=Cause.EXCEPTION))
+    found, ranks = explained(run, Cause.EXCEPTION)
+    assert (found.category, found.rule, found.confidence) == (Category.EXCEPTION, "run_reported", Confidence.CERTAIN)
+    assert (ranks[0].rank, ranks[0].message, ranks[0].role) == (None, "loss is too high", Role.INITIATING)

@@ -86,7 +86,7 @@ def test_an_exit_code_has_a_category_by_what_its_node_had_run_out_of(
 
 
 def test_every_cause_that_no_rank_reports_has_a_category() -> None:
-    of_ranks = {Cause.UNKNOWN, Cause.FINISHED, Cause.SIGNAL, Cause.EXIT_CODE, Cause.EXCEPTION, Cause.ABORT}
+    of_ranks = {Cause.UNKNOWN, Cause.FINISHED, Cause.SIGNAL, Cause.EXIT_CODE, Cause.ABORT}
     assert {cause for cause in Cause if of_cause(cause) is None} == of_ranks
 
 

@@ -58,6 +58,8 @@ def test_an_attempt_of_an_older_submission_does_not(run: RunPaths) -> None:
         (State.CANCELLED, Cause.CANCEL, Category.CANCELLED),
         (State.STOPPED, Cause.PREEMPTION, Category.PREEMPTION),
         (State.STOPPED, Cause.TIME_LIMIT, Category.TIME_LIMIT),
+        (State.STOPPED, Cause.UNKNOWN, Category.CANCELLED),
+        (State.LOST, Cause.UNKNOWN, Category.NODE_FAILURE),
         (State.RESTARTING, Cause.EXIT_CODE, Category.EXCEPTION),
     ],
 )
