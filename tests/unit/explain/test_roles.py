@@ -14,9 +14,10 @@ from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.rank_progress import RankProgress, Section
 from fsdpctl.contract.records import NodeEnd, RankError
 from fsdpctl.explain.categories import Role
-from fsdpctl.explain.evidence import AttemptEvidence, RankEvidence, read_evidence
+from fsdpctl.explain.evidence import AttemptEvidence, RankEvidence
 from fsdpctl.explain.explanation import Confidence
 from fsdpctl.explain.rank_failure import is_lost_peer
+from fsdpctl.explain.read_evidence import read_evidence
 from fsdpctl.explain.roles import find_initiators, role_of
 from fsdpctl.runs.evidence import AttemptFacts
 
