@@ -35,7 +35,7 @@ def explain_live(attempt: AttemptFacts | None, plan: LaunchPlan | None, phase: P
 
 
 def _why_they_wait(ranks: Sequence[PlacedRank], plan: LaunchPlan) -> str | None:
-    if (hang := find_hang(ranks, plan.hang)) is not None:
+    if (hang := find_hang(ranks, plan.hang, plan.peer_timeout_s)) is not None:
         return hang.reason
     if (missing := describe_missing(ranks)) is not None:
         return missing

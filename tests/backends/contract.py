@@ -230,6 +230,15 @@ class LauncherContract:
         at = self.node_directory(run)
         assert shown == f"{at}/code/src 1 1 {at} |\n", "and it is no process of the run, which would end it"
         fsdpctl("shell", run.run_id, "--node", "2", cwd=project, expect=2)
+        ranks = json.loads(fsdpctl("stacks", run.run_id, "--json", cwd=project).stdout)["ranks"]
+        assert [(one["rank"], one["node_rank"], one["problem"]) for one in ranks] == [
+            (0, 0, ""),
+            (1, 0, ""),
+            (2, 1, ""),
+            (3, 1, ""),
+        ]
+        files = [{frame["file"].rpartition("/")[2] for frame in one["threads"][0]["frames"]} for one in ranks]
+        assert all("script.py" in names for names in files), files
         fsdpctl("resume", run.run_id, cwd=project, expect=5)
         ranks_of_other = other.find(None, "script.py")
 

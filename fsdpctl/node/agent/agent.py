@@ -20,8 +20,10 @@ from fsdpctl.contract.node_report import RankReport
 from fsdpctl.contract.paths import AttemptPaths, NodePaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.records import NodeEnd
+from fsdpctl.node.agent.answer_stacks import StacksRequests
 from fsdpctl.node.agent.exit_status import FailureWatch, describe_end, describe_forced_end
 from fsdpctl.node.agent.guard import Guard
+from fsdpctl.node.agent.hang_evidence import collect_evidence
 from fsdpctl.node.agent.heartbeats import Heartbeat, PeerWatch
 from fsdpctl.node.agent.join import JoinError, join
 from fsdpctl.node.agent.log_watch import LogWatch
@@ -34,8 +36,6 @@ from fsdpctl.node.os.resources import ResourceWatch
 
 POLL_S = 0.1
 PEERS_EVERY_S = 0.5
-DUMP_S = 0.5
-"""What ranks get to write their stacks."""
 TERM_S = 5.0
 """Seconds from TERM to KILL when ranks are ended."""
 
@@ -92,6 +92,7 @@ class Agent:
         )
         failure = FailureWatch(self.paths, self.ranks.start, TERM_S)
         stopping = Stopping(self.plan.grace_s, self.plan.stop_signal, lambda: rank_processes(self.tag))
+        stacks = StacksRequests(self.attempt, self.paths, self.ranks, lambda: rank_processes(self.tag))
         next_look = 0.0
         while (code := torchrun.poll()) is None:
             self._beat(self.rank_watch.look)
@@ -108,6 +109,7 @@ class Agent:
                 return self._own_failure(torchrun, failure) or killed
             if time.monotonic() >= next_look:
                 next_look = time.monotonic() + PEERS_EVERY_S
+                stacks.follow()
                 if (lost := watch.find_lost()) is not None:
                     end_attempt(self.attempt, self.paths, lost.reason, lost.cause)
                 if not stopping.has_signalled and failure.is_overdue():
@@ -134,9 +136,8 @@ class Agent:
             write_request(self.attempt.stop, StopReason.TIME, f"the time limit of {limit} s is near")
 
     def _end_now(self, torchrun: subprocess.Popen[bytes], abort: ControlFile, failure: FailureWatch) -> NodeEnd:
-        if abort.cause == AbortReason.HANG:  # what fails now is a victim; its stacks are evidence
-            self.rank_watch.dump_stacks()
-            time.sleep(DUMP_S)
+        if abort.cause == AbortReason.HANG:  # what fails now is a victim
+            collect_evidence(self.paths, rank_processes(self.tag), self._beat)
             own = None
         else:
             own = self._own_failure(torchrun, failure) if not abort.is_cancel and failure.has_begun() else None
