@@ -75,6 +75,7 @@ CASES = [
     Case("sleep", Category.HANG, "1", timeout_s=4, nodes=1),
     Case("leave", Category.RUNTIME_ERROR, "2"),
     Case("leave", Category.RUNTIME_ERROR, "1", nodes=1),
+    Case("mismatch", Category.RUNTIME_ERROR, "3", timeout_s=4),
     Case("os_exit_0", Category.HANG, "3"),
     Case("none", Category.CANCELLED, "stop", act=request("stop"), first_rank=None),
     Case("none", Category.CANCELLED, "cancel", act=request("cancel"), first_rank=None),

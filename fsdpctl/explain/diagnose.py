@@ -13,11 +13,12 @@ from fsdpctl.explain.describe_evidence import describe_evidence, describe_resour
 from fsdpctl.explain.evidence import AttemptEvidence
 from fsdpctl.explain.explanation import Confidence, Diagnosis, FailedRank
 from fsdpctl.explain.failed_ranks import Failed, as_failed_node, as_failed_rank, find_failed
+from fsdpctl.explain.flight.describe import headline
 from fsdpctl.explain.memory_changes import memory_changes
 from fsdpctl.explain.rank_failure import is_lost_peer
 from fsdpctl.explain.roles import Initiators, find_initiators
 from fsdpctl.explain.rule import Rule, Strength
-from fsdpctl.explain.rulebook import rules_for_cause
+from fsdpctl.explain.rulebook import rule_of, rules_for_cause
 from fsdpctl.explain.structured import domain_of, may_retry, of_cause
 
 _NO_FIELDS: Mapping[str, str] = MappingProxyType({})
@@ -71,9 +72,11 @@ def _of_rank(
     category, match = shown.category, first.kind.match
     resources = attempt.resources_of(shown.node_rank)
     evidence = describe_evidence(first, resources, attempt.hang if cause is Cause.HANG else None)
+    if (initiators.is_by_elimination or cause is Cause.HANG) and attempt.flight is not None:
+        evidence = (*evidence, headline(attempt.flight))
     own = {"rank": str(shown.rank), "host": shown.host, "reason": shown.message}
     fields = {**attempt.fields, **own, **memory_fields(resources)}
-    rule = _rule_for(cause, category)
+    rule = rule_of(first.kind.rule) if first.kind.rule else _rule_for(cause, category)
     if match is not None and match.rule.category is category:
         rule, fields = match.rule, {**fields, **match.fields}
     confidence = Confidence.UNKNOWN if category in _NOT_KNOWN else _confidence(first, initiators)

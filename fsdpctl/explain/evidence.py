@@ -15,6 +15,8 @@ from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.rank_progress import RankProgress
 from fsdpctl.contract.records import NodeEnd, RankError, Resources
 from fsdpctl.contract.trainer.trainer_config import TrainerConfig
+from fsdpctl.explain.flight.finding import FlightFinding
+from fsdpctl.explain.flight.read import find_mismatch
 from fsdpctl.runs.evidence import AttemptFacts
 from fsdpctl.supervise.hang import Hang
 
@@ -72,6 +74,11 @@ class AttemptEvidence:
     def fields(self) -> Mapping[str, str]:
         """What the texts of rules may name."""
         return fields_of(self.run, self.plan)
+
+    @cached_property
+    def flight(self) -> FlightFinding | None:
+        """The operation in which its ranks waited, by their flight records."""
+        return find_mismatch(self.facts.paths)
 
     @cached_property
     def trainer(self) -> TrainerConfig | None:

@@ -8,6 +8,7 @@ from fsdpctl.contract import Cause
 from fsdpctl.explain.categories import Category, Role
 from fsdpctl.explain.evidence import AttemptEvidence, RankEvidence
 from fsdpctl.explain.explanation import FailedRank
+from fsdpctl.explain.flight.finding import FlightKind
 from fsdpctl.explain.frames import user_frames
 from fsdpctl.explain.rank_failure import RankFailureKind, describe_cascade, describe_rank
 from fsdpctl.explain.roles import Initiators, role_of
@@ -42,16 +43,26 @@ def _describe(
 ) -> RankFailureKind:
     if role is Role.TEARDOWN:
         return RankFailureKind(Category.CANCELLED, "ended with the others")
+    if role is Role.INITIATING and initiators.is_by_elimination:
+        return _describe_silent(rank, attempt)
     if cause is Cause.HANG:
         return _describe_hang(rank, role, attempt)
     if role is Role.CASCADE:
         return describe_cascade(rank, uses_gpus=attempt.uses_gpus)
-    if initiators.is_by_elimination:
-        if rank.is_finished:
-            return RankFailureKind(Category.RUNTIME_ERROR, "had left its script while the others still needed it")
-        text = "took no part in what the others waited for, and recorded no error"
-        return RankFailureKind(Category.HANG, text, attempt.stacks_of(rank))
     return describe_rank(rank, attempt.resources_of(rank.node_rank))
+
+
+def _describe_silent(rank: RankEvidence, attempt: AttemptEvidence) -> RankFailureKind:
+    """Return what is known of a rank that its peers lost, or waited for, and that recorded nothing."""
+    stacks = rank.error.traceback if rank.error is not None else attempt.stacks_of(rank)
+    if attempt.flight is not None and attempt.flight.kind is FlightKind.MISMATCH:
+        text = "called another operation than most ranks, or with other shapes or types"
+        return RankFailureKind(Category.RUNTIME_ERROR, text, stacks, rule="run_mismatch")
+    if rank.is_finished:
+        text = "had left its script while the others still needed it"
+        return RankFailureKind(Category.RUNTIME_ERROR, text, rule="run_left_early")
+    text = "took no part in what the others waited for, and recorded no error"
+    return RankFailureKind(Category.HANG, text, stacks, rule="run_silent_rank")
 
 
 def _describe_hang(rank: RankEvidence, role: Role, attempt: AttemptEvidence) -> RankFailureKind:

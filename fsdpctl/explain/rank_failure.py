@@ -29,6 +29,7 @@ class RankFailureKind:
     text: str = ""  # with the traceback
     match: Match | None = None
     confidence: Confidence = Confidence.CERTAIN
+    rule: str = ""  # the id of the rule for it, where no text decides
 
 
 def describe_rank(rank: RankEvidence, resources: Resources | None) -> RankFailureKind:

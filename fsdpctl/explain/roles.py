@@ -12,6 +12,7 @@ from fsdpctl.contract.records import RankError
 from fsdpctl.explain.categories import Role
 from fsdpctl.explain.evidence import AttemptEvidence, RankEvidence
 from fsdpctl.explain.explanation import Confidence
+from fsdpctl.explain.flight.finding import FlightFinding, FlightKind
 
 _NOT_OF_RANKS = (Cause.STOP, Cause.CANCEL, Cause.TIME_LIMIT, Cause.PREEMPTION, Cause.REQUEUE, Cause.FINISHED)
 _OF_NODES = (Cause.NODE_CHECK, Cause.PACKAGE, Cause.SETUP, Cause.START, Cause.AGENT, Cause.TORCHRUN)
@@ -35,8 +36,9 @@ def find_initiators(
     if cause in _NOT_OF_RANKS:
         return Initiators()
     if cause is Cause.HANG:
-        culprit = attempt.hang.culprit if attempt.hang is not None else None
-        return Initiators((culprit.report.rank,)) if culprit is not None else Initiators(confidence=Confidence.UNKNOWN)
+        if attempt.hang is not None and attempt.hang.culprit is not None:
+            return Initiators((attempt.hang.culprit.report.rank,))
+        return _by_flight_record(attempt.flight) or Initiators(confidence=Confidence.UNKNOWN)
     if cause is Cause.JOIN:
         return Initiators(nodes=attempt.absent or _nodes_with(attempt, (Cause.JOIN,)))
     if cause is Cause.LOST:
@@ -44,7 +46,7 @@ def find_initiators(
     if cause in _OF_NODES:
         causes = (Cause.NODE_CHECK, Cause.PACKAGE) if cause in (Cause.NODE_CHECK, Cause.PACKAGE) else (cause,)
         return Initiators(nodes=_nodes_with(attempt, causes))
-    found = _find_ranks(attempt.ranks, is_lost_peer)
+    found = _find_ranks(attempt, is_lost_peer)
     if cause is Cause.EXCEPTION and not found.ranks:  # rank 0 has only reported in its outcome that it failed
         return Initiators(nodes=_nodes_with(attempt, (cause,)))
     return found
@@ -64,13 +66,29 @@ def _nodes_with(attempt: AttemptEvidence, causes: Sequence[Cause]) -> tuple[int,
     return tuple(node for node, end in attempt.ends.items() if end.cause in causes)
 
 
-def _find_ranks(ranks: Sequence[RankEvidence], is_lost_peer: Callable[[RankEvidence], bool]) -> Initiators:
-    failed = [rank for rank in ranks if rank.error is not None or rank.exit_code is not None]
+def _find_ranks(attempt: AttemptEvidence, is_lost_peer: Callable[[RankEvidence], bool]) -> Initiators:
+    failed = [rank for rank in attempt.ranks if rank.error is not None or rank.exit_code is not None]
     own = [rank for rank in failed if _distance(rank, is_lost_peer) < distance(RankFailure.LOST_PEER)]
     if own:
         first, *others = sorted(own, key=lambda rank: _order(rank, is_lost_peer))
         return Initiators((first.rank, *(rank.rank for rank in others if _is_alike(rank.error, first.error))))
-    return _find_silent(ranks) if failed else Initiators(confidence=Confidence.UNKNOWN)
+    if not failed:
+        return Initiators(confidence=Confidence.UNKNOWN)
+    return _by_flight_record(attempt.flight) or _find_silent(attempt.ranks)
+
+
+def _by_flight_record(found: FlightFinding | None) -> Initiators | None:
+    """Return the ranks that have not entered the operation in which the others waited, or that called another one than
+    most; None if the records do not show any."""
+    if found is None:
+        return None
+    ranks: tuple[int, ...] = ()
+    if found.kind is FlightKind.MISSING:
+        ranks = found.ranks_missing
+    if found.kind is FlightKind.MISMATCH:
+        most, *_, fewest = [side.ranks for side in found.sides if side.has_entered]
+        ranks = fewest if len(fewest) < len(most) else ()
+    return Initiators(ranks, confidence=Confidence.LIKELY, is_by_elimination=True) if ranks else None
 
 
 def _find_silent(ranks: Sequence[RankEvidence]) -> Initiators:

@@ -39,7 +39,7 @@ def _find_collective(
 ) -> FlightFinding | None:
     pending = [number for of_rank in calls.collectives.values() for number, call in of_rank.items() if not call.is_done]
     if not pending:
-        return None
+        return _find_disagreement(calls, stacks)
     number = min(pending)
     here = {rank: of_rank[number] for rank, of_rank in calls.collectives.items() if number in of_rank}
     past = {rank for rank, of_rank in calls.collectives.items() if max(of_rank) > number}
@@ -64,6 +64,17 @@ def _find_collective(
         tuple(unrecorded),
         sides,
     )
+
+
+def _find_disagreement(calls: GroupCalls, stacks: Stacks) -> FlightFinding | None:
+    """Return the first operation in which ranks disagree, of those that have ended: under gloo, also by an error."""
+    for number in sorted({number for of_rank in calls.collectives.values() for number in of_rank}):
+        here = {rank: of_rank[number] for rank, of_rank in calls.collectives.items() if number in of_rank}
+        sides = build_sides(here, calls.group, stacks)
+        if len(sides) > 1:
+            name, backend, ranks = name_group(calls.group), calls.group.backend, tuple(sorted(here))
+            return FlightFinding(FlightKind.MISMATCH, name, backend, sides[0].op, number, ranks, (), sides=sides)
+    return None
 
 
 def _order(finding: FlightFinding, found: Sequence[FlightFinding]) -> tuple[int, bool, int]:
