@@ -16,6 +16,7 @@ from fsdpctl.contract.records import NodeEnd, RankError
 from fsdpctl.explain.categories import Role
 from fsdpctl.explain.evidence import AttemptEvidence, RankEvidence
 from fsdpctl.explain.explanation import Confidence
+from fsdpctl.explain.flight.finding import FlightFinding, FlightKind, FlightSide
 from fsdpctl.explain.rank_failure import is_lost_peer
 from fsdpctl.explain.read_evidence import read_evidence
 from fsdpctl.explain.roles import find_initiators, role_of
@@ -92,6 +93,26 @@ def test_where_all_lost_a_peer_it_is_the_one_that_recorded_nothing(
     found = find_initiators(attempt(ranks), Cause.EXIT_CODE, is_lost_peer)
     assert found.ranks == named
     assert found.confidence is (Confidence.LIKELY if named else Confidence.UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    ("kind", "missing", "sides", "named"),
+    [
+        (FlightKind.MISSING, (2,), ((0, 1, 3), (2,)), (2,)),
+        (FlightKind.MISMATCH, (), ((0, 1, 3), (2,)), (2,)),
+        (FlightKind.MISMATCH, (), ((0, 1), (2, 3)), ()),
+        (FlightKind.ALL_ENTERED, (), ((0, 1, 2, 3),), ()),
+    ],
+)
+def test_where_all_lost_a_peer_the_flight_records_name_the_rank(
+    kind: FlightKind, missing: tuple[int, ...], sides: tuple[tuple[int, ...], ...], named: tuple[int, ...]
+) -> None:
+    found = attempt([rank(number, failed=lost(number, 1.0)) for number in range(4)])
+    shown = tuple(FlightSide(ranks, has_entered=ranks != missing) for ranks in sides)
+    finding = FlightFinding(kind, "0", "nccl", "all_reduce", 3, (0, 1, 3), (0, 1, 3), missing, (), shown)
+    found.__dict__["flight"] = finding
+    assert find_initiators(found, Cause.EXIT_CODE, is_lost_peer).ranks == named
+    assert find_initiators(found, Cause.HANG, is_lost_peer).ranks == named
 
 
 @pytest.mark.parametrize("cause", [Cause.STOP, Cause.CANCEL, Cause.PREEMPTION, Cause.TIME_LIMIT])
