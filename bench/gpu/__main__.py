@@ -2,9 +2,9 @@
 
     python -m bench.gpu CALL [--rows PATTERN] [--budget 520] [--limit 180] [--out FILE] [--tiny]
 
-CALL is one-gpu, proofs, two-gpus, four-gpus or rest; `--list` shows its rows. A row is printed as soon as it is known,
-as a JSON line here and in FILE; the table comes last. One that fails does not affect the others. `--tiny` tries the
-whole path on CPUs.
+CALL is one-gpu, proofs, two-gpus, four-gpus, failures, hangs or rest; `--list` shows its rows. A row is printed as soon
+as it is known, as a JSON line here and in FILE; the table comes last. One that fails does not affect the others.
+`--tiny` tries the whole path on CPUs.
 """
 
 from __future__ import annotations

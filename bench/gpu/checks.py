@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
-import time
 from pathlib import Path
 
 import torch
@@ -69,22 +67,6 @@ def memory(workspace: Workspace) -> Result:
         reason = launched.status()["reason"]
     require(state == "FAILED" and bool(ran_out), f"{state}, {len(ran_out)} snapshots: {reason}")
     return Result(found=f"{len(requested)} on request; {len(ran_out)} where it ran out: {reason}")
-
-
-def hang(workspace: Workspace) -> Result:
-    """Stop a rank: the hang is found, the rank is named, and the run continues by itself."""
-    changed = ["trainer.steps=150", "trainer.checkpoint.every_steps=20", "trainer.batch.sequences=16"]
-    with LaunchedRun.submit(workspace, _small(workspace), 2, changed) as launched:
-        launched.wait_steps(60)
-        rank = launched.ranks()[-1]
-        os.kill(rank, signal.SIGSTOP)
-        began = time.monotonic()
-        launched.wait_for(lambda: launched.status()["attempt"] == 2)
-        seconds = time.monotonic() - began
-        state, first = launched.wait_end(), launched.paths.attempt(1)
-        stacks = [path.name for path in first.root.glob("node-*/stacks-*.txt") if path.stat().st_size]
-    require(state == "SUCCEEDED" and bool(stacks), f"{state}, stacks {stacks}")
-    return Result(found=f"replaced after {seconds:.0f} s, stacks of {len(stacks)} ranks, then {state}")
 
 
 def staging(workspace: Workspace) -> Result:

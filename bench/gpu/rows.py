@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from bench.gpu import agreement, checks, compilations, kernel_time, roofline, stops, training
+from bench.gpu import agreement, checks, compilations, failures, kernel_time, roofline, stops, training
+from bench.gpu import hangs as watched
 from bench.gpu.result import Result
 from bench.gpu.training import ALONE, SYNTHETIC, Changes, Mesh
 from bench.gpu.workspace import Workspace
@@ -177,8 +178,22 @@ def rest() -> list[Row]:
         Row("examples/minimal", 45, checks.minimal),
         Row("memory snapshots", 55, checks.memory),
         Row("tests that need a GPU", 25, checks.staging),
-        Row("a rank that hangs", 70, checks.hang),
     ]
+
+
+def hangs() -> list[Row]:
+    """Return the rows on ranks that stop, and on what is slow but no hang. One GPU, or two."""
+    return [
+        Row("hangs, 1 rank", 240, partial(watched.everywhere, nodes=1, procs_per_node=1, mode="sync")),
+        Row("llm300m, a cold compile", 120, partial(watched.cold_compile, job="llm300m", gpus=1)),
+        Row("hangs, 1 node x 2 ranks", 330, partial(watched.everywhere, nodes=1, procs_per_node=2, mode="sync")),
+        Row("hangs, 2 nodes x 1 rank", 330, partial(watched.everywhere, nodes=2, procs_per_node=1, mode="async")),
+    ]
+
+
+def failing() -> list[Row]:
+    kinds = ("skip", "shape", "stop", "oom", "assert")
+    return [Row(f"a rank fails: {kind}", 45, partial(failures.failure, kind=kind)) for kind in kinds]
 
 
 CALLS: dict[str, Callable[[], list[Row]]] = {
@@ -187,4 +202,6 @@ CALLS: dict[str, Callable[[], list[Row]]] = {
     "two-gpus": two_gpus,
     "four-gpus": four_gpus,
     "rest": rest,
+    "failures": failing,
+    "hangs": hangs,
 }

@@ -22,6 +22,7 @@ from fsdpctl.cli.logs import logs
 from fsdpctl.cli.output import BrokenPipe, log
 from fsdpctl.cli.resume import resume
 from fsdpctl.cli.shell import shell
+from fsdpctl.cli.stacks import stacks
 from fsdpctl.cli.status import ls, status
 from fsdpctl.cli.stop import cancel, stop
 from fsdpctl.cli.submit import submit
@@ -51,7 +52,7 @@ _SITE_ERRORS = (
 
 COMMANDS = {
     command.__name__: command
-    for command in (submit, status, ls, logs, explain, stop, resume, cancel, shell, doctor, supervise)
+    for command in (submit, status, ls, logs, stacks, explain, stop, resume, cancel, shell, doctor, supervise)
 }
 GROUPS = {"jobs": jobs.app, "profiles": profiles.app, "data": data.app, "checkpoints": checkpoints.app}
 

@@ -1,4 +1,4 @@
-"""`fsdpctl explain`: why a log ended."""
+"""`fsdpctl explain`: why a run or a log ended."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fsdpctl.cli.options import Json
+from fsdpctl.cli.options import Json, Run
 from fsdpctl.cli.output import log, print_json, print_rows
 from fsdpctl.errors import UsageError
 
@@ -18,15 +18,19 @@ if TYPE_CHECKING:
 
 
 def explain(
+    run: Run = None,
     files: Annotated[
         list[Path] | None,
         typer.Option("--log", metavar="FILE", help="A log of any program; may be repeated, one per rank or node."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Explain why a job failed from its logs: which rank failed first, of what kind, and what to change."""
+    """Explain why a run or a log ended: which rank failed first, of what kind, and what to change."""
     if not files:
-        raise UsageError("no log is given", hint="fsdpctl explain --log FILE")
+        _explain_run(run, as_json=as_json)
+        return
+    if run is not None:
+        raise UsageError("--log explains files, not a run", hint="give either a run or --log FILE")
     diagnosis = _explain_logs(files)
     if as_json:
         print_json(as_record(diagnosis))
@@ -43,6 +47,19 @@ def _explain_logs(files: list[Path]) -> LogDiagnosis:
     except OSError as error:
         reason = "not a regular file" if error.errno == NO_FILE else error.strerror
         raise UsageError(f"a log cannot be read: {error.filename}: {reason}", hint="--log takes files") from None
+
+
+def _explain_run(run: str | None, *, as_json: bool) -> None:
+    from fsdpctl.cli.explain_run import print_explanation
+    from fsdpctl.contract.codec import encode
+    from fsdpctl.runs.find import find_run
+    from fsdpctl.verbs.explain import explain as explain_run
+
+    found = explain_run(find_run(run))
+    if as_json:
+        print_json(encode(found))
+    else:
+        print_explanation(found)
 
 
 def as_record(diagnosis: LogDiagnosis) -> dict[str, object]:

@@ -13,18 +13,23 @@ if TYPE_CHECKING:
 
 def print_root_cause(attempt: AttemptPaths) -> bool:
     """Print the first error of an attempt's ranks, else why nodes could not take part; return whether there is one."""
+    from fsdpctl.explain.flight.describe import describe_finding
+    from fsdpctl.explain.flight.read import find_mismatch
     from fsdpctl.logs.failure import describe, find_root_cause
     from fsdpctl.logs.hang import describe_hang
     from fsdpctl.logs.ranges import fold
     from fsdpctl.logs.sources import read_errors, read_faults
     from fsdpctl.runs.evidence import AttemptFacts
 
+    finding = find_mismatch(attempt)
+    flight = "" if finding is None else describe_finding(finding) + "\n"
     if (hang := describe_hang(attempt)) is not None:
-        print_data(hang + "\n")
+        print_data(f"{hang}\n{flight}")
         return True
     facts = AttemptFacts(attempt)
     if (cause := find_root_cause(read_errors(attempt), facts.ends, facts.abort)) is not None:
-        print_data(describe(cause) + "\n")
+        waited = finding is not None and cause.first.rank in finding.ranks_waiting  # it failed for want of others
+        print_data(f"{describe(cause)}\n{flight if waited else ''}")
         return True
     faults = read_faults(attempt)
     for reason, nodes in faults.items():
@@ -32,11 +37,19 @@ def print_root_cause(attempt: AttemptPaths) -> bool:
     return bool(faults)
 
 
+def hint_at_explain(run: RunPaths) -> None:
+    """Log the command that shows what followed from the first failure, and what to change."""
+    log(f"hint: fsdpctl explain {run.root.name}")
+
+
 def print_errors(run: RunPaths, attempt: AttemptPaths, *, is_newest: bool) -> None:
     """Print why the attempt failed, by its ranks, its nodes or else the supervisor; then hint at older failures."""
     from fsdpctl.logs.ranges import fold
 
-    if not print_root_cause(attempt):
+    if print_root_cause(attempt):
+        if is_newest:
+            hint_at_explain(run)
+    else:
         log(f"no rank of attempt {attempt.number} failed first")
         if (reason := _failure(attempt)) is not None:
             print_data(f"attempt {attempt.number} {reason}")

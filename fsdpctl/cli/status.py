@@ -24,6 +24,7 @@ LISTED = 20
 
 def status(run: Run = None, as_json: Json = False) -> None:
     """Show the state of one run."""
+    from fsdpctl.cli.explain_run import short_rows
     from fsdpctl.cli.follow import progress
     from fsdpctl.contract.codec import encode
     from fsdpctl.runs.events import newest_events
@@ -40,6 +41,7 @@ def status(run: Run = None, as_json: Json = False) -> None:
     rows = [
         ("run", f"{found.run_id} (job {found.job})"),
         ("state", f"{found.state}: {found.reason}"),
+        *short_rows(paths, found),
         ("attempt", str(found.attempt)),
         ("progress", (progress(found) or _describe_begin(found)) + _describe_age(found.last_progress_s)),
         ("nodes", f"{found.nodes}: {hosts}" if hosts else str(found.nodes)),

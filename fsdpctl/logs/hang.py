@@ -6,6 +6,8 @@ from fsdpctl.contract.codec import find_json
 from fsdpctl.contract.files import read_bytes
 from fsdpctl.contract.node_report import Activity
 from fsdpctl.contract.paths import AttemptPaths
+from fsdpctl.contract.stack_dump import parse_stacks
+from fsdpctl.logs.stack_text import describe_threads
 from fsdpctl.supervise.hang import Hang, PlacedRank
 
 
@@ -24,10 +26,13 @@ def describe_hang(attempt: AttemptPaths) -> str | None:
 def _describe_stacks(attempt: AttemptPaths, rank: PlacedRank) -> str:
     path = attempt.node(rank.node_rank).rank_stacks(rank.report.rank)
     try:
-        stacks = read_bytes(path).decode(errors="replace").strip("\n")
+        threads = parse_stacks(read_bytes(path).decode(errors="replace"))
     except OSError:
-        stacks = ""
-    return stacks or "its stacks could not be written: a process that is stopped or waits for a disk does nothing"
+        threads = ()
+    return (
+        describe_threads(threads)
+        or "its stacks could not be written: a process that is stopped or waits for a disk does nothing"
+    )
 
 
 def _describe_other(rank: PlacedRank) -> str:

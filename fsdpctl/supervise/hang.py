@@ -16,6 +16,8 @@ from fsdpctl.node.agent.overdue import age_s, is_blocking, is_overdue
 
 NOTICE_S = 30.0
 """When it is reported which rank the others wait for at the start."""
+OUTAGE_FACTOR = 2.0
+"""TCP doubles its intervals between retransmissions (RFC 6298), so that it may resume only after twice an outage."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,11 @@ class Hang:
     others: tuple[PlacedRank, ...] = ()  # late, too
 
 
-def find_hang(ranks: Sequence[PlacedRank], limits: HangLimits) -> Hang | None:
-    """Return why the attempt must end; None while it makes progress, or its ranks wait for one that may take long."""
+def find_hang(ranks: Sequence[PlacedRank], limits: HangLimits, peer_timeout_s: float) -> Hang | None:
+    """Return why the attempt must end; None while it makes progress, or its ranks wait for one that may take long.
+
+    Ranks that all wait for the network are given time for an outage that is no lost node.
+    """
     running = [rank for rank in ranks if rank.report.ended_s is None]
     if not running:
         return None
@@ -48,7 +53,8 @@ def find_hang(ranks: Sequence[PlacedRank], limits: HangLimits) -> Hang | None:
     if blocking:
         culprit = min(blocking, key=_certainty)
         return _hang(culprit, _describe_wait(culprit.report, is_alone=len(ranks) == 1), running)
-    if not all(is_overdue(rank.report, limits) for rank in last):
+    network_s = OUTAGE_FACTOR * peer_timeout_s
+    if not all(is_overdue(rank.report, limits) and age_s(rank.report) > network_s for rank in last):
         return None
     if len(last) < len(running):
         return _hang(last[0], "it waits for ranks that are ahead of it", running)

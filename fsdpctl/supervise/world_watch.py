@@ -37,7 +37,7 @@ class WorldWatch:
         self._next = now + LOOK_EVERY_S
         ranks = self._read(now)
         self.missing = describe_missing(ranks)
-        hang = find_hang(ranks, self._plan.hang)
+        hang = find_hang(ranks, self._plan.hang, self._plan.peer_timeout_s)
         if hang is None:
             self._suspicion = None
             return None

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fsdpctl.contract import State
 from fsdpctl.contract.codec import read_json
+from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.runs.evidence import AttemptFacts
 from fsdpctl.supervise.hang import Hang
-from tests.backends.harness import Run
 
 JOB = """
 name: hangs
@@ -53,6 +54,11 @@ ROWS = [
 ]
 """The step of an attempt counts from its own start: they resume from different checkpoints. The evaluation is the one
 after the last step; when the last fault comes, all is done."""
+
+ROWS_ALONE = [
+    replace(row, rank=0, why=row.why.replace("its peers wait for it", "it makes no progress")) for row in ROWS
+]
+"""The same in a run of one rank."""
 
 FAULTS = """
 import json, os, re, signal, sys, threading, time
@@ -107,28 +113,38 @@ def write_faults(directory: Path, rows: list[Row]) -> None:
     (directory / "rows.json").write_text(json.dumps({number: vars(row) for number, row in enumerate(rows, 1)}))
 
 
-def find_misses(run: Run, rows: list[Row], procs_per_node: int, found_within_s: float) -> list[str]:
+@dataclass(frozen=True)
+class Found:
+    """What came of one fault."""
+
+    row: Row
+    seconds: float  # from the fault to the end of the attempt
+    misses: list[str]  # what was named wrongly, or not at all
+
+
+def check_findings(run: RunPaths, rows: list[Row], procs_per_node: int) -> list[Found]:
+    """Return what the attempt of each row found."""
+    return [_check(run.attempt(number), row, procs_per_node) for number, row in enumerate(rows, 1)]
+
+
+def list_misses(found: list[Found], within_s: float) -> list[str]:
     """Return what was found late or named wrongly, one line each."""
-    misses = []
-    for number, row in enumerate(rows, 1):
-        attempt = run.paths.attempt(number)
-        facts = AttemptFacts(attempt)
-        node = attempt.node(row.rank // procs_per_node)
-        if not attempt.hang.exists():
-            misses.append(f"{row}: no hang found, but {facts.verdict}")
-            continue
-        hang = read_json(Hang, attempt.hang)
-        log = node.rank_log(row.rank).read_text()
-        began = float(log.rpartition(f"fault {row.kind} ")[2].split()[0])
-        found_s = attempt.abort.stat().st_mtime - began
-        words = (f"node {node.node_rank}: rank {row.rank} hangs: {row.why}", f"in {row.section}")
-        reasons = {hang.reason}
-        if facts.verdict is not None and facts.verdict.state is State.FAILED:
-            reasons.add(facts.verdict.reason)
-        if len(reasons) != 1 or not all(word in hang.reason for word in words):
-            misses.append(f"{row}: {reasons}")
-        if found_s > found_within_s:
-            misses.append(f"{row}: found after {found_s:.1f} s")
-        ends = [end.reason for end in facts.ends.values()]
-        misses += [f"{row}: a node reports {reason!r}" for reason in ends if hang.reason not in reason]
-    return misses
+    late = [f"{one.row}: found after {one.seconds:.1f} s" for one in found if one.seconds > within_s]
+    return late + [f"{one.row}: {miss}" for one in found for miss in one.misses]
+
+
+def _check(attempt: AttemptPaths, row: Row, procs_per_node: int) -> Found:
+    facts = AttemptFacts(attempt)
+    node = attempt.node(row.rank // procs_per_node)
+    if not attempt.hang.exists():
+        return Found(row, math.inf, [f"no hang found, but {facts.verdict}"])
+    hang = read_json(Hang, attempt.hang)
+    began = float(node.rank_log(row.rank).read_text().rpartition(f"fault {row.kind} ")[2].split()[0])
+    words = (f"node {node.node_rank}: rank {row.rank} hangs: {row.why}", f"in {row.section}")
+    reasons = {hang.reason}
+    if facts.verdict is not None and facts.verdict.state is State.FAILED:
+        reasons.add(facts.verdict.reason)
+    misses = [] if len(reasons) == 1 and all(word in hang.reason for word in words) else [str(reasons)]
+    ends = [end.reason for end in facts.ends.values()]
+    misses += [f"a node reports {reason!r}" for reason in ends if hang.reason not in reason]
+    return Found(row, attempt.abort.stat().st_mtime - began, misses)

@@ -43,6 +43,11 @@ class AttemptPaths:
         return self.root / "memory"
 
     @property
+    def stacks_request(self) -> Path:
+        """StacksRequest: each agent answers it in its node's directory with the stacks of its ranks."""
+        return self.root / "stacks"
+
+    @property
     def allocation(self) -> Path:
         """Allocation, under Slurm: written before the agents start."""
         return self.root / "allocation.json"

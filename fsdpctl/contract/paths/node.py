@@ -56,8 +56,16 @@ class NodePaths:
 
     @property
     def flight_records(self) -> Path:
-        """Prefix of the flight recorder's dumps: torch adds the rank."""
+        """Prefix of the dumps that torch itself writes at a time-out of NCCL: it adds the rank."""
         return self.root / "flight-rank-"
+
+    def torch_flight_dump(self, rank: int) -> Path:
+        """Return the dump that torch itself wrote on one global rank, a pickle."""
+        return self.root / f"{self.flight_records.name}{rank}"
+
+    def rank_flight(self, rank: int) -> Path:
+        """Return the file with FlightRecord of one global rank, written before an attempt that hangs is ended."""
+        return self.root / f"flight-{rank}.json"
 
     @property
     def nccl_log(self) -> Path:
@@ -82,8 +90,13 @@ class NodePaths:
         return self.root / f"ended-{rank}.json"
 
     def rank_stacks(self, rank: int) -> Path:
-        """Return the file with the stacks of all threads of one global rank, dumped when it made no progress."""
+        """Return the file with the stacks of all threads of one global rank: when it was late, or on request."""
         return self.root / f"stacks-{rank}.txt"
+
+    @property
+    def stacks_answer(self) -> Path:
+        """StacksAnswer to the newest request for the stacks of all ranks."""
+        return self.root / "stacks.json"
 
     def rank_progress(self, rank: int) -> Path:
         """Return the file with RankProgress of one global rank, for the agent of its node."""

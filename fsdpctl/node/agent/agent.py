@@ -13,15 +13,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
-from fsdpctl.contract import AbortReason, Cause, NodeExit, StopReason
+from fsdpctl.contract import GOOD_ENDS, AbortReason, Cause, NodeExit, StopReason
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.control_files import ControlFile, create_once, read_control_file, write_request
 from fsdpctl.contract.node_report import RankReport
 from fsdpctl.contract.paths import AttemptPaths, NodePaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.records import NodeEnd
+from fsdpctl.node.agent.answer_stacks import StacksRequests
 from fsdpctl.node.agent.exit_status import FailureWatch, describe_end, describe_forced_end
 from fsdpctl.node.agent.guard import Guard
+from fsdpctl.node.agent.hang_evidence import collect_evidence
 from fsdpctl.node.agent.heartbeats import Heartbeat, PeerWatch
 from fsdpctl.node.agent.join import JoinError, join
 from fsdpctl.node.agent.log_watch import LogWatch
@@ -30,11 +32,10 @@ from fsdpctl.node.agent.start_torchrun import start_torchrun
 from fsdpctl.node.agent.stop import Stopping
 from fsdpctl.node.checks.node_check import NodeCheckError, check_node
 from fsdpctl.node.os import processes
+from fsdpctl.node.os.resources import ResourceWatch
 
 POLL_S = 0.1
 PEERS_EVERY_S = 0.5
-DUMP_S = 0.5
-"""What ranks get to write their stacks."""
 TERM_S = 5.0
 """Seconds from TERM to KILL when ranks are ended."""
 
@@ -51,12 +52,13 @@ class Agent:
         first_rank = node_rank * plan.procs_per_node
         self.ranks = range(first_rank, first_rank + plan.procs_per_node)
         self.log_watch = LogWatch(self.paths, self.ranks)
+        self.resources = ResourceWatch.begin()
 
     def run(self) -> NodeEnd:
         """Check the node, join the others, run the ranks and sweep. Errors that a user can cause are returned."""
         processes.adopt_orphans()
         write_json(self.paths.agent, processes.identify(os.getpid()))
-        self.guard = Guard(self.tag, self.paths)
+        self.guard = Guard(self.tag, self.paths, self.resources)
         try:
             end = self._run_ranks()
         except NodeCheckError as error:
@@ -65,6 +67,8 @@ class Agent:
             end = NodeEnd(error.code, str(error), cause=error.cause)
         finally:
             left = self._sweep()
+        if end.code not in GOOD_ENDS:
+            end = replace(end, resources=self.resources.read(self.paths.root))
         if left:
             end = replace(end, code=end.code or 1, reason=f"{end.reason}; processes that could not be killed: {left}")
         return end
@@ -88,6 +92,7 @@ class Agent:
         )
         failure = FailureWatch(self.paths, self.ranks.start, TERM_S)
         stopping = Stopping(self.plan.grace_s, self.plan.stop_signal, lambda: rank_processes(self.tag))
+        stacks = StacksRequests(self.attempt, self.paths, self.ranks, lambda: rank_processes(self.tag))
         next_look = 0.0
         while (code := torchrun.poll()) is None:
             self._beat(self.rank_watch.look)
@@ -104,6 +109,7 @@ class Agent:
                 return self._own_failure(torchrun, failure) or killed
             if time.monotonic() >= next_look:
                 next_look = time.monotonic() + PEERS_EVERY_S
+                stacks.follow()
                 if (lost := watch.find_lost()) is not None:
                     end_attempt(self.attempt, self.paths, lost.reason, lost.cause)
                 if not stopping.has_signalled and failure.is_overdue():
@@ -130,9 +136,8 @@ class Agent:
             write_request(self.attempt.stop, StopReason.TIME, f"the time limit of {limit} s is near")
 
     def _end_now(self, torchrun: subprocess.Popen[bytes], abort: ControlFile, failure: FailureWatch) -> NodeEnd:
-        if abort.cause == AbortReason.HANG:  # what fails now is a victim; its stacks are evidence
-            self.rank_watch.dump_stacks()
-            time.sleep(DUMP_S)
+        if abort.cause == AbortReason.HANG:  # what fails now is a victim
+            collect_evidence(self.paths, rank_processes(self.tag), self._beat)
             own = None
         else:
             own = self._own_failure(torchrun, failure) if not abort.is_cancel and failure.has_begun() else None

@@ -20,10 +20,12 @@ from pathlib import Path
 from fsdpctl.contract import BUNDLED_TRAINER, GOOD_ENDS, Env
 from fsdpctl.contract.codec import find_json, write_json
 from fsdpctl.contract.files import open_log
-from fsdpctl.contract.first_failure import classify
+from fsdpctl.contract.first_failure import classify, find_errno, name_kinds
 from fsdpctl.contract.paths import NodePaths, RunPaths
 from fsdpctl.contract.records import ProcessIdentity, RankEnd, RankError
+from fsdpctl.node.agent.flight import FlightRecorder
 from fsdpctl.node.agent.import_path import use_copy
+from fsdpctl.node.agent.stack_writer import StackWriter
 from fsdpctl.node.os import processes, signals
 
 
@@ -34,7 +36,9 @@ def main(argv: list[str]) -> None:
     _die_with_torchrun(paths)
     _redirect_output(paths.rank_log(rank))
     faulthandler.enable()
-    _dump_stacks_on_demand(paths.rank_stacks(rank))
+    StackWriter(paths.rank_stacks(rank)).start()
+    recorder = FlightRecorder(paths.rank_flight(rank))
+    recorder.start()
     signals.handle_as_rank()
     try:
         _run(argv)
@@ -43,9 +47,12 @@ def main(argv: list[str]) -> None:
             _record_end(rank, paths)
         elif not paths.rank_error(rank).exists():  # the trainer's own record has more
             _report(leave, rank, paths)
+        recorder.hold_exit()
         raise
     except BaseException as error:
         _report(error, rank, paths)
+        recorder.write_at_failure()
+        recorder.hold_exit()
         raise
     _record_end(rank, paths)
 
@@ -71,11 +78,6 @@ def _redirect_output(log: Path) -> None:
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
     os.close(descriptor)
-
-
-def _dump_stacks_on_demand(path: Path) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    faulthandler.register(signals.DUMP_SIGNAL, file=descriptor, all_threads=True)
 
 
 def _run(argv: list[str]) -> None:
@@ -110,6 +112,8 @@ def _report(error: BaseException, rank: int, paths: NodePaths) -> None:
         traceback=traceback.format_exc(),
         place=find_place(error),
         failure=classify(error),
+        kinds=name_kinds(error),
+        errno=find_errno(error),
     )
     write_json(paths.rank_error(rank), record)
 

@@ -16,8 +16,8 @@ from fsdpctl.contract.node_report import Activity, RankReport
 from fsdpctl.contract.paths import NodePaths
 from fsdpctl.contract.plan import HangLimits
 from fsdpctl.contract.rank_progress import RankProgress, Section, read_rank_progress
-from fsdpctl.node.agent.overdue import is_worth_a_look
-from fsdpctl.node.agent.stacks import classify, read_stacks, request_stacks
+from fsdpctl.node.agent.overdue import is_overdue, is_worth_a_look
+from fsdpctl.node.agent.stacks import classify, force_stacks, read_stacks, request_stacks
 from fsdpctl.node.os import processes
 from fsdpctl.node.os.usage import Usage, find_wait, process_usage, tree_usage
 
@@ -26,6 +26,8 @@ LONGEST_LOOK_S = 2.0
 DOUBT_S = 3.0
 """Without a sign, after which children count, too, and every thread is looked at: both cost more."""
 STACKS_EVERY_S = 10.0
+ANSWER_S = 1.5
+"""What a rank gets to write its stacks; one that waits for others or for a file needs some milliseconds."""
 _CPU_SHARE = 0.05
 _IO_BYTES = 4096
 
@@ -68,11 +70,6 @@ class RankWatch:
             seen.report = self._look_at(rank, seen, passed_s)
         self._ask_for_stacks()
         return tuple(seen.report for seen in self._seen.values())
-
-    def dump_stacks(self) -> None:
-        """Make all ranks write their stacks once more, as evidence."""
-        self._find_processes()
-        request_stacks(self._paths, self._pids)
 
     def _find_processes(self) -> None:
         living = {rank: pid for rank, pid in self._pids.items() if processes.start_ticks(pid) is not None}
@@ -136,6 +133,15 @@ class RankWatch:
             request_stacks(self._paths, self._pids)
             for seen in self._seen.values():
                 seen.stacks_s = 0.0
+        for rank, seen in self._seen.items():
+            if self._is_mute(seen) and rank in self._pids:
+                force_stacks(self._pids[rank])
+
+    def _is_mute(self, seen: _Seen) -> bool:
+        """Return whether a rank will be taken for one that hangs, and has not answered since it was asked."""
+        report = seen.report
+        has_answered = report.activity is not Activity.UNKNOWN or report.state in ("", "T", "t", "D")
+        return not has_answered and (seen.stacks_s or 0.0) > ANSWER_S and is_overdue(report, self._limits)
 
 
 def rank_processes(tag: processes.Tag) -> dict[int, int]:

@@ -3,35 +3,49 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 
 from fsdpctl.contract.files import read_bytes
 from fsdpctl.contract.node_report import Activity
 from fsdpctl.contract.paths import NodePaths
-from fsdpctl.node.os.signals import DUMP_SIGNAL
+from fsdpctl.contract.stack_dump import ThreadStack, find_active, parse_stacks
+from fsdpctl.node.os.signals import DUMP_SIGNAL, FORCED_DUMP_SIGNAL
 from fsdpctl.node.os.usage import catches
 
-_FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
 # Only while code is compiled; running it has frames of torch/_dynamo and torch/_inductor, too.
 _COMPILER = ("torch/_dynamo/convert_frame.py", "torch/_inductor/compile_fx.py", "torch/_inductor/async_compile.py")
 _COLLECTIVES = ("torch/distributed/", "torch/cuda/")
-_THREAD_WAITS = ("/threading.py", "/concurrent/futures/_base.py", "/queue.py")
 
 
 def request_stacks(paths: NodePaths, pids: Mapping[int, int]) -> None:
-    """Make the ranks (rank -> pid) write their stacks beside their logs; it takes them a moment."""
+    """Make the ranks (rank -> pid) replace the stacks beside their logs; it takes them a moment."""
     for rank, pid in pids.items():
         with suppress(OSError):
             os.truncate(paths.rank_stacks(rank), 0)
-        if catches(pid, DUMP_SIGNAL):  # not before Python has come so far, nor after an exec
-            with suppress(ProcessLookupError):
-                os.kill(pid, DUMP_SIGNAL)
+        _signal(pid, DUMP_SIGNAL)
+
+
+def force_stacks(pid: int) -> None:
+    """Make a rank that hangs, and did not answer, write the stack of its main thread: it holds the interpreter's lock,
+    or a library has taken the signal away."""
+    _signal(pid, FORCED_DUMP_SIGNAL)
+
+
+def refresh_stacks(pids: Mapping[int, int]) -> None:
+    """Make the ranks write their stacks once more; of those that do not answer, the older ones are kept."""
+    for pid in pids.values():
+        _signal(pid, DUMP_SIGNAL)
+
+
+def _signal(pid: int, number: int) -> None:
+    if catches(pid, number):  # not before Python has come so far, nor after an exec
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 def read_stacks(paths: NodePaths, rank: int) -> str:
-    """Return the newest stacks of a rank as written by faulthandler; empty if there are none."""
+    """Return the newest stacks of a rank in the format of faulthandler; empty if there are none."""
     try:
         return read_bytes(paths.rank_stacks(rank)).decode(errors="replace")
     except OSError:
@@ -43,28 +57,15 @@ def classify(stacks: str) -> tuple[Activity, str]:
 
     The main thread may wait for another thread of its own: then it does what that one does.
     """
-    others, found, main = stacks.rpartition("Current thread")
-    frames = _FRAME.findall(main)
-    if not found or not frames:
-        return Activity.UNKNOWN, ""
-    activity = _activity(frames)
-    if activity is Activity.WORKING and frames[0][0].endswith(_THREAD_WAITS):
-        for thread in re.split(r"^Thread ", others, flags=re.MULTILINE):
-            own = _FRAME.findall(thread)
-            if own and not own[0][0].endswith(_THREAD_WAITS):
-                return _activity(own), _place(own)
-    return activity, _place(frames)
+    thread = find_active(parse_stacks(stacks))
+    return (Activity.UNKNOWN, "") if thread is None else (_activity(thread), str(thread.frames[0]))
 
 
-def _activity(frames: list[tuple[str, str, str]]) -> Activity:
-    files = [file for file, _, _ in frames]
+def _activity(thread: ThreadStack) -> Activity:
+    files = [frame.file for frame in thread.frames]
     if any(file.endswith(_COMPILER) or "/triton/compiler/" in file for file in files):
         return Activity.COMPILING
-    is_collective = any(part in file for file in files for part in _COLLECTIVES)
-    is_backward = any(function == "_engine_run_backward" for _, _, function in frames)
+    of_torch = [frame for frame in thread.frames if any(part in frame.file for part in _COLLECTIVES)]
+    is_collective = bool(of_torch) and all(frame.function != "<module>" for frame in of_torch)  # else it is imported
+    is_backward = any(frame.function == "_engine_run_backward" for frame in thread.frames)
     return Activity.PEERS if is_collective or is_backward else Activity.WORKING
-
-
-def _place(frames: list[tuple[str, str, str]]) -> str:
-    file, line, function = frames[0]
-    return f"{file}:{line} {function}"

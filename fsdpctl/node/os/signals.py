@@ -8,12 +8,20 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+from collections.abc import Callable
 from types import FrameType
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 
 DUMP_SIGNAL = signal.SIGRTMIN
-"""Makes a rank write the stacks of all its threads; no library uses this signal."""
+"""Makes a rank write the stacks of all its threads; no library uses this signal, nor the next ones."""
+FLIGHT_SIGNAL = signal.SIGRTMIN + 1
+"""Makes a rank write its flight record."""
+FORCED_DUMP_SIGNAL = signal.SIGRTMIN + 2
+"""Makes a rank that answers no DUMP_SIGNAL write the stack of its main thread. It may crash one that is well."""
+answering_threads: set[int | None] = set()
+"""The threads of `start_answering`, which are no part of what a rank does."""
 
 
 def ignore() -> None:
@@ -32,6 +40,24 @@ def handle_as_rank() -> None:
         signal.signal(number, handler)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     os.register_at_fork(after_in_child=_restore_defaults)
+
+
+def start_answering(number: int, answer: Callable[[], None], name: str) -> None:
+    """Call `answer` at each signal `number`, in a thread that does nothing else.
+
+    Call this before there are other threads: they inherit that the signal is blocked, so only this one gets it.
+    """
+
+    def work() -> None:
+        while True:
+            signal.sigwait({number})
+            answer()
+
+    signal.signal(number, _do_nothing)  # by default it ends a process; ignored, it would be so in children
+    signal.pthread_sigmask(signal.SIG_BLOCK, {number})
+    thread = threading.Thread(target=work, name=name, daemon=True)
+    thread.start()
+    answering_threads.add(thread.ident)
 
 
 def _do_nothing(number: int, frame: FrameType | None) -> None:

@@ -102,6 +102,7 @@ def test_runs_survive_a_disconnected_submit_host_and_all_commands_work(
     wait_for(lambda: run.status()["reason"] == "training", 60, run.describe)
     wait_for(lambda: "secret of 6" in fsdpctl("logs", run.run_id, cwd=project).stdout, 20, run.describe)
     assert (run.status()["state"], run.status()["attempt"]) == ("RUNNING", 1), run.describe()
+    assert "ranks 0,1 (2)\nmain thread\n" in fsdpctl("stacks", run.run_id, cwd=project).stdout
     kill(run.find(None, "fsdpctl.backends.detached"))
     fsdpctl("supervise", run.run_id, cwd=project)
     for host in cluster.nodes[:2]:

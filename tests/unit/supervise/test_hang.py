@@ -12,7 +12,7 @@ from fsdpctl.contract.rank_progress import RankProgress, Section
 from fsdpctl.node.agent.overdue import is_worth_a_look
 from fsdpctl.supervise.hang import PlacedRank, describe_missing, find_hang
 
-LIMITS = HangLimits()
+LIMITS, PEER_TIMEOUT_S = HangLimits(), 15.0
 PEERS, WORKING, COMPILING = Activity.PEERS, Activity.WORKING, Activity.COMPILING
 SCRIPT = RankReport(0, None, 5.0, 5.0)
 
@@ -28,7 +28,7 @@ def rank(
 
 def judge(*reports: RankReport, limits: HangLimits = LIMITS) -> str | None:
     placed = [PlacedRank(number, f"host-{number}", replace(one, rank=number)) for number, one in enumerate(reports)]
-    hang = find_hang(placed, limits)
+    hang = find_hang(placed, limits, PEER_TIMEOUT_S)
     return hang.reason if hang is not None else None
 
 
@@ -53,6 +53,7 @@ NO_HANG = {
     ),
     "a debugger is attached": (WAITS, rank(sign_s=500.0, state="t", activity=WORKING)),
     "a rank has not started yet": (rank(sign_s=300.0), RankReport(1, sign_s=300.0, is_up=False)),
+    "a network that came back is used again only later": (rank(sign_s=29.0), rank(sign_s=29.0)),
     "all have ended": (RankReport(0, ended_s=500.0), RankReport(1, ended_s=1.0)),
     "a script computes without output": (replace(SCRIPT, sign_s=9000.0), replace(SCRIPT, sign_s=9000.0, idle_s=0.0)),
     "a script waits in a collective for a peer that computes": (
@@ -71,8 +72,14 @@ HANGS = {
     "asleep": ((rank(), rank(activity=WORKING)), "rank 1 hangs: its peers wait for it at train/x.py:7 f"),
     "computes forever in a step": ((rank(), rank(activity=WORKING, idle_s=0.0)), "rank 1 hangs: its peers wait"),
     "behind its peers": ((rank(activity=WORKING), WAITS), "rank 0 hangs: its peers wait for it"),
-    "does not enter a collective": ((rank(), WAITS), "rank 0 hangs: it waits for ranks that are ahead of it"),
-    "all in a collective": ((rank(), rank()), "all ranks wait for each other: no progress for 12 s in step"),
+    "does not enter a collective": (
+        (rank(sign_s=31.0), WAITS),
+        "rank 0 hangs: it waits for ranks that are ahead of it",
+    ),
+    "all in a collective": (
+        (rank(sign_s=31.0), rank(sign_s=31.0)),
+        "all ranks wait for each other: no progress for 31 s in step",
+    ),
     "data for too long": (
         (WAITS, rank(section=Section.DATA, sign_s=700.0, activity=WORKING)),
         "rank 1 hangs: it waits for data at train/x.py:7 f, no progress for 700 s in data after step 7",

@@ -91,6 +91,7 @@ class Mirror:
         files = self._host.files(self._attempt.root)
         for path in (self._attempt.stop, self._attempt.abort):
             self._exchange_control_file(path, is_there=path.name in files)
+        self._send(self._attempt.stacks_request)
         self._send_ready()
         complete = True
         if self._rank == 0:

@@ -18,14 +18,19 @@ from fsdpctl.contract.paths import NodePaths
 from fsdpctl.contract.plan import HangLimits
 from fsdpctl.contract.rank_progress import RankProgressWriter, Section
 from fsdpctl.node.agent.rank_watch import RankWatch
+from fsdpctl.node.agent.stacks import refresh_stacks
 from fsdpctl.node.os.processes import Tag
-from fsdpctl.node.os.signals import DUMP_SIGNAL
+from fsdpctl.node.os.usage import process_usage
+from tests.backends.harness import wait_for
 
-RANK = f"""
-import faulthandler, os, sys
-faulthandler.register({int(DUMP_SIGNAL)}, file=open(os.environ["STACKS"], "w"), all_threads=True)
+RANK = """
+import os, pathlib, re, sys
+from fsdpctl.node.agent.stack_writer import StackWriter
+StackWriter(pathlib.Path(os.environ["STACKS"])).start()
 print("up", flush=True)
 for line in sys.stdin:
+    if line == "keep the lock\\n":
+        re.match("(a+)+$", 40 * "a" + "b")
     sum(range(10_000_000)) if line == "work\\n" else None
     print("done", flush=True)
 """
@@ -118,7 +123,25 @@ def test_the_stack_of_a_late_rank_is_read(rank: Rank) -> None:
     deadline = time.monotonic() + 20
     while (report := rank.look()).activity is Activity.UNKNOWN and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert (report.activity, report.where) == (Activity.WORKING, "<string>:5 <module>")
+    assert (report.activity, report.where) == (Activity.WORKING, "<string>:6 <module>")
+
+
+def test_a_rank_that_keeps_the_lock_of_the_interpreter_is_read_by_force_and_only_once_it_hangs(rank: Rank) -> None:
+    writer = RankProgressWriter(rank.paths.rank_progress(3))
+    for step in (1, 2, 3):
+        writer.step_begins()
+        writer.mark(Section.STEP, step)
+    assert rank.process.stdin is not None
+    print("keep the lock", file=rank.process.stdin, flush=True)
+    wait_for(lambda: process_usage(rank.process.pid).cpu_s > 0.5, 20, "the lock to be kept")
+    for _ in range(9):
+        assert rank.look().activity is Activity.UNKNOWN
+        time.sleep(0.02)
+    assert not rank.paths.rank_stacks(3).read_text(), "not before its limit is over"
+    wait_for(lambda: rank.look().activity is Activity.WORKING, 20, "the stack")
+    assert rank.look().where.endswith(" match")
+    refresh_stacks({3: rank.process.pid})
+    assert "match" in rank.paths.rank_stacks(3).read_text()
 
 
 def test_a_rank_that_is_gone_has_ended_and_one_that_never_came_has_not(rank: Rank, tmp_path: Path) -> None:

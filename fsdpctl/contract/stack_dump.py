@@ -1,0 +1,58 @@
+"""The stacks of a process in the format of Python's faulthandler, as values: it writes `Stack` for one thread only."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_THREAD = re.compile(r"^(?:(Stack|Current thread|Thread)) ?(?:0x[0-9a-f]+ )?(?:\[(.*)\] )?\(most recent call first\):$")
+_THREAD_WAITS = ("/threading.py", "/concurrent/futures/_base.py", "/queue.py")
+_FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$')
+
+
+@dataclass(frozen=True)
+class Frame:
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} {self.function}"
+
+
+@dataclass(frozen=True)
+class ThreadStack:
+    """One thread; the most recent call first."""
+
+    is_main: bool
+    frames: tuple[Frame, ...]
+    name: str = ""
+
+
+def parse_stacks(text: str) -> tuple[ThreadStack, ...]:
+    """Return the threads of a dump, the main thread first; without it, the dump is not complete."""
+    threads: list[tuple[bool, str, list[Frame]]] = []
+    for line in text.splitlines():
+        if (thread := _THREAD.match(line)) is not None:
+            threads.append((thread[1] != "Thread", thread[2] or "", []))
+        elif threads and (frame := _FRAME.match(line)) is not None:
+            threads[-1][2].append(Frame(frame[1], int(frame[2]), frame[3]))
+    found = [ThreadStack(is_main, tuple(frames), name) for is_main, name, frames in threads]
+    return tuple(sorted(found, key=lambda thread: not thread.is_main))
+
+
+def find_main(threads: tuple[ThreadStack, ...]) -> ThreadStack | None:
+    """Return the main thread; None if the dump has not come so far."""
+    return threads[0] if threads and threads[0].is_main and threads[0].frames else None
+
+
+def find_active(threads: tuple[ThreadStack, ...]) -> ThreadStack | None:
+    """Return the thread on which progress depends: the main thread, or the one for which that waits."""
+    main = find_main(threads)
+    if main is None or not _waits_for_thread(main):
+        return main
+    return next((thread for thread in threads[1:] if thread.frames and not _waits_for_thread(thread)), main)
+
+
+def _waits_for_thread(thread: ThreadStack) -> bool:
+    return thread.frames[0].file.endswith(_THREAD_WAITS)

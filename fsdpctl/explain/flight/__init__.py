@@ -1,0 +1,1 @@
+"""The flight records of all ranks, merged: which collective a run waits in, and which ranks are not in it."""

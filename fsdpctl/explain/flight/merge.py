@@ -1,0 +1,102 @@
+"""From the flight records of all ranks to the operation in which the run waits. Pure.
+
+Within a group the operations of all ranks have the same order, so the earliest one that is not done on every rank is
+the one that counts. Of several groups, the one counts whose missing ranks wait nowhere themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
+
+from fsdpctl.contract.flight_record import FlightRecord
+from fsdpctl.explain.flight.calls import GroupCalls, sort_calls
+from fsdpctl.explain.flight.finding import FlightFinding, FlightKind, FlightSide
+from fsdpctl.explain.flight.p2p import find_p2p
+from fsdpctl.explain.flight.sides import Stacks, build_sides, name_group
+
+
+def merge(records: Mapping[int, FlightRecord], world_size: int, stacks: Stacks) -> FlightFinding | None:
+    """Return the operation that holds the run, by the records of its ranks; None if no rank waits in one.
+
+    `stacks` has the main thread of ranks: the stack of those that have not entered it, or recorded none.
+    """
+    known = {rank: record for rank, record in records.items() if not record.problem}
+    each = [
+        find(calls, calls.members(world_size), known.keys(), stacks)
+        for calls in sort_calls(known)
+        for find in (_find_collective, find_p2p)
+    ]
+    found = [finding for finding in each if finding is not None]
+    if not found:
+        return None
+    chosen = min(found, key=lambda one: _order(one, found))
+    return replace(chosen, sides=chosen.sides + _outside(chosen, found, stacks))
+
+
+def _find_collective(
+    calls: GroupCalls, members: Sequence[int], recorded: Set[int], stacks: Stacks
+) -> FlightFinding | None:
+    pending = [number for of_rank in calls.collectives.values() for number, call in of_rank.items() if not call.is_done]
+    if not pending:
+        return _find_disagreement(calls, stacks)
+    number = min(pending)
+    here = {rank: of_rank[number] for rank, of_rank in calls.collectives.items() if number in of_rank}
+    past = {rank for rank, of_rank in calls.collectives.items() if max(of_rank) > number}
+    missing = [rank for rank in members if rank in recorded and rank not in here and rank not in past]
+    sides = build_sides(here, calls.group, stacks)
+    unrecorded = [rank for rank in members if rank not in recorded]
+    if len(sides) > 1:
+        kind = FlightKind.MISMATCH
+    elif missing:
+        kind = FlightKind.MISSING
+    else:
+        kind = FlightKind.UNRECORDED if unrecorded else FlightKind.ALL_ENTERED
+    return FlightFinding(
+        kind,
+        name_group(calls.group),
+        calls.group.backend,
+        sides[0].op,
+        number,
+        tuple(sorted({*here, *past})),
+        tuple(sorted(rank for rank, call in here.items() if not call.is_done)),
+        tuple(missing),
+        tuple(unrecorded),
+        sides,
+    )
+
+
+def _find_disagreement(calls: GroupCalls, stacks: Stacks) -> FlightFinding | None:
+    """Return the first operation in which ranks disagree, of those that have ended: under gloo, also by an error."""
+    for number in sorted({number for of_rank in calls.collectives.values() for number in of_rank}):
+        here = {rank: of_rank[number] for rank, of_rank in calls.collectives.items() if number in of_rank}
+        sides = build_sides(here, calls.group, stacks)
+        if len(sides) > 1:
+            name, backend, ranks = name_group(calls.group), calls.group.backend, tuple(sorted(here))
+            return FlightFinding(FlightKind.MISMATCH, name, backend, sides[0].op, number, ranks, (), sides=sides)
+    return None
+
+
+def _order(finding: FlightFinding, found: Sequence[FlightFinding]) -> tuple[int, bool, int]:
+    """Order findings: a mismatch first, then the one whose absent ranks wait in no other operation."""
+    waiting = {rank for other in found if other is not finding for rank in other.ranks_waiting}
+    absent = {*finding.ranks_missing, *finding.ranks_unrecorded}
+    kinds = list(FlightKind)
+    return finding.kind is not FlightKind.MISMATCH, bool(absent & waiting), kinds.index(finding.kind)
+
+
+def _outside(chosen: FlightFinding, found: Sequence[FlightFinding], stacks: Stacks) -> tuple[FlightSide, ...]:
+    """Return where the ranks are that have not entered the operation: in one of another group, or in their own code."""
+    elsewhere = {
+        rank: replace(side, ranks=(), has_entered=False)
+        for other in found
+        if other is not chosen
+        for side in other.sides
+        for rank in side.ranks
+        if rank in other.ranks_waiting
+    }
+    places: dict[FlightSide, list[int]] = {}
+    for rank in (*chosen.ranks_missing, *chosen.ranks_unrecorded):
+        side = elsewhere.get(rank) or FlightSide((), False, stack=tuple(stacks.get(rank, ())))
+        places.setdefault(side, []).append(rank)
+    return tuple(replace(side, ranks=tuple(ranks)) for side, ranks in places.items())
