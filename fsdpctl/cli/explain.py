@@ -7,38 +7,50 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fsdpctl.cli.options import Json, Run
-from fsdpctl.cli.output import log, print_json, print_rows
+from fsdpctl.cli.complete import complete_run
+from fsdpctl.cli.options import Json
+from fsdpctl.cli.output import print_json
 from fsdpctl.errors import UsageError
 
-_LINE_LIMIT = 240
-
 if TYPE_CHECKING:
-    from fsdpctl.explain.log_files import Failure, LogDiagnosis
+    from fsdpctl.explain.log_files import LogDiagnosis
 
 
 def explain(
-    run: Run = None,
+    run: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Run id, a prefix of it, or a job's name; default: the newest run. With --log: more files.",
+            autocompletion=complete_run,
+        ),
+    ] = None,
     files: Annotated[
         list[Path] | None,
-        typer.Option("--log", metavar="FILE", help="A log of any program; may be repeated, one per rank or node."),
+        typer.Option("--log", metavar="FILE", help="A log of any program; more may follow, one per rank or node."),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Explain why a run or a log ended: which rank failed first, of what kind, and what to change."""
-    if not files:
-        _explain_run(run, as_json=as_json)
-        return
-    if run is not None:
-        raise UsageError("--log explains files, not a run", hint="give either a run or --log FILE")
-    diagnosis = _explain_logs(files)
+    names = run or []
+    if files:
+        _explain_logs([*files, *map(Path, names)], as_json=as_json)
+    elif len(names) > 1:
+        raise UsageError(f"explain takes one run, got {len(names)}", hint="fsdpctl explain --log FILE...")
+    else:
+        _explain_run(names[0] if names else None, as_json=as_json)
+
+
+def _explain_logs(files: list[Path], *, as_json: bool) -> None:
+    from fsdpctl.cli.explain_log import as_record, print_diagnosis
+
+    diagnosis = _read_logs(files)
     if as_json:
         print_json(as_record(diagnosis))
     else:
         print_diagnosis(diagnosis)
 
 
-def _explain_logs(files: list[Path]) -> LogDiagnosis:
+def _read_logs(files: list[Path]) -> LogDiagnosis:
     from fsdpctl.contract.files import NO_FILE
     from fsdpctl.explain.log_files import explain_files
 
@@ -60,60 +72,3 @@ def _explain_run(run: str | None, *, as_json: bool) -> None:
         print_json(encode(found))
     else:
         print_explanation(found)
-
-
-def as_record(diagnosis: LogDiagnosis) -> dict[str, object]:
-    """Return the object that `--json` prints."""
-    from fsdpctl.contract.codec import encode
-
-    failures = [encode(failure) for failure in diagnosis.failures]
-    return {"found": bool(failures), "first": failures[0] if failures else None, "failures": failures}
-
-
-def print_diagnosis(diagnosis: LogDiagnosis) -> None:
-    """Print the initiating failure, what followed from it, and what to change."""
-    first = diagnosis.first
-    if first is None:
-        log("no failure found")
-        return
-    rows = [
-        ("failure", f"{first.category} ({first.rule}), {_sure(first.confidence)}"),
-        ("where", _where(first)),
-        ("line", f"{_shorten(first.line)}\n{first.file}:{first.number}"),
-        *([("code", f"{frame.file}:{frame.line} in {frame.function}")] if (frame := first.frame) else []),
-        ("means", first.sentence),
-        ("change", "\n".join(f"{number}. {text}" for number, text in enumerate(first.remedy, 1))),
-        ("retry", f"{'would help' if first.retry else 'would not help'}; {first.domain}"),
-    ]
-    if first.docs:
-        rows.append(("see", f"docs/{first.docs}"))
-    rows += [("then", text) for text in _others(diagnosis.failures[1:])]
-    print_rows(rows)
-
-
-def _sure(confidence: float) -> str:
-    return "certain" if confidence >= 0.9 else "likely" if confidence >= 0.6 else "a guess"
-
-
-def _where(failure: Failure) -> str:
-    rank = "unknown rank" if failure.rank is None else f"rank {failure.rank}"
-    where = f"{rank} on {failure.host}" if failure.host else rank
-    return where if failure.role == "initiating" else f"reported by {where}, which did not fail first"
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= _LINE_LIMIT else f"{text[:_LINE_LIMIT]} ..."
-
-
-def _others(failures: tuple[Failure, ...]) -> list[str]:
-    """Return one text for each kind of failure that followed, with its ranks."""
-    from fsdpctl.logs.ranges import fold
-
-    kinds: dict[tuple[str, str], list[Failure]] = {}
-    for failure in failures:
-        kinds.setdefault((failure.role, failure.rule), []).append(failure)
-    texts = []
-    for (role, rule), group in kinds.items():
-        ranks = fold(failure.rank for failure in group if failure.rank is not None)
-        texts.append(f"{role}: {rule}{f', ranks {ranks}' if ranks else ''}")
-    return texts

@@ -129,7 +129,7 @@ def _failure(end: _End, first: _End, summary: TorchrunSummary | None) -> Failure
         category=rule.category,
         domain=rule.domain,
         retry=rule.retry,
-        confidence=rule.confidence,
+        confidence=match.confidence,
         sentence=match.sentence,
         remedy=match.remedy,
         docs=rule.docs,

@@ -10,6 +10,9 @@ from fsdpctl.explain.rule import Rule, Strength, read_fields
 from fsdpctl.explain.rulebook import all_rules
 from fsdpctl.explain.statements import Frame, Link, Statement, read_messages, read_statements
 
+_OF_MESSAGE = 0.6
+"""How sure a message in the middle of a line is, compared to an exception."""
+
 
 @dataclass(frozen=True)
 class Match:
@@ -32,6 +35,10 @@ class Match:
             return Strength.HINT
         is_raised = self.is_exception and self.rule.strength is Strength.HINT
         return Strength.CERTAIN if is_raised else self.rule.strength
+
+    @property
+    def confidence(self) -> float:
+        return self.rule.confidence * (_OF_MESSAGE if self.is_message else 1.0)
 
     @property
     def sentence(self) -> str:

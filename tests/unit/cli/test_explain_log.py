@@ -39,6 +39,13 @@ def test_json_has_the_first_failure_and_all_others() -> None:
     assert [failure["role"] for failure in record["failures"][1:]] == ["cascade"]
 
 
+def test_a_pattern_of_the_shell_may_follow(tmp_path: Path) -> None:
+    (tmp_path / "0.log").write_text("step 1 loss 2.0\n", encoding="utf-8")
+    (tmp_path / "1.log").write_text("Traceback (most recent call last):\nKeyError: 'a'\n", encoding="utf-8")
+    assert "1.log:2\n" in run("--log", *sorted(tmp_path.glob("*.log"))).stdout
+    assert run("one", "two").stderr.startswith("error: explain takes one run, got 2\n")
+
+
 def test_a_log_without_a_failure_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text("step 1 loss 2.0\n", encoding="utf-8")
     done = run("--log", tmp_path / "a.log")

@@ -97,8 +97,3 @@ def test_json_has_every_rank_with_its_role() -> None:
 def test_status_has_the_diagnosis_and_the_smallest_change() -> None:
     shown = fsdpctl("status", cwd=default_runs_root().parent).stdout
     assert "\nwhy        division_by_zero (certain): The script divided by zero" in shown and "\nchange     " in shown
-
-
-def test_a_run_and_files_at_once_are_refused() -> None:
-    refused = fsdpctl("explain", "mine", "--log", "x.log", cwd=default_runs_root().parent, expect=2).stderr
-    assert "hint: give either a run or --log FILE" in refused
