@@ -29,7 +29,7 @@ def print_diagnosis(diagnosis: LogDiagnosis) -> None:
     rows = [
         ("failure", f"{first.category} ({first.rule}), {_sure(first.confidence)}"),
         ("where", _where(first)),
-        ("line", f"{_shorten(first.line)}\n{first.file}:{first.number}"),
+        ("line", f"{_shorten(first.line)}\n{_place(first)}"),
         *([("code", f"{frame.file}:{frame.line} in {frame.function}")] if (frame := first.frame) else []),
         ("means", first.sentence),
         ("change", "\n".join(f"{number}. {text}" for number, text in enumerate(first.remedy, 1))),
@@ -49,6 +49,12 @@ def _where(failure: Failure) -> str:
     rank = "unknown rank" if failure.rank is None else f"rank {failure.rank}"
     where = f"{rank} on {failure.host}" if failure.host else rank
     return where if failure.role == "initiating" else f"reported by {where}, which did not fail first"
+
+
+def _place(failure: Failure) -> str:
+    if failure.is_cut:
+        return f"{failure.file}, line {failure.number} of its end"
+    return f"{failure.file}:{failure.number}"
 
 
 def _shorten(text: str) -> str:

@@ -42,7 +42,8 @@ class Failure:
     remedy: tuple[str, ...]
     docs: str
     file: str
-    number: int  # of the line, in the part of the file that was read
+    number: int  # of the line; with `is_cut` in the end of the file, of which more was not read
+    is_cut: bool
     line: str
     fields: Mapping[str, str]
     frame: Frame | None  # the innermost one that is of no package
@@ -135,6 +136,7 @@ def _failure(end: _End, first: _End, summary: TorchrunSummary | None) -> Failure
         docs=rule.docs,
         file=str(stream.path),
         number=stream.numbers[match.number - 1],
+        is_cut=stream.is_cut,
         line=match.line,
         fields=match.fields,
         frame=_own_frame(match.frames),

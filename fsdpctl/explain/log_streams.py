@@ -24,6 +24,7 @@ class Stream:
 
     path: Path
     rank: int | None
+    is_cut: bool = False  # only the end of the file was read
     host: str | None = None
     lines: list[str] = field(default_factory=list)  # without the prefix of the rank
     numbers: list[int] = field(default_factory=list)  # of each line in the part of the file that was read, from 1
@@ -33,10 +34,12 @@ def read_streams(paths: Sequence[Path]) -> Iterator[Stream]:
     """Yield the streams of all files. Raise OSError for a file that cannot be read."""
     limit = max(MIN_BYTES, MAX_BYTES // max(1, len(paths)))
     for path in paths:
-        yield from _split(path, _read_end(path, limit))
+        lines, is_cut = _read_end(path, limit)
+        yield from _split(path, lines, is_cut)
 
 
-def _read_end(path: Path, limit: int) -> list[str]:
+def _read_end(path: Path, limit: int) -> tuple[list[str], bool]:
+    """Return the lines at the end of a file, and whether others come before them."""
     splitter = LineSplitter()
     with open_file(path) as file:
         skipped = max(0, file.seek(0, 2) - limit)
@@ -45,17 +48,17 @@ def _read_end(path: Path, limit: int) -> list[str]:
         while len(content) < limit and (block := file.read(limit - len(content))):
             content += block
     lines = splitter.feed(bytes(content)) + splitter.end()
-    return lines[1:] if skipped else lines
+    return (lines[1:], True) if skipped else (lines, False)
 
 
-def _split(path: Path, lines: Sequence[str]) -> Iterator[Stream]:
+def _split(path: Path, lines: Sequence[str], is_cut: bool) -> Iterator[Stream]:
     prefixed = [read_prefix(line) for line in lines]
     offset = _first_rank(prefixed)
     streams: dict[int | None, Stream] = {}
     for number, (rank, local_rank, host, text) in enumerate(prefixed, 1):
         if rank is None and local_rank is not None:
             rank = local_rank + offset
-        stream = streams.setdefault(rank, Stream(path, rank))
+        stream = streams.setdefault(rank, Stream(path, rank, is_cut))
         stream.host = stream.host or host
         stream.lines.append(text)
         stream.numbers.append(number)
