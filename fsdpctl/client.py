@@ -20,6 +20,7 @@ from typing import Any
 
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.doctor.examine import Examined
+from fsdpctl.errors import UsageError
 from fsdpctl.explain.explanation import Explanation
 from fsdpctl.logs.line import Line
 from fsdpctl.logs.reader import AttemptReader
@@ -40,9 +41,10 @@ from fsdpctl.verbs.arguments import (
 from fsdpctl.verbs.doctor import examine_cluster
 from fsdpctl.verbs.explain import explain
 from fsdpctl.verbs.resume import resume
+from fsdpctl.verbs.stacks import RankReply, read_stacks
 from fsdpctl.verbs.status import RunStatus, read_status
 from fsdpctl.verbs.stop import cancel, stop
-from fsdpctl.verbs.submit import read_request, submit
+from fsdpctl.verbs.submit import read_request, start_after, submit
 from fsdpctl.verbs.watch import watch
 
 
@@ -105,13 +107,14 @@ class Run:
         *,
         nodes: int | None = None,
         overrides: Sequence[str] = (),
+        profile: str | Path | None = None,
         backend: Sequence[str] = (),
         step: int | None = None,
         update_code: bool = False,
         code_dir: str | Path | None = None,
     ) -> None:
-        """Continue from the newest checkpoint, or from that of `step`; `nodes` changes the number of nodes, `backend`
-        keys of the profile's backend.
+        """Continue from the newest checkpoint, or from that of `step`; `nodes` changes the number of nodes, `profile`
+        the cluster, `backend` keys of the profile's backend.
 
         `update_code` copies the project again, from `code_dir`, else from where it was submitted.
         Raise BusyError while the run is alive, UsageError if the changed job does not fit or `step` was not
@@ -121,7 +124,8 @@ class Run:
         check_flag("update_code", update_code)
         project = None if code_dir is None else Path(check_path("code_dir", code_dir))
         changes, keys = _overrides(nodes, overrides), check_texts("backend", backend)
-        resume(self.paths, changes, keys, step=step, update_code=update_code, code_dir=project)
+        chosen = None if profile is None else check_path("profile", profile)
+        resume(self.paths, changes, keys, profile=chosen, step=step, update_code=update_code, code_dir=project)
 
     def metrics(self) -> list[dict[str, Any]]:
         """Return one mapping for each line of `metrics.jsonl`: step, loss, tokens_per_s, ..."""
@@ -149,6 +153,13 @@ class Run:
         check_ranks(self.paths, chosen, selection.ranks, selection.nodes)
         return AttemptReader(chosen, selection).poll(final=True)
 
+    def stacks(self, ranks: Iterable[int] = ()) -> list[RankReply]:
+        """Return what each rank does now, or some of them: the Python stacks of all its threads, or why there are none.
+
+        Raise UsageError if there is no such rank, FsdpctlError if no rank of the run is running.
+        """
+        return read_stacks(self.paths, frozenset(check_numbers("ranks", ranks)))
+
 
 class Client:
     """The runs of this user, as `$FSDPCTL_HOME` registers them."""
@@ -161,18 +172,24 @@ class Client:
         nodes: int | None = None,
         overrides: Sequence[str] = (),
         backend: Sequence[str] = (),
+        after: Run | None = None,
     ) -> Run:
         """Start a job on a cluster profile, each by name or YAML file; return once it is started or queued.
 
         `profile` None: that of the job, of FSDPCTL_PROFILE, of `fsdpctl profiles default`, or local.
         `overrides` are those of `--set`: "trainer.steps=50", `backend` those of `--backend`: "partition=short". The
-        user's scripts are copied from the current directory.
-        Raise UsageError if the job or the profile is wrong or they do not fit, LaunchError if a host or the
-        scheduler refuses.
+        user's scripts are copied from the current directory. It starts once the run `after` has succeeded.
+        Raise UsageError if the job or the profile is wrong or they do not fit, or `after` cannot succeed any more;
+        LaunchError if a host or the scheduler refuses.
         """
         chosen = None if profile is None else check_path("profile", profile)
         changes, keys = _overrides(nodes, overrides), check_texts("backend", backend)
-        return Run(submit(read_request(check_path("job", job), chosen, changes, keys)))
+        if after is not None and not isinstance(after, Run):
+            raise UsageError(f"after must be a Run or None, got {after!r:.100}")
+        request = read_request(check_path("job", job), chosen, changes, keys)
+        if after is not None:
+            request = start_after(request, after.paths)
+        return Run(submit(request))
 
     def runs(self) -> list[Run]:
         """Return all runs that can be read, the newest first."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,7 @@ _IS_THERE = {
     "slurmdbd": lambda: all(shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin") for name in _ACCOUNTING),
     "sshd": lambda: os.geteuid() == 0 and all(map(shutil.which, ("sshd", "ip", "nsenter"))),  # own namespaces
     "mount": lambda: os.geteuid() == 0 and shutil.which("mount") is not None,
+    "loop": lambda: Path("/dev/loop-control").exists() and all(map(shutil.which, ("mkfs.ext4", "fsfreeze"))),
 }
 
 

@@ -192,8 +192,8 @@ def hangs() -> list[Row]:
 
 
 def failing() -> list[Row]:
-    kinds = ("skip", "shape", "stop", "oom", "assert")
-    return [Row(f"a rank fails: {kind}", 45, partial(failures.failure, kind=kind)) for kind in kinds]
+    kinds = {"skip": 75, "shape": 75, "stop": 45, "oom": 45, "assert": 45}
+    return [Row(f"a rank fails: {kind}", s, partial(failures.failure, kind=kind)) for kind, s in kinds.items()]
 
 
 CALLS: dict[str, Callable[[], list[Row]]] = {

@@ -97,12 +97,14 @@ def _options(nodes: int | None, procs_per_node: int | None, name: str | None, de
 
 
 def _print_plan(request: Request, predicted: str, out: Path | None, *, as_json: bool) -> None:
-    from fsdpctl.contract.codec import write_text
     from fsdpctl.launch.preview import preview_json, preview_text
 
     if out is not None:
         text = json.dumps(preview_json(request.plan), indent=2) if as_json else preview_text(request.plan)
-        write_text(out, f"{text}\n")
+        try:
+            out.write_text(f"{text}\n", encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"cannot write {out}: {error.strerror}", hint="--out names a file") from None
         log(f"written to {out}")
     elif as_json:
         print_json(preview_json(request.plan))

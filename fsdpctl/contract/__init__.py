@@ -157,8 +157,9 @@ NODE_FOLDERS = ("contract", "commands", "node", "runs", "supervise", "backends/s
 library, and nothing else."""
 NODE_MODULES = ("errors.py", "report.py")
 
-SCHEMA = 2
+SCHEMA = 3
 """Version of the records that fsdpctl writes into a run directory. Older ones are read; newer ones are refused.
 
 2: `cause` beside `reason`; the hosts of an SSH run in `plan.json`; modules in other folders.
+3: limits of hangs, `restart_on`, the run to wait for and the stop signal in `plan.json`.
 """

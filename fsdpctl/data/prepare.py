@@ -160,7 +160,7 @@ def _refuse_empty(partial: Partial, recipe: Recipe, train: tuple[Shard, ...], va
     fraction = choose_fraction(draws)
     more = "--val-fraction holds out more" if fraction is None else f"--val-fraction {fraction} holds out one of them"
     raise UsageError(
-        f"the {'training' if val else 'validation'} split is empty: {documents} documents,"
+        f"the {'training' if val else 'validation'} split is empty: {documents} document{'s' * (documents != 1)},"
         f" of which {recipe.val_fraction:g} by hash are for validation",
         hint=f"{more}; --split-on '' makes each paragraph of a text file a document",
     )

@@ -11,7 +11,7 @@ from fsdpctl.explain.categories import Category, Domain
 from fsdpctl.explain.explanation import Confidence, Diagnosis
 from fsdpctl.node.agent.overdue import age_s
 from fsdpctl.runs.evidence import AttemptFacts
-from fsdpctl.supervise.hang import PlacedRank, describe_missing, find_hang
+from fsdpctl.supervise.hang import PlacedRank, find_hang, find_missing
 
 RECENT_S = 15.0
 """A run whose last sign of progress is younger makes progress."""
@@ -37,8 +37,8 @@ def explain_live(attempt: AttemptFacts | None, plan: LaunchPlan | None, phase: P
 def _why_they_wait(ranks: Sequence[PlacedRank], plan: LaunchPlan) -> str | None:
     if (hang := find_hang(ranks, plan.hang, plan.peer_timeout_s)) is not None:
         return hang.reason
-    if (missing := describe_missing(ranks)) is not None:
-        return missing
+    if (missing := find_missing(ranks)) is not None:
+        return missing.text
     ages = [age_s(rank.report) for rank in ranks if rank.report.ended_s is None]
     if not ages or min(ages) < RECENT_S:
         return None

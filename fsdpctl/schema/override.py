@@ -58,5 +58,5 @@ def set_value(document: YamlDocument, path: KeyPath, given: YamlDocument, locati
     for parts in (document.locations, document.written):
         for old in [known for known in parts if known[: len(path)] == path]:
             del parts[old]
-    document.locations[path] = location
+    document.locations |= {path + below: location for below in ((), *given.locations)}
     document.written |= {path + below: text for below, text in given.written.items()}

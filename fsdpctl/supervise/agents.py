@@ -12,6 +12,9 @@ from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.runs.verdict import AttemptEnd, Verdict
 from fsdpctl.supervise.history import History
 
+MOUNT_WAIT_S = 60
+"""For a host that has just started: it runs commands before its network disks are mounted."""
+
 
 class Next(StrEnum):
     """What follows an attempt."""

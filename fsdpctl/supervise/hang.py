@@ -15,7 +15,7 @@ from fsdpctl.contract.rank_progress import Section
 from fsdpctl.node.agent.overdue import age_s, is_blocking, is_overdue
 
 NOTICE_S = 30.0
-"""When it is reported which rank the others wait for at the start."""
+"""When it is reported which ranks the others wait for."""
 OUTAGE_FACTOR = 2.0
 """TCP doubles its intervals between retransmissions (RFC 6298), so that it may resume only after twice an outage."""
 
@@ -36,6 +36,14 @@ class Hang:
     reason: str
     culprit: PlacedRank | None
     others: tuple[PlacedRank, ...] = ()  # late, too
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Which ranks the others wait for; without any, each rank waits."""
+
+    ranks: tuple[int, ...]
+    text: str
 
 
 def find_hang(ranks: Sequence[PlacedRank], limits: HangLimits, peer_timeout_s: float) -> Hang | None:
@@ -62,31 +70,41 @@ def find_hang(ranks: Sequence[PlacedRank], limits: HangLimits, peer_timeout_s: f
     return Hang(f"all ranks wait for each other: {_describe_age(oldest.report)}", None, tuple(running))
 
 
-def describe_missing(ranks: Sequence[PlacedRank]) -> str | None:
-    """Return which rank the others have been waiting for at the start, as text; None if they are not waiting."""
+def find_missing(ranks: Sequence[PlacedRank]) -> Missing | None:
+    """Return which ranks the others have been waiting for at the start, or anywhere in a script that reports nothing;
+    None if they are not waiting."""
     running = [rank for rank in ranks if rank.report.ended_s is None]
-    if not running or all(rank.report.progress is None and rank.report.is_up for rank in running):
-        return _describe_waiting_scripts(running)
+    if not running:
+        return None
+    if all(rank.report.progress is None and rank.report.is_up for rank in running):
+        return _find_missing_in_script(running) if len(running) == len(ranks) else None
     last = _furthest_behind(running)
     is_start = any(not rank.report.is_up or _section(rank.report) is Section.START for rank in last)
     late = [rank for rank in last if rank.report.sign_s > NOTICE_S]
     if not is_start or not late or len(last) == len(running):
         return None
-    first = late[0]
-    what = _phase(first.report) if first.report.is_up else "has not started"
-    more = f" and {len(late) - 1} more" if len(late) > 1 else ""
-    return f"the other ranks wait for rank {first.report.rank} on {first.host}{more}: {what}"
+    return _missing(late, _phase(late[0].report) if late[0].report.is_up else "has not started")
 
 
-def _describe_waiting_scripts(ranks: Sequence[PlacedRank]) -> str | None:
-    """Return where each rank of a user's script waits that has not made any progress yet."""
-    if not ranks or any(min(rank.report.sign_s, rank.report.idle_s) <= NOTICE_S for rank in ranks):
+def _find_missing_in_script(ranks: Sequence[PlacedRank]) -> Missing | None:
+    waiting = [rank for rank in ranks if rank.report.activity is Activity.PEERS and rank.report.sign_s > NOTICE_S]
+    others = [rank for rank in ranks if rank not in waiting]
+    known = (Activity.WORKING, Activity.COMPILING)
+    if waiting and others and all(rank.report.activity in known for rank in others):
+        return _missing(others, f"in the script{_at(others[0].report)}")
+    if any(age_s(rank.report) <= NOTICE_S for rank in ranks):
         return None
     places: dict[str, list[str]] = {}
     for rank in ranks:
         places.setdefault(rank.report.where or "an unknown place", []).append(f"rank {rank.report.rank} on {rank.host}")
     where = "; ".join(f"{', '.join(names)} in {place}" for place, names in places.items())
-    return f"no rank does anything: {where}"
+    return Missing((), f"no rank makes progress: {where}")
+
+
+def _missing(late: Sequence[PlacedRank], what: str) -> Missing:
+    numbers = tuple(rank.report.rank for rank in late)
+    more = f" and {len(late) - 1} more" if len(late) > 1 else ""
+    return Missing(numbers, f"the other ranks wait for rank {numbers[0]} on {late[0].host}{more}: {what}")
 
 
 def _find_staying(ranks: Sequence[PlacedRank], running: Sequence[PlacedRank], limits: HangLimits) -> PlacedRank | None:

@@ -24,7 +24,7 @@ from fsdpctl.runs.verdict import Verdict
 from fsdpctl.supervise.agents import Agents, Next, Step
 from fsdpctl.supervise.decide import end_between, judge
 from fsdpctl.supervise.disk import begin_attempt, log
-from fsdpctl.supervise.hang import Hang
+from fsdpctl.supervise.hang import Hang, Missing
 from fsdpctl.supervise.history import History, read_history
 from fsdpctl.supervise.retries import decide_next
 from fsdpctl.supervise.waiting import Waiting
@@ -111,12 +111,13 @@ class Supervisor:
 
     def _follow(self, attempt: AttemptPaths) -> None:
         ranks = WorldWatch(attempt, self.agents.plan)
-        missing = None
+        missing: Missing | None = None
         while not self.agents.is_over(attempt):
             if (hang := ranks.look()) is not None:
                 self._end_hang(attempt, hang)
-            if ranks.missing is not None and ranks.missing != missing:
-                add_event(attempt, missing := ranks.missing)
+            if ranks.missing is not None and (missing is None or ranks.missing.ranks != missing.ranks):
+                missing = ranks.missing
+                add_event(attempt, missing.text)
             check = self.agents.check(attempt)
             if check.lost is not None and create_once(attempt.abort, check.lost.cause, check.lost.reason):
                 add_event(attempt, f"ends the attempt: {check.lost.reason}")

@@ -11,7 +11,7 @@ from fsdpctl.contract.node_report import NodeReport, RankReport, read_report
 from fsdpctl.contract.paths import AttemptPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.records import NodeEnd
-from fsdpctl.supervise.hang import Hang, PlacedRank, describe_missing, find_hang
+from fsdpctl.supervise.hang import Hang, Missing, PlacedRank, find_hang, find_missing
 
 LOOK_EVERY_S = 0.5
 RECENT_S = 5.0
@@ -27,7 +27,7 @@ class WorldWatch:
         self._ended: dict[int, float] = {}  # node rank -> when its exit record was first seen
         self._next = 0.0
         self._suspicion: tuple[tuple[int, int] | None, dict[int, int]] | None = None  # what hangs, by which reports
-        self.missing: str | None = None  # which rank the others wait for at the start, as text
+        self.missing: Missing | None = None  # which ranks the others wait for
 
     def look(self) -> Hang | None:
         """Return why the attempt hangs, once that is certain."""
@@ -36,7 +36,7 @@ class WorldWatch:
             return None
         self._next = now + LOOK_EVERY_S
         ranks = self._read(now)
-        self.missing = describe_missing(ranks)
+        self.missing = find_missing(ranks)
         hang = find_hang(ranks, self._plan.hang, self._plan.peer_timeout_s)
         if hang is None:
             self._suspicion = None

@@ -1,4 +1,5 @@
-"""A disk that can be filled, by bytes or by files, or made read-only: a tmpfs mounted where only this test looks."""
+"""A disk that can be filled, by bytes or by files, or made read-only: a tmpfs mounted where only this test looks.
+And one that can be frozen: a process that writes to it is in uninterruptible sleep (D)."""
 
 from __future__ import annotations
 
@@ -58,4 +59,34 @@ def small_disk(tmp_path: Path) -> Iterator[Mount]:
         check=True,
     )
     yield Mount(path)
+    subprocess.run(["umount", "--lazy", str(path)], check=True)
+
+
+@dataclass
+class FreezableMount:
+    """A disk on which each write waits while it is frozen."""
+
+    path: Path
+
+    def freeze(self) -> None:
+        subprocess.run(["fsfreeze", "--freeze", str(self.path)], check=True)
+
+    def thaw(self) -> None:
+        subprocess.run(["fsfreeze", "--unfreeze", str(self.path)], check=False, capture_output=True)
+
+
+@pytest.fixture
+def freezable_disk(tmp_path: Path) -> Iterator[FreezableMount]:
+    """A small disk of its own on a loop device, not frozen yet."""
+    require("mount")
+    require("loop")
+    image, path = tmp_path / "image", tmp_path / "freezable"
+    path.mkdir()
+    with image.open("wb") as file:
+        file.truncate(16 << 20)
+    subprocess.run(["mkfs.ext4", "-q", str(image)], check=True)
+    subprocess.run(["mount", "-o", "loop", str(image), str(path)], check=True)
+    mount = FreezableMount(path)
+    yield mount
+    mount.thaw()
     subprocess.run(["umount", "--lazy", str(path)], check=True)

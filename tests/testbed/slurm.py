@@ -128,7 +128,12 @@ class SlurmCluster:
         wait_until(lambda: "is UP" in self.run("scontrol", "ping"), "the controller to answer")
 
     def start_node(self, name: str) -> None:
-        self.start(name, "slurmd", "-D", "-N", name, "-f", str(self.config))
+        own_mounts = ("unshare", "--mount", "--propagation=slave") if os.geteuid() == 0 else ()
+        self.start(name, *own_mounts, "slurmd", "-D", "-N", name, "-f", str(self.config))
+
+    def run_in_mounts(self, name: str, *words: str) -> None:
+        """Run a command that mounts something on this node only; needs root."""
+        subprocess.run(["nsenter", "--mount", f"--target={self._daemons[name].pid}", *words], check=True)
 
     @property
     def daemon_environment(self) -> dict[str, str]:

@@ -74,10 +74,16 @@ def test_a_run_through_its_life(project: Path, capfd: pytest.CaptureFixture[str]
     assert not run.stop()
     assert not run.cancel()
 
-    run.resume(nodes=1)
+    run.resume(nodes=1, profile="local")
     wait_up(run, attempt=2, ranks=2)
+    later = client.submit("job.yaml", overrides=["name=later"], after=run)
+    wait_for(lambda: run.run_id in later.status().reason, 20, lambda: later.status().reason)
+    assert later.status().state == "QUEUED"
     assert run.cancel()
     assert (run.wait().state, run.status().attempt) == ("CANCELLED", 2)
+    assert later.wait().state == "CANCELLED"
+    with pytest.raises(UsageError, match=f"run {run.run_id} is CANCELLED, so nothing can start after it"):
+        client.submit("job.yaml", after=run)
 
     assert run.metrics() == [{"step": 1, "loss": 1.0}, {"step": 2, "loss": 0.5}]
     assert sorted(line.text for line in run.logs()) == ["rank 0 attempt 2", "rank 1 attempt 2"]
@@ -86,8 +92,8 @@ def test_a_run_through_its_life(project: Path, capfd: pytest.CaptureFixture[str]
     with pytest.raises(UsageError, match="has no attempt 3; there are: 1, 2"):
         run.logs(attempt=3)
 
-    assert client.find("life") == client.find(run.run_id) == client.find() == run
-    assert client.runs() == [run]
+    assert client.find("life") == client.find(run.run_id) == run
+    assert client.runs() == [client.find(), run] == [later, run]
     assert capfd.readouterr() == ("", ""), "nothing is printed"
     shown = json.loads(fsdpctl("status", "--json", run.run_id, cwd=project).stdout)
     status = run.status()
@@ -113,6 +119,7 @@ WRONG_KINDS: list[tuple[str, dict[str, Any], str]] = [
     ("submit", {"overrides": [3]}, 'overrides must be a list of strings like ["trainer.steps=50"], got [3]'),
     ("submit", {"overrides": "trainer.steps=3"}, "overrides must be a list of strings like"),
     ("submit", {"overrides": None}, "overrides must be a list of strings like"),
+    ("submit", {"after": "life"}, "after must be a Run or None, got 'life'"),
     ("find", {"word": 3}, "word must be text or None, got 3"),
     ("doctor", {"nodes": 1.5}, f"nodes must be {NUMBER}, got 1.5"),
     ("doctor", {"profile": None}, "profile must be a name or a path, got None"),
@@ -120,6 +127,7 @@ WRONG_KINDS: list[tuple[str, dict[str, Any], str]] = [
     ("wait", {"timeout_s": float("nan")}, "timeout_s must be a number of seconds or None, got nan"),
     ("resume", {"nodes": "2"}, f"nodes must be {NUMBER}, got '2'"),
     ("resume", {"overrides": "nodes=2"}, "overrides must be a list of strings like"),
+    ("resume", {"profile": 1}, "profile must be a name or a path, got 1"),
     ("resume", {"step": "12"}, f"step must be {NUMBER}, got '12'"),
     ("resume", {"update_code": "no"}, "update_code must be True or False, got 'no'"),
     ("logs", {"attempt": "1"}, f"attempt must be {NUMBER}, got '1'"),

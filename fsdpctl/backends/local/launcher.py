@@ -47,6 +47,7 @@ def cancel(run: RunPaths, report: Callable[[str], None]) -> bool:
         return True
     control.kill_supervisor(run)
     if left := processes.sweep(tag):
+        control.start_supervisor(run)  # until they are gone, it keeps the run from being resumed
         raise FsdpctlError(f"still alive after KILL: {', '.join(map(str, left))}", hint="ps shows what they are")
     return True
 

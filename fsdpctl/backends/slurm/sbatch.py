@@ -71,5 +71,5 @@ def parse_job_id(output: str) -> str:
 def error_line(stderr: str) -> str:
     """Return all errors of sbatch in one line: often the first gives the cause; the last one is always there."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()] or ["sbatch failed without a message"]
-    errors = [line.removeprefix("sbatch: error: ") for line in lines if "error:" in line]
-    return "; ".join(errors or lines[-1:])
+    errors = [line for line in lines if "error:" in line] or [line for line in lines if line.startswith("sbatch: ")]
+    return "; ".join(line.removeprefix("sbatch: ").removeprefix("error: ") for line in errors or lines[-1:])

@@ -25,13 +25,10 @@ from fsdpctl.node.agent.heartbeats import PeerWatch
 from fsdpctl.node.queries.agent_control import AgentStatus, KillResult, NodeFacts, StartResult
 from fsdpctl.runs.events import add_event
 from fsdpctl.runs.evidence import AttemptFacts
-from fsdpctl.supervise.agents import Agents, AttemptCheck
+from fsdpctl.supervise.agents import MOUNT_WAIT_S, Agents, AttemptCheck
 
 ANSWER_S = 60.0
 """Enough for a first start of Python on a cold file system, and nvidia-smi."""
-
-MOUNT_WAIT_S = 60.0
-"""For a host that has just started: its sshd answers before its network disks are mounted."""
 
 T = TypeVar("T", NodeFacts, StartResult, AgentStatus, KillResult)
 
@@ -109,7 +106,7 @@ class SshAgents(Agents):
         results = {result.item: result for result in self._ask_all(NodeFacts, "check", attempt)}
         if late := find_late(results, attempt.number):
             hosts = ", ".join(str(self._links[rank].target) for rank in late)
-            add_event(attempt, f"{self.run.root} is not there yet on {hosts}: asking for up to {MOUNT_WAIT_S:.0f} s")
+            add_event(attempt, f"{self.run.root} is not there yet on {hosts}: asking for up to {MOUNT_WAIT_S} s")
         deadline = time.monotonic() + MOUNT_WAIT_S
         while late and time.monotonic() < deadline and not (attempt.abort.exists() or attempt.stop.exists()):
             time.sleep(1)

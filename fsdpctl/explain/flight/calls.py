@@ -31,6 +31,10 @@ class GroupCalls:
     collectives: dict[int, dict[int, Call]] = field(default_factory=dict)
     p2p: dict[int, dict[int, Call]] = field(default_factory=dict)
 
+    def at(self, number: int) -> dict[int, Call]:
+        """Return rank -> collective of this number, of the ranks that have recorded it."""
+        return {rank: of_rank[number] for rank, of_rank in self.collectives.items() if number in of_rank}
+
     def members(self, world_size: int) -> tuple[int, ...]:
         """Return the ranks of the group: by its record, else those that called it; the default group has all."""
         if self.group.ranks:

@@ -38,7 +38,7 @@ class FlightFinding:
     op: str
     sequence: int  # of the collective within its group, from 1
     ranks_entered: tuple[int, ...]
-    ranks_waiting: tuple[int, ...]  # those of them for which it has not completed
+    ranks_waiting: tuple[int, ...]  # for which it, or after a disagreement a later one, has not completed
     ranks_missing: tuple[int, ...] = ()
     ranks_unrecorded: tuple[int, ...] = ()  # members of the group that left no record
     sides: tuple[FlightSide, ...] = ()  # the largest first; those that have not entered it are last

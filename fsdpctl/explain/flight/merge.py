@@ -1,7 +1,8 @@
 """From the flight records of all ranks to the operation in which the run waits. Pure.
 
 Within a group the operations of all ranks have the same order, so the earliest one that is not done on every rank is
-the one that counts. Of several groups, the one counts whose missing ranks wait nowhere themselves.
+the one that counts; or one before it in which ranks disagree, because such a one may seem done and leave the next one
+without a partner. Of several groups, the one counts whose missing ranks wait nowhere themselves.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
 from fsdpctl.contract.flight_record import FlightRecord
-from fsdpctl.explain.flight.calls import GroupCalls, sort_calls
+from fsdpctl.explain.flight.calls import GroupCalls, agree, sort_calls
 from fsdpctl.explain.flight.finding import FlightFinding, FlightKind, FlightSide
 from fsdpctl.explain.flight.p2p import find_p2p
 from fsdpctl.explain.flight.sides import Stacks, build_sides, name_group
@@ -39,9 +40,10 @@ def _find_collective(
 ) -> FlightFinding | None:
     pending = [number for of_rank in calls.collectives.values() for number, call in of_rank.items() if not call.is_done]
     if not pending:
-        return _find_disagreement(calls, stacks)
-    number = min(pending)
-    here = {rank: of_rank[number] for rank, of_rank in calls.collectives.items() if number in of_rank}
+        return _find_ended(calls, stacks)
+    stuck = calls.at(min(pending))
+    number = _find_disagreement(calls, min(pending))
+    here = calls.at(number)
     past = {rank for rank, of_rank in calls.collectives.items() if max(of_rank) > number}
     missing = [rank for rank in members if rank in recorded and rank not in here and rank not in past]
     sides = build_sides(here, calls.group, stacks)
@@ -59,22 +61,33 @@ def _find_collective(
         sides[0].op,
         number,
         tuple(sorted({*here, *past})),
-        tuple(sorted(rank for rank, call in here.items() if not call.is_done)),
+        tuple(sorted(rank for rank, call in stuck.items() if not call.is_done)),
         tuple(missing),
         tuple(unrecorded),
         sides,
     )
 
 
-def _find_disagreement(calls: GroupCalls, stacks: Stacks) -> FlightFinding | None:
-    """Return the first operation in which ranks disagree, of those that have ended: under gloo, also by an error."""
-    for number in sorted({number for of_rank in calls.collectives.values() for number in of_rank}):
-        here = {rank: of_rank[number] for rank, of_rank in calls.collectives.items() if number in of_rank}
-        sides = build_sides(here, calls.group, stacks)
-        if len(sides) > 1:
-            name, backend, ranks = name_group(calls.group), calls.group.backend, tuple(sorted(here))
-            return FlightFinding(FlightKind.MISMATCH, name, backend, sides[0].op, number, ranks, (), sides=sides)
-    return None
+def _find_disagreement(calls: GroupCalls, last: int) -> int:
+    """Return the number of the first recorded collective in which ranks disagree, at most `last`; else `last`."""
+    numbers = {number for of_rank in calls.collectives.values() for number in of_rank if number < last}
+    for number in sorted(numbers):
+        first, *others = calls.at(number).values()
+        if not all(agree(first, other) for other in others):
+            return number
+    return last
+
+
+def _find_ended(calls: GroupCalls, stacks: Stacks) -> FlightFinding | None:
+    """Return the collective in which ranks disagreed, where none waits any more: gloo ends it by an error."""
+    last = max((number for of_rank in calls.collectives.values() for number in of_rank), default=0)
+    number = _find_disagreement(calls, last + 1)
+    here = calls.at(number)
+    sides = build_sides(here, calls.group, stacks)
+    if not sides:
+        return None
+    name, backend, ranks = name_group(calls.group), calls.group.backend, tuple(sorted(here))
+    return FlightFinding(FlightKind.MISMATCH, name, backend, sides[0].op, number, ranks, (), sides=sides)
 
 
 def _order(finding: FlightFinding, found: Sequence[FlightFinding]) -> tuple[int, bool, int]:

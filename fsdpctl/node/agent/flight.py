@@ -40,6 +40,8 @@ class FlightRecorder:
 
     def write_at_failure(self) -> None:
         """Write the record of a rank that fails, without stacks; in a thread, because torch may not answer any more."""
+        if self._is_asked.is_set():
+            return  # what fails now follows from the end, and the record from before it must stay
         thread = threading.Thread(target=self._write, kwargs={"with_stacks": False}, daemon=True)
         thread.start()
         thread.join(FAILURE_S)

@@ -28,6 +28,11 @@ DOUBT_S = 3.0
 STACKS_EVERY_S = 10.0
 ANSWER_S = 1.5
 """What a rank gets to write its stacks; one that waits for others or for a file needs some milliseconds."""
+STACKS_RARELY_S = 60.0
+"""For a rank that has been late for long: the signal ends a pause of torch before it tries to connect again, and torch
+writes a long warning then."""
+ECHO_S = 2.0
+"""For how long after that signal what a script writes or computes is no sign of life."""
 _CPU_SHARE = 0.05
 _IO_BYTES = 4096
 
@@ -83,8 +88,9 @@ class RankWatch:
         if pid is None:
             return replace(old, is_up=False, ended_s=ended_s, sign_s=round(old.sign_s + passed_s, 1))
         progress = read_rank_progress(self._paths.rank_progress(rank))
-        sign_s = 0.0 if self._has_sign(rank, progress, seen) else old.sign_s + passed_s
-        idle_s = 0.0 if self._has_worked(pid, seen, passed_s) else old.idle_s + passed_s
+        is_echo = progress is None and seen.stacks_s is not None and seen.stacks_s < ECHO_S
+        sign_s = 0.0 if self._has_sign(rank, progress, seen) and not is_echo else old.sign_s + passed_s
+        idle_s = 0.0 if self._has_worked(pid, seen, passed_s) and not is_echo else old.idle_s + passed_s
         wait = find_wait(pid) if sign_s > DOUBT_S else None
         report = RankReport(rank, progress, round(sign_s, 1), round(idle_s, 1), ended_s=ended_s)
         if wait is not None:
@@ -129,7 +135,7 @@ class RankWatch:
     def _ask_for_stacks(self) -> None:
         """Ask all ranks, as soon as one of them may be late: it may wait for another of them."""
         late = [seen for seen in self._seen.values() if is_worth_a_look(seen.report, self._limits)]
-        if any(seen.stacks_s is None or seen.stacks_s > STACKS_EVERY_S for seen in late):
+        if any(seen.stacks_s is None or seen.stacks_s > _stacks_every_s(seen.report) for seen in late):
             request_stacks(self._paths, self._pids)
             for seen in self._seen.values():
                 seen.stacks_s = 0.0
@@ -142,6 +148,10 @@ class RankWatch:
         report = seen.report
         has_answered = report.activity is not Activity.UNKNOWN or report.state in ("", "T", "t", "D")
         return not has_answered and (seen.stacks_s or 0.0) > ANSWER_S and is_overdue(report, self._limits)
+
+
+def _stacks_every_s(rank: RankReport) -> float:
+    return min(max(STACKS_EVERY_S, rank.sign_s / 2), STACKS_RARELY_S)
 
 
 def rank_processes(tag: processes.Tag) -> dict[int, int]:

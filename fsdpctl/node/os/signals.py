@@ -54,7 +54,7 @@ def start_answering(number: int, answer: Callable[[], None], name: str) -> None:
             answer()
 
     signal.signal(number, _do_nothing)  # by default it ends a process; ignored, it would be so in children
-    signal.pthread_sigmask(signal.SIG_BLOCK, {number})
+    signal.pthread_sigmask(signal.SIG_BLOCK, {DUMP_SIGNAL, FLIGHT_SIGNAL})  # both, in the thread of the other, too
     thread = threading.Thread(target=work, name=name, daemon=True)
     thread.start()
     answering_threads.add(thread.ident)

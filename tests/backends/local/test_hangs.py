@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from fsdpctl.contract import Cause
+from fsdpctl.contract import Cause, CliExit
 from fsdpctl.runs.evidence import AttemptFacts
 from tests.backends.hangs import JOB, ROWS, check_findings, list_misses, write_faults
-from tests.backends.harness import fsdpctl, submit
+from tests.backends.harness import Run, fsdpctl, submit, wait_for
 from tests.services import require
+from tests.testbed.disks import FreezableMount
 
 AFTER_S = 3
 """Less than the default, to wait less."""
@@ -78,3 +81,75 @@ def test_a_script_that_hangs_is_found_and_comes_back(kind: str, tmp_path: Path) 
     assert found is not None and found.cause is Cause.HANG and SCRIPTS[kind] in found.reason
     if kind == "reports":
         assert [line["step"] for line in run.metrics()] == [*range(11), *range(20)]
+
+
+WAITING = """
+import os, sys, time
+import torch.distributed as dist
+rank, kind = int(os.environ["RANK"]), sys.argv[1]
+if kind == "late" and rank == 1:
+    time.sleep(600)
+if kind == "unserved":
+    dist.init_process_group("gloo", init_method="tcp://127.0.0.1:1", rank=rank + 1, world_size=3)
+dist.init_process_group("gloo")
+"""
+
+
+@pytest.mark.timeout(180)
+def test_ranks_that_wait_for_one_and_for_a_port_that_no_process_serves_are_reported(tmp_path: Path) -> None:
+    require("torch")
+    (tmp_path / "waiting.py").write_text(WAITING)
+    job = "nodes: 2\nprocs_per_node: 1\nentrypoint: {script: waiting.py}\n"
+    runs = {}
+    for kind in ("late", "unserved"):
+        (tmp_path / f"{kind}.yaml").write_text(f"name: {kind}\n{job}args: [{kind}]\n")
+        runs[kind] = submit(f"./{kind}.yaml", cwd=tmp_path)
+    script = str(runs["late"].paths.source / "waiting.py")
+    expected = {
+        "late": rf"wait for rank 1 on local1: in the script at {script}:6 <module>$",
+        "unserved": r"no rank makes progress: rank 0 on local0, rank 1 on local1 in \S+/torch/distributed/\S+ \w+$",
+    }
+    for kind, run in runs.items():
+        wait_for(partial(search, expected[kind], run), 90, run.describe)
+        fsdpctl("cancel", run.run_id, cwd=tmp_path)
+
+
+def search(pattern: str, run: Run) -> bool:
+    logs = fsdpctl("logs", run.run_id, cwd=run.cwd).stdout
+    return any(re.search(pattern, line) for line in logs.splitlines())
+
+
+FROZEN = """
+import sys, torch, torch.distributed as dist
+from fsdpctl.report import step
+dist.init_process_group("gloo")
+for number in range(10_000):
+    step(number)
+    if number == 10 and dist.get_rank() == 1:
+        open(sys.argv[1], "w")
+    dist.all_reduce(torch.ones(1))
+"""
+
+
+@pytest.mark.timeout(180)
+def test_a_rank_that_a_disk_blocks_is_named_and_its_run_is_alive_until_it_can_be_killed(
+    freezable_disk: FreezableMount, tmp_path: Path
+) -> None:
+    require("torch")
+    (tmp_path / "frozen.py").write_text(FROZEN)
+    job = "name: frozen\nnodes: 2\nprocs_per_node: 1\nentrypoint: {script: frozen.py}\n"
+    hang = "hang: {after: 3s, disk: 3s}\n"
+    (tmp_path / "frozen.yaml").write_text(f"{job}{hang}args: [{freezable_disk.path / 'file'}]\n")
+    freezable_disk.freeze()
+    run = submit("./frozen.yaml", cwd=tmp_path)
+    wait_for(run.paths.attempt(1).abort.exists, 60, run.describe)
+    reason = run.paths.attempt(1).abort.read_text()
+    assert re.search(r"rank 1 hangs: it waits for a disk or a file server \(kernel function \w+\),", reason)
+    pid = max(run.find(1, "rank frozen.py"))  # younger than its torchrun
+    assert f"still alive after KILL: {pid}" in fsdpctl("cancel", run.run_id, cwd=tmp_path, expect=1).stderr
+    wait_for(lambda: f"still alive after KILL: {pid}" in run.status()["reason"], 60, run.describe)
+    assert run.status()["state"] == "RUNNING"
+    fsdpctl("resume", run.run_id, cwd=tmp_path, expect=CliExit.BUSY)
+    freezable_disk.thaw()
+    assert run.wait_ended(60)["state"] == "CANCELLED"
+    run.assert_nothing_left()

@@ -13,10 +13,11 @@ import pytest
 
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.runs.evidence import read_plan
-from fsdpctl.runs.store import read_record
+from fsdpctl.runs.store import default_runs_root, read_record
 from tests.backends.contract import RECORDER, WAITS_FOR_STOP, LauncherContract
 from tests.backends.harness import COMMAND, Run, fsdpctl, submit, wait_for
 from tests.backends.killed_submit import kill_at_each_step
+from tests.services import require
 from tests.testbed.disks import Mount
 
 FAILS_ON_REQUEST = """
@@ -253,3 +254,18 @@ class TestLocal(LauncherContract):
 @pytest.mark.parametrize("word", ["--nodes=0", "--nodes=x", "--procs-per-node=-1"])
 def test_bad_numbers_are_usage_errors(word: str, tmp_path: Path) -> None:
     fsdpctl("submit", "llm-tiny", word, cwd=tmp_path, expect=2)
+
+
+def test_slow_steps_without_a_gpu_are_started_with_yes(tmp_path: Path) -> None:
+    require("torch")
+    model = "{vocab_size: 256, d_model: 16, layers: 1, heads: 1, kv_heads: 1, head_dim: 16, ffn: 16, seq_len: 16}"
+    batch = "{sequences: 8000000, micro_batch: 2}"
+    trainer = f"trainer:\n  steps: 2\n  model: {model}\n  batch: {batch}\n  optim: {{lr: 1.0e-3}}\n"
+    trainer += "  checkpoint: {every_steps: 1, keep: 1}\n"
+    (tmp_path / "slow.yaml").write_text(f"name: slow\nnodes: 1\nprocs_per_node: 1\n{trainer}")
+    refused = fsdpctl("submit", "./slow.yaml", cwd=tmp_path, expect=2)
+    assert "expect minutes for each of the 2 steps" in refused.stderr and not default_runs_root().exists()
+    run = submit("./slow.yaml", "--yes", cwd=tmp_path)
+    wait_for(lambda: "starting at step 0" in fsdpctl("logs", run.run_id, cwd=tmp_path).stdout, 120, run.describe)
+    fsdpctl("cancel", run.run_id, cwd=tmp_path)
+    run.assert_nothing_left()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,10 +16,11 @@ import pytest
 
 from fsdpctl.contract import StopReason
 from fsdpctl.contract.control_files import read_control_file
-from fsdpctl.runs.store import read_record
+from fsdpctl.runs.store import default_runs_root, read_record
 from tests.backends.contract import FORKS_AWAY, IGNORES_STOP, RECORDER, WAITS_FOR_STOP, LauncherContract
 from tests.backends.harness import COMMAND, Run, fsdpctl, wait_for
 from tests.backends.slurm.profile import SlurmRun, write_contained_profile, write_profile
+from tests.services import require
 from tests.testbed.disks import Mount
 from tests.testbed.slurm import SlurmCluster
 
@@ -216,6 +218,20 @@ class TestSlurm(LauncherContract):
         fsdpctl("resume", emptied.run_id, "--update-code", cwd=project)
         assert (emptied.paths.source / "script.py").is_file() and emptied.status()["state"] == "QUEUED"
 
+    def test_a_disk_that_a_node_mounts_late_is_waited_for(self, project: Path) -> None:
+        require("mount")
+        runs = default_runs_root()
+        runs.mkdir(parents=True)
+        self.slurm.run_in_mounts("node2", "mount", "-t", "tmpfs", "tmpfs", str(runs))
+        try:
+            run = self.submit_script(project, "print('done')", "--backend", "nodelist=node[1-2]")
+            told = f"{run.paths.root} is not there yet on node2: waiting for up to 60 s"
+            wait_for(lambda: run.paths.batch_log.exists() and told in run.paths.batch_log.read_text(), 60, run.describe)
+        finally:
+            self.slurm.run_in_mounts("node2", "umount", str(runs))
+        status = run.wait_ended()
+        assert (status["state"], status["attempt"]) == ("SUCCEEDED", 1), run.describe()
+
     def test_a_second_job_starts_no_attempt_and_a_stop_needs_no_controller(self, project: Path) -> None:
         run = self.submit_script(project, WAITS_FOR_STOP, nodes=1)
         self.wait_up(run, ranks=2)
@@ -235,6 +251,11 @@ class TestSlurm(LauncherContract):
         assert "Slurm does not answer: " in said and "the run is asked through its directory" in said
         wait_for(lambda: run.status()["state"] == "STOPPED", 30, run.describe)
         assert (run.status()["job_id"], run.status()["hosts"]) == (run.job_id, hosts)
+        fsdpctl("resume", run.run_id, "--profile", "local", cwd=project)
+        wait_for(lambda: run.status()["phase"] == "training", 30, run.describe)
+        assert (run.status()["job_id"], run.status()["hosts"]) == (None, [socket.gethostname()])
+        fsdpctl("stop", run.run_id, cwd=project)
+        assert run.wait_ended()["state"] == "STOPPED"
 
     def test_in_an_interactive_allocation_runs_use_its_nodes_and_end_with_it(self, project: Path) -> None:
         """One on fewer nodes, which is cancelled, and one that has the allocation until its end."""

@@ -88,10 +88,7 @@ def test_what_start_up_files_print_is_left_out(lan: Lan) -> None:
 
 
 def test_start_up_files_that_break_commands_are_named_and_nothing_stays(lan: Lan) -> None:
-    """One shell ends, one hangs, one prints without an end; and one command does, in a good shell.
-
-    As another user than root, whose processes sshd does not kill on request before OpenSSH 9.8.
-    """
+    """One shell ends, one hangs, one prints without an end; and one command does, in a good shell. Not as root."""
     (lan.login.home / ".ssh" / "config").write_text("Host *\n  User plain\n")
     files = [host.dir / "tmp" / ".bashrc" for host in lan.nodes]  # the home of that user
     for file, text in zip(files, ("echo not today; exit 3", "sleep 61", "yes no | head -c 1G", ""), strict=True):

@@ -81,7 +81,7 @@ def test_check_names_the_damage_and_fails() -> None:
         (["--train-bpe", "300", "--tokenizer", "t.json"], "give one of the two"),
         (["--end-token", "</s>"], "--end-token is for a tokenizer.json"),
         (["--tokenizer", "t.json"], "t.json: the library tokenizers cannot read this tokenizer.json"),
-        ([], "the validation split is empty: 1 documents"),
+        ([], "the validation split is empty: 1 document,"),
     ],
 )
 def test_wrong_arguments_are_refused_and_create_nothing(arguments: list[str], problem: str) -> None:

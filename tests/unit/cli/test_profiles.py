@@ -121,3 +121,9 @@ def test_a_dry_run_is_written_to_a_file() -> None:
     assert json.loads(Path("plan").read_text())["plan"]["job_name"] == "llm-tiny"
     refused = subprocess.run(submit, capture_output=True, text=True, timeout=60)
     assert refused.returncode == 2 and "--out is the file of --dry-run" in refused.stderr
+    os.mkfifo("pipe")  # as /dev/stdout and /dev/null, it must not be replaced
+    with open("pipe", "rb", buffering=0, opener=lambda path, _: os.open(path, os.O_RDONLY | os.O_NONBLOCK)):
+        done = subprocess.run([*submit[:-1], "pipe", "--dry-run"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and Path("pipe").is_fifo()
+    wrong = subprocess.run([*submit[:-1], ".", "--dry-run"], capture_output=True, text=True, timeout=60)
+    assert wrong.returncode == 2 and "error: cannot write .: Is a directory" in wrong.stderr

@@ -67,6 +67,7 @@ def test_without_gpus_there_is_no_nccl() -> None:
     found = env("debug: trace\n", gpus=())
     assert not any("NCCL" in name and name != "NCCL_SOCKET_IFNAME" for name in found)
     assert found["TORCH_DISTRIBUTED_DEBUG"] == "DETAIL"
+    assert env(gpus=())["TORCH_FR_BUFFER_SIZE"] == "2000", "which records gloo's collectives, too"
 
 
 def test_the_option_is_an_override_like_the_others(tmp_path: Path) -> None:

@@ -80,3 +80,12 @@ def test_in_other_phases_the_state_has_the_reason(phase: Phase, attempt: Attempt
     found = explain_live(attempt, plan, phase, "waits for hosts")
     assert found is not None and (found.summary, found.evidence) == ("waits for hosts", ())
     assert explain_live(None, None, phase, "waits for hosts") == found
+
+
+def test_at_the_start_of_a_script_the_rank_is_named_for_which_the_others_wait(
+    attempt: AttemptFacts, plan: LaunchPlan
+) -> None:
+    waits = replace(WAITS, progress=None)
+    report(attempt, replace(waits, activity=Activity.WORKING, where="fit.py:3 read"), waits)
+    found = explain_live(attempt, plan, Phase.TRAINING, "training")
+    assert found is not None and "the other ranks wait for rank 0 on local0" in found.summary

@@ -137,6 +137,7 @@ RULES = {
     ("trainer.optim.frozen=['*']",): "trainer.optim.frozen: nothing is left to train",
     ("trainer.model.vocab_size=255",): "trainer: data.source builtin needs model.vocab_size of at least 256",
     ("trainer.mesh.units.names=[blocks.*.foo]",): "trainer.mesh.units.names: no module is called 'blocks.*.foo'",
+    ('trainer.mesh.units={"names":[x]}',): "trainer.mesh.units.names: no module is called 'x'",
     ("trainer.data.ignore_token=256",): "trainer: ignore_token 256 is no token: with vocab_size 256 they are 0 to 255",
     ("trainer.data.ignore_token=-100",): "trainer: ignore_token -100 is no token",
     ("trainer.steps=10",): "trainer: warmup_steps 10 must be less than steps (10), or no step has the learning rate lr",

@@ -10,7 +10,7 @@ from fsdpctl.contract.node_report import Activity, RankReport
 from fsdpctl.contract.plan import HangLimits
 from fsdpctl.contract.rank_progress import RankProgress, Section
 from fsdpctl.node.agent.overdue import is_worth_a_look
-from fsdpctl.supervise.hang import PlacedRank, describe_missing, find_hang
+from fsdpctl.supervise.hang import PlacedRank, find_hang, find_missing
 
 LIMITS, PEER_TIMEOUT_S = HangLimits(), 15.0
 PEERS, WORKING, COMPILING = Activity.PEERS, Activity.WORKING, Activity.COMPILING
@@ -155,9 +155,9 @@ def test_a_script_that_reports_its_steps_may_save_between_two_of_them() -> None:
 
 
 def missing(*reports: RankReport) -> str | None:
-    return describe_missing(
-        [PlacedRank(number, f"host-{number}", replace(one, rank=number)) for number, one in enumerate(reports)]
-    )
+    placed = [PlacedRank(number, f"host-{number}", replace(one, rank=number)) for number, one in enumerate(reports)]
+    found = find_missing(placed)
+    return found.text if found is not None else None
 
 
 def test_the_rank_that_the_others_wait_for_at_the_start_is_named() -> None:
@@ -174,6 +174,17 @@ def test_the_rank_that_the_others_wait_for_at_the_start_is_named() -> None:
 def test_where_each_rank_of_a_script_waits_is_reported() -> None:
     waits = RankReport(0, None, 31.0, 31.0, activity=PEERS, where="rendezvous.py:5 connect")
     assert missing(waits, waits) == (
-        "no rank does anything: rank 0 on host-0, rank 1 on host-1 in rendezvous.py:5 connect"
+        "no rank makes progress: rank 0 on host-0, rank 1 on host-1 in rendezvous.py:5 connect"
     )
-    assert missing(waits, replace(waits, idle_s=1.0)) is None
+    assert missing(waits, replace(waits, sign_s=1.0)) is None
+    assert missing(waits, replace(waits, ended_s=40.0)) is None
+
+
+def test_the_rank_of_a_script_that_the_others_wait_for_is_named() -> None:
+    waits = RankReport(0, None, 31.0, 31.0, activity=PEERS)
+    works = RankReport(0, None, 25.0, 0.0, activity=WORKING, where="mine.py:5 load")
+    named = "the other ranks wait for rank 1 on host-1: in the script at mine.py:5 load"
+    assert missing(waits, works) == named
+    assert missing(waits, replace(works, sign_s=50.0, idle_s=50.0), waits) == named
+    assert missing(waits, works, works) == named.replace("host-1", "host-1 and 1 more")
+    assert missing(waits, replace(works, activity=Activity.UNKNOWN)) is None  # it may wait, too

@@ -14,9 +14,10 @@ from fsdpctl.backends.slurm.job.container import enter, step_options, task_setup
 from fsdpctl.commands.environment import code_env
 from fsdpctl.commands.setup_lines import lines_reporting_failure
 from fsdpctl.commands.torchrun import agent_argv
-from fsdpctl.contract import Env
+from fsdpctl.contract import Env, NodeExit
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.supervise.agents import MOUNT_WAIT_S
 
 OTHER_TASKS_S = 600
 """How long the other tasks may run after the first one has ended: longer than any healthy run needs to end."""
@@ -30,6 +31,10 @@ _NOT_FOR_SRUN = (
 # $0 is the attempt's directory, "$@" the agent. Its output goes straight to a file on the node, not through srun.
 _TASK = """\
 export {node_rank}="$SLURM_NODEID"
+run={run_dir}
+test -d "$run" || echo "$run is not there yet on $SLURMD_NODENAME: waiting for up to {wait_s} s" >&2
+for second in {{1..{wait_s}}}; do test -d "$run" || sleep 1; done
+test -d "$run" || exit {fault}  # or mkdir would create it below the mount point
 node="$0/node-$SLURM_NODEID"
 mkdir -p -m 700 "$node"
 exec >>"$node/agent.log" 2>&1 </dev/null
@@ -86,6 +91,9 @@ def _task(plan: LaunchPlan) -> str:
     code = shlex.join(f"{name}={value}" for name, value in code_env(RunPaths.of(plan.run_dir)).items())
     return _TASK.format(
         node_rank=Env.NODE_RANK,
+        run_dir=shlex.quote(plan.run_dir),
+        wait_s=MOUNT_WAIT_S,
+        fault=int(NodeExit.NODE_FAULT),
         setup="\n".join(lines_reporting_failure(task_setup(plan), '"$node/end.json"')),
         code=f"export {code}",  # again: a module or a container's image may set PYTHONPATH
     )

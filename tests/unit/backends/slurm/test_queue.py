@@ -126,6 +126,9 @@ def test_errors_of_sbatch_are_one_line() -> None:
     assert error_line("sbatch: error: a\nsbatch: note\n\nsbatch: error: Batch job submission failed: b\n") == (
         "a; Batch job submission failed: b"
     )
+    assert error_line("sbatch: unrecognized option '--foo'\nTry \"sbatch --help\" for more information\n") == (
+        "unrecognized option '--foo'"
+    )
     assert error_line("odd\n") == "odd"
     assert error_line("") == "sbatch failed without a message"
 

@@ -78,6 +78,15 @@ def test_ranks_that_disagree_are_named_also_if_it_is_done_on_some(other: FlightE
     assert (found.sides[1].op, found.sides[1].inputs) == (other.op, other.inputs)
 
 
+def test_a_disagreement_that_seems_done_everywhere_counts_before_the_wait_that_it_left() -> None:
+    """As gloo and NCCL may pass over it: what one rank sent too much is what the next collective receives."""
+    other = record(*BEFORE, call(3, size="Float[8]", done=True), call(4))
+    done = record(*BEFORE, call(3, done=True))
+    found = merged(done, done, other, done)
+    assert (found.kind, found.sequence, found.ranks_waiting) == (FlightKind.MISMATCH, 3, (2,))
+    assert [side.ranks for side in found.sides[:2]] == [(0, 1, 3), (2,)]
+
+
 @pytest.mark.parametrize("op", ["all_to_all", "alltoall_base", "all_gather_v"])
 def test_sizes_that_may_differ_are_no_mismatch(op: str) -> None:
     records = [record(call(1, op, f"Float[{rank}]")) for rank in range(4)]

@@ -100,6 +100,14 @@ def test_the_output_of_a_script_is_a_sign(rank: Rank) -> None:
     assert rank.look().progress is None
 
 
+def test_what_the_request_for_a_stack_makes_a_script_write_is_no_sign(rank: Rank) -> None:
+    assert rank.look(26).sign_s > 24  # its stack is asked for
+    rank.paths.rank_log(3).write_text("retrying: interrupted system call\n")
+    assert rank.look(3).sign_s > 24
+    rank.paths.rank_log(3).write_text("loss 3.1\n")
+    assert rank.look().sign_s == 0.0
+
+
 def test_processor_time_counts_and_sleep_does_not(rank: Rank) -> None:
     assert rank.look(6).idle_s >= 5  # from then on children count, too
     rank.ask("work")

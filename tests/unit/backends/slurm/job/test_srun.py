@@ -32,6 +32,7 @@ def plan_of(
 
 
 def start_task(run: RunPaths, plan: LaunchPlan, node: int) -> subprocess.CompletedProcess[str]:
+    run.root.mkdir(exist_ok=True)
     argv = srun_argv(plan, run.attempt(1))
     task = argv[argv.index("bash") :]
     env = {**os.environ, "SLURM_NODEID": str(node)}
