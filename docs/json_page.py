@@ -18,6 +18,7 @@ from fsdpctl.cli.shapes import (
     DefaultProfile,
     Doctored,
     Ended,
+    ExplainedLogs,
     Exported,
     Failures,
     ListedCheckpoint,
@@ -34,6 +35,7 @@ from fsdpctl.cli.shapes import (
 )
 from fsdpctl.contract import Cause, Phase, State
 from fsdpctl.contract.events import Event, EventKind
+from fsdpctl.explain.explanation import Explanation
 from fsdpctl.verbs.stacks import RunStacks
 from fsdpctl.verbs.top import TopRun
 
@@ -64,6 +66,8 @@ SHAPES = {
     "logs": Shape(LogLine, "lines"),
     "logs --errors": Shape(Failures),
     "stacks": Shape(RunStacks),
+    "explain": Shape(Explanation),
+    "explain --log": Shape(ExplainedLogs),
     "stop": Shape(Ended),
     "resume": Shape(Resumed),
     "cancel": Shape(Ended),

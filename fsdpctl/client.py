@@ -21,6 +21,7 @@ from typing import Any
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.doctor.examine import Examined
 from fsdpctl.errors import UsageError
+from fsdpctl.explain.explanation import Explanation
 from fsdpctl.logs.line import Line
 from fsdpctl.logs.reader import AttemptReader
 from fsdpctl.logs.sources import LogSelection
@@ -38,6 +39,7 @@ from fsdpctl.verbs.arguments import (
     check_whole,
 )
 from fsdpctl.verbs.doctor import examine_cluster
+from fsdpctl.verbs.explain import explain
 from fsdpctl.verbs.resume import resume
 from fsdpctl.verbs.stacks import RankReply, read_stacks
 from fsdpctl.verbs.status import RunStatus, read_status
@@ -78,6 +80,13 @@ class Run:
                 why = observed.problem or observed.status.reason
                 raise TimeoutError(f"{self.run_id} is {observed.status.state} after {timeout_s:g} s: {why}")
         return observed.status
+
+    def explain(self) -> Explanation:
+        """Return why the run ended, by rank and with a diagnosis, or what it waits for now.
+
+        Raise FsdpctlError if the run cannot be read.
+        """
+        return explain(self.paths)
 
     def stop(self) -> bool:
         """Ask all ranks to save and exit after the same step; `wait` waits for that. Return False if nothing runs.

@@ -12,7 +12,7 @@ from typing import Any
 from fsdpctl.contract import Cause, Env, NodeExit, RankFailure
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.events import Actor, Event, EventKind, write_event
-from fsdpctl.contract.first_failure import classify
+from fsdpctl.contract.first_failure import classify, find_errno, name_kinds
 from fsdpctl.contract.paths import NodePaths, RunPaths
 from fsdpctl.contract.records import Outcome, RankError
 from train.errors import TrainError
@@ -73,7 +73,18 @@ class LaunchEnv:
         if self.node_dir:
             trace = "".join(traceback.format_exception(error))
             failure = RankFailure.EXCEPTION if expected else classify(error)
-            record = RankError(rank, self.node_rank, time.time(), message, trace, expected, failure, cause)
+            record = RankError(
+                rank,
+                self.node_rank,
+                time.time(),
+                message,
+                trace,
+                expected,
+                failure,
+                cause,
+                kinds=name_kinds(error),
+                errno=find_errno(error),
+            )
             write_json(NodePaths(self.node_dir).rank_error(rank), record)
 
     def record_event(self, kind: EventKind, text: str, **values: Any) -> None:

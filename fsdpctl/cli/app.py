@@ -18,6 +18,7 @@ from fsdpctl import __version__
 from fsdpctl.cli import checkpoints, data, jobs, profiles
 from fsdpctl.cli.doctor import doctor
 from fsdpctl.cli.events import events
+from fsdpctl.cli.explain import explain
 from fsdpctl.cli.logs import logs
 from fsdpctl.cli.ls import ls
 from fsdpctl.cli.output import BrokenPipe, log
@@ -54,7 +55,9 @@ _SITE_ERRORS = (
 
 COMMANDS = {
     command.__name__: command
-    for command in (submit, status, ls, top, events, logs, stacks, stop, resume, cancel, shell, doctor, supervise)
+    for command in (
+        *(submit, status, ls, top, events, logs, stacks, explain, stop, resume, cancel, shell, doctor, supervise),
+    )
 }
 GROUPS = {"jobs": jobs.app, "profiles": profiles.app, "data": data.app, "checkpoints": checkpoints.app}
 

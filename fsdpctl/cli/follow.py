@@ -6,6 +6,7 @@ import sys
 import time
 from pathlib import Path
 
+from fsdpctl.cli.explain_run import short_rows
 from fsdpctl.cli.output import log, print_rows, safe
 from fsdpctl.cli.terminal import fit, paint, room
 from fsdpctl.contract import CliExit, State
@@ -27,7 +28,8 @@ def follow_run(run: RunPaths) -> int:
     except KeyboardInterrupt:
         log(f"\ndetached; {run.root.name} continues. Attach again with: fsdpctl logs -f {run.root.name}")
         return CliExit.INTERRUPTED
-    print_rows(summary(status, read_losses(run.metrics)))
+    head, *rest = summary(status, read_losses(run.metrics))
+    print_rows([head, *short_rows(run, status), *rest])
     return _exit_code(status)
 
 
@@ -118,7 +120,7 @@ def next_commands(status: RunStatus) -> list[str]:
     if status.state == State.SUCCEEDED:
         return [logs, show, *([f"fsdpctl checkpoints ls {run_id}"] if status.total_steps else [])]
     if status.state == State.FAILED:
-        return [f"{logs} --errors", show, resume]
+        return [f"fsdpctl explain {run_id}", f"{logs} --errors", resume]
     return [resume, logs, show]
 
 

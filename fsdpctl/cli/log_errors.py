@@ -37,11 +37,19 @@ def print_root_cause(attempt: AttemptPaths) -> bool:
     return bool(faults)
 
 
+def hint_at_explain(run: RunPaths) -> None:
+    """Log the command that shows what followed from the first failure, and what to change."""
+    log(f"hint: fsdpctl explain {run.root.name}")
+
+
 def print_errors(run: RunPaths, attempt: AttemptPaths, *, is_newest: bool) -> None:
     """Print why the attempt failed, by its ranks, its nodes or else the supervisor; then hint at older failures."""
     from fsdpctl.logs.ranges import fold
 
-    if not print_root_cause(attempt):
+    if print_root_cause(attempt):
+        if is_newest:
+            hint_at_explain(run)
+    else:
         log(f"no rank of attempt {attempt.number} failed first")
         if (reason := _failure(attempt)) is not None:
             print_data(f"attempt {attempt.number} {reason}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fsdpctl.cli.log_errors import print_errors, print_errors_json, print_root_cause
+from fsdpctl.cli.log_errors import hint_at_explain, print_errors, print_errors_json, print_root_cause
 from fsdpctl.cli.log_printer import JsonPrinter, Printer
 from fsdpctl.cli.options import Run
 from fsdpctl.cli.output import log
@@ -107,8 +107,8 @@ def _follow(
         later = next((a for a in run.attempts() if a.number > reader.attempt.number), None)
         final = ended or later is not None
         printer.print_lines(reader.poll(final=final), reader)
-        if final and not printer.is_bare:
-            print_root_cause(reader.attempt)
+        if final and not printer.is_bare and print_root_cause(reader.attempt) and later is None:
+            hint_at_explain(run)
         if later is not None and not stay:
             printer.print_state(f"--- attempt {later.number} ---", reader)
             reader = AttemptReader(later, selection)

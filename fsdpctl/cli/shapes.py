@@ -13,6 +13,7 @@ from typing import Any, Literal
 from fsdpctl.contract import Cause, Phase, State
 from fsdpctl.contract.events import Event
 from fsdpctl.contract.records import RankError
+from fsdpctl.explain.log_files import Failure
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,15 @@ class Failures:
     text: str
     first: RankError | None
     followers: tuple[RankError, ...]  # those that failed after it
+
+
+@dataclass(frozen=True)
+class ExplainedLogs:
+    """What some logs show; `found` is false if that is no failure."""
+
+    found: bool
+    first: Failure | None
+    failures: tuple[Failure, ...]  # the first one, what followed from it, and what was ended
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ SHOWN_EVENTS = 4
 
 def status(run: Run = None, as_json: Json = False) -> None:
     """Show the state of one run."""
+    from fsdpctl.cli.explain_run import short_rows
     from fsdpctl.cli.shapes import ShownRun
     from fsdpctl.runs.events import newest_events
     from fsdpctl.runs.find import find_run
@@ -38,6 +39,7 @@ def status(run: Run = None, as_json: Json = False) -> None:
     rows = [
         ("run", f"{found.run_id} (job {found.job})"),
         ("state", f"{found.state}: {found.reason}"),
+        *short_rows(paths, found),
         ("attempt", str(found.attempt)),
         *_progress(found, details),
         ("nodes", f"{found.nodes}: {hosts}" if hosts else str(found.nodes)),

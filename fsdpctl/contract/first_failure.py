@@ -3,27 +3,55 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from fsdpctl.contract import RankFailure
 from fsdpctl.contract.records import NodeEnd, RankError
 
 _LOST_PEER = re.compile(
-    r"connection (?:was )?(?:closed|reset)(?: by (?:remote )?peer)?|connection refused|broken pipe"
-    r"|remote process exited|ncclRemoteError|socket timeout|watchdog caught collective operation timeout",
+    r"connection (?:was )?(?:likely )?(?:closed|reset)(?: by (?:remote )?peer)?|connection refused|broken pipe"
+    r"|remote process exited|ncclRemoteError|socket timeout|watchdog caught collective operation timeout"
+    r"|timed out waiting \d+ ?ms|(?:wait|barrier) timeout after|timed out in monitoredBarrier|waiting for clients",
     re.IGNORECASE,
 )
 _SENTENCE_LIMIT = 300
+_ROOTS = (Exception, BaseException, object)
 
 
 def classify(error: BaseException) -> RankFailure:
     """Return how the exception that ends a rank counts among those of its peers.
 
-    gloo, NCCL and the store report a lost peer as a RuntimeError with no type of its own, so its text is read: here,
-    where it is raised, and nowhere else. An OSError of the same text is a connection of the script's own.
+    gloo, NCCL and the store report a lost peer as a RuntimeError with no type of its own, so its text is read where it
+    is raised. An OSError of the same text is a connection of the script's own.
     """
-    if any(isinstance(found, RuntimeError) and _LOST_PEER.search(str(found)) for found in (error, error.__cause__)):
+    if any(isinstance(found, RuntimeError) and names_lost_peer(str(found)) for found in (error, error.__cause__)):
         return RankFailure.LOST_PEER
     return RankFailure.EXIT_CODE if isinstance(error, SystemExit) else RankFailure.EXCEPTION
+
+
+def names_lost_peer(text: str) -> bool:
+    """Return whether a message of a library is about a peer that is gone or does not answer."""
+    return _LOST_PEER.search(text) is not None
+
+
+def name_kinds(error: BaseException) -> tuple[str, ...]:
+    """Return the names of the exception's classes, most specific first, then of those that it was raised from."""
+    kinds = [kind.__name__ for one in _chain(error) for kind in type(one).__mro__ if kind not in _ROOTS]
+    return tuple(dict.fromkeys(kinds))
+
+
+def find_errno(error: BaseException) -> int | None:
+    """Return the number of the first system error among the exception and what it was raised from."""
+    return next((one.errno for one in _chain(error) if isinstance(one, OSError)), None)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    found: BaseException | None = error
+    while found is not None and id(found) not in seen:
+        yield found
+        seen.add(id(found))
+        found = found.__cause__
 
 
 def failure_order(error: RankError) -> tuple[int, float, int]:

@@ -51,6 +51,20 @@ class RankError:
     failure: RankFailure = RankFailure.EXCEPTION
     cause: Cause = Cause.EXCEPTION  # of an expected one
     place: str = ""  # the innermost frame of the user's code
+    kinds: tuple[str, ...] = ()  # the classes of the exception, then those of what it was raised from
+    errno: int | None = None  # of the first of them that has one
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a node may have run out of, when its part of an attempt failed; None where it cannot be read."""
+
+    oom_kills: int | None = None  # processes of the agent's cgroup that the kernel killed in this attempt
+    host_oom_kills: int | None = None  # of the whole host
+    memory_limit: int | None = None  # of the cgroup, in bytes
+    memory_peak: int | None = None  # of the cgroup, in bytes
+    shm_free: int | None = None  # of /dev/shm, in bytes
+    is_disk_full: bool = False  # the disk of the run
 
 
 @dataclass(frozen=True)
@@ -63,6 +77,8 @@ class NodeEnd:
     time: float = 0.0
     cause: Cause = Cause.UNKNOWN
     first_error: RankError | None = None  # of this node's ranks, without its traceback
+    exits: Mapping[str, int] = field(default_factory=dict)  # global rank -> exit code, of the ranks that failed
+    resources: Resources | None = None  # of a node that failed
 
 
 @dataclass(frozen=True)

@@ -341,6 +341,8 @@ class LauncherContract:
             row for row in json.loads(fsdpctl("ls", "--json", cwd=project).stdout) if row["run_id"] == run.run_id
         ]
         assert listed["reason"] == status["reason"]
+        assert run.initiating() == ("exception", [(2, status["hosts"][1])])
+        assert 'script.py:5 in <module>: raise ValueError("the data is' in fsdpctl("explain", cwd=project).stdout
         run.assert_nothing_left(self.leaves_within_s)
 
     def test_a_stopped_rank_is_found_and_named(self, project: Path) -> None:
@@ -348,6 +350,7 @@ class LauncherContract:
         status = run.wait_ended()
         assert (status["state"], status["cause"]) == ("FAILED", "hang"), run.describe()
         assert status["reason"].startswith("node 1: rank 2 hangs: its process is stopped, no progress for")
+        assert run.initiating() == ("hang", [(2, status["hosts"][1])])
         run.assert_nothing_left(self.leaves_within_s)
 
     def test_hanging_peers_of_a_dead_rank_do_not_delay_the_end(self, project: Path) -> None:
@@ -358,6 +361,7 @@ class LauncherContract:
         kill(victims[:1])
         status = run.wait_ended(limit_s=25)
         assert "signal 9 (SIGKILL)" in status["reason"]
+        assert run.initiating()[0] == "signal" and [rank for rank, _ in run.initiating()[1]] in ([2], [3])
         run.assert_nothing_left(self.leaves_within_s)
 
     def test_a_dead_agent_leaves_no_orphan(self, project: Path) -> None:
@@ -367,6 +371,7 @@ class LauncherContract:
         run.assert_nothing_left(self.leaves_within_s)
         status = run.status()
         assert (status["state"], status["reason"]) == ("FAILED", "node 1: the node agent was killed")
+        assert run.initiating() == ("node_failure", [(None, status["hosts"][1])])
 
     def test_an_agent_and_its_guard_killed_together_leave_no_orphan(self, project: Path) -> None:
         """A guard that is killed alone is replaced. After both, the ranks end with torchrun, which ends with the agent,
@@ -383,4 +388,5 @@ class LauncherContract:
         status = run.wait_ended(limit_s=60)
         run.assert_nothing_left(self.leaves_within_s)
         assert (status["state"] in ("LOST", "FAILED"), status["cause"]) == (True, "lost"), run.describe()
+        assert run.initiating() == ("node_failure", [(None, status["hosts"][0])])
         assert "the agent of node 0 vanished without an exit record" in status["events"][-1]["text"]

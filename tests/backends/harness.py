@@ -82,6 +82,15 @@ class Run:
     def status(self) -> dict[str, Any]:
         return dict(json.loads(fsdpctl("status", "--json", self.run_id, cwd=self.cwd).stdout))
 
+    def explain(self) -> dict[str, Any]:
+        return dict(json.loads(fsdpctl("explain", "--json", self.run_id, cwd=self.cwd).stdout))
+
+    def initiating(self) -> tuple[str, list[tuple[int | None, str]]]:
+        """The category of the end, and the (rank, host) that are named as its cause; a whole node has no rank."""
+        found = self.explain()
+        first = [(rank["rank"], rank["host"]) for rank in found["ranks"] if rank["role"] == "initiating"]
+        return found["diagnosis"]["category"], first
+
     def wait_ended(self, limit_s: float = 240) -> dict[str, Any]:
         """Ask the CLI once the last attempt has a verdict, and now and then before: a run may end without one."""
         asked = time.monotonic()

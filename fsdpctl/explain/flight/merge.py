@@ -40,7 +40,7 @@ def _find_collective(
 ) -> FlightFinding | None:
     pending = [number for of_rank in calls.collectives.values() for number, call in of_rank.items() if not call.is_done]
     if not pending:
-        return None
+        return _find_ended(calls, stacks)
     stuck = calls.at(min(pending))
     number = _find_disagreement(calls, min(pending))
     here = calls.at(number)
@@ -76,6 +76,18 @@ def _find_disagreement(calls: GroupCalls, last: int) -> int:
         if not all(agree(first, other) for other in others):
             return number
     return last
+
+
+def _find_ended(calls: GroupCalls, stacks: Stacks) -> FlightFinding | None:
+    """Return the collective in which ranks disagreed, where none waits any more: gloo ends it by an error."""
+    last = max((number for of_rank in calls.collectives.values() for number in of_rank), default=0)
+    number = _find_disagreement(calls, last + 1)
+    here = calls.at(number)
+    sides = build_sides(here, calls.group, stacks)
+    if not sides:
+        return None
+    name, backend, ranks = name_group(calls.group), calls.group.backend, tuple(sorted(here))
+    return FlightFinding(FlightKind.MISMATCH, name, backend, sides[0].op, number, ranks, (), sides=sides)
 
 
 def _order(finding: FlightFinding, found: Sequence[FlightFinding]) -> tuple[int, bool, int]:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from fsdpctl.commands.environment import given_env
-from fsdpctl.contract import AbortReason, Cause, NodeExit, StopReason
+from fsdpctl.contract import GOOD_ENDS, AbortReason, Cause, NodeExit, StopReason
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.control_files import ControlFile, create_once, read_control_file, write_request
 from fsdpctl.contract.node_report import NodeReport
@@ -34,6 +34,7 @@ from fsdpctl.node.agent.start_torchrun import start_torchrun
 from fsdpctl.node.agent.stop import Stopping
 from fsdpctl.node.checks.node_check import NodeCheckError, check_node
 from fsdpctl.node.os import processes
+from fsdpctl.node.os.resources import ResourceWatch
 
 POLL_S = 0.1
 PEERS_EVERY_S = 0.5
@@ -54,12 +55,13 @@ class Agent:
         self.ranks = range(first_rank, first_rank + plan.procs_per_node)
         self.log_watch = LogWatch(self.paths, self.ranks)
         self.gpu_watch: GpuWatch | None = None
+        self.resources = ResourceWatch.begin()
 
     def run(self) -> NodeEnd:
         """Check the node, join the others, run the ranks and sweep. Errors that a user can cause are returned."""
         processes.adopt_orphans()
         write_json(self.paths.agent, processes.identify(os.getpid()))
-        self.guard = Guard(self.tag, self.paths)
+        self.guard = Guard(self.tag, self.paths, self.resources)
         try:
             end = self._run_ranks()
         except NodeCheckError as error:
@@ -68,6 +70,8 @@ class Agent:
             end = NodeEnd(error.code, str(error), cause=error.cause)
         finally:
             left = self._sweep()
+        if end.code not in GOOD_ENDS:
+            end = replace(end, resources=self.resources.read(self.paths.root))
         if left:
             end = replace(end, code=end.code or 1, reason=f"{end.reason}; processes that could not be killed: {left}")
         return end

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
-from fsdpctl.contract import Cause, NodeExit, RankFailure
+from fsdpctl.contract import GOOD_ENDS, Cause, NodeExit, RankFailure
 from fsdpctl.contract.codec import find_json
 from fsdpctl.contract.control_files import read_control_file
 from fsdpctl.contract.files import describe_disk, read_tail
@@ -23,6 +24,9 @@ _REPORT = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")
 _WAITS_FOR_PEERS = "closing signal"
 # Its summary names global ranks: "  rank      : 2 (local_rank: 0)".
 _GLOBAL_RANK = re.compile(r"rank\s+: (\d+) \(local_rank: (\d+)\)")
+# "  exitcode  : -15 (pid: 7)" follows it.
+_EXIT = re.compile(r"rank\s+: (\d+) \(local_rank: \d+\)\s+exitcode\s+: (-?\d+) \(pid: (\d+)\)")
+_CLOSED = re.compile(r"Sending process (\d+) closing signal")
 
 _FINISHED = NodeEnd(NodeExit.FINISHED, "finished", cause=Cause.FINISHED)
 _STOPPED = NodeEnd(NodeExit.STOPPED, "stopped", cause=Cause.STOP)
@@ -42,7 +46,8 @@ def describe_end(
     """
     if code == 0:
         return _good_end(attempt)
-    failure = first_failure(_read_tail(paths.torchrun_log))
+    report = _read_tail(paths.torchrun_log)
+    failure = first_failure(report)
     if failure is None:
         full = describe_disk(paths.root)
         reason = f"torchrun ended with {describe_code(code)}{full or f'; see {paths.torchrun_log.name}'}"
@@ -52,7 +57,7 @@ def describe_end(
         return _STOPPED if exit_code == NodeExit.STOPPED else _STOPPED_UNSAVED
     if stop_signal is not None and exit_code in (-stop_signal, 128 + stop_signal) and attempt.stop.exists():
         return NodeEnd(NodeExit.STOPPED_UNSAVED, f"ended by {stop_signal.name} after the stop", cause=Cause.STOP)
-    return _describe_failure(exit_code, rank, paths, failed_at or time.time())
+    return _describe_failure(exit_code, rank, paths, failed_at or time.time(), own_exits(report))
 
 
 def describe_forced_end(paths: NodePaths, num_ranks: int, grace_s: float) -> NodeEnd:
@@ -62,18 +67,18 @@ def describe_forced_end(paths: NodePaths, num_ranks: int, grace_s: float) -> Nod
     return replace(_STOPPED_UNSAVED, reason=f"ended by force {grace_s} s after the stop")
 
 
-def _describe_failure(exit_code: int, rank: int, paths: NodePaths, failed_at: float) -> NodeEnd:
+def _describe_failure(
+    exit_code: int, rank: int, paths: NodePaths, failed_at: float, exits: Mapping[int, int] = MappingProxyType({})
+) -> NodeEnd:
     """Return the exit record after a failure: of the rank that torchrun saw fail first, or of one that reported more.
 
-    Of a signal, torchrun alone reports: its rank is the first, whatever the others recorded.
+    Of a signal, torchrun alone reports: its rank is the first, whatever the others recorded. Of two ranks that end
+    between two of its looks, torchrun names the lower one: `exits` has both.
     """
-    failure = RankFailure.SIGNAL if exit_code < 0 else RankFailure.EXIT_CODE
-    reported = RankError(
-        rank, paths.node_rank, failed_at, f"ended with {describe_code(exit_code)}", "", failure=failure
-    )
     recorded = [] if exit_code < 0 else _recorded_errors(paths)
-    if rank not in {error.rank for error in recorded}:
-        recorded.append(reported)
+    known = {error.rank for error in recorded}
+    ended = {**exits, rank: exit_code}
+    recorded += [_reported(one, code, paths, failed_at) for one, code in ended.items() if one not in known]
     error = min(recorded, key=failure_order)
     cause = Cause.SIGNAL if error.failure is RankFailure.SIGNAL else Cause.EXIT_CODE
     return NodeEnd(
@@ -82,7 +87,14 @@ def _describe_failure(exit_code: int, rank: int, paths: NodePaths, failed_at: fl
         failed_rank=error.rank,
         cause=error.cause if error.expected else cause,
         first_error=replace(error, traceback=""),
+        exits={str(one): code for one, code in ended.items()},
     )
+
+
+def _reported(rank: int, code: int, paths: NodePaths, failed_at: float) -> RankError:
+    """Return the failure of a rank of which only the exit code is known."""
+    failure = RankFailure.SIGNAL if code < 0 else RankFailure.EXIT_CODE
+    return RankError(rank, paths.node_rank, failed_at, f"ended with {describe_code(code)}", "", failure=failure)
 
 
 def _recorded_errors(paths: NodePaths) -> list[RankError]:
@@ -148,6 +160,13 @@ def first_failure(report: str, first_rank: int = 0) -> tuple[int, int] | None:
     local_rank = int(found[2])
     ranks = {int(local): int(rank) for rank, local in _GLOBAL_RANK.findall(report)}
     return int(found[1]), ranks.get(local_rank, first_rank + local_rank)
+
+
+def own_exits(report: str) -> dict[int, int]:
+    """Return global rank -> exit code of the ranks that failed by themselves: torchrun did not end them."""
+    closed = set(_CLOSED.findall(report))
+    codes = {int(rank): int(code) for rank, code, pid in _EXIT.findall(report) if pid not in closed}
+    return {rank: code for rank, code in codes.items() if code not in GOOD_ENDS}
 
 
 def describe_code(code: int) -> str:

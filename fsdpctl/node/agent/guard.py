@@ -18,6 +18,7 @@ from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import NodePaths
 from fsdpctl.contract.records import NodeEnd
 from fsdpctl.node.os.processes import Tag, sweep
+from fsdpctl.node.os.resources import ResourceWatch
 
 FAREWELL = b"."
 
@@ -25,8 +26,8 @@ FAREWELL = b"."
 class Guard:
     """Forks the guard process. The agent calls `dismiss` before its own clean exit."""
 
-    def __init__(self, tag: Tag, paths: NodePaths) -> None:
-        self._tag, self._paths = tag, paths
+    def __init__(self, tag: Tag, paths: NodePaths, resources: ResourceWatch) -> None:
+        self._tag, self._paths, self._resources = tag, paths, resources
         self._start()
 
     def _start(self) -> None:
@@ -34,7 +35,7 @@ class Guard:
         self.pid = os.fork()
         if self.pid == 0:
             os.close(self._write_end)
-            _watch(read_end, self._tag, self._paths)
+            _watch(read_end, self._tag, self._paths, self._resources)
         os.close(read_end)
 
     def check(self) -> None:
@@ -53,7 +54,7 @@ class Guard:
             os.waitpid(self.pid, 0)
 
 
-def _watch(read_end: int, tag: Tag, paths: NodePaths) -> None:
+def _watch(read_end: int, tag: Tag, paths: NodePaths, resources: ResourceWatch) -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
     try:
@@ -62,6 +63,7 @@ def _watch(read_end: int, tag: Tag, paths: NodePaths) -> None:
             reason = "the node agent was killed" + (f"; still alive: {left}" if left else "")
             paths.reserve.unlink(missing_ok=True)
             if not paths.end.exists():
-                write_json(paths.end, NodeEnd(1, reason, time=time.time(), cause=Cause.AGENT))
+                found = resources.read(paths.root)
+                write_json(paths.end, NodeEnd(1, reason, time=time.time(), cause=Cause.AGENT, resources=found))
     finally:
         os._exit(0)

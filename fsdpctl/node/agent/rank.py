@@ -20,7 +20,7 @@ from pathlib import Path
 from fsdpctl.contract import BUNDLED_TRAINER, GOOD_ENDS, Env
 from fsdpctl.contract.codec import find_json, write_json
 from fsdpctl.contract.files import open_log
-from fsdpctl.contract.first_failure import classify
+from fsdpctl.contract.first_failure import classify, find_errno, name_kinds
 from fsdpctl.contract.paths import NodePaths, RunPaths
 from fsdpctl.contract.records import ProcessIdentity, RankEnd, RankError
 from fsdpctl.node.agent.flight import FlightRecorder
@@ -112,6 +112,8 @@ def _report(error: BaseException, rank: int, paths: NodePaths) -> None:
         traceback=traceback.format_exc(),
         place=find_place(error),
         failure=classify(error),
+        kinds=name_kinds(error),
+        errno=find_errno(error),
     )
     write_json(paths.rank_error(rank), record)
 

@@ -152,6 +152,8 @@ class TestLocal(LauncherContract):
         run = self.submit_under(project, "name: strict\nbackend: local\nsetup: ['echo loading', 'cat /nowhere']\n")
         status = run.wait_ended()
         assert (status["state"], status["reason"]) == ("FAILED", "node 0: a line of `setup` failed; see agent.log")
+        category, first = run.initiating()
+        assert (category, first[0][0]) == ("configuration", None)
         assert "/nowhere" in fsdpctl("logs", run.run_id, "--agent", cwd=project).stdout
 
     def test_a_missing_package_is_named_once(self, project: Path) -> None:
@@ -162,6 +164,7 @@ class TestLocal(LauncherContract):
         run = submit("llm-tiny", "--nodes=2", "--profile=./own.yaml", "--set=restarts=2", cwd=project)
         status = run.wait_ended()
         assert (status["state"], status["cause"], status["attempt"]) == ("FAILED", "package", 1), run.describe()
+        assert run.initiating()[0] == "missing_module"
         assert f"{bare} does not have torch and numpy, which the ranks import" in status["reason"]
         assert f"{bare} -m pip install torch numpy" in status["reason"]
 

@@ -321,6 +321,7 @@ class TestSlurm(LauncherContract):
                 self.slurm.release(run.job_id, restarts)
         status = run.wait_ended()
         assert (status["state"], status["cause"]) == ("FAILED", "time_limit"), run.describe()
+        assert run.initiating() == ("time_limit", [])
         assert len(run.reasons()) == 3
         assert run.reasons()[2].startswith("time limit; 3 attempts in a row made no step, so it does not try again")
         run.assert_nothing_left()

@@ -32,8 +32,9 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 }
 
 OF_A_RUN = ("run.json", "plan.json", "trainer.json", "supervisor.json", "waiting", "metrics.jsonl")
-OF_AN_ATTEMPT = ("verdict.json", "outcome.json", "stop", "abort", "events.jsonl", "events.log")
+OF_AN_ATTEMPT = ("verdict.json", "outcome.json", "stop", "abort", "hang.json", "events.jsonl", "events.log")
 OF_A_NODE = ("agent.json", "end.json", "ended-0.json", "error-0.json", "rank-0.log", "torchrun.log", "agent.log")
+OF_A_HANG = ("heartbeat", "progress-0", "stacks-0.txt", "flight-0.json")
 
 
 @pytest.fixture
@@ -90,7 +91,9 @@ def test_a_start_does_not_wait_for_a_reader_of_its_log(
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("arguments", [("ls",), ("status",), ("logs", "--agent")], ids=lambda arguments: arguments[0])
+@pytest.mark.parametrize(
+    "arguments", [("ls",), ("status",), ("explain",), ("logs", "--agent")], ids=lambda arguments: arguments[0]
+)
 @pytest.mark.parametrize("put", NO_FILES.values(), ids=NO_FILES)
 def test_no_command_waits_for_what_is_no_file(
     put: Callable[[Path], object], arguments: tuple[str, ...], run: RunPaths, monkeypatch: pytest.MonkeyPatch
@@ -100,7 +103,7 @@ def test_no_command_waits_for_what_is_no_file(
     node.mkdir(parents=True)
     named = [] if arguments == ("ls",) else [run.root.name]
     monkeypatch.setattr(sys, "argv", ["fsdpctl", *arguments, *named])
-    for folder, names in ((run.root, OF_A_RUN), (node.parent, OF_AN_ATTEMPT), (node, OF_A_NODE)):
+    for folder, names in ((run.root, OF_A_RUN), (node.parent, OF_AN_ATTEMPT), (node, OF_A_NODE + OF_A_HANG)):
         monkeypatch.chdir(folder)
         for name in map(Path, names):
             kept = name.read_bytes() if name.exists() else None

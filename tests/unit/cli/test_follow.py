@@ -26,7 +26,7 @@ def status(tmp_path: Path) -> RunStatus:
     ("state", "first", "resumes"),
     [
         (State.SUCCEEDED, "fsdpctl logs r-aaaa", False),
-        (State.FAILED, "fsdpctl logs r-aaaa --errors", True),
+        (State.FAILED, "fsdpctl explain r-aaaa", True),
         (State.STOPPED, "fsdpctl resume r-aaaa", True),
         (State.CANCELLED, "fsdpctl resume r-aaaa", True),
     ],

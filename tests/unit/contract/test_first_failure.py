@@ -27,6 +27,9 @@ def caused_by(error: Exception) -> Exception:
         (GLOO, RankFailure.LOST_PEER),
         (DistBackendError("NCCL error: ncclRemoteError"), RankFailure.LOST_PEER),
         (caused_by(GLOO), RankFailure.LOST_PEER),
+        (RuntimeError("[gloo/buffer.cc:81] Timed out waiting 4000ms for recv operation"), RankFailure.LOST_PEER),
+        (DistBackendError("wait timeout after 300000ms, keys: /default_pg/0//cuda//0"), RankFailure.LOST_PEER),
+        (RuntimeError("Timed out after 61 seconds waiting for clients. 3/4 clients joined."), RankFailure.LOST_PEER),
         (ConnectionResetError("Connection reset by peer"), RankFailure.EXCEPTION),  # of the script's own storage
         (ValueError("connection refused"), RankFailure.EXCEPTION),
         (RuntimeError("CUDA out of memory"), RankFailure.EXCEPTION),

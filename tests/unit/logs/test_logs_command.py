@@ -134,6 +134,9 @@ def test_errors_of_a_healthy_attempt(scene: Scene) -> None:
     assert (result.stdout, result.stderr) == ("", "no rank of attempt 1 failed first\n")
 
 
+HINT = "hint: fsdpctl explain tiny-abcd\n"
+
+
 def test_errors_lists_the_reasons_of_failed_nodes(scene: Scene) -> None:
     no_gpu = NodeEnd(NodeExit.NODE_FAULT, "GPU 3 is gone (reset it)")
     for rank, end in enumerate((no_gpu, no_gpu, NodeEnd(1, "fault: node 0"), NodeEnd(NodeExit.NODE_FAULT, "no disk"))):
@@ -142,7 +145,7 @@ def test_errors_lists_the_reasons_of_failed_nodes(scene: Scene) -> None:
         write_json(node.end, end)
     shown = "nodes 0,1 could not take part: GPU 3 is gone (reset it)\n\nnode 3 could not take part: no disk\n\n"
     result = call("--errors")
-    assert (result.stdout, result.stderr) == (shown, "")
+    assert (result.stdout, result.stderr) == (shown, HINT)
     assert call().stdout.startswith(shown)
 
 
@@ -155,7 +158,7 @@ def test_errors_names_older_attempts_that_failed(scene: Scene) -> None:
     hint = "hint: attempts 1,3 failed before it: fsdpctl logs tiny-abcd --errors --attempt 3\n"
     result = call("--errors")
     assert "rank 0 on node 0 failed first: ValueError: bad\n" in result.stdout
-    assert result.stderr == hint
+    assert result.stderr == HINT + hint
     result = call("--errors", "--attempt", "3")
     assert (result.stdout, result.stderr) == ("attempt 3 LOST: reason 3\n", "no rank of attempt 3 failed first\n")
     scene.write(0, "x\n", attempt=5)

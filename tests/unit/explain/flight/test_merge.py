@@ -166,3 +166,12 @@ def test_a_receive_names_the_rank_that_does_not_send() -> None:
     )
     sends = record(call(9, "send 0->1", group=0), groups=(SECOND,))
     assert merge({2: sends, 3: receives}, 4, {}) is None
+
+
+def test_ranks_that_disagreed_are_named_also_if_an_error_has_ended_it_on_all() -> None:
+    """As gloo records an operation that failed."""
+    done, other = (record(*BEFORE, call(3, size=size, done=True), groups=(GLOO,)) for size in ("Float[4]", "Float[8]"))
+    found = merged(done, done, other, done)
+    assert (found.kind, found.sequence, found.ranks_waiting) == (FlightKind.MISMATCH, 3, ())
+    assert [side.ranks for side in found.sides] == [(0, 1, 3), (2,)]
+    assert merge(dict.fromkeys(range(4), done), 4, STACKS) is None

@@ -27,7 +27,9 @@ Root Cause (first observed failure):
 
 
 SIGNAL = RankError(3, 1, 8.0, "ended with signal 9 (SIGKILL)", "", failure=RankFailure.SIGNAL)
-KILLED = NodeEnd(1, "rank 3 on node 1: ended with signal 9 (SIGKILL)", 3, cause=Cause.SIGNAL, first_error=SIGNAL)
+KILLED = NodeEnd(
+    1, "rank 3 on node 1: ended with signal 9 (SIGKILL)", 3, cause=Cause.SIGNAL, first_error=SIGNAL, exits={"3": -9}
+)
 
 
 @pytest.fixture
@@ -102,13 +104,38 @@ def test_the_sentence_of_the_first_error_is_the_reason(
     attempt.node(1).torchrun_log.write_text(REPORT.replace("-9", "1"))  # torchrun blames rank 3
     leave_errors(attempt, *(replace(error, traceback="Traceback") for error in errors))
     end = describe_end(1, attempt, attempt.node(1))
-    assert end == NodeEnd(1, reason, first.rank, cause=cause, first_error=first)
+    assert end == NodeEnd(1, reason, first.rank, cause=cause, first_error=first, exits={"3": 1})
 
 
 def test_a_rank_that_left_without_a_record_failed_before_those_that_lost_it(attempt: AttemptPaths) -> None:
     attempt.node(1).torchrun_log.write_text(REPORT.replace("-9", "1"))
     leave_errors(attempt, replace(LOST, rank=2))
     assert describe_end(1, attempt, attempt.node(1)).reason == "rank 3 on node 1: ended with exit code 1"
+
+
+# Ranks 2 and 3 ended between two looks of torchrun; then it ended rank 4.
+TWO = """\
+W1127 23:05:46.100 99 .../multiprocessing/api.py:1028] Sending process 8 closing signal SIGTERM
+E1127 23:05:46.123 99 .../multiprocessing/api.py:988] failed (exitcode: 1) local_rank: 0 (pid: 6) of binary: python
+Failures:
+[1]:
+  rank      : 3 (local_rank: 1)
+  exitcode  : 5 (pid: 7)
+[2]:
+  rank      : 4 (local_rank: 2)
+  exitcode  : -15 (pid: 8)
+Root Cause (first observed failure):
+[0]:
+  rank      : 2 (local_rank: 0)
+  exitcode  : 1 (pid: 6)
+"""
+
+
+def test_of_two_ranks_that_end_at_once_the_one_that_lost_the_other_is_not_the_first(attempt: AttemptPaths) -> None:
+    attempt.node(1).torchrun_log.write_text(TWO)
+    leave_errors(attempt, replace(LOST, rank=2))
+    end = describe_end(1, attempt, attempt.node(1))
+    assert (end.reason, end.exits) == ("rank 3 on node 1: ended with exit code 5", {"3": 5, "2": 1})
 
 
 def test_a_signal_is_the_reason_whatever_other_ranks_report(attempt: AttemptPaths) -> None:

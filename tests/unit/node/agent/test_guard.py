@@ -23,7 +23,8 @@ from fsdpctl.contract.paths import NodePaths
 from fsdpctl.contract.records import NodeEnd
 from fsdpctl.node.agent.guard import Guard
 from fsdpctl.node.os.processes import Tag
-guard = Guard(Tag("run-g", 0), NodePaths(Path(sys.argv[1])))
+from fsdpctl.node.os.resources import ResourceWatch
+guard = Guard(Tag("run-g", 0), NodePaths(Path(sys.argv[1])), ResourceWatch.begin())
 child = subprocess.Popen(["sleep", "600"], start_new_session=True)
 print(guard.pid, child.pid, flush=True)
 for line in sys.stdin:
@@ -53,6 +54,7 @@ def test_the_guard_ends_the_node_of_a_killed_agent(tmp_path: Path) -> None:
     end = find_json(NodeEnd, NodePaths(tmp_path).end)
     assert end is not None
     assert (end.code, end.reason) == (1, "the node agent was killed")
+    assert end.resources is not None
 
 
 def test_a_killed_guard_is_replaced_and_a_dismissed_one_writes_nothing(tmp_path: Path) -> None:

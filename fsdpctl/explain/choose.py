@@ -1,0 +1,127 @@
+"""Which of the matches in one process's log ended it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from fsdpctl.explain.categories import Category, Role
+from fsdpctl.explain.match import Match
+from fsdpctl.explain.rule import Strength
+from fsdpctl.explain.rulebook import all_rules
+from fsdpctl.explain.statements import Link
+
+OFTEN_CAUGHT = {
+    Category.MISSING_MODULE,
+    Category.FILE_NOT_FOUND,
+    Category.PERMISSION,
+    Category.NETWORK,
+    Category.ASSERTION,
+    Category.DIVISION_BY_ZERO,
+    Category.EXCEPTION,
+    Category.RUNTIME_ERROR,
+}
+"""Scripts try something, catch one of these and continue: it is no cause of an exception that only follows it."""
+_WRITTEN_LATE = {Category.OOM_KILLER, Category.TIME_LIMIT, Category.PREEMPTION, Category.NODE_FAILURE}
+"""The scheduler and the kernel report these after the process has ended."""
+_NEAR = 40
+"""Lines between a step and the exception that it caused."""
+
+
+def choose_end(matches: Sequence[Match], *, first: bool = False) -> Match | None:
+    """Return the match that explains the end of the process.
+
+    An uncaught exception is better evidence than a line, and one whose kind is known better than a generic one. With
+    `first` the text is of many ranks, which end one after the other, so that the first exception counts.
+    """
+    exceptions = [_resolve(chain) for chain in _chains(own_failures(matches))]
+    raised = _pick(exceptions if first else _last_first(exceptions))
+    fatal = _best_rank(m for m in own_failures(matches) if not m.is_exception and m.strength is Strength.CERTAIN)
+    if raised is not None and fatal is not None and _is_before(fatal, raised):
+        raised = None
+    if raised is not None and raised.strength is Strength.GENERIC:
+        raised = _find_nan(raised, matches) or raised
+    return _refine(raised or fatal or _second_best(matches), matches)
+
+
+def own_failures(matches: Iterable[Match]) -> list[Match]:
+    """Return the matches that are failures of the process itself: no hints, and none that follows from a peer."""
+    return [m for m in matches if m.rule.role is Role.INITIATING and m.strength is not Strength.HINT]
+
+
+def _chains(matches: Iterable[Match]) -> list[list[Match]]:
+    """Return the exceptions in groups: each with those that were raised from it or while it was handled."""
+    chains: list[list[Match]] = []
+    for match in matches:
+        if match.is_exception:
+            if chains and match.link is not Link.NONE:
+                chains[-1].append(match)
+            else:
+                chains.append([match])
+    return chains
+
+
+def _resolve(chain: Sequence[Match]) -> Match:
+    """Return the exception of a chain that explains it: the last one, unless it is generic and an earlier is not."""
+    last = chain[-1]
+    if last.strength is not Strength.GENERIC:
+        return last
+    for before, after in zip(chain[-2::-1], chain[::-1], strict=False):
+        is_cause = after.link is Link.CAUSE or before.rule.category not in OFTEN_CAUGHT
+        if is_cause and before.strength is Strength.CERTAIN:
+            return before
+    return last
+
+
+def _last_first(exceptions: Sequence[Match]) -> list[Match]:
+    """Return the exceptions of one process, the last one first; after a traceback, what native code raises while the
+    process ends only follows from it."""
+    return sorted(exceptions, key=lambda match: (not match.in_traceback, -match.number))
+
+
+def _pick(exceptions: Sequence[Match]) -> Match | None:
+    """Return the first that is not generic if nothing can have caught it, else the first."""
+    if not exceptions:
+        return None
+    if exceptions[0].strength is Strength.CERTAIN:
+        return exceptions[0]
+    known = (m for m in exceptions if m.strength is Strength.CERTAIN and m.rule.category not in OFTEN_CAUGHT)
+    return next(known, exceptions[0])
+
+
+def _is_before(fatal: Match, raised: Match) -> bool:
+    """Return whether a line explains the end better than a generic exception."""
+    if raised.strength is not Strength.GENERIC:
+        return False
+    return fatal.number < raised.number or fatal.rule.category in _WRITTEN_LATE
+
+
+def _find_nan(raised: Match, matches: Iterable[Match]) -> Match | None:
+    """Return the last step without a finite loss just before a generic exception: that follows from it."""
+    near = [m for m in matches if 0 < raised.number - m.number <= _NEAR and m.rule.category is Category.NAN]
+    return near[-1] if near else None
+
+
+def _second_best(matches: Sequence[Match]) -> Match | None:
+    """Return what is left without a failure of its own: a lost peer, a hint, an end on request."""
+    for role, strengths in (
+        (Role.CASCADE, (Strength.CERTAIN, Strength.GENERIC)),
+        (Role.INITIATING, (Strength.HINT,)),
+        (Role.CASCADE, (Strength.HINT,)),
+        (Role.TEARDOWN, tuple(Strength)),
+    ):
+        if found := _best_rank(m for m in matches if m.rule.role is role and m.strength in strengths):
+            return found
+    return None
+
+
+def _refine(chosen: Match | None, matches: Iterable[Match]) -> Match | None:
+    """Return a hint of the same category if its rule is more precise than the chosen one."""
+    if chosen is None:
+        return None
+    hints = (m for m in matches if m.strength is Strength.HINT and m.rule.category is chosen.rule.category)
+    return _best_rank((chosen, *hints))
+
+
+def _best_rank(matches: Iterable[Match]) -> Match | None:
+    rank = {rule.id: number for number, rule in enumerate(all_rules())}
+    return min(matches, key=lambda match: (rank[match.rule.id], match.number), default=None)

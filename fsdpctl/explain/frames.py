@@ -1,0 +1,71 @@
+"""The frames of the user's code in the text of a traceback, of an exception or of Python's fault handler."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from fsdpctl.contract.paths import RunPaths
+
+SHOWN = 3
+
+_FRAME = re.compile(
+    r'^ *File "(?P<file>[^"\n]+)", line (?P<line>\d+),? in (?P<function>[^\n]*)(?P<code>\n {4,}\S[^\n]*)?', re.M
+)
+_TRACEBACK = re.compile(r"^Traceback \(most recent call last\):$", re.M)
+_FAULT = "most recent call first"
+_LIBRARIES = {"site-packages", "dist-packages"}
+_STDLIB = re.compile(r"/lib(64)?/python3\.\d+/")
+
+
+@dataclass(frozen=True)
+class Frames:
+    """The last frames of the user's code, the innermost last, and how many others are left out."""
+
+    shown: tuple[str, ...] = ()
+    folded: int = 0
+
+
+def user_frames(text: str, run: RunPaths) -> Frames:
+    """Return the frames of the user's code; of the trainer's, where the traceback has no others.
+
+    An exception that was raised from another one has several tracebacks: the first has its origin.
+    """
+    blocks = [_frames(block) for block in _TRACEBACK.split(text)[1:]] or [_fault_frames(text)]
+    for is_kept in (_is_users, _is_trainers):
+        for frames in blocks:
+            if own := [frame for frame in frames if is_kept(frame["file"], run)]:
+                shown = tuple(_describe(frame, run) for frame in own[-SHOWN:])
+                return Frames(shown, len(frames) - len(shown))
+    return Frames(folded=sum(map(len, blocks)))
+
+
+def _frames(text: str) -> list[re.Match[str]]:
+    return list(_FRAME.finditer(text))
+
+
+def _fault_frames(text: str) -> list[re.Match[str]]:
+    """Return the frames of the thread in which a fault happened, in the order of a traceback."""
+    _, found, thread = text.rpartition("Current thread")
+    return _frames(thread.partition("\n\n")[0])[::-1] if found and _FAULT in thread else []
+
+
+def _is_users(file: str, run: RunPaths) -> bool:
+    path = Path(file)
+    if file.startswith("<") or not _LIBRARIES.isdisjoint(path.parts) or _STDLIB.search(file):
+        return False
+    return path.is_relative_to(run.source) or not path.is_relative_to(run.code)
+
+
+def _is_trainers(file: str, run: RunPaths) -> bool:
+    return Path(file).is_relative_to(run.packages()[1])
+
+
+def _describe(frame: re.Match[str], run: RunPaths) -> str:
+    path = Path(frame["file"])
+    for root in (run.source, run.code):
+        if path.is_relative_to(root):
+            path = path.relative_to(root)
+    code = (frame["code"] or "").strip()
+    return f"{path}:{frame['line']} in {frame['function']}" + (f": {code}" if code else "")

@@ -1,0 +1,157 @@
+"""Explain logs that are no run of fsdpctl: of one process, of many ranks in one file, or one file per rank."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+
+from fsdpctl.explain.categories import Category, Domain, Role
+from fsdpctl.explain.choose import choose_end
+from fsdpctl.explain.log_streams import Stream, read_streams
+from fsdpctl.explain.match import Match, match_text
+from fsdpctl.explain.rule import Strength
+from fsdpctl.explain.statements import Frame
+from fsdpctl.explain.survived import fatal_matches
+from fsdpctl.explain.torchrun_summary import TorchrunSummary, find_summary
+from fsdpctl.logs.stamp import parse_stamp
+
+_MANY_RANKS = re.compile(
+    r"torch[./]distributed|ProcessGroup|local_rank|ChildFailedError|DistributedDataParallel|NCCL (?:INFO|WARN)"
+    r"|deepspeed"
+)
+
+_PACKAGE = re.compile(r"(?:site|dist)-packages|[/\\\\]lib[/\\\\]python\d|^<")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """How one rank ended, or a whole log without ranks."""
+
+    rank: int | None
+    host: str | None
+    role: Role
+    rule: str
+    category: Category
+    domain: Domain
+    retry: bool
+    confidence: float
+    sentence: str
+    remedy: tuple[str, ...]
+    docs: str
+    file: str
+    number: int  # of the line; with `is_cut` in the end of the file, of which more was not read
+    is_cut: bool
+    line: str
+    fields: Mapping[str, str]
+    frame: Frame | None  # the innermost one that is of no package
+
+
+@dataclass(frozen=True)
+class LogDiagnosis:
+    """The failures of some logs, the initiating one first; none if no failure was found."""
+
+    failures: tuple[Failure, ...]
+
+    @property
+    def first(self) -> Failure | None:
+        return self.failures[0] if self.failures else None
+
+
+@dataclass(frozen=True)
+class _End:
+    """The match that ended one stream, and when."""
+
+    stream: Stream
+    match: Match
+    time: float
+
+
+def explain_files(paths: Sequence[Path]) -> LogDiagnosis:
+    """Read the ends of log files and return the failures in them. Raise OSError for a file that cannot be read."""
+    return explain_streams(list(read_streams(paths)))
+
+
+def explain_streams(streams: Sequence[Stream]) -> LogDiagnosis:
+    """Return the failures in the lines of some ranks."""
+    summary = next((found for stream in streams if (found := find_summary(stream.lines))), None)
+    ends = [end for stream in streams if (end := _end_of(stream)) is not None]
+    if not ends:
+        return LogDiagnosis(())
+    ends.sort(key=lambda end: _order(end, summary))
+    first = ends[0]
+    return LogDiagnosis(tuple(_failure(end, first, summary) for end in ends))
+
+
+def _end_of(stream: Stream) -> _End | None:
+    many = stream.rank is None and any(_MANY_RANKS.search(line) for line in stream.lines)
+    matches = fatal_matches(match_text(stream.lines), stream.lines, many=many)
+    chosen = choose_end(matches, first=many)
+    return None if chosen is None else _End(stream, chosen, _time_of(stream.lines, chosen.number))
+
+
+def _time_of(lines: Sequence[str], number: int) -> float:
+    """Return the time stamp of a line, or of the nearest before it that has one."""
+    for text in reversed(lines[max(0, number - 200) : number]):
+        if (stamp := parse_stamp(text, 0.0)) is not None:
+            return stamp
+    return inf
+
+
+def _order(end: _End, summary: TorchrunSummary | None) -> tuple[int, bool, float, int]:
+    """Return the key that sorts the initiating failure to the front."""
+    is_named = summary is not None and end.stream.rank == summary.rank
+    return _distance(end.match), not is_named, end.time, end.stream.numbers[end.match.number - 1]
+
+
+def _distance(match: Match) -> int:
+    """Return 0 for a failure of a rank's own whose kind is known, more for what may follow from another."""
+    if match.rule.role is Role.TEARDOWN:
+        return 4
+    if match.strength is Strength.HINT:
+        return 3
+    if match.rule.role is Role.CASCADE:
+        return 2
+    return 1 if match.strength is Strength.GENERIC else 0
+
+
+def _failure(end: _End, first: _End, summary: TorchrunSummary | None) -> Failure:
+    rule, match, stream = end.match.rule, end.match, end.stream
+    rank, host = stream.rank, stream.host or match.fields.get("host")
+    if end is first and summary is not None and rank in (None, summary.rank):
+        rank, host = summary.rank, host or summary.host
+    return Failure(
+        rank=rank,
+        host=host,
+        role=_role(end, first),
+        rule=rule.id,
+        category=rule.category,
+        domain=rule.domain,
+        retry=rule.retry,
+        confidence=match.confidence,
+        sentence=match.sentence,
+        remedy=match.remedy,
+        docs=rule.docs,
+        file=str(stream.path),
+        number=stream.numbers[match.number - 1],
+        is_cut=stream.is_cut,
+        line=match.line,
+        fields=match.fields,
+        frame=_own_frame(match.frames),
+    )
+
+
+def _own_frame(frames: Sequence[Frame]) -> Frame | None:
+    own = [frame for frame in frames if not _PACKAGE.search(frame.file)]
+    return own[-1] if own else None
+
+
+def _role(end: _End, first: _End) -> Role:
+    """Return the part of a failure: one that follows from another is never the initiating one, found or not; the same
+    one on several ranks is of each its own."""
+    role = end.match.rule.role
+    if role is Role.INITIATING and end.match.rule is not first.match.rule:
+        return Role.CASCADE
+    return role

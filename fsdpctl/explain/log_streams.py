@@ -1,0 +1,75 @@
+"""The ends of log files, separated by the rank that wrote each line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fsdpctl.contract.files import open_file
+from fsdpctl.explain.prefixes import Prefixed, read_prefix
+from fsdpctl.logs.splitter import LineSplitter
+
+MAX_BYTES = 8 * 2**20
+"""Bytes that are read of the ends of all files together, but for `MIN_BYTES` of each."""
+MIN_BYTES = 64 * 1024
+
+_SUMMARY = re.compile(r"\s*rank\s*: (\d+) \(local_rank: (\d+)\)")
+
+
+@dataclass
+class Stream:
+    """The lines that one rank wrote to one file, or all lines without a rank."""
+
+    path: Path
+    rank: int | None
+    is_cut: bool = False  # only the end of the file was read
+    host: str | None = None
+    lines: list[str] = field(default_factory=list)  # without the prefix of the rank
+    numbers: list[int] = field(default_factory=list)  # of each line in the part of the file that was read, from 1
+
+
+def read_streams(paths: Sequence[Path]) -> Iterator[Stream]:
+    """Yield the streams of all files. Raise OSError for a file that cannot be read."""
+    limit = max(MIN_BYTES, MAX_BYTES // max(1, len(paths)))
+    for path in paths:
+        lines, is_cut = _read_end(path, limit)
+        yield from _split(path, lines, is_cut)
+
+
+def _read_end(path: Path, limit: int) -> tuple[list[str], bool]:
+    """Return the lines at the end of a file, and whether others come before them."""
+    splitter = LineSplitter()
+    with open_file(path) as file:
+        skipped = max(0, file.seek(0, 2) - limit)
+        file.seek(skipped)
+        content = bytearray()
+        while len(content) < limit and (block := file.read(limit - len(content))):
+            content += block
+    lines = splitter.feed(bytes(content)) + splitter.end()
+    return (lines[1:], True) if skipped else (lines, False)
+
+
+def _split(path: Path, lines: Sequence[str], is_cut: bool) -> Iterator[Stream]:
+    prefixed = [read_prefix(line) for line in lines]
+    offset = _first_rank(prefixed)
+    streams: dict[int | None, Stream] = {}
+    for number, (rank, local_rank, host, text) in enumerate(prefixed, 1):
+        if rank is None and local_rank is not None:
+            rank = local_rank + offset
+        stream = streams.setdefault(rank, Stream(path, rank, is_cut))
+        stream.host = stream.host or host
+        stream.lines.append(text)
+        stream.numbers.append(number)
+    yield from streams.values()
+
+
+def _first_rank(lines: Sequence[Prefixed]) -> int:
+    """Return the global rank of local rank 0, from a line that has both; 0 if there is none."""
+    for line in lines:
+        if line.rank is not None and line.local_rank is not None:
+            return line.rank - line.local_rank
+        if "local_rank: " in line.text and (summary := _SUMMARY.match(line.text)):
+            return int(summary[1]) - int(summary[2])
+    return 0

@@ -1,0 +1,97 @@
+"""Find the rules that fit the lines of one process's log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from fsdpctl.explain.rule import Rule, Strength, read_fields
+from fsdpctl.explain.rulebook import all_rules
+from fsdpctl.explain.statements import Frame, Link, Statement, read_messages, read_statements
+
+_OF_MESSAGE = 0.6
+"""How sure a message in the middle of a line is, compared to an exception."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """A rule that fits a text; `number` is the line from 1, `line` the first line of the text."""
+
+    rule: Rule
+    number: int
+    line: str
+    fields: Mapping[str, str]  # named groups, like tried, reserved, collective, seq, address
+    is_exception: bool = False
+    is_message: bool = False  # a message in the middle of a line, which is only a hint
+    in_traceback: bool = False
+    link: Link = Link.NONE
+    frames: tuple[Frame, ...] = ()
+
+    @property
+    def strength(self) -> Strength:
+        """What the match proves: an uncaught exception is never only a hint."""
+        if self.is_message:
+            return Strength.HINT
+        is_raised = self.is_exception and self.rule.strength is Strength.HINT
+        return Strength.CERTAIN if is_raised else self.rule.strength
+
+    @property
+    def confidence(self) -> float:
+        return self.rule.confidence * (_OF_MESSAGE if self.is_message else 1.0)
+
+    @property
+    def sentence(self) -> str:
+        return self.rule.explain(self.fields)
+
+    @property
+    def remedy(self) -> tuple[str, ...]:
+        return self.rule.advise(self.fields)
+
+
+def match_text(lines: Iterable[str]) -> list[Match]:
+    """Return the best rule for each exception and line that one fits, in the order of the text."""
+    text = list(lines)
+    found = [_match(statement, _rules(statement.is_exception)) for statement in read_statements(text)]
+    if not any(found):
+        found = [_match(statement, _rules_of_messages()) for statement in read_messages(text)]
+    return [match for match in found if match is not None]
+
+
+def _match(statement: Statement, rules: Iterable[Rule]) -> Match | None:
+    for rule in rules:
+        if (fields := _fields(rule, statement)) is not None:
+            return Match(
+                rule=rule,
+                number=statement.number + 1,
+                line=statement.text.partition("\n")[0],
+                fields=fields,
+                is_exception=statement.is_exception,
+                is_message=statement.is_message,
+                in_traceback=statement.in_traceback,
+                link=statement.link,
+                frames=statement.frames,
+            )
+    return None
+
+
+def _fields(rule: Rule, statement: Statement) -> dict[str, str] | None:
+    """Return the named groups of the rule's pattern that fits; None if none does."""
+    for pattern in rule.exception_patterns if statement.is_exception else rule.line_patterns:
+        # A message without its exception begins where the text does.
+        find = pattern.match if statement.is_message else pattern.search
+        if found := find(statement.text):
+            fields = read_fields(found)
+            if rule.holds(fields):
+                return fields
+    return None
+
+
+@cache
+def _rules(is_exception: bool) -> tuple[Rule, ...]:
+    return tuple(rule for rule in all_rules() if (rule.exceptions if is_exception else rule.lines))
+
+
+@cache
+def _rules_of_messages() -> tuple[Rule, ...]:
+    return tuple(rule for rule in _rules(True) if rule.anywhere)

@@ -1,0 +1,80 @@
+"""What launchers and loggers write before a line: which rank wrote it, when, and at what level."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_WRITER = re.compile(
+    r"""
+    >\s                                           # quoted in a mail or a report
+    | \[(?:rank|Rank\ )(?P<rank>\d+)\]:\s?          # torch
+    | \[[A-Za-z_]+?(?P<local>\d+)\]:\s?  # torchrun --tee
+    | (?:node\d+\s+)?rank(?P<ours>\d+)\s+\|\s      # fsdpctl logs
+    | \s{0,3}(?P<task>\d{1,6}):\ (?!\d\d:)         # srun --label
+    | \[\d+,(?P<mpi>\d+)\]<std(?:err|out)>:\s?  # mpirun --tag-output
+    | \(\w+\ (?:rank=(?P<ray_rank>\d+),\ )?pid=\d+(?:,\ ip=(?P<host>[\w.:-]+))?\)\s?
+    """,
+    re.VERBOSE,
+)
+_GLOBAL = ("rank", "ours", "task", "mpi")
+_FIRST = frozenset("[(> rn0123456789")
+_LOG = re.compile(
+    r"""
+    \[?\d{4}[-/]\d\d[-/]\d\d[T\ ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?:?[\ \t]*
+    | \[?[WIEFCD]\d{4}\ \d\d:\d\d:\d\d\.\d+\ +\d+\ [^\]]{1,160}?\]\ ?
+    | \[[WIEFCD]\d{3,6}\ \d\d:\d\d:\d\d\.\d+\ [\w./-]+:\d+\]\ ?
+    | \[?(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL|SEVERE)\]?(?:\ *[:|-]|(?<=\])|\ (?=\s*\S+Error))\ *
+    | (?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL)\ (?=\d\d[-/]\d\d\ )
+    | \[?\d\d[-/]\d\d(?:[-/]\d{2,4})?[T\ ]\d\d:\d\d:\d\d(?:[.,]\d+)?\]?[\ \t]*
+    | \[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?[\ \t]+
+    | [A-Z][a-z]{2}\ [\ \d]\d\ \d\d:\d\d:\d\d\ \S+\ [\w./-]+(?:\[\d+\])?:\   # syslog
+    | (?:stdout|stderr)\ [FP]\   # containerd
+    | \[[\w./-]+\.py:\d+\]\s+
+    | .{0,120}?\d+%\|.*?\|\ \d+/\d+\ \[[^\]]*\]\s*(?=[A-Z])  # a progress bar
+    | -\ (?=\S)
+    | [\w.]+(?:\.py)?:\d+\ *[-:|]\ +
+    """,
+    re.VERBOSE,
+)
+_LOGGER = re.compile(r"[A-Za-z_][\w.]*(?: - |:(?=[A-Z]\w*(?:Error|Exception)\b))")
+
+
+class Prefixed(NamedTuple):
+    """A line without its writer's prefix, and what the prefix names of rank, local rank and host."""
+
+    rank: int | None
+    local_rank: int | None
+    host: str | None
+    text: str
+
+
+def read_prefix(line: str) -> Prefixed:
+    """Split the prefix from a line; torchrun's is followed by torch's own, whose rank is the global one."""
+    if "\x1b" in line:
+        line = _ANSI.sub("", line)
+    if line[:1] not in _FIRST:
+        return Prefixed(None, None, None, line)
+    rank = local_rank = host = None
+    while (found := _WRITER.match(line)) is not None:
+        kind = found.lastgroup
+        if kind == "local":
+            local_rank = int(found[kind])
+        elif kind in _GLOBAL:
+            rank = int(found[kind])
+        elif kind is not None:
+            rank = int(found["ray_rank"]) if found["ray_rank"] else rank
+            host = found["host"] or host
+        line = line[found.end() :]
+    return Prefixed(rank, local_rank, host, line)
+
+
+def strip_log_prefix(text: str) -> str:
+    """Return a line without time stamp, level and logger name."""
+    for _ in range(6):
+        found = _LOG.match(text) or (_LOGGER.match(text) if _ else None)
+        if found is None or not found.end():
+            break
+        text = text[found.end() :]
+    return text.rstrip()

@@ -1,0 +1,161 @@
+"""What a log states of failures: uncaught exceptions with their whole messages, and single lines.
+
+Text that a script prints counts only where it looks like the end of a traceback: at the begin of a line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from fsdpctl.explain.prefilter import may_matter
+from fsdpctl.explain.prefixes import strip_log_prefix
+
+MAX_MESSAGE_LINES = 40
+"""Lines of an exception's message that are read."""
+
+_TRACEBACK = "Traceback (most recent call last):"
+_CAUSE = "The above exception was the direct cause of the following exception:"
+_CONTEXT = "During handling of the above exception, another exception occurred:"
+_IGNORED = ("Exception ignored in", "--- Logging error ---")
+_MODULE = r"(?:[A-Za-z_]\w*\.)"
+_ENDS = "Error|Exception|Interrupt|Timeout|Exit|NotFound|Abort|Failure|Unsupported|Failed|Group|TimedOut|Exceeded"
+_RAISED = re.compile(
+    rf"(?!Killed|Terminated|Aborted|Segmentation){_MODULE}*(?:[A-Za-z_]*[A-Z]\w*|\w+error|timeout)"
+    r"(?:\(\w+\))?(?::(?: |$)|$)"
+)
+_HEAD = re.compile(
+    rf"""(?:E\ +)?(?!nccl)(
+      (?:{_MODULE}*\w*(?:{_ENDS}) | {_MODULE}+[A-Z]\w* | {_MODULE}*\w+error | c10::\w*Error)
+      (?:\(\w+\))?(?::\ .*|:?$)  # Ray has the type of the cause in parentheses
+    )""",
+    re.VERBOSE,
+)
+_WHAT = re.compile(r"(?:\s*what\(\): +|.*thread terminated with exception: )(.*)")
+_FRAME = re.compile(r'\s+File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)')
+_MILD = re.compile(r"\b(?:WARN|WARNING|INFO|DEBUG|TRACE)\b|^\[?[WI]\d{3,4} |- (?:warning|info) -")
+_DELIMITER = re.compile(
+    r"""^|(?:[\])>|]|(?<!Error)(?<!Exception):|\s-)\s{1,8}(?=\w)|"(?:msg|message|log|error|exc_info)"\s*:\s*\"""",
+)
+_NEXT_MESSAGE = re.compile(
+    r"""\s*$ | \[?\d{4}-\d\d-\d\d | \[?[WIEF]\d{4}\  | \[[WIEF]\d+ | slurmstepd | srun: | Traceback | WARNING | INFO
+    | ERROR | \S+:\d+:\d+\ \[ | (?:Segmentation\ fault|Killed|Aborted|Bus\ error|Terminated)\b | terminate\ called
+    | Fatal\ Python | \*\*\* | Exception\ raised\ from""",
+    re.VERBOSE,
+)
+"""The begin of a line that is no part of the message before it."""
+
+
+class Link(StrEnum):
+    """How an exception belongs to the one before it."""
+
+    NONE = "none"
+    CONTEXT = "context"  # raised while the other one was handled
+    CAUSE = "cause"  # raised from the other one
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A frame of a traceback."""
+
+    file: str
+    line: int
+    function: str
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One exception or one line; `number` and `last` are its lines, from 0."""
+
+    number: int
+    last: int
+    text: str
+    is_exception: bool = False
+    is_message: bool = False
+    in_traceback: bool = False
+    link: Link = Link.NONE
+    frames: tuple[Frame, ...] = ()
+
+
+def read_statements(lines: Sequence[str]) -> Iterator[Statement]:
+    """Yield the exceptions and lines of one process's log. Lines of a message are also yielded by themselves."""
+    link, at = Link.NONE, 0
+    while at < len(lines):
+        text = lines[at]
+        found = None
+        if _TRACEBACK in text:
+            end, frames = _skip_frames(lines, at)
+            if at and lines[at - 1].startswith(_IGNORED):
+                at = end + 1
+                continue
+            if end < len(lines) and _RAISED.match(lines[end].strip()):
+                found = _exception(lines, end, lines[end].strip(), frames, in_traceback=True, link=link)
+            link = Link.NONE
+        elif text.startswith((_CAUSE, _CONTEXT)):
+            link = Link.CAUSE if text.startswith(_CAUSE) else Link.CONTEXT
+        if found is None and may_matter(text):
+            found = _read_line(lines, at)
+        if found is not None:
+            yield found
+            at = found.number
+        at += 1
+
+
+def read_messages(lines: Sequence[str]) -> Iterator[Statement]:
+    """Yield what follows a delimiter in the lines: for logs whose prefixes are not known, and errors without a type."""
+    for number, line in enumerate(lines):
+        if may_matter(line) and not _MILD.search(line):
+            for delimiter in _DELIMITER.finditer(line):
+                text = line[delimiter.end() :]
+                yield Statement(number, number, text, is_exception=True, is_message=True)
+
+
+def _read_line(lines: Sequence[str], at: int) -> Statement | None:
+    if what := _WHAT.match(lines[at]):
+        return _exception(lines, at, f"c10::Error: {what[1]}", ())
+    text = strip_log_prefix(lines[at])
+    if _MILD.search(lines[at][: len(lines[at]) - len(text)]):
+        return Statement(at, at, lines[at])  # a warning about an exception is none
+    if head := _HEAD.match(text):
+        return _exception(lines, at, head[1], ())
+    return Statement(at, at, text) if text else None
+
+
+def _skip_frames(lines: Sequence[str], at: int) -> tuple[int, tuple[Frame, ...]]:
+    """Return the line of the exception after a traceback that begins at `at`, and its frames."""
+    indent = _indent(lines[at])
+    frames = []
+    end = at + 1
+    while end < len(lines) and (not lines[end].strip() or _indent(lines[end]) > indent):
+        if frame := _FRAME.match(lines[end]):
+            frames.append(Frame(frame["file"], int(frame["line"]), frame["function"]))
+        end += 1
+    return end, tuple(frames)
+
+
+def _indent(text: str) -> int:
+    """Return the blanks at the begin of a line; none where a progress bar comes before the traceback."""
+    stripped = text.lstrip()
+    is_after_text = _TRACEBACK in stripped and not stripped.startswith(("Traceback", "traceback", "Original"))
+    return 0 if is_after_text else len(text) - len(stripped)
+
+
+def _exception(
+    lines: Sequence[str],
+    at: int,
+    head: str,
+    frames: tuple[Frame, ...],
+    *,
+    in_traceback: bool = False,
+    link: Link = Link.NONE,
+) -> Statement:
+    message = [head]
+    last = at
+    for text in lines[at + 1 : at + MAX_MESSAGE_LINES]:
+        if _NEXT_MESSAGE.match(text) or _HEAD.match(text):
+            break
+        last += 1
+        message.append(text)
+    return Statement(at, last, "\n".join(message), True, False, in_traceback, link, frames)

@@ -1,0 +1,292 @@
+"""Logs of whole jobs: which failure came first, which followed, and what looks like a failure and is none."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from fsdpctl.explain.categories import Category, Role
+from fsdpctl.explain.log_files import Failure, LogDiagnosis, explain_files
+from fsdpctl.explain.log_streams import MAX_BYTES
+from fsdpctl.explain.rule import Strength
+from fsdpctl.explain.rulebook import all_rules
+
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of 79.15 GiB"
+TRACE = 'Traceback (most recent call last):\n  File "/home/ann/train.py", line 8, in step\n    loss.backward()\n'
+TIMEOUT = (
+    "[E ProcessGroupNCCL.cpp:607] [Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7753,"
+    " OpType=_REDUCE_SCATTER_BASE, NumelIn=544997376, NumelOut=68124672, Timeout(ms)=600000) ran for 600061"
+    " milliseconds before timing out."
+)
+STEPS = "".join(f"step {number} loss 2.{number} lr 1e-4\n" for number in range(9))
+SUMMARY = """\
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+============================================================
+train.py FAILED
+------------------------------------------------------------
+Failures:
+[1]:
+  time      : 2026-03-01_10:00:03
+  host      : gpu-01
+  rank      : 0 (local_rank: 0)
+  exitcode  : -6 (pid: 77)
+  traceback : Signal 6 (SIGABRT) received by PID 77
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-03-01_10:00:01
+  host      : gpu-02
+  rank      : 9 (local_rank: 1)
+  exitcode  : {code} (pid: 78)
+  error_file: <N/A>
+  traceback : {traceback}
+============================================================
+"""
+
+
+def diagnose(tmp_path: Path, *texts: str) -> LogDiagnosis:
+    paths = [tmp_path / f"{number}.log" for number in range(len(texts))]
+    for path, text in zip(paths, texts, strict=True):
+        path.write_text(text, encoding="utf-8")
+    return explain_files(paths)
+
+
+def first(tmp_path: Path, *texts: str) -> Failure:
+    found = diagnose(tmp_path, *texts).first
+    assert found is not None
+    return found
+
+
+def prefixed(prefix: str, text: str) -> str:
+    return "".join(f"{prefix}{line}\n" for line in text.splitlines())
+
+
+def roles(diagnosis: LogDiagnosis) -> list[tuple[int | None, Role, str]]:
+    return [(failure.rank, failure.role, failure.rule) for failure in diagnosis.failures]
+
+
+# --- many ranks ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("prefix", ["[rank{}]: ", "[default{}]:[rank{}]: ", "{}: ", "[1,{}]<stderr>:", "rank{} | "])
+def test_the_rank_without_memory_is_first_and_those_that_waited_for_it_follow(prefix: str, tmp_path: Path) -> None:
+    def of(rank: int) -> str:
+        return prefix.replace("{}", str(rank))
+
+    text = (
+        STEPS + prefixed(of(3), TRACE + OOM) + "".join(of(rank) + TIMEOUT.format(rank=rank) + "\n" for rank in (0, 1))
+    )
+    assert roles(diagnose(tmp_path, text)) == [
+        (3, Role.INITIATING, "cuda_oom_allocated"),
+        (0, Role.CASCADE, "nccl_timeout"),
+        (1, Role.CASCADE, "nccl_timeout"),
+    ]
+
+
+def test_waiting_ranks_that_report_earlier_are_not_blamed(tmp_path: Path) -> None:
+    text = prefixed("[rank0]: ", TIMEOUT.format(rank=0)) + prefixed("[rank5]: ", TRACE + "KeyError: 'input_ids'")
+    assert first(tmp_path, text).rank == 5
+
+
+def test_the_summary_of_torchrun_names_rank_and_host_of_a_killed_process(tmp_path: Path) -> None:
+    summary = SUMMARY.format(code=-9, traceback="Signal 9 (SIGKILL) received by PID 78")
+    found = first(
+        tmp_path, STEPS + prefixed("[rank0]: ", TRACE + "RuntimeError: NCCL communicator was aborted") + summary
+    )
+    assert (found.category, found.rank, found.host) == (Category.OOM_KILLER, 9, "gpu-02")
+
+
+def test_the_summary_of_torchrun_names_the_rank_of_a_traceback_without_prefix(tmp_path: Path) -> None:
+    text = TRACE + "ZeroDivisionError: division by zero\n" + TRACE + SUMMARY.format(code=1, traceback="To enable")
+    found = first(tmp_path, text)
+    assert (found.rule, found.rank, found.host) == ("division_by_zero", 9, "gpu-02")
+
+
+def test_without_prefixes_the_first_of_several_exceptions_counts(tmp_path: Path) -> None:
+    lost = (
+        "torch.distributed.DistBackendError: NCCL error in: x.cpp:1, remote process exited or there was a network error"
+    )
+    text = TRACE + lost + "\n" + TRACE + OOM + "\n" + TRACE + "RuntimeError: torch.distributed is not ready\n" + TIMEOUT
+    assert first(tmp_path, text).category is Category.CUDA_OOM
+
+
+def test_one_file_per_rank_is_ordered_by_time(tmp_path: Path) -> None:
+    def log(clock: str, error: str) -> str:
+        return f"2026-03-01 {clock} step 4 loss 2.1\n{TRACE}{error}\n"
+
+    found = diagnose(
+        tmp_path, log("10:00:09", "ValueError: shapes"), log("10:00:02", "KeyError: 'a'"), TIMEOUT.format(rank=2)
+    )
+    assert [Path(failure.file).name for failure in found.failures] == ["1.log", "0.log", "2.log"]
+
+
+def test_ranks_with_the_same_failure_are_all_initiating(tmp_path: Path) -> None:
+    text = "".join(prefixed(f"[rank{rank}]: ", TRACE + "FileNotFoundError: /data") for rank in range(4))
+    assert {role for _, role, _ in roles(diagnose(tmp_path, text))} == {Role.INITIATING}
+
+
+def test_ranks_of_a_second_node_have_their_global_numbers(tmp_path: Path) -> None:
+    text = "[default1]:step 1\n" + prefixed("[default1]:[rank9]: ", TRACE + "KeyError: 'a'")
+    text += "[default2]:" + TIMEOUT.format(rank=10) + "\n"
+    assert [failure.rank for failure in diagnose(tmp_path, text).failures] == [9, 10]
+
+
+def test_a_rank_that_waited_is_not_blamed_where_no_other_is_known(tmp_path: Path) -> None:
+    found = first(tmp_path, prefixed("[rank0]: ", TIMEOUT.format(rank=0)))
+    assert (found.role, found.rule) == (Role.CASCADE, "nccl_timeout")
+
+
+def test_what_ended_on_request_is_teardown(tmp_path: Path) -> None:
+    text = prefixed("[rank1]: ", TRACE + "KeyError: 'a'") + prefixed("[rank0]: ", "Terminated")
+    assert roles(diagnose(tmp_path, text))[1] == (0, Role.TEARDOWN, "terminated")
+
+
+# --- what ended a process --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        (
+            TRACE + "KeyError: 'a'\n\nDuring handling of the above exception, another exception occurred:\n\n" + TRACE
+            + "ValueError: bad batch",
+            "exception",
+        ),
+        (
+            TRACE + OOM + "\n\nDuring handling of the above exception, another exception occurred:\n\n" + TRACE
+            + "RuntimeError: could not save",
+            "cuda_oom_allocated",
+        ),
+        (
+            TRACE + "FileNotFoundError: [Errno 2] No such file or directory: 'x'\n\nThe above exception was the direct"
+            " cause of the following exception:\n\n" + TRACE + "RuntimeError: cannot start",
+            "file_not_found",
+        ),
+        (
+            TRACE + "ModuleNotFoundError: No module named 'apex'\n\nDuring handling of the above exception, another"
+            " exception occurred:\n\n" + TRACE + "ValueError: bad argument",
+            "exception",
+        ),
+        (
+            TRACE + "RuntimeError: Caught KeyError in DataLoader worker process 0.\nOriginal " + TRACE
+            + "KeyError: 'label'",
+            "key_error",
+        ),
+        (STEPS + "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=1.0\n" + TRACE
+         + "BrokenPipeError: [Errno 32]", "slurm_oom_kill"),
+        (TRACE + "KeyboardInterrupt\nslurmstepd: error: *** JOB 1 ON n CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME"
+         " LIMIT ***", "slurm_time_limit"),
+        (TRACE + "AssertionError\nslurmstepd: error: *** JOB 1 ON n CANCELLED AT 2026-01-01T00:00:00 ***", "assertion"),
+        (TRACE + "RuntimeError: x\nSegmentation fault (core dumped)", "runtime_error"),
+        ("Fatal Python error: Segmentation fault\n" + TIMEOUT + "\nAborted (core dumped)", "segfault"),
+        ("  0%|       | 0/123 [00:00<?, ?img/s]" + TRACE + "ZeroDivisionError: division by zero", "division_by_zero"),
+        (" 46%|####      | 31/67 [29:02<35:12, 58.67s/it]Killed", "sigkill"),
+        ("ERROR 03-02 19:49:00 [multiproc_executor.py:783] RuntimeError: CUDA error: out of memory", "cuda_oom"),
+        ("[rank0]: " + OOM, "cuda_oom_allocated"),
+        ("(RayTrainWorker pid=12, ip=10.0.0.2) ValueError: x", "exception"),
+        ("\x1b[31mRuntimeError\x1b[0m: \x1b[31mCUDA error: device-side assert triggered\x1b[0m", "cuda_device_assert"),
+        ("step 1 loss 2.0\nstep 2 loss nan\nstep 3 loss nan\nstep 4 loss nan\nstep 5 loss nan", "nan_line"),
+        ("WARNING: config not found: [Errno 2] No such file or directory: 'x', using defaults\n" + TRACE
+         + "RuntimeError: mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)", "shape_mismatch"),
+        ("n1:1:1 [0] misc/socket.cc:1 NCCL WARN socketStartConnect: Connect to 10.0.0.4<5> failed : No route to host\n"
+         + TRACE + "torch.distributed.DistBackendError: NCCL error in: x.cpp:1, unhandled system error",
+         "nccl_no_route"),
+        ("mkdir: cannot create directory '/out': Permission denied\n" + STEPS + TRACE + "IndexError: list index out of"
+         " range", "index_error"),
+        (STEPS + TRACE + "ValueError: bad\nwandb: Run summary:\nwandb: epoch 3\nwandb: loss 2.1\nwandb: step 100\n"
+         "wandb: batch 7", "exception"),
+        (TRACE + "KeyError: 'a'\nJob finished at Mon Mar 2 10:00:00\ndone", "key_error"),
+        (TRACE + OOM + "\nterminate called after throwing an instance of 'c10::CUDAError'\n"
+         "  what():  CUDA error: unspecified launch failure\nAborted (core dumped)", "cuda_oom_allocated"),
+        ('{"level": "error", "msg": "RuntimeError: CUDA error: invalid device ordinal"}', "cuda_invalid_device"),
+        ("2026-03-01T10:00:00.1Z stderr F ValueError: x", "exception"),
+        ("Apr 14 21:52:20 gpu-01 train.py[1145]: ZeroDivisionError: division by zero", "division_by_zero"),
+        ("10:00:00 ERROR: KeyError: 'a'", "key_error"),
+        ("step 1 loss 2.0\nstep 2 loss nan\n" + TRACE + "RuntimeError: stopped", "nan_line"),
+        ("python: can't open file 'x.py': [Errno 2] No such file or directory\n" + TRACE
+         + "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:", "file_not_found_line"),
+    ],
+    ids=lambda value: value[-40:],
+)  # fmt: skip
+def test_what_ended_a_process(text: str, rule: str, tmp_path: Path) -> None:
+    assert first(tmp_path, text + "\n").rule == rule
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        STEPS,
+        "NCCL version 2.27.5\nn1:1:1 [0] NCCL WARN Call to ibv_reg_mr failed, falling back\n" + STEPS,
+        TRACE + OOM + "\nretrying with half the batch\n" + STEPS,
+        TRACE + "ConnectionResetError: [Errno 104] Connection reset by peer\n" + STEPS + "Training finished.\n",
+        "sample 3: the user wrote RuntimeError: CUDA out of memory in the forum\nquestion: why Segmentation fault?\n",
+        "{'text': 'ModuleNotFoundError: No module named x', 'label': 1}\n",
+        "Exception ignored in: <function C.__del__ at 0x7f>\n" + TRACE + "OSError: [Errno 9] Bad file\n" + STEPS,
+        "/env/lib/x.py:80: UserWarning: CUDA initialization: The NVIDIA driver on your system is too old\n" + STEPS,
+        "x.py:1: RuntimeWarning: divide by zero encountered in log\n" + STEPS,
+        "[W socket.cpp:601] [c10d] The client socket has failed to connect to [n]:29500 (errno: 97).\n" + STEPS,
+        "WARNING: RuntimeError: CUDA out of memory, skipped this batch\n" + STEPS,
+        "",
+        "\n\n",
+    ],
+    ids=lambda value: value[:40],
+)  # fmt: skip
+def test_what_is_no_failure(text: str, tmp_path: Path) -> None:
+    assert diagnose(tmp_path, text).first is None
+
+
+def test_fields_fill_the_sentence(tmp_path: Path) -> None:
+    found = first(tmp_path, TIMEOUT.format(rank=1))
+    assert found.fields == {"seq": "7753", "collective": "_REDUCE_SCATTER_BASE", "ms": "600061"}
+    assert "(_REDUCE_SCATTER_BASE, number 7753)" in found.sentence
+
+
+def test_a_failure_at_the_end_of_a_long_log_is_found_in_bounded_time(tmp_path: Path) -> None:
+    path = tmp_path / "long.log"
+    block = "".join(f"[rank{rank}]: step 12 loss 2.31 tokens/s 81234 lr 3e-4\n" for rank in range(64)).encode()
+    with path.open("wb") as file:
+        file.seek(100 * 2**20)
+        file.write(block * (MAX_BYTES // len(block)))
+        file.write(prefixed("[rank7]: ", TRACE + OOM).encode())
+    start = time.process_time()
+    found = explain_files([path]).first
+    assert found is not None and found.rank == 7 and found.is_cut
+    assert time.process_time() - start < 3, "it takes 0.8 s"
+
+
+BEFORE = (
+    "/env/x.py:1: UserWarning: CUDA initialization: CUDA unknown error\n  warnings.warn(\n"
+    "WARNING: apex is not installed (No module named 'apex')\n"
+    "[W socket.cpp:601] [c10d] The client socket has failed to connect to [n]:29500 (errno: 97).\n"
+    "n1:1:1 [0] NCCL WARN Failed to open libibverbs.so[.1]\n"
+    "cat: /proc/x: No such file or directory\n"
+    f"{TRACE}ModuleNotFoundError: No module named 'apex'\nusing the slow path\n{STEPS}"
+)
+AFTER = {
+    "peers that waited": prefixed("[rank1]: ", TIMEOUT.format(rank=1)),
+    "peers that lost it": prefixed(
+        "[rank1]: ", TRACE + "RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed"
+    ),
+    "torchrun": SUMMARY.format(code=1, traceback="To enable traceback see: https://pytorch.org"),
+    "Slurm": "srun: error: n1: task 0: Exited with exit code 1\n"
+    "slurmstepd: error: *** STEP 1.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***\nsrun: error: n2: task 1: Terminated\n",
+    "W&B": "wandb: Run summary:\nwandb: loss 2.1\nwandb: step 100\nwandb: epoch 3\nwandb: batch 4\n",
+    "an abort": "terminate called after throwing 'c10::Error'\n  what():  NCCL communicator was aborted\n"
+    "Aborted (core dumped)\n",
+}
+
+
+@pytest.mark.parametrize("after", AFTER)
+def test_noise_before_and_after_a_failure_changes_nothing(after: str, tmp_path: Path) -> None:
+    certain = [rule for rule in all_rules() if rule.strength is Strength.CERTAIN and rule.role is Role.INITIATING]
+    wrong = {}
+    for rule in certain:
+        for number, text in enumerate(rule.shows):
+            path = tmp_path / f"{rule.id}{number}.log"
+            path.write_text(f"{BEFORE}{text}\n{AFTER[after]}", encoding="utf-8")
+            found = explain_files([path]).first
+            if found is None or found.category is not rule.category:
+                wrong[text] = found and found.rule
+    assert not wrong

@@ -1,0 +1,46 @@
+"""What to change after a GPU ran out of memory, from the run's own configuration."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from fsdpctl.contract.trainer.trainer_config import TrainerConfig
+from fsdpctl.explain.memory_changes import memory_changes
+from fsdpctl.specs.load import load_job
+
+JOB = "llm-tiny"
+
+
+def trainer(*overrides: str) -> TrainerConfig:
+    found = load_job(JOB, overrides).trainer
+    assert found is not None
+    return found
+
+
+def settings(config: TrainerConfig, **fields: str) -> list[str]:
+    """The KEY=VALUE of each change."""
+    words = [shlex.split(change) for change in memory_changes(config, fields, "r-aaaa")]
+    assert all(one[:4] == ["fsdpctl", "resume", "r-aaaa", "--set"] for one in words)
+    return [one[4] for one in words]
+
+
+def test_the_smallest_change_is_first_and_all_are_accepted_by_the_job() -> None:
+    found = settings(trainer("trainer.batch.micro_batch=8"), tried="2.00 GiB", unused="16.00 GiB")
+    assert found[:2] == ["env.PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", "trainer.batch.micro_batch=4"]
+    assert found[-1] == "trainer.memory.cpu_offload=true"
+    for setting in found:
+        load_job(JOB, [setting])
+
+
+def test_what_is_set_already_or_would_not_help_is_left_out() -> None:
+    least = ("micro_batch=1", "recompute=full", "cpu_offload=true")
+    keys = ("trainer.batch.", "trainer.memory.", "trainer.memory.")
+    config = trainer(*map(str.__add__, keys, least), "trainer.mesh.strategy=FULL_SHARD")
+    assert settings(config, tried="20.00 GiB", unused="16.00 GiB") == []
+
+
+@pytest.mark.parametrize("fields", [{}, {"tried": "a lot", "unused": "16.00 GiB"}])
+def test_without_numbers_fragmentation_is_not_suspected(fields: dict[str, str]) -> None:
+    assert "env" not in settings(trainer(), **fields)[0]
