@@ -116,7 +116,7 @@ def test_a_run_that_fails_and_restarts(project: Path) -> None:
     failures = call("logs --errors", run.run_id, cwd=project)
     assert (failures["first"]["rank"], failures["first"]["message"]) == (1, "AssertionError: rank 1")
     explained = call("explain", run.run_id, cwd=project)
-    assert [(one["rank"], one["role"]) for one in explained["ranks"]][0] == (1, "initiating")
+    assert (explained["ranks"][0]["rank"], explained["ranks"][0]["role"]) == (1, "initiating")
     log = run.paths.attempt(1).node(1).rank_log(1)
     assert call("explain --log", str(log), cwd=project)["first"]["category"] == "assertion"
     ended = [event for event in call("events", run.run_id, cwd=project) if event["kind"] == "ended"]
