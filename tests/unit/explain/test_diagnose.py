@@ -130,7 +130,8 @@ diagnosis, ranks = explain_attempt(read_evidence(run, AttemptFacts(run.attempt(1
 assert (ranks[0].rank, ranks[0].role, len(ranks)) == (43, "initiating", 64), ranks[0]
 used = resource.getrusage(resource.RUSAGE_SELF)
 assert used.ru_utime + used.ru_stime < 2, used
-peak = re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]  # ru_maxrss has that of the parent, too
+# ru_maxrss has the peak of the parent, too.
+peak = re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]
 assert int(peak) < 100_000, peak
 """
 ABORTED = (
