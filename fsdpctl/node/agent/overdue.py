@@ -15,12 +15,15 @@ SCRIPT_S = 600.0
 """For a user's script that reports nothing: without output, processor time, reads and writes."""
 REPORTED_SCRIPT_S = 60.0
 """For one that reports its steps: it may do anything between two of them."""
+FIRST_S = 120.0
+"""For the first step or evaluation, in which ranks wait for others or for the GPU: communicators and kernels are made."""
 EARLY = 0.8
 """The part of its limit after which the stack of a rank is read, to be there when the limit is over."""
 LOOK_S = 30.0
 """When the stack of a rank that reports nothing is read."""
 _VARIES = (Section.START, Section.SAVE, Section.END, Section.SCRIPT)
 """Sections in which a rank may work for long without a sign of progress."""
+_FIRST_IS_SLOW = (Section.STEP, Section.EVALUATE)
 
 
 def is_overdue(rank: RankReport, limits: HangLimits) -> bool:
@@ -63,6 +66,8 @@ def limit_s(rank: RankReport, limits: HangLimits) -> float:
     else:
         least = limits.script_s or REPORTED_SCRIPT_S if progress.section is Section.SCRIPT else limits.step_s
         limit = max(SLOW_FACTOR * progress.usual_s, least)
+        if rank.activity is Activity.PEERS and not progress.usual_s and progress.section in _FIRST_IS_SLOW:
+            limit = max(limit, FIRST_S)
     return max(limit, limits.disk_s) if rank.state == "D" else limit
 
 

@@ -15,6 +15,8 @@ from fsdpctl.node.os.usage import catches
 
 # Only while code is compiled; running it has frames of torch/_dynamo and torch/_inductor, too.
 _COMPILER = ("torch/_dynamo/convert_frame.py", "torch/_inductor/compile_fx.py", "torch/_inductor/async_compile.py")
+_TUNING = ("autotune_to_one_config", "benchmark_all_configs", "coordinate_descent_tuning", "precompile")
+"""Of torch/_inductor/runtime/triton_heuristics.py, whose other functions start each kernel."""
 _COLLECTIVES = ("torch/distributed/", "torch/cuda/")
 
 
@@ -53,19 +55,30 @@ def read_stacks(paths: NodePaths, rank: int) -> str:
 
 
 def classify(stacks: str) -> tuple[Activity, str]:
-    """Return what the main thread is doing, and the innermost place of the thread on which that depends.
+    """Return what a rank is doing, and the innermost place of the thread on which that depends.
 
-    The main thread may wait for another thread of its own: then it does what that one does.
+    That is the main thread, or another one for which it waits. Compiling counts in any thread: autograd runs the
+    backward pass of a GPU, and what is compiled in it, in a thread of its own.
     """
-    thread = find_active(parse_stacks(stacks))
-    return (Activity.UNKNOWN, "") if thread is None else (_activity(thread), str(thread.frames[0]))
+    threads = parse_stacks(stacks)
+    active = find_active(threads)
+    if active is None:
+        return Activity.UNKNOWN, ""
+    thread = next((one for one in threads if _is_compiling(one)), active)
+    return _activity(thread), str(thread.frames[0])
 
 
 def _activity(thread: ThreadStack) -> Activity:
-    files = [frame.file for frame in thread.frames]
-    if any(file.endswith(_COMPILER) or "/triton/compiler/" in file for file in files):
+    if _is_compiling(thread):
         return Activity.COMPILING
     of_torch = [frame for frame in thread.frames if any(part in frame.file for part in _COLLECTIVES)]
     is_collective = bool(of_torch) and all(frame.function != "<module>" for frame in of_torch)  # else it is imported
     is_backward = any(frame.function == "_engine_run_backward" for frame in thread.frames)
     return Activity.PEERS if is_collective or is_backward else Activity.WORKING
+
+
+def _is_compiling(thread: ThreadStack) -> bool:
+    return any(
+        frame.file.endswith(_COMPILER) or "/triton/compiler/" in frame.file or frame.function in _TUNING
+        for frame in thread.frames
+    )

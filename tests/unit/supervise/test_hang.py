@@ -18,10 +18,16 @@ SCRIPT = RankReport(0, None, 5.0, 5.0)
 
 
 def rank(
-    number: int = 0, section: Section = Section.STEP, position: int = 20, sign_s: float = 12.0, **more: object
+    number: int = 0,
+    section: Section = Section.STEP,
+    position: int = 20,
+    sign_s: float = 12.0,
+    usual_s: float | None = None,
+    **more: object,
 ) -> RankReport:
     """A rank in a run of short steps; it waits in a collective for 12 s."""
-    usual_s = 0.05 if section in (Section.STEP, Section.EVALUATE, Section.DATA) else 0.0
+    if usual_s is None:
+        usual_s = 0.05 if section in (Section.STEP, Section.EVALUATE, Section.DATA) else 0.0
     given = {"idle_s": sign_s, "activity": PEERS, "state": "S", "where": "train/x.py:7 f", **more}
     return replace(RankReport(number, RankProgress(section, 7, position, usual_s=usual_s), sign_s), **given)  # type: ignore[arg-type]
 
@@ -54,6 +60,10 @@ NO_HANG = {
     "a debugger is attached": (WAITS, rank(sign_s=500.0, state="t", activity=WORKING)),
     "a rank has not started yet": (rank(sign_s=300.0), RankReport(1, sign_s=300.0, is_up=False)),
     "a network that came back is used again only later": (rank(sign_s=29.0), rank(sign_s=29.0)),
+    "the first step makes communicators and kernels": (
+        rank(sign_s=110.0, usual_s=0.0),
+        rank(sign_s=110.0, usual_s=0.0),
+    ),
     "all have ended": (RankReport(0, ended_s=500.0), RankReport(1, ended_s=1.0)),
     "a script computes without output": (replace(SCRIPT, sign_s=9000.0), replace(SCRIPT, sign_s=9000.0, idle_s=0.0)),
     "a script waits in a collective for a peer that computes": (
@@ -67,6 +77,10 @@ NO_HANG = {
 }
 
 HANGS = {
+    "all in a collective of the first step": (
+        (rank(sign_s=121.0, usual_s=0.0), rank(sign_s=121.0, usual_s=0.0)),
+        "all ranks wait for each other: no progress for 121 s in step",
+    ),
     "stopped": ((WAITS, rank(state="T", activity=Activity.UNKNOWN)), "rank 1 hangs: its process is stopped"),
     "stopped, and its peers are in the same step": ((rank(), rank(state="T")), "rank 1 hangs: its process is stopped"),
     "asleep": ((rank(), rank(activity=WORKING)), "rank 1 hangs: its peers wait for it at train/x.py:7 f"),

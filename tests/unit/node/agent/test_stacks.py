@@ -19,6 +19,25 @@ C10D, JOIN = ("/env/torch/distributed/c10d.py", "all_reduce"), ("/usr/lib/python
         (("user.py", "f"), ("/env/torch/cuda/streams.py", "synchronize"), Activity.PEERS, "streams.py:7 synchronize"),
         (("user.py", "f"), ("/env/torch/_dynamo/convert_frame.py", "compile"), Activity.COMPILING, "convert_frame.py"),
         (("user.py", "f"), ("/env/torch/distributed/fsdp.py", "<module>"), Activity.WORKING, "fsdp.py:7 <module>"),
+        # The backward pass of a GPU is compiled in a thread of autograd.
+        (
+            ("/env/torch/_inductor/compile_fx.py", "fx_codegen_and_compile"),
+            ("/env/torch/autograd/graph.py", "_engine_run_backward"),
+            Activity.COMPILING,
+            "compile_fx.py:3",
+        ),
+        (
+            ("/env/torch/_inductor/runtime/triton_heuristics.py", "benchmark_all_configs"),
+            ("/env/torch/autograd/graph.py", "_engine_run_backward"),
+            Activity.COMPILING,
+            "triton_heuristics.py:3",
+        ),
+        (
+            ("/env/torch/_inductor/runtime/triton_heuristics.py", "run"),
+            ("/env/torch/autograd/graph.py", "_engine_run_backward"),
+            Activity.PEERS,
+            "graph.py:7",
+        ),
         # A compiled function that runs is no compiler.
         (("user.py", "f"), ("/env/torch/_inductor/output_code.py", "__call__"), Activity.WORKING, "output_code.py:7"),
         # The main thread waits for another one: what that one does counts.
