@@ -16,7 +16,7 @@ SCRIPT_S = 600.0
 REPORTED_SCRIPT_S = 60.0
 """For one that reports its steps: it may do anything between two of them."""
 FIRST_S = 120.0
-"""For the first step or evaluation, in which ranks wait for others or for the GPU: communicators and kernels are made."""
+"""For a first step or evaluation, in which ranks wait for others or the GPU: communicators and kernels are made."""
 EARLY = 0.8
 """The part of its limit after which the stack of a rank is read, to be there when the limit is over."""
 LOOK_S = 30.0
