@@ -116,8 +116,9 @@ def test_a_run_that_fails_and_restarts(project: Path) -> None:
     failures = call("logs --errors", run.run_id, cwd=project)
     assert (failures["first"]["rank"], failures["first"]["message"]) == (1, "AssertionError: rank 1")
     explained = call("explain", run.run_id, cwd=project)
-    assert (explained["ranks"][0]["rank"], explained["ranks"][0]["role"]) == (1, "initiating")
-    log = run.paths.attempt(1).node(1).rank_log(1)
+    first = explained["ranks"][0]
+    assert (first["rank"], first["role"]) == (1, "initiating")
+    log = run.paths.attempt(explained["attempt"]).node(first["node_rank"]).rank_log(1)
     assert call("explain --log", str(log), cwd=project)["first"]["category"] == "assertion"
     ended = [event for event in call("events", run.run_id, cwd=project) if event["kind"] == "ended"]
     assert [(event["state"], event["restart"]) for event in ended] == [("FAILED", True), ("FAILED", False)]
