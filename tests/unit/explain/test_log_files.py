@@ -104,6 +104,32 @@ def test_the_summary_of_torchrun_names_the_rank_of_a_traceback_without_prefix(tm
     assert (found.rule, found.rank, found.host) == ("division_by_zero", 9, "gpu-02")
 
 
+def test_what_torchrun_lists_after_the_first_failure_is_no_cause(tmp_path: Path) -> None:
+    text = (
+        TRACE
+        + "KeyError: 'a'\n"
+        + SUMMARY.format(code=1, traceback="To enable")
+        .replace("-6", "-9")
+        .replace("Signal 6 (SIGABRT)", "Signal 9 (SIGKILL)")
+    )
+    assert first(tmp_path, text).rule == "key_error"
+    only = first(tmp_path, text.removeprefix(TRACE + "KeyError: 'a'\n"))
+    assert (only.rule, only.rank) == ("child_failed", 9)
+
+
+@pytest.mark.parametrize(
+    ("text", "rank", "host"),
+    [
+        ("srun: error: gpu-03: task 4: Segmentation fault (core dumped)", 4, "gpu-03"),
+        ("srun: error: gpu-01: task 2: Terminated\nsrun: error: gpu-03: task 5: Out Of Memory", 5, "gpu-03"),
+        ("mpirun noticed that process rank 3 with PID 7 on node gpu-02 exited on signal 9 (Killed).", 3, "gpu-02"),
+    ],
+)
+def test_launchers_name_the_rank_that_ended(text: str, rank: int, host: str, tmp_path: Path) -> None:
+    found = first(tmp_path, STEPS + text + "\n")
+    assert (found.rank, found.host) == (rank, host)
+
+
 def test_without_prefixes_the_first_of_several_exceptions_counts(tmp_path: Path) -> None:
     lost = (
         "torch.distributed.DistBackendError: NCCL error in: x.cpp:1, remote process exited or there was a network error"
@@ -205,6 +231,16 @@ def test_what_ended_on_request_is_teardown(tmp_path: Path) -> None:
         ("Apr 14 21:52:20 gpu-01 train.py[1145]: ZeroDivisionError: division by zero", "division_by_zero"),
         ("10:00:00 ERROR: KeyError: 'a'", "key_error"),
         ("step 1 loss 2.0\nstep 2 loss nan\n" + TRACE + "RuntimeError: stopped", "nan_line"),
+        (TRACE + OOM + "\n\nDuring handling of the above exception, another exception occurred:\n\n" + TRACE
+         + "FileNotFoundError: [Errno 2] No such file or directory: 'crash.txt'", "cuda_oom_allocated"),
+        (TRACE + "KeyError: 'NCCL error'", "key_error"),
+        (TIMEOUT + "\n[rank: 1] Child process with PID 7 terminated with code -6. Forcefully terminating all other"
+         " processes to avoid zombies\nKilled", "nccl_timeout"),
+        ("[rank: 1] Child process with PID 7 terminated with code -9. Forcefully terminating all other processes to"
+         " avoid zombies\nKilled", "sigkill"),
+        ("[ft] Did not get subsequent heartbeat. Waited 180.12 seconds.", "hang_reported"),
+        (TRACE + "RuntimeError: Unhandled FakeTensor Device Propagation for aten.add.Tensor, found two different"
+         " devices cuda:0, cpu", "device_mismatch"),
         ("python: can't open file 'x.py': [Errno 2] No such file or directory\n" + TRACE
          + "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:", "file_not_found_line"),
     ],
