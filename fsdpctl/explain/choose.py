@@ -23,6 +23,8 @@ OFTEN_CAUGHT = {
 """Scripts try something, catch one of these and continue: it is no cause of an exception that only follows it."""
 _WRITTEN_LATE = {Category.OOM_KILLER, Category.TIME_LIMIT, Category.PREEMPTION, Category.NODE_FAILURE}
 """The scheduler and the kernel report these after the process has ended."""
+_OF_SCHEDULER = {Category.TIME_LIMIT, Category.PREEMPTION}
+"""All that comes after the scheduler has ended the job follows from that."""
 _NEAR = 40
 """Lines between a step and the exception that it caused."""
 
@@ -98,10 +100,11 @@ def _pick(exceptions: Sequence[Match]) -> Match | None:
 
 
 def _is_before(fatal: Match, raised: Match) -> bool:
-    """Return whether a line explains the end better than a generic exception."""
+    """Return whether a line explains the end better than an exception."""
+    is_before = fatal.number < raised.number
     if raised.strength is not Strength.GENERIC:
-        return False
-    return fatal.number < raised.number or fatal.rule.category in _WRITTEN_LATE
+        return is_before and fatal.rule.category in _OF_SCHEDULER
+    return is_before or fatal.rule.category in _WRITTEN_LATE
 
 
 def _find_nan(raised: Match, matches: Iterable[Match]) -> Match | None:

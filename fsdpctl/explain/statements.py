@@ -79,13 +79,15 @@ class Statement:
     frames: tuple[Frame, ...] = ()
 
 
-def read_statements(lines: Sequence[str]) -> Iterator[Statement]:
+def read_statements(text: Sequence[str]) -> Iterator[Statement]:
     """Yield the exceptions and lines of one process's log. Lines of a message are also yielded by themselves."""
+    lines = list(text)
     link, at = Link.NONE, 0
     while at < len(lines):
-        text = lines[at]
+        line = lines[at]
         found = None
-        if _TRACEBACK in text:
+        if _TRACEBACK in line:
+            _remove_prefix(lines, at)
             end, frames = _skip_frames(lines, at)
             if at and lines[at - 1].startswith(_IGNORED):
                 at = end + 1
@@ -93,9 +95,9 @@ def read_statements(lines: Sequence[str]) -> Iterator[Statement]:
             if end < len(lines) and _RAISED.match(lines[end].strip()):
                 found = _exception(lines, end, lines[end].strip(), frames, in_traceback=True, link=link)
             link = Link.NONE
-        elif text.startswith((_CAUSE, _CONTEXT)):
-            link = Link.CAUSE if text.startswith(_CAUSE) else Link.CONTEXT
-        if found is None and may_matter(text):
+        elif line.startswith((_CAUSE, _CONTEXT)):
+            link = Link.CAUSE if line.startswith(_CAUSE) else Link.CONTEXT
+        if found is None and may_matter(line):
             found = _read_line(lines, at)
         if found is not None:
             yield found
@@ -133,6 +135,17 @@ def _skip_frames(lines: Sequence[str], at: int) -> tuple[int, tuple[Frame, ...]]
             frames.append(Frame(frame["file"], int(frame["line"]), frame["function"]))
         end += 1
     return end, tuple(frames)
+
+
+def _remove_prefix(lines: list[str], at: int) -> None:
+    """Remove what a logger writes before each line of the traceback that begins at `at`."""
+    width = lines[at].index(_TRACEBACK)
+    if not width or at + 1 == len(lines) or not lines[at + 1][width:].startswith('  File "'):
+        return
+    end = at + 1
+    while end < len(lines) and lines[end][width : width + 2] == "  " and lines[end][:width].strip():
+        end += 1
+    lines[at : end + 1] = [line[width:] for line in lines[at : end + 1]]
 
 
 def _indent(text: str) -> int:

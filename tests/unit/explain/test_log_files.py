@@ -238,7 +238,33 @@ def test_what_ended_on_request_is_teardown(tmp_path: Path) -> None:
          " processes to avoid zombies\nKilled", "nccl_timeout"),
         ("[rank: 1] Child process with PID 7 terminated with code -9. Forcefully terminating all other processes to"
          " avoid zombies\nKilled", "sigkill"),
-        ("[ft] Did not get subsequent heartbeat. Waited 180.12 seconds.", "hang_reported"),
+        ("[ft] Did not get subsequent heartbeat. Waited 180.12 seconds.", "hang_watchdog"),
+        ("[2026-03-01 10:00:15 TP4] Watchdog timeout (self.watchdog_timeout=300)\n[2026-03-01 10:00:20] Received"
+         " sigquit from a child proces. It usually means the child failed.\nKilled", "hang_watchdog"),
+        ("Step 4410 has not completed in 1800s; aborting\nAborted (core dumped)", "hang_watchdog"),
+        ("[rank0]:[E1 ProcessGroupNCCL.cpp:1413] [PG 3 Rank 0] Heartbeat monitor timed out! Process will be terminated",
+         "nccl_timeout"),
+        ("[rank: 3] Child process with PID 5 terminated with code -11. Forcefully terminating all other processes to"
+         " avoid zombies\nKilled", "segfault"),
+        (TRACE + "RuntimeError: NVML_SUCCESS == DriverAPI::get()->nvmlInit_v2_() INTERNAL ASSERT FAILED", "no_gpu"),
+        ('{"status":"exited","OOMKilled":true,"ExitCode":137}', "host_oom_kill"),
+        ("May 01 10:00:00 n1 systemd[1]: x.service: A process of this unit has been killed by the OOM killer.",
+         "host_oom_kill"),
+        ("Error: write /root/wandb/run.wandb: no space left on device", "disk_full"),
+        (TRACE + "ConnectionError: Tried to launch distributed communication on port `29500`, but another process is"
+         " utilizing it.", "address_in_use"),
+        ("slurmstepd: error: *** JOB 1 ON n CANCELLED AT 2026-01-01T00:00:00 DUE TO PREEMPTION ***\n" + TRACE
+         + "RuntimeError: Timed out initializing process group in store based barrier on rank: 0", "slurm_preemption"),
+        (TRACE + OOM + "\nslurmstepd: error: *** JOB 1 ON n CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***",
+         "cuda_oom_allocated"),
+        (prefixed("ERROR 03-02 19:49:00 [core.py:708] ", TRACE + "ValueError: too long") + TRACE
+         + "RuntimeError: Engine core initialization failed. See root cause above.",
+         "exception"),
+        (prefixed("2026-03-01 10:10:10,111 ERROR trainer: ", TRACE + "acme.train.BudgetExceeded: spent all"),
+         "exception"),
+        ("  + Exception Group " + TRACE.replace("  File", "  |   File").replace("    loss", "  |     loss")
+         + "  | ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)\n"
+         + prefixed("    | ", TRACE + "ValueError: bad shard"), "exception"),
         (TRACE + "RuntimeError: Unhandled FakeTensor Device Propagation for aten.add.Tensor, found two different"
          " devices cuda:0, cpu", "device_mismatch"),
         ("python: can't open file 'x.py': [Errno 2] No such file or directory\n" + TRACE
