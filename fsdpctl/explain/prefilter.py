@@ -15,7 +15,7 @@ ncclsuccess, watchdog, socket, cause, cannot, could, can't, unable, ssh, key, cl
 quota, stale, nfs, endpoint, lustre, blk_, denied, permit, read-only, chdir, infinit, finite, segfault,
 segmentation, pthread, thread, fork, mpi_, revoked, requeued, support, exceeded, what(), resource, offline,
 diverge, scale, zip, empty, unpickl, resp, refused, pipe, duplicate, network, out_of, sent, version, module,
-corrupt, invalid, illegal, heartbeat, progress, stuck, hung, hanging, stall, deadlock, subset of ranks,
+corrupt, invalid, illegal, heartbeat, progress, stuck, hung, hanging, stall, deadlock, subset of ranks, override,
 fallen off, nccl warn, nccl op, nccl watch, handling of, no such, not found, no space, return code, bus err
 """
 _WORDS = re.compile(r"\b(?:nan|inf)\b|\bexc\.")

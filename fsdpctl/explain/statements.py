@@ -35,13 +35,14 @@ _HEAD = re.compile(
 )
 _WHAT = re.compile(r"(?:\s*what\(\): +|.*thread terminated with exception: )(.*)")
 _FRAME = re.compile(r'\s+File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)')
+_DIGITS = re.compile(r"\d")
 _MILD = re.compile(r"\b(?:WARN|WARNING|INFO|DEBUG|TRACE)\b|^\[?[WI]\d{3,4} |- (?:warning|info) -")
 _DELIMITER = re.compile(
     r"""^|(?:[\])>|]|(?<!Error)(?<!Exception):|\s-)\s{1,8}(?=\w)|"(?:msg|message|log|error|exc_info)"\s*:\s*\"""",
 )
 _NEXT_MESSAGE = re.compile(
-    r"""\s*$ | \[?\d{4}-\d\d-\d\d | \[?[WIEF]\d{4}\  | \[[WIEF]\d+ | slurmstepd | srun: | Traceback | WARNING | INFO
-    | ERROR | \S+:\d+:\d+\ \[ | (?:Segmentation\ fault|Killed|Aborted|Bus\ error|Terminated)\b | terminate\ called
+    r"""\s*$ | \[?\d{4}-\d\d-\d\d | \[?[WIEF]\d{4}\  | \[[WIEF]\d*\  | wandb: | slurmstepd | srun: | Traceback | WARNING
+    | INFO | ERROR | \S+:\d+:\d+\ \[ | (?:Segmentation\ fault|Killed|Aborted|Bus\ error|Terminated)\b | terminate\ called
     | Fatal\ Python | \*\*\* | Exception\ raised\ from""",
     re.VERBOSE,
 )
@@ -138,14 +139,14 @@ def _skip_frames(lines: Sequence[str], at: int) -> tuple[int, tuple[Frame, ...]]
 
 
 def _remove_prefix(lines: list[str], at: int) -> None:
-    """Remove what a logger writes before each line of the traceback that begins at `at`."""
+    """Remove what a logger writes before each line, from the traceback that begins at `at` on."""
     width = lines[at].index(_TRACEBACK)
     if not width or at + 1 == len(lines) or not lines[at + 1][width:].startswith('  File "'):
         return
-    end = at + 1
-    while end < len(lines) and lines[end][width : width + 2] == "  " and lines[end][:width].strip():
-        end += 1
-    lines[at : end + 1] = [line[width:] for line in lines[at : end + 1]]
+    prefix = _DIGITS.sub("", lines[at][:width])
+    while at < len(lines) and _DIGITS.sub("", lines[at][:width]) == prefix:
+        lines[at] = lines[at][width:]
+        at += 1
 
 
 def _indent(text: str) -> int:

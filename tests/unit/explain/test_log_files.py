@@ -262,6 +262,18 @@ def test_what_ended_on_request_is_teardown(tmp_path: Path) -> None:
          "exception"),
         (prefixed("2026-03-01 10:10:10,111 ERROR trainer: ", TRACE + "acme.train.BudgetExceeded: spent all"),
          "exception"),
+        (prefixed("704.7s\t1455\t", TRACE + "ValueError: bad\nwandb: \n[rank0]:[W1 ProcessGroupNCCL.cpp:1250] Warning:"
+         " process group has NOT been destroyed, so NCCL operations may be pending"), "exception"),
+        (prefixed("<13:00:01> worker: ", TRACE + "KeyError: 'a'\nNCCL operation skipped"), "key_error"),
+        ("WARNING: non-finite loss, ending training  tensor([nan, nan])", "nan_line"),
+        ("JobID  JobName  State ExitCode\n12345  train  OUT_OF_ME+  0:125", "slurm_oom_kill"),
+        ("JobID  JobName  State ExitCode\n12345_7  train  TIMEOUT  0:0", "slurm_time_limit"),
+        ("=>> PBS: job killed: mem 67183112kb exceeded limit 67108864kb", "slurm_oom_kill"),
+        ('earlyoom[811]: sending SIGTERM to process 4412 uid 1000 "python": badness 911, VmRSS 60222 MiB',
+         "host_oom_kill"),
+        ("Normal   Preempted  pod/train-worker-3  Preempted by default/higher-prio on node a100-1", "slurm_preemption"),
+        ("2026-03-01 INFO: preemption signal received; saving checkpoint and exiting", "slurm_preemption"),
+        ("Could not override 'model.foo'.\nTo append to your config use +model.foo=1", "bad_arguments"),
         ("  + Exception Group " + TRACE.replace("  File", "  |   File").replace("    loss", "  |     loss")
          + "  | ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)\n"
          + prefixed("    | ", TRACE + "ValueError: bad shard"), "exception"),
