@@ -42,8 +42,8 @@ _DELIMITER = re.compile(
 )
 _NEXT_MESSAGE = re.compile(
     r"""\s*$ | \[?\d{4}-\d\d-\d\d | \[?[WIEF]\d{4}\  | \[[WIEF]\d*\  | wandb: | slurmstepd | srun: | Traceback | WARNING
-    | INFO | ERROR | \S+:\d+:\d+\ \[ | (?:Segmentation\ fault|Killed|Aborted|Bus\ error|Terminated)\b | terminate\ called
-    | Fatal\ Python | \*\*\* | Exception\ raised\ from""",
+    | INFO | ERROR | \S+:\d+:\d+\ \[ | (?:Segmentation\ fault|Killed|Aborted|Bus\ error|Terminated)\b | Fatal\ Python
+    | terminate\ called | \*\*\* | Exception\ raised\ from""",
     re.VERBOSE,
 )
 """The begin of a line that is no part of the message before it."""
