@@ -23,7 +23,7 @@ _IGNORED = ("Exception ignored in", "--- Logging error ---")
 _MODULE = r"(?:[A-Za-z_]\w*\.)"
 _ENDS = "Error|Exception|Interrupt|Timeout|Exit|NotFound|Abort|Failure|Unsupported|Failed|Group|TimedOut|Exceeded"
 _RAISED = re.compile(
-    rf"(?!Killed|Terminated|Aborted|Segmentation){_MODULE}*(?:[A-Za-z_]*[A-Z]\w*|\w+error|timeout)"
+    rf"(?!Killed|Terminated|Aborted|Segmentation){_MODULE}*(?:[A-Za-z_]*[A-Z]\w*|\w*error|timeout)"
     r"(?:\(\w+\))?(?::(?: |$)|$)"
 )
 _HEAD = re.compile(

@@ -274,6 +274,24 @@ def test_what_ended_on_request_is_teardown(tmp_path: Path) -> None:
         ("Normal   Preempted  pod/train-worker-3  Preempted by default/higher-prio on node a100-1", "slurm_preemption"),
         ("2026-03-01 INFO: preemption signal received; saving checkpoint and exiting", "slurm_preemption"),
         ("Could not override 'model.foo'.\nTo append to your config use +model.foo=1", "bad_arguments"),
+        ("Hang detected on rank 12: last step 1803 s ago\nFatal Python error: Aborted", "hang_watchdog"),
+        ("Watchdog: no activity detected for 3600 seconds, killing PID 4412\nKilled", "hang_watchdog"),
+        ("Spot interruption notice: instance i-0abc will be terminated\n" + TRACE
+         + "torch.distributed.elastic.multiprocessing.api.SignalException: Process 3 got signal: 15",
+         "slurm_preemption"),
+        (TRACE + "OSError: Not enough disk space. Needed: 120.1 GiB", "disk_full"),
+        (TRACE + "RuntimeError: The specified device cuda:1 does not match the tensor's device cuda:0",
+         "device_mismatch"),
+        ("memory allocation of 17179869184 bytes failed\nAborted (core dumped)", "host_memory_refused"),
+        ("Job exceeded its walltime limit (24:00:00). Terminating.", "slurm_time_limit"),
+        (TRACE + "submitit.core.utils.UncompletedJobError: Job not requeued because: timed-out too many times.",
+         "slurm_time_limit"),
+        ("[rank2]:[E ProcessGroupNCCL.cpp:1895] [Rank 2] Exception (either an error or timeout) detected by watchdog at"
+         " work: 9, last enqueued NCCL work: 9", "nccl_timeout"),
+        (TRACE + "RuntimeError: cuDNN Frontend error: No execution plans support the graph.", "cuda_library"),
+        ("Unable to determine the device handle for GPU0000:4E:00.0: Unknown Error", "no_gpu"),
+        (TRACE + "cv2.error: OpenCV(4.8.0) color.cpp:182: error: (-215:Assertion failed) !_src.empty()", "exception"),
+        (TRACE + "decimal.DivisionByZero: [<class 'decimal.DivisionByZero'>]", "division_by_zero"),
         ("  + Exception Group " + TRACE.replace("  File", "  |   File").replace("    loss", "  |     loss")
          + "  | ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)\n"
          + prefixed("    | ", TRACE + "ValueError: bad shard"), "exception"),
@@ -302,6 +320,11 @@ def test_what_ended_a_process(text: str, rule: str, tmp_path: Path) -> None:
         "x.py:1: RuntimeWarning: divide by zero encountered in log\n" + STEPS,
         "[W socket.cpp:601] [c10d] The client socket has failed to connect to [n]:29500 (errno: 97).\n" + STEPS,
         "WARNING: RuntimeError: CUDA out of memory, skipped this batch\n" + STEPS,
+        "heartbeat timeout: 600 s, watchdog timeout = 300, hang detection on\n",
+        "WARNING scheduler.py:1: Sequence group 0 is preempted by PreemptionMode.RECOMPUTE mode because there is not"
+        " enough KV cache space.\n",
+        "2026-03-01 10:00:00 TIMEOUT set to 30:00\n",
+        "Added key: store_based_barrier_key:1 to store for rank: 0\n",
         "",
         "\n\n",
     ],
