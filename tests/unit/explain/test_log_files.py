@@ -282,6 +282,9 @@ def test_what_ended_on_request_is_teardown(tmp_path: Path) -> None:
         (TRACE + "OSError: Not enough disk space. Needed: 120.1 GiB", "disk_full"),
         (TRACE + "RuntimeError: The specified device cuda:1 does not match the tensor's device cuda:0",
          "device_mismatch"),
+        ("[n1:5283 :0:5704] Caught signal 7 (Bus error: nonexistent physical address)", "shared_memory_bus_error"),
+        ("[INFO] [launch.py:315:sigkill_handler] Killing subprocess 39\n[ERROR] [launch.py:321:sigkill_handler]"
+         " ['python', 'main.py'] exits with return code = -7", "shared_memory_bus_error"),
         ("memory allocation of 17179869184 bytes failed\nAborted (core dumped)", "host_memory_refused"),
         ("Job exceeded its walltime limit (24:00:00). Terminating.", "slurm_time_limit"),
         (TRACE + "submitit.core.utils.UncompletedJobError: Job not requeued because: timed-out too many times.",
