@@ -23,6 +23,8 @@ OFTEN_CAUGHT = {
 """Scripts try something, catch one of these and continue: it is no cause of an exception that only follows it."""
 _WRITTEN_LATE = {Category.OOM_KILLER, Category.TIME_LIMIT, Category.PREEMPTION, Category.NODE_FAILURE}
 """The scheduler and the kernel report these after the process has ended."""
+_OF_SCHEDULER = {Category.TIME_LIMIT, Category.PREEMPTION}
+"""All that comes after the scheduler has ended the job follows from that."""
 _NEAR = 40
 """Lines between a step and the exception that it caused."""
 
@@ -33,6 +35,7 @@ def choose_end(matches: Sequence[Match], *, first: bool = False) -> Match | None
     An uncaught exception is better evidence than a line, and one whose kind is known better than a generic one. With
     `first` the text is of many ranks, which end one after the other, so that the first exception counts.
     """
+    matches = _without_killed(matches)
     exceptions = [_resolve(chain) for chain in _chains(own_failures(matches))]
     raised = _pick(exceptions if first else _last_first(exceptions))
     fatal = _best_rank(m for m in own_failures(matches) if not m.is_exception and m.strength is Strength.CERTAIN)
@@ -41,6 +44,12 @@ def choose_end(matches: Sequence[Match], *, first: bool = False) -> Match | None
     if raised is not None and raised.strength is Strength.GENERIC:
         raised = _find_nan(raised, matches) or raised
     return _refine(raised or fatal or _second_best(matches), matches)
+
+
+def _without_killed(matches: Sequence[Match]) -> list[Match]:
+    """Return the matches without the processes that a launcher reports to kill."""
+    killed = next((m.number for m in matches if m.rule.id == "ended_by_launcher"), None)
+    return [m for m in matches if killed is None or m.number <= killed or m.rule.id != "sigkill"]
 
 
 def own_failures(matches: Iterable[Match]) -> list[Match]:
@@ -61,13 +70,15 @@ def _chains(matches: Iterable[Match]) -> list[list[Match]]:
 
 
 def _resolve(chain: Sequence[Match]) -> Match:
-    """Return the exception of a chain that explains it: the last one, unless it is generic and an earlier is not."""
+    """Return the exception of a chain that explains it: the last one, unless it is generic and an earlier is not, or
+    came up while a grave one was handled, as when a report of it fails."""
     last = chain[-1]
-    if last.strength is not Strength.GENERIC:
+    is_generic = last.strength is Strength.GENERIC
+    if not is_generic and last.rule.category not in OFTEN_CAUGHT:
         return last
     for before, after in zip(chain[-2::-1], chain[::-1], strict=False):
-        is_cause = after.link is Link.CAUSE or before.rule.category not in OFTEN_CAUGHT
-        if is_cause and before.strength is Strength.CERTAIN:
+        is_grave = before.rule.category not in OFTEN_CAUGHT
+        if before.strength is Strength.CERTAIN and (is_grave or (is_generic and after.link is Link.CAUSE)):
             return before
     return last
 
@@ -89,10 +100,11 @@ def _pick(exceptions: Sequence[Match]) -> Match | None:
 
 
 def _is_before(fatal: Match, raised: Match) -> bool:
-    """Return whether a line explains the end better than a generic exception."""
+    """Return whether a line explains the end better than an exception."""
+    is_before = fatal.number < raised.number
     if raised.strength is not Strength.GENERIC:
-        return False
-    return fatal.number < raised.number or fatal.rule.category in _WRITTEN_LATE
+        return is_before and fatal.rule.category in _OF_SCHEDULER
+    return is_before or fatal.rule.category in _WRITTEN_LATE
 
 
 def _find_nan(raised: Match, matches: Iterable[Match]) -> Match | None:

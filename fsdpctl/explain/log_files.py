@@ -10,12 +10,12 @@ from pathlib import Path
 
 from fsdpctl.explain.categories import Category, Domain, Role
 from fsdpctl.explain.choose import choose_end
+from fsdpctl.explain.launcher_summary import LauncherSummary, find_summary, later_failures
 from fsdpctl.explain.log_streams import Stream, read_streams
 from fsdpctl.explain.match import Match, match_text
 from fsdpctl.explain.rule import Strength
 from fsdpctl.explain.statements import Frame
 from fsdpctl.explain.survived import fatal_matches
-from fsdpctl.explain.torchrun_summary import TorchrunSummary, find_summary
 from fsdpctl.logs.stamp import parse_stamp
 
 _MANY_RANKS = re.compile(
@@ -87,7 +87,9 @@ def explain_streams(streams: Sequence[Stream]) -> LogDiagnosis:
 
 def _end_of(stream: Stream) -> _End | None:
     many = stream.rank is None and any(_MANY_RANKS.search(line) for line in stream.lines)
-    matches = fatal_matches(match_text(stream.lines), stream.lines, many=many)
+    later = later_failures(stream.lines)
+    matches = [match for match in match_text(stream.lines) if match.number not in later]
+    matches = fatal_matches(matches, stream.lines, many=many)
     chosen = choose_end(matches, first=many)
     return None if chosen is None else _End(stream, chosen, _time_of(stream.lines, chosen.number))
 
@@ -100,7 +102,7 @@ def _time_of(lines: Sequence[str], number: int) -> float:
     return inf
 
 
-def _order(end: _End, summary: TorchrunSummary | None) -> tuple[int, bool, float, int]:
+def _order(end: _End, summary: LauncherSummary | None) -> tuple[int, bool, float, int]:
     """Return the key that sorts the initiating failure to the front."""
     is_named = summary is not None and end.stream.rank == summary.rank
     return _distance(end.match), not is_named, end.time, end.stream.numbers[end.match.number - 1]
@@ -117,7 +119,7 @@ def _distance(match: Match) -> int:
     return 1 if match.strength is Strength.GENERIC else 0
 
 
-def _failure(end: _End, first: _End, summary: TorchrunSummary | None) -> Failure:
+def _failure(end: _End, first: _End, summary: LauncherSummary | None) -> Failure:
     rule, match, stream = end.match.rule, end.match, end.stream
     rank, host = stream.rank, stream.host or match.fields.get("host")
     if end is first and summary is not None and rank in (None, summary.rank):

@@ -15,10 +15,11 @@ ncclsuccess, watchdog, socket, cause, cannot, could, can't, unable, ssh, key, cl
 quota, stale, nfs, endpoint, lustre, blk_, denied, permit, read-only, chdir, infinit, finite, segfault,
 segmentation, pthread, thread, fork, mpi_, revoked, requeued, support, exceeded, what(), resource, offline,
 diverge, scale, zip, empty, unpickl, resp, refused, pipe, duplicate, network, out_of, sent, version, module,
-corrupt, invalid, illegal,
-fallen off, nccl warn, nccl op, nccl watch, handling of, no such, not found, no space, return code, bus err
+corrupt, invalid, illegal, heartbeat, progress, stuck, hung, hanging, stall, deadlock, no activity,
+subset of ranks, override, fallen off, nccl warn, nccl op, nccl watch, handling of, no such, not found, no space,
+return code, bus err
 """
-_WORDS = re.compile(r"\b(?:nan|inf)\b|\bexc\.")
+_WORDS = re.compile(r"\b(?:nan|inf|hang)\b|\bexc\.")
 _PARTS = tuple(" ".join(part.split()) for part in _FRAGMENTS.split(","))
 _NO_DIGITS = {ord(digit): None for digit in "0123456789"}
 

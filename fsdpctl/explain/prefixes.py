@@ -9,6 +9,7 @@ _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _WRITER = re.compile(
     r"""
     >\s                                           # quoted in a mail or a report
+    | \d+\.\d+s\t\d+\t                             # a log of Kaggle
     | \[(?:rank|Rank\ )(?P<rank>\d+)\]:\s?          # torch
     | \[[A-Za-z_]+?(?P<local>\d+)\]:\s?  # torchrun --tee
     | (?:node\d+\s+)?rank(?P<ours>\d+)\s+\|\s      # fsdpctl logs

@@ -23,7 +23,7 @@ _IGNORED = ("Exception ignored in", "--- Logging error ---")
 _MODULE = r"(?:[A-Za-z_]\w*\.)"
 _ENDS = "Error|Exception|Interrupt|Timeout|Exit|NotFound|Abort|Failure|Unsupported|Failed|Group|TimedOut|Exceeded"
 _RAISED = re.compile(
-    rf"(?!Killed|Terminated|Aborted|Segmentation){_MODULE}*(?:[A-Za-z_]*[A-Z]\w*|\w+error|timeout)"
+    rf"(?!Killed|Terminated|Aborted|Segmentation){_MODULE}*(?:[A-Za-z_]*[A-Z]\w*|\w*error|timeout)"
     r"(?:\(\w+\))?(?::(?: |$)|$)"
 )
 _HEAD = re.compile(
@@ -35,14 +35,15 @@ _HEAD = re.compile(
 )
 _WHAT = re.compile(r"(?:\s*what\(\): +|.*thread terminated with exception: )(.*)")
 _FRAME = re.compile(r'\s+File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)')
+_DIGITS = re.compile(r"\d")
 _MILD = re.compile(r"\b(?:WARN|WARNING|INFO|DEBUG|TRACE)\b|^\[?[WI]\d{3,4} |- (?:warning|info) -")
 _DELIMITER = re.compile(
     r"""^|(?:[\])>|]|(?<!Error)(?<!Exception):|\s-)\s{1,8}(?=\w)|"(?:msg|message|log|error|exc_info)"\s*:\s*\"""",
 )
 _NEXT_MESSAGE = re.compile(
-    r"""\s*$ | \[?\d{4}-\d\d-\d\d | \[?[WIEF]\d{4}\  | \[[WIEF]\d+ | slurmstepd | srun: | Traceback | WARNING | INFO
-    | ERROR | \S+:\d+:\d+\ \[ | (?:Segmentation\ fault|Killed|Aborted|Bus\ error|Terminated)\b | terminate\ called
-    | Fatal\ Python | \*\*\* | Exception\ raised\ from""",
+    r"""\s*$ | \[?\d{4}-\d\d-\d\d | \[?[WIEF]\d{4}\  | \[[WIEF]\d*\  | wandb: | slurmstepd | srun: | Traceback | WARNING
+    | INFO | ERROR | \S+:\d+:\d+\ \[ | (?:Segmentation\ fault|Killed|Aborted|Bus\ error|Terminated)\b | Fatal\ Python
+    | terminate\ called | \*\*\* | Exception\ raised\ from""",
     re.VERBOSE,
 )
 """The begin of a line that is no part of the message before it."""
@@ -79,13 +80,15 @@ class Statement:
     frames: tuple[Frame, ...] = ()
 
 
-def read_statements(lines: Sequence[str]) -> Iterator[Statement]:
+def read_statements(text: Sequence[str]) -> Iterator[Statement]:
     """Yield the exceptions and lines of one process's log. Lines of a message are also yielded by themselves."""
+    lines = list(text)
     link, at = Link.NONE, 0
     while at < len(lines):
-        text = lines[at]
+        line = lines[at]
         found = None
-        if _TRACEBACK in text:
+        if _TRACEBACK in line:
+            _remove_prefix(lines, at)
             end, frames = _skip_frames(lines, at)
             if at and lines[at - 1].startswith(_IGNORED):
                 at = end + 1
@@ -93,9 +96,9 @@ def read_statements(lines: Sequence[str]) -> Iterator[Statement]:
             if end < len(lines) and _RAISED.match(lines[end].strip()):
                 found = _exception(lines, end, lines[end].strip(), frames, in_traceback=True, link=link)
             link = Link.NONE
-        elif text.startswith((_CAUSE, _CONTEXT)):
-            link = Link.CAUSE if text.startswith(_CAUSE) else Link.CONTEXT
-        if found is None and may_matter(text):
+        elif line.startswith((_CAUSE, _CONTEXT)):
+            link = Link.CAUSE if line.startswith(_CAUSE) else Link.CONTEXT
+        if found is None and may_matter(line):
             found = _read_line(lines, at)
         if found is not None:
             yield found
@@ -133,6 +136,17 @@ def _skip_frames(lines: Sequence[str], at: int) -> tuple[int, tuple[Frame, ...]]
             frames.append(Frame(frame["file"], int(frame["line"]), frame["function"]))
         end += 1
     return end, tuple(frames)
+
+
+def _remove_prefix(lines: list[str], at: int) -> None:
+    """Remove what a logger writes before each line, from the traceback that begins at `at` on."""
+    width = lines[at].index(_TRACEBACK)
+    if not width or at + 1 == len(lines) or not lines[at + 1][width:].startswith('  File "'):
+        return
+    prefix = _DIGITS.sub("", lines[at][:width])
+    while at < len(lines) and _DIGITS.sub("", lines[at][:width]) == prefix:
+        lines[at] = lines[at][width:]
+        at += 1
 
 
 def _indent(text: str) -> int:

@@ -104,6 +104,32 @@ def test_the_summary_of_torchrun_names_the_rank_of_a_traceback_without_prefix(tm
     assert (found.rule, found.rank, found.host) == ("division_by_zero", 9, "gpu-02")
 
 
+def test_what_torchrun_lists_after_the_first_failure_is_no_cause(tmp_path: Path) -> None:
+    text = (
+        TRACE
+        + "KeyError: 'a'\n"
+        + SUMMARY.format(code=1, traceback="To enable")
+        .replace("-6", "-9")
+        .replace("Signal 6 (SIGABRT)", "Signal 9 (SIGKILL)")
+    )
+    assert first(tmp_path, text).rule == "key_error"
+    only = first(tmp_path, text.removeprefix(TRACE + "KeyError: 'a'\n"))
+    assert (only.rule, only.rank) == ("child_failed", 9)
+
+
+@pytest.mark.parametrize(
+    ("text", "rank", "host"),
+    [
+        ("srun: error: gpu-03: task 4: Segmentation fault (core dumped)", 4, "gpu-03"),
+        ("srun: error: gpu-01: task 2: Terminated\nsrun: error: gpu-03: task 5: Out Of Memory", 5, "gpu-03"),
+        ("mpirun noticed that process rank 3 with PID 7 on node gpu-02 exited on signal 9 (Killed).", 3, "gpu-02"),
+    ],
+)
+def test_launchers_name_the_rank_that_ended(text: str, rank: int, host: str, tmp_path: Path) -> None:
+    found = first(tmp_path, STEPS + text + "\n")
+    assert (found.rank, found.host) == (rank, host)
+
+
 def test_without_prefixes_the_first_of_several_exceptions_counts(tmp_path: Path) -> None:
     lost = (
         "torch.distributed.DistBackendError: NCCL error in: x.cpp:1, remote process exited or there was a network error"
@@ -205,6 +231,75 @@ def test_what_ended_on_request_is_teardown(tmp_path: Path) -> None:
         ("Apr 14 21:52:20 gpu-01 train.py[1145]: ZeroDivisionError: division by zero", "division_by_zero"),
         ("10:00:00 ERROR: KeyError: 'a'", "key_error"),
         ("step 1 loss 2.0\nstep 2 loss nan\n" + TRACE + "RuntimeError: stopped", "nan_line"),
+        (TRACE + OOM + "\n\nDuring handling of the above exception, another exception occurred:\n\n" + TRACE
+         + "FileNotFoundError: [Errno 2] No such file or directory: 'crash.txt'", "cuda_oom_allocated"),
+        (TRACE + "KeyError: 'NCCL error'", "key_error"),
+        (TIMEOUT + "\n[rank: 1] Child process with PID 7 terminated with code -6. Forcefully terminating all other"
+         " processes to avoid zombies\nKilled", "nccl_timeout"),
+        ("[rank: 1] Child process with PID 7 terminated with code -9. Forcefully terminating all other processes to"
+         " avoid zombies\nKilled", "sigkill"),
+        ("[ft] Did not get subsequent heartbeat. Waited 180.12 seconds.", "hang_watchdog"),
+        ("[2026-03-01 10:00:15 TP4] Watchdog timeout (self.watchdog_timeout=300)\n[2026-03-01 10:00:20] Received"
+         " sigquit from a child proces. It usually means the child failed.\nKilled", "hang_watchdog"),
+        ("Step 4410 has not completed in 1800s; aborting\nAborted (core dumped)", "hang_watchdog"),
+        ("[rank0]:[E1 ProcessGroupNCCL.cpp:1413] [PG 3 Rank 0] Heartbeat monitor timed out! Process will be terminated",
+         "nccl_timeout"),
+        ("[rank: 3] Child process with PID 5 terminated with code -11. Forcefully terminating all other processes to"
+         " avoid zombies\nKilled", "segfault"),
+        (TRACE + "RuntimeError: NVML_SUCCESS == DriverAPI::get()->nvmlInit_v2_() INTERNAL ASSERT FAILED", "no_gpu"),
+        ('{"status":"exited","OOMKilled":true,"ExitCode":137}', "host_oom_kill"),
+        ("May 01 10:00:00 n1 systemd[1]: x.service: A process of this unit has been killed by the OOM killer.",
+         "host_oom_kill"),
+        ("Error: write /root/wandb/run.wandb: no space left on device", "disk_full"),
+        (TRACE + "ConnectionError: Tried to launch distributed communication on port `29500`, but another process is"
+         " utilizing it.", "address_in_use"),
+        ("slurmstepd: error: *** JOB 1 ON n CANCELLED AT 2026-01-01T00:00:00 DUE TO PREEMPTION ***\n" + TRACE
+         + "RuntimeError: Timed out initializing process group in store based barrier on rank: 0", "slurm_preemption"),
+        (TRACE + OOM + "\nslurmstepd: error: *** JOB 1 ON n CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***",
+         "cuda_oom_allocated"),
+        (prefixed("ERROR 03-02 19:49:00 [core.py:708] ", TRACE + "ValueError: too long") + TRACE
+         + "RuntimeError: Engine core initialization failed. See root cause above.",
+         "exception"),
+        (prefixed("2026-03-01 10:10:10,111 ERROR trainer: ", TRACE + "acme.train.BudgetExceeded: spent all"),
+         "exception"),
+        (prefixed("704.7s\t1455\t", TRACE + "ValueError: bad\nwandb: \n[rank0]:[W1 ProcessGroupNCCL.cpp:1250] Warning:"
+         " process group has NOT been destroyed, so NCCL operations may be pending"), "exception"),
+        (prefixed("<13:00:01> worker: ", TRACE + "KeyError: 'a'\nNCCL operation skipped"), "key_error"),
+        ("WARNING: non-finite loss, ending training  tensor([nan, nan])", "nan_line"),
+        ("JobID  JobName  State ExitCode\n12345  train  OUT_OF_ME+  0:125", "slurm_oom_kill"),
+        ("JobID  JobName  State ExitCode\n12345_7  train  TIMEOUT  0:0", "slurm_time_limit"),
+        ("=>> PBS: job killed: mem 67183112kb exceeded limit 67108864kb", "slurm_oom_kill"),
+        ('earlyoom[811]: sending SIGTERM to process 4412 uid 1000 "python": badness 911, VmRSS 60222 MiB',
+         "host_oom_kill"),
+        ("Normal   Preempted  pod/train-worker-3  Preempted by default/higher-prio on node a100-1", "slurm_preemption"),
+        ("2026-03-01 INFO: preemption signal received; saving checkpoint and exiting", "slurm_preemption"),
+        ("Could not override 'model.foo'.\nTo append to your config use +model.foo=1", "bad_arguments"),
+        ("Hang detected on rank 12: last step 1803 s ago\nFatal Python error: Aborted", "hang_watchdog"),
+        ("Watchdog: no activity detected for 3600 seconds, killing PID 4412\nKilled", "hang_watchdog"),
+        ("Spot interruption notice: instance i-0abc will be terminated\n" + TRACE
+         + "torch.distributed.elastic.multiprocessing.api.SignalException: Process 3 got signal: 15",
+         "slurm_preemption"),
+        (TRACE + "OSError: Not enough disk space. Needed: 120.1 GiB", "disk_full"),
+        (TRACE + "RuntimeError: The specified device cuda:1 does not match the tensor's device cuda:0",
+         "device_mismatch"),
+        ("[n1:5283 :0:5704] Caught signal 7 (Bus error: nonexistent physical address)", "shared_memory_bus_error"),
+        ("[INFO] [launch.py:315:sigkill_handler] Killing subprocess 39\n[ERROR] [launch.py:321:sigkill_handler]"
+         " ['python', 'main.py'] exits with return code = -7", "shared_memory_bus_error"),
+        ("memory allocation of 17179869184 bytes failed\nAborted (core dumped)", "host_memory_refused"),
+        ("Job exceeded its walltime limit (24:00:00). Terminating.", "slurm_time_limit"),
+        (TRACE + "submitit.core.utils.UncompletedJobError: Job not requeued because: timed-out too many times.",
+         "slurm_time_limit"),
+        ("[rank2]:[E ProcessGroupNCCL.cpp:1895] [Rank 2] Exception (either an error or timeout) detected by watchdog at"
+         " work: 9, last enqueued NCCL work: 9", "nccl_timeout"),
+        (TRACE + "RuntimeError: cuDNN Frontend error: No execution plans support the graph.", "cuda_library"),
+        ("Unable to determine the device handle for GPU0000:4E:00.0: Unknown Error", "no_gpu"),
+        (TRACE + "cv2.error: OpenCV(4.8.0) color.cpp:182: error: (-215:Assertion failed) !_src.empty()", "exception"),
+        (TRACE + "decimal.DivisionByZero: [<class 'decimal.DivisionByZero'>]", "division_by_zero"),
+        ("  + Exception Group " + TRACE.replace("  File", "  |   File").replace("    loss", "  |     loss")
+         + "  | ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)\n"
+         + prefixed("    | ", TRACE + "ValueError: bad shard"), "exception"),
+        (TRACE + "RuntimeError: Unhandled FakeTensor Device Propagation for aten.add.Tensor, found two different"
+         " devices cuda:0, cpu", "device_mismatch"),
         ("python: can't open file 'x.py': [Errno 2] No such file or directory\n" + TRACE
          + "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:", "file_not_found_line"),
     ],
@@ -228,6 +323,11 @@ def test_what_ended_a_process(text: str, rule: str, tmp_path: Path) -> None:
         "x.py:1: RuntimeWarning: divide by zero encountered in log\n" + STEPS,
         "[W socket.cpp:601] [c10d] The client socket has failed to connect to [n]:29500 (errno: 97).\n" + STEPS,
         "WARNING: RuntimeError: CUDA out of memory, skipped this batch\n" + STEPS,
+        "heartbeat timeout: 600 s, watchdog timeout = 300, hang detection on\n",
+        "WARNING scheduler.py:1: Sequence group 0 is preempted by PreemptionMode.RECOMPUTE mode because there is not"
+        " enough KV cache space.\n",
+        "2026-03-01 10:00:00 TIMEOUT set to 30:00\n",
+        "Added key: store_based_barrier_key:1 to store for rank: 0\n",
         "",
         "\n\n",
     ],

@@ -1,0 +1,68 @@
+"""What a launcher reports of its ranks at the end: which one it saw fail first, and where."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_ROOT = "Root Cause (first observed failure):"
+_KEY = re.compile(r"\s*(host|rank|exitcode)\s*:\s*(\S+)")
+_NAMED = re.compile(
+    r"""
+    srun:\ error:\ (?P<host>[\w.-]+):\ task\ (?P<rank>\d+):\ (?!Terminated)
+    | mpi\w+\ noticed\ that\ process\ rank\ (?P<mpi>\d+)\ with\ PID\ \d+\ on\ node\ (?P<node>\S+)
+    | \[rank:\ (?P<child>\d+)\]\ Child\ process\ with\ PID\ \d+\ terminated\ with\ code  # Lightning
+    """,
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True)
+class LauncherSummary:
+    """The first failure that a launcher observed."""
+
+    rank: int
+    host: str | None
+
+
+def find_summary(lines: Iterable[str]) -> LauncherSummary | None:
+    """Return the last summary of torchrun in these lines; without one, the first rank that another launcher names."""
+    found = named = None
+    values: dict[str, str] | None = None
+    for line in lines:
+        if _ROOT in line:
+            values = {}
+        elif values is not None and (key := _KEY.match(line)):
+            values.setdefault(key[1], key[2])
+            if len(values) == 3:
+                found, values = _summary(values) or found, None
+        elif named is None:
+            named = _named(line)
+    return found or named
+
+
+def later_failures(lines: Iterable[str]) -> set[int]:
+    """Return the numbers of the lines, from 1, in which torchrun lists the ranks that failed after the first one."""
+    found: set[int] = set()
+    listed: set[int] | None = None
+    for number, line in enumerate(lines, 1):
+        if line.startswith("Failures:"):
+            listed = set()
+        elif listed is not None and _ROOT in line:
+            found |= listed
+            listed = None
+        elif listed is not None:
+            listed.add(number)
+    return found
+
+
+def _summary(values: dict[str, str]) -> LauncherSummary | None:
+    return LauncherSummary(int(values["rank"]), values["host"]) if values["rank"].isdecimal() else None
+
+
+def _named(line: str) -> LauncherSummary | None:
+    if (named := _NAMED.search(line)) is None:
+        return None
+    rank = named["rank"] or named["mpi"] or named["child"]
+    return LauncherSummary(int(rank), named["host"] or named["node"])
