@@ -25,14 +25,14 @@ LONGEST_LOOK_S = 2.0
 """What a time between two looks counts at most: if it was longer, this host was suspended, and its ranks with it."""
 DOUBT_S = 3.0
 """Without a sign, after which children count, too, and every thread is looked at: both cost more."""
-STACKS_EVERY_S = 10.0
+STACKS_EVERY_S = 3.0
+"""How soon the stacks of a late rank are asked for again, at first: it may have moved on without a sign."""
 ANSWER_S = 1.5
 """What a rank gets to write its stacks; one that waits for others or for a file needs some milliseconds."""
 STACKS_RARELY_S = 60.0
-"""For a rank that has been late for long: the signal ends a pause of torch before it tries to connect again, and torch
-writes a long warning then."""
+"""For a rank that has been late for long."""
 ECHO_S = 2.0
-"""For how long after that signal what a script writes or computes is no sign of life."""
+"""For how long after that what a rank computes and writes may be its stacks, and counts as no work."""
 _CPU_SHARE = 0.05
 _IO_BYTES = 4096
 
@@ -88,8 +88,8 @@ class RankWatch:
         if pid is None:
             return replace(old, is_up=False, ended_s=ended_s, sign_s=round(old.sign_s + passed_s, 1))
         progress = read_rank_progress(self._paths.rank_progress(rank))
-        is_echo = progress is None and seen.stacks_s is not None and seen.stacks_s < ECHO_S
-        sign_s = 0.0 if self._has_sign(rank, progress, seen) and not is_echo else old.sign_s + passed_s
+        is_echo = seen.stacks_s is not None and seen.stacks_s < ECHO_S
+        sign_s = 0.0 if self._has_sign(rank, progress, seen) else old.sign_s + passed_s
         idle_s = 0.0 if self._has_worked(pid, seen, passed_s) and not is_echo else old.idle_s + passed_s
         wait = find_wait(pid) if sign_s > DOUBT_S else None
         report = RankReport(rank, progress, round(sign_s, 1), round(idle_s, 1), ended_s=ended_s)

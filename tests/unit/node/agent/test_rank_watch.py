@@ -17,6 +17,7 @@ from fsdpctl.contract.node_report import Activity, RankReport
 from fsdpctl.contract.paths import NodePaths
 from fsdpctl.contract.plan import HangLimits
 from fsdpctl.contract.rank_progress import RankProgressWriter, Section
+from fsdpctl.contract.stack_dump import find_main, parse_stacks
 from fsdpctl.node.agent.rank_watch import RankWatch
 from fsdpctl.node.agent.stacks import refresh_stacks
 from fsdpctl.node.os.processes import Tag
@@ -24,13 +25,16 @@ from fsdpctl.node.os.usage import process_usage
 from tests.backends.harness import wait_for
 
 RANK = """
-import os, pathlib, re, sys
+import os, pathlib, re, sys, threading
 from fsdpctl.node.agent.stack_writer import StackWriter
 StackWriter(pathlib.Path(os.environ["STACKS"])).start()
 print("up", flush=True)
 for line in sys.stdin:
     if line == "keep the lock\\n":
         re.match("(a+)+$", 40 * "a" + "b")
+    if line == "start threads\\n":
+        for number in range(40):
+            threading.Thread(target=threading.Event().wait, daemon=True).start()
     sum(range(10_000_000)) if line == "work\\n" else None
     print("done", flush=True)
 """
@@ -100,12 +104,14 @@ def test_the_output_of_a_script_is_a_sign(rank: Rank) -> None:
     assert rank.look().progress is None
 
 
-def test_what_the_request_for_a_stack_makes_a_script_write_is_no_sign(rank: Rank) -> None:
-    assert rank.look(26).sign_s > 24  # its stack is asked for
-    rank.paths.rank_log(3).write_text("retrying: interrupted system call\n")
-    assert rank.look(3).sign_s > 24
-    rank.paths.rank_log(3).write_text("loss 3.1\n")
-    assert rank.look().sign_s == 0.0
+def test_writing_long_stacks_is_no_work(rank: Rank) -> None:
+    RankProgressWriter(rank.paths.rank_progress(3)).mark(Section.SAVE, 4)
+    rank.ask("start threads")
+    rank.look(6)  # from then on children count, too
+    assert rank.look(8).idle_s > 8  # its stacks are asked for
+    wait_for(lambda: find_main(parse_stacks(rank.paths.rank_stacks(3).read_text())), 20, "the stacks")
+    assert rank.paths.rank_stacks(3).stat().st_size > 4096
+    assert rank.look().idle_s > 9
 
 
 def test_processor_time_counts_and_sleep_does_not(rank: Rank) -> None:
