@@ -127,12 +127,18 @@ class SlurmCluster:
         self.start("slurmctld", "slurmctld", "-D", "-f", str(self.config))
         wait_until(lambda: "is UP" in self.run("scontrol", "ping"), "the controller to answer")
 
-    def start_node(self, name: str) -> None:
-        own_mounts = ("unshare", "--mount", "--propagation=slave") if os.geteuid() == 0 else ()
-        self.start(name, *own_mounts, "slurmd", "-D", "-N", name, "-f", str(self.config))
+    def start_node(self, name: str, *before: str) -> None:
+        """Start the slurmd of a node, by the command `before` if there is one."""
+        self.start(name, *before, "slurmd", "-D", "-N", name, "-f", str(self.config))
+
+    def give_own_mounts(self, name: str) -> None:
+        """Start a node anew that sees its own mounts, and none that tests make later; needs root."""
+        self.kill(name, signal.SIGTERM)
+        self.start_node(name, "unshare", "--mount")
+        self.repair()
 
     def run_in_mounts(self, name: str, *words: str) -> None:
-        """Run a command that mounts something on this node only; needs root."""
+        """Run a command that mounts something on a node with its own mounts only."""
         subprocess.run(["nsenter", "--mount", f"--target={self._daemons[name].pid}", *words], check=True)
 
     @property

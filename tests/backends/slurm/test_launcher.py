@@ -222,6 +222,7 @@ class TestSlurm(LauncherContract):
         require("mount")
         runs = default_runs_root()
         runs.mkdir(parents=True)
+        self.slurm.give_own_mounts("node2")
         self.slurm.run_in_mounts("node2", "mount", "-t", "tmpfs", "tmpfs", str(runs))
         try:
             run = self.submit_script(project, "print('done')", "--backend", "nodelist=node[1-2]")
@@ -231,6 +232,7 @@ class TestSlurm(LauncherContract):
             self.slurm.run_in_mounts("node2", "umount", str(runs))
         status = run.wait_ended()
         assert (status["state"], status["attempt"]) == ("SUCCEEDED", 1), run.describe()
+        self.slurm.kill("node2", signal.SIGTERM)  # the next test starts it again, with the mounts of all
 
     def test_a_second_job_starts_no_attempt_and_a_stop_needs_no_controller(self, project: Path) -> None:
         run = self.submit_script(project, WAITS_FOR_STOP, nodes=1)
