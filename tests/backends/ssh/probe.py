@@ -1,6 +1,6 @@
-"""Run on `login`: one command on many hosts through `launchers/ssh/link.py`; what came of each, as JSON.
+"""Run on `login`: one command on many hosts through `backends/ssh/transport/link.py`; what came of each, as JSON.
 
-python -m tests.backends.ssh.probe TIMEOUT_S '[["name", "address", port], ...]' WORD...
+python -m tests.backends.ssh.probe TIMEOUT_S '[["name", "address", port], ...]' STDIN_MIB WORD...
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fsdpctl.backends.ssh.transport.link import Link
 from fsdpctl.backends.ssh.transport.ssh_config import Target
 
 
-def main(timeout_s: int, hosts: list[tuple[str, str, int]], argv: list[str]) -> None:
+def main(timeout_s: int, hosts: list[tuple[str, str, int]], stdin_mib: int, argv: list[str]) -> None:
     links = [Link(Target(name, address, port, connect_timeout_s=timeout_s)) for name, address, port in hosts]
     began: dict[Link, float] = {}
     ended: dict[Link, float] = {}
@@ -23,7 +23,7 @@ def main(timeout_s: int, hosts: list[tuple[str, str, int]], argv: list[str]) -> 
     def ask(link: Link) -> NodeAnswer:
         began.setdefault(link, time.monotonic())
         try:
-            return link.run(argv, timeout_s=timeout_s)
+            return link.run(argv, (bytes(1 << 20) for _ in range(stdin_mib)), timeout_s)
         finally:
             ended[link] = time.monotonic()
 
@@ -43,4 +43,4 @@ def main(timeout_s: int, hosts: list[tuple[str, str, int]], argv: list[str]) -> 
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3:])
+    main(int(sys.argv[1]), json.loads(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])

@@ -23,10 +23,15 @@ class Probe:
     ended: list[float]
 
 
-def probe(lan: Lan, *hosts: tuple[str, str, int], argv: tuple[str, ...] = ("hostname",), timeout_s: int = 3) -> Probe:
-    words = lan.login.command(
-        sys.executable, "-m", "tests.backends.ssh.probe", str(timeout_s), json.dumps(hosts), *argv, cwd=ROOT
-    )
+def probe(
+    lan: Lan,
+    *hosts: tuple[str, str, int],
+    argv: tuple[str, ...] = ("hostname",),
+    timeout_s: int = 3,
+    stdin_mib: int = 0,
+) -> Probe:
+    given = (str(timeout_s), json.dumps(hosts), str(stdin_mib))
+    words = lan.login.command(sys.executable, "-m", "tests.backends.ssh.probe", *given, *argv, cwd=ROOT)
     done = subprocess.run(words, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0 and done.stderr == "", done.stderr
     answers = json.loads(done.stdout)
@@ -73,6 +78,11 @@ def test_arguments_arrive_unchanged_on_all_hosts(lan: Lan) -> None:
     found = probe(lan, *map(at, lan.nodes), argv=("printf", "%s|%s", odd, ""))
     assert found.stdout == [f"{odd}|"] * 4, found.errors
     assert not any((host.dir / "tmp" / "pwned").exists() for host in lan.nodes)
+
+
+def test_a_command_that_ends_before_it_has_read_everything_is_answered(lan: Lan) -> None:
+    found = probe(lan, *map(at, lan.nodes), argv=("echo", "full"), stdin_mib=64, timeout_s=30)
+    assert (found.stdout, found.errors) == (["full\n"] * 4, [None] * 4)
 
 
 def test_what_start_up_files_print_is_left_out(lan: Lan) -> None:

@@ -45,10 +45,7 @@ class Session:
         try:
             self._channel.settimeout(self._left_s())
             self._channel.exec_command(line)
-            for block in stdin:
-                self._channel.settimeout(self._left_s())
-                self._channel.sendall(block)
-            self._channel.shutdown_write()
+            self._send(stdin)
             self._read()
             self._channel.settimeout(self._left_s())
             code: int = self._channel.recv_exit_status()
@@ -58,6 +55,18 @@ class Session:
         except BaseException:
             self._kill()
             raise
+
+    def _send(self, stdin: Iterable[bytes]) -> None:
+        """Send all, unless the command ends before it has read that: why is in what it prints."""
+        try:
+            for block in stdin:
+                self._channel.settimeout(self._left_s())
+                self._channel.sendall(block)
+            self._channel.shutdown_write()
+        except TimeoutError:
+            raise
+        except OSError:  # of a channel that the host has closed; after a lost connection there is no exit code either
+            return
 
     def _read(self) -> None:
         """Read both streams to their ends, whichever of them has more."""
