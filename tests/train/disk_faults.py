@@ -35,8 +35,8 @@ def read_only_from(disk: str, step: int) -> None:
 
 
 def checkpoints_removed_at(directory: str, step: int) -> None:
-    """Remove the directory before step `step` is saved."""
-    _before_save(lambda at: shutil.rmtree(directory) if at == step else None)
+    """Take the directory away before step `step` is saved, at once as a mount goes away."""
+    _before_save(lambda at: Path(directory).rename(f"{directory}-gone") if at == step else None)
 
 
 def checkpoints_removed_twice(directory: str, step: int, name: str) -> None:

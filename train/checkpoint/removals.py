@@ -20,13 +20,16 @@ class Removals:
     def __init__(self) -> None:
         self._requests: deque[Callable[[], object]] = deque()
         self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
 
     def request(self, remove: Callable[[], object]) -> None:
         """Call `remove` in the thread. What it raises is logged."""
         with self._changed:
             self._requests.append(remove)
-            if len(self._requests) == 1:
-                threading.Thread(target=self._work, name="removals", daemon=True).start()
+            self._changed.notify_all()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="removals", daemon=True)
+                self._thread.start()
 
     @property
     def outstanding(self) -> int:
@@ -39,8 +42,9 @@ class Removals:
             self._changed.wait_for(lambda: len(self._requests) <= at_most, limit_s)
 
     def _work(self) -> None:
-        is_done = False
-        while not is_done:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._requests)
             try:
                 self._requests[0]()
             except Exception as error:  # of a disk, mostly; no save fails for it
@@ -48,4 +52,3 @@ class Removals:
             with self._changed:
                 self._requests.popleft()
                 self._changed.notify_all()
-                is_done = not self._requests
