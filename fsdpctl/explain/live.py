@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fsdpctl.contract import Phase
+from fsdpctl.contract.first_failure import describe_error
 from fsdpctl.contract.node_report import Activity, read_report
 from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.contract.records import RankError
 from fsdpctl.explain.categories import Category, Domain
 from fsdpctl.explain.explanation import Confidence, Diagnosis
+from fsdpctl.explain.structured import domain_of, may_retry, of_error
+from fsdpctl.logs.failure import find_root_cause
+from fsdpctl.logs.sources import read_errors
 from fsdpctl.node.agent.overdue import age_s
 from fsdpctl.runs.evidence import AttemptFacts
 from fsdpctl.supervise.hang import PlacedRank, find_hang, find_missing
@@ -25,6 +30,8 @@ def explain_live(attempt: AttemptFacts | None, plan: LaunchPlan | None, phase: P
         return _waits(reason, _missing_nodes(attempt, plan))
     if phase is not Phase.TRAINING:
         return _waits(reason)
+    if (failed := find_root_cause(read_errors(attempt.paths), attempt.ends, attempt.abort)) is not None:
+        return _fails(failed.first)
     ranks = _read_ranks(attempt, plan)
     why = _why_they_wait(ranks, plan)
     return (
@@ -78,6 +85,13 @@ def _does(rank: PlacedRank) -> str:
     if not where and what == "is":
         return f"has made no progress for {age_s(rank.report):.0f} s"
     return f"{what}{where}, no progress for {age_s(rank.report):.0f} s"
+
+
+def _fails(error: RankError) -> Diagnosis:
+    """Return that a rank has failed, before the attempt has ended: its peers may still run, or wait for it."""
+    category = of_error(error)
+    why = f"{describe_error(error)}; the attempt has not ended yet."
+    return Diagnosis(category, domain_of(category), may_retry(category), Confidence.LIKELY, why)
 
 
 def _waits(reason: str, evidence: tuple[str, ...] = ()) -> Diagnosis:

@@ -13,6 +13,7 @@ from fsdpctl.explain.choose import choose_end
 from fsdpctl.explain.launcher_summary import LauncherSummary, find_summary, later_failures
 from fsdpctl.explain.log_streams import Stream, read_streams
 from fsdpctl.explain.match import Match, match_text
+from fsdpctl.explain.prefixes import strip_log_prefix
 from fsdpctl.explain.rule import Strength
 from fsdpctl.explain.statements import Frame
 from fsdpctl.explain.survived import fatal_matches
@@ -78,6 +79,7 @@ def explain_streams(streams: Sequence[Stream]) -> LogDiagnosis:
     """Return the failures in the lines of some ranks."""
     summary = next((found for stream in streams if (found := find_summary(stream.lines))), None)
     ends = [end for stream in streams if (end := _end_of(stream)) is not None]
+    ends = _without_copies(ends)
     if not ends:
         return LogDiagnosis(())
     ends.sort(key=lambda end: _order(end, summary))
@@ -92,6 +94,16 @@ def _end_of(stream: Stream) -> _End | None:
     matches = fatal_matches(matches, stream.lines, many=many)
     chosen = choose_end(matches, first=many)
     return None if chosen is None else _End(stream, chosen, _time_of(stream.lines, chosen.number))
+
+
+def _without_copies(ends: Sequence[_End]) -> list[_End]:
+    """Return the ends without those of logs of no rank, as of a launcher, that repeat the error of a rank."""
+    of_ranks = {_error(end) for end in ends if end.stream.rank is not None}
+    return [end for end in ends if end.stream.rank is not None or _error(end) not in of_ranks]
+
+
+def _error(end: _End) -> tuple[str, str]:
+    return end.match.rule.id, strip_log_prefix(end.match.line)
 
 
 def _time_of(lines: Sequence[str], number: int) -> float:

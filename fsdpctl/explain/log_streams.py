@@ -31,10 +31,14 @@ class Stream:
 
 
 def read_streams(paths: Sequence[Path]) -> Iterator[Stream]:
-    """Yield the streams of all files. Raise OSError for a file that cannot be read."""
+    """Yield the streams of all files. Raise OSError for a file that cannot be read, with its name."""
     limit = max(MIN_BYTES, MAX_BYTES // max(1, len(paths)))
     for path in paths:
-        lines, is_cut = _read_end(path, limit)
+        try:
+            lines, is_cut = _read_end(path, limit)
+        except OSError as error:
+            error.filename = str(path)  # an error of read(2) has none
+            raise
         yield from _split(path, lines, is_cut)
 
 

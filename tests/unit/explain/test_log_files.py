@@ -59,6 +59,12 @@ def first(tmp_path: Path, *texts: str) -> Failure:
     return found
 
 
+def test_a_launcher_that_repeats_the_error_of_a_rank_is_no_second_failure(tmp_path: Path) -> None:
+    text = "KeyError: 'labels'\n"
+    found = diagnose(tmp_path, f"[rank1]: {TRACE.splitlines()[0]}\n[rank1]: {text}", f"rank 1 failed:\n{TRACE}{text}")
+    assert [failure.rank for failure in found.failures] == [1]
+
+
 def prefixed(prefix: str, text: str) -> str:
     return "".join(f"{prefix}{line}\n" for line in text.splitlines())
 
@@ -390,3 +396,9 @@ def test_noise_before_and_after_a_failure_changes_nothing(after: str, tmp_path: 
             if found is None or found.category is not rule.category:
                 wrong[text] = found and found.rule
     assert not wrong
+
+
+def test_a_file_that_can_be_opened_but_not_read_is_named() -> None:
+    with pytest.raises(OSError) as raised:
+        explain_files([Path("/proc/self/mem")])
+    assert raised.value.filename == "/proc/self/mem"
