@@ -43,7 +43,7 @@ C10D, JOIN = ("/env/torch/distributed/c10d.py", "all_reduce"), ("/usr/lib/python
         # The main thread waits for another one: what that one does counts.
         (C10D, JOIN, Activity.PEERS, "/env/torch/distributed/c10d.py:3 all_reduce"),
         (("train/dcp_io.py", "write"), JOIN, Activity.WORKING, "train/dcp_io.py:3 write"),
-        (JOIN, JOIN, Activity.WORKING, "/usr/lib/python3.11/threading.py:7 join"),
+        (JOIN, JOIN, Activity.WORKING, "train/loop.py:5 s (join)"),
     ],
 )
 def test_a_stack_shows_what_a_rank_does(
@@ -52,6 +52,26 @@ def test_a_stack_shows_what_a_rank_does(
     found, place = classify(THREAD.format(*thread) + MAIN.format(*main))
     assert found is activity
     assert where in place
+
+
+LIBRARY = "/env/lib/python3.11/site-packages/torch/distributed/c10d.py"
+
+
+@pytest.mark.parametrize(
+    ("frames", "where"),
+    [
+        (
+            [(LIBRARY, "all_reduce"), ("/run/code/src/fit.py", "log"), (LIBRARY, "x")],
+            "/run/code/src/fit.py:2 log (all_reduce)",
+        ),
+        ([("/run/code/src/fit.py", "read"), (LIBRARY, "fit")], "/run/code/src/fit.py:1 read"),
+        ([(LIBRARY, "init"), ("/run/code/fsdpctl/node/agent/rank.py", "_run")], f"{LIBRARY}:1 init"),
+    ],
+)
+def test_the_place_is_of_the_users_code_with_what_it_called(frames: list[tuple[str, str]], where: str) -> None:
+    lines = [f'  File "{file}", line {number} in {name}' for number, (file, name) in enumerate(frames, 1)]
+    stacks = "\n".join(["Current thread 0x2 (most recent call first):", *lines])
+    assert classify(stacks)[1] == where
 
 
 @pytest.mark.parametrize("stacks", ["", "Current thread", 'Thread 0x1:\n  File "x.py", line 1 in f'])
