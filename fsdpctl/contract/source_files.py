@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_LIBRARY = re.compile(r"^<|/(?:site|dist)-packages/|/lib(?:64)?/python3\.\d+/")
+_LIBRARY = re.compile(r"^<|(?:^|[/\\])(?:site|dist)-packages[/\\]|[/\\]lib(?:64)?[/\\]python3[\d.]*[/\\]")
 _ON_NODES = "/fsdpctl/node/agent/"
 """Of the copy in the run: it starts the script of a rank."""
 

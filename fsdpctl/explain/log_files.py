@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
+from fsdpctl.contract.source_files import is_library
 from fsdpctl.explain.categories import Category, Domain, Role
 from fsdpctl.explain.choose import choose_end
 from fsdpctl.explain.launcher_summary import LauncherSummary, find_summary, later_failures
@@ -23,8 +24,6 @@ _MANY_RANKS = re.compile(
     r"torch[./]distributed|ProcessGroup|local_rank|ChildFailedError|DistributedDataParallel|NCCL (?:INFO|WARN)"
     r"|deepspeed"
 )
-
-_PACKAGE = re.compile(r"(?:site|dist)-packages|[/\\\\]lib[/\\\\]python\d|^<")
 
 
 @dataclass(frozen=True)
@@ -158,7 +157,7 @@ def _failure(end: _End, first: _End, summary: LauncherSummary | None) -> Failure
 
 
 def _own_frame(frames: Sequence[Frame]) -> Frame | None:
-    own = [frame for frame in frames if not _PACKAGE.search(frame.file)]
+    own = [frame for frame in frames if not is_library(frame.file)]
     return own[-1] if own else None
 
 
