@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 
-_LIBRARY = re.compile(r"^<|(?:^|[/\\])(?:site|dist)-packages[/\\]|[/\\]lib(?:64)?[/\\]python3[\d.]*[/\\]")
+_LIBRARY = re.compile(
+    r"^<|(?:^|[/\\])(?:site|dist)-packages[/\\]|[/\\]lib(?:64)?[/\\]python3[\d.]*[/\\]"
+    r"|[/\\]torch[/\\](?:distributed|nn|autograd|utils|cuda|optim|_\w+)[/\\.]"  # of a source tree
+)
 _ON_NODES = "/fsdpctl/node/agent/"
 """Of the copy in the run: it starts the script of a rank."""
 

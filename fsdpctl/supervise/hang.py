@@ -36,6 +36,7 @@ class Hang:
     reason: str
     culprit: PlacedRank | None
     others: tuple[PlacedRank, ...] = ()  # late, too
+    what: str = ""  # of the culprit: the reason without rank and node
 
 
 @dataclass(frozen=True)
@@ -145,10 +146,9 @@ def _certainty(rank: PlacedRank) -> tuple[int, float, int]:
 
 def _hang(culprit: PlacedRank, why: str, running: Sequence[PlacedRank]) -> Hang:
     report = culprit.report
-    reason = (
-        f"node {culprit.node_rank}: rank {report.rank} hangs: {why}, {_describe_age(report)}; it runs on {culprit.host}"
-    )
-    return Hang(reason, culprit, tuple(rank for rank in running if rank is not culprit))
+    what = f"hangs: {why}, {_describe_age(report)}"
+    reason = f"node {culprit.node_rank}: rank {report.rank} {what}; it runs on {culprit.host}"
+    return Hang(reason, culprit, tuple(rank for rank in running if rank is not culprit), what)
 
 
 def _describe_wait(report: RankReport, *, is_alone: bool) -> str:
