@@ -10,6 +10,7 @@ from fsdpctl.logs.ranges import fold_ranks
 from fsdpctl.logs.stack_text import user_frames
 
 SHOWN_FRAMES = 8
+_TORCH = ("/torch/distributed/", "/torch/utils/", "/torch/_", "/torch/autograd/")
 
 
 def describe_finding(finding: FlightFinding) -> str:
@@ -47,6 +48,8 @@ def _describe_side(side: FlightSide, finding: FlightFinding) -> list[str]:
 
 
 def _shorten(stack: Sequence[str]) -> list[str]:
-    """Return the innermost frames, without those of libraries before the first of the user's code."""
-    own = next((number for number, frame in enumerate(stack) if is_users(frame)), 0)
-    return user_frames(stack[own:])[:SHOWN_FRAMES]
+    """Return the innermost frame outside of torch and those of the user's code; without any of it, all but torch's."""
+    start = next((number for number, frame in enumerate(stack) if not any(part in frame for part in _TORCH)), 0)
+    frames = user_frames(stack[start:])
+    own = [frame for frame in frames[1:] if is_users(frame)]
+    return [*frames[:1], *(own or frames[1:])][:SHOWN_FRAMES]

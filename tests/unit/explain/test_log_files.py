@@ -398,6 +398,16 @@ def test_noise_before_and_after_a_failure_changes_nothing(after: str, tmp_path: 
     assert not wrong
 
 
+@pytest.mark.parametrize(
+    ("name", "rank"),
+    [("rank-3.log", 3), ("job_rank3.err", 3), ("node_rank3.log", None), ("noderank3.log", None), ("franks.log", None)],
+)
+def test_the_name_of_a_file_has_the_rank_of_lines_without_a_prefix(name: str, rank: int | None, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("Fatal Python error: Segmentation fault\n")
+    found = explain_files([tmp_path / name]).first
+    assert found is not None and found.rank == rank
+
+
 def test_a_file_that_can_be_opened_but_not_read_is_named() -> None:
     with pytest.raises(OSError) as raised:
         explain_files([Path("/proc/self/mem")])
