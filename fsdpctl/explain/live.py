@@ -16,7 +16,7 @@ from fsdpctl.logs.failure import find_root_cause
 from fsdpctl.logs.sources import read_errors
 from fsdpctl.node.agent.overdue import age_s
 from fsdpctl.runs.evidence import AttemptFacts
-from fsdpctl.supervise.hang import PlacedRank, find_hang, find_missing
+from fsdpctl.supervise.hang import PlacedRank, find_hang, find_missing, find_waited_for
 
 RECENT_S = 15.0
 """A run whose last sign of progress is younger makes progress."""
@@ -46,9 +46,12 @@ def _why_they_wait(ranks: Sequence[PlacedRank], plan: LaunchPlan) -> str | None:
         return hang.reason
     if (missing := find_missing(ranks)) is not None:
         return missing.text
-    ages = [age_s(rank.report) for rank in ranks if rank.report.ended_s is None]
+    running = [rank for rank in ranks if rank.report.ended_s is None]
+    ages = [age_s(rank.report) for rank in running]
     if not ages or min(ages) < RECENT_S:
         return None
+    if (waited_for := find_waited_for(running, RECENT_S)) is not None:
+        return waited_for.text
     return f"no rank has made progress for {min(ages):.0f} s"
 
 

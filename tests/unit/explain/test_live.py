@@ -92,6 +92,16 @@ def test_in_other_phases_the_state_has_the_reason(phase: Phase, attempt: Attempt
     assert explain_live(None, None, phase, "waits for hosts") == found
 
 
+def test_the_rank_that_the_others_wait_for_is_named_before_it_counts_as_a_hang(
+    attempt: AttemptFacts, plan: LaunchPlan
+) -> None:
+    waits = replace(WAITS, sign_s=20.0, idle_s=20.0)
+    report(attempt, waits, replace(waits, activity=Activity.WORKING, where="fit.py:3 read"))
+    found = explain_live(attempt, plan, Phase.TRAINING, "training")
+    assert found is not None
+    assert "the other ranks wait for rank 1 on local1: in script after step 7 at fit.py:3 read" in found.summary
+
+
 def test_at_the_start_of_a_script_the_rank_is_named_for_which_the_others_wait(
     attempt: AttemptFacts, plan: LaunchPlan
 ) -> None:
