@@ -12,7 +12,7 @@ from typing import Any
 from fsdpctl.contract import Cause, Env, NodeExit, RankFailure
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.events import Actor, Event, EventKind, write_event
-from fsdpctl.contract.first_failure import classify, find_errno, name_kinds
+from fsdpctl.contract.first_failure import classify, find_errno, name_error, name_kinds
 from fsdpctl.contract.paths import NodePaths, RunPaths
 from fsdpctl.contract.records import Outcome, RankError
 from train.errors import TrainError
@@ -66,7 +66,7 @@ class LaunchEnv:
     def report_failure(self, rank: int, error: Exception, step: int) -> None:
         """Write what ended this rank; by its time the launcher finds the first failure among those that followed."""
         expected = isinstance(error, TrainError)
-        message = str(error) if expected else f"{type(error).__name__}: {error}"
+        message = str(error) if expected else name_error(error)
         cause = error.cause if isinstance(error, TrainError) else Cause.EXCEPTION
         if rank == 0:
             self.report(Outcome("failed", step, None, message))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -12,6 +11,7 @@ import typer
 
 from fsdpctl.cli.options import Json, Run
 from fsdpctl.cli.output import log, print_data, print_json, print_table
+from fsdpctl.contract.clock import MINUTE, format_time
 from fsdpctl.errors import BusyError, RunFailed, UsageError, install_hint
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _as_shape(stored: Stored) -> ListedCheckpoint:
 def _row(row: ListedCheckpoint) -> list[str]:
     if row.broken or row.bytes is None or row.time is None:
         return [row.name, "-", "-", "-", "-", f"broken: {row.broken}"]
-    saved = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.time))
+    saved = format_time(row.time, MINUTE)
     return [
         str(row.step),
         _size(row.bytes),

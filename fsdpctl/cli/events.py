@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fsdpctl.cli.options import Run
 from fsdpctl.cli.output import log, print_beside, print_json_line
+from fsdpctl.contract.clock import format_time
 
 if TYPE_CHECKING:
     from fsdpctl.contract.events import Event
@@ -40,7 +40,7 @@ def events(
 
 def _columns(event: Event) -> str:
     """Return time, attempt, who and what, each in a column of fixed width: later lines have the same."""
-    clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(event.time))
+    clock = format_time(event.time)
     kind = event.kind.replace("_", " ")
     return f"{clock}  {event.attempt or '-':>3}  {_name(event):<{WHO_WIDTH}}  {kind:<{KIND_WIDTH}}  "
 

@@ -55,13 +55,13 @@ def _shorten(text: str) -> str:
 
 def _others(failures: tuple[Failure, ...]) -> list[str]:
     """Return one text for each kind of failure that followed, with its ranks."""
-    from fsdpctl.logs.ranges import fold
+    from fsdpctl.logs.ranges import fold_ranks
 
     kinds: dict[tuple[str, str], list[Failure]] = {}
     for failure in failures:
         kinds.setdefault((failure.role, failure.rule), []).append(failure)
     texts = []
     for (role, rule), group in kinds.items():
-        ranks = fold(failure.rank for failure in group if failure.rank is not None)
-        texts.append(f"{role}: {rule}{f', ranks {ranks}' if ranks else ''}")
+        ranks = [failure.rank for failure in group if failure.rank is not None]
+        texts.append(f"{role}: {rule}{f', {fold_ranks(ranks)}' if ranks else ''}")
     return texts

@@ -92,10 +92,10 @@ def _fold(ranks: Sequence[FailedRank]) -> str:
 
 
 def _ranks(numbers: Sequence[int | None]) -> str:
-    from fsdpctl.logs.ranges import fold
+    from fsdpctl.logs.ranges import fold_ranks
 
     known = [number for number in numbers if number is not None]
-    return f"{'rank' if len(known) == 1 else 'ranks'} {fold(known)}" if known else "other nodes"
+    return fold_ranks(known) if known else "other nodes"
 
 
 def _diagnosis_rows(diagnosis: Diagnosis) -> list[tuple[str, str]]:

@@ -35,7 +35,7 @@ def stacks(
 
 def _print_folded(replies: list[RankReply]) -> None:
     """Print equal stacks once, those of most ranks first: what differs comes last. Then who wrote none."""
-    from fsdpctl.logs.ranges import fold
+    from fsdpctl.logs.ranges import fold_ranks
     from fsdpctl.logs.stack_text import describe_threads
 
     by_text: dict[str, list[int]] = {}
@@ -45,6 +45,6 @@ def _print_folded(replies: list[RankReply]) -> None:
         places.setdefault(reply.problem or describe_threads(reply.threads), []).append(reply.rank)
     for text, ranks in sorted(by_text.items(), key=lambda item: -len(item[1])):
         count = f" ({len(ranks)})" if len(ranks) > 1 else ""
-        print_data(f"{'rank' if len(ranks) == 1 else 'ranks'} {fold(ranks)}{count}\n{text}\n")
+        print_data(f"{fold_ranks(ranks)}{count}\n{text}\n")
     for problem, ranks in by_problem.items():
-        log(f"{'rank' if len(ranks) == 1 else 'ranks'} {fold(ranks)}: {problem}")
+        log(f"{fold_ranks(ranks)}: {problem}")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 from fsdpctl.cli.options import Json, Run
 from fsdpctl.cli.output import print_json, print_rows
-from fsdpctl.contract.clock import format_clock
+from fsdpctl.contract.clock import MINUTE, format_clock, format_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,7 +77,7 @@ def as_record(status: RunStatus) -> dict[str, Any]:
 
 def date(seconds: float) -> str:
     """Return a time as local date and minute."""
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+    return format_time(seconds, MINUTE)
 
 
 def _progress(status: RunStatus, details: RunDetails) -> Iterator[tuple[str, str]]:
@@ -127,5 +126,5 @@ def _describe_begin(status: RunStatus) -> str:
 
 
 def _event(event: Event) -> str:
-    clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(event.time))
+    clock = format_time(event.time)
     return f"{clock} attempt {event.attempt}: {event.text}"

@@ -34,6 +34,11 @@ def names_lost_peer(text: str) -> bool:
     return _LOST_PEER.search(text) is not None
 
 
+def name_error(error: BaseException) -> str:
+    """Return the class and text of an exception; of one without a text the class, as Python's own traceback does."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
 def name_kinds(error: BaseException) -> tuple[str, ...]:
     """Return the names of the exception's classes, most specific first, then of those that it was raised from."""
     kinds = [kind.__name__ for one in _chain(error) for kind in type(one).__mro__ if kind not in _ROOTS]

@@ -37,7 +37,7 @@ class RankReport:
     state: str = ""  # of its process, as in proc(5): R, S, D, T (stopped), t (traced)
     wait_channel: str = ""  # where it waits in the kernel
     activity: Activity = Activity.UNKNOWN
-    where: str = ""  # FILE:LINE FUNCTION in which it waits or works, once it is late
+    where: str = ""  # FILE:LINE FUNCTION (CALLED) of the user's code in which it waits or works, once it is late
 
 
 @dataclass(frozen=True)

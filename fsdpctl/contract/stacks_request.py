@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class StacksRequest:
-    """Replaced by the next one."""
+    """Replaced by the next one, whose answer counts for both."""
 
     number: str  # different in each
 

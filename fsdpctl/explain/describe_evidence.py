@@ -8,7 +8,7 @@ from fsdpctl.contract.node_report import Activity
 from fsdpctl.contract.records import Resources
 from fsdpctl.explain.categories import Category
 from fsdpctl.explain.failed_ranks import Failed
-from fsdpctl.logs.ranges import fold
+from fsdpctl.logs.ranges import fold_ranks
 from fsdpctl.node.agent.exit_status import describe_code
 from fsdpctl.supervise.hang import Hang, PlacedRank
 
@@ -54,8 +54,8 @@ def _describe_others(others: Sequence[PlacedRank]) -> tuple[str, ...]:
     """Return where the ranks waited that hung because of another one, those of one place together."""
     places: dict[str, list[int]] = {}
     for rank in others:
-        what = "waited for their peers" if rank.report.activity is Activity.PEERS else "were"
+        what = "waited for others" if rank.report.activity is Activity.PEERS else "were"
         where = rank.report.where.rpartition("/site-packages/")[2]
         place = f"{what} at {where or 'a place that is not known'}"
         places.setdefault(place, []).append(rank.report.rank)
-    return tuple(f"ranks {fold(ranks)} {place}" for place, ranks in places.items())
+    return tuple(f"{fold_ranks(ranks)} {place}" for place, ranks in places.items())

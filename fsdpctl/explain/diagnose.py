@@ -17,7 +17,7 @@ from fsdpctl.explain.flight.describe import headline
 from fsdpctl.explain.memory_changes import memory_changes
 from fsdpctl.explain.rank_failure import is_lost_peer
 from fsdpctl.explain.roles import Initiators, find_initiators
-from fsdpctl.explain.rule import Rule, Strength
+from fsdpctl.explain.rule import Rule, Strength, end_sentence
 from fsdpctl.explain.rulebook import rule_of, rules_for_cause
 from fsdpctl.explain.structured import domain_of, may_retry, of_cause
 
@@ -80,7 +80,9 @@ def _of_rank(
     if match is not None and match.rule.category is category:
         rule, fields = match.rule, {**fields, **match.fields}
     confidence = Confidence.UNKNOWN if category in _NOT_KNOWN else _confidence(first, initiators)
-    found = _diagnosis(category, confidence, f"Rank {shown.rank}: {shown.message}.", evidence, rule, fields)
+    found = _diagnosis(
+        category, confidence, end_sentence(f"Rank {shown.rank}: {shown.message}."), evidence, rule, fields
+    )
     if category is Category.CUDA_OOM and attempt.trainer is not None:
         return replace(found, changes=memory_changes(attempt.trainer, fields, attempt.run.root.name))
     return found

@@ -68,7 +68,7 @@ def _describe_silent(rank: RankEvidence, attempt: AttemptEvidence) -> RankFailur
 def _describe_hang(rank: RankEvidence, role: Role, attempt: AttemptEvidence) -> RankFailureKind:
     hang = attempt.hang
     if role is Role.INITIATING and hang is not None:
-        return RankFailureKind(Category.HANG, hang.reason, attempt.stacks_of(rank))
+        return RankFailureKind(Category.HANG, hang.what or hang.reason, attempt.stacks_of(rank))
     others = () if hang is None else hang.others
     where = next((one.report.where for one in others if one.report.rank == rank.rank), "")
     return RankFailureKind(Category.HANG, f"waited at {where}" if where else "waited")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fsdpctl.contract.paths import RunPaths
+from fsdpctl.contract.source_files import is_library
 
 SHOWN = 3
 
@@ -15,8 +16,6 @@ _FRAME = re.compile(
 )
 _TRACEBACK = re.compile(r"^Traceback \(most recent call last\):$", re.M)
 _FAULT = "most recent call first"
-_LIBRARIES = {"site-packages", "dist-packages"}
-_STDLIB = re.compile(r"/lib(64)?/python3\.\d+/")
 
 
 @dataclass(frozen=True)
@@ -52,9 +51,9 @@ def _fault_frames(text: str) -> list[re.Match[str]]:
 
 
 def _is_users(file: str, run: RunPaths) -> bool:
-    path = Path(file)
-    if file.startswith("<") or not _LIBRARIES.isdisjoint(path.parts) or _STDLIB.search(file):
+    if is_library(file):
         return False
+    path = Path(file)
     return path.is_relative_to(run.source) or not path.is_relative_to(run.code)
 
 

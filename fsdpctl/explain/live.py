@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fsdpctl.contract import Phase
+from fsdpctl.contract.first_failure import describe_error
 from fsdpctl.contract.node_report import Activity, read_report
 from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.contract.records import RankError
 from fsdpctl.explain.categories import Category, Domain
 from fsdpctl.explain.explanation import Confidence, Diagnosis
+from fsdpctl.explain.structured import domain_of, may_retry, of_error
+from fsdpctl.logs.failure import find_root_cause
+from fsdpctl.logs.sources import read_errors
 from fsdpctl.node.agent.overdue import age_s
 from fsdpctl.runs.evidence import AttemptFacts
-from fsdpctl.supervise.hang import PlacedRank, find_hang, find_missing
+from fsdpctl.supervise.hang import PlacedRank, find_hang, find_missing, find_waited_for
 
 RECENT_S = 15.0
 """A run whose last sign of progress is younger makes progress."""
@@ -25,6 +30,8 @@ def explain_live(attempt: AttemptFacts | None, plan: LaunchPlan | None, phase: P
         return _waits(reason, _missing_nodes(attempt, plan))
     if phase is not Phase.TRAINING:
         return _waits(reason)
+    if (failed := find_root_cause(read_errors(attempt.paths), attempt.ends, attempt.abort)) is not None:
+        return _fails(failed.first)
     ranks = _read_ranks(attempt, plan)
     why = _why_they_wait(ranks, plan)
     return (
@@ -39,9 +46,12 @@ def _why_they_wait(ranks: Sequence[PlacedRank], plan: LaunchPlan) -> str | None:
         return hang.reason
     if (missing := find_missing(ranks)) is not None:
         return missing.text
-    ages = [age_s(rank.report) for rank in ranks if rank.report.ended_s is None]
+    running = [rank for rank in ranks if rank.report.ended_s is None]
+    ages = [age_s(rank.report) for rank in running]
     if not ages or min(ages) < RECENT_S:
         return None
+    if (waited_for := find_waited_for(running, RECENT_S)) is not None:
+        return waited_for.text
     return f"no rank has made progress for {min(ages):.0f} s"
 
 
@@ -78,6 +88,13 @@ def _does(rank: PlacedRank) -> str:
     if not where and what == "is":
         return f"has made no progress for {age_s(rank.report):.0f} s"
     return f"{what}{where}, no progress for {age_s(rank.report):.0f} s"
+
+
+def _fails(error: RankError) -> Diagnosis:
+    """Return that a rank has failed, before the attempt has ended: its peers may still run, or wait for it."""
+    category = of_error(error)
+    why = f"{describe_error(error)}; the attempt has not ended yet."
+    return Diagnosis(category, domain_of(category), may_retry(category), Confidence.LIKELY, why)
 
 
 def _waits(reason: str, evidence: tuple[str, ...] = ()) -> Diagnosis:

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
+from fsdpctl.contract.source_files import is_library
 from fsdpctl.explain.categories import Category, Domain, Role
 from fsdpctl.explain.choose import choose_end
 from fsdpctl.explain.launcher_summary import LauncherSummary, find_summary, later_failures
 from fsdpctl.explain.log_streams import Stream, read_streams
 from fsdpctl.explain.match import Match, match_text
+from fsdpctl.explain.prefixes import strip_log_prefix
 from fsdpctl.explain.rule import Strength
 from fsdpctl.explain.statements import Frame
 from fsdpctl.explain.survived import fatal_matches
@@ -22,8 +24,6 @@ _MANY_RANKS = re.compile(
     r"torch[./]distributed|ProcessGroup|local_rank|ChildFailedError|DistributedDataParallel|NCCL (?:INFO|WARN)"
     r"|deepspeed"
 )
-
-_PACKAGE = re.compile(r"(?:site|dist)-packages|[/\\\\]lib[/\\\\]python\d|^<")
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,7 @@ def explain_streams(streams: Sequence[Stream]) -> LogDiagnosis:
     """Return the failures in the lines of some ranks."""
     summary = next((found for stream in streams if (found := find_summary(stream.lines))), None)
     ends = [end for stream in streams if (end := _end_of(stream)) is not None]
+    ends = _without_copies(ends)
     if not ends:
         return LogDiagnosis(())
     ends.sort(key=lambda end: _order(end, summary))
@@ -92,6 +93,16 @@ def _end_of(stream: Stream) -> _End | None:
     matches = fatal_matches(matches, stream.lines, many=many)
     chosen = choose_end(matches, first=many)
     return None if chosen is None else _End(stream, chosen, _time_of(stream.lines, chosen.number))
+
+
+def _without_copies(ends: Sequence[_End]) -> list[_End]:
+    """Return the ends without those of logs of no rank, as of a launcher, that repeat the error of a rank."""
+    of_ranks = {_error(end) for end in ends if end.stream.rank is not None}
+    return [end for end in ends if end.stream.rank is not None or _error(end) not in of_ranks]
+
+
+def _error(end: _End) -> tuple[str, str]:
+    return end.match.rule.id, strip_log_prefix(end.match.line)
 
 
 def _time_of(lines: Sequence[str], number: int) -> float:
@@ -146,7 +157,7 @@ def _failure(end: _End, first: _End, summary: LauncherSummary | None) -> Failure
 
 
 def _own_frame(frames: Sequence[Frame]) -> Frame | None:
-    own = [frame for frame in frames if not _PACKAGE.search(frame.file)]
+    own = [frame for frame in frames if not is_library(frame.file)]
     return own[-1] if own else None
 
 

@@ -1,4 +1,4 @@
-"""The ends of log files, separated by the rank that wrote each line."""
+"""The ends of log files, separated by the rank that wrote each line, by its prefix or the name of the file."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ MAX_BYTES = 8 * 2**20
 """Bytes that are read of the ends of all files together, but for `MIN_BYTES` of each."""
 MIN_BYTES = 64 * 1024
 
+_NAME = re.compile(r"(?<![a-z])(?<!node[-_.])rank[-_]?(\d{1,6})(?!\d)")
 _SUMMARY = re.compile(r"\s*rank\s*: (\d+) \(local_rank: (\d+)\)")
 
 
@@ -31,10 +32,14 @@ class Stream:
 
 
 def read_streams(paths: Sequence[Path]) -> Iterator[Stream]:
-    """Yield the streams of all files. Raise OSError for a file that cannot be read."""
+    """Yield the streams of all files. Raise OSError for a file that cannot be read, with its name."""
     limit = max(MIN_BYTES, MAX_BYTES // max(1, len(paths)))
     for path in paths:
-        lines, is_cut = _read_end(path, limit)
+        try:
+            lines, is_cut = _read_end(path, limit)
+        except OSError as error:
+            error.filename = str(path)  # an error of read(2) has none
+            raise
         yield from _split(path, lines, is_cut)
 
 
@@ -54,10 +59,12 @@ def _read_end(path: Path, limit: int) -> tuple[list[str], bool]:
 def _split(path: Path, lines: Sequence[str], is_cut: bool) -> Iterator[Stream]:
     prefixed = [read_prefix(line) for line in lines]
     offset = _first_rank(prefixed)
+    of_file = int(named[1]) if (named := _NAME.search(path.name)) else None
     streams: dict[int | None, Stream] = {}
     for number, (rank, local_rank, host, text) in enumerate(prefixed, 1):
         if rank is None and local_rank is not None:
             rank = local_rank + offset
+        rank = of_file if rank is None else rank
         stream = streams.setdefault(rank, Stream(path, rank, is_cut))
         stream.host = stream.host or host
         stream.lines.append(text)

@@ -37,7 +37,8 @@ def describe_rank(rank: RankEvidence, resources: Resources | None) -> RankFailur
     error = rank.error
     if error is not None and error.kinds:
         text = error.traceback or error.message
-        match = choose_end(match_text(text.splitlines()))
+        has_left = error.failure is RankFailure.EXIT_CODE  # who calls sys.exit has printed why, as argparse
+        match = end_of_log(rank.tail) if has_left else choose_end(match_text(text.splitlines()))
         if _is_refuted(match, resources):
             return RankFailureKind(Category.SIGNAL, headline(error), text)
         shown = "" if error.expected else text  # the trainer's own error is enough without its traceback

@@ -15,6 +15,7 @@ _BYTES = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _AGAIN = "__"
 _GROUP = re.compile(r"\(\?P<(\w+)>")
 _FIELD = re.compile(r"{(\w+)}")
+_PERIODS = re.compile(r"(?<!\.)(\.\.\.|\.)\.$")
 _OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
 
 
@@ -67,11 +68,16 @@ class Rule:
     def explain(self, fields: Mapping[str, str]) -> str:
         """Return the sentence with its fields."""
         kept = _OPTIONAL.sub(lambda part: part[1] if _is_known(part[1], fields) else "", self.sentence)
-        return _fill(kept, fields)
+        return end_sentence(_fill(kept, fields))
 
     def advise(self, fields: Mapping[str, str]) -> tuple[str, ...]:
         """Return what to change, with its fields; without what needs an unknown one."""
         return tuple(_fill(text, fields) for text in self.remedy if _is_known(text, fields))
+
+
+def end_sentence(text: str) -> str:
+    """Return a sentence without its own period where its last field ends with one, as messages of libraries do."""
+    return _PERIODS.sub(r"\1", text)
 
 
 def _compile(pattern: str) -> re.Pattern[str]:

@@ -23,6 +23,7 @@ _KINDS: Mapping[str, Category] = {
     "DistNetworkError": Category.RENDEZVOUS,
     "DistStoreError": Category.RENDEZVOUS,
     "RendezvousError": Category.RENDEZVOUS,
+    "KeyboardInterrupt": Category.SIGNAL,
     "MemoryError": Category.RAM_OOM,
     "FileNotFoundError": Category.FILE_NOT_FOUND,
     "NotADirectoryError": Category.FILE_NOT_FOUND,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 _NUMBERED = re.compile(r"(.*?)([0-9]+)([^0-9]*)")
 _NUMBER = re.compile("[0-9]+")
@@ -18,6 +18,11 @@ def fold(numbers: Iterable[int]) -> str:
         else:
             runs.append([number])
     return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 2 else ",".join(map(str, run)) for run in runs)
+
+
+def fold_ranks(ranks: Collection[int]) -> str:
+    """Return `rank 4`, or `ranks 0-3,6`."""
+    return f"{'rank' if len(ranks) == 1 else 'ranks'} {fold(ranks)}"
 
 
 def fold_names(names: Iterable[str]) -> str:

@@ -36,6 +36,7 @@ class Hang:
     reason: str
     culprit: PlacedRank | None
     others: tuple[PlacedRank, ...] = ()  # late, too
+    what: str = ""  # of the culprit: the reason without rank and node
 
 
 @dataclass(frozen=True)
@@ -86,12 +87,19 @@ def find_missing(ranks: Sequence[PlacedRank]) -> Missing | None:
     return _missing(late, _phase(late[0].report) if late[0].report.is_up else "has not started")
 
 
-def _find_missing_in_script(ranks: Sequence[PlacedRank]) -> Missing | None:
-    waiting = [rank for rank in ranks if rank.report.activity is Activity.PEERS and rank.report.sign_s > NOTICE_S]
+def find_waited_for(ranks: Sequence[PlacedRank], late_s: float) -> Missing | None:
+    """Return the ranks that are in no collective, while all others have been waiting in one for so long."""
+    waiting = [rank for rank in ranks if rank.report.activity is Activity.PEERS and rank.report.sign_s > late_s]
     others = [rank for rank in ranks if rank not in waiting]
     known = (Activity.WORKING, Activity.COMPILING)
     if waiting and others and all(rank.report.activity in known for rank in others):
-        return _missing(others, f"in the script{_at(others[0].report)}")
+        return _missing(others, f"{_phase(others[0].report)}{_at(others[0].report)}")
+    return None
+
+
+def _find_missing_in_script(ranks: Sequence[PlacedRank]) -> Missing | None:
+    if (found := find_waited_for(ranks, NOTICE_S)) is not None:
+        return found
     if any(age_s(rank.report) <= NOTICE_S for rank in ranks):
         return None
     places: dict[str, list[str]] = {}
@@ -145,10 +153,9 @@ def _certainty(rank: PlacedRank) -> tuple[int, float, int]:
 
 def _hang(culprit: PlacedRank, why: str, running: Sequence[PlacedRank]) -> Hang:
     report = culprit.report
-    reason = (
-        f"node {culprit.node_rank}: rank {report.rank} hangs: {why}, {_describe_age(report)}; it runs on {culprit.host}"
-    )
-    return Hang(reason, culprit, tuple(rank for rank in running if rank is not culprit))
+    what = f"hangs: {why}, {_describe_age(report)}"
+    reason = f"node {culprit.node_rank}: rank {report.rank} {what}; it runs on {culprit.host}"
+    return Hang(reason, culprit, tuple(rank for rank in running if rank is not culprit), what)
 
 
 def _describe_wait(report: RankReport, *, is_alone: bool) -> str:

@@ -48,12 +48,12 @@ def read_stacks(run: RunPaths, ranks: Collection[int] = (), wait_s: float = WAIT
     facts = RunFacts(run)
     if facts.newest is None or not facts.newest.living_agents:
         status = read_status(run)
-        hint = "`fsdpctl logs RUN --errors` shows the stacks of a run that was ended for a hang"
+        hint = f"`fsdpctl logs {run.root.name} --errors` shows the stacks of a run that was ended for a hang"
         raise FsdpctlError(f"{run.root.name} has no running ranks: {status.state}, {status.reason}", hint=hint)
     attempt = facts.newest.paths
     check_ranks(run, attempt, ranks, ())
     nodes = facts.newest.nodes
-    answers = _exchange(attempt, nodes, wait_s)
+    answers = ask_nodes(attempt, nodes, wait_s)
     hosts = dict(enumerate(facts.newest.hosts))
     replies = [
         reply
@@ -63,20 +63,26 @@ def read_stacks(run: RunPaths, ranks: Collection[int] = (), wait_s: float = WAIT
     return [reply for reply in replies if not ranks or reply.rank in ranks]
 
 
-def _exchange(attempt: AttemptPaths, nodes: Sequence[NodePaths], wait_s: float) -> dict[int, StacksAnswer]:
-    """Return the answers by node rank, of the nodes that answer in time."""
-    request = StacksRequest(secrets.token_hex(8))
-    write_json(attempt.stacks_request, request)
+def ask_nodes(attempt: AttemptPaths, nodes: Sequence[NodePaths], wait_s: float) -> dict[int, StacksAnswer]:
+    """Return the answers by node rank, of the nodes that answer in time.
+
+    Another command may replace the request before a node has seen it: the answer to a later request is as good.
+    """
+    earlier = find_json(StacksRequest, attempt.stacks_request)
+    old = {answer.number for answer in _read_answers(nodes).values()} | ({earlier.number} if earlier else set())
+    write_json(attempt.stacks_request, StacksRequest(secrets.token_hex(8)))
     deadline = time.monotonic() + wait_s
     answers: dict[int, StacksAnswer] = {}
     while len(answers) < len(nodes) and time.monotonic() < deadline:
         time.sleep(_POLL_S)
-        for node in nodes:
-            if node.node_rank not in answers:
-                answer = find_json(StacksAnswer, node.stacks_answer)
-                if answer is not None and answer.number == request.number:
-                    answers[node.node_rank] = answer
+        missing = [node for node in nodes if node.node_rank not in answers]
+        answers |= {node: answer for node, answer in _read_answers(missing).items() if answer.number not in old}
     return answers
+
+
+def _read_answers(nodes: Sequence[NodePaths]) -> dict[int, StacksAnswer]:
+    found = {node.node_rank: find_json(StacksAnswer, node.stacks_answer) for node in nodes}
+    return {node: answer for node, answer in found.items() if answer is not None}
 
 
 def _replies(node: NodePaths, host: str, answer: StacksAnswer | None, wait_s: float) -> list[RankReply]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from fsdpctl.backends.base import View
 from fsdpctl.contract import Cause, NodeExit, Phase, State
+from fsdpctl.contract.clock import format_time
 from fsdpctl.logs.ranges import fold
 from fsdpctl.runs.evidence import AttemptFacts, RunFacts
 from fsdpctl.runs.verdict import Verdict
@@ -124,7 +124,7 @@ def _running(attempt: AttemptFacts, *, is_own_script: bool) -> Situation:
 def _describe_stragglers(attempt: AttemptFacts, ends: Mapping[int, float]) -> str:
     """Return which ranks have ended and which still run: normal for a moment, a hang if it lasts."""
     running = {rank for node in attempt.nodes for rank in node.rank_logs()} - ends.keys()
-    clock = time.strftime("%H:%M:%S", time.localtime(max(ends.values())))
+    clock = format_time(max(ends.values()), "%H:%M:%S")
     ended = (
         f"rank {fold(ends)} ended at {clock}" if len(ends) == 1 else f"ranks {fold(ends)} ended, the last at {clock}"
     )

@@ -8,6 +8,7 @@ from fsdpctl.backends.fanout import HostError
 from fsdpctl.backends.ssh.candidates import BAD_FOR_S, find_bad, find_candidates
 from fsdpctl.backends.ssh.transport.link import Link
 from fsdpctl.backends.ssh.transport.ssh_config import target_of
+from fsdpctl.contract.clock import MINUTE, format_time
 from fsdpctl.contract.codec import read_json, write_json
 from fsdpctl.contract.events import EventKind
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
@@ -48,7 +49,7 @@ class Hosts:
                 continue
             dropped = DroppedHost(self.plan.nodes[rank], reason, time.time())
             self._put(node, link, dropped)
-            until = time.strftime("%Y-%m-%d %H:%M", time.localtime(dropped.time + BAD_FOR_S))
+            until = format_time(dropped.time + BAD_FOR_S, MINUTE)
             old = dropped.node.id
             text = f"{node.id} takes the place of {old}, which is not used until {until}: {reason}"
             add_event(attempt, text, EventKind.HOST_REPLACED, node=rank, host=node.id)

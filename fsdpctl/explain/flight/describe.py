@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fsdpctl.contract.source_files import is_users
 from fsdpctl.explain.flight.finding import FlightFinding, FlightKind, FlightSide
-from fsdpctl.logs.ranges import fold
+from fsdpctl.logs.ranges import fold_ranks
 from fsdpctl.logs.stack_text import user_frames
 
 SHOWN_FRAMES = 8
@@ -24,16 +25,16 @@ def headline(finding: FlightFinding) -> str:
         case FlightKind.MISMATCH:
             return f"flight record: ranks disagree in {what}"
         case FlightKind.MISSING:
-            return f"flight record: {_ranks(finding.ranks_missing)} did not enter {what}"
+            return f"flight record: {fold_ranks(finding.ranks_missing)} did not enter {what}"
         case FlightKind.UNRECORDED:
-            absent = _ranks(finding.ranks_unrecorded)
+            absent = fold_ranks(finding.ranks_unrecorded)
             return f"flight record: all ranks but {absent}, which left no record, wait in {what}"
         case FlightKind.ALL_ENTERED:
             return f"flight record: all ranks have entered {what}, and agree in it"
 
 
 def _describe_side(side: FlightSide, finding: FlightFinding) -> list[str]:
-    ranks = _ranks(side.ranks)
+    ranks = fold_ranks(side.ranks)
     if side.has_entered:
         tensors = f": {' '.join(side.inputs) or 'nothing'} -> {' '.join(side.outputs) or 'nothing'}"
         first = f"{ranks} in {side.op}{tensors}"
@@ -47,10 +48,8 @@ def _describe_side(side: FlightSide, finding: FlightFinding) -> list[str]:
 
 
 def _shorten(stack: Sequence[str]) -> list[str]:
-    """Return the innermost frames, without those of torch before the first of the user's code."""
-    own = next((number for number, frame in enumerate(stack) if not any(part in frame for part in _TORCH)), 0)
-    return user_frames(stack[own:])[:SHOWN_FRAMES]
-
-
-def _ranks(ranks: Sequence[int]) -> str:
-    return f"{'rank' if len(ranks) == 1 else 'ranks'} {fold(ranks)}"
+    """Return the innermost frame outside of torch and those of the user's code; without any of it, all but torch's."""
+    start = next((number for number, frame in enumerate(stack) if not any(part in frame for part in _TORCH)), 0)
+    frames = user_frames(stack[start:])
+    own = [frame for frame in frames[1:] if is_users(frame)]
+    return [*frames[:1], *(own or frames[1:])][:SHOWN_FRAMES]

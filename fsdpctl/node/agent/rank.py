@@ -11,7 +11,6 @@ import faulthandler
 import os
 import runpy
 import sys
-import sysconfig
 import time
 import traceback
 from contextlib import suppress
@@ -20,9 +19,10 @@ from pathlib import Path
 from fsdpctl.contract import BUNDLED_TRAINER, GOOD_ENDS, Env
 from fsdpctl.contract.codec import find_json, write_json
 from fsdpctl.contract.files import open_log
-from fsdpctl.contract.first_failure import classify, find_errno, name_kinds
+from fsdpctl.contract.first_failure import classify, find_errno, name_error, name_kinds
 from fsdpctl.contract.paths import NodePaths, RunPaths
 from fsdpctl.contract.records import ProcessIdentity, RankEnd, RankError
+from fsdpctl.contract.source_files import is_users
 from fsdpctl.node.agent.flight import FlightRecorder
 from fsdpctl.node.agent.import_path import use_copy
 from fsdpctl.node.agent.stack_writer import StackWriter
@@ -108,7 +108,7 @@ def _report(error: BaseException, rank: int, paths: NodePaths) -> None:
         rank=rank,
         node_rank=int(os.environ[Env.NODE_RANK]),
         time=time.time(),
-        message=f"{type(error).__name__}: {error}",
+        message=name_error(error),
         traceback=traceback.format_exc(),
         place=find_place(error),
         failure=classify(error),
@@ -121,15 +121,9 @@ def _report(error: BaseException, rank: int, paths: NodePaths) -> None:
 def find_place(error: BaseException) -> str:
     """Return the innermost frame of the user's code: two errors of the same place are one failure."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not _is_of_library(frame.filename)]
+    own = [frame for frame in frames if is_users(frame.filename)]
     innermost = (own or frames)[-1:]
     return "".join(f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in innermost)
-
-
-def _is_of_library(file: str) -> bool:
-    """Return whether a file is of an installed package, of the standard library or not a file at all."""
-    is_installed = not {"site-packages", "dist-packages"}.isdisjoint(Path(file).parts)
-    return is_installed or file.startswith(("<", sysconfig.get_path("stdlib")))
 
 
 if __name__ == "__main__":

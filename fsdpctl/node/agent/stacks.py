@@ -9,6 +9,7 @@ from contextlib import suppress
 from fsdpctl.contract.files import read_bytes
 from fsdpctl.contract.node_report import Activity
 from fsdpctl.contract.paths import NodePaths
+from fsdpctl.contract.source_files import is_users
 from fsdpctl.contract.stack_dump import ThreadStack, find_active, parse_stacks
 from fsdpctl.node.os.signals import DUMP_SIGNAL, FORCED_DUMP_SIGNAL
 from fsdpctl.node.os.usage import catches
@@ -55,7 +56,7 @@ def read_stacks(paths: NodePaths, rank: int) -> str:
 
 
 def classify(stacks: str) -> tuple[Activity, str]:
-    """Return what a rank is doing, and the innermost place of the thread on which that depends.
+    """Return what a rank is doing, and the place in the user's code of the thread on which that depends.
 
     That is the main thread, or another one for which it waits. Compiling counts in any thread: autograd runs the
     backward pass of a GPU, and what is compiled in it, in a thread of its own.
@@ -65,7 +66,14 @@ def classify(stacks: str) -> tuple[Activity, str]:
     if active is None:
         return Activity.UNKNOWN, ""
     thread = next((one for one in threads if _is_compiling(one)), active)
-    return _activity(thread), str(thread.frames[0])
+    return _activity(thread), _place(thread)
+
+
+def _place(thread: ThreadStack) -> str:
+    """Return the innermost frame of the user's code with what it has called, or the innermost one of all."""
+    innermost = thread.frames[0]
+    own = next((frame for frame in thread.frames if is_users(frame.file)), innermost)
+    return str(own) if own is innermost else f"{own} ({innermost.function})"
 
 
 def _activity(thread: ThreadStack) -> Activity:

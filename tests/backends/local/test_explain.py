@@ -42,7 +42,10 @@ def test_the_rank_that_failed_is_found_and_no_victim_is_blamed(tmp_path: Path) -
     shown = fsdpctl("explain", value.run_id, cwd=tmp_path).stdout
     assert re.search(r"fails\.py:\d+ in fail_if: FAILURES\[kind\]\(\)", shown) and "agent/rank.py" not in shown
     ended = fsdpctl("status", exit_code.run_id, cwd=tmp_path).stdout
-    assert "why        exit_code (not known): The rank left by itself and recorded no exception: ended with" in ended
+    assert (
+        "why        exit_code (not known): The script ended the rank by itself, not by an exception: ended with"
+        in ended
+    )
 
 
 def check_ranks(found: Explanation) -> None:

@@ -28,7 +28,7 @@ def test_the_first_failure_is_printed_with_what_followed() -> None:
     assert f"{log}:5\n" in done.stdout
     assert "code       /home/ann/finetune.py:807 in train\n" in done.stdout
     assert "1. Use a smaller micro-batch and more gradient accumulation" in done.stdout
-    assert "then       cascade: nccl_timeout, ranks 2\n" in done.stdout
+    assert "then       cascade: nccl_timeout, rank 2\n" in done.stdout
 
 
 def test_json_has_the_first_failure_and_all_others() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fsdpctl.contract import RankFailure
-from fsdpctl.contract.first_failure import classify, describe_error
+from fsdpctl.contract.first_failure import classify, describe_error, name_error
 from fsdpctl.contract.records import RankError
 
 GLOO = RuntimeError("[gloo/pair.cc:534] Connection closed by peer [10.0.0.1]:41")
@@ -43,3 +43,8 @@ def test_a_lost_peer_is_not_an_own_failure(error: BaseException, failure: RankFa
 def test_an_error_is_one_line() -> None:
     assert describe_error(RankError(2, 1, 1.0, "ValueError: bad\nrest", "")) == "rank 2 on node 1: ValueError: bad"
     assert len(describe_error(RankError(2, 1, 1.0, "x" * 9999, ""))) < 350
+
+
+@pytest.mark.parametrize(("error", "name"), [(KeyError("x"), "KeyError: 'x'"), (MemoryError(), "MemoryError")])
+def test_an_exception_without_a_text_has_the_name_of_its_class(error: Exception, name: str) -> None:
+    assert name_error(error) == name

@@ -72,6 +72,15 @@ def test_a_rule_has_the_numbers_of_the_error_and_no_log_is_needed(run: RunPaths)
     assert (other.rank, other.role) == (0, Role.TEARDOWN)
 
 
+def test_a_script_that_leaves_by_itself_has_printed_why(run: RunPaths) -> None:
+    error = RankError(1, 0, 1.0, "SystemExit: 2", "", failure=RankFailure.EXIT_CODE, kinds=("SystemExit",))
+    fail(run, error)
+    assert explained(run, Cause.EXIT_CODE)[0].rule == "run_exit_code"
+    run.attempt(1).node(0).rank_log(1).write_text("usage: fit.py\nfit.py: error: unrecognized arguments: --lrr\n")
+    found, _ = explained(run, Cause.EXIT_CODE)
+    assert found.rule == "bad_arguments" and "--lrr" in found.summary
+
+
 def test_a_kill_is_of_the_kernel_only_if_the_kernel_reports_one(run: RunPaths) -> None:
     left(run, -9)
     found, _ = explained(run, Cause.SIGNAL)

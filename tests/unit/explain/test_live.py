@@ -13,7 +13,7 @@ from fsdpctl.contract.node_report import Activity, NodeReport, RankReport, write
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.rank_progress import RankProgress, Section
-from fsdpctl.contract.records import NodeReady, ProcessIdentity
+from fsdpctl.contract.records import NodeReady, ProcessIdentity, RankError
 from fsdpctl.explain.categories import Category
 from fsdpctl.explain.live import explain_live
 from fsdpctl.launch.build import build_plan
@@ -61,6 +61,16 @@ def test_the_rank_for_which_the_others_wait_is_named_with_the_places_of_all(
     assert "rank 1 on local1 waits for its peers at torch/x.py:1 all_reduce, no progress for 90 s" in found.evidence
 
 
+def test_a_rank_that_has_failed_is_named_before_the_attempt_has_ended(attempt: AttemptFacts, plan: LaunchPlan) -> None:
+    report(attempt, MOVES, MOVES)
+    node = attempt.paths.node(1)
+    node.rank_log(1).touch()
+    write_json(node.rank_error(1), RankError(1, 1, 5.0, "KeyError: 'labels'", "", kinds=("KeyError",)))
+    found = explain_live(attempt, plan, Phase.TRAINING, "training")
+    assert found is not None and found.category is Category.EXCEPTION
+    assert found.summary == "rank 1 on node 1: KeyError: 'labels'; the attempt has not ended yet."
+
+
 def test_at_the_start_the_nodes_are_named_that_are_not_ready(attempt: AttemptFacts, plan: LaunchPlan) -> None:
     write_json(attempt.paths.node(1).agent, ProcessIdentity("h", 1, 1, "boot", 1.0))
     found = explain_live(attempt, plan, Phase.STARTING, "starting")
@@ -80,6 +90,16 @@ def test_in_other_phases_the_state_has_the_reason(phase: Phase, attempt: Attempt
     found = explain_live(attempt, plan, phase, "waits for hosts")
     assert found is not None and (found.summary, found.evidence) == ("waits for hosts", ())
     assert explain_live(None, None, phase, "waits for hosts") == found
+
+
+def test_the_rank_that_the_others_wait_for_is_named_before_it_counts_as_a_hang(
+    attempt: AttemptFacts, plan: LaunchPlan
+) -> None:
+    waits = replace(WAITS, sign_s=20.0, idle_s=20.0)
+    report(attempt, waits, replace(waits, activity=Activity.WORKING, where="fit.py:3 read"))
+    found = explain_live(attempt, plan, Phase.TRAINING, "training")
+    assert found is not None
+    assert "the other ranks wait for rank 1 on local1: in script after step 7 at fit.py:3 read" in found.summary
 
 
 def test_at_the_start_of_a_script_the_rank_is_named_for_which_the_others_wait(

@@ -59,6 +59,12 @@ def first(tmp_path: Path, *texts: str) -> Failure:
     return found
 
 
+def test_a_launcher_that_repeats_the_error_of_a_rank_is_no_second_failure(tmp_path: Path) -> None:
+    text = "KeyError: 'labels'\n"
+    found = diagnose(tmp_path, f"[rank1]: {TRACE.splitlines()[0]}\n[rank1]: {text}", f"rank 1 failed:\n{TRACE}{text}")
+    assert [failure.rank for failure in found.failures] == [1]
+
+
 def prefixed(prefix: str, text: str) -> str:
     return "".join(f"{prefix}{line}\n" for line in text.splitlines())
 
@@ -390,3 +396,19 @@ def test_noise_before_and_after_a_failure_changes_nothing(after: str, tmp_path: 
             if found is None or found.category is not rule.category:
                 wrong[text] = found and found.rule
     assert not wrong
+
+
+@pytest.mark.parametrize(
+    ("name", "rank"),
+    [("rank-3.log", 3), ("job_rank3.err", 3), ("node_rank3.log", None), ("noderank3.log", None), ("franks.log", None)],
+)
+def test_the_name_of_a_file_has_the_rank_of_lines_without_a_prefix(name: str, rank: int | None, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("Fatal Python error: Segmentation fault\n")
+    found = explain_files([tmp_path / name]).first
+    assert found is not None and found.rank == rank
+
+
+def test_a_file_that_can_be_opened_but_not_read_is_named() -> None:
+    with pytest.raises(OSError) as raised:
+        explain_files([Path("/proc/self/mem")])
+    assert raised.value.filename == "/proc/self/mem"

@@ -11,7 +11,7 @@ from fsdpctl.explain import statements
 from fsdpctl.explain.log_files import explain_files
 from fsdpctl.explain.match import match_text
 from fsdpctl.explain.prefilter import may_matter
-from fsdpctl.explain.rule import Rule
+from fsdpctl.explain.rule import Rule, end_sentence
 from fsdpctl.explain.rulebook import FOLDER, all_rules, read_rules
 from fsdpctl.schema.problems import SpecError
 
@@ -84,3 +84,11 @@ def test_a_file_with_a_mistake_is_refused(change: tuple[str, str], found: str, t
     (tmp_path / "20_memory.yaml").write_text(text.replace(*change, 1), encoding="utf-8")
     with pytest.raises((CodecError, SpecError), match=found.replace(")", r"\)")):
         read_rules(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [("sizes differ", "sizes differ."), ("sizes differ.", "sizes differ."), ("cut ...", "cut ...")],
+)
+def test_a_sentence_ends_with_one_period(message: str, shown: str) -> None:
+    assert end_sentence(f"{message}.") == shown

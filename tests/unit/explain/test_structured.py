@@ -37,12 +37,13 @@ def raised(error: Exception, cause: Exception | None = None) -> Exception:
         (OSError(errno.ESTALE, "stale"), Category.STORAGE),
         (ModuleNotFoundError(), Category.MISSING_MODULE),
         (MemoryError(), Category.RAM_OOM),
+        (KeyboardInterrupt(), Category.SIGNAL),
         (ZeroDivisionError(), Category.DIVISION_BY_ZERO),
         (AssertionError(), Category.ASSERTION),
     ],
     ids=lambda value: str(value) if isinstance(value, Category) else None,
 )
-def test_an_exception_has_the_category_of_its_classes(error: Exception, category: Category) -> None:
+def test_an_exception_has_the_category_of_its_classes(error: BaseException, category: Category) -> None:
     record = RankError(0, 0, 1.0, f"any text: {error}", "", kinds=name_kinds(error), errno=find_errno(error))
     assert of_error(record) is category
 

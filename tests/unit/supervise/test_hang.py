@@ -161,6 +161,12 @@ def test_a_script_is_watched_closely_once_its_job_asks_for_it() -> None:
     )
 
 
+def test_a_hang_has_its_reason_without_rank_and_node_too() -> None:
+    stopped = PlacedRank(1, "host-1", rank(state="T", activity=Activity.UNKNOWN))
+    found = find_hang([PlacedRank(0, "host-0", WAITS), stopped], LIMITS, PEER_TIMEOUT_S)
+    assert found is not None and found.what.startswith("hangs: its process is stopped") and found.what in found.reason
+
+
 def test_a_script_that_reports_its_steps_may_save_between_two_of_them() -> None:
     saves = rank(progress=RankProgress(Section.SCRIPT, 9, 9, usual_s=0.5), activity=WORKING, idle_s=0.0, sign_s=200.0)
     waits = rank(progress=RankProgress(Section.SCRIPT, 9, 9, usual_s=0.5), sign_s=200.0)

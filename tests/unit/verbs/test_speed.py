@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fsdpctl.contract.clock import format_clock
+from fsdpctl.contract.clock import format_clock, format_time
 from fsdpctl.verbs.status import Speed, describe_slow, measure_speed
 
 
@@ -49,3 +49,8 @@ def test_slow_ranks_are_named() -> None:
 
 def test_there_is_no_negative_time_left() -> None:
     assert measure_speed(lines(10), 5) == Speed(128.0, None)
+
+
+@pytest.mark.parametrize("seconds", [1e308, float("nan"), float("inf")])
+def test_a_number_that_is_no_time_is_shown_as_such(seconds: float) -> None:
+    assert format_time(seconds) == "at no known time"

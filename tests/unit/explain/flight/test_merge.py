@@ -57,6 +57,14 @@ def test_a_rank_that_has_not_entered_it_is_named_with_its_stack() -> None:
     assert text.endswith("  rank 1 outside of it\n    /run/train.py:1 data")
 
 
+def test_a_stack_through_many_frames_of_a_library_ends_in_the_users_code() -> None:
+    library = [f"/env/lib/python3.11/site-packages/trainers/x.py:{number} f" for number in range(40)]
+    stacks = {**STACKS, 1: ("/env/torch/distributed/c10d.py:9 gather", *library, "/run/train.py:1 main")}
+    found = merge({0: WAITS, 1: record(*BEFORE), 2: WAITS, 3: WAITS}, 4, stacks)
+    assert found is not None
+    assert describe_finding(found).endswith(f"  rank 1 outside of it\n    {library[0]}\n    /run/train.py:1 main")
+
+
 def test_a_rank_that_has_entered_no_collective_at_all_is_missing() -> None:
     found = merged(record(call(1)), record(call(1)), record(call(1)), FlightRecord())
     assert (found.kind, found.ranks_missing) == (FlightKind.MISSING, (3,))

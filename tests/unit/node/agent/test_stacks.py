@@ -13,37 +13,52 @@ C10D, JOIN = ("/env/torch/distributed/c10d.py", "all_reduce"), ("/usr/lib/python
 @pytest.mark.parametrize(
     ("thread", "main", "activity", "where"),
     [
-        (("user.py", "f"), C10D, Activity.PEERS, "/env/torch/distributed/c10d.py:7 all_reduce"),
+        (("user.py", "f"), C10D, Activity.PEERS, "train/loop.py:5 s (all_reduce)"),
         (C10D, ("user.py", "tokenize"), Activity.WORKING, "user.py:7 tokenize"),
-        (("user.py", "f"), ("/env/torch/autograd/graph.py", "_engine_run_backward"), Activity.PEERS, "graph.py:7"),
-        (("user.py", "f"), ("/env/torch/cuda/streams.py", "synchronize"), Activity.PEERS, "streams.py:7 synchronize"),
-        (("user.py", "f"), ("/env/torch/_dynamo/convert_frame.py", "compile"), Activity.COMPILING, "convert_frame.py"),
-        (("user.py", "f"), ("/env/torch/distributed/fsdp.py", "<module>"), Activity.WORKING, "fsdp.py:7 <module>"),
+        (
+            ("user.py", "f"),
+            ("/env/torch/autograd/graph.py", "_engine_run_backward"),
+            Activity.PEERS,
+            "loop.py:5 s (_eng",
+        ),
+        (("user.py", "f"), ("/env/torch/cuda/streams.py", "synchronize"), Activity.PEERS, "loop.py:5 s (synchronize)"),
+        (
+            ("user.py", "f"),
+            ("/env/torch/_dynamo/convert_frame.py", "compile"),
+            Activity.COMPILING,
+            "loop.py:5 s (compile)",
+        ),
+        (("user.py", "f"), ("/env/torch/distributed/fsdp.py", "<module>"), Activity.WORKING, "loop.py:5 s (<module>)"),
         # The backward pass of a GPU is compiled in a thread of autograd.
         (
             ("/env/torch/_inductor/compile_fx.py", "fx_codegen_and_compile"),
             ("/env/torch/autograd/graph.py", "_engine_run_backward"),
             Activity.COMPILING,
-            "compile_fx.py:3",
+            "train/x.py:9 save (fx_codegen_and_compile)",
         ),
         (
             ("/env/torch/_inductor/runtime/triton_heuristics.py", "benchmark_all_configs"),
             ("/env/torch/autograd/graph.py", "_engine_run_backward"),
             Activity.COMPILING,
-            "triton_heuristics.py:3",
+            "train/x.py:9 save (benchmark_all_configs)",
         ),
         (
             ("/env/torch/_inductor/runtime/triton_heuristics.py", "run"),
             ("/env/torch/autograd/graph.py", "_engine_run_backward"),
             Activity.PEERS,
-            "graph.py:7",
+            "loop.py:5 s (_eng",
         ),
         # A compiled function that runs is no compiler.
-        (("user.py", "f"), ("/env/torch/_inductor/output_code.py", "__call__"), Activity.WORKING, "output_code.py:7"),
+        (
+            ("user.py", "f"),
+            ("/env/torch/_inductor/output_code.py", "__call__"),
+            Activity.WORKING,
+            "loop.py:5 s (__call__)",
+        ),
         # The main thread waits for another one: what that one does counts.
-        (C10D, JOIN, Activity.PEERS, "/env/torch/distributed/c10d.py:3 all_reduce"),
+        (C10D, JOIN, Activity.PEERS, "train/x.py:9 save (all_reduce)"),
         (("train/dcp_io.py", "write"), JOIN, Activity.WORKING, "train/dcp_io.py:3 write"),
-        (JOIN, JOIN, Activity.WORKING, "/usr/lib/python3.11/threading.py:7 join"),
+        (JOIN, JOIN, Activity.WORKING, "train/loop.py:5 s (join)"),
     ],
 )
 def test_a_stack_shows_what_a_rank_does(
@@ -52,6 +67,26 @@ def test_a_stack_shows_what_a_rank_does(
     found, place = classify(THREAD.format(*thread) + MAIN.format(*main))
     assert found is activity
     assert where in place
+
+
+LIBRARY = "/env/lib/python3.11/site-packages/torch/distributed/c10d.py"
+
+
+@pytest.mark.parametrize(
+    ("frames", "where"),
+    [
+        (
+            [(LIBRARY, "all_reduce"), ("/run/code/src/fit.py", "log"), (LIBRARY, "x")],
+            "/run/code/src/fit.py:2 log (all_reduce)",
+        ),
+        ([("/run/code/src/fit.py", "read"), (LIBRARY, "fit")], "/run/code/src/fit.py:1 read"),
+        ([(LIBRARY, "init"), ("/run/code/fsdpctl/node/agent/rank.py", "_run")], f"{LIBRARY}:1 init"),
+    ],
+)
+def test_the_place_is_of_the_users_code_with_what_it_called(frames: list[tuple[str, str]], where: str) -> None:
+    lines = [f'  File "{file}", line {number} in {name}' for number, (file, name) in enumerate(frames, 1)]
+    stacks = "\n".join(["Current thread 0x2 (most recent call first):", *lines])
+    assert classify(stacks)[1] == where
 
 
 @pytest.mark.parametrize("stacks", ["", "Current thread", 'Thread 0x1:\n  File "x.py", line 1 in f'])
