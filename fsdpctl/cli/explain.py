@@ -13,7 +13,7 @@ from fsdpctl.cli.output import print_json
 from fsdpctl.errors import UsageError
 
 if TYPE_CHECKING:
-    from fsdpctl.explain.log_files import LogDiagnosis
+    from fsdpctl.explain.logs.files import LogDiagnosis
 
 
 def explain(
@@ -54,7 +54,7 @@ def _explain_logs(files: list[Path], *, as_json: bool) -> None:
 
 def _read_logs(files: list[Path]) -> LogDiagnosis:
     from fsdpctl.contract.files import NO_FILE
-    from fsdpctl.explain.log_files import explain_files
+    from fsdpctl.explain.logs.files import explain_files
 
     try:
         return explain_files(files)

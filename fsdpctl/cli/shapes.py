@@ -13,7 +13,7 @@ from typing import Any, Literal
 from fsdpctl.contract import Cause, Phase, State
 from fsdpctl.contract.events import Event
 from fsdpctl.contract.records import RankError
-from fsdpctl.explain.log_files import Failure
+from fsdpctl.explain.logs.files import Failure
 
 
 @dataclass(frozen=True)

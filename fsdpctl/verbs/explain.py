@@ -10,12 +10,12 @@ from fsdpctl.contract import Cause, State
 from fsdpctl.contract.codec import CodecError
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.explain.diagnose import explain_attempt, of_end
-from fsdpctl.explain.evidence import fields_of
 from fsdpctl.explain.explanation import NOT_ENDED, Diagnosis, Explanation, FailedRank
-from fsdpctl.explain.history import read_past
-from fsdpctl.explain.live import explain_live
-from fsdpctl.explain.read_evidence import read_evidence
+from fsdpctl.explain.run.diagnose import explain_attempt, of_end
+from fsdpctl.explain.run.evidence import fields_of
+from fsdpctl.explain.run.history import read_past
+from fsdpctl.explain.run.live import explain_live
+from fsdpctl.explain.run.read_evidence import read_evidence
 from fsdpctl.runs.evidence import AttemptFacts, RunFacts, read_plan
 from fsdpctl.runs.store import open_record
 from fsdpctl.verbs.state import Situation, derive_state

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.contract.codec import CodecError
-from fsdpctl.explain import statements
-from fsdpctl.explain.log_files import explain_files
-from fsdpctl.explain.match import match_text
-from fsdpctl.explain.prefilter import may_matter
+from fsdpctl.explain.logs import statements
+from fsdpctl.explain.logs.files import explain_files
+from fsdpctl.explain.logs.match import match_text
+from fsdpctl.explain.logs.prefilter import may_matter
 from fsdpctl.explain.rule import Rule, end_sentence
 from fsdpctl.explain.rulebook import FOLDER, all_rules, read_rules
 from fsdpctl.schema.problems import SpecError

@@ -11,7 +11,7 @@ from fsdpctl.contract.paths import NodePaths, RunPaths
 from fsdpctl.contract.plan import Allocation, LaunchPlan
 from fsdpctl.contract.rank_progress import read_rank_progress
 from fsdpctl.contract.records import NodeEnd, ProcessIdentity, RankError
-from fsdpctl.explain.evidence import AttemptEvidence, RankEvidence
+from fsdpctl.explain.run.evidence import AttemptEvidence, RankEvidence
 from fsdpctl.runs.evidence import AttemptFacts
 from fsdpctl.supervise.hang import Hang
 

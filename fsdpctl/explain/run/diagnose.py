@@ -9,17 +9,17 @@ from types import MappingProxyType
 from fsdpctl.contract import Cause
 from fsdpctl.contract.causes import RULES
 from fsdpctl.explain.categories import Category
-from fsdpctl.explain.describe_evidence import describe_evidence, describe_resources, memory_fields
-from fsdpctl.explain.evidence import AttemptEvidence
 from fsdpctl.explain.explanation import Confidence, Diagnosis, FailedRank
-from fsdpctl.explain.failed_ranks import Failed, as_failed_node, as_failed_rank, find_failed
 from fsdpctl.explain.flight.describe import headline
-from fsdpctl.explain.memory_changes import memory_changes
-from fsdpctl.explain.rank_failure import is_lost_peer
-from fsdpctl.explain.roles import Initiators, find_initiators
 from fsdpctl.explain.rule import Rule, Strength, end_sentence
 from fsdpctl.explain.rulebook import rule_of, rules_for_cause
-from fsdpctl.explain.structured import domain_of, may_retry, of_cause
+from fsdpctl.explain.run.describe_evidence import describe_evidence, describe_resources, memory_fields
+from fsdpctl.explain.run.evidence import AttemptEvidence
+from fsdpctl.explain.run.failed_ranks import Failed, as_failed_node, as_failed_rank, find_failed
+from fsdpctl.explain.run.memory_changes import memory_changes
+from fsdpctl.explain.run.rank_failure import is_lost_peer
+from fsdpctl.explain.run.roles import Initiators, find_initiators
+from fsdpctl.explain.run.structured import domain_of, may_retry, of_cause
 
 _NO_FIELDS: Mapping[str, str] = MappingProxyType({})
 _NOT_KNOWN = (Category.UNKNOWN, Category.SIGNAL, Category.EXIT_CODE)

@@ -6,8 +6,8 @@ import re
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from fsdpctl.explain.choose import OFTEN_CAUGHT
-from fsdpctl.explain.match import Match
+from fsdpctl.explain.logs.choose import OFTEN_CAUGHT
+from fsdpctl.explain.logs.match import Match
 from fsdpctl.explain.rule import Strength
 
 _PROGRESS = re.compile(

@@ -14,12 +14,12 @@ from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.rank_progress import RankProgress, Section
 from fsdpctl.contract.records import NodeEnd, RankError
 from fsdpctl.explain.categories import Role
-from fsdpctl.explain.evidence import AttemptEvidence, RankEvidence
 from fsdpctl.explain.explanation import Confidence
 from fsdpctl.explain.flight.finding import FlightFinding, FlightKind, FlightSide
-from fsdpctl.explain.rank_failure import is_lost_peer
-from fsdpctl.explain.read_evidence import read_evidence
-from fsdpctl.explain.roles import find_initiators, role_of
+from fsdpctl.explain.run.evidence import AttemptEvidence, RankEvidence
+from fsdpctl.explain.run.rank_failure import is_lost_peer
+from fsdpctl.explain.run.read_evidence import read_evidence
+from fsdpctl.explain.run.roles import find_initiators, role_of
 from fsdpctl.runs.evidence import AttemptFacts
 
 

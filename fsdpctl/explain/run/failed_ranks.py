@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from fsdpctl.contract import Cause
 from fsdpctl.explain.categories import Category, Role
-from fsdpctl.explain.evidence import AttemptEvidence, RankEvidence
 from fsdpctl.explain.explanation import FailedRank
 from fsdpctl.explain.flight.finding import FlightKind
 from fsdpctl.explain.frames import user_frames
-from fsdpctl.explain.rank_failure import RankFailureKind, describe_cascade, describe_rank
-from fsdpctl.explain.roles import Initiators, role_of
-from fsdpctl.explain.structured import domain_of, may_retry, of_node
+from fsdpctl.explain.run.evidence import AttemptEvidence, RankEvidence
+from fsdpctl.explain.run.rank_failure import RankFailureKind, describe_cascade, describe_rank
+from fsdpctl.explain.run.roles import Initiators, role_of
+from fsdpctl.explain.run.structured import domain_of, may_retry, of_node
 
 _ORDER = (Role.INITIATING, Role.CASCADE, Role.TEARDOWN)
 

@@ -10,9 +10,9 @@ from fsdpctl.contract import Cause, RankFailure
 from fsdpctl.contract.first_failure import distance
 from fsdpctl.contract.records import RankError
 from fsdpctl.explain.categories import Role
-from fsdpctl.explain.evidence import AttemptEvidence, RankEvidence
 from fsdpctl.explain.explanation import Confidence
 from fsdpctl.explain.flight.finding import FlightFinding, FlightKind
+from fsdpctl.explain.run.evidence import AttemptEvidence, RankEvidence
 
 _NOT_OF_RANKS = (Cause.STOP, Cause.CANCEL, Cause.TIME_LIMIT, Cause.PREEMPTION, Cause.REQUEUE, Cause.FINISHED)
 _OF_NODES = (Cause.NODE_CHECK, Cause.PACKAGE, Cause.SETUP, Cause.START, Cause.AGENT, Cause.TORCHRUN)

@@ -7,7 +7,7 @@ import shlex
 import pytest
 
 from fsdpctl.contract.trainer.trainer_config import TrainerConfig
-from fsdpctl.explain.memory_changes import memory_changes
+from fsdpctl.explain.run.memory_changes import memory_changes
 from fsdpctl.specs.load import load_job
 
 JOB = "llm-tiny"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fsdpctl.contract.files import open_file
-from fsdpctl.explain.prefixes import Prefixed, read_prefix
+from fsdpctl.explain.logs.prefixes import Prefixed, read_prefix
 from fsdpctl.logs.splitter import LineSplitter
 
 MAX_BYTES = 8 * 2**20

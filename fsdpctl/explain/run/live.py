@@ -11,7 +11,7 @@ from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.records import RankError
 from fsdpctl.explain.categories import Category, Domain
 from fsdpctl.explain.explanation import Confidence, Diagnosis
-from fsdpctl.explain.structured import domain_of, may_retry, of_error
+from fsdpctl.explain.run.structured import domain_of, may_retry, of_error
 from fsdpctl.logs.failure import find_root_cause
 from fsdpctl.logs.sources import read_errors
 from fsdpctl.node.agent.overdue import age_s

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
+from fsdpctl.explain.logs.statements import Frame, Link, Statement, read_messages, read_statements
 from fsdpctl.explain.rule import Rule, Strength, read_fields
 from fsdpctl.explain.rulebook import all_rules
-from fsdpctl.explain.statements import Frame, Link, Statement, read_messages, read_statements
 
 _OF_MESSAGE = 0.6
 """How sure a message in the middle of a line is, compared to an exception."""

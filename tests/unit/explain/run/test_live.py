@@ -15,7 +15,7 @@ from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.rank_progress import RankProgress, Section
 from fsdpctl.contract.records import NodeReady, ProcessIdentity, RankError
 from fsdpctl.explain.categories import Category
-from fsdpctl.explain.live import explain_live
+from fsdpctl.explain.run.live import explain_live
 from fsdpctl.launch.build import build_plan
 from fsdpctl.launch.host import SubmitHost
 from fsdpctl.runs.evidence import AttemptFacts

@@ -10,7 +10,7 @@ from fsdpctl.contract import Cause, RankFailure
 from fsdpctl.contract.first_failure import find_errno, name_kinds
 from fsdpctl.contract.records import RankError, Resources
 from fsdpctl.explain.categories import Category, Domain
-from fsdpctl.explain.structured import domain_of, may_retry, of_cause, of_error, of_exit
+from fsdpctl.explain.run.structured import domain_of, may_retry, of_cause, of_error, of_exit
 
 
 class ShardMissing(FileNotFoundError):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from fsdpctl.explain.categories import Category, Role
-from fsdpctl.explain.match import Match
+from fsdpctl.explain.logs.match import Match
+from fsdpctl.explain.logs.statements import Link
 from fsdpctl.explain.rule import Strength
 from fsdpctl.explain.rulebook import all_rules
-from fsdpctl.explain.statements import Link
 
 OFTEN_CAUGHT = {
     Category.MISSING_MODULE,

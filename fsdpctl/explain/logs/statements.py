@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from fsdpctl.explain.prefilter import may_matter
-from fsdpctl.explain.prefixes import strip_log_prefix
+from fsdpctl.explain.logs.prefilter import may_matter
+from fsdpctl.explain.logs.prefixes import strip_log_prefix
 
 MAX_MESSAGE_LINES = 40
 """Lines of an exception's message that are read."""

@@ -10,13 +10,13 @@ from fsdpctl.contract import RankFailure
 from fsdpctl.contract.first_failure import headline, names_lost_peer
 from fsdpctl.contract.records import Resources
 from fsdpctl.explain.categories import Category
-from fsdpctl.explain.choose import choose_end
-from fsdpctl.explain.evidence import RankEvidence
 from fsdpctl.explain.explanation import Confidence
-from fsdpctl.explain.match import Match, match_text
+from fsdpctl.explain.logs.choose import choose_end
+from fsdpctl.explain.logs.match import Match, match_text
+from fsdpctl.explain.logs.survived import fatal_matches
 from fsdpctl.explain.rule import Strength
-from fsdpctl.explain.structured import GENERIC, of_error, of_exit
-from fsdpctl.explain.survived import fatal_matches
+from fsdpctl.explain.run.evidence import RankEvidence
+from fsdpctl.explain.run.structured import GENERIC, of_error, of_exit
 from fsdpctl.node.agent.exit_status import describe_code
 
 

@@ -13,11 +13,11 @@ from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.records import NodeEnd, RankError, Resources
 from fsdpctl.explain.categories import Category, Role
-from fsdpctl.explain.diagnose import explain_attempt, of_end
 from fsdpctl.explain.explanation import Confidence, Diagnosis, FailedRank
-from fsdpctl.explain.read_evidence import read_evidence
 from fsdpctl.explain.rulebook import rules_for_cause
-from fsdpctl.explain.structured import of_cause
+from fsdpctl.explain.run.diagnose import explain_attempt, of_end
+from fsdpctl.explain.run.read_evidence import read_evidence
+from fsdpctl.explain.run.structured import of_cause
 from fsdpctl.runs.evidence import AttemptFacts
 
 OOM = (
@@ -131,8 +131,8 @@ import re, resource, sys
 from pathlib import Path
 from fsdpctl.contract import Cause
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.explain.diagnose import explain_attempt
-from fsdpctl.explain.read_evidence import read_evidence
+from fsdpctl.explain.run.diagnose import explain_attempt
+from fsdpctl.explain.run.read_evidence import read_evidence
 from fsdpctl.runs.evidence import AttemptFacts
 run = RunPaths(Path(sys.argv[1]))
 diagnosis, ranks = explain_attempt(read_evidence(run, AttemptFacts(run.attempt(1)), None), Cause.SIGNAL, "")

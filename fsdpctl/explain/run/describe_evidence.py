@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from fsdpctl.contract.node_report import Activity
 from fsdpctl.contract.records import Resources
 from fsdpctl.explain.categories import Category
-from fsdpctl.explain.failed_ranks import Failed
+from fsdpctl.explain.run.failed_ranks import Failed
 from fsdpctl.logs.ranges import fold_ranks
 from fsdpctl.node.agent.exit_status import describe_code
 from fsdpctl.supervise.hang import Hang, PlacedRank
