@@ -11,6 +11,7 @@ import faulthandler
 import os
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
@@ -35,8 +36,9 @@ class StackWriter:
 
     def _write(self) -> None:
         data = format_stacks().encode(errors="backslashreplace")
-        os.truncate(self._descriptor, 0)
-        os.write(self._descriptor, data)
+        with suppress(OSError):  # a full disk must not end the thread
+            os.truncate(self._descriptor, 0)
+            os.write(self._descriptor, data)
 
 
 def format_stacks() -> str:

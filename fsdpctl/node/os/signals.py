@@ -20,6 +20,7 @@ FLIGHT_SIGNAL = signal.SIGRTMIN + 1
 """Makes a rank write its flight record."""
 FORCED_DUMP_SIGNAL = signal.SIGRTMIN + 2
 """Makes a rank that answers no DUMP_SIGNAL write the stack of its main thread. It may crash one that is well."""
+
 answering_threads: set[int | None] = set()
 """The threads of `start_answering`, which are no part of what a rank does."""
 
