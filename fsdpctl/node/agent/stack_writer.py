@@ -2,7 +2,7 @@
 
 The main thread of a rank that waits in a collective runs no Python, so a thread of its own waits for the signal. It
 reads the stacks while it holds the interpreter's lock. faulthandler's own handler reads those of running threads, and
-crashes now and then: a busy process of Python 3.11 to 3.13 after some hundred dumps, one that compiles at the first.
+crashes now and then: busy processes of Python 3.11 to 3.13 after 56 to 1071 dumps, and a rank that compiled on a GPU.
 """
 
 from __future__ import annotations
