@@ -3,6 +3,7 @@
     python -m bench.false_alarms [--steps 10000] [--starts 50] [--load 8]
 
 Each is a run of two local nodes with saves and evaluations. A load of 8 is eight processes that never rest.
+The table gives the mean load average of the machine as well: this run, its load and all other work.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +26,8 @@ from bench.cost import print_table
 from tests.backends.hangs import JOB
 
 START_STEPS = 12
-HEADER = ("what", "attempts", "taken for a hang", "other ends", "longest step s", "minutes")
+LOAD_EVERY_S = 10.0
+HEADER = ("what", "attempts", "taken for a hang", "other ends", "longest step s", "mean load", "minutes")
 
 
 def main() -> None:
@@ -56,14 +60,35 @@ def busy(count: int) -> Iterator[None]:
 def measure(root: Path, name: str, runs: list[int], every: int) -> list[str]:
     """Run one job after the other, and return the row of the table."""
     began = time.monotonic()
-    directories = [run(root, steps, every) for steps in runs]
+    with sampled_load() as loads:
+        directories = [run(root, steps, every) for steps in runs]
     verdicts = [json.loads(path.read_text()) for one in directories for path in one.glob("attempts/*/verdict.json")]
     hangs = sum(1 for one in directories for _ in one.rglob("hang.json"))
     others = sum(verdict["state"] != "SUCCEEDED" for verdict in verdicts) - hangs
     return [
         *(name, str(len(verdicts)), str(hangs), str(others)),
-        *(f"{max(map(longest_step_s, directories)):.1f}", f"{(time.monotonic() - began) / 60:.1f}"),
+        *(f"{max(map(longest_step_s, directories)):.1f}", f"{statistics.mean(loads):.1f}"),
+        f"{(time.monotonic() - began) / 60:.1f}",
     ]
+
+
+@contextmanager
+def sampled_load() -> Iterator[list[float]]:
+    """Yield the load averages of the machine, of one minute each, taken at intervals while the block runs."""
+    loads = [os.getloadavg()[0]]
+    ended = threading.Event()
+
+    def sample() -> None:
+        while not ended.wait(LOAD_EVERY_S):
+            loads.append(os.getloadavg()[0])
+
+    sampler = threading.Thread(target=sample)
+    sampler.start()
+    try:
+        yield loads
+    finally:
+        ended.set()
+        sampler.join()
 
 
 def run(root: Path, steps: int, every: int) -> Path:
