@@ -33,6 +33,16 @@ def headline(finding: FlightFinding) -> str:
             return f"flight record: all ranks have entered {what}, and agree in it"
 
 
+def summarize(finding: FlightFinding) -> tuple[str, ...]:
+    """Return the operation, and each side in one line with the line of the user's code that called it."""
+    return (headline(finding), *(_summarize_side(side, finding) for side in finding.sides))
+
+
+def _summarize_side(side: FlightSide, finding: FlightFinding) -> str:
+    what, *frames = _describe_side(side, finding)
+    return what.strip() + (f", at {frames[0].strip()}" if frames else "")
+
+
 def _describe_side(side: FlightSide, finding: FlightFinding) -> list[str]:
     ranks = fold_ranks(side.ranks)
     if side.has_entered:

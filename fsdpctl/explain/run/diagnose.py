@@ -10,7 +10,8 @@ from fsdpctl.contract import Cause
 from fsdpctl.contract.causes import RULES
 from fsdpctl.explain.categories import Category
 from fsdpctl.explain.explanation import Confidence, Diagnosis, FailedRank
-from fsdpctl.explain.flight.describe import headline
+from fsdpctl.explain.flight.describe import summarize
+from fsdpctl.explain.flight.finding import FlightFinding, FlightKind
 from fsdpctl.explain.rule import Rule, Strength, end_sentence
 from fsdpctl.explain.rulebook import rule_of, rules_for_cause
 from fsdpctl.explain.run.describe_evidence import describe_evidence, describe_resources, memory_fields
@@ -37,7 +38,19 @@ def explain_attempt(
         return _of_rank(failed[0], ranks[0], attempt, initiators, cause), ranks
     if nodes:
         return _of_node(nodes[0], attempt, cause, reason, initiators.confidence), ranks
+    if ranks and attempt.flight is not None:
+        return _of_operation(attempt.flight, cause, reason, attempt.fields), ranks
     return of_end(cause, reason, attempt.fields, initiators.confidence), ranks
+
+
+def _of_operation(flight: FlightFinding, cause: Cause | None, reason: str, fields: Mapping[str, str]) -> Diagnosis:
+    """Return the diagnosis of ranks that wait for each other in an operation, none of which is the odd one."""
+    if flight.kind is FlightKind.MISMATCH:
+        rule = rule_of("run_ranks_disagree")
+        evidence = (reason, *summarize(flight))
+        return _diagnosis(rule.category, Confidence.CERTAIN, rule.explain(fields), evidence, rule, fields)
+    found = of_end(cause, reason, fields, Confidence.UNKNOWN)
+    return replace(found, evidence=(*found.evidence, *summarize(flight)))
 
 
 def of_end(
@@ -73,7 +86,7 @@ def _of_rank(
     resources = attempt.resources_of(shown.node_rank)
     evidence = describe_evidence(first, resources, attempt.hang if cause is Cause.HANG else None)
     if (initiators.is_by_elimination or cause is Cause.HANG) and attempt.flight is not None:
-        evidence = (*evidence, headline(attempt.flight))
+        evidence = (*evidence, *summarize(attempt.flight))
     own = {"rank": str(shown.rank), "host": shown.host, "reason": shown.message}
     fields = {**attempt.fields, **own, **memory_fields(resources)}
     rule = rule_of(first.kind.rule) if first.kind.rule else _rule_for(cause, category)

@@ -10,6 +10,7 @@ import pytest
 
 from fsdpctl.contract import Cause, RankFailure
 from fsdpctl.contract.codec import write_json
+from fsdpctl.contract.flight_record import FlightEntry, FlightGroup, FlightRecord
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.records import NodeEnd, RankError, Resources
 from fsdpctl.explain.categories import Category, Role
@@ -116,6 +117,29 @@ def test_without_any_record_the_cause_is_not_known(run: RunPaths) -> None:
     found, ranks = explained(run, Cause.ABORT)
     assert (found.category, found.confidence, found.evidence) == (Category.UNKNOWN, Confidence.UNKNOWN, ("the reason",))
     assert {rank.role for rank in ranks} == {Role.TEARDOWN}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        (("Float[4]", "Float[8]"), (Category.RUNTIME_ERROR, Confidence.CERTAIN, False)),
+        (("Float[4]", "Float[4]"), (Category.HANG, Confidence.UNKNOWN, True)),
+    ],
+    ids=["they disagree", "they agree"],
+)
+def test_ranks_that_wait_in_one_operation_are_explained_by_their_flight_records(
+    run: RunPaths, sizes: tuple[str, str], expected: tuple[Category, Confidence, bool]
+) -> None:
+    node = run.attempt(1).node(0)
+    for rank, size in enumerate(sizes):
+        group = FlightGroup("gloo", "0", "default_pg", (0, 1))
+        entry = FlightEntry(0, "all_reduce", 41, False, False, (size,), (size,), 0)
+        write_json(node.rank_flight(rank), FlightRecord((group,), (entry,), (f"/run/train.py:{7 + rank} step",)))
+    found, _ = explained(run, Cause.HANG)
+    assert (found.category, found.confidence, found.retry) == expected
+    shown = "\n".join(found.evidence)
+    assert "gloo all_reduce number 41" in shown and "/run/train.py:7 step" in shown
+    assert sizes[0] in shown and sizes[1] in shown
 
 
 @pytest.mark.parametrize("cause", [cause for cause in Cause if of_cause(cause) is not None])
