@@ -184,10 +184,10 @@ def rest() -> list[Row]:
 def hangs() -> list[Row]:
     """Return the rows on ranks that stop, and on what is slow but no hang. One GPU, or two."""
     return [
-        Row("hangs, 1 rank", 240, partial(watched.everywhere, nodes=1, procs_per_node=1, mode="sync")),
+        Row("hangs, 1 rank", 150, partial(watched.everywhere, nodes=1, procs_per_node=1, mode="sync")),
         Row("llm300m, a cold compile", 120, partial(watched.cold_compile, job="llm300m", gpus=1)),
-        Row("hangs, 1 node x 2 ranks", 330, partial(watched.everywhere, nodes=1, procs_per_node=2, mode="sync")),
-        Row("hangs, 2 nodes x 1 rank", 330, partial(watched.everywhere, nodes=2, procs_per_node=1, mode="async")),
+        Row("hangs, 1 node x 2 ranks", 200, partial(watched.everywhere, nodes=1, procs_per_node=2, mode="sync")),
+        Row("hangs, 2 nodes x 1 rank", 200, partial(watched.everywhere, nodes=2, procs_per_node=1, mode="async")),
     ]
 
 
