@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from fsdpctl.contract.source_files import is_users
+
 _THREAD = re.compile(r"^(?:(Stack|Current thread|Thread)) ?(?:0x[0-9a-f]+ )?(?:\[(.*)\] )?\(most recent call first\):$")
 _THREAD_WAITS = ("/threading.py", "/concurrent/futures/_base.py", "/queue.py")
+_COLLECTIVES = "/torch/distributed/"
 _FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$')
 
 
@@ -51,7 +54,14 @@ def find_active(threads: tuple[ThreadStack, ...]) -> ThreadStack | None:
     main = find_main(threads)
     if main is None or not _waits_for_thread(main):
         return main
-    return next((thread for thread in threads[1:] if thread.frames and not _waits_for_thread(thread)), main)
+    return next((thread for thread in threads[1:] if _may_be_awaited(thread)), main)
+
+
+def _may_be_awaited(thread: ThreadStack) -> bool:
+    """Return whether a thread is at work for the user's code or a checkpoint of torch: libraries have threads of their
+    own that only sleep or wait for a pipe, such as the timer of torch/_inductor/compile_worker."""
+    is_at_work = bool(thread.frames) and not _waits_for_thread(thread)
+    return is_at_work and any(is_users(frame.file) or _COLLECTIVES in frame.file for frame in thread.frames)
 
 
 def _waits_for_thread(thread: ThreadStack) -> bool:

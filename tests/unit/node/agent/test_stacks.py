@@ -69,6 +69,18 @@ def test_a_stack_shows_what_a_rank_does(
     assert where in place
 
 
+def test_threads_that_a_library_runs_for_itself_are_not_awaited() -> None:
+    timer = (
+        "Thread 0x3 [subproc_worker_ti] (most recent call first):\n"
+        '  File "/env/site-packages/torch/_inductor/compile_worker/timer.py", line 43 in check\n'
+        '  File "/usr/lib/python3.12/threading.py", line 1010 in run\n\n'
+    )
+    main = MAIN.format(*JOIN)
+    assert classify(timer + main) == (Activity.WORKING, "train/loop.py:5 s (join)")
+    found, place = classify(timer + THREAD.format(*C10D) + main)
+    assert found is Activity.PEERS and place == "train/x.py:9 save (all_reduce)"
+
+
 LIBRARY = "/env/lib/python3.11/site-packages/torch/distributed/c10d.py"
 
 
