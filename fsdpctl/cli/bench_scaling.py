@@ -1,0 +1,132 @@
+"""`fsdpctl bench scaling`: the same job on several numbers of GPUs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, get_args
+
+import typer
+
+from fsdpctl.cli.complete import complete_job, complete_profile
+from fsdpctl.cli.options import Backend, Json, Set
+from fsdpctl.cli.output import log, print_data, print_json, print_table
+from fsdpctl.contract import CliExit
+from fsdpctl.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fsdpctl.contract.trainer.trainer_config import Strategy
+    from fsdpctl.scaling.points import Measurement
+    from fsdpctl.scaling.prepare import PlannedPoint
+    from fsdpctl.scaling.result import ScalingPoint
+
+_MAX_GPUS = 8192
+
+
+def scaling(
+    job: Annotated[str, typer.Argument(help="A job's name or a path to its YAML file.", autocompletion=complete_job)],
+    gpus: Annotated[
+        str, typer.Option("--gpus", "-g", metavar="N,N,...", help="Numbers of GPUs; of ranks, where there are none.")
+    ],
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            "--profile",
+            "-p",
+            help="A cluster profile's name or path; default: as for `submit`.",
+            autocompletion=complete_profile,
+        ),
+    ] = None,
+    strategy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,NAME,...", help="Strategies to compare, like FULL_SHARD,HYBRID_SHARD,DDP; default: the job's."
+        ),
+    ] = None,
+    strong: Annotated[
+        bool, typer.Option("--strong", help="Keep the global batch, instead of the micro-batch of each GPU.")
+    ] = False,
+    steps: Annotated[int, typer.Option(min=1, max=10_000, help="Number of steps to measure at each point.")] = 20,
+    time_limit: Annotated[str, typer.Option("--time-limit", metavar="DURATION", help="Time limit of each run.")] = "20m",
+    set_: Set = None,
+    backend: Backend = None,
+    reuse: Annotated[
+        bool, typer.Option("--reuse", help="Take the results of equal runs that have already succeeded.")
+    ] = False,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE.svg", help="Write a chart of the result to this file.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Measure how a job scales: short runs on several numbers of GPUs, with where the gap to linear is. Exit 1 when a
+    run has failed."""
+    from fsdpctl.scaling.prepare import prepare_points
+    from fsdpctl.scaling.points import Measurement
+    from fsdpctl.scaling.result import Scaling, compare
+    from fsdpctl.scaling.describe import summarize
+    from fsdpctl.specs.load import load_job
+    from fsdpctl.specs.search import choose_profile
+    from fsdpctl.verbs.submit import read_profile
+
+    how = Measurement(steps, strong, _parse_limit(time_limit))
+    spec = load_job(job, set_ or ())
+    chosen, source = choose_profile(profile, spec.profile)
+    cluster = read_profile(chosen, source, backend or ())
+    planned = prepare_points(cluster, spec, _parse_gpus(gpus), _parse_strategies(strategy), how)
+    log(f"profile {cluster.name} ({cluster.backend.kind}), from {source}; {len(planned)} runs of {how.total_steps} steps")
+    results, is_interrupted = _measure(planned, how, reuse=reuse)
+    points = compare(results)
+    device = planned[0].request.plan.device
+    kind = "strong" if strong else "weak"
+    print_json(Scaling(spec.name, cluster.name, device, kind, steps, points, summarize(points)))
+    if is_interrupted:
+        raise typer.Exit(CliExit.INTERRUPTED)
+    if any(point.measured is None for point in points):
+        raise typer.Exit(CliExit.FAILED)
+
+
+def _parse_gpus(text: str) -> list[int]:
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isascii() and word.isdigit() and 1 <= int(word) <= _MAX_GPUS for word in words):
+        raise UsageError(f"--gpus takes numbers from 1 to {_MAX_GPUS}, joined by commas, like 1,2,4,8; got {text!r:.100}")
+    return [int(word) for word in words]
+
+
+def _parse_strategies(text: str | None) -> list[Strategy]:
+    from fsdpctl.contract.trainer.trainer_config import Strategy
+
+    known = {name.upper(): name for name in get_args(Strategy)}
+    words = [word.strip() for word in text.split(",")] if text is not None else []
+    if wrong := [word for word in words if word.upper() not in known]:
+        raise UsageError(f"--strategy: {wrong[0]!r:.60} is none of {', '.join(known.values())}")
+    return [known[word.upper()] for word in words]
+
+
+def _parse_limit(text: str) -> int:
+    from fsdpctl.schema.types import parse_duration
+
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise UsageError(f"--time-limit: {error}") from None
+
+
+def _measure(planned: Sequence[PlannedPoint], how: Measurement, *, reuse: bool) -> tuple[list[ScalingPoint], bool]:
+    """Return the results in order, and whether Ctrl-C has ended the benchmark."""
+    from fsdpctl.cli.follow import LiveLine, progress_line
+    from fsdpctl.scaling.run import reuse_point, run_point
+
+    results: list[ScalingPoint] = []
+    for number, one in enumerate(planned, 1):
+        start = f"{number} of {len(planned)}: {one.point.label}"
+        live = LiveLine()
+        try:
+            found = reuse_point(one, how) if reuse else None
+            found = found or run_point(one, how, lambda status: live.show(f"{start}  {progress_line(status)}"))
+        except KeyboardInterrupt:
+            log("\ninterrupted")
+            return results, True
+        live.close(f"{start}  {found.run_id}  {found.state}  {found.problem}")
+        results.append(found)
+    return results, False
