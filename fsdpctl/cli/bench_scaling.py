@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 
 from fsdpctl.cli.complete import complete_job, complete_profile
 from fsdpctl.cli.options import Backend, Json, Set
-from fsdpctl.cli.output import log, print_data, print_json, print_table
+from fsdpctl.cli.output import log, print_json
 from fsdpctl.contract import CliExit
 from fsdpctl.errors import UsageError
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fsdpctl.contract.trainer.trainer_config import Strategy
     from fsdpctl.scaling.points import Measurement
     from fsdpctl.scaling.prepare import PlannedPoint
-    from fsdpctl.scaling.result import ScalingPoint
+    from fsdpctl.scaling.result import Scaling, ScalingPoint
 
 _MAX_GPUS = 8192
 
@@ -48,7 +48,9 @@ def scaling(
         bool, typer.Option("--strong", help="Keep the global batch, instead of the micro-batch of each GPU.")
     ] = False,
     steps: Annotated[int, typer.Option(min=1, max=10_000, help="Number of steps to measure at each point.")] = 20,
-    time_limit: Annotated[str, typer.Option("--time-limit", metavar="DURATION", help="Time limit of each run.")] = "20m",
+    time_limit: Annotated[
+        str, typer.Option("--time-limit", metavar="DURATION", help="Time limit of each run.")
+    ] = "20m",
     set_: Set = None,
     backend: Backend = None,
     reuse: Annotated[
@@ -61,25 +63,29 @@ def scaling(
 ) -> None:
     """Measure how a job scales: short runs on several numbers of GPUs, with where the gap to linear is. Exit 1 when a
     run has failed."""
-    from fsdpctl.scaling.prepare import prepare_points
-    from fsdpctl.scaling.points import Measurement
-    from fsdpctl.scaling.result import Scaling, compare
     from fsdpctl.scaling.describe import summarize
+    from fsdpctl.scaling.points import Measurement
+    from fsdpctl.scaling.prepare import prepare_points
+    from fsdpctl.scaling.result import Scaling, compare
     from fsdpctl.specs.load import load_job
     from fsdpctl.specs.search import choose_profile
     from fsdpctl.verbs.submit import read_profile
 
     how = Measurement(steps, strong, _parse_limit(time_limit))
+    if plot is not None and plot.suffix != ".svg":
+        raise UsageError(f"--plot writes SVG, got {plot}", hint="rsvg-convert -o x.png x.svg makes a PNG of it")
     spec = load_job(job, set_ or ())
     chosen, source = choose_profile(profile, spec.profile)
     cluster = read_profile(chosen, source, backend or ())
     planned = prepare_points(cluster, spec, _parse_gpus(gpus), _parse_strategies(strategy), how)
-    log(f"profile {cluster.name} ({cluster.backend.kind}), from {source}; {len(planned)} runs of {how.total_steps} steps")
+    _refuse_slow(planned)
+    log(f"profile {cluster.name} ({cluster.backend.kind}), from {source}")
+    log(f"{len(planned)} runs of {how.total_steps} steps each")
     results, is_interrupted = _measure(planned, how, reuse=reuse)
     points = compare(results)
+    kind: Literal["weak", "strong"] = "strong" if strong else "weak"
     device = planned[0].request.plan.device
-    kind = "strong" if strong else "weak"
-    print_json(Scaling(spec.name, cluster.name, device, kind, steps, points, summarize(points)))
+    _show(Scaling(spec.name, cluster.name, device, kind, steps, points, summarize(points)), plot, as_json=as_json)
     if is_interrupted:
         raise typer.Exit(CliExit.INTERRUPTED)
     if any(point.measured is None for point in points):
@@ -89,7 +95,9 @@ def scaling(
 def _parse_gpus(text: str) -> list[int]:
     words = [word.strip() for word in text.split(",")]
     if not all(word.isascii() and word.isdigit() and 1 <= int(word) <= _MAX_GPUS for word in words):
-        raise UsageError(f"--gpus takes numbers from 1 to {_MAX_GPUS}, joined by commas, like 1,2,4,8; got {text!r:.100}")
+        raise UsageError(
+            f"--gpus takes numbers from 1 to {_MAX_GPUS}, joined by commas, like 1,2,4,8; got {text!r:.100}"
+        )
     return [int(word) for word in words]
 
 
@@ -112,21 +120,60 @@ def _parse_limit(text: str) -> int:
         raise UsageError(f"--time-limit: {error}") from None
 
 
+def _refuse_slow(planned: Sequence[PlannedPoint]) -> None:
+    """Raise UsageError for steps that take minutes, as on CPUs."""
+    from fsdpctl.cli.submit import predict_slow_steps
+
+    for one in planned:
+        if one.request.plan.device == "cpu" and (warning := predict_slow_steps(one.trainer)) is not None:
+            raise UsageError(f"{one.point.label}: {warning}", hint="--profile chooses a cluster with GPUs")
+
+
 def _measure(planned: Sequence[PlannedPoint], how: Measurement, *, reuse: bool) -> tuple[list[ScalingPoint], bool]:
     """Return the results in order, and whether Ctrl-C has ended the benchmark."""
+    results: list[ScalingPoint] = []
+    for number, one in enumerate(planned, 1):
+        try:
+            results.append(_measure_point(one, how, f"{number} of {len(planned)}: {one.point.label}", reuse=reuse))
+        except KeyboardInterrupt:
+            log(f"interrupted; the same command with --reuse takes the {len(results)} results that are there")
+            return results, True
+    return results, False
+
+
+def _measure_point(one: PlannedPoint, how: Measurement, start: str, *, reuse: bool) -> ScalingPoint:
+    """Return the result of one point, with a live line until it is there."""
     from fsdpctl.cli.follow import LiveLine, progress_line
     from fsdpctl.scaling.run import reuse_point, run_point
 
-    results: list[ScalingPoint] = []
-    for number, one in enumerate(planned, 1):
-        start = f"{number} of {len(planned)}: {one.point.label}"
-        live = LiveLine()
+    live = LiveLine()
+    try:
+        found = reuse_point(one, how) if reuse else None
+        found = found or run_point(one, how, lambda status: live.show(f"{start}  {progress_line(status)}"))
+    except KeyboardInterrupt:
+        live.erase()
+        raise
+    live.close(f"{start}  {_describe_end(found)}")
+    return found
+
+
+def _describe_end(point: ScalingPoint) -> str:
+    ended = f"{point.run_id}  {point.state}" if point.run_id else "not started"
+    speed = f"  {point.measured.tokens_per_s_gpu:,.0f} tokens/s a GPU" if point.measured else ""
+    return ended + speed + (f"  {point.problem}" if point.problem else "")
+
+
+def _show(result: Scaling, plot: Path | None, *, as_json: bool) -> None:
+    from fsdpctl.cli.scaling_table import print_scaling
+    from fsdpctl.scaling.plot import draw
+
+    if plot is not None and result.points:
         try:
-            found = reuse_point(one, how) if reuse else None
-            found = found or run_point(one, how, lambda status: live.show(f"{start}  {progress_line(status)}"))
-        except KeyboardInterrupt:
-            log("\ninterrupted")
-            return results, True
-        live.close(f"{start}  {found.run_id}  {found.state}  {found.problem}")
-        results.append(found)
-    return results, False
+            plot.write_text(draw(result), encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"cannot write {plot}: {error.strerror}", hint="--plot names a file") from None
+        log(f"chart: {plot}")
+    if as_json:
+        print_json(result)
+    elif result.points:
+        print_scaling(result)

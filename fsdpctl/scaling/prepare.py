@@ -59,7 +59,9 @@ def prepare_points(
     try:
         points = plan_points(gpus, strategies or [job.trainer.mesh.strategy], _procs_of_node(profile, job))
     except ValueError as error:
-        raise UsageError(f"--gpus: {error}", hint="procs_per_node of the job or the profile is what a node has") from None
+        raise UsageError(
+            f"--gpus: {error}", hint="procs_per_node of the job or the profile is what a node has"
+        ) from None
     planned, problems = [], []
     for point in points:
         try:

@@ -166,7 +166,7 @@ class CheckpointConfig:
     every_steps: int  # number of steps between checkpoints
     keep: int = 3  # number of newest checkpoints to keep
     mode: SaveMode = "async"
-    """Write checkpoints beside training, let training wait until they are on disk, or write `none`, for a measurement."""
+    """Write checkpoints beside training, let training wait until they are on disk, or write none, for a measurement."""
 
     def __post_init__(self) -> None:
         require_at_least(1, every_steps=self.every_steps, keep=self.keep)
