@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
@@ -10,6 +11,7 @@ import typer
 from fsdpctl.cli.complete import complete_job, complete_profile
 from fsdpctl.cli.options import Backend, Json, Set
 from fsdpctl.cli.output import log, print_json
+from fsdpctl.cli.spec_files import plural
 from fsdpctl.contract import CliExit
 from fsdpctl.errors import UsageError
 
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
     from fsdpctl.scaling.points import Measurement
     from fsdpctl.scaling.prepare import PlannedPoint
     from fsdpctl.scaling.result import Scaling, ScalingPoint
-
-_MAX_GPUS = 8192
 
 
 def scaling(
@@ -66,7 +66,7 @@ def scaling(
     from fsdpctl.scaling.describe import summarize
     from fsdpctl.scaling.points import Measurement
     from fsdpctl.scaling.prepare import prepare_points
-    from fsdpctl.scaling.result import Scaling, compare
+    from fsdpctl.scaling.result import Scaling, compare, unit
     from fsdpctl.specs.load import load_job
     from fsdpctl.specs.search import choose_profile
     from fsdpctl.verbs.submit import read_profile
@@ -80,12 +80,16 @@ def scaling(
     planned = prepare_points(cluster, spec, _parse_gpus(gpus), _parse_strategies(strategy), how)
     _refuse_slow(planned)
     log(f"profile {cluster.name} ({cluster.backend.kind}), from {source}")
-    log(f"{len(planned)} runs of {how.total_steps} steps each")
+    log(f"{plural(len(planned), 'run')} of {how.total_steps} steps")
     results, is_interrupted = _measure(planned, how, reuse=reuse)
     points = compare(results)
     kind: Literal["weak", "strong"] = "strong" if strong else "weak"
     device = planned[0].request.plan.device
-    _show(Scaling(spec.name, cluster.name, device, kind, steps, points, summarize(points)), plot, as_json=as_json)
+    _show(
+        Scaling(spec.name, cluster.name, device, kind, steps, points, summarize(points, unit(device))),
+        plot,
+        as_json=as_json,
+    )
     if is_interrupted:
         raise typer.Exit(CliExit.INTERRUPTED)
     if any(point.measured is None for point in points):
@@ -94,10 +98,8 @@ def scaling(
 
 def _parse_gpus(text: str) -> list[int]:
     words = [word.strip() for word in text.split(",")]
-    if not all(word.isascii() and word.isdigit() and 1 <= int(word) <= _MAX_GPUS for word in words):
-        raise UsageError(
-            f"--gpus takes numbers from 1 to {_MAX_GPUS}, joined by commas, like 1,2,4,8; got {text!r:.100}"
-        )
+    if not all(re.fullmatch("[1-9][0-9]{0,3}", word) for word in words):
+        raise UsageError(f"--gpus takes numbers from 1 to 9999, joined by commas, like 1,2,4,8; got {text!r:.100}")
     return [int(word) for word in words]
 
 
@@ -136,7 +138,7 @@ def _measure(planned: Sequence[PlannedPoint], how: Measurement, *, reuse: bool) 
         try:
             results.append(_measure_point(one, how, f"{number} of {len(planned)}: {one.point.label}", reuse=reuse))
         except KeyboardInterrupt:
-            log(f"interrupted; the same command with --reuse takes the {len(results)} results that are there")
+            log(f"interrupted; the same command with --reuse takes the {plural(len(results), 'result')} so far")
             return results, True
     return results, False
 
@@ -159,7 +161,7 @@ def _measure_point(one: PlannedPoint, how: Measurement, start: str, *, reuse: bo
 
 def _describe_end(point: ScalingPoint) -> str:
     ended = f"{point.run_id}  {point.state}" if point.run_id else "not started"
-    speed = f"  {point.measured.tokens_per_s_gpu:,.0f} tokens/s a GPU" if point.measured else ""
+    speed = f"  {point.measured.tokens_per_s_gpu:,.0f} tokens/s each" if point.measured else ""
     return ended + speed + (f"  {point.problem}" if point.problem else "")
 
 
@@ -177,3 +179,5 @@ def _show(result: Scaling, plot: Path | None, *, as_json: bool) -> None:
         print_json(result)
     elif result.points:
         print_scaling(result)
+    for failed in (point.run_id for point in result.points if point.run_id and point.problem):
+        log(f"hint: fsdpctl explain {failed}")

@@ -14,8 +14,10 @@ _UNKNOWN = "-"
 
 def print_scaling(result: Scaling) -> None:
     """Print a row for each point, and below them where the gap is."""
-    ranks = "GPUS" if result.device == "cuda" else "RANKS"
-    header = [ranks, "STRATEGY", "TOKENS/S", "A GPU" if result.device == "cuda" else "A RANK"]
+    from fsdpctl.scaling.result import unit
+
+    counted = unit(result.device).upper()
+    header = [f"{counted}S", "STRATEGY", "TOKENS/S", f"A {counted}"]
     header += ["EFFICIENCY", "PEAK GIB", "COMM", "EXPOSED"]
     has_problem = any(point.problem for point in result.points)
     print_table(

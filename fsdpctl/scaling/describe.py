@@ -10,30 +10,31 @@ _LEAST = 0.005
 """A part of the loss that is mentioned."""
 
 
-def summarize(points: Sequence[ScalingPoint]) -> tuple[str, ...]:
-    """Return a sentence on the largest measured number of GPUs of each strategy."""
-    return tuple(_sentences(points))
+def summarize(points: Sequence[ScalingPoint], unit: str) -> tuple[str, ...]:
+    """Return a sentence on the largest measured number of GPUs of each strategy; `unit`: GPU or rank."""
+    return tuple(_sentences(points, unit))
 
 
-def _sentences(points: Sequence[ScalingPoint]) -> Iterator[str]:
+def _sentences(points: Sequence[ScalingPoint], unit: str) -> Iterator[str]:
     for strategy in dict.fromkeys(point.strategy for point in points if point.strategy is not None):
         alike = [point for point in points if point.strategy in (None, strategy) and point.measured is not None]
         if len({point.gpus for point in alike}) > 1:
             first, last = min(alike, key=_gpus), max(alike, key=_gpus)
-            yield _describe(strategy, first, last)
+            yield f"{strategy}: {_describe(first, last, unit)}"
 
 
 def _gpus(point: ScalingPoint) -> int:
     return point.gpus
 
 
-def _describe(strategy: str, first: ScalingPoint, last: ScalingPoint) -> str:
+def _describe(first: ScalingPoint, last: ScalingPoint, unit: str) -> str:
     assert last.efficiency is not None
-    start = f"{strategy}: on {last.gpus} GPUs a GPU has {last.efficiency:.0%} of the speed that it has on {first.gpus}"
+    of = f"alone, without {last.strategy}" if first.strategy is None else f"among {first.gpus}"
+    start = f"each of {last.gpus} {unit}s has {last.efficiency:.0%} of the speed of one {of}"
     if last.efficiency > 1 - _LEAST:
         return f"{start}: nothing is lost"
     if last.lost is None:
-        return f"{start}; without a trace it is not known where the rest is"
+        return f"{start}; where the rest is lost is not known, as there is no trace"
     return f"{start}; {_describe_loss(last.lost)}"
 
 

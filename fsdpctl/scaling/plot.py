@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from math import log2
 
-from fsdpctl.scaling.result import Scaling, ScalingPoint
+from fsdpctl.scaling.result import Scaling, ScalingPoint, unit
 
 WIDTH, HEIGHT = 720, 480
 LEFT, RIGHT, TOP, BOTTOM = 90, 80, 60, 60
@@ -29,7 +29,7 @@ def draw(result: Scaling) -> str:
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
         _text(WIDTH / 2, 30, title, size=16, anchor="middle"),
         _text(LEFT - 10, TOP - 14, "tokens/s", anchor="end"),
-        _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 16, "GPUs" if result.device == "cuda" else "ranks", anchor="middle"),
+        _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 16, f"{unit(result.device)}s", anchor="middle"),
         *ticks,
         *(line for curve in _curves(measured, place) for line in curve),
         "</svg>",

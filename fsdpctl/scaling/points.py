@@ -38,8 +38,7 @@ class Point:
 
     @property
     def label(self) -> str:
-        ranks = "1 GPU" if self.gpus == 1 else f"{self.gpus} GPUs"
-        return f"{self.strategy}, {ranks}" if self.strategy else ranks
+        return f"{self.strategy} on {self.gpus} ranks" if self.strategy else "a single rank"
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ class Scaling:
     device: Literal["cuda", "cpu"]
     scaling: Literal["weak", "strong"]  # weak: the micro-batch of a GPU stays the same; strong: the global batch
     steps: int  # measured at each point
-    points: tuple[ScalingPoint, ...]
+    points: tuple[ScalingPoint, ...]  # those that have run
     summary: tuple[str, ...] = ()  # for each strategy, where the gap is
 
 
@@ -120,3 +120,8 @@ def _shares(measured: Measured) -> tuple[float, float, float] | None:
     if compute is None or exposed is None:
         return None
     return exposed, compute, 1 - compute - exposed
+
+
+def unit(device: str) -> str:
+    """Return what a point counts, as a word."""
+    return "GPU" if device == "cuda" else "rank"
