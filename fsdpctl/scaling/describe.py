@@ -8,6 +8,8 @@ from fsdpctl.scaling.result import Loss, ScalingPoint
 
 _LEAST = 0.005
 """A part of the loss that is mentioned."""
+_SUSPICIOUS = 1.05
+"""An efficiency above which the smallest number of GPUs was disturbed: more GPUs do not make each of them faster."""
 
 
 def summarize(points: Sequence[ScalingPoint], unit: str) -> tuple[str, ...]:
@@ -31,11 +33,20 @@ def _describe(first: ScalingPoint, last: ScalingPoint, unit: str) -> str:
     assert last.efficiency is not None
     of = f"alone, without {last.strategy}" if first.strategy is None else f"among {first.gpus}"
     start = f"each of {last.gpus} {unit}s has {last.efficiency:.0%} of the speed of one {of}"
+    if last.efficiency > _SUSPICIOUS:
+        return f"{start}: {_describe_base(first, unit)}"
     if last.efficiency > 1 - _LEAST:
         return f"{start}: nothing is lost"
     if last.lost is None:
         return f"{start}; where the rest is lost is not known, as there is no trace"
     return f"{start}; {_describe_loss(last.lost)}"
+
+
+def _describe_base(first: ScalingPoint, unit: str) -> str:
+    return (
+        f"more than linear, so the run on {first.gpus} was slower than it should be, on a {unit} that is busy,"
+        " throttled or short of memory, and the efficiencies do not count; repeat it alone"
+    )
 
 
 def _describe_loss(lost: Loss) -> str:
