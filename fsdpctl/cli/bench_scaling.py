@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from fsdpctl.cli.complete import complete_job, complete_profile
 from fsdpctl.cli.options import Backend, Json, Set
 from fsdpctl.cli.output import log, print_json
+from fsdpctl.cli.scaling_options import check_plot, parse_gpus, parse_limit, parse_strategies, refuse_slow
 from fsdpctl.cli.spec_files import plural
 from fsdpctl.contract import CliExit
 from fsdpctl.errors import UsageError
@@ -18,7 +18,6 @@ from fsdpctl.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fsdpctl.contract.trainer.trainer_config import Strategy
     from fsdpctl.scaling.points import Measurement
     from fsdpctl.scaling.prepare import PlannedPoint
     from fsdpctl.scaling.result import Scaling, ScalingPoint
@@ -71,14 +70,13 @@ def scaling(
     from fsdpctl.specs.search import choose_profile
     from fsdpctl.verbs.submit import read_profile
 
-    how = Measurement(steps, strong, _parse_limit(time_limit))
-    if plot is not None and plot.suffix != ".svg":
-        raise UsageError(f"--plot writes SVG, got {plot}", hint="rsvg-convert -o x.png x.svg makes a PNG of it")
+    how = Measurement(steps, strong, parse_limit(time_limit))
+    check_plot(plot)
     spec = load_job(job, set_ or ())
     chosen, source = choose_profile(profile, spec.profile)
     cluster = read_profile(chosen, source, backend or ())
-    planned = prepare_points(cluster, spec, _parse_gpus(gpus), _parse_strategies(strategy), how)
-    _refuse_slow(planned)
+    planned = prepare_points(cluster, spec, parse_gpus(gpus), parse_strategies(strategy), how)
+    refuse_slow(planned)
     log(f"profile {cluster.name} ({cluster.backend.kind}), from {source}")
     log(f"{plural(len(planned), 'run')} of {how.total_steps} steps")
     results, is_interrupted = _measure(planned, how, reuse=reuse)
@@ -94,41 +92,6 @@ def scaling(
         raise typer.Exit(CliExit.INTERRUPTED)
     if any(point.measured is None for point in points):
         raise typer.Exit(CliExit.FAILED)
-
-
-def _parse_gpus(text: str) -> list[int]:
-    words = [word.strip() for word in text.split(",")]
-    if not all(re.fullmatch("[1-9][0-9]{0,3}", word) for word in words):
-        raise UsageError(f"--gpus takes numbers from 1 to 9999, joined by commas, like 1,2,4,8; got {text!r:.100}")
-    return [int(word) for word in words]
-
-
-def _parse_strategies(text: str | None) -> list[Strategy]:
-    from fsdpctl.contract.trainer.trainer_config import Strategy
-
-    known = {name.upper(): name for name in get_args(Strategy)}
-    words = [word.strip() for word in text.split(",")] if text is not None else []
-    if wrong := [word for word in words if word.upper() not in known]:
-        raise UsageError(f"--strategy: {wrong[0]!r:.60} is none of {', '.join(known.values())}")
-    return [known[word.upper()] for word in words]
-
-
-def _parse_limit(text: str) -> int:
-    from fsdpctl.schema.types import parse_duration
-
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise UsageError(f"--time-limit: {error}") from None
-
-
-def _refuse_slow(planned: Sequence[PlannedPoint]) -> None:
-    """Raise UsageError for steps that take minutes, as on CPUs."""
-    from fsdpctl.cli.submit import predict_slow_steps
-
-    for one in planned:
-        if one.request.plan.device == "cpu" and (warning := predict_slow_steps(one.trainer)) is not None:
-            raise UsageError(f"{one.point.label}: {warning}", hint="--profile chooses a cluster with GPUs")
 
 
 def _measure(planned: Sequence[PlannedPoint], how: Measurement, *, reuse: bool) -> tuple[list[ScalingPoint], bool]:
@@ -167,17 +130,22 @@ def _describe_end(point: ScalingPoint) -> str:
 
 def _show(result: Scaling, plot: Path | None, *, as_json: bool) -> None:
     from fsdpctl.cli.scaling_table import print_scaling
-    from fsdpctl.scaling.plot import draw
 
-    if plot is not None and result.points:
-        try:
-            plot.write_text(draw(result), encoding="utf-8")
-        except OSError as error:
-            raise UsageError(f"cannot write {plot}: {error.strerror}", hint="--plot names a file") from None
-        log(f"chart: {plot}")
     if as_json:
         print_json(result)
     elif result.points:
         print_scaling(result)
     for failed in (point.run_id for point in result.points if point.run_id and point.problem):
         log(f"hint: fsdpctl explain {failed}")
+    if plot is not None and result.points:
+        _write_chart(result, plot)
+
+
+def _write_chart(result: Scaling, plot: Path) -> None:
+    from fsdpctl.scaling.plot import draw
+
+    try:
+        plot.write_text(draw(result), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {plot}: {error.strerror}", hint="--plot names a file") from None
+    log(f"chart: {plot}")

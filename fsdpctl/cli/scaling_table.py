@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fsdpctl.cli.output import print_data, print_table
+from fsdpctl.cli.output import print_beside, print_table
 
 if TYPE_CHECKING:
     from fsdpctl.scaling.result import Scaling, ScalingPoint
@@ -25,7 +25,7 @@ def print_scaling(result: Scaling) -> None:
         [[*_cells(point), *([_problem(point)] if has_problem else [])] for point in result.points],
     )
     for sentence in result.summary:
-        print_data(sentence)
+        print_beside("", sentence)
 
 
 def _cells(point: ScalingPoint) -> list[str]:

@@ -22,6 +22,7 @@ from tests.unit.scaling.results import point
         (("--gpus", "1", "--strategy", "FULL_SHARD,ZERO3"), "--strategy: 'ZERO3' is none of FULL_SHARD, SHARD_GRAD_OP"),
         (("--gpus", "1", "--time-limit", "20"), "--time-limit: a duration is written like"),
         (("--gpus", "1", "--plot", "chart.png"), "--plot writes SVG, got chart.png"),
+        (("--gpus", "1", "--plot", "nowhere/chart.svg"), "there is no directory nowhere"),
         (("--gpus", "1", "--set", "trainer.batch.sequence=1"), "did you mean sequences"),
     ],
 )
