@@ -34,7 +34,7 @@ def _describe(first: ScalingPoint, last: ScalingPoint, unit: str) -> str:
     of = f"alone, without {last.strategy}" if first.strategy is None else f"among {first.gpus}"
     start = f"each of {last.gpus} {unit}s has {last.efficiency:.0%} of the speed of one {of}"
     if last.efficiency > _SUSPICIOUS:
-        return f"{start}: {_describe_base(first, unit)}"
+        return f"{start}: {_describe_base(first)}"
     if last.efficiency > 1 - _LEAST:
         return f"{start}: nothing is lost"
     if last.lost is None:
@@ -42,9 +42,9 @@ def _describe(first: ScalingPoint, last: ScalingPoint, unit: str) -> str:
     return f"{start}; {_describe_loss(last.lost)}"
 
 
-def _describe_base(first: ScalingPoint, unit: str) -> str:
+def _describe_base(first: ScalingPoint) -> str:
     return (
-        f"more than linear, so the run on {first.gpus} was slower than it should be, on a {unit} that is busy,"
+        f"more than linear, so the run on {first.gpus} was slower than it should be, on hardware that is busy,"
         " throttled or short of memory, and the efficiencies do not count; repeat it alone"
     )
 

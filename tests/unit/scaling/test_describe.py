@@ -33,7 +33,7 @@ ALONE = point(1, None, 100, (0.95, 0.0, 0.0))
             [point(1, None, 133), point(2, "DDP", 242)],
             [
                 "DDP: each of 2 GPUs has 182% of the speed of one alone, without DDP: more than linear, so the run on 1"
-                " was slower than it should be, on a GPU that is busy, throttled or short of memory, and the"
+                " was slower than it should be, on hardware that is busy, throttled or short of memory, and the"
                 " efficiencies do not count; repeat it alone"
             ],
         ),
