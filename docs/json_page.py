@@ -36,6 +36,7 @@ from fsdpctl.cli.shapes import (
 from fsdpctl.contract import Cause, Phase, State
 from fsdpctl.contract.events import Event, EventKind
 from fsdpctl.explain.explanation import Explanation
+from fsdpctl.scaling.result import Scaling
 from fsdpctl.verbs.stacks import RunStacks
 from fsdpctl.verbs.top import TopRun
 
@@ -87,6 +88,7 @@ SHAPES = {
     "checkpoints verify": Shape(Verified, "list"),
     "checkpoints prune": Shape(Pruned),
     "checkpoints export": Shape(Exported),
+    "bench scaling": Shape(Scaling),
 }
 
 OTHER_SHAPES = {

@@ -151,7 +151,7 @@ class Trainer:
         if self.step % COLLECT_EVERY == 0:
             gc.collect()
         self.saver.settle()
-        if self.step % checkpoint.every_steps == 0:
+        if self.checkpoints.saves and self.step % checkpoint.every_steps == 0:
             self.checkpoints.save_on_schedule(self.step, self.telemetry)
         if evaluation.every_steps and self.step % evaluation.every_steps == 0 and self.step < self.config.steps:
             self._evaluate()
@@ -170,7 +170,7 @@ class Trainer:
         log.info("asked to stop (%s) after step %d", stop.reason.value, self.step)
         self.progress.mark(Section.SAVE, self.step)
         self.checkpoints.drain(self.telemetry)  # only then the time that is left is known
-        problem = self.checkpoints.lack_of_time(self.step, stop)
+        problem = self.checkpoints.why_not_saved(self.step, stop)
         if not problem and not self.checkpoints.save_now(self.step, self.telemetry):
             problem = "the save failed"
         self.telemetry.recorder.drain()
@@ -187,17 +187,20 @@ class Trainer:
                 self.checkpoints.drain(self.telemetry)
 
     def _finish(self) -> Outcome:
-        if not self.checkpoints.save_now(self.step, self.telemetry):
+        if self.checkpoints.saves and not self.checkpoints.save_now(self.step, self.telemetry):
             raise TrainError(f"all {self.step} steps are done, but the last checkpoint could not be saved")
-        while (held_out := self._evaluate()) is None:
-            if stop := self.stopper.agree(self.world):
-                return self._stop(stop)  # all is saved: a resume has only to evaluate
+        numbers: dict[str, float] = {}
+        if self.config.eval.sequences:
+            while (held_out := self._evaluate()) is None:
+                if stop := self.stopper.agree(self.world):
+                    return self._stop(stop)  # all is saved: a resume has only to evaluate
+            numbers = {"held_out_loss": held_out, "unigram_entropy": self.data.index.unigram_entropy}
+        self.telemetry.recorder.drain()  # the summary is of all steps
         self.checkpoints.finish_removals()
-        numbers = {"held_out_loss": held_out, "unigram_entropy": self.data.index.unigram_entropy}
-        summary = {**self._summary(), **numbers}
-        return Outcome("finished", self.step, checkpoint_name(self.step), "", summary)
+        checkpoint = checkpoint_name(self.step) if self.checkpoints.saves else None
+        return Outcome("finished", self.step, checkpoint, "", {**self._summary(), **numbers})
 
     def _summary(self) -> dict[str, float]:
         peak = round(memory.peak_memory_gib(self.world), 3)
         log.info("peak memory %.2f GiB", peak)
-        return {**self.telemetry.summary(), "peak_memory_gib": peak}
+        return {**self.telemetry.summary(), **self.profiler.summary(), "peak_memory_gib": peak}

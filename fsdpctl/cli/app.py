@@ -15,7 +15,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from fsdpctl import __version__
-from fsdpctl.cli import checkpoints, data, jobs, profiles
+from fsdpctl.cli import bench, checkpoints, data, jobs, profiles
 from fsdpctl.cli.doctor import doctor
 from fsdpctl.cli.events import events
 from fsdpctl.cli.explain import explain
@@ -59,7 +59,13 @@ COMMANDS = {
         *(submit, status, ls, top, events, logs, stacks, explain, stop, resume, cancel, shell, doctor, supervise),
     )
 }
-GROUPS = {"jobs": jobs.app, "profiles": profiles.app, "data": data.app, "checkpoints": checkpoints.app}
+GROUPS = {
+    "jobs": jobs.app,
+    "profiles": profiles.app,
+    "data": data.app,
+    "checkpoints": checkpoints.app,
+    "bench": bench.app,
+}
 
 
 def build_app(name: str = "") -> typer.Typer:

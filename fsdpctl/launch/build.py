@@ -66,7 +66,8 @@ def _fit(profile: ClusterProfile, job: JobSpec, host: SubmitHost, problems: list
     problems += planned.problems
     procs = count_procs(profile, job, planned, problems)
     mesh = _plan_mesh(job, procs, problems)
-    if mesh is not None and not planned.shared_disk:
+    saves = job.trainer is not None and job.trainer.checkpoint.mode != "none"
+    if mesh is not None and saves and not planned.shared_disk:
         _check_whole_copies(mesh, job.nodes, procs, problems)
     if job.entrypoint.is_bundled_trainer and any({**profile.env, **job.env, **node.env}.get(_PATH) for node in nodes):
         problems.append(Problem(f"env.{_PATH}", "the bundled trainer imports its own copy; only own scripts have it"))

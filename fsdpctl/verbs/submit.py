@@ -74,18 +74,23 @@ def read_request(
     spec = load_job(job, overrides)
     spec = shrink(spec) if smoke else spec
     chosen, source = choose_profile(profile, spec.profile)
-    try:
-        loaded = load_profile(chosen, backend)
-    except UsageError as error:
-        if source is ProfileSource.OPTION:
-            raise
-        raise UsageError(error.message, hint=f"this profile is from {source}; --profile takes another") from None
+    loaded = read_profile(chosen, source, backend)
     try:
         request = prepare(loaded, spec, run_id=spec.name + DRY_RUN_ID_SUFFIX if dry_run else None)
         return replace(request, profile_source=source)
     except IncompatibleError as error:
         documents = job_document(find_job(job), overrides), profile_document(find_profile(chosen), backend)
         raise locate_problems(error, *documents) from None
+
+
+def read_profile(chosen: str, source: ProfileSource, backend: Sequence[str]) -> ClusterProfile:
+    """Read the profile that `choose_profile` has chosen. Raise UsageError, which names the source of a default."""
+    try:
+        return load_profile(chosen, backend)
+    except UsageError as error:
+        if source is ProfileSource.OPTION:
+            raise
+        raise UsageError(error.message, hint=f"this profile is from {source}; --profile takes another") from None
 
 
 def start_after(request: Request, run: RunPaths) -> Request:

@@ -15,32 +15,30 @@ from fsdpctl.contract.paths import RunPaths
 from tests.services import require
 from tests.train import faults
 from tests.train.ranks import Config, Ranks, start, train
-from train.metrics.profiling import communication_share
+from train.metrics.time_shares import Span, TimeShares, divide
 
 
 def test_chosen_steps_are_traced_on_every_rank(tmp_path: Path, config: Config) -> None:
-    config.update(steps=5, profile={"first_step": 2, "steps": 2})
+    config.update(steps=5, profile={"first_step": 2, "steps": 2}, eval={"sequences": 0})
+    config["checkpoint"] = {"every_steps": 2, "mode": "none"}
     ranks = train(tmp_path, config, procs_per_node=2)
     names = [f"rank-{rank}-steps-2-3.json.gz" for rank in (0, 1)]
     assert sorted(path.name for path in (tmp_path / "profiles").iterdir()) == names
-    assert f"profiled steps 2 to 3: {tmp_path}/profiles/{names[0]}" in ranks.log()
+    assert f"profiled steps 2 to 3: {tmp_path}/profiles/{names[0]}; communication" in ranks.log()
+    assert not list((tmp_path / "checkpoints").glob("step-*")) and "held-out" not in ranks.log()
     for name in names:
         with gzip.open(tmp_path / "profiles" / name) as file:
             events = [event.get("name", "") for event in json.load(file)["traceEvents"]]
         assert sum(name == "Optimizer.step#AdamW.step" for name in events) == 2
 
 
-def test_the_share_of_communication() -> None:
-    kernels = [
-        ("gemm", (0.0, 40.0)),
-        ("ncclDevKernel_AllGather", (30.0, 50.0)),  # half of it behind compute
-        ("gemm", (50.0, 90.0)),
-        ("ncclDevKernel_ReduceScatter", (60.0, 80.0)),  # all of it
-        ("gemm", (95.0, 100.0)),
-    ]
-    assert communication_share(kernels) == (pytest.approx(0.4), pytest.approx(0.25))
-    assert communication_share(kernels[:1]) == (0.0, 0.0)
-    assert communication_share([]) is None
+def test_the_shares_of_the_time() -> None:
+    compute: list[Span] = [(0.0, 40.0), (50.0, 90.0), (95.0, 100.0)]
+    communication: list[Span] = [(30.0, 50.0), (60.0, 80.0)]  # half of the first and all of the second beside compute
+    found = divide(compute, communication)
+    assert found is not None and found.summary() == pytest.approx(TimeShares(0.85, 0.4, 0.1).summary())
+    assert divide(compute[:1], []) == TimeShares(1.0, 0.0, 0.0)
+    assert divide([], []) is None
 
 
 def request_snapshot(run: Path, config: Config) -> Ranks:

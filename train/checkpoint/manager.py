@@ -38,9 +38,10 @@ class CheckpointManager:
     def __init__(self, context: RankContext, state: TrainState, data_fingerprint: str) -> None:
         self.context, self.state, self.data_fingerprint = context, state, data_fingerprint
         self.config, self.world = context.config, context.world
+        self.saves = self.config.checkpoint.mode != "none"
         group, keep = self.world.new_control_group(), self.config.checkpoint.keep
         self.checkpoints = VerifiedCheckpoints(context.paths, group, context.attempt, keep, context.progress.add_saved)
-        staging = Staging(state.tensors(), self.world.rank, group.members, self.world.device)
+        staging = Staging(state.tensors() if self.saves else {}, self.world.rank, group.members, self.world.device)
         self.saver = AsyncSaver(self.checkpoints, staging, self.world, self._record_saved)
 
     def resume(self) -> int:
@@ -114,8 +115,10 @@ class CheckpointManager:
         """Leave a finished run no more checkpoints than `keep` allows, if the disk is not very slow."""
         self.checkpoints.removals.wait(FINISH_WAIT_S)
 
-    def lack_of_time(self, step: int, stop: Stop) -> str:
-        """Return why a save is not begun; nothing where there is time for it, or nothing to save."""
+    def why_not_saved(self, step: int, stop: Stop) -> str:
+        """Return why a stop begins no save; nothing where there is time for it, or nothing to save."""
+        if not self.saves:
+            return "checkpoint.mode is none"
         save_s = self.saver.save_s
         if self.saver.saved_step == step or not self.world.maximum(not stop.has_time_for(save_s)):
             return ""

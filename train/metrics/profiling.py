@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch._C._autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
+from fsdpctl.contract.rank_progress import Section
 from train.context import RankContext
+from train.metrics.time_shares import TimeShares, measure_shares
 
 log = logging.getLogger(__name__)
 
 MEMORY_EVENTS = 100_000
-Span = tuple[float, float]  # begin and end, in microseconds
 
 
 class Profiler:
@@ -25,11 +24,12 @@ class Profiler:
     def __init__(self, context: RankContext) -> None:
         config = context.config.profile
         self.first, self.last = config.first_step, (config.first_step or 0) + config.steps - 1  # counted from 1
-        self.directory, self.world = context.paths.profiles, context.world
+        self.directory, self.world, self.progress = context.paths.profiles, context.world, context.progress
         self.snapshot_request = context.paths.attempt(context.attempt).memory_snapshot_request
         self.look_every = context.config.log_every
         self.seen_request: int | None = None  # when the request was last touched
         self.recording: profile | None = None
+        self.shares: TimeShares | None = None  # of the traced steps
         self.records_history = config.memory and self.world.device.type == "cuda"
         if self.records_history:
             torch.cuda.memory._record_memory_history(max_entries=MEMORY_EVENTS)
@@ -52,13 +52,19 @@ class Profiler:
     def close(self, step: int) -> None:
         """Write the trace of the steps up to this one, if one is being recorded."""
         if self.recording:
+            self.progress.mark(Section.SAVE, step, "trace")  # a large one takes long, and is no hang
             if self.world.device.type == "cuda":
                 torch.cuda.synchronize()
             self.recording.stop()
             path = self._path(f"steps-{self.first}-{step}", ".json.gz")
             self.recording.export_chrome_trace(str(path))
-            log.info("profiled steps %s to %d: %s%s", self.first, step, path, _describe(self.recording))
+            self.shares = measure_shares(self.recording.events() or (), self.world.device.type)  # type: ignore[no-untyped-call]
+            log.info("profiled steps %s to %d: %s%s", self.first, step, path, _describe(self.shares))
             self.recording = None
+
+    def summary(self) -> dict[str, float]:
+        """Return numbers for the outcome of the run."""
+        return self.shares.summary() if self.shares else {}
 
     def out_of_memory(self) -> Path | None:
         """Write what held the GPU's memory, for pytorch.org/memory_viz; return None where it was not recorded."""
@@ -90,36 +96,10 @@ def _touched(path: Path) -> int | None:
         return None
 
 
-def _describe(recording: profile) -> str:
-    events: list[Any] = recording.events() or []  # type: ignore[no-untyped-call]
-    kernels = [event for event in events if event.device_type == DeviceType.CUDA]
-    shares = communication_share((event.name, (event.time_range.start, event.time_range.end)) for event in kernels)
+def _describe(shares: TimeShares | None) -> str:
     if shares is None:
         return ""
-    return "; communication {:.0%} of the time, {:.0%} of it not hidden behind compute".format(*shares)
-
-
-def communication_share(kernels: Iterable[tuple[str, Span]]) -> tuple[float, float] | None:
-    """Return which part of the time NCCL's kernels ran, and which part of that alone. None: there were no kernels."""
-    named: dict[bool, list[Span]] = {True: [], False: []}
-    for name, span in kernels:
-        named["nccl" in name.lower()].append(span)
-    everything = [*named[True], *named[False]]
-    if not everything:
-        return None
-    total = max(end for _, end in everything) - min(begin for begin, _ in everything)
-    communication = _covered(named[True])
-    hidden = communication + _covered(named[False]) - _covered(everything)
-    return communication / total, (communication - hidden) / communication if communication else 0.0
-
-
-def _covered(spans: list[Span]) -> float:
-    """Return how much time the spans cover, overlaps once."""
-    covered, reached = 0.0, float("-inf")
-    for begin, end in sorted(spans):
-        covered += max(0.0, end - max(begin, reached))
-        reached = max(reached, end)
-    return covered
+    return f"; communication {shares.communication:.0%} of the time, {shares.exposed:.0%} not hidden behind compute"
 
 
 def memory_advice(error: Exception, snapshot: Any) -> str:

@@ -19,7 +19,7 @@ Precision = Literal["auto", "fp32", "bf16", "fp16"]
 ReduceDtype = Literal["fp32", "bf16"]
 Recompute = Literal["none", "selective", "full"]
 Schedule = Literal["cosine", "linear", "constant", "wsd"]
-SaveMode = Literal["async", "sync"]
+SaveMode = Literal["async", "sync", "none"]
 
 BUILTIN = "builtin"
 """The data source that needs no files: the Python standard library's sources, as bytes."""
@@ -165,7 +165,8 @@ class CheckpointConfig:
 
     every_steps: int  # number of steps between checkpoints
     keep: int = 3  # number of newest checkpoints to keep
-    mode: SaveMode = "async"  # write checkpoints beside training, or let training wait until they are on disk
+    mode: SaveMode = "async"
+    """Write checkpoints beside training, let training wait until they are on disk, or write none, for a measurement."""
 
     def __post_init__(self) -> None:
         require_at_least(1, every_steps=self.every_steps, keep=self.keep)
@@ -177,11 +178,14 @@ class EvalConfig:
 
     __pydantic_config__ = STRICT
 
-    sequences: int = 64  # number of held-out sequences in one evaluation
+    sequences: int = 64  # number of held-out sequences in one evaluation; 0: no evaluation
     every_steps: int | None = None  # number of steps between evaluations; unset: only at the end
 
     def __post_init__(self) -> None:
-        require_at_least(1, sequences=self.sequences, every_steps=self.every_steps)
+        require_at_least(0, sequences=self.sequences)
+        require_at_least(1, every_steps=self.every_steps)
+        if self.every_steps is not None and self.sequences == 0:
+            raise broken_rule("every_steps without sequences evaluates nothing", "every_steps", "sequences")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ import pytest
 
 from docs.json_page import OTHER_SHAPES, SHAPES
 from fsdpctl.contract.codec import decode
+from fsdpctl.contract.paths import RunPaths
 from tests.backends.harness import Run, fsdpctl, submit
 
 pytestmark = pytest.mark.slow
@@ -143,6 +144,25 @@ def test_files_and_clusters(project: Path) -> None:
     plan = json.loads(fsdpctl("submit", "llm-tiny", "--dry-run", "--json", cwd=project).stdout)
     assert {"plan", "nodes"} <= set(plan)
     seen.update(OTHER_SHAPES)
+
+
+def test_a_scaling_benchmark(project: Path) -> None:
+    few = ("--gpus", "1,2", "--strategy", "FULL_SHARD", "--steps", "2", "--set", "trainer.model.d_model=32")
+    scaling = call("bench scaling", "llm-tiny", *few, cwd=project)
+    alone, both = scaling["points"]
+    assert [(one["gpus"], one["strategy"], one["state"]) for one in (alone, both)] == [
+        (1, None, "SUCCEEDED"),
+        (2, "FULL_SHARD", "SUCCEEDED"),
+    ]
+    assert alone["measured"]["communication_share"] < both["measured"]["communication_share"] < 1
+    assert both["measured"]["tokens_per_s_gpu"] / alone["measured"]["tokens_per_s_gpu"] == both["efficiency"]
+    assert sum(both["lost"].values()) == pytest.approx(1 - both["efficiency"])
+    assert [row["run_id"] for row in call("ls", cwd=project)] == [both["run_id"], alone["run_id"]]
+    assert not list(RunPaths.of(both["run_dir"]).checkpoints.glob("step-*"))
+    again = fsdpctl("bench", "scaling", "llm-tiny", *few, "--reuse", "--plot", "chart.svg", cwd=project)
+    assert again.stdout.splitlines()[0].split()[:2] == ["RANKS", "STRATEGY"] and "FULL_SHARD: each of 2" in again.stdout
+    assert (project / "chart.svg").read_text().count("<circle") == 2
+    assert len(call("ls", cwd=project)) == 2, "nothing has run again"
 
 
 def test_no_shape_is_left_out() -> None:

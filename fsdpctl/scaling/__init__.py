@@ -1,0 +1,1 @@
+"""bench scaling: short runs of one job on several numbers of GPUs, compared."""

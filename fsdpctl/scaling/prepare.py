@@ -1,0 +1,85 @@
+"""Plan the runs of a scaling benchmark. Nothing is created: whatever does not fit is refused before the first run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fsdpctl.backends.table import get_backend
+from fsdpctl.contract.trainer.mesh import split_batch
+from fsdpctl.contract.trainer.trainer_config import Strategy, TrainerConfig
+from fsdpctl.errors import UsageError
+from fsdpctl.launch.build import IncompatibleError
+from fsdpctl.launch.nodes import count_procs, describe_cluster
+from fsdpctl.scaling.points import Measurement, Point, configure, plan_points
+from fsdpctl.scaling.result import ScalingPoint
+from fsdpctl.specs.job import JobSpec
+from fsdpctl.specs.profile import ClusterProfile
+from fsdpctl.verbs.submit import Request, prepare, runs_root_of, submit_host
+
+
+@dataclass(frozen=True)
+class PlannedPoint:
+    """A point and the launch of its run."""
+
+    point: Point
+    request: Request
+
+    @property
+    def trainer(self) -> TrainerConfig:
+        assert self.request.job.trainer is not None
+        return self.request.job.trainer
+
+    @property
+    def tokens_per_step(self) -> int:
+        return self.trainer.batch.sequences * self.trainer.model.seq_len
+
+    def describe(self) -> ScalingPoint:
+        """Return the point before it has run."""
+        micro_batch, accumulation = split_batch(self.trainer.batch, self.point.gpus)
+        return ScalingPoint(
+            gpus=self.point.gpus,
+            nodes=self.point.nodes,
+            strategy=self.point.strategy,
+            micro_batch=micro_batch,
+            accumulation=accumulation,
+            tokens_per_step=self.tokens_per_step,
+        )
+
+
+def prepare_points(
+    profile: ClusterProfile, job: JobSpec, gpus: Sequence[int], strategies: Sequence[Strategy], how: Measurement
+) -> list[PlannedPoint]:
+    """Return all points with their launches. Raise UsageError with every point that does not fit."""
+    if job.trainer is None:
+        raise UsageError(
+            f"job {job.name} has an entrypoint of its own: bench scaling reads the metrics of the bundled trainer"
+        )
+    try:
+        points = plan_points(gpus, strategies or [job.trainer.mesh.strategy], _procs_of_node(profile, job))
+    except ValueError as error:
+        raise UsageError(
+            f"--gpus: {error}", hint="procs_per_node of the job or the profile is what a node has"
+        ) from None
+    planned, problems = [], []
+    for point in points:
+        try:
+            planned.append(PlannedPoint(point, prepare(profile, configure(job, point, how))))
+        except IncompatibleError as error:
+            problems += [f"{point.label}: {problem}" for problem in error.problems]
+        except ValueError as error:
+            problems.append(f"{point.label}: {error}")
+    if problems:
+        raise UsageError("\n".join([f"job {job.name} does not fit profile {profile.name}:", *problems]))
+    return planned
+
+
+def _procs_of_node(profile: ClusterProfile, job: JobSpec) -> int:
+    """Return the ranks of a node of which all GPUs are used."""
+    alone = job.model_copy(update={"nodes": 1})
+    runs_root = runs_root_of(profile)
+    host = submit_host(profile, runs_root, job.name, Path.cwd())
+    cluster = describe_cluster(profile, alone, host, str(runs_root))
+    planned = get_backend(profile.backend.kind).planning.plan_backend(profile.backend, cluster)
+    return max(1, count_procs(profile, alone, planned, []))

@@ -1,0 +1,84 @@
+"""Run the points of a scaling benchmark, one after the other: each is a run like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+
+from fsdpctl.contract import State
+from fsdpctl.contract.codec import CodecError
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.errors import FsdpctlError
+from fsdpctl.runs.evidence import final_state
+from fsdpctl.runs.metrics import read_metrics
+from fsdpctl.runs.store import list_runs
+from fsdpctl.scaling.points import Measurement
+from fsdpctl.scaling.prepare import PlannedPoint
+from fsdpctl.scaling.result import ScalingPoint, measure
+from fsdpctl.schema.dump import dump_yaml
+from fsdpctl.verbs.explain import explain_ended
+from fsdpctl.verbs.status import RunStatus, read_status
+from fsdpctl.verbs.stop import cancel
+from fsdpctl.verbs.submit import Request, submit
+from fsdpctl.verbs.watch import watch
+
+ReportStatus = Callable[[RunStatus], None]
+
+
+def run_point(planned: PlannedPoint, how: Measurement, report: ReportStatus) -> ScalingPoint:
+    """Run one point to its end and return its result; a failure is a result, too.
+
+    A KeyboardInterrupt ends the run before it is raised.
+    """
+    run = RunPaths.of(planned.request.plan.run_dir)
+    try:
+        submit(planned.request)
+        for observed in watch(run):
+            report(observed.status)
+    except KeyboardInterrupt:
+        if run.root.exists():
+            cancel(run)
+        raise
+    except FsdpctlError as error:
+        return replace(planned.describe(), problem=error.message)
+    return read_point(planned, how, run, observed.status)
+
+
+def read_point(planned: PlannedPoint, how: Measurement, run: RunPaths, status: RunStatus) -> ScalingPoint:
+    """Return the result of a run that has ended."""
+    found = replace(planned.describe(), run_id=run.root.name, run_dir=str(run.root), state=status.state)
+    if status.state is not State.SUCCEEDED or status.outcome is None:
+        category, problem = _find_problem(run, status)
+        return replace(found, category=category, problem=problem)
+    lines = list(read_metrics(run.metrics))
+    measured = measure(planned.point, planned.tokens_per_step, lines, how.steps, status.outcome.summary)
+    return replace(found, measured=measured, problem="" if measured else "metrics.jsonl does not have all steps")
+
+
+def find_finished(request: Request) -> RunPaths | None:
+    """Return the newest run of the same job on the same profile, all keys equal, that has succeeded."""
+    job, profile = dump_yaml(request.job), dump_yaml(request.profile)
+    for listed in list_runs():
+        if listed.record is None or listed.record.job != request.job.name:
+            continue
+        with suppress(OSError, CodecError):
+            is_same = listed.paths.job.read_text() == job and listed.paths.profile.read_text() == profile
+            if is_same and final_state(listed.paths) is State.SUCCEEDED:
+                return listed.paths
+    return None
+
+
+def reuse_point(planned: PlannedPoint, how: Measurement) -> ScalingPoint | None:
+    """Return the result of a run of this point that has already succeeded, if there is one."""
+    run = find_finished(planned.request)
+    return read_point(planned, how, run, read_status(run)) if run is not None else None
+
+
+def _find_problem(run: RunPaths, status: RunStatus) -> tuple[str | None, str]:
+    """Return the category of a failure and its sentence."""
+    try:
+        diagnosis = explain_ended(run, status).diagnosis
+    except (FsdpctlError, CodecError, OSError):
+        diagnosis = None
+    return (diagnosis.category, diagnosis.summary) if diagnosis is not None else (None, status.reason)
