@@ -1,0 +1,101 @@
+"""A model in numbers: its parameters by name, those of each FSDP unit, and the floating-point operations of a token.
+
+d: width, L: layers, H and K: query and key/value heads, E: head width, F: width of the SwiGLU, V: vocabulary, T:
+positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from fsdpctl.contract.trainer.frozen import resolve_frozen
+from fsdpctl.contract.trainer.model_config import ModelConfig
+from fsdpctl.contract.trainer.trainer_config import TrainerConfig
+from fsdpctl.contract.trainer.units import Unit, resolve_units
+
+
+@dataclass(frozen=True)
+class Units:
+    """Parameters by the collectives that gather them."""
+
+    sizes: tuple[int, ...]  # in the order of the forward pass
+    root: int  # what no unit holds; it stays gathered from the forward to the backward pass
+
+    @property
+    def largest(self) -> int:
+        return max(self.sizes, default=0)
+
+
+@dataclass(frozen=True)
+class Flops:
+    """Floating-point operations of one token, forward and backward, without what is computed again."""
+
+    matrices: int  # 6 for each parameter of a matrix that every token is multiplied with
+    attention: int  # with a causal mask, so half of the square
+
+    @property
+    def total(self) -> int:
+        return self.matrices + self.attention
+
+
+@dataclass(frozen=True)
+class ModelSizes:
+    config: TrainerConfig
+
+    @property
+    def model(self) -> ModelConfig:
+        return self.config.model
+
+    @property
+    def parameters(self) -> int:
+        return self.model.num_parameters
+
+    @cached_property
+    def trained(self) -> int:
+        frozen = resolve_frozen(self.config.optim.frozen, self.model)
+        return sum(size for name, size in self.by_name.items() if name not in frozen)
+
+    @cached_property
+    def by_name(self) -> Mapping[str, int]:
+        return {name: _size(name, self.model) for name in self.model.parameter_names()}
+
+    @cached_property
+    def units(self) -> Units:
+        """FSDP's units; a parameter belongs to the innermost one."""
+        units = resolve_units(self.config.mesh.units, self.model)
+        owner: dict[str, Unit] = {}
+        for unit in units:  # one inside of another comes later, and takes its parameters from that
+            inside = tuple(f"{name}." for name in unit)
+            owner |= {name: unit for name in self.by_name if name.startswith(inside)}
+        held = dict.fromkeys(units, 0)
+        for name, unit in owner.items():
+            held[unit] += self.by_name[name]
+        return Units(tuple(held.values()), self.parameters - sum(held.values()))
+
+    @cached_property
+    def flops(self) -> Flops:
+        """The usual count: 6 for each weight of a matrix, 6 L H E T for causal attention."""
+        model = self.model
+        in_block = model.block_parameters - 2 * model.d_model
+        matrices = model.layers * in_block + model.vocab_size * model.d_model  # the embedding is looked up
+        attention = 6 * model.layers * model.heads * model.head_dim * model.seq_len
+        return Flops(6 * matrices, attention)
+
+
+def _size(name: str, model: ModelConfig) -> int:
+    """Return the number of elements of one parameter of a Llama."""
+    d, head_dim = model.d_model, model.head_dim
+    part = name.removesuffix(".weight").partition("blocks.")[2].partition(".")[2] or name.removesuffix(".weight")
+    return {
+        "embed": model.vocab_size * d,
+        "head": model.vocab_size * d,
+        "norm": d,
+        "attention_norm": d,
+        "mlp_norm": d,
+        "attention.qkv": d * head_dim * (model.heads + 2 * model.kv_heads),
+        "attention.out": d * head_dim * model.heads,
+        "mlp.gate_up": 2 * d * model.ffn,
+        "mlp.down": d * model.ffn,
+    }[part]
