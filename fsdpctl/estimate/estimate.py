@@ -15,6 +15,7 @@ from fsdpctl.estimate.world import Batch, World, plan_batch, plan_world
 
 CLOSE = 0.05  # of the card's memory: less than that left is a warning
 CHECKPOINT_BYTES = 12  # of a parameter: weights and both moments in fp32
+CHECKPOINT_RATE = 1e9  # bytes a second of each node that writes; a save of llm300m on one node took 0.8 to 1.1e9
 
 
 class Fit(StrEnum):
@@ -84,6 +85,11 @@ class Estimate:
     @property
     def checkpoint_bytes(self) -> int:
         return CHECKPOINT_BYTES * self.sizes.parameters
+
+    @property
+    def checkpoint_s(self) -> float:
+        """Of writing, beside training: the nodes that hold one copy share it."""
+        return self.checkpoint_bytes / CHECKPOINT_RATE / max(1, self.world.shard // self.world.procs_per_node)
 
 
 def estimate(config: TrainerConfig, cluster: Cluster, card: Card) -> Estimate:
