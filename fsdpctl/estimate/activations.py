@@ -1,47 +1,76 @@
-"""What a forward pass leaves for the backward pass: bytes of one token, in a block and at the loss.
+"""What the passes of the bundled trainer hold for each token: bytes, by block and at the loss.
 
-Counted from the tensors that autograd, or the compiler's partition of its graph, saves in the bundled trainer's blocks:
-d: width, H and K: query and key/value heads, E: head width, F: width of the SwiGLU, V: vocabulary.
+Counted from the tensors that were allocated at the peak of real steps. In names of sizes: d is the model's width, q and
+kv those of the queries and of keys and values together, f that of the SwiGLU, V the vocabulary.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from fsdpctl.contract.trainer.model_config import ModelConfig
 from fsdpctl.contract.trainer.trainer_config import Recompute, TrainerConfig
 
-HALF, SINGLE = 2, 4  # bytes of a value in bf16 or fp16, and in fp32
+SINGLE = 4  # bytes of a value in fp32
 
 
-def block_bytes(model: ModelConfig, recompute: Recompute, *, compiled: bool, half: int = HALF) -> int:
-    """Return the bytes that one block keeps of one token."""
-    d, queries, keys = model.d_model, model.heads * model.head_dim, 2 * model.kv_heads * model.head_dim
-    if recompute == "full":
-        return half * d
-    log_sums = SINGLE * model.heads
-    if recompute == "selective":
-        return half * (2 * d + queries + (queries + keys) + 2 * model.ffn) + log_sums
-    kept = 3 * d + (queries + keys) + queries + 2 * model.ffn
-    if compiled:
-        return half * kept + log_sums
-    rotated_again = queries + keys
-    return half * (kept + 3 * d + rotated_again + model.ffn) + log_sums + 2 * SINGLE * d
+@dataclass(frozen=True)
+class Tokens:
+    """Bytes of one token. `half`: of a value in compute precision."""
+
+    model: ModelConfig
+    compiled: bool
+    half: int
+
+    @property
+    def residual(self) -> int:
+        """The stream that runs through all blocks."""
+        return self.half * self.model.d_model
+
+    def kept(self, recompute: Recompute) -> int:
+        """What a block keeps from its forward to its backward pass.
+
+        All of: its input, the same after attention, both normalized, q, k and v before and k and q after the rotation,
+        attention's output, gate and up, and their product. Selective keeps the results of matrix products and of
+        attention; full keeps the input, and compiled also the product of gate and up.
+        """
+        d, q, kv, f = self._widths()
+        log_sums = SINGLE * self.model.heads
+        if recompute == "none":
+            return self.half * (4 * d + 2 * q + (q + kv) + kv // 2 + 3 * f) + log_sums + 2 * SINGLE
+        if recompute == "selective":
+            results = 2 * d if self.compiled else 3 * d
+            return self.half * (results + q + (q + kv) + 2 * f) + log_sums
+        return self.half * (d + f if self.compiled else d)
+
+    def working(self, recompute: Recompute) -> int:
+        """What the backward pass of a block adds: gradients, what it computes again, the workspace of attention."""
+        d, q, kv, f = self._widths()
+        if recompute == "none":
+            return self.half * (2 * f + d) if self.compiled else self.half * (3 * f + 2 * d)
+        workspace = SINGLE * q * (1 if self.model.heads == self.model.kv_heads else 2)
+        if recompute == "selective":
+            return self.half * (3 * f + 9 * d) + workspace
+        again = self.kept("none") - self.kept("full")
+        return again + self.half * (2 * f + 4 * d + 2 * (q + kv)) + workspace
+
+    def loss_forward(self) -> int:
+        """Logits: eager ones also in fp32, and their logarithm."""
+        return self.model.vocab_size * (self.half if self.compiled else self.half + 2 * SINGLE)
+
+    def loss_backward(self, *, in_one_graph: bool) -> int:
+        """Logits and their gradient: in one graph the gradient takes the place of the logits."""
+        if not self.compiled:
+            return self.model.vocab_size * 3 * SINGLE
+        return self.model.vocab_size * self.half * (1 if in_one_graph else 2)
+
+    def _widths(self) -> tuple[int, int, int, int]:
+        model = self.model
+        return model.d_model, model.heads * model.head_dim, 2 * model.kv_heads * model.head_dim, model.ffn
 
 
-def loss_bytes(model: ModelConfig, *, compiled: bool, half: int = HALF) -> int:
-    """Return the bytes of one token's logits while their gradient is computed: in half precision, in fp32, again."""
-    return model.vocab_size * (2 * half + SINGLE if compiled else 2 * half + 2 * SINGLE)
-
-
-def kept_bytes(config: TrainerConfig, *, compiled: bool, half: int = HALF) -> int:
-    """Return the bytes that all blocks keep of one token."""
-    recompute, every = config.memory.recompute, config.memory.recompute_every
-    layers = config.model.layers
-    recomputed = len(range(0, layers, every)) if recompute != "none" else 0
-    whole = block_bytes(config.model, "none", compiled=compiled, half=half)
-    less = block_bytes(config.model, recompute, compiled=compiled, half=half)
-    return recomputed * less + (layers - recomputed) * whole
-
-
-def working_bytes(model: ModelConfig, *, compiled: bool, half: int = HALF) -> int:
-    """Return the bytes that one block needs of one token while its backward pass runs: all of it, and gradients."""
-    return block_bytes(model, "none", compiled=compiled, half=half) + half * (3 * model.ffn + 2 * model.d_model)
+def kept_in_all(config: TrainerConfig, tokens: Tokens) -> int:
+    """Return what all blocks keep of one token."""
+    layers, memory = config.model.layers, config.memory
+    recomputed = len(range(0, layers, memory.recompute_every)) if memory.recompute != "none" else 0
+    return recomputed * tokens.kept(memory.recompute) + (layers - recomputed) * tokens.kept("none")

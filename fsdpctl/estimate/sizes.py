@@ -57,6 +57,16 @@ class ModelSizes:
         frozen = resolve_frozen(self.config.optim.frozen, self.model)
         return sum(size for name, size in self.by_name.items() if name not in frozen)
 
+    @property
+    def head(self) -> int:
+        """Parameters of the matrix that gives the logits."""
+        return self.model.vocab_size * self.model.d_model
+
+    @property
+    def multiplied(self) -> int:
+        """Parameters that are used in compute precision: an embedding of its own is only looked up."""
+        return self.parameters - (0 if self.model.tie_embeddings else self.head)
+
     @cached_property
     def by_name(self) -> Mapping[str, int]:
         return {name: _size(name, self.model) for name in self.model.parameter_names()}
