@@ -43,16 +43,22 @@ class Tokens:
             return self.half * (results + q + (q + kv) + 2 * f) + log_sums
         return self.half * (d + f if self.compiled else d)
 
-    def working(self, recompute: Recompute) -> int:
-        """What the backward pass of a block adds: gradients, what it computes again, the workspace of attention."""
-        d, q, kv, f = self._widths()
+    def working(self, recompute: Recompute, *, in_one_graph: bool) -> int:
+        """What the backward pass of a block adds: gradients, what it computes again, the workspace of attention.
+
+        In one graph the gradient of gate and up takes their place. With fewer key heads than query heads, attention's
+        workspace has the gradients of both, and the gradient of gate and up is still there.
+        """
+        d, q, _, f = self._widths()
+        if recompute == "none" and not self.compiled:
+            return self.half * (3 * f + 2 * d)
         if recompute == "none":
-            return self.half * (2 * f + d) if self.compiled else self.half * (3 * f + 2 * d)
-        workspace = SINGLE * q * (1 if self.model.heads == self.model.kv_heads else 2)
+            return self.half * ((f if in_one_graph else 2 * f) + d)
+        grouped = self.model.heads != self.model.kv_heads
+        workspace = SINGLE * q * (2 if grouped else 1)
         if recompute == "selective":
-            return self.half * (3 * f + 9 * d) + workspace
-        again = self.kept("none") - self.kept("full")
-        return again + self.half * (2 * f + 4 * d + 2 * (q + kv)) + workspace
+            return self.half * ((3 if grouped else 2) * f + 9 * d) + workspace
+        return self.kept("none") - self.kept("full") + self.half * ((4 if grouped else 2) * f + 6 * d) + workspace
 
     def loss_forward(self) -> int:
         """Logits: eager ones also in fp32, and their logarithm."""

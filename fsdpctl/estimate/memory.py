@@ -131,7 +131,8 @@ class _Step:
         return (kept + 2 * self.tokens.residual) * self.batch.micro_tokens
 
     def working(self) -> float:
-        return self.tokens.working(self.config.memory.recompute) * self.batch.micro_tokens
+        one_graph = not self.sizes.units.sizes or not uses_fsdp(self.config, self.world)
+        return self.tokens.working(self.config.memory.recompute, in_one_graph=one_graph) * self.batch.micro_tokens
 
     def logits(self, bytes_each: int) -> float:
         return bytes_each * self.batch.micro_tokens
@@ -167,8 +168,8 @@ class _Whole(_Step):
         }
 
     def _backward(self) -> Items:
-        head = (self.half + MASTER) * self.sizes.head
-        block = self.half * self.config.model.block_parameters
+        head = MASTER * self.sizes.head
+        block = self.half * self.config.model.block_parameters if self.recompute else 0
         activations = self.activations() + self.working()
         return {Item.GATHERED: self._casts() + block, Item.GRADIENTS: head, Item.ACTIVATIONS: activations}
 
@@ -230,7 +231,10 @@ class _Sharded(_Step):
     def _loss(self) -> Items:
         logits = self.logits(self.tokens.loss_backward(in_one_graph=self.one_graph))
         flat = 0.0 if self.one_graph else self.newest()
-        return {**self._passes(self.gathered(0) + flat, self.half * self.sizes.head * self.one_graph), Item.LOGITS: logits}
+        return {
+            **self._passes(self.gathered(0) + flat, self.half * self.sizes.head * self.one_graph),
+            Item.LOGITS: logits,
+        }
 
     def _backward(self) -> Items:
         flat = self.newest() if self.config.mesh.reshards_after_forward and not self.one_graph else 0.0
