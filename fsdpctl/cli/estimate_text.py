@@ -10,8 +10,8 @@ from fsdpctl.cli import terminal
 from fsdpctl.cli.output import print_rows, safe, write
 from fsdpctl.contract.cards import GIB
 from fsdpctl.estimate.choices import Choice
-from fsdpctl.estimate.estimate import Estimate, Fit
 from fsdpctl.estimate.reason import reasons
+from fsdpctl.estimate.result import Estimate, Fit
 from fsdpctl.estimate.simple import simple_view
 from fsdpctl.verbs.estimate import Estimated
 
@@ -68,7 +68,10 @@ def describe_fit(result: Estimate) -> str:
 
 def _gain(choice: Choice, result: Estimate) -> str:
     other = choice.estimate
-    return f"  ({other.memory.total / GIB:.1f} GiB, {other.tokens_per_s / result.tokens_per_s:.2f} of the speed)"
+    needs = f"{other.memory.total / GIB:.1f} GiB"
+    if result.fit is Fit.TOO_LARGE:  # it has no speed to compare with
+        return f"  ({needs}, {other.tokens_per_s:,.0f} tokens/s)"
+    return f"  ({needs}, {other.tokens_per_s / result.tokens_per_s:.2f} of the speed)"
 
 
 def _memory_table(result: Estimate) -> Table:
@@ -112,7 +115,8 @@ def _costs(found: Estimated) -> Iterator[tuple[str, str]]:
     yield "traffic", "\n".join([link] * (traffic.link_bytes > 0) + [network] * (traffic.network_bytes > 0)) or "none"
     yield (
         "job",
-        f"{result.tokens / 1e9:,.2f} billion tokens: {result.seconds / 86400:.1f} days, {result.gpu_hours:,.0f} GPU hours",
+        f"{result.tokens / 1e9:,.2f} billion tokens: {result.seconds / 86400:.1f} days,"
+        f" {result.gpu_hours:,.0f} GPU hours",
     )
     if (price := found.profile.price_per_gpu_hour) is not None:
         yield "cost", f"{result.gpu_hours * price:,.0f} at {price:g} a GPU hour"

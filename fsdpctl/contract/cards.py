@@ -6,7 +6,7 @@ Speed is that of dense bf16 matrix products with fp32 sums, or of fp16 where a c
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 GIB = 2**30
 
@@ -63,12 +63,12 @@ _OTHER_NAMES = {
     "4090": "rtx-4090",
 }
 _DRIVER_NAMES = (  # the first that a driver's name contains
-    (r"H100 PCIe", "h100-pcie"),
-    (r"H100 NVL", "h100-nvl"),
-    (r"H100", "h100-80"),
-    (r"H200(?! NVL)", "h200"),
+    (r"\bH100 PCIe", "h100-pcie"),
+    (r"\bH100 NVL", "h100-nvl"),
+    (r"\bH100\b", "h100-80"),
+    (r"\bH200\b(?! NVL)", "h200"),
     (r"\bH20\b", "h20"),
-    (r"B200", "b200"),
+    (r"\bB200\b", "b200"),
     (r"A100.*40GB", "a100-40"),
     (r"A100.*80GB", "a100-80"),
     (r"V100.*32GB", "v100-32"),
@@ -92,3 +92,9 @@ def find_card(name: str) -> Card | None:
         if re.search(pattern, name):
             return CARDS[found]
     return None
+
+
+def card_of_memory(gib: float) -> Card:
+    """Return the card whose memory is nearest, with this memory."""
+    nearest = min(_ROWS, key=lambda card: abs(card.memory_gib - gib))
+    return replace(nearest, memory_gib=gib)

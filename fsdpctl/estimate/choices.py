@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 
 from fsdpctl.contract.cards import Card
 from fsdpctl.contract.trainer.trainer_config import Recompute, Strategy, TrainerConfig
 from fsdpctl.estimate.changes import Change, keys_between
-from fsdpctl.estimate.estimate import Cluster, Estimate, Fit, estimate
+from fsdpctl.estimate.result import Cluster, Estimate, Fit, estimate
 
 RECOMPUTES: tuple[Recompute, ...] = ("none", "selective", "full")
 WORTH = 0.03  # of the time of a step: less is not worth a change
@@ -40,10 +41,6 @@ class Planner:
     config: TrainerConfig
     cluster: Cluster
     card: Card
-    hybrid: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "hybrid", self.cluster.nodes > 1)
 
     def strategies(self) -> list[Choice]:
         """Return the job under each strategy that differs on this mesh, the one that replicates most first."""
@@ -59,12 +56,12 @@ class Planner:
 
     def smallest_change(self) -> Choice | None:
         """Return the fewest changes with which the job fits, and of these the fastest; None where nothing does."""
-        fitting = [one for one in self._all() if one.estimate.fit is not Fit.TOO_LARGE]
+        fitting = [one for one in self._all if one.estimate.left_bytes >= 0]
         return min(fitting, key=lambda one: (one.cost, one.seconds), default=None)
 
     def recommend(self) -> Choice | None:
         """Return the fastest way that fits with memory to spare; of those that are as fast, the fewest changes."""
-        fitting = [one for one in self._all() if one.estimate.fit is Fit.FITS and OFFLOAD not in one.keys]
+        fitting = [one for one in self._all if one.estimate.fit is Fit.FITS and OFFLOAD not in one.keys]
         if not fitting:
             return self.smallest_change()
         fastest = min(one.seconds for one in fitting)
@@ -76,15 +73,15 @@ class Planner:
             return ["DDP", "SHARD_GRAD_OP", "FULL_SHARD"]
         return ["DDP", "_HYBRID_SHARD_ZERO2", "HYBRID_SHARD", "SHARD_GRAD_OP", "FULL_SHARD"]
 
+    @cached_property
     def _all(self) -> list[Choice]:
-        sizes = [self.config.batch.micro_batch]
-        while sizes[-1] > 1:
-            sizes.append(sizes[-1] // 2)
+        now = self.config.batch.micro_batch
+        sizes = [now * 4, now * 2, *(now // 2**power for power in range(now.bit_length()))]
         names = [None, *(name for name in self._names() if name != self.config.mesh.strategy)]
         blocks = [None, 1] if self.config.mesh.units.blocks == 0 else [None]
         usual = product(names, blocks, sizes, RECOMPUTES)
         last = [Change(strategy, micro_batch=1, recompute="full", offload=True) for strategy in (None, "FULL_SHARD")]
-        return self._choose([*(Change(*words) for words in usual), *last])  # type: ignore[arg-type]
+        return self._choose([*(Change(*words) for words in usual), *last])
 
     def _choose(self, changes: Iterable[Change]) -> list[Choice]:
         return list(self._possible(changes))

@@ -22,7 +22,7 @@ MATRIX_WORKSPACE = 0.07 * GIB  # of cuBLAS, rotary tables and small tensors
 CONTEXT = 0.85 * GIB  # CUDA's own, with the modules of the kernels
 COMMUNICATOR, PEERS, NETWORK = 0.48 * GIB, 0.28 * GIB, 0.5 * GIB  # NCCL: of one rank, and more within and between nodes
 MARGIN = 0.015  # above what the formulas give, so that no measured peak is above it
-SLACK = 0.03  # of what torch has reserved, in pieces that nothing fits into
+SLACK = 0.04  # of it, which torch has reserved in pieces that nothing fits into
 
 Items = dict["Item", float]
 
@@ -65,7 +65,13 @@ class Memory:
 
     @property
     def total(self) -> float:
+        """What should be there, so that it does not run out."""
         return sum(self.items.values())
+
+    @property
+    def least(self) -> float:
+        """What cannot do with less: no margin, and no slack."""
+        return self.allocated / (1 + MARGIN) + self.items[Item.CONTEXT]
 
 
 def memory_of(sizes: ModelSizes, world: World, batch: Batch) -> Memory:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fsdpctl.contract.cards import GIB
-from fsdpctl.estimate.changes import Change, keys_between
+from fsdpctl.estimate.changes import Change
 from fsdpctl.estimate.choices import OFFLOAD, Choice, Planner
-from fsdpctl.estimate.estimate import Estimate, Fit, estimate
+from fsdpctl.estimate.result import Estimate, Fit, estimate
 
 
 def reasons(choice: Choice, planner: Planner) -> list[str]:
@@ -22,8 +22,7 @@ def _of_strategy(best: Estimate, planner: Planner) -> str:
         return "One GPU: nothing is sharded."
     if strategy in ("DDP", "NO_SHARD"):
         return f"{strategy}: a GPU holds the whole model, its gradients and moments, so nothing has to be gathered."
-    whole = _needs(planner, best, Change(strategy="DDP"))
-    not_whole = f"one GPU cannot hold all of it ({whole})" if whole else "a GPU then holds only its part"
+    not_whole = _why_not_whole(best, planner)
     if not units.sizes:
         return f"{strategy}: {not_whole}; as one unit it is gathered once for forward and backward pass."
     if strategy in ("SHARD_GRAD_OP", "_HYBRID_SHARD_ZERO2"):
@@ -38,26 +37,39 @@ def _of_strategy(best: Estimate, planner: Planner) -> str:
     return f"{strategy}: {not_whole}; {freed}."
 
 
+def _why_not_whole(best: Estimate, planner: Planner) -> str:
+    """Return why not every GPU holds the whole model."""
+    whole = _after(planner, best, Change(strategy="DDP", offload=False))
+    if whole is None:
+        return "a GPU holds only its part"
+    size = f"{whole.memory.total / GIB:.1f} GiB"
+    if whole.left_bytes < 0:
+        return f"one GPU cannot hold all of it ({size})"
+    return f"DDP would need {size} and be no faster by more than 3%"
+
+
 def _of_others(choice: Choice, planner: Planner) -> Iterator[str]:
     best, config = choice.estimate, choice.estimate.config
     if OFFLOAD in choice.keys:
         yield "Offload: nothing else fits; steps wait for the host's memory, and are much slower."
     if (how := config.memory.recompute) != "none":
-        without = _needs(planner, best, Change(recompute="none"))
-        yield f"Recomputing ({how}): without it {without} would be needed." if without else f"Recomputing: {how}."
+        without = _after(planner, best, Change(recompute="none"))
+        needs = f": without it {without.memory.total / GIB:.1f} GiB would be needed" if without else ""
+        yield f"Recomputing ({how}){needs}."
     if config.batch.micro_batch != planner.config.batch.micro_batch:
         size, before = config.batch.micro_batch, planner.config.batch.micro_batch
         yield f"Micro-batch {size} instead of {before}; the global batch stays {config.batch.sequences} sequences."
+    if best.batch.accumulation > 1 and best.world.shard > 1:
+        whole = f"{best.sizes.trained * 4 / GIB:.1f} GiB"
+        yield f"Accumulation: until the last micro-step, gradients are whole on each GPU ({whole})."
     if not choice.keys and best.fit is Fit.FITS:
         yield "No other strategy, micro-batch or recomputing is expected to be faster by more than 3%."
 
 
-def _needs(planner: Planner, best: Estimate, change: Change) -> str:
-    """Return the memory that the choice would need after another change; nothing where that is not possible."""
+def _after(planner: Planner, best: Estimate, change: Change) -> Estimate | None:
+    """Return the choice after another change; None where that is none, or not possible."""
     try:
         other = change.apply(best.config)
-        if not keys_between(best.config, other):
-            return ""
-        return f"{estimate(other, planner.cluster, planner.card).memory.total / GIB:.1f} GiB"
+        return None if other == best.config else estimate(other, planner.cluster, planner.card)
     except ValueError:
-        return ""
+        return None

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from fsdpctl.contract.trainer.frozen import resolve_frozen
 from fsdpctl.contract.trainer.model_config import ModelConfig
 from fsdpctl.contract.trainer.trainer_config import TrainerConfig
-from fsdpctl.contract.trainer.units import Unit, resolve_units
+from fsdpctl.contract.trainer.units import Unit, UnitsConfig, resolve_units
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,6 @@ class ModelSizes:
     def parameters(self) -> int:
         return self.model.num_parameters
 
-    @cached_property
-    def trained(self) -> int:
-        frozen = resolve_frozen(self.config.optim.frozen, self.model)
-        return sum(size for name, size in self.by_name.items() if name not in frozen)
-
     @property
     def head(self) -> int:
         """Parameters of the matrix that gives the logits."""
@@ -68,21 +63,14 @@ class ModelSizes:
         return self.parameters - (0 if self.model.tie_embeddings else self.head)
 
     @cached_property
-    def by_name(self) -> Mapping[str, int]:
-        return {name: _size(name, self.model) for name in self.model.parameter_names()}
+    def trained(self) -> int:
+        frozen = resolve_frozen(self.config.optim.frozen, self.model)
+        return self.parameters - sum(parameters_of(self.model)[name] for name in frozen)
 
-    @cached_property
+    @property
     def units(self) -> Units:
         """FSDP's units; a parameter belongs to the innermost one."""
-        units = resolve_units(self.config.mesh.units, self.model)
-        owner: dict[str, Unit] = {}
-        for unit in units:  # one inside of another comes later, and takes its parameters from that
-            inside = tuple(f"{name}." for name in unit)
-            owner |= {name: unit for name in self.by_name if name.startswith(inside)}
-        held = dict.fromkeys(units, 0)
-        for name, unit in owner.items():
-            held[unit] += self.by_name[name]
-        return Units(tuple(held.values()), self.parameters - sum(held.values()))
+        return _units_of(self.config.mesh.units, self.model)
 
     @cached_property
     def flops(self) -> Flops:
@@ -92,6 +80,25 @@ class ModelSizes:
         matrices = model.layers * in_block + model.vocab_size * model.d_model  # the embedding is looked up
         attention = 6 * model.layers * model.heads * model.head_dim * model.seq_len
         return Flops(6 * matrices, attention)
+
+
+@lru_cache
+def parameters_of(model: ModelConfig) -> Mapping[str, int]:
+    """Return the number of elements of each parameter, by its name."""
+    return {name: _size(name, model) for name in model.parameter_names()}
+
+
+@lru_cache
+def _units_of(config: UnitsConfig, model: ModelConfig) -> Units:
+    units, sizes = resolve_units(config, model), parameters_of(model)
+    owner: dict[str, Unit] = {}
+    for unit in units:  # one inside of another comes later, and takes its parameters from that
+        inside = tuple(f"{name}." for name in unit)
+        owner |= {name: unit for name in sizes if name.startswith(inside)}
+    held = dict.fromkeys(units, 0)
+    for name, unit in owner.items():
+        held[unit] += sizes[name]
+    return Units(tuple(held.values()), model.num_parameters - sum(held.values()))
 
 
 def _size(name: str, model: ModelConfig) -> int:

@@ -19,6 +19,7 @@ ATTENTION, ATTENTION_NARROW = 0.41, 0.295  # of it, with heads of 128, and narro
 NARROW = 64
 AGAIN: dict[Recompute, float] = {"none": 0.0, "selective": 0.0, "full": 1 / 3}
 """What is computed again, as a share of a forward and backward pass: the forward pass of the blocks is a third."""
+ELEMENTS_AGAIN = 0.1  # of what is read and written in a block, where selective recomputes it
 ATTENTION_AGAIN = 2 / 7  # of attention: two products in its forward pass, five in its backward pass
 
 
@@ -69,6 +70,8 @@ def micro_step_s(sizes: ModelSizes, world: World, batch: Batch, card: Card) -> f
     share = ATTENTION if model.head_dim > NARROW else ATTENTION_NARROW
     attention = sizes.flops.attention * (1 + 3 * again * ATTENTION_AGAIN) / share
     elements = moved.element * model.layers * model.d_model + moved.logit * model.vocab_size
+    if memory.recompute == "selective":
+        elements += ELEMENTS_AGAIN / memory.recompute_every * moved.element * model.layers * model.d_model
     in_memory = tokens * elements + GRADIENT_BYTES * sizes.trained
     units = len(sizes.units.sizes) if uses_fsdp(config, world) else 0
     host = BLOCK_S * model.layers + UNIT_S * units

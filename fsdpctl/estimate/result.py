@@ -51,13 +51,13 @@ class Estimate:
 
     @property
     def fit(self) -> Fit:
-        if self.left_bytes < 0:
+        if self.memory.least > self.card.memory_bytes:
             return Fit.TOO_LARGE
         return Fit.CLOSE if self.left_bytes < CLOSE * self.card.memory_bytes else Fit.FITS
 
     @property
     def left_bytes(self) -> float:
-        """Memory of the card that is left; negative: that is missing."""
+        """Memory of the card that is left; negative: that is missing, if only for the slack."""
         return self.card.memory_bytes - self.memory.total
 
     @property
