@@ -114,7 +114,7 @@ def _costs(found: Estimated) -> Iterator[tuple[str, str]]:
     )
     yield "traffic", "\n".join([link] * (traffic.link_bytes > 0) + [network] * (traffic.network_bytes > 0)) or "none"
     yield (
-        "job",
+        "in total",
         f"{result.tokens / 1e9:,.2f} billion tokens: {result.seconds / 86400:.1f} days,"
         f" {result.gpu_hours:,.0f} GPU hours",
     )

@@ -14,7 +14,7 @@ from fsdpctl.estimate.result import Cluster, Estimate, Fit, estimate
 
 RECOMPUTES: tuple[Recompute, ...] = ("none", "selective", "full")
 WORTH = 0.03  # of the time of a step: less is not worth a change
-OFFLOAD = "trainer.memory.cpu_offload=true"
+OFFLOAD, STRATEGY = "trainer.memory.cpu_offload=true", "trainer.mesh.strategy="
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class Choice:
 
     @property
     def cost(self) -> int:
-        """How much is changed; weights in the host's memory are the last resort."""
-        return len(self.keys) + (100 if OFFLOAD in self.keys else 0)
+        """How much is changed: a strategy more than a size; weights in the host's memory are the last resort."""
+        return len(self.keys) + sum(key.startswith(STRATEGY) for key in self.keys) + 100 * (OFFLOAD in self.keys)
 
     @property
     def seconds(self) -> float:
