@@ -99,7 +99,7 @@ class Session:
                 one.command.__exit__()
 
     def many_gpus(self, cases: Sequence[Case], number: int) -> None:
-        """Run cases of several GPUs one after the other; where one hangs or fails, go on with those after it."""
+        """Run cases of several GPUs one after the other; those after one that hangs or fails still follow."""
         results = self.folder / f"results-{number}"
         left = list(cases)
         while left and self._left_s() > SECONDS:

@@ -20,7 +20,7 @@ from fsdpctl.specs.search import choose_profile
 from fsdpctl.verbs.cards import choose_card
 
 USUAL_GPUS = 8
-"""GPUs of a node, where no profile says how many."""
+"""GPUs of a node, where no profile has their number."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def estimate_job(
 
 
 def count_gpus(profile: ClusterProfile) -> int | None:
-    """Return the ranks of a node under a profile; None if neither it nor this machine tells."""
+    """Return the ranks of a node under a profile; None if it is not known."""
     listed = profile.procs_per_node or profile.gpus_per_node
     listed = listed or max((node.gpus or 0 for node in profile.nodes), default=0)
     if not listed and get_backend(profile.backend.kind).runs_here:

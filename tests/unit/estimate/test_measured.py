@@ -23,7 +23,7 @@ def test_the_peak_is_never_below_and_near_to_what_was_measured(line: dict[str, A
     assert abs(case.time_error) <= 0.10
 
 
-def test_cases_that_were_held_out_are_met_as_well() -> None:
+def test_cases_that_were_held_out_are_as_near() -> None:
     cases: list[Compared] = [compare(line) for line in LINES if line["held_out"]]
     assert len(cases) * 3 >= len(LINES) - 2
     assert statistics.median(case.memory_error for case in cases) <= 0.03

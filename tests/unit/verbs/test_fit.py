@@ -37,7 +37,7 @@ def test_force_starts_it_with_a_warning() -> None:
     assert "too much" in warning
 
 
-def test_what_fits_is_started_without_a_word() -> None:
+def test_what_fits_is_started_without_a_warning() -> None:
     assert check("llm7b") is None
     assert check("llm300m") is None
 
