@@ -63,7 +63,8 @@ def describe_fit(result: Estimate) -> str:
     """Return the verdict with its numbers."""
     left, share = abs(result.left_bytes) / GIB, abs(result.left_bytes) / result.card.memory_bytes
     numbers = f"{result.memory.total / GIB:.1f} of {result.card.memory_gib:.1f} GiB"
-    return f"{result.fit}: {numbers}, {left:.1f} GiB ({share:.0%}) {'missing' if result.left_bytes < 0 else 'left'}"
+    verdict = "may not fit" if result.fit is Fit.CLOSE and result.left_bytes < 0 else str(result.fit)
+    return f"{verdict}: {numbers}, {left:.1f} GiB ({share:.0%}) {'missing' if result.left_bytes < 0 else 'left'}"
 
 
 def _gain(choice: Choice, result: Estimate) -> str:

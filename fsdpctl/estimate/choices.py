@@ -11,6 +11,7 @@ from fsdpctl.contract.cards import Card
 from fsdpctl.contract.trainer.trainer_config import Recompute, Strategy, TrainerConfig
 from fsdpctl.estimate.changes import Change, keys_between
 from fsdpctl.estimate.result import Cluster, Estimate, Fit, estimate
+from fsdpctl.estimate.world import plan_batch
 
 RECOMPUTES: tuple[Recompute, ...] = ("none", "selective", "full")
 WORTH = 0.03  # of the time of a step: less is not worth a change
@@ -75,13 +76,20 @@ class Planner:
 
     @cached_property
     def _all(self) -> list[Choice]:
-        now = self.config.batch.micro_batch
-        sizes = [now * 4, now * 2, *(now // 2**power for power in range(now.bit_length()))]
         names = [None, *(name for name in self._names() if name != self.config.mesh.strategy)]
         blocks = [None, 1] if self.config.mesh.units.blocks == 0 else [None]
-        usual = product(names, blocks, sizes, RECOMPUTES)
+        offload = [None, False] if self.config.memory.cpu_offload else [None]
+        usual = product(names, blocks, self._micro_batches(), RECOMPUTES, offload)
         last = [Change(strategy, micro_batch=1, recompute="full", offload=True) for strategy in (None, "FULL_SHARD")]
         return self._choose([*(Change(*words) for words in usual), *last])
+
+    def _micro_batches(self) -> list[int | None]:
+        """Return the one of the job, its halves down to 1, and twice and four times as many."""
+        try:
+            now = plan_batch(self.config, self.cluster.nodes * self.cluster.procs_per_node).micro_batch
+        except ValueError:
+            now = self.config.batch.micro_batch
+        return [None, now * 4, now * 2, *(now // 2**power for power in range(1, now.bit_length()))]
 
     def _choose(self, changes: Iterable[Change]) -> list[Choice]:
         return list(self._possible(changes))

@@ -266,7 +266,7 @@ class _Sharded(_Step):
         """The root is reduced last; its gradients are there whole, and once more to be sent."""
         root = self.sizes.units.root
         waiting = self.reduced * root if self.accumulates else 0.0
-        own = MASTER * self.sizes.trained / self.world.shard
+        own = 0.0 if self.config.memory.cpu_offload else MASTER * self.sizes.trained / self.world.shard
         return {Item.GRADIENTS: own + waiting + self.half * root, Item.BUFFERS: self.reduced * root}
 
     def _passes(self, gathered: float, gradients: float = 0.0) -> Items:

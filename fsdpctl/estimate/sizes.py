@@ -90,15 +90,23 @@ def parameters_of(model: ModelConfig) -> Mapping[str, int]:
 
 @lru_cache
 def _units_of(config: UnitsConfig, model: ModelConfig) -> Units:
-    units, sizes = resolve_units(config, model), parameters_of(model)
-    owner: dict[str, Unit] = {}
-    for unit in units:  # one inside of another comes later, and takes its parameters from that
-        inside = tuple(f"{name}." for name in unit)
-        owner |= {name: unit for name in sizes if name.startswith(inside)}
+    units = resolve_units(config, model)
+    unit_of = {name: unit for unit in units for name in unit}
     held = dict.fromkeys(units, 0)
-    for name, unit in owner.items():
-        held[unit] += sizes[name]
+    for name, size in parameters_of(model).items():
+        if (unit := _innermost(name, unit_of)) is not None:
+            held[unit] += size
     return Units(tuple(held.values()), model.num_parameters - sum(held.values()))
+
+
+def _innermost(parameter: str, unit_of: Mapping[str, Unit]) -> Unit | None:
+    """Return the unit of the smallest module with this parameter that is in one."""
+    module = parameter
+    while "." in module:
+        module = module.rpartition(".")[0]
+        if module in unit_of:
+            return unit_of[module]
+    return None
 
 
 def _size(name: str, model: ModelConfig) -> int:

@@ -36,6 +36,8 @@ MOVED = {True: Moved(218, 3.4), False: Moved(942, 138)}
 GRADIENT_BYTES = 33  # of a parameter, in each micro-step: casts, gradients, copies into and out of collectives
 OPTIMIZER_BYTES = 41  # of a parameter: AdamW 28, the norm 4, clipping 8
 BLOCK_S, UNIT_S = 118e-6, 555e-6  # of the host, in each micro-step
+HOST_RATE = 20e9  # bytes a second of an optimizer in the host's memory
+FP32_SHARE = 1 / 15  # of the card's speed, without tensor cores
 HIDDEN = 0.9  # of a step's computing, beside which units can be gathered and reduced
 CONTENTION = 0.3  # of the time of hidden communication, by which it slows the computing beside it
 
@@ -57,7 +59,8 @@ def time_of(sizes: ModelSizes, world: World, batch: Batch, card: Card, traffic: 
     """Return the time of one step."""
     compute = micro_step_s(sizes, world, batch, card) * batch.accumulation
     moved = OPTIMIZER_BYTES * sizes.trained / world.shard
-    return StepTime(compute, exposed_s(sizes, world, compute, traffic), moved / (card.memory_gb_s * 1e9))
+    rate = HOST_RATE if sizes.config.memory.cpu_offload else card.memory_gb_s * 1e9
+    return StepTime(compute, exposed_s(sizes, world, compute, traffic), moved / rate)
 
 
 def micro_step_s(sizes: ModelSizes, world: World, batch: Batch, card: Card) -> float:
@@ -75,7 +78,8 @@ def micro_step_s(sizes: ModelSizes, world: World, batch: Batch, card: Card) -> f
     in_memory = tokens * elements + GRADIENT_BYTES * sizes.trained
     units = len(sizes.units.sizes) if uses_fsdp(config, world) else 0
     host = BLOCK_S * model.layers + UNIT_S * units
-    return tokens * (products + attention) / card.flops + in_memory / (card.memory_gb_s * 1e9) + host
+    speed = card.flops * (FP32_SHARE if config.precision == "fp32" else 1)
+    return tokens * (products + attention) / speed + in_memory / (card.memory_gb_s * 1e9) + host
 
 
 def exposed_s(sizes: ModelSizes, world: World, compute: float, traffic: Traffic) -> float:
