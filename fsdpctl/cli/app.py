@@ -57,23 +57,8 @@ _SITE_ERRORS = (
 COMMANDS = {
     command.__name__: command
     for command in (
-        *(
-            estimate,
-            submit,
-            status,
-            ls,
-            top,
-            events,
-            logs,
-            stacks,
-            explain,
-            stop,
-            resume,
-            cancel,
-            shell,
-            doctor,
-            supervise,
-        ),
+        *(submit, status, ls, top, events, logs, stacks, explain, stop, resume, cancel, shell, doctor, supervise),
+        *(estimate,),
     )
 }
 GROUPS = {

@@ -7,7 +7,8 @@ from enum import StrEnum
 
 from fsdpctl.contract.cards import Card
 from fsdpctl.contract.trainer.trainer_config import TrainerConfig
-from fsdpctl.estimate.memory import Memory, memory_of
+from fsdpctl.estimate.items import Memory
+from fsdpctl.estimate.memory import memory_of
 from fsdpctl.estimate.sizes import ModelSizes
 from fsdpctl.estimate.time import StepTime, time_of
 from fsdpctl.estimate.traffic import Rates, Traffic, rates_of, traffic_of

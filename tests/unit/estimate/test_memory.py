@@ -4,7 +4,7 @@ import pytest
 
 from fsdpctl.contract.cards import CARDS, GIB
 from fsdpctl.estimate import Cluster, Estimate, Fit, estimate
-from fsdpctl.estimate.memory import Item, Moment
+from fsdpctl.estimate.items import Item, Moment
 from tests.unit.estimate.jobs import trainer
 
 NODE = Cluster(nodes=1, procs_per_node=8)
