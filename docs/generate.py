@@ -101,6 +101,7 @@ TYPE_NAMES: list[tuple[Any, str]] = [
     (scalars.Program, "name or absolute path"),
     (scalars.Host, "host"),
     (scalars.Module, "module"),
+    (scalars.Gpu, "name of a GPU"),
     (scalars.EnvName, "variable"),
     (scalars.EnvMap, "mapping of variables to text"),
     (scalars.Duration, "duration"),

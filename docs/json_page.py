@@ -18,6 +18,7 @@ from fsdpctl.cli.shapes import (
     DefaultProfile,
     Doctored,
     Ended,
+    EstimatedJob,
     ExplainedLogs,
     Exported,
     Failures,
@@ -59,6 +60,7 @@ class Shape:
 
 
 SHAPES = {
+    "estimate": Shape(EstimatedJob),
     "submit": Shape(Started),
     "status": Shape(ShownRun),
     "ls": Shape(ListedRun, "list"),

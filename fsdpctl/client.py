@@ -40,6 +40,7 @@ from fsdpctl.verbs.arguments import (
 )
 from fsdpctl.verbs.doctor import examine_cluster
 from fsdpctl.verbs.explain import explain
+from fsdpctl.verbs.fit import check_memory
 from fsdpctl.verbs.resume import resume
 from fsdpctl.verbs.stacks import RankReply, read_stacks
 from fsdpctl.verbs.status import RunStatus, read_status
@@ -112,20 +113,32 @@ class Run:
         step: int | None = None,
         update_code: bool = False,
         code_dir: str | Path | None = None,
+        force: bool = False,
     ) -> None:
         """Continue from the newest checkpoint, or from that of `step`; `nodes` changes the number of nodes, `profile`
         the cluster, `backend` keys of the profile's backend.
 
         `update_code` copies the project again, from `code_dir`, else from where it was submitted.
+        `force`: also where the changed job does not fit the memory of its GPUs.
         Raise BusyError while the run is alive, UsageError if the changed job does not fit or `step` was not
         saved, LaunchError if a host or the scheduler refuses.
         """
         check_whole("step", step)
         check_flag("update_code", update_code)
+        check_flag("force", force)
         project = None if code_dir is None else Path(check_path("code_dir", code_dir))
         changes, keys = _overrides(nodes, overrides), check_texts("backend", backend)
         chosen = None if profile is None else check_path("profile", profile)
-        resume(self.paths, changes, keys, profile=chosen, step=step, update_code=update_code, code_dir=project)
+        resume(
+            self.paths,
+            changes,
+            keys,
+            profile=chosen,
+            step=step,
+            update_code=update_code,
+            code_dir=project,
+            force=force,
+        )
 
     def metrics(self) -> list[dict[str, Any]]:
         """Return one mapping for each line of `metrics.jsonl`: step, loss, tokens_per_s, ..."""
@@ -173,20 +186,23 @@ class Client:
         overrides: Sequence[str] = (),
         backend: Sequence[str] = (),
         after: Run | None = None,
+        force: bool = False,
     ) -> Run:
         """Start a job on a cluster profile, each by name or YAML file; return once it is started or queued.
 
         `profile` None: that of the job, of FSDPCTL_PROFILE, of `fsdpctl profiles default`, or local.
         `overrides` are those of `--set`: "trainer.steps=50", `backend` those of `--backend`: "partition=short". The
         user's scripts are copied from the current directory. It starts once the run `after` has succeeded.
-        Raise UsageError if the job or the profile is wrong or they do not fit, or `after` cannot succeed any more;
-        LaunchError if a host or the scheduler refuses.
+        Raise UsageError if the job or the profile is wrong or they do not fit, or `after` cannot succeed any more, or,
+        without `force`, if the job cannot fit the memory of its GPUs; LaunchError if a host or the scheduler refuses.
         """
         chosen = None if profile is None else check_path("profile", profile)
         changes, keys = _overrides(nodes, overrides), check_texts("backend", backend)
         if after is not None and not isinstance(after, Run):
             raise UsageError(f"after must be a Run or None, got {after!r:.100}")
+        check_flag("force", force)
         request = read_request(check_path("job", job), chosen, changes, keys)
+        check_memory(request.profile, request.job, request.plan, force=force)
         if after is not None:
             request = start_after(request, after.paths)
         return Run(submit(request))

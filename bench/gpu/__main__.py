@@ -4,7 +4,7 @@
 
 CALL is one-gpu, proofs, two-gpus, four-gpus, failures, hangs or rest; `--list` shows its rows. A row is printed as soon
 as it is known, as a JSON line here and in FILE; the table comes last. One that fails does not affect the others.
-`--tiny` tries the whole path on CPUs.
+`--tiny` tries the whole path on CPUs. The call `estimates` has cases of its own, see `bench.gpu.estimates`.
 """
 
 from __future__ import annotations
@@ -24,15 +24,18 @@ from pathlib import Path
 import torch
 
 from bench.cost import print_table
+from bench.gpu import estimates
 from bench.gpu.process import CommandError
 from bench.gpu.result import HEADER, Result, as_line, as_row
 from bench.gpu.rows import CALLS, Row
 from bench.gpu.workspace import Workspace
 
+ESTIMATES = "estimates"
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("call", choices=CALLS)
+    parser.add_argument("call", choices=(*CALLS, ESTIMATES))
     parser.add_argument(
         "--rows", default="", metavar="PATTERN", help="only rows whose name has this regular expression"
     )
@@ -42,6 +45,9 @@ def main() -> None:
     parser.add_argument("--tiny", action="store_true", help="a small model, a few steps, at most two processes")
     parser.add_argument("--list", action="store_true", help="only list the rows, and their expected seconds")
     args = parser.parse_args()
+    if args.call == ESTIMATES:
+        estimates.measure_all(re.compile(args.rows), args.budget, args.out or Path("estimates.jsonl"), tiny=args.tiny)
+        return
     rows = [row for row in CALLS[args.call]() if re.search(args.rows, row.name)]
     if args.list:
         print("\n".join(f"{row.seconds:4.0f} s  {row.name}" for row in rows))

@@ -17,6 +17,7 @@ import typer
 from fsdpctl import __version__
 from fsdpctl.cli import bench, checkpoints, data, jobs, profiles
 from fsdpctl.cli.doctor import doctor
+from fsdpctl.cli.estimate import estimate
 from fsdpctl.cli.events import events
 from fsdpctl.cli.explain import explain
 from fsdpctl.cli.logs import logs
@@ -57,6 +58,7 @@ COMMANDS = {
     command.__name__: command
     for command in (
         *(submit, status, ls, top, events, logs, stacks, explain, stop, resume, cancel, shell, doctor, supervise),
+        *(estimate,),
     )
 }
 GROUPS = {

@@ -40,3 +40,4 @@ WaitForSlot = Annotated[
     bool, typer.Option("--wait-for-slot", help="Wait while the scheduler accepts no more jobs of you.")
 ]
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Show progress until the run ends; Ctrl-C detaches.")]
+Force = Annotated[bool, typer.Option("--force", help="Start a job that does not fit the memory of its GPUs.")]

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fsdpctl.cli.complete import complete_profile
-from fsdpctl.cli.options import Backend, Follow, Json, Run, Set, WaitForSlot
+from fsdpctl.cli.options import Backend, Follow, Force, Json, Run, Set, WaitForSlot
 from fsdpctl.cli.output import log, print_json
 
 
@@ -30,6 +30,7 @@ def resume(
     code_dir: Annotated[
         Path | None, typer.Option("--from", metavar="DIR", help="With --update-code: copy this directory instead.")
     ] = None,
+    force: Force = False,
     wait_for_slot: WaitForSlot = False,
     follow: Follow = False,
     as_json: Json = False,
@@ -54,11 +55,12 @@ def resume(
             code_dir=code_dir,
             progress=progress,
             profile=profile,
+            force=force,
             report_wait=log if wait_for_slot else None,
         )
     if resumed.has_new_fsdpctl:
         log("this run is of an older fsdpctl: its nodes now run fsdpctl and the trainer of this version")
-    for warning in predict_resumed(paths):
+    for warning in (*resumed.warnings, *predict_resumed(paths)):
         log(f"warning: {warning}")
     if resumed.kept:
         log(f"warning: not copied, because ranks have changed them: {', '.join(resumed.kept)}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fsdpctl.cli.complete import complete_job, complete_profile, complete_run
-from fsdpctl.cli.options import Backend, Follow, Json, Set, TrustHosts, WaitForSlot
+from fsdpctl.cli.options import Backend, Follow, Force, Json, Set, TrustHosts, WaitForSlot
 from fsdpctl.cli.output import log, print_data, print_json
 from fsdpctl.errors import UsageError
 
@@ -53,6 +53,7 @@ def submit(
         typer.Option("--after", metavar="RUN", help="Start when this run has succeeded.", autocompletion=complete_run),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Start a large model on CPUs without a question.")] = False,
+    force: Force = False,
     wait_for_slot: WaitForSlot = False,
     follow: Follow = False,
     as_json: Json = False,
@@ -61,6 +62,7 @@ def submit(
     from fsdpctl.backends.table import get_backend
     from fsdpctl.cli.shapes import Started
     from fsdpctl.runs.find import find_run
+    from fsdpctl.verbs.fit import check_memory
     from fsdpctl.verbs.submit import read_request, start_after
 
     if out is not None and not dry_run:
@@ -71,7 +73,8 @@ def submit(
         request = start_after(request, find_run(after))
     log(f"profile {request.profile.name} ({request.plan.backend}), from {request.profile_source}")
     predicted = get_backend(request.plan.backend).predict(request.plan)
-    for warning in predicted.warnings:
+    memory = check_memory(request.profile, request.job, request.plan, force=force or dry_run)
+    for warning in (*predicted.warnings, *([memory] if memory else [])):
         log(f"warning: {warning}")
     if dry_run:
         _print_plan(request, predicted.text, out, as_json=as_json)

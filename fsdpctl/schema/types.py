@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
 
 from fsdpctl.contract import Cause
+from fsdpctl.contract.cards import CARDS, find_card
 from fsdpctl.contract.causes import FAILURES
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -46,6 +47,13 @@ def check_word(value: str) -> str:
     check_text(value)
     if not value or value.startswith("-") or value != value.strip():
         raise ValueError("must not be empty, start with '-' or have blanks around it")
+    return value
+
+
+def check_gpu(value: str) -> str:
+    """Check the name of a GPU that the table of cards has."""
+    if find_card(value) is None:
+        raise ValueError(f"no such GPU is known; known are {', '.join(CARDS)}")
     return value
 
 
@@ -148,6 +156,7 @@ AS_WRITTEN = "as written"
 Name = Annotated[str, AfterValidator(check_name)]
 Argument = Annotated[str, AfterValidator(check_text), AS_WRITTEN]
 Text = Annotated[str, AfterValidator(check_text)]
+Gpu = Annotated[str, AfterValidator(check_gpu)]
 Word = Annotated[str, AfterValidator(check_word)]
 Directory = Annotated[str, AfterValidator(check_directory)]
 Program = Annotated[str, AfterValidator(check_program)]

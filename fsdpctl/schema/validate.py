@@ -37,6 +37,7 @@ _MESSAGES = {
     "dataclass_type": _MAPPING,
     "dict_type": _MAPPING,
     "float_type": "must be a number",
+    "greater_than": "must be greater than {gt}",
     "greater_than_equal": "must be at least {ge}",
     "int_type": "must be a whole number",
     "less_than_equal": "must be at most {le}",

@@ -18,6 +18,7 @@ from fsdpctl.schema.types import (
     Duration,
     EnvMap,
     EnvName,
+    Gpu,
     Host,
     HostSuffix,
     Name,
@@ -58,6 +59,8 @@ class Network(Spec):
     """Address family of the NCCL bootstrap (NCCL_SOCKET_FAMILY); default: NCCL's choice."""
     nccl: EnvMap = {}
     """Further NCCL_* variables, with their full names."""
+    gbps: Annotated[float, Field(gt=0, le=100_000)] | None = None
+    """Rate of a node's network in Gbit/s, all of its adapters together; default: what each node reports."""
 
     @model_validator(mode="after")
     def _only_nccl(self) -> Network:
@@ -98,6 +101,10 @@ class ClusterProfile(Spec):
     """Text to append to the name of each node, as `.cluster.example` or `-ib`; IP addresses stay as they are."""
     gpus_per_node: Annotated[int, Field(ge=0, le=64)] | None = None
     """Number of GPUs per node; default on local: the GPUs of this machine, divided among the nodes."""
+    gpu: Gpu | None = None
+    """Kind of GPU, like `h100-80`, for `estimate` and for the check of memory at `submit`; default on local: found."""
+    price_per_gpu_hour: Annotated[float, Field(ge=0, le=1_000_000)] | None = None
+    """Price of an hour of one GPU, in any currency, for `estimate`."""
     procs_per_node: Count | None = None
     """Ranks per node; default: one per GPU, or 2 without GPUs."""
     network: Network = Network()

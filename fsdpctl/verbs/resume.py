@@ -27,6 +27,7 @@ from fsdpctl.schema.types import format_duration
 from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.load import job_document, profile_document, read_job, read_profile
 from fsdpctl.specs.search import find_profile
+from fsdpctl.verbs.fit import check_memory
 from fsdpctl.verbs.refusals import check_trainer
 from fsdpctl.verbs.rewind import go_back
 from fsdpctl.verbs.run_code import bring_up_to_date, is_older, prepare_code, repair_code, replace_code
@@ -48,6 +49,7 @@ class Resumed:
     has_new_fsdpctl: bool  # instead of an older version's
     code_dir: Path | None  # from which the project was copied again
     kept: tuple[str, ...]  # files of the project that stay as a rank has changed them, below the run directory
+    warnings: tuple[str, ...] = ()
 
 
 def resume(
@@ -60,6 +62,7 @@ def resume(
     update_code: bool = False,
     code_dir: Path | None = None,
     only_stranded: bool = False,
+    force: bool = False,
     progress: Progress = ignore,
     report_wait: Callable[[str], None] | None = None,
 ) -> Resumed:
@@ -67,7 +70,8 @@ def resume(
 
     Raise BusyError while it is alive, UsageError if the changed job does not fit. `update_code`: copy the project
     again, from `code_dir`, else from where it was copied before. `only_stranded`: only if its scheduler does not
-    requeue it, and no other command has resumed it since. `progress`: of copying the project. `report_wait`: wait at
+    requeue it, and no other command has resumed it since. `force`: also where a change does not fit the GPUs' memory.
+    `progress`: of copying the project. `report_wait`: wait at
     the scheduler's limit of jobs, after a line to this function.
     """
     if code_dir is not None and not update_code:
@@ -83,6 +87,8 @@ def resume(
         project = Path(read_plan(run).submit_dir) if code_dir is None else code_dir.absolute()
         request = _prepare(run, overrides, backend, find_profile(profile) if profile else run.profile, project)
         _check_profile(run, request, profile)
+        changes = bool(overrides or backend or profile)
+        tight = check_memory(request.profile, request.job, request.plan, force=force) if changes else None
         check_waiting(request.plan, report_wait)
         if update_code:
             _check_project(run, request.job, project)
@@ -103,6 +109,7 @@ def resume(
             has_new_fsdpctl=is_older(record) and not update_code,
             code_dir=project if update_code and not request.plan.entry.is_bundled_trainer else None,
             kept=tuple(kept),
+            warnings=(tight,) if tight else (),
         )
 
 

@@ -97,7 +97,8 @@ def _of_rank(
         category, confidence, end_sentence(f"Rank {shown.rank}: {shown.message}."), evidence, rule, fields
     )
     if category is Category.CUDA_OOM and attempt.trainer is not None:
-        return replace(found, changes=memory_changes(attempt.trainer, fields, attempt.run.root.name))
+        changes = memory_changes(attempt.trainer, fields, attempt.run.root.name, attempt.plan)
+        return replace(found, changes=changes)
     return found
 
 

@@ -5,18 +5,40 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from fsdpctl.contract.cards import GIB, card_of_memory
+from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.trainer.trainer_config import TrainerConfig
+from fsdpctl.estimate.choices import Planner
+from fsdpctl.estimate.result import Cluster
 
 _SIZE = re.compile(r"([\d.]+) ([KMGT])iB")
 _UNITS = {unit: 2 ** (10 * power) for power, unit in enumerate("KMGT", 1)}
 
 
-def memory_changes(trainer: TrainerConfig, fields: Mapping[str, str], run_id: str) -> tuple[str, ...]:
+def memory_changes(
+    trainer: TrainerConfig, fields: Mapping[str, str], run_id: str, plan: LaunchPlan | None = None
+) -> tuple[str, ...]:
     """Return commands that need less memory, the smallest change first; none of them changes the results.
 
-    `fields` are the numbers of the error: what was tried, and what was reserved but not used.
+    `fields` are the numbers of the error: what was tried, what was reserved but not used, and all that the GPU has.
     """
-    return tuple(f"fsdpctl resume {run_id} --set {change}" for change in _changes(trainer, fields))
+    estimated = _estimated_change(trainer, fields, plan)
+    changes = [*([estimated] if estimated else []), *_changes(trainer, fields)]
+    return tuple(f"fsdpctl resume {run_id} --set {change}" for change in changes)
+
+
+def _estimated_change(trainer: TrainerConfig, fields: Mapping[str, str], plan: LaunchPlan | None) -> str:
+    """Return the smallest change with which the estimate fits this GPU; none where it expects the job to fit."""
+    total = _bytes(fields.get("total"))
+    if plan is None or not total:
+        return ""
+    card = card_of_memory(total / GIB)
+    choice = Planner(trainer, Cluster(len(plan.nodes), plan.procs_per_node), card).smallest_change()
+    if choice is None or not choice.keys:
+        return ""
+    needs = f"{choice.estimate.memory.total / GIB:.1f} GiB of {card.memory_gib:.1f}, by `fsdpctl estimate`"
+    sets = " --set ".join(f"'{key}'" if " " in key else key for key in choice.keys)
+    return f"{sets}  (the smallest change that fits: about {needs})"
 
 
 def _changes(trainer: TrainerConfig, fields: Mapping[str, str]) -> Iterator[str]:

@@ -67,6 +67,10 @@ class Nvml:
         """Return the present state of each GPU. Activity is that since the last call."""
         return tuple(map(self._sample, self._devices))
 
+    def names(self) -> tuple[str, ...]:
+        """Return the driver's name of each GPU."""
+        return tuple(device.name for device in self._devices)
+
     def _sample(self, device: _Device) -> GpuSample:
         memory, busy = _Memory(), _Utilization()
         has_memory = self._ask("nvmlDeviceGetMemoryInfo", device.handle, byref(memory))

@@ -141,6 +141,7 @@ def test_files_and_clusters(project: Path) -> None:
     assert json.loads(prepared.stdout) == json.loads(shown.stdout)
     assert [row["path"] for row in call("data ls", cwd=project)] == ["data"]
     assert call("data check", "data", cwd=project) == [{"name": "data", "ok": True, "problems": []}]
+    assert call("estimate", "llm7b", "--gpu", "h100", "--gpus", "8", cwd=project)["fit"] == "fits"
     plan = json.loads(fsdpctl("submit", "llm-tiny", "--dry-run", "--json", cwd=project).stdout)
     assert {"plan", "nodes"} <= set(plan)
     seen.update(OTHER_SHAPES)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from fsdpctl.cli.app import build_app
 from fsdpctl.cli.submit import predict_slow_steps
 from fsdpctl.contract.problems import Problem
 from fsdpctl.errors import UsageError
@@ -113,3 +115,18 @@ def test_an_interpreter_that_this_machine_does_not_have_is_refused(
     Path("here.yaml").write_text(f"name: here\nbackend: local\n{key}\n")
     with pytest.raises(UsageError, match=r"profile here: this machine has no program .*(nope/bin/|nosuch)python$"):
         read_request("llm-tiny", "here.yaml")
+
+
+def test_a_job_that_cannot_fit_its_gpus_is_refused_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FSDPCTL_HOME", str(tmp_path))
+    runner = CliRunner()
+    asked = ["submit", "llm7b", "-p", "slurm-h100", "--set", "trainer.mesh.strategy=DDP"]
+    refused = runner.invoke(build_app("submit"), asked)
+    assert isinstance(refused.exception, UsageError)
+    assert "87.9 GiB too much" in refused.exception.message
+    assert list(tmp_path.glob("runs/*")) == []
+    shown = runner.invoke(build_app("submit"), [*asked, "--dry-run"])
+    assert shown.exit_code == 0
+    assert "warning: job llm7b needs about 167.0 GiB" in shown.stderr

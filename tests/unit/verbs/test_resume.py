@@ -167,3 +167,17 @@ def test_a_profile_whose_hosts_have_disks_of_their_own_cannot_continue_a_run_of_
     with pytest.raises(UsageError, match="is not copied without --update-code"):
         resume(run, code_dir=tmp_path)
     assert {path: path.read_bytes() for path in run.root.rglob("*") if path.is_file() and path != run.lock} == before
+
+
+def test_a_change_that_cannot_fit_the_gpus_is_refused_before_anything_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FSDPCTL_HOME", str(tmp_path))
+    run = ended(State.STOPPED, 40, 10)
+    profile = tmp_path / "small.yaml"
+    profile.write_text("name: small\nbackend: slurm\ngpus_per_node: 1\ngpu: t4\n")
+    before = run.job.read_bytes()
+    huge = ["trainer.batch={sequences: 65536, micro_batch: 65536}"]
+    with pytest.raises(UsageError, match=r"needs about .* GiB of each GPU, and a t4 \(profile small\) has"):
+        resume(run, huge, profile=str(profile))
+    assert run.job.read_bytes() == before

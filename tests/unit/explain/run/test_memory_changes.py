@@ -8,7 +8,9 @@ import pytest
 
 from fsdpctl.contract.trainer.trainer_config import TrainerConfig
 from fsdpctl.explain.run.memory_changes import memory_changes
-from fsdpctl.specs.load import load_job
+from fsdpctl.launch.build import build_plan
+from fsdpctl.launch.host import SubmitHost
+from fsdpctl.specs.load import load_job, load_profile
 
 JOB = "llm-tiny"
 
@@ -44,3 +46,18 @@ def test_what_is_set_already_or_would_not_help_is_left_out() -> None:
 @pytest.mark.parametrize("fields", [{}, {"tried": "a lot", "unused": "16.00 GiB"}])
 def test_without_numbers_fragmentation_is_not_suspected(fields: dict[str, str]) -> None:
     assert "env" not in settings(trainer(), **fields)[0]
+
+
+def test_the_change_that_fits_this_gpu_by_its_estimate_comes_first() -> None:
+    """Seven billion parameters as DDP: the error reports the size of the GPU."""
+    config = load_job("llm7b", ["trainer.mesh.strategy=DDP"]).trainer
+    assert config is not None
+    host = SubmitHost("r-aaaa", "/runs/r-aaaa", "/me", "/venv/bin/python", ())
+    plan = build_plan(load_profile("slurm-h100"), load_job("llm7b"), host)
+    fields = {"tried": "100.00 MiB", "total": "79.15 GiB"}
+    first = memory_changes(config, fields, "r-aaaa", plan)[0]
+    assert "--set trainer.mesh.strategy=SHARD_GRAD_OP  (the smallest change that fits: about " in first
+    assert first.endswith("GiB of 79.2, by `fsdpctl estimate`)")
+    fits = load_job("llm7b").trainer
+    assert fits is not None
+    assert "estimate" not in memory_changes(fits, fields, "r-aaaa", plan)[0]

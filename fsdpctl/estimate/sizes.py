@@ -1,0 +1,126 @@
+"""A model in numbers: its parameters by name, those of each FSDP unit, and the floating-point operations of a token.
+
+d: width, L: layers, H and K: query and key/value heads, E: head width, F: width of the SwiGLU, V: vocabulary, T:
+positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from fsdpctl.contract.trainer.frozen import resolve_frozen
+from fsdpctl.contract.trainer.model_config import ModelConfig
+from fsdpctl.contract.trainer.trainer_config import TrainerConfig
+from fsdpctl.contract.trainer.units import Unit, UnitsConfig, resolve_units
+
+
+@dataclass(frozen=True)
+class Units:
+    """Parameters by the collectives that gather them."""
+
+    sizes: tuple[int, ...]  # in the order of the forward pass
+    root: int  # what no unit holds; it stays gathered from the forward to the backward pass
+
+    @property
+    def largest(self) -> int:
+        return max(self.sizes, default=0)
+
+
+@dataclass(frozen=True)
+class Flops:
+    """Floating-point operations of one token, forward and backward, without what is computed again."""
+
+    matrices: int  # 6 for each parameter of a matrix that every token is multiplied with
+    attention: int  # with a causal mask, so half of the square
+
+    @property
+    def total(self) -> int:
+        return self.matrices + self.attention
+
+
+@dataclass(frozen=True)
+class ModelSizes:
+    config: TrainerConfig
+
+    @property
+    def model(self) -> ModelConfig:
+        return self.config.model
+
+    @property
+    def parameters(self) -> int:
+        return self.model.num_parameters
+
+    @property
+    def head(self) -> int:
+        """Parameters of the matrix that gives the logits."""
+        return self.model.vocab_size * self.model.d_model
+
+    @property
+    def multiplied(self) -> int:
+        """Parameters that are used in compute precision: an embedding of its own is only looked up."""
+        return self.parameters - (0 if self.model.tie_embeddings else self.head)
+
+    @cached_property
+    def trained(self) -> int:
+        frozen = resolve_frozen(self.config.optim.frozen, self.model)
+        return self.parameters - sum(parameters_of(self.model)[name] for name in frozen)
+
+    @property
+    def units(self) -> Units:
+        """FSDP's units; a parameter belongs to the innermost one."""
+        return _units_of(self.config.mesh.units, self.model)
+
+    @cached_property
+    def flops(self) -> Flops:
+        """The usual count: 6 for each weight of a matrix, 6 L H E T for causal attention."""
+        model = self.model
+        in_block = model.block_parameters - 2 * model.d_model
+        matrices = model.layers * in_block + model.vocab_size * model.d_model  # the embedding is looked up
+        attention = 6 * model.layers * model.heads * model.head_dim * model.seq_len
+        return Flops(6 * matrices, attention)
+
+
+@lru_cache
+def parameters_of(model: ModelConfig) -> Mapping[str, int]:
+    """Return the number of elements of each parameter, by its name."""
+    return {name: _size(name, model) for name in model.parameter_names()}
+
+
+@lru_cache
+def _units_of(config: UnitsConfig, model: ModelConfig) -> Units:
+    units = resolve_units(config, model)
+    unit_of = {name: unit for unit in units for name in unit}
+    held = dict.fromkeys(units, 0)
+    for name, size in parameters_of(model).items():
+        if (unit := _innermost(name, unit_of)) is not None:
+            held[unit] += size
+    return Units(tuple(held.values()), model.num_parameters - sum(held.values()))
+
+
+def _innermost(parameter: str, unit_of: Mapping[str, Unit]) -> Unit | None:
+    """Return the unit of the smallest module with this parameter that is in one."""
+    module = parameter
+    while "." in module:
+        module = module.rpartition(".")[0]
+        if module in unit_of:
+            return unit_of[module]
+    return None
+
+
+def _size(name: str, model: ModelConfig) -> int:
+    """Return the number of elements of one parameter of a Llama."""
+    d, head_dim = model.d_model, model.head_dim
+    part = name.removesuffix(".weight").partition("blocks.")[2].partition(".")[2] or name.removesuffix(".weight")
+    return {
+        "embed": model.vocab_size * d,
+        "head": model.vocab_size * d,
+        "norm": d,
+        "attention_norm": d,
+        "mlp_norm": d,
+        "attention.qkv": d * head_dim * (model.heads + 2 * model.kv_heads),
+        "attention.out": d * head_dim * model.heads,
+        "mlp.gate_up": 2 * d * model.ffn,
+        "mlp.down": d * model.ffn,
+    }[part]

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fsdpctl.contract.trainer.llama.config import LlamaConfig
+from fsdpctl.estimate.hugging_face import read_sizes
+
+LLAMA3 = {
+    "model_type": "llama",
+    "vocab_size": 128256,
+    "hidden_size": 4096,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "intermediate_size": 14336,
+    "rope_scaling": {"rope_type": "llama3"},
+}
+GPT2 = {"model_type": "gpt2", "vocab_size": 50257, "n_embd": 768, "n_layer": 12, "n_head": 12, "n_positions": 1024}
+QWEN = {**LLAMA3, "model_type": "qwen2", "vocab_size": 152064, "hidden_size": 3584, "num_hidden_layers": 28}
+QWEN |= {"num_attention_heads": 28, "num_key_value_heads": 4, "intermediate_size": 18944}
+
+
+def parameters(config: dict[str, Any]) -> int:
+    return LlamaConfig(**read_sizes(config).sizes, seq_len=2048).num_parameters  # type: ignore[arg-type]
+
+
+def test_a_llama_has_its_own_parameters() -> None:
+    assert parameters(LLAMA3) == 8_030_261_248
+    assert read_sizes(LLAMA3).note == ""
+
+
+@pytest.mark.parametrize(
+    ("config", "published"), [(GPT2, 124_439_808), (QWEN, 7_615_616_512)], ids=["GPT-2", "Qwen2.5-7B"]
+)
+def test_another_model_has_nearly_as_many(config: dict[str, Any], published: int) -> None:
+    assert parameters(config) == pytest.approx(published, rel=0.01)
+    assert str(config["model_type"]) in read_sizes(config).note
+
+
+def test_the_text_part_of_a_model_of_images_counts() -> None:
+    assert read_sizes({"model_type": "mllama", "text_config": LLAMA3}).sizes["d_model"] == 4096
+
+
+@pytest.mark.parametrize(
+    ("config", "why"),
+    [
+        ({**LLAMA3, "model_type": "mixtral", "num_local_experts": 8}, "mixture of experts"),
+        ({"model_type": "llama"}, "vocab_size"),
+        ({**LLAMA3, "hidden_size": "4096"}, "hidden_size"),
+        ({**LLAMA3, "num_hidden_layers": -1}, "num_hidden_layers"),
+    ],
+)
+def test_what_cannot_be_estimated_is_refused(config: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        read_sizes(config)
