@@ -74,12 +74,7 @@ class ModelSizes:
 
     @cached_property
     def flops(self) -> Flops:
-        """The usual count: 6 for each weight of a matrix, 6 L H E T for causal attention."""
-        model = self.model
-        in_block = model.block_parameters - 2 * model.d_model
-        matrices = model.layers * in_block + model.vocab_size * model.d_model  # the embedding is looked up
-        attention = 6 * model.layers * model.heads * model.head_dim * model.seq_len
-        return Flops(6 * matrices, attention)
+        return Flops(self.model.matrix_flops, self.model.attention_flops)
 
 
 @lru_cache

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 
+from fsdpctl.contract.trainer.llama.config import LlamaConfig
 from tests.train.single_rank import SingleRank
 from train.errors import TrainError
 from train.metrics import table
@@ -21,11 +22,24 @@ from train.metrics.progress_log import ProgressLog
 from train.metrics.recorder import Recorder, StepTensors, _rate
 from train.metrics.stragglers import StragglerDetector
 from train.metrics.tensorboard import TensorBoardWriter
+from train.metrics.utilization import utilization_per_rate
 from train.metrics.writer import HeldOutLoss, MetricsWriter, StepMetrics
 
 
 def step_metrics(step: int, loss: float = 1.0) -> StepMetrics:
-    return StepMetrics(step, loss, loss.hex(), "00" * 8, 1e-3, 0.5, 100.0, step * 256, 0.0, 1, 256, 0, 1.0, {})
+    return StepMetrics(step, loss, loss.hex(), "00" * 8, 1e-3, 0.5, 100.0, None, step * 256, 0.0, 1, 256, 0, 1.0, {})
+
+
+def test_the_utilization_needs_a_gpu_whose_speed_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = LlamaConfig(vocab_size=8, d_model=4, layers=1, heads=1, kv_heads=1, head_dim=4, ffn=8, seq_len=16)
+    flops = model.matrix_flops + model.attention_flops
+    eight_gpus: Any = SimpleNamespace(device=torch.device("cuda"), size=8)
+    for name, tflops in (("NVIDIA H100 80GB HBM3", 989.5), ("Some Card", None)):
+        monkeypatch.setattr(torch.cuda, "get_device_name", lambda _, name=name: name)
+        expected = flops / (8 * tflops * 1e12) if tflops else None
+        assert utilization_per_rate(model, eight_gpus) == expected
+    a_cpu: Any = SimpleNamespace(device=torch.device("cpu"), size=8)
+    assert utilization_per_rate(model, a_cpu) is None
 
 
 def test_a_resume_cuts_off_what_is_beyond_the_checkpoint(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
 
 from fsdpctl.contract.trainer.llama.config import LlamaConfig
 from fsdpctl.contract.trainer.trainer_config import OptimConfig
@@ -42,6 +44,16 @@ def small_model(**changes: Any) -> Llama:
 def test_the_number_of_parameters_is_the_promised_one(tied: bool) -> None:
     model = small_model(tie_embeddings=tied)
     assert sum(p.numel() for p in model.parameters()) == model.config.num_parameters
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_the_operations_are_those_that_torch_counts(tied: bool) -> None:
+    model, tokens = small_model(tie_embeddings=tied), torch.zeros(2, 16, dtype=torch.long)
+    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+        model(tokens, tokens).backward()
+    counted = {str(operator): flops for operator, flops in counter.get_flop_counts()["Global"].items()}
+    assert counted["aten.mm"] == model.config.matrix_flops * tokens.numel()
+    assert counted["aten.bmm"] == 2 * model.config.attention_flops * tokens.numel(), "of the whole square"
 
 
 @pytest.mark.parametrize("tied", [True, False])

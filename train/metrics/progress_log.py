@@ -38,9 +38,10 @@ class ProgressLog(MetricsWriter):
         if metrics.loss is None or metrics.grad_norm is None:
             return  # the guard has logged it
         log.info(
-            "step %d/%d  loss %.4f  lr %.2e  grad norm %.3f  %s tokens/s  ETA %s",
+            "step %d/%d  loss %.4f  lr %.2e  grad norm %.3f  %s tokens/s%s  ETA %s",
             *(metrics.step, self.steps, metrics.loss, metrics.lr, metrics.grad_norm),
             f"{metrics.tokens_per_s:,.0f}",
+            f"  MFU {metrics.mfu:.1%}" if metrics.mfu is not None else "",
             self._time_left(metrics.step),
         )
 

@@ -20,6 +20,7 @@ from train.context import RankContext
 from train.errors import TrainError
 from train.metrics.device_timestamp import DeviceTimestamp
 from train.metrics.stragglers import Span, StragglerDetector
+from train.metrics.utilization import utilization_per_rate
 from train.metrics.writer import MetricsWriter, StepMetrics
 from train.nonfinite import StepResult
 
@@ -68,6 +69,7 @@ class Recorder:
     ) -> None:
         self.device = context.world.device
         self.tokens_per_step = context.layout.tokens_per_step
+        self.utilization_per_rate = utilization_per_rate(context.config.model, context.world)
         self.attempt = context.attempt
         self.writers = writers
         self.watch = watch
@@ -115,6 +117,7 @@ class Recorder:
         pending.end.wait()
         self.stragglers.watch(pending.step, pending.spans)
         loss, grad_norm, own_loss, valid_tokens, skipped, in_a_row, loss_scale = pending.values.tolist()
+        rate = _rate(self.tokens_per_step, pending.end.seconds_since(pending.begin))
         metrics = StepMetrics(
             step=pending.step,
             loss=_finite(loss),
@@ -122,7 +125,8 @@ class Recorder:
             samples=pending.samples,
             lr=pending.lr,
             grad_norm=_finite(grad_norm),
-            tokens_per_s=_rate(self.tokens_per_step, pending.end.seconds_since(pending.begin)),
+            tokens_per_s=rate,
+            mfu=round(rate * self.utilization_per_rate, 4) if self.utilization_per_rate is not None else None,
             tokens=pending.step * self.tokens_per_step,
             time=round(pending.time, 3),
             attempt=self.attempt,

@@ -19,6 +19,7 @@ class StepMetrics:
     lr: float
     grad_norm: float | None  # before clipping; null: not finite
     tokens_per_s: float
+    mfu: float | None  # model FLOPs utilization; null: no GPU, or one whose speed is not known
     tokens: int  # seen so far
     time: float  # seconds since the epoch
     attempt: int

@@ -84,6 +84,17 @@ class LlamaConfig:
         embeddings = self.vocab_size * self.d_model * (1 if self.tie_embeddings else 2)
         return embeddings + self.layers * self.block_parameters + self.d_model
 
+    @property
+    def matrix_flops(self) -> int:
+        """Floating-point operations of a token, forward and backward, in matrix products with weights: 6 for each."""
+        in_block = self.block_parameters - 2 * self.d_model
+        return 6 * (self.layers * in_block + self.vocab_size * self.d_model)  # the embedding is looked up
+
+    @property
+    def attention_flops(self) -> int:
+        """Those between tokens: 12 L H E T for the whole square, of which a causal mask needs half."""
+        return 6 * self.layers * self.heads * self.head_dim * self.seq_len
+
     def module_names(self) -> list[str]:
         """Return the modules that can be units, without `shared_modules`."""
         blocks = [f"blocks.{number}" for number in range(self.layers)]
