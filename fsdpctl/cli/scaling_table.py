@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fsdpctl.cli.output import print_beside, print_table
@@ -11,36 +12,43 @@ if TYPE_CHECKING:
 
 _UNKNOWN = "-"
 
+Column = tuple[str, Callable[["ScalingPoint"], str]]
+
 
 def print_scaling(result: Scaling) -> None:
     """Print a row for each point, and below them where the gap is."""
-    from fsdpctl.scaling.result import unit
-
-    counted = unit(result.device).upper()
-    header = [f"{counted}S", "STRATEGY", "TOKENS/S", f"A {counted}"]
-    header += ["EFFICIENCY", "PEAK GIB", "COMM", "EXPOSED"]
-    has_problem = any(point.problem for point in result.points)
-    print_table(
-        [*header, *(["PROBLEM"] if has_problem else [])],
-        [[*_cells(point), *([_problem(point)] if has_problem else [])] for point in result.points],
-    )
+    columns = _columns(result)
+    print_table([name for name, _ in columns], [[cell(point) for _, cell in columns] for point in result.points])
     for sentence in result.summary:
         print_beside("", sentence)
 
 
-def _cells(point: ScalingPoint) -> list[str]:
-    start = [str(point.gpus), point.strategy or _UNKNOWN]
-    if (found := point.measured) is None:
-        return [*start, *[_UNKNOWN] * 6]
+def _columns(result: Scaling) -> list[Column]:
+    """Return the columns; those of expected values and problems only where there are any."""
+    from fsdpctl.scaling.result import unit
+
+    counted = unit(result.device).upper()
+    is_expected = any(point.expected for point in result.points)
+    speed: Column = ("EXPECTED", lambda point: _number(point.expected.tokens_per_s_gpu if point.expected else None, 0))
+    memory: Column = ("EXPECTED", lambda point: _number(point.expected.peak_memory_gib if point.expected else None, 1))
+    problem: Column = ("PROBLEM", _problem)
     return [
-        *start,
-        f"{found.tokens_per_s:,.0f}",
-        f"{found.tokens_per_s_gpu:,.0f}",
-        _percent(point.efficiency),
-        f"{found.peak_memory_gib:.1f}" if found.peak_memory_gib is not None else _UNKNOWN,
-        _percent(found.communication_share),
-        _percent(found.exposed_communication_share),
+        (f"{counted}S", lambda point: str(point.gpus)),
+        ("STRATEGY", lambda point: point.strategy or _UNKNOWN),
+        ("TOKENS/S", lambda point: _number(point.measured.tokens_per_s if point.measured else None, 0)),
+        (f"A {counted}", lambda point: _number(point.measured.tokens_per_s_gpu if point.measured else None, 0)),
+        *([speed] if is_expected else []),
+        ("EFFICIENCY", lambda point: _percent(point.efficiency)),
+        ("PEAK GIB", lambda point: _number(point.measured.peak_memory_gib if point.measured else None, 1)),
+        *([memory] if is_expected else []),
+        ("COMM", lambda point: _percent(point.measured.communication_share if point.measured else None)),
+        ("EXPOSED", lambda point: _percent(point.measured.exposed_communication_share if point.measured else None)),
+        *([problem] if any(point.problem for point in result.points) else []),
     ]
+
+
+def _number(value: float | None, digits: int) -> str:
+    return f"{value:,.{digits}f}" if value is not None else _UNKNOWN
 
 
 def _percent(share: float | None) -> str:

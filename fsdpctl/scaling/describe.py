@@ -32,7 +32,8 @@ def _gpus(point: ScalingPoint) -> int:
 def _describe(first: ScalingPoint, last: ScalingPoint, unit: str) -> str:
     assert last.efficiency is not None
     of = f"alone, without {last.strategy}" if first.strategy is None else f"among {first.gpus}"
-    start = f"each of {last.gpus} {unit}s has {last.efficiency:.0%} of the speed of one {of}"
+    speed = f"{last.efficiency:.0%} of the speed of one {of}{_describe_expected(first, last)}"
+    start = f"each of {last.gpus} {unit}s has {speed}"
     if last.efficiency > _SUSPICIOUS:
         return f"{start}: {_describe_base(first)}"
     if last.efficiency > 1 - _LEAST:
@@ -40,6 +41,12 @@ def _describe(first: ScalingPoint, last: ScalingPoint, unit: str) -> str:
     if last.lost is None:
         return f"{start}; where the rest is lost is not known, as there is no trace"
     return f"{start}; {_describe_loss(last.lost)}"
+
+
+def _describe_expected(first: ScalingPoint, last: ScalingPoint) -> str:
+    if first.expected is None or last.expected is None:
+        return ""
+    return f" (expected: {last.expected.tokens_per_s_gpu / first.expected.tokens_per_s_gpu:.0%})"
 
 
 def _describe_base(first: ScalingPoint) -> str:

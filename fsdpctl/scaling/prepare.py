@@ -7,15 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fsdpctl.backends.table import get_backend
+from fsdpctl.contract.cards import Card
 from fsdpctl.contract.trainer.mesh import split_batch
 from fsdpctl.contract.trainer.trainer_config import Strategy, TrainerConfig
 from fsdpctl.errors import UsageError
 from fsdpctl.launch.build import IncompatibleError
 from fsdpctl.launch.nodes import count_procs, describe_cluster
+from fsdpctl.scaling.expect import expect
 from fsdpctl.scaling.points import Measurement, Point, configure, plan_points
-from fsdpctl.scaling.result import ScalingPoint
+from fsdpctl.scaling.result import Expected, ScalingPoint
 from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.profile import ClusterProfile
+from fsdpctl.verbs.cards import find_profile_card
 from fsdpctl.verbs.submit import Request, prepare, runs_root_of, submit_host
 
 
@@ -25,6 +28,7 @@ class PlannedPoint:
 
     point: Point
     request: Request
+    card: Card | None  # None: ranks have no GPU, or one that is not known
 
     @property
     def trainer(self) -> TrainerConfig:
@@ -45,7 +49,13 @@ class PlannedPoint:
             micro_batch=micro_batch,
             accumulation=accumulation,
             tokens_per_step=self.tokens_per_step,
+            expected=self._expect(),
         )
+
+    def _expect(self) -> Expected | None:
+        if self.card is None or self.request.plan.device != "cuda":
+            return None
+        return expect(self.trainer, self.point, self.card, self.request.profile.network.gbps)
 
 
 def prepare_points(
@@ -62,10 +72,11 @@ def prepare_points(
         raise UsageError(
             f"--gpus: {error}", hint="procs_per_node of the job or the profile is what a node has"
         ) from None
+    card = find_profile_card(profile)
     planned, problems = [], []
     for point in points:
         try:
-            planned.append(PlannedPoint(point, prepare(profile, configure(job, point, how))))
+            planned.append(PlannedPoint(point, prepare(profile, configure(job, point, how)), card and card[0]))
         except IncompatibleError as error:
             problems += [f"{point.label}: {problem}" for problem in error.problems]
         except ValueError as error:

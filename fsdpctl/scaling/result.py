@@ -28,10 +28,20 @@ class Measured:
     step_s: float  # median of the measured steps
     tokens_per_s: float
     tokens_per_s_gpu: float
+    mfu: float | None  # model FLOPs utilization; null: no GPU, or one whose speed is not known
     peak_memory_gib: float | None  # of the fullest rank; without GPUs, of its host memory
     compute_share: float | None  # of the traced steps of rank 0
     communication_share: float | None  # the same; a collective runs, or waits for other ranks
     exposed_communication_share: float | None  # the part of it in which nothing computes
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What `fsdpctl estimate` expects of a point."""
+
+    tokens_per_s_gpu: float
+    peak_memory_gib: float
+    exposed_communication_share: float
 
 
 @dataclass(frozen=True)
@@ -44,6 +54,7 @@ class ScalingPoint:
     micro_batch: int  # sequences
     accumulation: int  # micro-batches of a GPU in a step
     tokens_per_step: int
+    expected: Expected | None = None  # null: the kind of GPU is not known
     run_id: str | None = None  # null: not started
     run_dir: str | None = None
     state: State | None = None  # of the run
@@ -72,15 +83,17 @@ def measure(
 ) -> Measured | None:
     """Return what a run has measured, from its metrics and the summary of its outcome; None without enough steps."""
     first, last = SETTLING_STEPS + 1, SETTLING_STEPS + steps
-    rates = [line["tokens_per_s"] for line in lines if first <= line.get("step", 0) <= last and line["tokens_per_s"]]
-    if len(rates) < steps:
+    counted = [line for line in lines if first <= line.get("step", 0) <= last]
+    if len(counted) < steps:
         return None
-    step_s = median(tokens_per_step / rate for rate in rates)
+    step_s = median(tokens_per_step / line["tokens_per_s"] for line in counted)
+    utilizations = [line["mfu"] for line in counted if line.get("mfu") is not None]
     rate = tokens_per_step / step_s
     return Measured(
         step_s=step_s,
         tokens_per_s=rate,
         tokens_per_s_gpu=rate / point.gpus,
+        mfu=median(utilizations) if utilizations else None,
         peak_memory_gib=summary.get("peak_memory_gib"),
         compute_share=summary.get("compute_share"),
         communication_share=summary.get("communication_share"),

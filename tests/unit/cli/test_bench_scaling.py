@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from typer.testing import CliRunner
 
@@ -42,12 +44,21 @@ def test_steps_that_take_minutes_on_cpus_are_refused(monkeypatch: pytest.MonkeyP
 
 
 def test_the_table_has_a_row_for_each_point(capsys: pytest.CaptureFixture[str]) -> None:
-    points = [point(1, None, 1000), point(2, "FULL_SHARD", 900, (0.8, 0.2, 0.1)), point(2, "DDP", None)]
+    points = [point(1, None, 1000), point(2, "FULL_SHARD", 900, (0.8, 0.2, 0.1))]
     print_scaling(Scaling("job", "local", "cuda", "weak", 20, compare(points), ("a sentence",)))
     assert capsys.readouterr().out.splitlines() == [
         "GPUS  STRATEGY    TOKENS/S  A GPU  EFFICIENCY  PEAK GIB  COMM  EXPOSED",
         "1     -           1,000     1,000  100%        10.0      0%    0%",
         "2     FULL_SHARD  1,800     900    90%         10.0      20%   10%",
-        "2     DDP         -         -      -           -         -     -",
         "a sentence",
+    ]
+
+
+def test_expected_values_and_problems_have_columns_where_there_are_any(capsys: pytest.CaptureFixture[str]) -> None:
+    failed = replace(point(2, "DDP", None, expected=900), run_id="x", category="cuda_oom", problem="Full.")
+    print_scaling(Scaling("job", "local", "cuda", "weak", 20, compare([point(1, None, 1000), failed])))
+    assert capsys.readouterr().out.splitlines() == [
+        "GPUS  STRATEGY  TOKENS/S  A GPU  EXPECTED  EFFICIENCY  PEAK GIB  EXPECTED  COMM  EXPOSED  PROBLEM",
+        "1     -         1,000     1,000  -         100%        10.0      -         0%    0%",
+        "2     DDP       -         -      900       -           -         11.0      -     -        cuda_oom: Full.",
     ]

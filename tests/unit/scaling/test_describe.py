@@ -30,6 +30,13 @@ ALONE = point(1, None, 100, (0.95, 0.0, 0.0))
             ],
         ),
         (
+            [point(1, None, 100, expected=200), point(2, "DDP", 90, (1.0, 0.1, 0.1), expected=190)],
+            [
+                "DDP: each of 2 GPUs has 90% of the speed of one alone, without DDP (expected: 95%); lost to"
+                " communication that no compute hides (10%), slower compute (10%)"
+            ],
+        ),
+        (
             [point(1, None, 133), point(2, "DDP", 242)],
             [
                 "DDP: each of 2 GPUs has 182% of the speed of one alone, without DDP: more than linear, so the run on 1"

@@ -18,8 +18,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FSDPCTL_HOME", str(tmp_path))
 
 
-def slurm(gpus: int = 8) -> ClusterProfile:
-    return parse_profile(f"name: ours\nbackend: {{kind: slurm}}\ngpus_per_node: {gpus}\n", "ours.yaml")
+def slurm(more: str = "") -> ClusterProfile:
+    return parse_profile(f"name: ours\nbackend: {{kind: slurm}}\ngpus_per_node: 8\n{more}", "ours.yaml")
 
 
 def test_gpus_become_nodes_of_the_profile() -> None:
@@ -34,6 +34,16 @@ def test_gpus_become_nodes_of_the_profile() -> None:
 def test_the_strategy_of_the_job_is_the_default() -> None:
     job = load_job("llm300m", ["trainer.mesh.strategy=SHARD_GRAD_OP"])
     assert [one.point.strategy for one in prepare_points(slurm(), job, [8], [], WEAK)] == ["SHARD_GRAD_OP"]
+
+
+def test_a_known_gpu_has_expected_values() -> None:
+    one, eight = prepare_points(slurm("gpu: h200\n"), load_job("llm300m"), [1, 8], ["FULL_SHARD"], WEAK)
+    first, last = one.describe().expected, eight.describe().expected
+    assert first is not None and last is not None
+    assert first.tokens_per_s_gpu > last.tokens_per_s_gpu > 0.5 * first.tokens_per_s_gpu
+    assert first.exposed_communication_share == 0 < last.exposed_communication_share < 0.5
+    (unknown,) = prepare_points(slurm(), load_job("llm300m"), [1], [], WEAK)
+    assert unknown.describe().expected is None
 
 
 def test_all_points_that_do_not_fit_are_named_before_anything_runs(tmp_path: Path) -> None:

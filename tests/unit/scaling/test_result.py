@@ -12,10 +12,11 @@ from tests.unit.scaling.results import point
 def test_the_median_of_the_measured_steps_counts() -> None:
     """Not the first steps, which compile, nor the last ones, which are traced."""
     rates = [1.0, 50.0, 90.0, 100.0, 80.0, 100.0, 125.0, 100.0, 20.0, 20.0, 20.0]
-    lines = [{"step": step, "tokens_per_s": rate} for step, rate in enumerate(rates, 1)]
+    lines = [{"step": step, "tokens_per_s": rate, "mfu": rate / 250} for step, rate in enumerate(rates, 1)]
     found = measure(Point(2, "DDP", 1, 2), 400, lines, 5, {"peak_memory_gib": 1.5, "compute_share": 0.5})
     assert found is not None
     assert (found.step_s, found.tokens_per_s, found.tokens_per_s_gpu) == (4.0, 100.0, 50.0)
+    assert found.mfu == 0.4
     assert (found.peak_memory_gib, found.compute_share, found.communication_share) == (1.5, 0.5, None)
     assert measure(Point(2, "DDP", 1, 2), 400, lines[:7], 5, {}) is None
 
