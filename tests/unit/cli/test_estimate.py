@@ -98,7 +98,7 @@ def in_terminal(columns: int, *arguments: str) -> str:
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     command = [sys.executable, "-c", "from fsdpctl.cli.app import main; main()", "estimate", *arguments]
-    env = {**os.environ, "NO_COLOR": "1", "TERM": "xterm"}
+    env = {name: value for name, value in os.environ.items() if name != "COLUMNS"} | {"NO_COLOR": "1", "TERM": "xterm"}
     with subprocess.Popen(command, stdout=theirs, stderr=subprocess.DEVNULL, env=env):
         os.close(theirs)
         shown = b""
