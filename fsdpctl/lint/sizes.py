@@ -1,0 +1,45 @@
+"""Numbers that rules compare with: bytes of a model, and bounds of what hardware does.
+
+They are bounds and not predictions: a rule may report too little, and must not report what is right.
+"""
+
+from __future__ import annotations
+
+from fsdpctl.contract.trainer.trainer_config import TrainerConfig
+from fsdpctl.lint.subject import Subject
+
+STATE_BYTES = 16
+"""Of a parameter that is trained, between two steps: weight, gradient and both moments of AdamW in fp32."""
+SAVED_BYTES = 12
+"""Of the same in a checkpoint, which has no gradients."""
+FROZEN_BYTES = 4
+SMALL_STATE = 8 * 2**30
+"""Half of a GPU of 16 GiB, the smallest that models are trained on: such a state leaves room for activations on any."""
+GPU_FLOPS = 5e14
+"""More than a GPU of today reaches in training, in bf16: an H100 reaches 4e14."""
+SHORTEST_STEP_S = 0.02
+"""Of a small model on GPUs, whose time is that of the host."""
+WRITE_RATE = 1e9
+"""Bytes a second that a node writes to a shared disk; few write faster."""
+
+
+def state_of_rank(trainer: TrainerConfig, shard: int) -> float:
+    """Return the bytes that a rank holds between two steps, at most."""
+    return STATE_BYTES * trainer.model.num_parameters / shard
+
+
+def saved_bytes(trainer: TrainerConfig) -> int:
+    """Return the bytes of a checkpoint, at least."""
+    return (FROZEN_BYTES if trainer.optim.frozen else SAVED_BYTES) * trainer.model.num_parameters
+
+
+def shortest_step_s(subject: Subject, trainer: TrainerConfig) -> float:
+    """Return the seconds of a step on GPUs, at least."""
+    tokens = trainer.batch.sequences * trainer.model.seq_len
+    return max(SHORTEST_STEP_S, 6 * trainer.model.num_parameters * tokens / (subject.world * GPU_FLOPS))
+
+
+def gib(count: float) -> str:
+    """Return bytes as a short text."""
+    size = count / 2**30
+    return f"{size:.0f} GiB" if size >= 10 else f"{size:.1f} GiB"

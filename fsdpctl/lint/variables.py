@@ -1,0 +1,203 @@
+"""Rules about environment variables of jobs and profiles. No message has the value of a secret."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+from fsdpctl.lint.rule import Found, rule
+from fsdpctl.lint.subject import Subject
+from fsdpctl.specs.lint import RuleId
+
+TORCH = "https://docs.pytorch.org/docs/stable/torch_nccl_environment_variables.html"
+SECRET_WORDS = {"TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "APIKEY", "CREDENTIAL", "CREDENTIALS"}
+SECRET_PAIRS = {("API", "KEY"), ("ACCESS", "KEY"), ("PRIVATE", "KEY"), ("SECRET", "KEY"), ("AUTH", "KEY")}
+PLACES = {"PATH", "FILE", "DIR", "URL", "ID", "LIMIT", "COUNT", "TYPE", "NAME"}
+"""Last words of variables that name where a secret is, or something about one."""
+TOKENS_OF_TEXT = {"PAD", "EOS", "BOS", "UNK", "MASK", "SEP", "CLS", "IGNORE", "SPECIAL"}
+REFERENCE = re.compile(r"\$(\w+|\{\w+[^}]*\})")
+VERBOSE = {
+    "TORCH_DISTRIBUTED_DEBUG": ("DETAIL",),
+    "NCCL_DEBUG": ("TRACE",),
+    "NCCL_DEBUG_SUBSYS": ("ALL", "COLL", "P2P", "CALL"),
+    "TORCH_CPP_LOG_LEVEL": ("INFO",),
+    "TORCH_NCCL_DESYNC_DEBUG": ("1",),
+    "TORCH_NCCL_NAN_CHECK": ("1",),
+}
+"""Variables, with the values that cost time in every step."""
+BLOCKING = {
+    "CUDA_LAUNCH_BLOCKING": "the host waits for every kernel",
+    "TORCH_NCCL_BLOCKING_WAIT": "the host waits for every collective, and nothing overlaps with it",
+    "NCCL_BLOCKING_WAIT": "the host waits for every collective, and nothing overlaps with it",
+}
+UNWATCHED = {
+    "TORCH_NCCL_ASYNC_ERROR_HANDLING": "ranks wait for ever for a peer that is gone",
+    "TORCH_NCCL_ENABLE_MONITORING": "a rank whose watchdog is stuck is never ended",
+}
+RENAMED = {
+    "PYTORCH_CUDA_ALLOC_CONF": "PYTORCH_ALLOC_CONF",
+    "NCCL_ASYNC_ERROR_HANDLING": "TORCH_NCCL_ASYNC_ERROR_HANDLING",
+    "NCCL_BLOCKING_WAIT": "TORCH_NCCL_BLOCKING_WAIT",
+    "NCCL_DESYNC_DEBUG": "TORCH_NCCL_DESYNC_DEBUG",
+    "NCCL_ENABLE_TIMING": "TORCH_NCCL_ENABLE_TIMING",
+    "TORCH_NCCL_TRACE_BUFFER_SIZE": "TORCH_FR_BUFFER_SIZE",
+    "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": "TORCH_FR_DUMP_TEMP_FILE",
+}
+
+
+def is_secret(name: str, value: str) -> bool:
+    """Return whether a variable seems to hold a secret, by its name; a path, a number or a reference is none."""
+    words = name.upper().split("_")
+    if not value or value.isdigit() or value.startswith(("/", "~", "./", "$")):
+        return False
+    if words[-1] in PLACES or TOKENS_OF_TEXT & set(words):
+        return False
+    return bool(SECRET_WORDS & set(words)) or bool(SECRET_PAIRS & set(pairwise(words)))
+
+
+@rule(
+    RuleId.SECRET_IN_ENV,
+    "warning",
+    what="A secret is written in a job or a profile.",
+    why="Jobs and profiles are shared and committed, and `env` is stored in the run directory and printed by `--dry-"
+    " run`.",
+    change="Remove it from the file, name it under `pass_env` of the profile, and export it in the shell that submits."
+    " A secret that was committed must be replaced.",
+    source="docs/profiles.md",
+)
+def secret_in_env(subject: Subject) -> Iterator[Found]:
+    for variable in subject.variables.values():
+        if is_secret(variable.name, variable.value):
+            yield Found(variable.key, f"{variable.name} seems to be a secret; pass_env takes it from the shell")
+    for number, argument in enumerate(subject.job.args):
+        option, equals, value = argument.partition("=")
+        following = "".join(subject.job.args[number + 1 : number + 2])
+        if option.startswith("-") and is_secret(option.lstrip("-").replace("-", "_"), value if equals else following):
+            yield Found(f"args[{number}]", f"{option} seems to pass a secret, which `ps` shows; pass_env hides it")
+    for number, line in enumerate(subject.profile.setup):
+        name, equals, value = line.removeprefix("export ").strip().partition("=")
+        if equals and name.isidentifier() and is_secret(name, value.strip("'\"")):
+            yield Found(f"setup[{number}]", f"{name} seems to be a secret; pass_env takes it from the shell")
+
+
+@rule(
+    RuleId.UNEXPANDED_VARIABLE,
+    "warning",
+    what="A value refers to a variable, as in a shell.",
+    why="`env` and `args` are passed on as they are written: no shell expands them, so ranks get the dollar sign.",
+    change="Write the value itself, or export the variable in a line of `setup`.",
+    source="docs/jobs.md",
+)
+def unexpanded_variable(subject: Subject) -> Iterator[Found]:
+    for variable in subject.variables.values():
+        if found := REFERENCE.search(variable.value):
+            yield Found(variable.key, f"{found[0]} is not expanded: ranks get it as text")
+    for number, argument in enumerate(subject.job.args):
+        if found := REFERENCE.search(argument):
+            yield Found(f"args[{number}]", f"{found[0]} is not expanded: ranks get it as text")
+
+
+@rule(
+    RuleId.DEBUG_LEFT_ON,
+    "warning",
+    what="Debugging that slows every step is switched on for several ranks.",
+    why="At these levels each collective is compared over all ranks or written to a log: every step is slower, the"
+    " more ranks the more, and the logs grow with every step.",
+    change="Use `debug: info` for the first run on a cluster, `off` afterwards, and `--debug trace` for one short run.",
+    source="docs/networks.md",
+)
+def debug_left_on(subject: Subject) -> Iterator[Found]:
+    if subject.world == 1:
+        return
+    if subject.plan.debug == "trace":
+        yield Found("debug", f"each collective of {subject.world} ranks is compared and logged: for a few steps only")
+    for name, values in VERBOSE.items():
+        variable = subject.variables.get(name)
+        if variable is not None and set(variable.value.upper().split(",")) & set(values):
+            yield Found(variable.key, f"{name}={variable.value} slows every step of {subject.world} ranks")
+
+
+@rule(
+    RuleId.BLOCKING_LAUNCHES,
+    "warning",
+    what="The host waits for each kernel or collective.",
+    why="A GPU is busy only if the host runs ahead of it. These variables are for finding the kernel of an error.",
+    change="Remove the variable.",
+    source="https://docs.pytorch.org/docs/stable/cuda_environment_variables.html",
+)
+def blocking_launches(subject: Subject) -> Iterator[Found]:
+    for name, effect in BLOCKING.items():
+        if subject.has_gpus and subject.is_on(name):
+            yield Found(subject.variables[name].key, f"{name} is on: {effect}")
+
+
+@rule(
+    RuleId.IGNORED_ERRORS,
+    "warning",
+    what="Errors of NCCL do not end a rank.",
+    why="With TORCH_NCCL_ASYNC_ERROR_HANDLING=0 a collective whose peer is gone waits for ever, and so do all other"
+    " ranks. 3, torch's default, ends the rank at once.",
+    change="Remove the variable.",
+    source=TORCH,
+)
+def ignored_errors(subject: Subject) -> Iterator[Found]:
+    for name, effect in UNWATCHED.items():
+        variable = subject.variables.get(name)
+        if variable is not None and variable.value == "0" and subject.has_gpus:
+            yield Found(variable.key, f"{name}=0: {effect}")
+
+
+@rule(
+    RuleId.RENAMED_VARIABLE,
+    "advice",
+    what="A variable has its old name.",
+    why="torch reads the old name for compatibility only, and some versions warn of it in each rank. Where both are"
+    " set, one of them has no effect, and fsdpctl sets some of the new ones itself.",
+    change="Rename it. The new names are those of torch 2.11 and newer.",
+    source="https://docs.pytorch.org/docs/main/cuda_environment_variables.html",
+)
+def renamed_variable(subject: Subject) -> Iterator[Found]:
+    for old, new in RENAMED.items():
+        if old in subject.variables:
+            yield Found(subject.variables[old].key, f"{old} is now {new}")
+
+
+@rule(
+    RuleId.DETERMINISTIC_LEFT_ON,
+    "advice",
+    what="Deterministic algorithms are switched on, on GPUs.",
+    why="Deterministic kernels are slower, and some operations have none and fail. They are for comparing two runs to"
+    " the bit.",
+    change="Remove it after the comparison.",
+    source="https://docs.pytorch.org/docs/stable/notes/randomness.html",
+)
+def deterministic_left_on(subject: Subject) -> Iterator[Found]:
+    if not subject.has_gpus:
+        return
+    for name in ("CUBLAS_WORKSPACE_CONFIG", "FLASH_ATTENTION_DETERMINISTIC", "NVTE_ALLOW_NONDETERMINISTIC_ALGO"):
+        is_wanted = not subject.is_on(name) if name.startswith("NVTE") else subject.is_on(name)
+        if name in subject.variables and is_wanted:
+            value = subject.variables[name].value
+            yield Found(subject.variables[name].key, f"{name}={value} is for runs that are compared to the bit")
+    for number, argument in enumerate(subject.job.args):
+        if argument.lower() in ("--deterministic", "--deterministic=true", "--deterministic=1", "--use-deterministic"):
+            yield Found(f"args[{number}]", f"{argument} is for runs that are compared to the bit")
+
+
+@rule(
+    RuleId.VISIBLE_GPUS,
+    "warning",
+    what="CUDA_VISIBLE_DEVICES is set, for fewer GPUs than a node has ranks.",
+    why="Each rank takes the GPU of its local rank. A rank for which none is visible fails at its start. Slurm and"
+    " fsdpctl set the variable where it is needed.",
+    change="Remove the variable; `gpus_per_node` and `procs_per_node` choose how many GPUs are used.",
+    source="https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#env-vars",
+)
+def visible_gpus(subject: Subject) -> Iterator[Found]:
+    variable = subject.variables.get("CUDA_VISIBLE_DEVICES")
+    if variable is None or not subject.has_gpus:
+        return
+    count = len([gpu for gpu in variable.value.split(",") if gpu.strip() not in ("", "-1")])
+    if count < subject.procs:
+        yield Found(variable.key, f"{count} of {subject.procs} ranks of a node see a GPU")
