@@ -49,7 +49,8 @@ def check(
         print_json(checked)
     if errors:
         hints = [error.hint for error in errors if error.hint]
-        raise UsageError("\n".join(error.message for error in errors), hint=hints[0] if hints else None)
+        messages = dict.fromkeys(error.message for error in errors)  # a profile is named once
+        raise UsageError("\n".join(messages), hint=hints[0] if hints else None)
     if strict and (count := sum(len(one.findings) for one in checked)):
         raise RunFailed(f"{count} {'finding' if count == 1 else 'findings'}", hint="`lint: {ignore: [ID]}` in the job")
 
@@ -90,7 +91,7 @@ def _check(name: str, overrides: Sequence[str], profile: str | None) -> tuple[Ch
     except UsageError as error:
         return CheckedJob(name, False, tuple(error.message.splitlines()), None, None, ()), error
     if checked.misfit is not None:
-        log(f"{name}: no rule was applied, because it does not fit the default profile {checked.profile}")
+        log(f"{name}: no rule was applied: {checked.misfit}")
         log("hint: -p chooses another profile")
     fits = checked.misfit is None
     findings = tuple(map(_shape, checked.findings))
@@ -117,8 +118,10 @@ def _count(checked: CheckedJob, *, is_profile_given: bool) -> str:
     if not checked.findings:
         return f"; nothing to report on profile {checked.profile}" if is_profile_given else ""
     severities = [found.severity for found in checked.findings]
-    counts = [f"{severities.count(one)} {one}" for one in ("warning", "advice") if one in severities]
-    return f"; on profile {checked.profile}: {', '.join(counts)}"
+    counts = {one: severities.count(one) for one in ("warning", "advice")}
+    warnings = f"{counts['warning']} warning{'' if counts['warning'] == 1 else 's'}"
+    advice = f"{counts['advice']} piece{'' if counts['advice'] == 1 else 's'} of advice"
+    return f"; on profile {checked.profile}: {warnings}, {advice}"
 
 
 def _line(location: str, key: str, text: str, rule: str) -> str:

@@ -80,9 +80,7 @@ def evaluation_padding(subject: Subject) -> Iterator[Found]:
     wanted, block = trainer.eval.sequences, subject.world * subject.micro_batch[0]
     computed = wanted + -wanted % block
     if wanted <= HALF * computed:
-        text = (
-            f"{wanted} sequences take as long as {computed}, which is {subject.world} ranks x {block // subject.world}"
-        )
+        text = f"{wanted} sequences take as long as {computed}: {subject.world} ranks x {subject.micro_batch[0]}"
         yield Found("trainer.eval.sequences", text)
 
 

@@ -10,9 +10,10 @@ from fsdpctl.lint.subject import Subject
 from fsdpctl.specs.lint import RuleId
 
 SBATCH = "https://slurm.schedmd.com/sbatch.html"
-WORKERS = re.compile(r"-*(data[._-]?)?(loader[._-]?)?(num[_-])?(workers|dataloader[_-]num[_-]workers)", re.IGNORECASE)
-INSTALL = re.compile(r"\b(pip3?|uv pip|conda|mamba|apt|apt-get|dnf|yum) install\b")
-OPEN_MODE = re.compile(r"\bchmod\s+(-\w+\s+)*([0-7]{0,3}[2367]|[ugoa]*[oa][ugoa]*[+=][rxXst]*w[rxXst]*)\b")
+# Compiled when they are first needed: most jobs have neither arguments nor setup lines.
+WORKERS = r"(?i)-*(data[._-]?)?(loader[._-]?)?(num[_-])?(workers|dataloader[_-]num[_-]workers)"
+INSTALL = r"\b(pip3?|uv pip|conda|mamba|apt|apt-get|dnf|yum) install\b"
+OPEN_MODE = r"\bchmod\s+(-\w+\s+)*([0-7]{0,3}[2367]|[ugoa]*[oa][ugoa]*[+=][rxXst]*w[rxXst]*)\b"
 
 
 @rule(
@@ -98,7 +99,7 @@ def too_many_workers(subject: Subject) -> Iterator[Found]:
     for number, argument in enumerate(args):
         option, equals, value = argument.partition("=")
         count = value if equals else "".join(args[number + 1 : number + 2])
-        if WORKERS.fullmatch(option) and count.isdigit() and int(count) * subject.procs > cpus:
+        if re.fullmatch(WORKERS, option) and count.isdigit() and int(count) * subject.procs > cpus:
             yield Found(f"args[{number}]", f"{subject.procs} ranks x {count} workers share {cpus} CPUs")
 
 
@@ -131,7 +132,7 @@ def moving_image(subject: Subject) -> Iterator[Found]:
 )
 def setup_installs(subject: Subject) -> Iterator[Found]:
     for number, line in enumerate(subject.profile.setup):
-        if found := INSTALL.search(line):
+        if found := re.search(INSTALL, line):
             yield Found(f"setup[{number}]", f"{found[0]} runs on each node, at each attempt")
 
 
@@ -145,5 +146,5 @@ def setup_installs(subject: Subject) -> Iterator[Found]:
 )
 def world_writable(subject: Subject) -> Iterator[Found]:
     for number, line in enumerate(subject.profile.setup):
-        if found := OPEN_MODE.search(line):
+        if found := re.search(OPEN_MODE, line):
             yield Found(f"setup[{number}]", f"{found[0]} lets every user of the nodes change files")

@@ -146,8 +146,6 @@ def unread_trainer_keys(trainer: TrainerConfig) -> Iterator[tuple[str, str]]:
         yield "trainer.data.val_fraction", "prepared data has been split already, by `data prepare --val-fraction`"
     if trainer.profile.first_step is None:
         yield "trainer.profile.steps", "without first_step nothing is traced"
-    if trainer.log_every > trainer.steps:
-        yield "trainer.log_every", f"the run has {trainer.steps} steps: the log has no line of one"
 
 
 @rule(

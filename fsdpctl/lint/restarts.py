@@ -60,16 +60,17 @@ def no_requeues(subject: Subject) -> Iterator[Found]:
 
 @rule(
     RuleId.NO_TIME_LIMIT,
-    "warning",
+    "advice",
     what="Slurm is not asked for a time.",
-    why="Without `time_limit` and `backend.time` the partition's default counts, which fsdpctl does not know: the run"
-    " is killed at it, without a save. A backfill scheduler also starts jobs of a known, short time sooner.",
+    why="Without `time_limit` and `backend.time` each allocation has the default of the partition, often an hour or"
+    " less, after which the run saves, waits in the queue again and starts again. A job with the longest time of the"
+    " partition, where that is the default, is also started later than a shorter one by a backfill scheduler.",
     change="Set `backend.time` to the longest allocation of the partition, or `time_limit` in the job.",
     source="https://slurm.schedmd.com/sbatch.html#OPT_time",
 )
 def no_time_limit(subject: Subject) -> Iterator[Found]:
     if subject.slurm is not None and subject.plan.time_limit_s is None:
-        yield Found("time_limit", "the partition's default ends the run, without a save before it")
+        yield Found("time_limit", "each allocation is as long as the default of the partition")
 
 
 @rule(

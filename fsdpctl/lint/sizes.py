@@ -15,12 +15,12 @@ SAVED_BYTES = 12
 FROZEN_BYTES = 4
 SMALL_STATE = 8 * 2**30
 """Half of a GPU of 16 GiB, the smallest that models are trained on: such a state leaves room for activations on any."""
-GPU_FLOPS = 5e14
-"""More than a GPU of today reaches in training, in bf16: an H100 reaches 4e14."""
+GPU_FLOPS = 1e15
+"""What the fastest GPUs reach in training, in bf16: a B200; an H100 reaches 4e14."""
 SHORTEST_STEP_S = 0.02
 """Of a small model on GPUs, whose time is that of the host."""
 WRITE_RATE = 1e9
-"""Bytes a second that a node writes to a shared disk; few write faster."""
+"""Bytes a second that a node writes to a shared disk: more than NFS takes, less than a parallel file system may."""
 
 
 def state_of_rank(trainer: TrainerConfig, shard: int) -> float:

@@ -59,9 +59,14 @@ class Subject:
         return self.plan.device == "cuda"
 
     @property
+    def is_remote(self) -> bool:
+        """Whether ranks run on other machines than this one."""
+        return not get_backend(self.plan.backend).runs_here
+
+    @property
     def has_network(self) -> bool:
         """Whether ranks on several machines take part."""
-        return self.nodes > 1 and not get_backend(self.plan.backend).runs_here
+        return self.nodes > 1 and self.is_remote
 
     @property
     def gpus_of_node(self) -> int | None:

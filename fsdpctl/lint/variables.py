@@ -16,7 +16,7 @@ SECRET_PAIRS = {("API", "KEY"), ("ACCESS", "KEY"), ("PRIVATE", "KEY"), ("SECRET"
 PLACES = {"PATH", "FILE", "DIR", "URL", "ID", "LIMIT", "COUNT", "TYPE", "NAME"}
 """Last words of variables that name where a secret is, or something about one."""
 TOKENS_OF_TEXT = {"PAD", "EOS", "BOS", "UNK", "MASK", "SEP", "CLS", "IGNORE", "SPECIAL"}
-REFERENCE = re.compile(r"\$(\w+|\{\w+[^}]*\})")
+REFERENCE = r"\$(\w+|\{\w+[^}]*\})"
 VERBOSE = {
     "TORCH_DISTRIBUTED_DEBUG": ("DETAIL",),
     "NCCL_DEBUG": ("TRACE",),
@@ -91,10 +91,10 @@ def secret_in_env(subject: Subject) -> Iterator[Found]:
 )
 def unexpanded_variable(subject: Subject) -> Iterator[Found]:
     for variable in subject.variables.values():
-        if found := REFERENCE.search(variable.value):
+        if found := re.search(REFERENCE, variable.value):
             yield Found(variable.key, f"{found[0]} is not expanded: ranks get it as text")
     for number, argument in enumerate(subject.job.args):
-        if found := REFERENCE.search(argument):
+        if found := re.search(REFERENCE, argument):
             yield Found(f"args[{number}]", f"{found[0]} is not expanded: ranks get it as text")
 
 
