@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from fsdpctl.lint import batch, hosts, model, network, numerics, restarts, saving, sharding, variables
+from fsdpctl.lint import batch, hosts, model, network, numerics, restarts, saving, secrets, sharding, variables
 from fsdpctl.lint.rule import Rule
 
 SECTIONS: dict[str, ModuleType] = {
@@ -15,6 +15,7 @@ SECTIONS: dict[str, ModuleType] = {
     "Checkpoints and disks": saving,
     "Time limits and restarts": restarts,
     "Network": network,
+    "Secrets": secrets,
     "Environment variables": variables,
     "Nodes, processors and setup": hosts,
 }

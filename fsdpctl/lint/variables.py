@@ -1,21 +1,16 @@
-"""Rules about environment variables of jobs and profiles. No message has the value of a secret."""
+"""Rules about environment variables of jobs and profiles."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
 
 from fsdpctl.lint.rule import Found, rule
+from fsdpctl.lint.secrets import find_secrets
 from fsdpctl.lint.subject import Subject
 from fsdpctl.specs.lint import RuleId
 
 TORCH = "https://docs.pytorch.org/docs/stable/torch_nccl_environment_variables.html"
-SECRET_WORDS = {"TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "APIKEY", "CREDENTIAL", "CREDENTIALS"}
-SECRET_PAIRS = {("API", "KEY"), ("ACCESS", "KEY"), ("PRIVATE", "KEY"), ("SECRET", "KEY"), ("AUTH", "KEY")}
-PLACES = {"PATH", "FILE", "DIR", "URL", "ID", "LIMIT", "COUNT", "TYPE", "NAME"}
-"""Last words of variables that name where a secret is, or something about one."""
-TOKENS_OF_TEXT = {"PAD", "EOS", "BOS", "UNK", "MASK", "SEP", "CLS", "IGNORE", "SPECIAL"}
 REFERENCE = r"\$(\w+|\{\w+[^}]*\})"
 VERBOSE = {
     "TORCH_DISTRIBUTED_DEBUG": ("DETAIL",),
@@ -46,41 +41,6 @@ RENAMED = {
 }
 
 
-def is_secret(name: str, value: str) -> bool:
-    """Return whether a variable seems to hold a secret, by its name; a path, a number or a reference is none."""
-    words = name.upper().split("_")
-    if not value or value.isdigit() or value.startswith(("/", "~", "./", "$")):
-        return False
-    if words[-1] in PLACES or TOKENS_OF_TEXT & set(words):
-        return False
-    return bool(SECRET_WORDS & set(words)) or bool(SECRET_PAIRS & set(pairwise(words)))
-
-
-@rule(
-    RuleId.SECRET_IN_ENV,
-    "warning",
-    what="A secret is written in a job or a profile.",
-    why="Jobs and profiles are shared and committed, and `env` is stored in the run directory and printed by `--dry-"
-    " run`.",
-    change="Remove it from the file, name it under `pass_env` of the profile, and export it in the shell that submits."
-    " A secret that was committed must be replaced.",
-    source="docs/profiles.md",
-)
-def secret_in_env(subject: Subject) -> Iterator[Found]:
-    for variable in subject.variables.values():
-        if is_secret(variable.name, variable.value):
-            yield Found(variable.key, f"{variable.name} seems to be a secret; pass_env takes it from the shell")
-    for number, argument in enumerate(subject.job.args):
-        option, equals, value = argument.partition("=")
-        following = "".join(subject.job.args[number + 1 : number + 2])
-        if option.startswith("-") and is_secret(option.lstrip("-").replace("-", "_"), value if equals else following):
-            yield Found(f"args[{number}]", f"{option} seems to pass a secret, which `ps` shows; pass_env hides it")
-    for number, line in enumerate(subject.profile.setup):
-        name, equals, value = line.removeprefix("export ").strip().partition("=")
-        if equals and name.isidentifier() and is_secret(name, value.strip("'\"")):
-            yield Found(f"setup[{number}]", f"{name} seems to be a secret; pass_env takes it from the shell")
-
-
 @rule(
     RuleId.UNEXPANDED_VARIABLE,
     "warning",
@@ -90,12 +50,12 @@ def secret_in_env(subject: Subject) -> Iterator[Found]:
     source="docs/jobs.md",
 )
 def unexpanded_variable(subject: Subject) -> Iterator[Found]:
-    for variable in subject.variables.values():
-        if found := re.search(REFERENCE, variable.value):
-            yield Found(variable.key, f"{found[0]} is not expanded: ranks get it as text")
-    for number, argument in enumerate(subject.job.args):
-        if found := re.search(REFERENCE, argument):
-            yield Found(f"args[{number}]", f"{found[0]} is not expanded: ranks get it as text")
+    given = {variable.key: variable.value for variable in subject.variables.values()}
+    given |= {f"args[{number}]": argument for number, argument in enumerate(subject.job.args)}
+    secrets = {found.key for found in find_secrets(subject)}  # a password may have a dollar sign
+    for key, value in given.items():
+        if key not in secrets and (found := re.search(REFERENCE, value)):
+            yield Found(key, f"{found[0]} is not expanded: ranks get it as text")
 
 
 @rule(

@@ -37,7 +37,7 @@ class CheckedJob:
     job: JobSpec
     profile: str
     findings: tuple[LocatedFinding, ...]
-    misfit: str | None  # why it cannot run on the profile, which nobody asked for: no rule was applied
+    misfit: str | None  # why it cannot run on the default profile: no rule was applied
 
 
 def check_job(name: str, overrides: Sequence[str], profile: str | None) -> CheckedJob:

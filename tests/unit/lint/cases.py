@@ -391,7 +391,7 @@ CASES = [
         job("env.WANDB_API_KEY=0123abcd"),
         job("env.TOKENIZERS_PARALLELISM=false", "env.HF_TOKEN_PATH=/home/me/token", "env.EOS_TOKEN=</s>"),
     ),
-    Case(RuleId.SECRET_IN_ENV, ARGS, script("args=[--hf-token, hf_abcd]"), script("args=[--pad-token, abcd]")),
+    Case(RuleId.SECRET_IN_ENV, "args[1]", script("args=[--hf-token, hf_$abcd]"), script("args=[--pad-token, abcd]")),
     Case(
         RuleId.SECRET_IN_ENV,
         "setup[0]",

@@ -79,6 +79,11 @@ def test_a_secret_is_never_part_of_a_finding() -> None:
     assert not [text for text in texts if "abc" in text]
 
 
+def test_a_finding_is_one_line_whatever_a_value_is() -> None:
+    (finding,) = find(Given(('env.NCCL_ALGO="Ring\\n\\e[2J' + 1000 * "x" + '"',)))
+    assert finding.text.startswith(r"NCCL_ALGO is Ring\n\u001b[2Jxxx") and len(finding.text) < 200
+
+
 @pytest.mark.parametrize("where", ["job", "profile"])
 def test_a_rule_can_be_ignored(where: str) -> None:
     keep_one = ("trainer.checkpoint.keep=1",)
