@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fsdpctl.cli.complete import complete_job, complete_profile
-from fsdpctl.cli.options import Json, Set
+from fsdpctl.cli.options import Backend, Json, Set
 from fsdpctl.cli.output import log, print_beside, print_data, print_json, print_table
 from fsdpctl.errors import RunFailed, UsageError
 
@@ -32,6 +32,7 @@ def check(
     ] = None,
     nodes: Annotated[int | None, typer.Option("--nodes", "-n", help="Number of nodes.")] = None,
     set_: Set = None,
+    backend: Backend = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if there is a finding.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -39,7 +40,7 @@ def check(
     overrides = [*([f"--nodes={nodes}"] if nodes is not None else []), *(set_ or [])]
     checked, errors = [], []
     for name in names:
-        one, error = _check(name, overrides, profile)
+        one, error = _check(name, overrides, profile, backend or ())
         checked.append(one)
         if error is not None:
             errors.append(error)
@@ -81,13 +82,15 @@ def log_findings(findings: Sequence[LocatedFinding], command: str) -> None:
         log(f"hint: {command} shows why; `lint: {{ignore: [ID]}}` in the job ignores a rule")
 
 
-def _check(name: str, overrides: Sequence[str], profile: str | None) -> tuple[CheckedJob, UsageError | None]:
+def _check(
+    name: str, overrides: Sequence[str], profile: str | None, backend: Sequence[str]
+) -> tuple[CheckedJob, UsageError | None]:
     from fsdpctl.cli.shapes import CheckedJob
     from fsdpctl.cli.spec_files import summarize_job
     from fsdpctl.verbs.lint import check_job
 
     try:
-        checked = check_job(name, overrides, profile)
+        checked = check_job(name, overrides, profile, backend)
     except UsageError as error:
         return CheckedJob(name, False, tuple(error.message.splitlines()), None, None, ()), error
     if checked.misfit is not None:
@@ -115,13 +118,15 @@ def _print_job(checked: CheckedJob, *, is_profile_given: bool) -> None:
 
 
 def _count(checked: CheckedJob, *, is_profile_given: bool) -> str:
+    from fsdpctl.cli.spec_files import plural
+
     if not checked.findings:
         return f"; nothing to report on profile {checked.profile}" if is_profile_given else ""
     severities = [found.severity for found in checked.findings]
-    counts = {one: severities.count(one) for one in ("warning", "advice")}
-    warnings = f"{counts['warning']} warning{'' if counts['warning'] == 1 else 's'}"
-    advice = f"{counts['advice']} piece{'' if counts['advice'] == 1 else 's'} of advice"
-    return f"; on profile {checked.profile}: {warnings}, {advice}"
+    warnings, advice = severities.count("warning"), severities.count("advice")
+    counts = [plural(warnings, "warning")] if warnings else []
+    counts += [f"{advice} {'piece' if advice == 1 else 'pieces'} of advice"] if advice else []
+    return f"; on profile {checked.profile}: {', '.join(counts)}"
 
 
 def _line(location: str, key: str, text: str, rule: str) -> str:

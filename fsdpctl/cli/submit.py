@@ -103,6 +103,12 @@ def _options(nodes: int | None, procs_per_node: int | None, name: str | None, de
     return [f"{option}={value}" for option, value in given.items() if value is not None]
 
 
+def as_set(override: str) -> str:
+    """Return what `--set` takes instead of an option of `submit`."""
+    option, equals, value = override.partition("=")
+    return f"{option[2:].replace('-', '_')}{equals}{value}" if option.startswith("--") else override
+
+
 def _print_plan(request: Request, predicted: str, out: Path | None, *, as_json: bool) -> None:
     from fsdpctl.launch.preview import preview_json, preview_text
 
@@ -154,6 +160,8 @@ def _lint(request: Request, job: str, profile: str | None, overrides: Sequence[s
     from fsdpctl.verbs.lint import lint_submission
 
     options = ["-p", profile] if profile is not None else []
+    for option, given in (("--set", map(as_set, overrides)), ("--backend", backend)):
+        options += [word for value in given for word in (option, value)]
     command = shlex.join(["fsdpctl", "jobs", "check", job, *options])
     log_findings(lint_submission(request, job, overrides, backend, profile), command)
 

@@ -17,7 +17,8 @@ from fsdpctl.schema.problems import KeyPath, Location, key_path
 from fsdpctl.schema.validate import validate
 from fsdpctl.schema.yaml_tree import YamlDocument
 from fsdpctl.specs.job import JobSpec
-from fsdpctl.specs.load import job_document, load_profile, profile_document
+from fsdpctl.specs.load import job_document, profile_document
+from fsdpctl.specs.profile import ClusterProfile
 from fsdpctl.specs.search import ProfileSource, choose_profile, find_job, find_profile
 from fsdpctl.verbs.submit import Request, runs_root_of, submit_host
 
@@ -40,31 +41,34 @@ class CheckedJob:
     misfit: str | None  # why it cannot run on the default profile: no rule was applied
 
 
-def check_job(name: str, overrides: Sequence[str], profile: str | None) -> CheckedJob:
+def check_job(
+    name: str, overrides: Sequence[str] = (), profile: str | None = None, backend: Sequence[str] = ()
+) -> CheckedJob:
     """Check a job on a profile. Raise UsageError for a job that is not valid, or does not fit the given `profile`.
 
     `profile` None: the default one, which the job need not fit.
     """
-    document = job_document(find_job(name), overrides)
-    job = validate(document, JobSpec)
+    job_file = job_document(find_job(name), overrides)
+    job = validate(job_file, JobSpec)
     chosen, source = choose_profile(profile, job.profile)
     try:
-        request = _plan(job, chosen, document)
+        profile_file = profile_document(find_profile(chosen), backend)
+        request = _plan(job, job_file, profile_file)
     except UsageError as error:
         if source is ProfileSource.OPTION:
             raise
         return CheckedJob(job, chosen, (), error.message)
-    return CheckedJob(job, chosen, lint_request(request, document, profile_document(find_profile(chosen))), None)
+    return CheckedJob(job, chosen, lint_request(request, job_file, profile_file), None)
 
 
-def _plan(job: JobSpec, profile: str, document: YamlDocument) -> Request:
+def _plan(job: JobSpec, job_file: YamlDocument, profile_file: YamlDocument) -> Request:
     """Plan a run from the files alone: data, weights and scripts may be elsewhere."""
-    loaded = load_profile(profile)
-    host = submit_host(loaded, runs_root_of(loaded), f"{job.name}-check", Path.cwd())
+    profile = validate(profile_file, ClusterProfile)
+    host = submit_host(profile, runs_root_of(profile), f"{job.name}-check", Path.cwd())
     try:
-        return Request(loaded, job, build_plan(loaded, job, host))
+        return Request(profile, job, build_plan(profile, job, host))
     except IncompatibleError as error:
-        raise locate_problems(error, document, profile_document(find_profile(profile))) from None
+        raise locate_problems(error, job_file, profile_file) from None
 
 
 def lint_submission(

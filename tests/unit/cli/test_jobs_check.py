@@ -93,6 +93,11 @@ def test_a_job_that_does_not_fit_the_default_profile_is_still_good(capsys: pytes
     assert caught.value.message.count("nowhere.yaml") == 1
 
 
+def test_the_example_is_clean() -> None:
+    example = Path(__file__).parents[3] / "examples" / "minimal" / "job.yaml"
+    assert check_job(str(example), [], "local").findings == ()
+
+
 def test_an_unknown_id_is_a_problem_with_a_suggestion() -> None:
     Path("job.yaml").write_text(f"{JOB}lint:\n  ignore:\n  - ib-disabled\n  - blocking-launch\n")
     with pytest.raises(UsageError) as caught:
@@ -105,7 +110,7 @@ def test_an_unknown_id_is_a_problem_with_a_suggestion() -> None:
 
 def test_submit_logs_a_line_for_each_warning_and_one_for_advice(capsys: pytest.CaptureFixture[str]) -> None:
     Path("train.py").touch()
-    submit("job.yaml", profile="profile.yaml", dry_run=True)
+    submit("job.yaml", profile="profile.yaml", nodes=3, backend=["partition=a b"], dry_run=True)
     lines = [line for line in capsys.readouterr().err.splitlines() if "partition" not in line]
     assert lines[1:] == [
         "warning: profile.yaml:7: network.nccl.NCCL_IB_DISABLE: NCCL uses TCP between the nodes, though the profile has"
@@ -113,7 +118,8 @@ def test_submit_logs_a_line_for_each_warning_and_one_for_advice(capsys: pytest.C
         "warning: job.yaml:6: env.CUDA_LAUNCH_BLOCKING: CUDA_LAUNCH_BLOCKING is on: the host waits for every kernel"
         " [blocking-launches]",
         "advice: forced-algorithm",
-        "hint: fsdpctl jobs check job.yaml -p profile.yaml shows why; `lint: {ignore: [ID]}` in the job ignores a rule",
+        "hint: fsdpctl jobs check job.yaml -p profile.yaml --set nodes=3 --backend 'partition=a b' shows why;"
+        " `lint: {ignore: [ID]}` in the job ignores a rule",
     ]
 
 

@@ -375,7 +375,7 @@ CASES = [
     Case(
         RuleId.LOOPBACK_ALLOWED,
         "allow_loopback",
-        profile("allow_loopback=true", text=SSH),
+        profile("allow_loopback=true", "master_address=127.0.0.1", "network.interface=lo", text=SSH),
         Given(("nodes=1",), ("allow_loopback=true",), TRAINER, SSH),
     ),
     Case(
