@@ -22,8 +22,8 @@ TRAINER = "docs/trainer.md"
     RuleId.FP16,
     "warning",
     what="fp16 is asked for by name.",
-    why="fp16 overflows above 65,504, so it needs a loss scale and skips steps; bf16 has the range of fp32 and the"
-    " same speed. GPUs since compute capability 8 (A100) have it.",
+    why="fp16 overflows above 65,504, so it needs a loss scale and skips steps; bf16 has the range of fp32, at nearly"
+    " the same speed. GPUs since compute capability 8 (A100) have it.",
     change="`precision: auto` is bf16 where the GPU has it, and fp16 where it does not.",
     source=TRAINER,
 )
@@ -62,12 +62,13 @@ def bf16_reduction(subject: Subject) -> Iterator[Found]:
 
 @rule(
     RuleId.COMPILE_OFF,
-    "advice",
+    "warning",
     what="torch.compile is switched off on GPUs.",
-    why="Compiled blocks fuse norms, rotation and activation, so that the memory of the GPU is read less often. Only"
-    " runs of a few steps end earlier without the compiler.",
+    why="Compiled blocks fuse norms, rotation and activation, so that the memory of the GPU is read less often: on an"
+    " H200 a step of llm300m takes 249 ms, and 502 ms without the compiler. Only runs of a few steps end earlier"
+    " without it.",
     change="Remove `compile`: it is used on GPUs.",
-    source="docs/performance.md",
+    source="docs/measured.md",
 )
 def compile_off(subject: Subject) -> Iterator[Found]:
     trainer = subject.trainer

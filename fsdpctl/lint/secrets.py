@@ -51,8 +51,8 @@ def is_secret_option(option: str, value: str) -> bool:
     RuleId.SECRET_IN_ENV,
     "warning",
     what="A secret is written in a job or a profile.",
-    why="Jobs and profiles are shared and committed, and `env` is stored in the run directory and printed by `--dry-"
-    "run`.",
+    why="Jobs and profiles are shared and committed, and `env` is stored in the run directory and printed by"
+    " `--dry-run`.",
     change="Remove it from the file, name it under `pass_env` of the profile, and export it in the shell that submits."
     " A secret that was committed must be replaced.",
     source="docs/profiles.md",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from fsdpctl.contract.trainer.units import resolve_units
 from fsdpctl.lint.rule import Found, rule
-from fsdpctl.lint.sizes import SMALL_STATE, gib, state_of_rank
+from fsdpctl.lint.sizes import SMALL_PEAK, SMALL_STATE, activation_bytes, gib, state_of_rank
 from fsdpctl.lint.subject import Subject
 from fsdpctl.specs.lint import RuleId
 
@@ -115,9 +115,9 @@ def one_large_unit(subject: Subject) -> Iterator[Found]:
     "warning",
     what="A state that fits into GPU memory is kept in host memory.",
     why="With `cpu_offload` weights and gradients cross PCIe in every step and the optimizer runs on the CPU: the"
-    " slowest of all options that save memory.",
+    " slowest of all options that save memory. A step of a small model took 203 ms instead of 21.",
     change="Remove `memory.cpu_offload`; a smaller micro-batch or `recompute` is cheaper.",
-    source="docs/trainer.md",
+    source="docs/measured.md",
 )
 def offload_not_needed(subject: Subject) -> Iterator[Found]:
     mesh, trainer = subject.plan.mesh, subject.trainer
@@ -127,3 +127,23 @@ def offload_not_needed(subject: Subject) -> Iterator[Found]:
     if held <= SMALL_STATE:
         text = f"weights, gradients and optimizer are {gib(held)} for each GPU: they fit without cpu_offload"
         yield Found("trainer.memory.cpu_offload", text)
+
+
+@rule(
+    RuleId.RECOMPUTE_NOT_NEEDED,
+    "warning",
+    what="Activations are recomputed, although they fit.",
+    why="Recomputing whole blocks repeats most of the forward pass: a step took 208 ms instead of 169. Where all"
+    " activations fit into the memory it gains nothing.",
+    change="Remove `memory.recompute`, or raise `batch.micro_batch` until it is needed.",
+    source="docs/measured.md",
+)
+def recompute_not_needed(subject: Subject) -> Iterator[Found]:
+    mesh, trainer = subject.plan.mesh, subject.trainer
+    if mesh is None or trainer is None or trainer.memory.recompute == "none" or not subject.has_gpus:
+        return
+    gathered = 6 * trainer.model.num_parameters if mesh.shard > 1 else 0  # of all units, though most hold one block
+    held = state_of_rank(trainer, mesh.shard) + gathered + activation_bytes(trainer, subject.micro_batch[0])
+    if held <= SMALL_PEAK:
+        text = f"without recomputing, a GPU needs less than {gib(held)} for state and activations"
+        yield Found("trainer.memory.recompute", text)

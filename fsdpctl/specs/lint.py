@@ -21,6 +21,7 @@ class RuleId(StrEnum):
     SHARD_STRADDLES_NODES = "shard-straddles-nodes"
     ONE_LARGE_UNIT = "one-large-unit"
     OFFLOAD_NOT_NEEDED = "offload-not-needed"
+    RECOMPUTE_NOT_NEEDED = "recompute-not-needed"
 
     MICRO_BATCH_SHRUNK = "micro-batch-shrunk"
     SMALL_MICRO_BATCH = "small-micro-batch"

@@ -110,7 +110,7 @@ def test_an_unknown_id_is_a_problem_with_a_suggestion() -> None:
 
 def test_submit_logs_a_line_for_each_warning_and_one_for_advice(capsys: pytest.CaptureFixture[str]) -> None:
     Path("train.py").touch()
-    submit("job.yaml", profile="profile.yaml", nodes=3, backend=["partition=a b"], dry_run=True)
+    submit("job.yaml", profile="profile.yaml", nodes=3, backend=["qos=a b"], dry_run=True)
     lines = [line for line in capsys.readouterr().err.splitlines() if "partition" not in line]
     assert lines[1:] == [
         "warning: profile.yaml:7: network.nccl.NCCL_IB_DISABLE: NCCL uses TCP between the nodes, though the profile has"
@@ -118,7 +118,7 @@ def test_submit_logs_a_line_for_each_warning_and_one_for_advice(capsys: pytest.C
         "warning: job.yaml:6: env.CUDA_LAUNCH_BLOCKING: CUDA_LAUNCH_BLOCKING is on: the host waits for every kernel"
         " [blocking-launches]",
         "advice: forced-algorithm",
-        "hint: fsdpctl jobs check job.yaml -p profile.yaml --set nodes=3 --backend 'partition=a b' shows why;"
+        "hint: fsdpctl jobs check job.yaml -p profile.yaml --set nodes=3 --backend 'qos=a b' shows why;"
         " `lint: {ignore: [ID]}` in the job ignores a rule",
     ]
 

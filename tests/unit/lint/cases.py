@@ -132,6 +132,12 @@ CASES = [
         job("trainer.memory.cpu_offload=true"),
         job("trainer.memory.cpu_offload=true", *LARGE),
     ),
+    Case(
+        RuleId.RECOMPUTE_NOT_NEEDED,
+        "trainer.memory.recompute",
+        job("trainer.memory.recompute=full", "trainer.batch.micro_batch=2"),
+        job("trainer.memory.recompute=full"),
+    ),
     # Batch and evaluation
     Case(
         RuleId.MICRO_BATCH_SHRUNK,
