@@ -37,8 +37,8 @@ def is_loopback(address: str) -> bool:
     RuleId.IB_DISABLED,
     "warning",
     what="InfiniBand is disabled in a profile that has InfiniBand adapters.",
-    why="NCCL_IB_DISABLE=1 makes NCCL use TCP, at a tenth of the rate or less. It is often left over from looking for"
-    " an error.",
+    why="NCCL_IB_DISABLE=1 makes NCCL use TCP: at a fraction of the rate, through the processors and host memory. It"
+    " is often left over from looking for an error.",
     change="Remove NCCL_IB_DISABLE.",
     source=f"{NCCL}#nccl-ib-disable",
 )
@@ -54,20 +54,24 @@ def ib_disabled(subject: Subject) -> Iterator[Found]:
     RuleId.NVLINK_DISABLED,
     "warning",
     what="Direct copies between the GPUs of a node are disabled.",
-    why="Without P2P, NCCL copies through host memory instead of NVLink or PCIe; without shared memory, too, through"
-    " the network.",
+    why="Without P2P, NCCL copies between the GPUs of a node through host memory, and not over NVLink or PCIe. Without"
+    " shared memory GPUs that have no P2P use the network, within the node.",
     change="Remove the variable; where P2P fails, `nvidia-smi topo -p2p rw` shows between which GPUs.",
     source=f"{NCCL}#nccl-p2p-disable",
 )
 def nvlink_disabled(subject: Subject) -> Iterator[Found]:
     if not subject.has_gpus or subject.procs == 1:
         return
-    for name in ("NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"):
-        if subject.is_on(name):
-            yield Found(subject.variables[name].key, f"{name} keeps the GPUs of a node from their fast path")
+    if subject.is_on("NCCL_P2P_DISABLE"):
+        text = "NCCL_P2P_DISABLE: GPUs of a node copy through host memory, not over NVLink"
+        yield Found(subject.variables["NCCL_P2P_DISABLE"].key, text)
+    if subject.is_on("NCCL_SHM_DISABLE"):
+        text = "NCCL_SHM_DISABLE: GPUs of a node without P2P use the network"
+        yield Found(subject.variables["NCCL_SHM_DISABLE"].key, text)
     level = subject.variables.get("NCCL_P2P_LEVEL")
     if level is not None and level.value in ("LOC", "0"):
-        yield Found(level.key, "NCCL_P2P_LEVEL=LOC keeps the GPUs of a node from their fast path")
+        text = "NCCL_P2P_LEVEL=LOC: GPUs of a node copy through host memory, not over NVLink"
+        yield Found(level.key, text)
 
 
 @rule(
@@ -165,5 +169,5 @@ def loopback_allowed(subject: Subject) -> Iterator[Found]:
 )
 def ephemeral_ports(subject: Subject) -> Iterator[Found]:
     ports = subject.profile.ports
-    if subject.has_network and (ports.first in EPHEMERAL or ports.last in EPHEMERAL):
+    if subject.has_network and ports.first < EPHEMERAL.stop and ports.last >= EPHEMERAL.start:
         yield Found("ports.first", f"{ports.first}-{ports.last} overlap the kernel's 32768-60999")

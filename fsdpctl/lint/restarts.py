@@ -34,7 +34,8 @@ def no_restarts(subject: Subject) -> Iterator[Found]:
     RuleId.SPARES_WITHOUT_RESTARTS,
     "warning",
     what="Spares are listed, and the run never restarts.",
-    why="A spare replaces a failed host when the run restarts. With `restarts: 0` no spare is ever used.",
+    why="A spare replaces a failed host when the run restarts. With `restarts: 0` the run ends instead, and the spare"
+    " waits for a `resume` by hand.",
     change="Set `restarts` in the job.",
     source="docs/launchers-ssh.md",
 )

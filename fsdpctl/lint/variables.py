@@ -15,12 +15,12 @@ REFERENCE = r"\$(\w+|\{\w+[^}]*\})"
 VERBOSE = {
     "TORCH_DISTRIBUTED_DEBUG": ("DETAIL",),
     "NCCL_DEBUG": ("TRACE",),
-    "NCCL_DEBUG_SUBSYS": ("ALL", "COLL", "P2P", "CALL"),
-    "TORCH_CPP_LOG_LEVEL": ("INFO",),
     "TORCH_NCCL_DESYNC_DEBUG": ("1",),
     "TORCH_NCCL_NAN_CHECK": ("1",),
 }
 """Variables, with the values that cost time in every step."""
+VERBOSE_PARTS = {"ALL", "COLL", "CALL"}
+"""Of NCCL_DEBUG_SUBSYS, at the level INFO."""
 BLOCKING = {
     "CUDA_LAUNCH_BLOCKING": "the host waits for every kernel",
     "TORCH_NCCL_BLOCKING_WAIT": "the host waits for every collective, and nothing overlaps with it",
@@ -74,8 +74,12 @@ def debug_left_on(subject: Subject) -> Iterator[Found]:
         yield Found("debug", f"each collective of {subject.world} ranks is compared and logged: for a few steps only")
     for name, values in VERBOSE.items():
         variable = subject.variables.get(name)
-        if variable is not None and set(variable.value.upper().split(",")) & set(values):
+        if variable is not None and variable.value.upper() in values:
             yield Found(variable.key, f"{name}={variable.value} slows every step of {subject.world} ranks")
+    level, parts = subject.variables.get("NCCL_DEBUG"), subject.variables.get("NCCL_DEBUG_SUBSYS")
+    has_log = subject.plan.debug == "info" or (level is not None and level.value.upper() == "INFO")
+    if has_log and parts is not None and VERBOSE_PARTS & set(parts.value.upper().split(",")):
+        yield Found(parts.key, f"NCCL writes a line for each collective of each of {subject.world} ranks")
 
 
 @rule(

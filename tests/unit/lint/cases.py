@@ -414,6 +414,12 @@ CASES = [
         job("env.TORCH_DISTRIBUTED_DEBUG=INFO", "env.NCCL_DEBUG=WARN"),
     ),
     Case(
+        RuleId.DEBUG_LEFT_ON,
+        "env.NCCL_DEBUG_SUBSYS",
+        job('env.NCCL_DEBUG_SUBSYS="INIT,COLL"', "env.NCCL_DEBUG=INFO"),
+        job('env.NCCL_DEBUG_SUBSYS="INIT,COLL"', "env.NCCL_DEBUG=WARN"),
+    ),
+    Case(
         RuleId.BLOCKING_LAUNCHES,
         "env.CUDA_LAUNCH_BLOCKING",
         job("env.CUDA_LAUNCH_BLOCKING=1"),
