@@ -37,6 +37,8 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Check jobs: list every problem (exit 2), and what costs time, memory or a result."""
+    from fsdpctl.specs.search import BUILTIN_PROFILE
+
     overrides = [*([f"--nodes={nodes}"] if nodes is not None else []), *(set_ or [])]
     checked, errors = [], []
     for name in names:
@@ -52,6 +54,8 @@ def check(
         hints = [error.hint for error in errors if error.hint]
         messages = dict.fromkeys(error.message for error in errors)  # a profile is named once
         raise UsageError("\n".join(messages), hint=hints[0] if hints else None)
+    if profile is None and any(one.profile == BUILTIN_PROFILE for one in checked):
+        log(f"hint: checked on profile {BUILTIN_PROFILE}; -p applies the rules for the GPUs and network of a cluster")
     if strict and (count := sum(len(one.findings) for one in checked)):
         raise RunFailed(f"{count} {'finding' if count == 1 else 'findings'}", hint="`lint: {ignore: [ID]}` in the job")
 

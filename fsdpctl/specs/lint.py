@@ -13,7 +13,7 @@ from fsdpctl.schema.spec import Spec
 
 
 class RuleId(StrEnum):
-    """The rules, each of which a job or a profile can ignore. An id is never given another meaning."""
+    """The rules, each of which a job or a profile can ignore: an id is never removed, nor given another meaning."""
 
     HYBRID_ON_ONE_NODE = "hybrid-on-one-node"
     HYBRID_SHARDS_NOTHING = "hybrid-shards-nothing"

@@ -78,6 +78,9 @@ def test_json_has_values_and_strict_an_exit_code(capsys: pytest.CaptureFixture[s
     assert (first["rule"], first["severity"], first["location"]) == ("ib-disabled", "warning", "profile.yaml:7")
     assert first["source"].startswith("https://docs.nvidia.com/")
     check(["llm300m"], strict=True)
+    output = capsys.readouterr()
+    assert output.out == "llm300m: ok, 1 node, 303,080,448 parameters, 20,000 steps\n"
+    assert output.err == "hint: checked on profile local; -p applies the rules for the GPUs and network of a cluster\n"
 
 
 def test_a_job_that_does_not_fit_the_default_profile_is_still_good(capsys: pytest.CaptureFixture[str]) -> None:
