@@ -13,7 +13,7 @@ SBATCH = "https://slurm.schedmd.com/sbatch.html"
 # Compiled when they are first needed: most jobs have neither arguments nor setup lines.
 WORKERS = r"(?i)-*(data[._-]?)?(loader[._-]?)?(num[_-])?(workers|dataloader[_-]num[_-]workers)"
 INSTALL = r"\b(pip3?|uv pip|conda|mamba|apt|apt-get|dnf|yum) install\b"
-OPEN_MODE = r"\bchmod\s+(-\w+\s+)*([0-7]{0,3}[2367]|[ugoa]*[oa][ugoa]*[+=][rxXst]*w[rxXst]*)\b"
+OPEN_MODE = r"\bchmod\s+(-\w+\s+)*([0-7]{0,3}[2367]|(?=[ugoa]*[oa])[ugoa]+[+=][rxXst]*w[rxXst]*)\b"
 
 
 @rule(

@@ -11,7 +11,7 @@ from fsdpctl.lint.subject import Subject
 from fsdpctl.specs.lint import RuleId
 
 TORCH = "https://docs.pytorch.org/docs/stable/torch_nccl_environment_variables.html"
-REFERENCE = r"\$(\w+|\{\w+[^}]*\})"
+REFERENCE = r"\$\{?\w+\}?"
 VERBOSE = {
     "TORCH_DISTRIBUTED_DEBUG": ("DETAIL",),
     "NCCL_DEBUG": ("TRACE",),
