@@ -34,8 +34,8 @@ def idle_gpus(subject: Subject) -> Iterator[Found]:
     RuleId.UNEVEN_GPUS,
     "warning",
     what="Nodes have different numbers of GPUs.",
-    why="All nodes run the same number of ranks, that of the node with the fewest GPUs: the others of larger nodes are"
-    " idle.",
+    why="All nodes run the same number of ranks: `gpus_per_node`, or the GPUs of the smallest node. Larger nodes have"
+    " idle GPUs, and a node with fewer GPUs than ranks fails its check.",
     change="Make a profile for each kind of node.",
     source="docs/profiles.md",
 )
@@ -43,9 +43,9 @@ def uneven_gpus(subject: Subject) -> Iterator[Found]:
     nodes = subject.profile.nodes[: subject.nodes]
     counts = [node.gpus if node.gpus is not None else subject.profile.gpus_per_node or 0 for node in nodes]
     if subject.has_gpus and len(set(counts)) > 1:
-        idle = sum(counts) - subject.nodes * min(counts)
-        text = f"{min(counts)} to {max(counts)} GPUs a node: {idle} of {sum(counts)} are idle"
-        yield Found(f"nodes[{counts.index(max(counts))}].gpus", text)
+        idle = sum(counts) - subject.world
+        text = f"{min(counts)} to {max(counts)} GPUs a node, and {subject.procs} ranks on each"
+        yield Found(f"nodes[{counts.index(max(counts))}].gpus", f"{text}: {idle} GPUs are idle" if idle > 0 else text)
 
 
 @rule(

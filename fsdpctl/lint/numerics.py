@@ -1,10 +1,9 @@
-"""Rules about precision, speed and settings of the trainer that are left over from a test."""
+"""Rules about precision, compilation and the learning rate."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fsdpctl.contract.trainer.trainer_config import BUILTIN, TrainerConfig
 from fsdpctl.lint.batch import LONG_RUN
 from fsdpctl.lint.rule import Found, rule
 from fsdpctl.lint.subject import Subject
@@ -12,7 +11,6 @@ from fsdpctl.specs.lint import RuleId
 
 MANY_RANKS = 64
 MANY_SKIPPED = 100
-MANY_TRACED = 20
 SMALL_RATE = 1e-5
 """A learning rate that needs no warm-up."""
 TRAINER = "docs/trainer.md"
@@ -106,75 +104,3 @@ def no_warmup(subject: Subject) -> Iterator[Found]:
 def many_skipped_steps(subject: Subject) -> Iterator[Found]:
     if subject.trainer is not None and (limit := subject.trainer.max_skipped_steps) > MANY_SKIPPED:
         yield Found("trainer.max_skipped_steps", f"{limit:,} steps in a row may fail before the run ends")
-
-
-@rule(
-    RuleId.KEY_WITHOUT_EFFECT,
-    "warning",
-    what="A key is written that nothing reads in this job.",
-    why="A value that has no effect is either left over, or expected to do something that does not happen.",
-    change="Remove the key, or set what it depends on.",
-    source="docs/jobs.md",
-)
-def key_without_effect(subject: Subject) -> Iterator[Found]:
-    for key, text in unread_keys(subject):
-        if key in subject.written:
-            yield Found(key, text)
-
-
-def unread_keys(subject: Subject) -> Iterator[tuple[str, str]]:
-    """Yield keys that have no effect here, written or not, and why."""
-    if not subject.job.restarts:
-        yield "restart_on", "with restarts: 0 the run never restarts after a failure"
-    if subject.trainer is None:
-        yield "hang.data", "it is for the bundled trainer: nothing is known of when your own script reads data"
-    else:
-        yield from unread_trainer_keys(subject.trainer)
-        if not subject.has_gpus:
-            yield "trainer.memory.cpu_offload", "without GPUs the parameters are in host memory anyway"
-            yield "trainer.profile.memory", "without GPUs there is no GPU memory to record"
-    if not subject.has_gpus:
-        yield "network.ib_hcas", "without GPUs there is no NCCL, and gloo does not use InfiniBand"
-
-
-def unread_trainer_keys(trainer: TrainerConfig) -> Iterator[tuple[str, str]]:
-    """Yield keys of the trainer that its other keys make void, and why."""
-    if (schedule := trainer.optim.schedule) != "wsd":
-        yield "trainer.optim.decay_ratio", f"schedule {schedule} does not decay at the end as wsd does"
-    if schedule == "constant":
-        yield "trainer.optim.min_lr_ratio", "a constant schedule does not go down"
-    if trainer.data.source != BUILTIN:
-        yield "trainer.data.val_fraction", "prepared data has been split already, by `data prepare --val-fraction`"
-    if trainer.profile.first_step is None:
-        yield "trainer.profile.steps", "without first_step nothing is traced"
-
-
-@rule(
-    RuleId.LONG_TRACE,
-    "warning",
-    what="The profiler traces many steps.",
-    why="A trace has every kernel and every call, on every rank: tens of megabytes a step, which are held in memory"
-    " and then written, and which viewers do not open.",
-    change="Trace 3 to 5 steps.",
-    source="https://docs.pytorch.org/docs/stable/profiler.html",
-)
-def long_trace(subject: Subject) -> Iterator[Found]:
-    trainer = subject.trainer
-    if trainer is not None and trainer.profile.first_step is not None and trainer.profile.steps > MANY_TRACED:
-        yield Found(
-            "trainer.profile.steps", f"{trainer.profile.steps} steps are traced, on each of {subject.world} ranks"
-        )
-
-
-@rule(
-    RuleId.MEMORY_HISTORY,
-    "advice",
-    what="A long run records the stack of every allocation.",
-    why="The record is for one question, why a GPU is out of memory. It takes time in each allocation.",
-    change="Remove `profile.memory`; `touch attempts/1/memory` requests a snapshot of a run without it.",
-    source="docs/trainer.md",
-)
-def memory_history(subject: Subject) -> Iterator[Found]:
-    trainer = subject.trainer
-    if trainer is not None and trainer.profile.memory and trainer.steps >= LONG_RUN and subject.has_gpus:
-        yield Found("trainer.profile.memory", f"the stacks of all allocations of {trainer.steps:,} steps are recorded")

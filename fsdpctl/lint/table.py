@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from fsdpctl.lint import batch, hosts, model, network, numerics, restarts, saving, secrets, sharding, variables
+from fsdpctl.lint import (
+    batch,
+    hosts,
+    leftovers,
+    model,
+    network,
+    numerics,
+    restarts,
+    saving,
+    secrets,
+    sharding,
+    variables,
+)
 from fsdpctl.lint.rule import Rule
 
 SECTIONS: dict[str, ModuleType] = {
@@ -12,6 +24,7 @@ SECTIONS: dict[str, ModuleType] = {
     "Batch and evaluation": batch,
     "Sizes of the model": model,
     "Precision and speed": numerics,
+    "Keys without effect, or left from a test": leftovers,
     "Checkpoints and disks": saving,
     "Time limits and restarts": restarts,
     "Network": network,
