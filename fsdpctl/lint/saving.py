@@ -33,7 +33,7 @@ PAGE = "docs/checkpoints.md"
     why="At a stop, a time limit or a preemption the ranks save within `grace`. A save that does not fit is not"
     " started: the run continues from its last checkpoint and repeats the steps since.",
     change="Raise `grace`; every save records how long it took (`save_s` in its manifest).",
-    source="docs/checkpoints.md",
+    source=PAGE,
 )
 def short_grace(subject: Subject) -> Iterator[Found]:
     trainer = subject.trainer
