@@ -117,4 +117,5 @@ def no_evaluation(subject: Subject) -> Iterator[Found]:
         return
     every = trainer.eval.every_steps
     if every is None or every >= trainer.steps:
-        yield Found("trainer.eval.every_steps", f"{trainer.steps:,} steps without an evaluation before the last one")
+        before = " before the last one" if trainer.eval.sequences else ""
+        yield Found("trainer.eval.every_steps", f"{trainer.steps:,} steps without an evaluation{before}")

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 
 from fsdpctl.contract.formats.manifest import save_fits
+from fsdpctl.contract.trainer.trainer_config import TrainerConfig
+from fsdpctl.lint.batch import LONG_RUN
 from fsdpctl.lint.rule import Found, rule
 from fsdpctl.lint.sizes import WRITE_RATE, gib, saved_bytes, shortest_step_s
 from fsdpctl.lint.subject import Subject
@@ -26,6 +28,27 @@ _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 PAGE = "docs/checkpoints.md"
 
 
+def saving_trainer(subject: Subject) -> TrainerConfig | None:
+    """Return the configuration of a bundled trainer that writes checkpoints."""
+    trainer = subject.trainer
+    return trainer if trainer is not None and trainer.checkpoint.mode != "none" else None
+
+
+@rule(
+    RuleId.NO_CHECKPOINTS,
+    "warning",
+    what="A long run writes no checkpoints.",
+    why="`checkpoint.mode: none` is for measurements: a failure, a stop or a time limit loses all steps, and the"
+    " trained model is not kept either.",
+    change="Remove `checkpoint.mode`.",
+    source=PAGE,
+)
+def no_checkpoints(subject: Subject) -> Iterator[Found]:
+    trainer = subject.trainer
+    if trainer is not None and trainer.checkpoint.mode == "none" and trainer.steps >= LONG_RUN:
+        yield Found("trainer.checkpoint.mode", f"nothing of {trainer.steps:,} steps is kept")
+
+
 @rule(
     RuleId.SHORT_GRACE,
     "warning",
@@ -36,7 +59,7 @@ PAGE = "docs/checkpoints.md"
     source=PAGE,
 )
 def short_grace(subject: Subject) -> Iterator[Found]:
-    trainer = subject.trainer
+    trainer = saving_trainer(subject)
     if trainer is None or not subject.has_gpus:
         return
     save_s = saved_bytes(trainer) / (WRITE_RATE * subject.nodes)
@@ -55,7 +78,7 @@ def short_grace(subject: Subject) -> Iterator[Found]:
     source=PAGE,
 )
 def rare_saves(subject: Subject) -> Iterator[Found]:
-    trainer = subject.trainer
+    trainer = saving_trainer(subject)
     if trainer is None or not subject.has_gpus:
         return
     interval_s = min(trainer.checkpoint.every_steps, trainer.steps) * shortest_step_s(subject, trainer)
@@ -74,7 +97,7 @@ def rare_saves(subject: Subject) -> Iterator[Found]:
     source=PAGE,
 )
 def frequent_saves(subject: Subject) -> Iterator[Found]:
-    trainer = subject.trainer
+    trainer = saving_trainer(subject)
     if trainer is None or not subject.has_gpus or trainer.checkpoint.every_steps >= trainer.steps:
         return
     every = trainer.checkpoint.every_steps
@@ -96,7 +119,7 @@ def frequent_saves(subject: Subject) -> Iterator[Found]:
     source=PAGE,
 )
 def no_save_before_end(subject: Subject) -> Iterator[Found]:
-    trainer = subject.trainer
+    trainer = saving_trainer(subject)
     if trainer is not None and trainer.checkpoint.every_steps >= trainer.steps > SHORT_RUN:
         text = f"none of the {trainer.steps:,} steps before the last one is saved"
         yield Found("trainer.checkpoint.every_steps", text)
@@ -112,7 +135,8 @@ def no_save_before_end(subject: Subject) -> Iterator[Found]:
     source=PAGE,
 )
 def keep_one(subject: Subject) -> Iterator[Found]:
-    if subject.trainer is not None and subject.trainer.checkpoint.keep == 1:
+    trainer = saving_trainer(subject)
+    if trainer is not None and trainer.checkpoint.keep == 1:
         yield Found("trainer.checkpoint.keep", "a damaged checkpoint leaves none to continue from")
 
 
@@ -143,7 +167,7 @@ def local_run_root(subject: Subject) -> Iterator[Found]:
     source="docs/profiles.md",
 )
 def home_run_root(subject: Subject) -> Iterator[Found]:
-    trainer = subject.trainer
+    trainer = saving_trainer(subject)
     if subject.profile.runs_root is not None or trainer is None or not subject.is_remote:
         return
     stored = (trainer.checkpoint.keep + 1) * saved_bytes(trainer)
@@ -162,7 +186,7 @@ def home_run_root(subject: Subject) -> Iterator[Found]:
     source=PAGE,
 )
 def small_host_memory(subject: Subject) -> Iterator[Found]:
-    trainer, slurm = subject.trainer, subject.slurm
+    trainer, slurm = saving_trainer(subject), subject.slurm
     if trainer is None or slurm is None or trainer.checkpoint.mode == "sync" or not subject.has_gpus:
         return
     given, needed = memory_bytes(slurm.mem or "0"), saved_bytes(trainer) / subject.nodes

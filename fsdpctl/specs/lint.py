@@ -45,6 +45,7 @@ class RuleId(StrEnum):
     LONG_TRACE = "long-trace"
     MEMORY_HISTORY = "memory-history"
 
+    NO_CHECKPOINTS = "no-checkpoints"
     SHORT_GRACE = "short-grace"
     RARE_SAVES = "rare-saves"
     FREQUENT_SAVES = "frequent-saves"

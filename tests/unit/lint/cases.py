@@ -273,6 +273,12 @@ CASES = [
         job("trainer.profile.memory=true", "trainer.steps=900"),
     ),
     # Checkpoints and disks
+    Case(
+        RuleId.NO_CHECKPOINTS,
+        "trainer.checkpoint.mode",
+        job("trainer.checkpoint={every_steps: 20000, mode: none, keep: 1}", "grace=30s", *LARGE[:-1]),
+        job("trainer.checkpoint={every_steps: 900, mode: none}", "trainer.steps=900"),
+    ),
     Case(RuleId.SHORT_GRACE, "grace", job("grace=30s", *LARGE), job("grace=30s")),
     Case(
         RuleId.RARE_SAVES,
