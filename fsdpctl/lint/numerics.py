@@ -26,8 +26,23 @@ TRAINER = "docs/trainer.md"
     source=TRAINER,
 )
 def fp16(subject: Subject) -> Iterator[Found]:
-    if subject.trainer is not None and subject.trainer.precision == "fp16" and subject.has_gpus:
+    has_bf16 = subject.card is None or subject.card.has_bf16
+    if subject.trainer is not None and subject.trainer.precision == "fp16" and subject.has_gpus and has_bf16:
         yield Found("trainer.precision", "fp16 needs a loss scale and skips steps that overflow; `auto` prefers bf16")
+
+
+@rule(
+    RuleId.EMULATED_BF16,
+    "warning",
+    what="bf16 is asked for on GPUs that do not have it.",
+    why="GPUs before compute capability 8 (V100, T4) emulate bf16, very slowly.",
+    change="Remove `precision`: `auto` is fp16 with a loss scale there.",
+    source=TRAINER,
+)
+def emulated_bf16(subject: Subject) -> Iterator[Found]:
+    card = subject.card
+    if subject.trainer is not None and subject.trainer.precision == "bf16" and card is not None and not card.has_bf16:
+        yield Found("trainer.precision", f"a {card.name} emulates bf16, very slowly; `auto` is fp16 there")
 
 
 @rule(

@@ -84,7 +84,7 @@ def rare_saves(subject: Subject) -> Iterator[Found]:
     interval_s = min(trainer.checkpoint.every_steps, trainer.steps) * shortest_step_s(subject, trainer)
     if interval_s > RARE_S:
         every = trainer.checkpoint.every_steps
-        text = f"{every} steps take {interval_s / 3600:.1f} hours on the fastest GPUs: a failure repeats them"
+        text = f"{every} steps take {interval_s / 3600:.1f} hours at least: a failure repeats them"
         yield Found("trainer.checkpoint.every_steps", text)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from fsdpctl.contract.trainer.units import resolve_units
 from fsdpctl.lint.rule import Found, rule
-from fsdpctl.lint.sizes import SMALL_PEAK, SMALL_STATE, activation_bytes, gib, state_of_rank
+from fsdpctl.lint.sizes import PEAK_SHARE, STATE_SHARE, activation_bytes, gib, memory_of_gpu, state_of_rank
 from fsdpctl.lint.subject import Subject
 from fsdpctl.specs.lint import RuleId
 
@@ -69,7 +69,7 @@ def full_shard_between_nodes(subject: Subject) -> Iterator[Found]:
     if mesh is None or trainer is None or mesh.strategy not in FULL or not subject.has_gpus or not subject.has_network:
         return
     held = state_of_rank(trainer, subject.procs)
-    if subject.procs > 1 and held <= SMALL_STATE:
+    if subject.procs > 1 and held <= STATE_SHARE * memory_of_gpu(subject):
         text = f"{mesh.strategy} gathers parameters between {subject.nodes} nodes; one node can hold them all"
         yield Found("trainer.mesh.strategy", f"{text}, in {gib(held)} of each GPU")
 
@@ -124,7 +124,7 @@ def offload_not_needed(subject: Subject) -> Iterator[Found]:
     if mesh is None or trainer is None or not trainer.memory.cpu_offload or not subject.has_gpus:
         return
     held = state_of_rank(trainer, mesh.shard)
-    if held <= SMALL_STATE:
+    if held <= STATE_SHARE * memory_of_gpu(subject):
         text = f"weights, gradients and optimizer are {gib(held)} for each GPU: they fit without cpu_offload"
         yield Found("trainer.memory.cpu_offload", text)
 
@@ -144,6 +144,6 @@ def recompute_not_needed(subject: Subject) -> Iterator[Found]:
         return
     gathered = 6 * trainer.model.num_parameters if mesh.shard > 1 else 0  # of all units, though most hold one block
     held = state_of_rank(trainer, mesh.shard) + gathered + activation_bytes(trainer, subject.micro_batch[0])
-    if held <= SMALL_PEAK:
+    if held <= PEAK_SHARE * memory_of_gpu(subject):
         text = f"without recomputing, a GPU needs less than {gib(held)} for state and activations"
         yield Found("trainer.memory.recompute", text)

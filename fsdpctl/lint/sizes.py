@@ -13,16 +13,21 @@ STATE_BYTES = 16
 SAVED_BYTES = 12
 """Of the same in a checkpoint, which has no gradients."""
 FROZEN_BYTES = 4
-SMALL_STATE = 8 * 2**30
-"""Half of a GPU of 16 GiB, the smallest that models are trained on: such a state leaves room for activations on any."""
-SMALL_PEAK = 12 * 2**30
-"""What fits into a GPU of 16 GiB with everything else: the context, communication buffers and fragments."""
+SMALLEST_GPU = 16 * 2**30
+"""Bytes of the smallest GPU that models are trained on, where the kind is not known."""
+STATE_SHARE, PEAK_SHARE = 0.5, 0.75
+"""Of a GPU's memory: a state that leaves room for activations, and a peak that leaves room for everything else."""
 GPU_FLOPS = 1e15
-"""What the fastest GPUs reach in training, in bf16: a B200; an H100 reaches 4e14."""
+"""What the fastest GPUs reach in training, in bf16, where the kind is not known: a B200; an H100 reaches 4e14."""
 SHORTEST_STEP_S = 0.02
 """Of a small model on GPUs, whose time is that of the host."""
 WRITE_RATE = 1e9
 """Bytes a second that a node writes to a shared disk: more than NFS takes, less than a parallel file system may."""
+
+
+def memory_of_gpu(subject: Subject) -> int:
+    """Return the bytes of a GPU, at least."""
+    return subject.card.memory_bytes if subject.card is not None else SMALLEST_GPU
 
 
 def state_of_rank(trainer: TrainerConfig, shard: int) -> float:
@@ -51,7 +56,8 @@ def saved_bytes(trainer: TrainerConfig) -> int:
 def shortest_step_s(subject: Subject, trainer: TrainerConfig) -> float:
     """Return the seconds of a step on GPUs, at least."""
     tokens = trainer.batch.sequences * trainer.model.seq_len
-    return max(SHORTEST_STEP_S, 6 * trainer.model.num_parameters * tokens / (subject.world * GPU_FLOPS))
+    flops = subject.card.flops if subject.card is not None else GPU_FLOPS
+    return max(SHORTEST_STEP_S, 6 * trainer.model.num_parameters * tokens / (subject.world * flops))
 
 
 def gib(count: float) -> str:

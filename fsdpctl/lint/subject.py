@@ -8,6 +8,7 @@ from functools import cached_property
 
 from fsdpctl.backends.slurm.profile_keys import SlurmSection
 from fsdpctl.backends.table import get_backend
+from fsdpctl.contract.cards import Card
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.trainer.mesh import split_batch
 from fsdpctl.contract.trainer.trainer_config import TrainerConfig
@@ -32,6 +33,7 @@ class Subject:
     profile: ClusterProfile
     plan: LaunchPlan
     written: frozenset[str]  # dotted keys of both files, and of options
+    card: Card | None = None  # the kind of GPU, if it is known
 
     @property
     def trainer(self) -> TrainerConfig | None:

@@ -35,6 +35,7 @@ class RuleId(StrEnum):
     SEQUENCE_LENGTH = "sequence-length"
 
     FP16 = "fp16"
+    EMULATED_BF16 = "emulated-bf16"
     FP32_ON_GPUS = "fp32-on-gpus"
     BF16_REDUCTION = "bf16-reduction"
     COMPILE_OFF = "compile-off"

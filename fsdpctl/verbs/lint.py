@@ -20,6 +20,7 @@ from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.load import job_document, profile_document
 from fsdpctl.specs.profile import ClusterProfile
 from fsdpctl.specs.search import ProfileSource, choose_profile, find_job, find_profile
+from fsdpctl.verbs.cards import find_profile_card
 from fsdpctl.verbs.submit import Request, runs_root_of, submit_host
 
 
@@ -84,7 +85,9 @@ def lint_submission(
 def lint_request(request: Request, job: YamlDocument, profile: YamlDocument) -> tuple[LocatedFinding, ...]:
     """Return what the rules find in a launch, with the places of the keys in its documents."""
     written = frozenset(key_path(path) for document in (job, profile) for path in document.locations)
-    findings = find_all(Subject(request.job, request.profile, request.plan, written))
+    found = find_profile_card(request.profile) if request.plan.device == "cuda" else None
+    card = found[0] if found is not None else None
+    findings = find_all(Subject(request.job, request.profile, request.plan, written, card))
     return tuple(LocatedFinding(str(_locate(finding.key, job, profile)), finding) for finding in findings)
 
 

@@ -115,6 +115,12 @@ CASES = [
         job("trainer.mesh.strategy=FULL_SHARD", *LARGE),  # 12 GiB for each GPU of one node
     ),
     Case(
+        RuleId.FULL_SHARD_BETWEEN_NODES,
+        "trainer.mesh.strategy",
+        Given(("trainer.mesh.strategy=FULL_SHARD", *LARGE), ("gpu=h100-80",)),
+        Given(("trainer.mesh.strategy=FULL_SHARD", *LARGE), ("gpu=v100-16",)),
+    ),
+    Case(
         RuleId.SHARD_STRADDLES_NODES,
         "trainer.mesh.shard",
         job("trainer.mesh={replicate: 4, shard: 6}", *ON_THREE_NODES),
@@ -200,6 +206,12 @@ CASES = [
     ),
     # Precision and speed
     Case(RuleId.FP16, "trainer.precision", job("trainer.precision=fp16"), job("trainer.precision=bf16")),
+    Case(
+        RuleId.EMULATED_BF16,
+        "trainer.precision",
+        Given(("trainer.precision=bf16",), ("gpu=v100-16",)),
+        Given(("trainer.precision=fp16",), ("gpu=v100-16",)),
+    ),
     Case(
         RuleId.FP32_ON_GPUS,
         "trainer.precision",

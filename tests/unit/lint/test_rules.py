@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from fsdpctl.contract.cards import find_card
 from fsdpctl.launch.build import build_plan
 from fsdpctl.launch.host import SubmitHost
 from fsdpctl.lint.find import find_all
@@ -35,7 +36,8 @@ def find(given: Given) -> list[Finding]:
     documents = document(given.job_text, given.job, "j.yaml"), document(given.profile_text, given.profile, "p.yaml")
     job, profile = validate(documents[0], JobSpec), validate(documents[1], ClusterProfile)
     written = frozenset(key_path(path) for tree in documents for path in tree.locations)
-    return find_all(Subject(job, profile, build_plan(profile, job, HOST), written))
+    card = find_card(profile.gpu) if profile.gpu is not None else None
+    return find_all(Subject(job, profile, build_plan(profile, job, HOST), written, card))
 
 
 def found(given: Given) -> set[tuple[str, str]]:
@@ -105,4 +107,5 @@ def test_nothing_is_found_in_what_is_shipped(name: str, profile: str, nodes: int
     job, loaded = load_job(name, [f"nodes={nodes}"]), load_profile(profile)
     loaded = loaded.model_copy(update={"runs_root": "/shared/me/runs"})  # as the profile's comment asks for
     written = frozenset({"trainer.mesh.strategy", "trainer.mesh.units.blocks"})
-    assert find_all(Subject(job, loaded, build_plan(loaded, job, HOST), written)) == []
+    card = find_card(loaded.gpu) if loaded.gpu is not None else None
+    assert find_all(Subject(job, loaded, build_plan(loaded, job, HOST), written, card)) == []
