@@ -1,5 +1,5 @@
-"""Write jobs.md, profiles.md, commands.md, restarts.md and failures.md in docs/ from the code: `make docs`. A test
-fails if one is stale.
+"""Write jobs.md, profiles.md, commands.md, restarts.md, failures.md and lint.md in docs/ from the code: `make docs`. A
+test fails if one is stale.
 
 The description of a key is the docstring under its field, or the comment behind it. The description of an option is its
 `--help` text.
@@ -22,7 +22,7 @@ from annotated_types import Ge, Le
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from docs import commands_page, failures_page, json_page, restarts_page
+from docs import commands_page, failures_page, json_page, lint_page, restarts_page
 from docs.source import sentences
 from docs.tables import FOOT, row
 from fsdpctl.backends.slurm.profile_keys import ContainerOption, Mount, SbatchOption
@@ -30,6 +30,7 @@ from fsdpctl.contract.codec import encode
 from fsdpctl.schema import types as scalars
 from fsdpctl.schema.keys import Key, classes_in, walk
 from fsdpctl.specs.job import JobSpec
+from fsdpctl.specs.lint import LintRuleId
 from fsdpctl.specs.profile import ClusterProfile
 
 DOCS = Path(__file__).parent
@@ -50,9 +51,10 @@ time_limit: 12h
 restarts: 3
 ```
 
-`fsdpctl jobs check FILE` lists all problems with their line numbers. `fsdpctl jobs show NAME` prints a job with all
-defaults filled in. `--set KEY=VALUE` changes one key for one run; a dot separates the levels:
-`--set trainer.optim.lr=1e-4`. A duration is written as `90s`, `30m`, `1h30m`, `2d` or `1:30:00`.
+`fsdpctl jobs check FILE` lists all problems with their line numbers, and what would cost time, memory or a result
+([lint.md](lint.md)). `fsdpctl jobs show NAME` prints a job with all defaults filled in. `--set KEY=VALUE` changes one
+key for one run; a dot separates the levels: `--set trainer.optim.lr=1e-4`. A duration is written as `90s`, `30m`,
+`1h30m`, `2d` or `1:30:00`.
 [own-scripts.md](own-scripts.md) lists the environment variables that your own script gets, and [trainer.md](trainer.md)
 explains the keys under `trainer`.
 
@@ -106,6 +108,7 @@ TYPE_NAMES: list[tuple[Any, str]] = [
     (scalars.EnvMap, "mapping of variables to text"),
     (scalars.Duration, "duration"),
     (scalars.FailureCause, "cause"),
+    (LintRuleId, "rule"),
     (scalars.Count, "whole number, at least 1"),
     (scalars.Port, "port"),
     (SbatchOption, "text"),
@@ -224,6 +227,7 @@ def main() -> None:
     (DOCS / "commands.md").write_text(commands_page.render(), encoding="utf-8")
     (DOCS / "json.md").write_text(json_page.render(), encoding="utf-8")
     (DOCS / "restarts.md").write_text(restarts_page.render(), encoding="utf-8")
+    (DOCS / "lint.md").write_text(lint_page.render(), encoding="utf-8")
     (DOCS / "failures.md").write_text(failures_page.render(), encoding="utf-8")
 
 

@@ -14,6 +14,7 @@ from docs.source import member_comments, sentences
 from docs.tables import FOOT, row
 from fsdpctl.cli.shapes import (
     Checked,
+    CheckedJob,
     Created,
     DefaultProfile,
     Doctored,
@@ -22,6 +23,7 @@ from fsdpctl.cli.shapes import (
     ExplainedLogs,
     Exported,
     Failures,
+    LintRule,
     ListedCheckpoint,
     ListedData,
     ListedFile,
@@ -78,7 +80,8 @@ SHAPES = {
     "doctor": Shape(Doctored),
     "supervise": Shape(Ended),
     "jobs ls": Shape(ListedFile, "list"),
-    "jobs check": Shape(Checked, "list"),
+    "jobs check": Shape(CheckedJob, "list"),
+    "jobs rules": Shape(LintRule, "list"),
     "jobs init": Shape(Created),
     "profiles ls": Shape(ListedFile, "list"),
     "profiles check": Shape(Checked, "list"),

@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 
 from fsdpctl.cli.complete import complete_job
+from fsdpctl.cli.jobs_check import check, rules
 from fsdpctl.cli.options import Json
 from fsdpctl.cli.output import log
-from fsdpctl.cli.spec_files import check_all, copy_spec, find_target, plural, print_list, print_spec
+from fsdpctl.cli.spec_files import copy_spec, find_target, print_list, print_spec, summarize_job
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="List, show, check and make jobs.")
 
@@ -33,13 +34,8 @@ def show(
     print_spec(load_job(name), as_json=as_json)
 
 
-@app.command()
-def check(
-    names: Annotated[list[str], typer.Argument(help="Names or files of jobs.", autocompletion=complete_job)],
-    as_json: Json = False,
-) -> None:
-    """Check jobs and list every problem; exit 2 if there is one."""
-    check_all(names, _summarize, as_json=as_json)
+app.command()(check)
+app.command()(rules)
 
 
 @app.command()
@@ -69,9 +65,4 @@ def init(
 def _summarize(name: str) -> str:
     from fsdpctl.specs.load import load_job
 
-    job = load_job(name)
-    if job.trainer:
-        summary = f"{plural(job.trainer.model.num_parameters, 'parameter')}, {plural(job.trainer.steps, 'step')}"
-    else:
-        summary = job.entrypoint.script or f"module {job.entrypoint.module}"
-    return f"{plural(job.nodes, 'node')}, {summary}"
+    return summarize_job(load_job(name))

@@ -187,11 +187,46 @@ class ListedFile:
 
 @dataclass(frozen=True)
 class Checked:
-    """A job, a profile or prepared data that was checked."""
+    """A profile or prepared data that was checked."""
 
     name: str
     ok: bool
     problems: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class LintFinding:
+    """A rule that applies to a job on a profile."""
+
+    rule: str  # its id, in [lint.md](lint.md)
+    severity: Literal["warning", "advice"]
+    location: str  # file and line of its key, or the option that set it
+    key: str
+    text: str
+    why: str
+    change: str
+    source: str  # the page that has more
+
+
+@dataclass(frozen=True)
+class CheckedJob(Checked):
+    """A job that was checked, and what the rules of [lint.md](lint.md) find in it."""
+
+    summary: str | None  # the job in a few words
+    profile: str | None  # that the rules were applied with; null if the job does not fit the default one
+    findings: tuple[LintFinding, ...]
+
+
+@dataclass(frozen=True)
+class LintRule:
+    """One rule of `jobs check`."""
+
+    id: str
+    severity: Literal["warning", "advice"]
+    what: str
+    why: str
+    change: str
+    source: str
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from fsdpctl.errors import UsageError
 
 if TYPE_CHECKING:
     from fsdpctl.schema.spec import Spec
+    from fsdpctl.specs.job import JobSpec
 
 
 def print_list(files: Mapping[str, Path], summarize: Callable[[str], str], *, as_json: bool) -> None:
@@ -97,6 +98,15 @@ def print_created(path: Path, *, as_json: bool) -> None:
         print_json(Created(str(path)))
     else:
         print_data(str(path))
+
+
+def summarize_job(job: JobSpec) -> str:
+    """Return a job in a few words."""
+    if job.trainer:
+        summary = f"{plural(job.trainer.model.num_parameters, 'parameter')}, {plural(job.trainer.steps, 'step')}"
+    else:
+        summary = job.entrypoint.script or f"module {job.entrypoint.module}"
+    return f"{plural(job.nodes, 'node')}, {summary}"
 
 
 def plural(count: int, noun: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -76,6 +77,8 @@ def submit(
     memory = check_memory(request.profile, request.job, request.plan, force=force or dry_run)
     for warning in (*predicted.warnings, *([memory] if memory else [])):
         log(f"warning: {warning}")
+    if not smoke:
+        _lint(request, job, profile, overrides, backend or ())
     if dry_run:
         _print_plan(request, predicted.text, out, as_json=as_json)
         return
@@ -98,6 +101,12 @@ def _options(nodes: int | None, procs_per_node: int | None, name: str | None, de
     """Return options as overrides: one validator checks both."""
     given = {"--nodes": nodes, "--procs-per-node": procs_per_node, "--name": name, "--debug": debug}
     return [f"{option}={value}" for option, value in given.items() if value is not None]
+
+
+def as_set(override: str) -> str:
+    """Return what `--set` takes instead of an option of `submit`."""
+    option, equals, value = override.partition("=")
+    return f"{option[2:].replace('-', '_')}{equals}{value}" if option.startswith("--") else override
 
 
 def _print_plan(request: Request, predicted: str, out: Path | None, *, as_json: bool) -> None:
@@ -143,6 +152,18 @@ def _confirm_slow(request: Request, job: str, *, yes: bool) -> None:
     log(f"hint: {hint}")
     if not yes:
         typer.confirm("start it all the same?", abort=True, err=True)
+
+
+def _lint(request: Request, job: str, profile: str | None, overrides: Sequence[str], backend: Sequence[str]) -> None:
+    """Log what `jobs check` finds; nothing of it prevents the run."""
+    from fsdpctl.cli.jobs_check import log_findings
+    from fsdpctl.verbs.lint import lint_submission
+
+    options = ["-p", profile] if profile is not None else []
+    for option, given in (("--set", map(as_set, overrides)), ("--backend", backend)):
+        options += [word for value in given for word in (option, value)]
+    command = shlex.join(["fsdpctl", "jobs", "check", job, *options])
+    log_findings(lint_submission(request, job, overrides, backend, profile), command)
 
 
 def _warn_if_live(request: Request) -> None:

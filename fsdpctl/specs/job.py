@@ -24,6 +24,7 @@ from fsdpctl.schema.types import (
     Word,
     format_duration,
 )
+from fsdpctl.specs.lint import LintKeys
 from fsdpctl.specs.other_names import OTHER_NAMES
 
 
@@ -96,6 +97,8 @@ class JobSpec(Spec):
     """Causes of a failure after which the run restarts; [restarts.md](restarts.md) lists them."""
     debug: Debug | None = None
     """Verbosity of the NCCL and torch logs in the run directory; default: the value of the profile."""
+    lint: LintKeys = LintKeys()
+    """Rules of `jobs check` that this job ignores."""
     trainer: TrainerConfig | None = None
     """Configuration of the bundled trainer."""
 

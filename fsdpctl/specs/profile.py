@@ -27,6 +27,7 @@ from fsdpctl.schema.types import (
     Text,
     Word,
 )
+from fsdpctl.specs.lint import LintKeys
 
 
 class Node(Spec):
@@ -137,6 +138,8 @@ class ClusterProfile(Spec):
     """Environment variables of all ranks."""
     pass_env: tuple[EnvName, ...] = ()
     """Names of secret variables, taken from the submitting shell, stored in a file of mode 0600 and never printed."""
+    lint: LintKeys = LintKeys()
+    """Rules of `jobs check` that jobs on this cluster ignore."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> ClusterProfile:

@@ -16,6 +16,8 @@ from fsdpctl.schema.types import NAME
 from fsdpctl.specs import bundled
 
 SUFFIXES = (".yaml", ".yml")
+BUILTIN_PROFILE = "local"
+"""The profile that is used where none is chosen."""
 
 
 def job_dirs() -> list[Path]:
@@ -51,7 +53,7 @@ def choose_profile(option: str | None, job: str | None = None) -> tuple[str, Pro
         (os.environ.get(Env.PROFILE), ProfileSource.VARIABLE),
         (read_default_profile(), ProfileSource.STORED),
     ]
-    return next(((name, source) for name, source in candidates if name), ("local", ProfileSource.BUILTIN))
+    return next(((name, source) for name, source in candidates if name), (BUILTIN_PROFILE, ProfileSource.BUILTIN))
 
 
 def read_default_profile() -> str | None:
