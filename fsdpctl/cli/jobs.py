@@ -7,11 +7,13 @@ from typing import Annotated
 import typer
 
 from fsdpctl.cli.complete import complete_job
+from fsdpctl.cli.jobs_import import import_job
 from fsdpctl.cli.options import Json
 from fsdpctl.cli.output import log
 from fsdpctl.cli.spec_files import check_all, copy_spec, find_target, plural, print_list, print_spec
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="List, show, check and make jobs.")
+app.command("import")(import_job)
 
 
 @app.command()

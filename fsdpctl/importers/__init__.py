@@ -1,0 +1,4 @@
+"""Read the configurations and scripts of other launchers and trainers as a job: text in, a value out.
+
+Nothing is executed and no other file is opened. A kind is one file here and one row in `table.py`.
+"""

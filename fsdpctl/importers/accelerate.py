@@ -1,0 +1,186 @@
+"""Configurations of `accelerate config`: FSDP 1 and 2, DDP, and DeepSpeed by its plugin.
+
+The user's own script gets the same settings as from `accelerate launch`: by environment variables.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fsdpctl.importers.carry import Row, carry, find, path_of
+from fsdpctl.importers.imported import Draft, Program
+from fsdpctl.importers.values import is_true, number, one_of, precision, recompute, strategy, whole, zero_stage
+from fsdpctl.importers.world import set_head, set_world
+from fsdpctl.schema.problems import show
+from fsdpctl.schema.yaml_tree import YamlDocument
+
+MARKS = ("distributed_type", "compute_environment", "num_machines", "machine_rank", "main_process_ip", "gpu_ids")
+"""Keys that only such a file has."""
+
+_WRAPS = ("TRANSFORMER_BASED_WRAP", "SIZE_BASED_WRAP", "NO_WRAP")
+_HERE = ("local_machine", "multi_machine")
+_DISTRIBUTED = ("fsdp", "deepspeed", "no", "multi_gpu", "multi_cpu")
+_COMPILE = one_of({"no": False, "inductor": True}, "the bundled trainer compiles with inductor")
+_TPU = ("tpu_name", "tpu_zone", "tpu_env", "tpu_vm", "tpu_use_cluster", "tpu_use_sudo", "command_file", "commands")
+_OFFLOAD = "`memory.cpu_offload` moves parameters, gradients and moments together"
+_PREFETCH = "FSDP 2 always prefetches as BACKWARD_PRE"
+
+
+def _reshard(value: Any) -> str:
+    """Return the strategy of FSDP 2's true or false, or of FSDP 1's name."""
+    if str(value).lower() in ("true", "false"):
+        return "FULL_SHARD" if is_true(value) else "SHARD_GRAD_OP"
+    return strategy(value)
+
+
+def _wrap(value: Any) -> str:
+    names = {name.lower(): name for name in _WRAPS}
+    return str(one_of({**names, **{str(place): name for place, name in enumerate(_WRAPS, start=1)}})(value))
+
+
+def _upper(value: Any) -> str:
+    return str(value).upper()
+
+
+def _lower(value: Any) -> str:
+    return str(value).lower()
+
+
+def _fsdp(key: str, env: str, to: str = "", **more: Any) -> Row:
+    return Row(f"fsdp_config.fsdp_{key}", to, env=f"FSDP_{env}", **more)
+
+
+def _zero(key: str, env: str, to: str = "", **more: Any) -> Row:
+    return Row(f"deepspeed_config.{key}", to, env=f"ACCELERATE_{env}", **more)
+
+
+ROWS = (
+    Row("compute_environment", read=one_of(dict.fromkeys(_HERE)), why="", silent=()),
+    Row("distributed_type", read=one_of(dict.fromkeys(_DISTRIBUTED))),
+    Row("num_machines", "job.nodes", whole),
+    Row("num_processes", "job.procs_per_node", whole),
+    Row("machine_rank", why="fsdpctl numbers the nodes", silent=(0,)),
+    Row("main_process_ip", "profile.master_address"),
+    Row("main_process_port", "profile.ports.first"),
+    Row("rdzv_backend", "profile.rendezvous", one_of({"static": "static", "c10d": "c10d"})),
+    Row("same_network", why="nodes reach each other by the addresses of the profile", silent=(True,)),
+    Row("main_training_function", why="for TPUs and notebooks only", silent=("main",)),
+    Row("gpu_ids", why="each rank gets its GPU from fsdpctl", silent=("all",)),
+    Row("mixed_precision", "trainer.precision", precision, "ACCELERATE_MIXED_PRECISION", _lower),
+    Row("fp16", why="older form of mixed_precision: write that"),
+    Row("downcast_bf16", why="for TPUs only"),
+    Row("use_cpu", read=is_true, env="ACCELERATE_USE_CPU"),
+    Row("debug", read=is_true, env="ACCELERATE_DEBUG_MODE", why="`debug` of a job logs what NCCL does"),
+    Row("enable_cpu_affinity", env="ACCELERATE_CPU_AFFINITY", write_env=lambda given: str(int(is_true(given)))),
+    Row("dynamo_backend", "trainer.compile", _COMPILE, "ACCELERATE_DYNAMO_BACKEND", _upper),
+    Row("dynamo_config.dynamo_backend", "trainer.compile", _COMPILE, "ACCELERATE_DYNAMO_BACKEND", _upper),
+    Row("dynamo_config.dynamo_mode", env="ACCELERATE_DYNAMO_MODE", why="always the default mode", silent=("default",)),
+    Row("dynamo_config.dynamo_use_fullgraph", env="ACCELERATE_DYNAMO_USE_FULLGRAPH", why="each block is one graph"),
+    Row("dynamo_config.dynamo_use_dynamic", env="ACCELERATE_DYNAMO_USE_DYNAMIC", why="all shapes are static"),
+    *(Row(key, why="for TPUs only") for key in _TPU),
+    _fsdp("version", "VERSION", why="the bundled trainer has FSDP 2", silent=(2,)),
+    _fsdp(
+        "sharding_strategy",
+        "SHARDING_STRATEGY",
+        "trainer.mesh.strategy",
+        read=strategy,
+        write_env=lambda given: strategy(given).lstrip("_"),
+    ),
+    _fsdp("reshard_after_forward", "RESHARD_AFTER_FORWARD", "trainer.mesh.strategy", read=_reshard),
+    _fsdp("offload_params", "OFFLOAD_PARAMS", "trainer.memory.cpu_offload", read=is_true),
+    _fsdp("auto_wrap_policy", "AUTO_WRAP_POLICY", read=_wrap, write_env=_wrap),
+    _fsdp("transformer_layer_cls_to_wrap", "TRANSFORMER_CLS_TO_WRAP", why="`mesh.units` counts blocks"),
+    _fsdp("min_num_params", "MIN_NUM_PARAMS"),
+    _fsdp("backward_prefetch", "BACKWARD_PREFETCH", why=_PREFETCH, silent=("BACKWARD_PRE", 1)),
+    _fsdp("backward_prefetch_policy", "BACKWARD_PREFETCH", why=_PREFETCH, silent=("BACKWARD_PRE", 1)),
+    _fsdp("forward_prefetch", "FORWARD_PREFETCH", why="`mesh.prefetch` is a number of units"),
+    _fsdp("state_dict_type", "STATE_DICT_TYPE", why="checkpoints are always sharded", silent=("SHARDED_STATE_DICT",)),
+    _fsdp("use_orig_params", "USE_ORIG_PARAMS", why="always so in FSDP 2", silent=(True,)),
+    _fsdp("sync_module_states", "SYNC_MODULE_STATES", why="all ranks begin with the same weights", silent=(True,)),
+    _fsdp("cpu_ram_efficient_loading", "CPU_RAM_EFFICIENT_LOADING", why="each rank reads only its part", silent=(True,)),
+    _fsdp("activation_checkpointing", "ACTIVATION_CHECKPOINTING", "trainer.memory.recompute", read=recompute),
+    _fsdp("ignored_modules", "IGNORED_MODULES", why="all modules are sharded"),
+    _zero("zero_stage", "DEEPSPEED_ZERO_STAGE", "trainer.mesh.strategy", read=zero_stage),
+    _zero("gradient_accumulation_steps", "GRADIENT_ACCUMULATION_STEPS", why="it follows from `batch`", silent=(1,)),
+    _zero("gradient_clipping", "GRADIENT_CLIPPING", "trainer.optim.clip_norm", read=number),
+    _zero("offload_optimizer_device", "DEEPSPEED_OFFLOAD_OPTIMIZER_DEVICE", why=_OFFLOAD),
+    _zero("offload_param_device", "DEEPSPEED_OFFLOAD_PARAM_DEVICE", why=_OFFLOAD),
+    _zero("zero3_init_flag", "DEEPSPEED_ZERO3_INIT", why="weights are always created in parts", silent=(True,)),
+    _zero("zero3_save_16bit_model", "DEEPSPEED_ZERO3_SAVE_16BIT_MODEL", why="see `fsdpctl checkpoints export`"),
+    _zero("deepspeed_config_file", "DEEPSPEED_CONFIG_FILE", why="import that file, too"),
+    Row("deepspeed_config.deepspeed_multinode_launcher", why="fsdpctl starts the nodes"),
+    Row("deepspeed_config.deepspeed_hostfile", why="write its hosts under `nodes` of a profile"),
+)
+"""The variables are those of `accelerate launch`, in accelerate/utils/launch.py."""
+
+
+def read(document: YamlDocument, draft: Draft) -> None:
+    """Carry a whole configuration over."""
+    tree = document.tree
+    carry(document, ROWS, draft)
+    kind = str(tree.get("distributed_type", "")).upper()
+    _check_kind(document, draft, kind)
+    _check_fsdp(document, draft)
+    if kind in ("MULTI_GPU", "MULTI_CPU"):
+        draft.set("trainer.mesh.strategy", "DDP", document.locate(("distributed_type",)))
+    elif kind == "FSDP":
+        draft.env["ACCELERATE_USE_FSDP"] = "true"
+    elif kind == "DEEPSPEED":
+        draft.env["ACCELERATE_USE_DEEPSPEED"] = "true"
+    if kind == "MULTI_CPU" or str(tree.get("use_cpu")).lower() == "true":
+        draft.set("profile.gpus_per_node", 0, document.locate(("use_cpu",)))
+    _set_units(document, draft)
+    set_world(document, draft, nodes="num_machines", world="num_processes")
+    set_head(document, draft, address="main_process_ip", port="main_process_port")
+
+
+def _check_kind(document: YamlDocument, draft: Draft, kind: str) -> None:
+    """Name a section that the launcher would not read, because the file chooses another one."""
+    sections = {"FSDP": "fsdp_config", "DEEPSPEED": "deepspeed_config"}
+    for owner, section in sections.items():
+        if document.tree.get(section) and kind and kind != owner:
+            text = f"it has no effect with distributed_type {kind}; set distributed_type to {owner}, or remove it"
+            draft.problem(document.locate((section,)), (section,), text)
+
+
+def _check_fsdp(document: YamlDocument, draft: Draft) -> None:
+    given = document.tree.get("fsdp_config")
+    given = given if isinstance(given, dict) else {}
+
+    def problem(key: str, text: str) -> None:
+        path = ("fsdp_config", key)
+        draft.problem(document.locate(path), path, text)
+
+    if (version := given.get("fsdp_version")) not in (None, 1, 2, "1", "2"):
+        problem("fsdp_version", f"must be 1 or 2, got {show(version)}")
+    if given.get("fsdp_cpu_ram_efficient_loading") is True and given.get("fsdp_sync_module_states") is False:
+        problem("fsdp_sync_module_states", "must be true with fsdp_cpu_ram_efficient_loading: other ranks have no weights")
+    both = {key: given[key] for key in ("fsdp_sharding_strategy", "fsdp_reshard_after_forward") if key in given}
+    if len(both) == 2:
+        _check_reshard(draft, both, problem)
+
+
+def _check_reshard(draft: Draft, both: dict[str, Any], problem: Any) -> None:
+    """Compare the older and the newer key, which mean the same."""
+    try:
+        named, resharded = strategy(both["fsdp_sharding_strategy"]), _reshard(both["fsdp_reshard_after_forward"])
+    except ValueError:  # reported already
+        return
+    reshards = {"FULL_SHARD": True, "HYBRID_SHARD": True, "SHARD_GRAD_OP": False, "_HYBRID_SHARD_ZERO2": False}
+    if reshards.get(named) != reshards.get(resharded):
+        problem("fsdp_reshard_after_forward", f"contradicts fsdp_sharding_strategy {named}; keep one of them")
+    else:
+        draft.trainer["mesh"]["strategy"] = named
+
+
+def _set_units(document: YamlDocument, draft: Draft) -> None:
+    """Turn the wrap policy into units."""
+    policy = find(document.tree, "fsdp_config.fsdp_auto_wrap_policy")
+    smallest = find(document.tree, "fsdp_config.fsdp_min_num_params")
+    location = document.locate(path_of("fsdp_config.fsdp_auto_wrap_policy"))
+    if policy in ("NO_WRAP", 3):
+        draft.set("trainer.mesh.units.blocks", 0, location)
+    elif policy in ("SIZE_BASED_WRAP", 2) and smallest:
+        draft.set("trainer.mesh.units.parameters", smallest, location)
+    elif policy in ("SIZE_BASED_WRAP", 2):
+        draft.note(location, "fsdp_auto_wrap_policy", "has no fsdp_min_num_params: units are blocks", of=(Program.TRAINER,))
