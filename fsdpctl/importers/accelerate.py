@@ -97,7 +97,9 @@ ROWS = (
     _fsdp("state_dict_type", "STATE_DICT_TYPE", why="checkpoints are always sharded", silent=("SHARDED_STATE_DICT",)),
     _fsdp("use_orig_params", "USE_ORIG_PARAMS", why="always so in FSDP 2", silent=(True,)),
     _fsdp("sync_module_states", "SYNC_MODULE_STATES", why="all ranks begin with the same weights", silent=(True,)),
-    _fsdp("cpu_ram_efficient_loading", "CPU_RAM_EFFICIENT_LOADING", why="each rank reads only its part", silent=(True,)),
+    _fsdp(
+        "cpu_ram_efficient_loading", "CPU_RAM_EFFICIENT_LOADING", why="each rank reads only its part", silent=(True,)
+    ),
     _fsdp("activation_checkpointing", "ACTIVATION_CHECKPOINTING", "trainer.memory.recompute", read=recompute),
     _fsdp("ignored_modules", "IGNORED_MODULES", why="all modules are sharded"),
     _zero("zero_stage", "DEEPSPEED_ZERO_STAGE", "trainer.mesh.strategy", read=zero_stage),
@@ -154,7 +156,9 @@ def _check_fsdp(document: YamlDocument, draft: Draft) -> None:
     if (version := given.get("fsdp_version")) not in (None, 1, 2, "1", "2"):
         problem("fsdp_version", f"must be 1 or 2, got {show(version)}")
     if given.get("fsdp_cpu_ram_efficient_loading") is True and given.get("fsdp_sync_module_states") is False:
-        problem("fsdp_sync_module_states", "must be true with fsdp_cpu_ram_efficient_loading: other ranks have no weights")
+        problem(
+            "fsdp_sync_module_states", "must be true with fsdp_cpu_ram_efficient_loading: other ranks have no weights"
+        )
     both = {key: given[key] for key in ("fsdp_sharding_strategy", "fsdp_reshard_after_forward") if key in given}
     if len(both) == 2:
         _check_reshard(draft, both, problem)
@@ -183,4 +187,6 @@ def _set_units(document: YamlDocument, draft: Draft) -> None:
     elif policy in ("SIZE_BASED_WRAP", 2) and smallest:
         draft.set("trainer.mesh.units.parameters", smallest, location)
     elif policy in ("SIZE_BASED_WRAP", 2):
-        draft.note(location, "fsdp_auto_wrap_policy", "has no fsdp_min_num_params: units are blocks", of=(Program.TRAINER,))
+        draft.note(
+            location, "fsdp_auto_wrap_policy", "has no fsdp_min_num_params: units are blocks", of=(Program.TRAINER,)
+        )

@@ -11,6 +11,7 @@ from typing import Any
 
 from fsdpctl.importers.imported import Draft, Imported, Program
 from fsdpctl.schema.problems import KeyPath, Location, SpecError
+from fsdpctl.schema.spec import Spec
 from fsdpctl.schema.types import NAME
 from fsdpctl.schema.validate import validate
 from fsdpctl.schema.yaml_tree import YamlDocument
@@ -37,8 +38,9 @@ def build(kind: str, what: str, draft: Draft, wanted: Wanted) -> Imported:
     job, locations = _job_tree(draft, wanted, program)
     start = Location(draft.source, 1)
     problems = list(draft.problems)
-    checks = [(job, locations, JobSpec)]
-    profile = {"name": job["name"], **draft.profile} if draft.profile else {}
+    checks: list[tuple[dict[str, Any], dict[KeyPath, Location], type[Spec]]] = [(job, locations, JobSpec)]
+    job = _ordered(job, JobSpec)
+    profile = _ordered({"name": job["name"], **draft.profile}, ClusterProfile) if draft.profile else {}
     if profile:
         checks.append((profile, draft.profile_locations, ClusterProfile))
     for tree, places, model in checks:
@@ -78,6 +80,11 @@ def _own_job(draft: Draft, wanted: Wanted, common: dict[str, Any]) -> dict[str, 
     if env := {**draft.env, **job.get("env", {})}:
         job["env"] = env
     return job
+
+
+def _ordered(tree: dict[str, Any], model: type[Spec]) -> dict[str, Any]:
+    """Return the same keys in the order of the documentation."""
+    return {key: tree[key] for key in model.model_fields if key in tree}
 
 
 def _overlay(below: dict[str, Any], above: Mapping[str, Any]) -> None:

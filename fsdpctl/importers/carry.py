@@ -9,12 +9,12 @@ from typing import Any
 
 from fsdpctl.importers.imported import Draft, Program
 from fsdpctl.importers.values import LeftOutError, Read, WrongError, same
-from fsdpctl.schema.problems import KeyPath, Location, did_you_mean, key_path, show, shorten
+from fsdpctl.schema.problems import KeyPath, Location, did_you_mean, key_path, shorten
 from fsdpctl.schema.yaml_tree import YamlDocument
 
 AUTO = "auto"
 _VARIABLE = re.compile(r"\$(\w+|\{[^}]*\}|\()")
-_NOTHING = (None, False, "no", "none", "false", [], {}, "")
+_NOTHING: tuple[Any, ...] = (None, False, "no", "none", "false", [], {}, "")
 
 
 @dataclass(frozen=True)
@@ -28,13 +28,14 @@ class Row:
     write_env: Callable[[Any], str] = lambda given: str(given).lower() if isinstance(given, bool) else str(given)
     why: str = ""  # why the bundled trainer, or a job of any program, has no such key
     silent: tuple[Any, ...] = ()  # values that are as they always are in fsdpctl: no note
-    of: tuple[Program, ...] = tuple(Program)  # for which the reason applies
+    is_section: bool = False  # a mapping whose keys are not looked at
 
 
 def carry(document: YamlDocument, rows: Sequence[Row], draft: Draft, name: Callable[[KeyPath], str] = key_path) -> None:
     """Set all keys of the document that the rows know, and note the others. `name`: of the row for a path."""
     known = {row.key: row for row in rows}
-    for path, value in leaves(document.tree, lambda path: name(path) in known):
+    sections = {row.key for row in rows if row.is_section}
+    for path, value in leaves(document.tree, lambda path: name(path) in sections):
         row = known.get(name(path))
         location = document.locate(path)
         if row is None:
@@ -68,7 +69,7 @@ def carry_value(row: Row, path: KeyPath, value: Any, location: Location, draft: 
     if row.env:
         draft.env[row.env] = row.write_env(value)
     if row.why and value not in _NOTHING and value not in row.silent:
-        draft.note(location, key, row.why, of=(Program.TRAINER,) if row.env or draft.args else row.of)
+        draft.note(location, key, row.why, of=(Program.TRAINER,) if row.env or draft.args else tuple(Program))
 
 
 def _write_it(row: Row) -> str:
@@ -94,8 +95,3 @@ def find(tree: Any, dotted: str) -> Any:
 
 def path_of(dotted: str) -> KeyPath:
     return tuple(dotted.split("."))
-
-
-def describe(values: Mapping[str, Any]) -> str:
-    """Return keys with their values, for a message: `a 1, b 2`."""
-    return ", ".join(f"{key} {show(value)}" for key, value in values.items())

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fsdpctl.errors import UsageError
-from fsdpctl.importers import accelerate
+from fsdpctl.importers import accelerate, deepspeed, flat, training_arguments
 from fsdpctl.importers.carry import Row
 from fsdpctl.importers.imported import Draft
 from fsdpctl.schema.yaml_tree import YamlDocument
@@ -24,6 +24,14 @@ class Kind:
 
 KINDS = {
     "accelerate": Kind("an Accelerate configuration", accelerate.MARKS, accelerate.ROWS, accelerate.read),
+    "deepspeed": Kind("a DeepSpeed configuration", deepspeed.MARKS, deepspeed.ROWS, deepspeed.read),
+    "training-arguments": Kind(
+        "TrainingArguments of transformers",
+        training_arguments.MARKS,
+        training_arguments.ROWS,
+        training_arguments.read,
+    ),
+    "flat": Kind("the YAML of an FSDP trainer", flat.MARKS, flat.ROWS, flat.read),
 }
 SCRIPT = "script"
 

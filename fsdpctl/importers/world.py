@@ -7,6 +7,7 @@ from typing import Any
 
 from fsdpctl.importers.carry import find, path_of
 from fsdpctl.importers.imported import Draft
+from fsdpctl.schema.problems import Location
 from fsdpctl.schema.yaml_tree import YamlDocument
 
 _USUAL_GPUS = 8
@@ -33,46 +34,52 @@ def set_world(document: YamlDocument, draft: Draft, *, nodes: str, world: str, p
         text = f"{size}, but {nodes} {num_nodes} x {procs} {per_node} = {num_nodes * per_node}"
         draft.problem(location, path, text)
         return
-    if num_nodes is None and per_node is None:
-        num_nodes = _guess_nodes(document, draft, world, size)
-    if num_nodes is None:
-        assert per_node is not None
+    if num_nodes is None and per_node is not None:
         if size % per_node:
             draft.problem(location, path, f"{size} is no multiple of {procs} {per_node}")
             return
         num_nodes = size // per_node
-    if size % num_nodes:
+    if num_nodes is None:
+        place_world(draft, size, world, location)
+    elif size % num_nodes:
         draft.problem(location, path, f"{size} does not divide over {nodes} {num_nodes}; all nodes have as many ranks")
-        return
-    draft.set("job.nodes", num_nodes, draft.job_locations.get(("nodes",), location))
-    draft.set("job.procs_per_node", size // num_nodes, location)
+    else:
+        draft.set("job.nodes", num_nodes, draft.job_locations.get(("nodes",), location))
+        draft.set("job.procs_per_node", size // num_nodes, location)
 
 
-def _guess_nodes(document: YamlDocument, draft: Draft, world: str, size: int) -> int:
-    """Return the nodes of a world of which only the size is known: one, or nodes of eight ranks."""
-    if size <= _USUAL_GPUS or size % _USUAL_GPUS:
-        return 1
-    nodes = size // _USUAL_GPUS
-    text = f"the file does not give the number of nodes: {nodes} x {_USUAL_GPUS} is assumed"
-    draft.note(document.locate(path_of(world)), world, text, must_change=True)
-    return nodes
+def place_world(draft: Draft, size: int, key: str, location: Location) -> None:
+    """Set nodes and ranks per node of a world of which only the size is known: one node, or nodes of eight ranks."""
+    nodes = 1 if size <= _USUAL_GPUS or size % _USUAL_GPUS else size // _USUAL_GPUS
+    draft.set("job.nodes", nodes, location)
+    draft.set("job.procs_per_node", size // nodes, location)
+    if size > _USUAL_GPUS:
+        shape = f"{nodes} x {size // nodes}"
+        draft.note(location, key, f"a world size of {size}, without the number of nodes: {shape} is assumed")
 
 
 def set_head(document: YamlDocument, draft: Draft, *, address: str, port: str) -> None:
-    """Make an SSH profile of the head's address, which is all that such a file has of several nodes."""
+    """Make an SSH profile of the head's address, if the file has one."""
     for key in ("master_address", "ports"):
         draft.profile.pop(key, None)
-    num_nodes = draft.job.get("nodes", 1)
     head = find(document.tree, address)
-    if not isinstance(num_nodes, int) or num_nodes < 2 or not isinstance(head, str) or "$" in head:
+    if isinstance(head, str) and "$" not in head:
+        set_head_profile(draft, head, str(find(document.tree, port)), document.locate(path_of(address)), address)
+
+
+def set_head_profile(draft: Draft, address: str, port: str, location: Location, key: str) -> None:
+    """Make an SSH profile with the head of several nodes, whose address is all that other launchers are given."""
+    num_nodes = draft.job.get("nodes", 1)
+    if not isinstance(num_nodes, int) or num_nodes < 2:
         return
-    location = document.locate(path_of(address))
     draft.set("profile.backend", "ssh", location)
-    draft.set("profile.nodes", [{"id": "node-0", "address": head}], location)
-    text = f"the file has the address of the head only: add the other {num_nodes - 1} under `nodes` of the profile"
-    draft.note(location, address, text, must_change=True)
-    if (first := count(document, port)) is not None:
-        draft.set("profile.ports", {"first": first, "last": first}, document.locate(path_of(port)))
+    draft.set("profile.nodes", [{"id": "node-0", "address": address}], location)
+    if procs := draft.job.get("procs_per_node"):
+        draft.profile.setdefault("gpus_per_node", procs)
+    others = "the other node" if num_nodes == 2 else f"the other {num_nodes - 1} nodes"
+    draft.note(location, key, f"only the head's address is known: add {others} to the profile", must_change=True)
+    if port.isdecimal() and 1024 <= int(port) <= 65_535:
+        draft.set("profile.ports", {"first": int(port), "last": int(port)}, location)
 
 
 @dataclass(frozen=True)
@@ -88,7 +95,6 @@ def check_batch(document: YamlDocument, draft: Draft, keys: Batch, world: int | 
     """Set the batch, after comparing what the file gives of it: total = micro-batch x accumulation x world size."""
     total, micro, steps = (count(document, key) for key in (keys.total, keys.micro, keys.accumulation))
     location, path = document.locate(path_of(keys.total)), path_of(keys.total)
-    ranks = world
     if total and micro:
         product = micro * (steps or 1)
         spelled = f"{keys.micro} {micro}" + (f" x {keys.accumulation} {steps}" if steps else "")
@@ -103,8 +109,7 @@ def check_batch(document: YamlDocument, draft: Draft, keys: Batch, world: int | 
             draft.problem(location, path, text)
             return
         if steps and not world:
-            ranks = total // product
-            draft.note(location, keys.total, f"together with {spelled} it means a world size of {ranks}")
+            place_world(draft, total // product, keys.total, location)
     elif micro and world:
         total = micro * (steps or 1) * world
     _set_batch(draft, document, keys, total, micro)
@@ -115,5 +120,3 @@ def _set_batch(draft: Draft, document: YamlDocument, keys: Batch, total: int | N
     for key, target in ((keys.total, "sequences"), (keys.micro, "micro_batch")):
         if given[key]:
             draft.set(f"trainer.batch.{target}", given[key], document.locate(path_of(key)))
-
-

@@ -1,0 +1,189 @@
+"""The YAML of hand-written FSDP trainers: on one level or several, with the names that such programs use."""
+
+from __future__ import annotations
+
+from fsdpctl.importers.carry import Row, carry
+from fsdpctl.importers.imported import Draft, Program
+from fsdpctl.importers.values import (
+    LeftOutError,
+    Read,
+    WrongError,
+    is_true,
+    number,
+    one_of,
+    precision,
+    recompute,
+    same,
+    strategy,
+    whole,
+)
+from fsdpctl.importers.world import Batch, check_batch, count, set_world
+from fsdpctl.schema.keys import walk
+from fsdpctl.schema.problems import show
+from fsdpctl.schema.yaml_tree import YamlDocument
+from fsdpctl.specs.job import JobSpec
+from fsdpctl.specs.other_names import OTHER_NAMES
+
+TOTAL = ("train_batch", "global_batch_size", "global_batch", "train_batch_size", "total_batch_size")
+MICRO = ("micro_batch", "micro_batch_size", "local_batch_size", "per_device_batch_size", "batch_size")
+ACCUMULATION = ("gradient_accumulation_steps", "gradient_accumulation", "grad_accum", "accumulate_grad_batches")
+WORLD = ("world_size", "num_gpus", "n_gpus", "ngpus", "gpus", "devices", "num_processes")
+NODES = ("nodes", "nnodes", "num_nodes", "n_nodes")
+PROCS = ("procs_per_node", "nproc_per_node", "gpus_per_node", "ntasks_per_node")
+"""Names of one number each; the first that a file has counts."""
+
+MARKS = (
+    "sharding_strategy",
+    "fsdp",
+    "train_batch",
+    "micro_batch",
+    "world_size",
+    "compile",
+    "lr",
+    "wrap_policy",
+    "hsdp",
+)
+
+_SCHEDULES = {name: name for name in ("cosine", "linear", "constant", "wsd")}
+_READERS: dict[str, Read] = {
+    "trainer.mesh.strategy": strategy,
+    "trainer.precision": precision,
+    "trainer.memory.recompute": recompute,
+    "trainer.memory.cpu_offload": is_true,
+    "trainer.compile": is_true,
+    "trainer.steps": whole,
+    "trainer.optim.lr": number,
+    "trainer.optim.weight_decay": number,
+    "trainer.optim.clip_norm": number,
+    "trainer.optim.schedule": one_of(_SCHEDULES, f"there are {', '.join(_SCHEDULES)}"),
+}
+_OTHER_MEANING = {
+    **dict.fromkeys(("epochs", "num_epochs", "num_train_epochs", "max_epochs"), "a job has `steps`, not epochs"),
+    "warmup_ratio": "`optim.warmup_steps` is a number of steps",
+    **dict.fromkeys(("wrap_policy", "auto_wrap_policy", "fsdp_auto_wrap_policy"), "`mesh.units` counts blocks"),
+    "fsdp_transformer_layer_cls_to_wrap": "`mesh.units` counts blocks",
+    **dict.fromkeys(("forward_prefetch", "backward_prefetch"), "`mesh.prefetch` is a number of units"),
+    **dict.fromkeys(("dataset", "dataset_name", "dataset_path"), "data is prepared before: `fsdpctl data prepare`"),
+    **dict.fromkeys(("data_path", "data_dir"), "data is prepared before: `fsdpctl data prepare`"),
+    **dict.fromkeys(("timeout", "fsdp_config", "fsdp_offload_params"), "not known here"),
+    "optimizer": "the bundled trainer has AdamW",
+    "backend": "NCCL on GPUs, gloo without",
+    **dict.fromkeys(("rank", "local_rank", "master_addr", "master_port"), "fsdpctl sets it for every rank"),
+    **dict.fromkeys(("output_dir", "checkpoint_dir", "save_dir", "log_dir"), "runs have directories of their own"),
+}
+_MODEL = ("vocab_size", "d_model", "layers", "heads", "kv_heads", "head_dim", "ffn", "seq_len")
+
+
+def _true_as(name: str) -> Read:
+    def read(value: object) -> str:
+        if not is_true(value):
+            raise LeftOutError(f"another precision than {name} is not named")
+        return name
+
+    return read
+
+
+def _outermost(paths: list[str]) -> str | None:
+    """Return the key of this name that has the fewest above it; None if several have."""
+    first, *others = sorted(paths, key=lambda path: path.count("."))
+    return None if others and others[0].count(".") == first.count(".") else first
+
+
+def _make_rows() -> tuple[Row, ...]:
+    """Return a row for each name in use: those of a job itself, and those of other programs with the same meaning."""
+    numbers = {*TOTAL, *MICRO, *ACCUMULATION, *WORLD, *NODES, *PROCS}
+    own: dict[str, list[str]] = {}
+    for own_key in walk(JobSpec):
+        if not own_key.has_keys and not own_key.is_mapping:
+            own.setdefault(own_key.path[-1], []).append(own_key.dotted)
+    targets = {**OTHER_NAMES, **{name: found for name, paths in own.items() if (found := _outermost(paths))}}
+    rows = [Row(name, read=whole) for name in sorted(numbers)]
+    rows += [Row(name, why=why) for name, why in _OTHER_MEANING.items()]
+    rows += [
+        Row("fsdp"),
+        Row("bf16", "trainer.precision", _true_as("bf16")),
+        Row("fp16", "trainer.precision", _true_as("fp16")),
+    ]
+    rows.append(Row("amp", why="name the precision"))
+    known = {row.key for row in rows}
+    for name, target in targets.items():
+        if name not in known and " " not in target:
+            key = target if target.startswith("trainer.") else f"job.{target}"
+            rows.append(Row(name, key, _READERS.get(key, same)))
+    return tuple(rows)
+
+
+ROWS = _make_rows()
+
+
+def read(document: YamlDocument, draft: Draft) -> None:
+    """Carry a whole file over."""
+    draft.args = ("--config", draft.source)
+    carry(document, ROWS, draft, lambda path: str(path[-1]).lower())
+    text = f"the script reads {draft.source} itself: it must take --config FILE"
+    draft.note(document.locate(()), "args", text, of=(Program.OWN,))
+    _set_fsdp(document, draft)
+    world_key, nodes_key, procs_key = (_key_of(document, names) for names in (WORLD, NODES, PROCS))
+    set_world(document, draft, nodes=nodes_key, world=world_key, procs=procs_key)
+    if (nodes := count(document, nodes_key)) is not None:
+        draft.set("job.nodes", nodes, document.locate(tuple(nodes_key.split("."))))
+    draft.trainer.pop("batch", None)
+    keys = Batch(*(_key_of(document, names) for names in (TOTAL, MICRO, ACCUMULATION)))
+    check_batch(document, draft, keys, count(document, world_key))
+    _complete_model(document, draft)
+
+
+def _key_of(document: YamlDocument, names: tuple[str, ...]) -> str:
+    """Return the dotted key of the first of these names that the file has; the name itself where it has none."""
+    for name in names:
+        for path in document.locations:
+            if path and str(path[-1]).lower() == name and all(isinstance(part, str) for part in path):
+                return ".".join(map(str, path))
+    return names[0]
+
+
+def _set_fsdp(document: YamlDocument, draft: Draft) -> None:
+    """Read the key `fsdp`: true, false, or a strategy."""
+    given = document.tree.get("fsdp")
+    if given is None or isinstance(given, dict):
+        return
+    location, path = document.locate(("fsdp",)), ("fsdp",)
+    named = draft.trainer.get("mesh", {}).get("strategy")
+    try:
+        if str(given).lower() not in ("true", "false"):
+            draft.set("trainer.mesh.strategy", strategy(given), location)
+        elif not is_true(given) and named not in (None, "DDP", "NO_SHARD"):
+            draft.problem(location, path, f"is {show(given)}, but the strategy is {named}; keep one of them")
+        elif not is_true(given):
+            draft.set("trainer.mesh.strategy", "DDP", location)
+        elif named == "DDP":
+            draft.problem(location, path, f"is {show(given)}, but the strategy is DDP; keep one of them")
+    except WrongError as error:
+        draft.problem(location, path, str(error))
+
+
+def _complete_model(document: YamlDocument, draft: Draft) -> None:
+    """Keep the model if the file has all of a run of the bundled trainer; else it is the user's own."""
+    trainer = draft.trainer
+    model = trainer.get("model", {})
+    heads, width = model.get("heads"), model.get("d_model")
+    if isinstance(heads, int) and heads > 0:
+        model.setdefault("kv_heads", heads)
+        if isinstance(width, int) and width % heads == 0:
+            model.setdefault("head_dim", width // heads)
+    if "model" not in trainer:
+        return
+    missing = [f"model.{key}" for key in _MODEL if key not in model]
+    missing += [key for key in ("steps",) if key not in trainer]
+    missing += [f"batch.{key}" for key in ("sequences", "micro_batch") if key not in trainer.get("batch", {})]
+    missing += ["optim.lr"] if "lr" not in trainer.get("optim", {}) else []
+    location = document.locate(())
+    if missing:
+        del trainer["model"]
+        text = f"a job of the bundled trainer would need {', '.join(missing)}, too"
+        draft.note(location, "model", text, of=(Program.OWN,))
+        return
+    if "every_steps" not in trainer.get("checkpoint", {}):
+        every = max(1, trainer["steps"] // 10)
+        draft.set("trainer.checkpoint.every_steps", every, location)
+        draft.note(location, "checkpoint.every_steps", f"{every}, a tenth of all steps: the file does not give it")

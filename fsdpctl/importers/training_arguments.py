@@ -1,0 +1,259 @@
+"""JSON of transformers' TrainingArguments, with `fsdp` and `fsdp_config`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fsdpctl.importers.carry import AUTO, Row, carry, find
+from fsdpctl.importers.imported import Draft, Program
+from fsdpctl.importers.values import LeftOutError, WrongError, is_true, number, one_of, recompute, strategy, whole
+from fsdpctl.schema.problems import did_you_mean, show
+from fsdpctl.schema.yaml_tree import YamlDocument
+
+MARKS = (
+    *(
+        "per_device_train_batch_size",
+        "num_train_epochs",
+        "output_dir",
+        "fsdp",
+        "fsdp_config",
+        "per_device_eval_batch_size",
+    ),
+    *(
+        "learning_rate",
+        "lr_scheduler_type",
+        "logging_steps",
+        "save_steps",
+        "save_strategy",
+        "eval_strategy",
+        "report_to",
+    ),
+    *(
+        "max_steps",
+        "model_name_or_path",
+        "gradient_accumulation_steps",
+        "do_train",
+        "warmup_ratio",
+        "overwrite_output_dir",
+    ),
+)
+FSDP_OPTIONS = {
+    "full_shard": "FULL_SHARD",
+    "shard_grad_op": "SHARD_GRAD_OP",
+    "no_shard": "NO_SHARD",
+    "hybrid_shard": "HYBRID_SHARD",
+    "hybrid_shard_zero2": "_HYBRID_SHARD_ZERO2",
+    "offload": None,
+    "auto_wrap": None,
+}
+"""The words of `fsdp`; those with a value are strategies, of which there is one."""
+
+_SCHEDULES = {
+    "linear": "linear",
+    "cosine": "cosine",
+    "cosine_with_min_lr": "cosine",
+    "constant": "constant",
+    "constant_with_warmup": "constant",
+    "warmup_stable_decay": "wsd",
+}
+_DATA = "data of the bundled trainer is prepared before: see `fsdpctl data prepare`"
+_METRICS = "metrics are in metrics.jsonl and TensorBoard's files of the run"
+_UNITS = "`mesh.units` counts blocks"
+_ADAM = {f"adamw_{name}": True for name in ("torch", "torch_fused", "hf", "torch_xla", "apex_fused")}
+
+
+def _steps(value: Any) -> int:
+    """Return a number of steps; fractions of a run depend on its length."""
+    if isinstance(value, float) and value < 1:
+        raise LeftOutError(f"{value} is a fraction of all steps: write a number of steps")
+    return whole(value)
+
+
+def _max_steps(value: Any) -> int:
+    if value == -1:
+        raise LeftOutError("-1 means as many epochs as num_train_epochs: write a number of steps")
+    return whole(value)
+
+
+def _all(why: str, *keys: str) -> tuple[Row, ...]:
+    return tuple(Row(key, why=why) for key in keys)
+
+
+ROWS = (
+    Row("per_device_train_batch_size", "trainer.batch.micro_batch", whole),
+    Row("gradient_accumulation_steps", read=whole),
+    Row("learning_rate", "trainer.optim.lr", number),
+    Row("weight_decay", "trainer.optim.weight_decay", number),
+    Row("adam_beta1", "trainer.optim.beta1", number),
+    Row("adam_beta2", "trainer.optim.beta2", number),
+    Row("adam_epsilon", "trainer.optim.eps", number),
+    Row("max_grad_norm", "trainer.optim.clip_norm", number),
+    Row("optim", read=one_of(_ADAM, "the bundled trainer has AdamW")),
+    Row("lr_scheduler_type", "trainer.optim.schedule", one_of(_SCHEDULES, f"there are {', '.join(_SCHEDULES)}")),
+    Row("lr_scheduler_kwargs.min_lr_rate", "trainer.optim.min_lr_ratio", number),
+    Row("lr_scheduler_kwargs.min_lr", why="`optim.min_lr_ratio` is a fraction of lr"),
+    Row("lr_scheduler_kwargs.num_decay_steps", why="`optim.decay_ratio` is a fraction of all steps"),
+    Row("warmup_steps", "trainer.optim.warmup_steps"),
+    Row("warmup_ratio"),
+    Row("max_steps", "trainer.steps", _max_steps),
+    Row("num_train_epochs"),
+    Row("save_steps", "trainer.checkpoint.every_steps", _steps),
+    Row("save_total_limit", "trainer.checkpoint.keep", whole),
+    Row("eval_steps", "trainer.eval.every_steps", _steps),
+    Row("logging_steps", "trainer.log_every", _steps),
+    Row("seed", "trainer.seed"),
+    Row("data_seed", why="`seed` decides the order of the data, too"),
+    Row("bf16", read=is_true),
+    Row("fp16", read=is_true),
+    Row("tf32", why="products of fp32 are the bundled trainer's own choice"),
+    Row("torch_compile", "trainer.compile", is_true),
+    Row("gradient_checkpointing", "trainer.memory.recompute", recompute),
+    Row("run_name", "job.name"),
+    Row("fsdp"),
+    Row("fsdp_config.activation_checkpointing", "trainer.memory.recompute", recompute),
+    Row("fsdp_config.version", why="the bundled trainer has FSDP 2", silent=(2,)),
+    Row("fsdp_config.fsdp_version", why="the bundled trainer has FSDP 2", silent=(2,)),
+    Row("fsdp_config.reshard_after_forward"),
+    Row("fsdp_config.min_num_params", "trainer.mesh.units.parameters", _steps),
+    *_all(_UNITS, "fsdp_config.transformer_layer_cls_to_wrap", "fsdp_config.fsdp_transformer_layer_cls_to_wrap"),
+    *_all(
+        "FSDP 2 always prefetches as BACKWARD_PRE",
+        "fsdp_config.backward_prefetch",
+        "fsdp_config.fsdp_backward_prefetch",
+    ),
+    *_all("`mesh.prefetch` is a number of units", "fsdp_config.forward_prefetch", "fsdp_config.limit_all_gathers"),
+    *_all("always so in FSDP 2", "fsdp_config.use_orig_params"),
+    *_all("all ranks begin with the same weights", "fsdp_config.sync_module_states"),
+    *_all("each rank reads only its part", "fsdp_config.cpu_ram_efficient_loading"),
+    *_all("checkpoints are always sharded", "fsdp_config.state_dict_type"),
+    *_all("for TPUs only", "fsdp_config.xla", "fsdp_config.xla_fsdp_v2", "fsdp_config.xla_fsdp_settings"),
+    *_all("for TPUs only", "fsdp_config.xla_fsdp_grad_ckpt", "tpu_num_cores"),
+    *_all(_UNITS, "fsdp_transformer_layer_cls_to_wrap"),
+    *_all(_DATA, "dataset_name", "dataset_config_name", "train_file", "validation_file", "max_train_samples"),
+    *_all(_DATA, "dataloader_num_workers", "dataloader_pin_memory", "dataloader_drop_last", "group_by_length"),
+    *_all(_DATA, "preprocessing_num_workers", "remove_unused_columns", "dataloader_prefetch_factor", "streaming"),
+    *_all(
+        "`init_from` takes a directory with a Llama",
+        "model_name_or_path",
+        "tokenizer_name",
+        "config_name",
+        "torch_dtype",
+    ),
+    *_all("runs have directories of their own", "output_dir", "logging_dir", "overwrite_output_dir"),
+    *_all(_METRICS, "report_to", "logging_first_step", "logging_strategy", "log_level", "logging_nan_inf_filter"),
+    *_all("a job trains always, and evaluates by `eval`", "do_train", "do_eval", "do_predict", "eval_strategy"),
+    *_all("`eval.sequences` is what an evaluation takes", "per_device_eval_batch_size", "eval_accumulation_steps"),
+    *_all("`checkpoint` decides", "save_strategy", "save_safetensors", "save_only_model", "load_best_model_at_end"),
+    *_all("a run continues from its newest checkpoint by itself", "resume_from_checkpoint", "ignore_data_skip"),
+    *_all("see `fsdpctl checkpoints export`", "push_to_hub", "hub_model_id", "hub_strategy", "hub_private_repo"),
+    *_all("`memory.recompute` has no options", "gradient_checkpointing_kwargs"),
+    *_all("compiled in the default mode", "torch_compile_backend", "torch_compile_mode"),
+    *_all(
+        "gradients are reduced by FSDP", "ddp_find_unused_parameters", "ddp_bucket_cap_mb", "ddp_backend", "ddp_timeout"
+    ),
+    *_all("import that file, too", "deepspeed"),
+    *_all("fsdpctl starts the ranks", "local_rank"),
+)
+
+
+def read(document: YamlDocument, draft: Draft) -> None:
+    """Carry a whole file over."""
+    draft.args = (draft.source,)
+    carry(document, ROWS, draft)
+    text = f"the script reads {draft.source} itself: it must take one JSON file, as HfArgumentParser does"
+    draft.note(document.locate(()), "args", text, of=(Program.OWN,))
+    _set_precision(document, draft)
+    if any(
+        find(document.tree, key) is True for key in ("gradient_checkpointing", "fsdp_config.activation_checkpointing")
+    ):
+        draft.trainer["memory"]["recompute"] = "full"
+    _set_fsdp(document, draft)
+    _set_lengths(document, draft)
+    _note_batch(document, draft)
+
+
+def _set_precision(document: YamlDocument, draft: Draft) -> None:
+    enabled = [name for name in ("bf16", "fp16") if document.tree.get(name) in (True, "true")]
+    if len(enabled) == 2:
+        draft.problem(document.locate(("fp16",)), ("fp16",), "bf16 is true, too; keep one of them")
+    elif enabled:
+        draft.set("trainer.precision", enabled[0], document.locate((enabled[0],)))
+
+
+def _set_fsdp(document: YamlDocument, draft: Draft) -> None:
+    """Read the words of `fsdp`, one text or a list."""
+    given, location = document.tree.get("fsdp"), document.locate(("fsdp",))
+    config = document.tree.get("fsdp_config")
+    if isinstance(config, str):
+        text = "is the path of a file, which is not opened: put its content here, or import it, too"
+        draft.note(document.locate(("fsdp_config",)), "fsdp_config", text, of=(Program.TRAINER,))
+    try:
+        words = ["full_shard"] if given is True else read_options(given)
+    except WrongError as error:
+        draft.problem(location, ("fsdp",), str(error))
+        return
+    strategies = [FSDP_OPTIONS[word] for word in words if FSDP_OPTIONS[word]]
+    if len(strategies) > 1:
+        draft.problem(
+            location, ("fsdp",), f"has {len(strategies)} strategies, {' and '.join(map(str, strategies))}; keep one"
+        )
+    elif strategies:
+        draft.set("trainer.mesh.strategy", strategies[0], location)
+        _check_reshard(document, draft, str(strategies[0]))
+    elif "offload" in words or "auto_wrap" in words:
+        draft.problem(location, ("fsdp",), f"{show(' '.join(words))} has no strategy; add full_shard or another one")
+    elif config and isinstance(config, dict):
+        text = "has no effect while `fsdp` names no strategy; add one, or remove it"
+        draft.problem(document.locate(("fsdp_config",)), ("fsdp_config",), text)
+    if "offload" in words:
+        draft.set("trainer.memory.cpu_offload", True, location)
+
+
+def _check_reshard(document: YamlDocument, draft: Draft, named: str) -> None:
+    """FSDP 2 decides by this key whether parameters are kept after the forward pass."""
+    path = ("fsdp_config", "reshard_after_forward")
+    given = find(document.tree, "fsdp_config.reshard_after_forward")
+    if given is False and named == "FULL_SHARD":
+        draft.set("trainer.mesh.strategy", "SHARD_GRAD_OP", document.locate(path))
+    elif isinstance(given, str) and given != AUTO and strategy(given) != named:
+        draft.problem(document.locate(path), path, f"{show(given)} contradicts fsdp {named}; keep one of them")
+
+
+def read_options(given: Any) -> list[str]:
+    """Return the words of `fsdp`. Raise WrongError for one that does not exist."""
+    parts = given if isinstance(given, list) else str(given or "").replace(",", " ").split()
+    words = [str(word).lower() for word in parts]
+    for word in words:
+        if word not in FSDP_OPTIONS:
+            raise WrongError(
+                f"{show(word)} is no option{did_you_mean(word, FSDP_OPTIONS)}; there are {', '.join(FSDP_OPTIONS)}"
+            )
+    return words
+
+
+def _set_lengths(document: YamlDocument, draft: Draft) -> None:
+    """Turn fractions of the run into steps, where its length is known."""
+    steps, ratio = draft.trainer.get("steps"), document.tree.get("warmup_ratio")
+    location = document.locate(("warmup_ratio",))
+    if isinstance(ratio, float) and ratio > 0 and not document.tree.get("warmup_steps"):
+        if steps:
+            draft.set("trainer.optim.warmup_steps", round(ratio * steps), location)
+        else:
+            draft.note(
+                location, "warmup_ratio", "max_steps is not given: write optim.warmup_steps", of=(Program.TRAINER,)
+            )
+    if document.tree.get("num_train_epochs") and not steps:
+        text = "depends on the size of the data: write trainer.steps"
+        draft.note(
+            document.locate(("num_train_epochs",)), "num_train_epochs", text, must_change=True, of=(Program.TRAINER,)
+        )
+
+
+def _note_batch(document: YamlDocument, draft: Draft) -> None:
+    """The global batch of such a file depends on the number of ranks, which it does not have."""
+    micro = draft.trainer.get("batch", {}).get("micro_batch")
+    if micro:
+        each = micro * (document.tree.get("gradient_accumulation_steps") or 1)
+        text = f"the global batch is {each} sequences x ranks here: write trainer.batch.sequences"
+        location = document.locate(("per_device_train_batch_size",))
+        draft.note(location, "per_device_train_batch_size", text, must_change=True, of=(Program.TRAINER,))
