@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from fsdpctl.cli.complete import complete_job
+from fsdpctl.cli.jobs_export import export_job
 from fsdpctl.cli.jobs_import import import_job
 from fsdpctl.cli.options import Json
 from fsdpctl.cli.output import log
@@ -14,6 +15,7 @@ from fsdpctl.cli.spec_files import check_all, copy_spec, find_target, plural, pr
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="List, show, check and make jobs.")
 app.command("import")(import_job)
+app.command("export")(export_job)
 
 
 @app.command()

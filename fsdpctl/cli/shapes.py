@@ -218,6 +218,16 @@ class ImportedJob:
 
 
 @dataclass(frozen=True)
+class ExportedJob:
+    """A job as the file of another launcher."""
+
+    target: str
+    text: str
+    notes: tuple[str, ...]  # what of the job is not in it, or needs an edit
+    path: str | None  # the file that was created; null: none
+
+
+@dataclass(frozen=True)
 class DefaultProfile:
     """The profile that `submit` uses where none is given."""
 

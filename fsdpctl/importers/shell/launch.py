@@ -211,6 +211,9 @@ class LaunchReader:
         program, *args = words
         if not is_resolved(program):
             self._note("entrypoint", f"{unknown_in(program)} is not known from the text: write the script", change=True)
+        elif program.startswith("/"):
+            text = "scripts are copied with the project: write it relative to the directory where you submit"
+            self._note("entrypoint.script", text, change=True)
         self.draft.set(f"job.entrypoint.{'module' if is_module else 'script'}", plain(program), self.location)
         kept = self._without_secrets(args)
         for place, word in enumerate(kept):
