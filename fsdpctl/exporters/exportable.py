@@ -76,7 +76,8 @@ class Exportable:
         if not self.plan.entry.is_bundled_trainer:
             return {}
         folders = dict.fromkeys((str(bundled.train_dir().parent), str(PurePath(__file__).parents[2])))
-        return {"PYTHONPATH": ":".join(folders)}
+        # A train.py where the script is started must not take its place.
+        return {"PYTHONPATH": ":".join(folders), "PYTHONSAFEPATH": "1"}
 
     def notes(self) -> list[str]:
         """Return what every launcher but fsdpctl has to do without."""
@@ -95,7 +96,8 @@ def elsewhere(export: Exportable) -> Exportable:
     plan = export.plan
     if not get_backend(plan.backend).runs_here:
         return export
-    return replace(export, plan=replace(plan, interface="auto", head=Head(None, "")))
+    nodes = tuple(replace(node, address=None) for node in plan.nodes)
+    return replace(export, plan=replace(plan, interface="auto", head=Head(None, ""), nodes=nodes))
 
 
 def _changed(value: Any) -> Any:

@@ -131,6 +131,7 @@ def read(document: YamlDocument, draft: Draft) -> None:
         draft.env["ACCELERATE_USE_DEEPSPEED"] = "true"
     if kind == "MULTI_CPU" or str(tree.get("use_cpu")).lower() == "true":
         draft.set("profile.gpus_per_node", 0, document.locate(("use_cpu",)))
+    _check_rank(document, draft)
     _set_units(document, draft)
     set_world(document, draft, nodes="num_machines", world="num_processes")
     set_head(document, draft, address="main_process_ip", port="main_process_port")
@@ -143,6 +144,13 @@ def _check_kind(document: YamlDocument, draft: Draft, kind: str) -> None:
         if document.tree.get(section) and kind and kind != owner:
             text = f"it has no effect with distributed_type {kind}; set distributed_type to {owner}, or remove it"
             draft.problem(document.locate((section,)), (section,), text)
+
+
+def _check_rank(document: YamlDocument, draft: Draft) -> None:
+    rank, machines = document.tree.get("machine_rank"), document.tree.get("num_machines")
+    if isinstance(rank, int) and isinstance(machines, int) and not 0 <= rank < max(machines, 1):
+        text = f"{rank}, but num_machines is {machines}: ranks are 0 to {machines - 1}"
+        draft.problem(document.locate(("machine_rank",)), ("machine_rank",), text)
 
 
 def _check_fsdp(document: YamlDocument, draft: Draft) -> None:

@@ -59,12 +59,30 @@ def _job_tree(draft: Draft, wanted: Wanted, program: Program) -> tuple[dict[str,
     if program is Program.OWN:
         return _own_job(draft, wanted, common), draft.job_locations
     base = copy.deepcopy(dict(wanted.base or {}))
-    job = {**base, **_without(common, "entrypoint", "args", "env"), "trainer": base.get("trainer", {})}
-    if program is Program.TRAINER and wanted.base is not None and draft.trainer.get("batch", {}).get("sequences"):
-        job["trainer"].get("batch", {}).pop("tokens", None)
+    job = {**base, **_without(common, "entrypoint", "args", "env", "stop_signal"), "trainer": base.get("trainer", {})}
+    _remove_replaced(job["trainer"], draft.trainer)
     _overlay(job["trainer"], draft.trainer)
     trainer = {("trainer", *path): location for path, location in draft.trainer_locations.items()}
     return job, {**draft.job_locations, **trainer}
+
+
+def _remove_replaced(base: dict[str, Any], given: Mapping[str, Any]) -> None:
+    """Remove keys of the base that do not go together with what the file gives."""
+    mesh, batch = base.get("mesh", {}), base.get("batch", {})
+    replaced = {
+        "strategy": ("replicate", "shard"),
+        "units": ("units",),
+        **({"strategy": ("replicate", "shard", "units", "prefetch")} if _strategy_of(given) == "DDP" else {}),
+    }
+    for key in given.get("mesh", {}):
+        for old in replaced.get(key, ()):
+            mesh.pop(old, None)
+    if "sequences" in given.get("batch", {}):
+        batch.pop("tokens", None)
+
+
+def _strategy_of(trainer: Mapping[str, Any]) -> Any:
+    return trainer.get("mesh", {}).get("strategy")
 
 
 def _own_job(draft: Draft, wanted: Wanted, common: dict[str, Any]) -> dict[str, Any]:

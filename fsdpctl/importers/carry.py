@@ -31,7 +31,11 @@ class Row:
     is_section: bool = False  # a mapping whose keys are not looked at
 
 
-def carry(document: YamlDocument, rows: Sequence[Row], draft: Draft, name: Callable[[KeyPath], str] = key_path) -> None:
+def dotted(path: KeyPath) -> str:
+    return ".".join(map(str, path))
+
+
+def carry(document: YamlDocument, rows: Sequence[Row], draft: Draft, name: Callable[[KeyPath], str] = dotted) -> None:
     """Set all keys of the document that the rows know, and note the others. `name`: of the row for a path."""
     known = {row.key: row for row in rows}
     sections = {row.key for row in rows if row.is_section}

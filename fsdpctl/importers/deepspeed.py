@@ -53,6 +53,7 @@ ROWS = (
         Row(f"fp16.{key}", why=_SCALING)
         for key in ("hysteresis", "min_loss_scale", "auto_cast", "consecutive_hysteresis")
     ),
+    Row(_ZERO, why="older form of stage 1: write that"),
     Row(f"{_ZERO}.stage", "trainer.mesh.strategy", zero_stage),
     Row(
         f"{_ZERO}.offload_optimizer.device",
@@ -68,6 +69,7 @@ ROWS = (
         for key in ("pin_memory", "buffer_count", "buffer_size", "fast_init", "nvme_path", "max_in_cpu", "ratio")
     ),
     Row(f"{_ZERO}.mics_shard_size", "trainer.mesh.shard", whole),
+    Row(f"{_ZERO}.mics_hierarchical_params_gather", why="NCCL decides how it gathers"),
     Row(f"{_ZERO}.zero_hpz_partition_size", why="HYBRID_SHARD keeps a whole copy on each node instead", silent=(1,)),
     *(Row(f"{_ZERO}.{key}", why=_NO_BUCKETS) for key in ("allgather_bucket_size", "reduce_bucket_size")),
     *(Row(f"{_ZERO}.{key}", why=_NO_BUCKETS) for key in ("allgather_partitions", "reduce_scatter", "sub_group_size")),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from fsdpctl.importers.carry import Row, carry
+from fsdpctl.importers.carry import Row, carry, dotted
 from fsdpctl.importers.imported import Draft, Program
 from fsdpctl.importers.values import (
     LeftOutError,
     Read,
     WrongError,
+    duration,
     is_true,
     number,
     one_of,
@@ -19,7 +20,7 @@ from fsdpctl.importers.values import (
 )
 from fsdpctl.importers.world import Batch, check_batch, count, set_world
 from fsdpctl.schema.keys import walk
-from fsdpctl.schema.problems import show
+from fsdpctl.schema.problems import KeyPath, show
 from fsdpctl.schema.yaml_tree import YamlDocument
 from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.other_names import OTHER_NAMES
@@ -44,6 +45,14 @@ MARKS = (
     "hsdp",
 )
 
+_OWN_NAMES = (
+    *("lr", "beta1", "beta2", "eps", "weight_decay", "clip_norm", "schedule", "warmup_steps", "min_lr_ratio"),
+    *("steps", "seed", "compile", "precision", "reduce_dtype", "recompute", "cpu_offload", "strategy", "log_every"),
+    *("vocab_size", "d_model", "layers", "heads", "kv_heads", "head_dim", "ffn", "seq_len", "tie_embeddings"),
+    *("rope_theta", "norm_eps", "dropout", "replicate", "shard"),
+)
+"""Keys of a job whose names such files have with the same meaning."""
+
 _SCHEDULES = {name: name for name in ("cosine", "linear", "constant", "wsd")}
 _READERS: dict[str, Read] = {
     "trainer.mesh.strategy": strategy,
@@ -52,6 +61,7 @@ _READERS: dict[str, Read] = {
     "trainer.memory.cpu_offload": is_true,
     "trainer.compile": is_true,
     "trainer.steps": whole,
+    "job.time_limit": duration,
     "trainer.optim.lr": number,
     "trainer.optim.weight_decay": number,
     "trainer.optim.clip_norm": number,
@@ -83,34 +93,41 @@ def _true_as(name: str) -> Read:
     return read
 
 
-def _outermost(paths: list[str]) -> str | None:
-    """Return the key of this name that has the fewest above it; None if several have."""
-    first, *others = sorted(paths, key=lambda path: path.count("."))
-    return None if others and others[0].count(".") == first.count(".") else first
+def _lenient(read: Read) -> Read:
+    """Return a reader that leaves a value out which means something else in the user's program."""
+
+    def read_or_leave(value: object) -> object:
+        try:
+            return read(value)
+        except WrongError as error:
+            raise LeftOutError(str(error)) from None
+
+    return read_or_leave
 
 
 def _make_rows() -> tuple[Row, ...]:
     """Return a row for each name in use: those of a job itself, and those of other programs with the same meaning."""
-    numbers = {*TOTAL, *MICRO, *ACCUMULATION, *WORLD, *NODES, *PROCS}
-    own: dict[str, list[str]] = {}
-    for own_key in walk(JobSpec):
-        if not own_key.has_keys and not own_key.is_mapping:
-            own.setdefault(own_key.path[-1], []).append(own_key.dotted)
-    targets = {**OTHER_NAMES, **{name: found for name, paths in own.items() if (found := _outermost(paths))}}
-    rows = [Row(name, read=whole) for name in sorted(numbers)]
+    numbers = (*TOTAL, *MICRO, *ACCUMULATION, *WORLD, *NODES, *PROCS)
+    paths = sorted((key.dotted for key in walk(JobSpec)), key=lambda path: -path.count("."))
+    own = {path.rpartition(".")[2]: path for path in paths}
+    targets = {**OTHER_NAMES, **{name: own[name] for name in _OWN_NAMES}, "name": "name"}
+    rows = [Row(name, read=_lenient(whole)) for name in numbers]
     rows += [Row(name, why=why) for name, why in _OTHER_MEANING.items()]
-    rows += [
-        Row("fsdp"),
-        Row("bf16", "trainer.precision", _true_as("bf16")),
-        Row("fp16", "trainer.precision", _true_as("fp16")),
-    ]
-    rows.append(Row("amp", why="name the precision"))
+    rows += [Row(name, "trainer.precision", _lenient(_true_as(name))) for name in ("bf16", "fp16")]
+    rows += [Row("fsdp"), Row("amp", why="name the precision")]
     known = {row.key for row in rows}
     for name, target in targets.items():
         if name not in known and " " not in target:
             key = target if target.startswith("trainer.") else f"job.{target}"
-            rows.append(Row(name, key, _READERS.get(key, same)))
+            read = _READERS.get(key, same)
+            rows.append(Row(name, key, read if read in (strategy, precision) else _lenient(read)))
     return tuple(rows)
+
+
+def _name(path: KeyPath) -> str:
+    """Return the name of a row for a path: its last key, but `name` is the job's only at the top."""
+    last = str(path[-1]).lower()
+    return last if last != "name" or len(path) == 1 else dotted(path)
 
 
 ROWS = _make_rows()
@@ -119,7 +136,7 @@ ROWS = _make_rows()
 def read(document: YamlDocument, draft: Draft) -> None:
     """Carry a whole file over."""
     draft.args = ("--config", draft.source)
-    carry(document, ROWS, draft, lambda path: str(path[-1]).lower())
+    carry(document, ROWS, draft, _name)
     text = f"the script reads {draft.source} itself: it must take --config FILE"
     draft.note(document.locate(()), "args", text, of=(Program.OWN,))
     _set_fsdp(document, draft)
@@ -130,6 +147,9 @@ def read(document: YamlDocument, draft: Draft) -> None:
     draft.trainer.pop("batch", None)
     keys = Batch(*(_key_of(document, names) for names in (TOTAL, MICRO, ACCUMULATION)))
     check_batch(document, draft, keys, count(document, world_key))
+    if keys.micro.rpartition(".")[2] == "batch_size" and count(document, keys.micro):
+        text = "taken as the sequences of one rank in one forward pass"
+        draft.note(document.locate(tuple(keys.micro.split("."))), keys.micro, text, of=(Program.TRAINER,))
     _complete_model(document, draft)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from fsdpctl.importers.imported import Draft
 from fsdpctl.importers.shell.batch_options import SYNTAX, BatchOptions
@@ -127,6 +128,8 @@ class _ScriptReader:
         try:
             words = self.variables.expand(statement.words, statement.line)
             launch = find_launch(Statement(statement.line, words))
+            if launch is not None:
+                launch = replace(launch, words=self.variables.expand(launch.words, launch.line))
         except ShellError as error:
             self.draft.problem(self.at(error.line), (), str(error))
             return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fsdpctl.errors import UsageError
 from fsdpctl.importers import accelerate, deepspeed, flat, training_arguments
-from fsdpctl.importers.carry import Row
+from fsdpctl.importers.carry import Row, dotted
 from fsdpctl.importers.imported import Draft
 from fsdpctl.schema.yaml_tree import YamlDocument
 
@@ -33,22 +33,30 @@ KINDS = {
     ),
     "flat": Kind("the YAML of an FSDP trainer", flat.MARKS, flat.ROWS, flat.read),
 }
-SCRIPT = "script"
+SCRIPT, FLAT = "script", "flat"
+_FLAT_KEYS = {row.key for row in flat.ROWS}
 
 
 def detect(document: YamlDocument) -> str:
-    """Return the kind of a file from its keys. Raise UsageError where no kind has one of them."""
-    found = {name: sum(mark in document.tree for mark in kind.marks) for name, kind in KINDS.items()}
-    best = max(found, key=lambda name: found[name])
-    if not found[best]:
+    """Return the kind that knows most keys of a file, of those with a mark in it. Raise UsageError if none has one."""
+    names = [path for path in document.locations if path and isinstance(path[-1], str)]
+    lasts = {str(path[-1]) for path in names}
+    score = {
+        name: len(
+            {dotted(path) for path in names} & {row.key for row in kind.rows} if name != FLAT else lasts & _FLAT_KEYS
+        )
+        for name, kind in KINDS.items()
+        if lasts & set(kind.marks)
+    }
+    if not score:
         known = ", ".join(kind.title for kind in KINDS.values())
         raise UsageError(
             f"{document.what}: no key of it is one by which a kind of file is known",
             hint=f"there are {known}, and shell scripts with torchrun; --kind names one",
         )
-    return best
+    return max(score, key=lambda name: score[name])
 
 
 def title(kind: str) -> str:
     """Return what a kind is called in messages."""
-    return KINDS[kind].title if kind in KINDS else "a shell script with torchrun"
+    return KINDS[kind].title if kind in KINDS else "a shell script"

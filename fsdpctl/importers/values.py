@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 from fsdpctl.contract.trainer.trainer_config import Strategy
 from fsdpctl.schema.problems import did_you_mean, show
+from fsdpctl.schema.types import format_duration, parse_duration
 
 Read = Callable[[Any], Any]
 
@@ -92,6 +93,14 @@ def precision(value: Any) -> str:
             f"{show(value)} is no precision{did_you_mean(name, _PRECISION_OF)}; there are fp32 (no), bf16, fp16, fp8"
         )
     return _PRECISION_OF[name]
+
+
+def duration(value: Any) -> str:
+    """Return a duration as a job has it; a number has no unit."""
+    try:
+        return format_duration(parse_duration(value))
+    except ValueError as error:
+        raise WrongError(str(error)) from None
 
 
 def zero_stage(value: Any) -> str:

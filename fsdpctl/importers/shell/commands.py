@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from fsdpctl.importers.shell import batch_options
 from fsdpctl.importers.shell.options import Parsed, Syntax, parse_options
 from fsdpctl.importers.shell.statements import Statement, split_statements
-from fsdpctl.importers.shell.variables import ASSIGNMENT
+from fsdpctl.importers.shell.variables import ASSIGNMENT, plain
 
 _MAX_NESTED = 5
 _CONTAINER = Syntax(
@@ -78,7 +78,7 @@ def _find_inside(outer: Launch, line: int, text: str, depth: int) -> Launch | No
     """Return the launch command in the text of `bash -c`."""
     if depth >= _MAX_NESTED:
         return None
-    for statement in split_statements(text, line):
+    for statement in split_statements(plain(text), line):  # what is literal to the outer shell is not to this one
         if (inner := find_launch(statement, depth + 1)) is not None:
             return replace(
                 inner,

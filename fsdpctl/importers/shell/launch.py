@@ -124,11 +124,7 @@ class LaunchReader:
     def _srun(self) -> None:
         """Take a script that srun starts once for each rank: torchrun starts it instead."""
         words = self.launch.words
-        self._note(
-            "srun",
-            "torchrun starts the ranks: they find RANK, LOCAL_RANK and WORLD_SIZE, as with --ntasks",
-            change=False,
-        )
+        self._note("srun", "torchrun starts the ranks: they read RANK, LOCAL_RANK and WORLD_SIZE, not SLURM_PROCID")
         procs = self.tasks or self.gpus
         if procs:
             self.draft.set("job.procs_per_node", procs, self.location)
