@@ -92,10 +92,13 @@ def _report(imported: Imported, profile_out: Path | None) -> None:
     """Log what does not carry over, and what to do next."""
     from fsdpctl.importers.imported import Program
     from fsdpctl.importers.table import title
+    from fsdpctl.schema.problems import MAX_SHOWN
 
     log(f"{title(imported.kind)}:")
-    for note in imported.notes:
+    for note in imported.notes[:MAX_SHOWN]:
         log(f"{note.location}: {'CHANGE ' if note.must_change else ''}{note.key}: {note.text}")
+    if (more := len(imported.notes) - MAX_SHOWN) > 0:
+        log(f"... and {more:,} more; --json prints all")
     if not imported.notes:
         log("everything carries over")
     if imported.profile and profile_out is None:

@@ -23,6 +23,7 @@ _DISTRIBUTED = ("fsdp", "deepspeed", "no", "multi_gpu", "multi_cpu")
 _COMPILE = one_of({"no": False, "inductor": True}, "the bundled trainer compiles with inductor")
 _TPU = ("tpu_name", "tpu_zone", "tpu_env", "tpu_vm", "tpu_use_cluster", "tpu_use_sudo", "command_file", "commands")
 _OFFLOAD = "`memory.cpu_offload` moves parameters, gradients and moments together"
+_CPU = "`trainer.memory.cpu_offload` for cpu"
 _PREFETCH = "FSDP 2 always prefetches as BACKWARD_PRE"
 
 
@@ -55,13 +56,13 @@ def _zero(key: str, env: str, to: str = "", **more: Any) -> Row:
 
 
 ROWS = (
-    Row("compute_environment", read=one_of(dict.fromkeys(_HERE)), why="", silent=()),
-    Row("distributed_type", read=one_of(dict.fromkeys(_DISTRIBUTED))),
+    Row("compute_environment", read=one_of(dict.fromkeys(_HERE)), decides="must be a machine, not SageMaker"),
+    Row("distributed_type", read=one_of(dict.fromkeys(_DISTRIBUTED)), decides="`mesh.strategy: DDP` for MULTI_GPU"),
     Row("num_machines", "job.nodes", whole),
-    Row("num_processes", "job.procs_per_node", whole),
+    Row("num_processes", read=whole, decides="`procs_per_node`, divided by num_machines"),
     Row("machine_rank", why="fsdpctl numbers the nodes", silent=(0,)),
-    Row("main_process_ip", "profile.master_address"),
-    Row("main_process_port", "profile.ports.first"),
+    Row("main_process_ip", decides="`profile.nodes`, of several machines: the head"),
+    Row("main_process_port", decides="`profile.ports`, of several machines"),
     Row("rdzv_backend", "profile.rendezvous", one_of({"static": "static", "c10d": "c10d"})),
     Row("same_network", why="nodes reach each other by the addresses of the profile", silent=(True,)),
     Row("main_training_function", why="for TPUs and notebooks only", silent=("main",)),
@@ -69,7 +70,7 @@ ROWS = (
     Row("mixed_precision", "trainer.precision", precision, "ACCELERATE_MIXED_PRECISION", _lower),
     Row("fp16", why="older form of mixed_precision: write that"),
     Row("downcast_bf16", why="for TPUs only"),
-    Row("use_cpu", read=is_true, env="ACCELERATE_USE_CPU"),
+    Row("use_cpu", read=is_true, env="ACCELERATE_USE_CPU", decides="`profile.gpus_per_node: 0`"),
     Row("debug", read=is_true, env="ACCELERATE_DEBUG_MODE", why="`debug` of a job logs what NCCL does"),
     Row("enable_cpu_affinity", env="ACCELERATE_CPU_AFFINITY", write_env=lambda given: str(int(is_true(given)))),
     Row("dynamo_backend", "trainer.compile", _COMPILE, "ACCELERATE_DYNAMO_BACKEND", _upper),
@@ -88,9 +89,9 @@ ROWS = (
     ),
     _fsdp("reshard_after_forward", "RESHARD_AFTER_FORWARD", "trainer.mesh.strategy", read=_reshard),
     _fsdp("offload_params", "OFFLOAD_PARAMS", "trainer.memory.cpu_offload", read=is_true),
-    _fsdp("auto_wrap_policy", "AUTO_WRAP_POLICY", read=_wrap, write_env=_wrap),
+    _fsdp("auto_wrap_policy", "AUTO_WRAP_POLICY", read=_wrap, write_env=_wrap, decides="`trainer.mesh.units`"),
     _fsdp("transformer_layer_cls_to_wrap", "TRANSFORMER_CLS_TO_WRAP", why="`mesh.units` counts blocks"),
-    _fsdp("min_num_params", "MIN_NUM_PARAMS"),
+    _fsdp("min_num_params", "MIN_NUM_PARAMS", decides="`trainer.mesh.units.parameters`, with SIZE_BASED_WRAP"),
     _fsdp("backward_prefetch", "BACKWARD_PREFETCH", why=_PREFETCH, silent=("BACKWARD_PRE", 1)),
     _fsdp("backward_prefetch_policy", "BACKWARD_PREFETCH", why=_PREFETCH, silent=("BACKWARD_PRE", 1)),
     _fsdp("forward_prefetch", "FORWARD_PREFETCH", why="`mesh.prefetch` is a number of units"),
@@ -105,8 +106,8 @@ ROWS = (
     _zero("zero_stage", "DEEPSPEED_ZERO_STAGE", "trainer.mesh.strategy", read=zero_stage),
     _zero("gradient_accumulation_steps", "GRADIENT_ACCUMULATION_STEPS", why="it follows from `batch`", silent=(1,)),
     _zero("gradient_clipping", "GRADIENT_CLIPPING", "trainer.optim.clip_norm", read=number),
-    _zero("offload_optimizer_device", "DEEPSPEED_OFFLOAD_OPTIMIZER_DEVICE", why=_OFFLOAD),
-    _zero("offload_param_device", "DEEPSPEED_OFFLOAD_PARAM_DEVICE", why=_OFFLOAD),
+    _zero("offload_optimizer_device", "DEEPSPEED_OFFLOAD_OPTIMIZER_DEVICE", why=_OFFLOAD, decides=_CPU),
+    _zero("offload_param_device", "DEEPSPEED_OFFLOAD_PARAM_DEVICE", why=_OFFLOAD, decides=_CPU),
     _zero("zero3_init_flag", "DEEPSPEED_ZERO3_INIT", why="weights are always created in parts", silent=(True,)),
     _zero("zero3_save_16bit_model", "DEEPSPEED_ZERO3_SAVE_16BIT_MODEL", why="see `fsdpctl checkpoints export`"),
     _zero("deepspeed_config_file", "DEEPSPEED_CONFIG_FILE", why="import that file, too"),
@@ -131,6 +132,9 @@ def read(document: YamlDocument, draft: Draft) -> None:
         draft.env["ACCELERATE_USE_DEEPSPEED"] = "true"
     if kind == "MULTI_CPU" or str(tree.get("use_cpu")).lower() == "true":
         draft.set("profile.gpus_per_node", 0, document.locate(("use_cpu",)))
+    for key in ("offload_optimizer_device", "offload_param_device"):
+        if find(tree, f"deepspeed_config.{key}") == "cpu":
+            draft.set("trainer.memory.cpu_offload", True, document.locate(("deepspeed_config", key)))
     _check_rank(document, draft)
     _set_units(document, draft)
     set_world(document, draft, nodes="num_machines", world="num_processes")

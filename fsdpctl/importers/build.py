@@ -68,21 +68,18 @@ def _job_tree(draft: Draft, wanted: Wanted, program: Program) -> tuple[dict[str,
 
 def _remove_replaced(base: dict[str, Any], given: Mapping[str, Any]) -> None:
     """Remove keys of the base that do not go together with what the file gives."""
-    mesh, batch = base.get("mesh", {}), base.get("batch", {})
+    mesh, new = base.get("mesh", {}), given.get("mesh", {})
+    is_ddp = new.get("strategy") == "DDP"
     replaced = {
-        "strategy": ("replicate", "shard"),
-        "units": ("units",),
-        **({"strategy": ("replicate", "shard", "units", "prefetch")} if _strategy_of(given) == "DDP" else {}),
+        **dict.fromkeys(("replicate", "shard"), "strategy" in new),
+        "units": "units" in new or is_ddp,
+        "prefetch": is_ddp,
     }
-    for key in given.get("mesh", {}):
-        for old in replaced.get(key, ()):
-            mesh.pop(old, None)
+    for key in replaced:
+        if replaced[key]:
+            mesh.pop(key, None)
     if "sequences" in given.get("batch", {}):
-        batch.pop("tokens", None)
-
-
-def _strategy_of(trainer: Mapping[str, Any]) -> Any:
-    return trainer.get("mesh", {}).get("strategy")
+        base.get("batch", {}).pop("tokens", None)
 
 
 def _own_job(draft: Draft, wanted: Wanted, common: dict[str, Any]) -> dict[str, Any]:

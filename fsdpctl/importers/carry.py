@@ -9,7 +9,7 @@ from typing import Any
 
 from fsdpctl.importers.imported import Draft, Program
 from fsdpctl.importers.values import LeftOutError, Read, WrongError, same
-from fsdpctl.schema.problems import KeyPath, Location, did_you_mean, key_path, shorten
+from fsdpctl.schema.problems import MAX_SHOWN, KeyPath, Location, did_you_mean, key_path, shorten
 from fsdpctl.schema.yaml_tree import YamlDocument
 
 AUTO = "auto"
@@ -28,6 +28,7 @@ class Row:
     write_env: Callable[[Any], str] = lambda given: str(given).lower() if isinstance(given, bool) else str(given)
     why: str = ""  # why the bundled trainer, or a job of any program, has no such key
     silent: tuple[Any, ...] = ()  # values that are as they always are in fsdpctl: no note
+    decides: str = ""  # what `read` of the kind makes of it, with other keys: for the documentation
     is_section: bool = False  # a mapping whose keys are not looked at
 
 
@@ -39,12 +40,15 @@ def carry(document: YamlDocument, rows: Sequence[Row], draft: Draft, name: Calla
     """Set all keys of the document that the rows know, and note the others. `name`: of the row for a path."""
     known = {row.key: row for row in rows}
     sections = {row.key for row in rows if row.is_section}
+    num_unknown = 0
     for path, value in leaves(document.tree, lambda path: name(path) in sections):
         row = known.get(name(path))
         location = document.locate(path)
         if row is None:
             if value not in _NOTHING:
-                draft.note(location, key_path(path), f"not known here{did_you_mean(name(path), known)}")
+                num_unknown += 1
+                similar = did_you_mean(name(path), known) if num_unknown <= MAX_SHOWN else ""  # slow to find
+                draft.note(location, key_path(path), f"not known here{similar}")
         elif value is not None:
             carry_value(row, path, value, location, draft)
 

@@ -23,6 +23,7 @@ _NO_BUCKETS = "units of FSDP take the place of buckets"
 _SCALING = "the bundled trainer scales the loss by itself"
 _OFFLOAD = "`memory.cpu_offload` moves parameters, gradients and moments together"
 _SCHEDULES = {"warmuplr": "constant", "warmupdecaylr": "linear", "warmupcosinelr": "cosine"}
+_DEVICES = one_of({"cpu": True, "none": False}, "only CPUs take what GPUs do not hold")
 _DTYPES = one_of({"fp32": "fp32", "bf16": "bf16", "bfp16": "bf16"}, "gradients are reduced in fp32 or bf16")
 
 
@@ -46,8 +47,8 @@ ROWS = (
     Row("steps_per_print", "trainer.log_every", whole),
     Row("seed", "trainer.seed"),
     Row("communication_data_type", "trainer.reduce_dtype", _DTYPES),
-    Row("bf16.enabled", read=is_true),
-    Row("fp16.enabled", read=is_true),
+    Row("bf16.enabled", read=is_true, decides="`trainer.precision`"),
+    Row("fp16.enabled", read=is_true, decides="`trainer.precision`"),
     *(Row(f"fp16.{key}", why=_SCALING) for key in ("loss_scale", "initial_scale_power", "loss_scale_window")),
     *(
         Row(f"fp16.{key}", why=_SCALING)
@@ -55,13 +56,9 @@ ROWS = (
     ),
     Row(_ZERO, why="older form of stage 1: write that"),
     Row(f"{_ZERO}.stage", "trainer.mesh.strategy", zero_stage),
-    Row(
-        f"{_ZERO}.offload_optimizer.device",
-        read=one_of({"cpu": True, "none": False}, "only CPUs take what GPUs do not hold"),
-    ),
-    Row(
-        f"{_ZERO}.offload_param.device",
-        read=one_of({"cpu": True, "none": False}, "only CPUs take what GPUs do not hold"),
+    *(
+        Row(f"{_ZERO}.{part}.device", read=_DEVICES, decides="`trainer.memory.cpu_offload`")
+        for part in ("offload_optimizer", "offload_param")
     ),
     *(
         Row(f"{_ZERO}.{part}.{key}", why="host memory is pinned and filled by FSDP")
@@ -87,7 +84,7 @@ ROWS = (
     Row("zero_force_ds_cpu_optimizer", why="AdamW of torch updates on the CPU, too"),
     Row("optimizer.type", read=one_of({"adamw": True, "adam": True, "fusedadam": True, "cpuadam": True}, _ADAM)),
     _optimizer("lr", "trainer.optim.lr", read=number),
-    _optimizer("betas"),
+    _optimizer("betas", decides="`trainer.optim.beta1`, `trainer.optim.beta2`"),
     _optimizer("eps", "trainer.optim.eps", read=number),
     _optimizer("weight_decay", "trainer.optim.weight_decay", read=number),
     *(_optimizer(key, why=_ADAM) for key in ("torch_adam", "adam_w_mode", "fused", "momentum", "bias_correction")),

@@ -107,14 +107,19 @@ def _lenient(read: Read) -> Read:
 
 def _make_rows() -> tuple[Row, ...]:
     """Return a row for each name in use: those of a job itself, and those of other programs with the same meaning."""
-    numbers = (*TOTAL, *MICRO, *ACCUMULATION, *WORLD, *NODES, *PROCS)
     paths = sorted((key.dotted for key in walk(JobSpec)), key=lambda path: -path.count("."))
     own = {path.rpartition(".")[2]: path for path in paths}
     targets = {**OTHER_NAMES, **{name: own[name] for name in _OWN_NAMES}, "name": "name"}
-    rows = [Row(name, read=_lenient(whole)) for name in numbers]
+    decided = {
+        **dict.fromkeys(TOTAL, "`trainer.batch.sequences`"),
+        **dict.fromkeys(MICRO, "`trainer.batch.micro_batch`"),
+        **dict.fromkeys(ACCUMULATION, "must agree with the batch"),
+        **dict.fromkeys((*WORLD, *NODES, *PROCS), "`nodes`, `procs_per_node`"),
+    }
+    rows = [Row(name, read=_lenient(whole), decides=text) for name, text in decided.items()]
     rows += [Row(name, why=why) for name, why in _OTHER_MEANING.items()]
     rows += [Row(name, "trainer.precision", _lenient(_true_as(name))) for name in ("bf16", "fp16")]
-    rows += [Row("fsdp"), Row("amp", why="name the precision")]
+    rows += [Row("fsdp", decides="`trainer.mesh.strategy`"), Row("amp", why="name the precision")]
     known = {row.key for row in rows}
     for name, target in targets.items():
         if name not in known and " " not in target:

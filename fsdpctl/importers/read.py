@@ -18,7 +18,7 @@ _OF_A_JOB = ("trainer", "entrypoint")
 
 def read_file(path: Path, wanted: Wanted, kind: str | None = None) -> Imported:
     """Return the job of a file; `kind` None: found from its content. Raise UsageError with all problems."""
-    return read(read_text(path, "file to import"), one_line(str(path)), wanted, kind)
+    return read(read_text(path, "configuration"), one_line(str(path)), wanted, kind)
 
 
 def read(text: str, source: str, wanted: Wanted, kind: str | None = None) -> Imported:

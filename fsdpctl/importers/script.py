@@ -11,8 +11,9 @@ from fsdpctl.importers.imported import Draft
 from fsdpctl.importers.shell.batch_options import SYNTAX, BatchOptions
 from fsdpctl.importers.shell.commands import Launch, Launcher, find_launch
 from fsdpctl.importers.shell.launch import LaunchReader
+from fsdpctl.importers.shell.lines import Line, ShellError
 from fsdpctl.importers.shell.options import parse_options
-from fsdpctl.importers.shell.statements import Script, ShellError, Statement, parse_script
+from fsdpctl.importers.shell.statements import Script, Statement, parse_script
 from fsdpctl.importers.shell.variables import (
     ASSIGNMENT,
     SECRET_NAME,
@@ -70,9 +71,10 @@ class _ScriptReader:
 
     def read_directives(self, script: Script) -> None:
         """Carry the #SBATCH lines over, nodes first: other options are divided by them."""
-        options = [
-            option for number, text, is_read in script.directives for option in self._directive(number, text, is_read)
-        ]
+        for line in script.late_directives:
+            text = "sbatch reads no such line behind the first command"
+            self.draft.note(self.at(line.number), "#SBATCH", text)
+        options = [option for line in script.directives for option in self._directive(line)]
         for number, name, value in sorted(options, key=lambda option: option[1] != "nodes"):
             if value is not None and not is_resolved(value):
                 self.draft.note(
@@ -85,12 +87,11 @@ class _ScriptReader:
             self.draft.profile.setdefault("backend", {}).setdefault("kind", "slurm")
         self._know_slurm()
 
-    def _directive(self, number: int, text: str, is_read: bool) -> Iterator[tuple[int, str, str | None]]:
-        if not is_read:
-            self.draft.note(self.at(number), "#SBATCH", "sbatch reads no such line behind the first command")
-            return
+    def _directive(self, line: Line) -> Iterator[tuple[int, str, str | None]]:
+        """Yield line, name and value of the options of one line."""
+        number = line.number
         try:
-            words = shlex.split(text, comments=True)
+            words = shlex.split(line.text, comments=True)
         except ValueError as error:
             self.draft.problem(self.at(number), ("#SBATCH",), f"cannot be split into words: {str(error).lower()}")
             return

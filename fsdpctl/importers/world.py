@@ -25,7 +25,6 @@ def set_world(document: YamlDocument, draft: Draft, *, nodes: str, world: str, p
     """Set nodes and ranks per node from the keys of the file that give nodes, world size and ranks per node."""
     num_nodes, size, per_node = count(document, nodes), count(document, world), count(document, procs)
     location, path = document.locate(path_of(world)), path_of(world)
-    draft.job.pop("procs_per_node", None)
     if size is None:
         if per_node is not None:
             draft.set("job.procs_per_node", per_node, document.locate(path_of(procs)))
@@ -60,8 +59,6 @@ def place_world(draft: Draft, size: int, key: str, location: Location) -> None:
 
 def set_head(document: YamlDocument, draft: Draft, *, address: str, port: str) -> None:
     """Make an SSH profile of the head's address, if the file has one."""
-    for key in ("master_address", "ports"):
-        draft.profile.pop(key, None)
     head = find(document.tree, address)
     if isinstance(head, str) and "$" not in head:
         set_head_profile(draft, head, str(find(document.tree, port)), document.locate(path_of(address)), address)

@@ -7,7 +7,7 @@ from typing import Any
 
 from fsdpctl.importers.imported import Imported, Note
 from fsdpctl.schema.dump import dump_tree
-from fsdpctl.schema.problems import one_line
+from fsdpctl.schema.problems import MAX_SHOWN, one_line
 
 
 def job_text(imported: Imported, source: str) -> str:
@@ -21,5 +21,8 @@ def profile_text(imported: Imported, source: str) -> str:
 
 
 def _text(tree: Mapping[str, Any], source: str, notes: Sequence[Note]) -> str:
-    lines = [f"From {source}, by `fsdpctl jobs import`.", *(f"CHANGE {note.key}: {note.text}" for note in notes)]
+    lines = [
+        f"From {source}, by `fsdpctl jobs import`.",
+        *(f"CHANGE {note.key}: {note.text}" for note in notes[:MAX_SHOWN]),
+    ]
     return "".join(f"# {one_line(line)}\n" for line in lines) + dump_tree(tree)

@@ -7,10 +7,13 @@ import operator
 import re
 from collections.abc import Sequence
 
+from fsdpctl.importers.shell.lines import ShellError
 from fsdpctl.importers.shell.statements import LITERAL_DOLLAR, QUOTED_DOLLAR, split_statements
 
 MAX_VALUE = 10_000
 """Characters of a value: a script that doubles one on each line must not fill the memory."""
+MAX_COMMAND = 1_000_000
+"""Characters of a command with all of its variables."""
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 SECRET_NAME = re.compile(
     r"(^|_)(API_?KEY|TOKEN|SECRET|SECRET_KEY|ACCESS_KEY|PASSWORD|PASSWD|CREDENTIALS?)$", re.IGNORECASE
@@ -63,12 +66,16 @@ class Variables:
     def expand(self, words: Sequence[str], line: int) -> tuple[str, ...]:
         """Return the words as the shell passes them: an unquoted variable may become several. Raise ShellError."""
         expanded: list[str] = []
+        size = 0
         for word in words:
             resolved = self.resolve(word)
             if _WHOLE.fullmatch(word) and resolved != word:
                 expanded += [inner for statement in split_statements(resolved, line) for inner in statement.words]
             else:
                 expanded.append(resolved)
+            size += len(resolved)
+            if size > MAX_COMMAND:
+                raise ShellError(line, f"has more than {MAX_COMMAND:,} characters with its variables filled in")
         return tuple(expanded)
 
     def behind(self, words: Sequence[str]) -> set[str]:
