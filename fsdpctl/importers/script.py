@@ -13,17 +13,17 @@ from fsdpctl.importers.shell.commands import Launch, Launcher, find_launch
 from fsdpctl.importers.shell.launch import LaunchReader
 from fsdpctl.importers.shell.lines import Line, ShellError
 from fsdpctl.importers.shell.options import parse_options
-from fsdpctl.importers.shell.statements import Script, Statement, parse_script
+from fsdpctl.importers.shell.statements import Script, Statement, parse_script, plain
 from fsdpctl.importers.shell.variables import (
     ASSIGNMENT,
     SECRET_NAME,
     Variables,
     is_head_idiom,
     is_resolved,
-    plain,
     unknown_in,
 )
 from fsdpctl.schema.problems import Location, shorten
+from fsdpctl.schema.types import check_env_name
 
 _MARKS = re.compile(
     r"^#!|^#SBATCH\s|\btorchrun\b|\btorch\.distributed\.(run|launch)\b|\baccelerate\s+launch\b", re.MULTILINE
@@ -36,7 +36,7 @@ _HARMLESS = {
     *("set", "echo", "printf", "date", "hostname", "nvidia-smi", "wait", "pwd", "exit", "shopt", "trap", "env"),
     *("sleep", "which", "tee"),
 }
-_SET_BY_TORCHRUN = re.compile(r"(MASTER_(ADDR|PORT)|(LOCAL_)?(WORLD_SIZE|RANK)|NODE_RANK)$")
+_SET_BY_TORCHRUN = re.compile(r"(MASTER_(ADDR|PORT)|(LOCAL_)?(WORLD_SIZE|RANK)|NODE_RANK|PET_NODE_RANK)$")
 _PATHS = re.compile(r"(.*_)?PATH$")
 
 
@@ -55,6 +55,14 @@ def read(text: str, draft: Draft) -> None:
     reader = _ScriptReader(draft)
     reader.read_directives(script)
     reader.read_statements(script.statements)
+
+
+def _is_reserved(name: str) -> bool:
+    try:
+        check_env_name(name)
+    except ValueError:
+        return True
+    return False
 
 
 class _ScriptReader:
@@ -116,6 +124,8 @@ class _ScriptReader:
         for statement in statements:
             if launch := self._find(statement):
                 self.launches.append(launch)
+                for inner in launch.before:
+                    self._other(inner)
             else:
                 self._other(statement)
         for line, name, value in self.exports:
@@ -186,7 +196,9 @@ class _ScriptReader:
         location = self.at(line)
         if _SET_BY_TORCHRUN.match(name) or name.startswith("SLURM_"):
             return
-        if SECRET_NAME.search(name):
+        if _is_reserved(name):
+            self.draft.note(location, name, "fsdpctl or torchrun sets it")
+        elif SECRET_NAME.search(name):
             names = self.draft.profile.setdefault("pass_env", [])
             names += [name] if name not in names else []
             self.draft.note(location, name, "a secret is not written: `pass_env` takes it from the shell that submits")

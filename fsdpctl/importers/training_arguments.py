@@ -81,7 +81,7 @@ def _all(why: str, *keys: str) -> tuple[Row, ...]:
 
 ROWS = (
     Row("per_device_train_batch_size", "trainer.batch.micro_batch", whole),
-    Row("gradient_accumulation_steps", read=whole, decides="the note on the global batch"),
+    Row("gradient_accumulation_steps", read=whole, decides="the global batch, which depends on the ranks"),
     Row("learning_rate", "trainer.optim.lr", number),
     Row("weight_decay", "trainer.optim.weight_decay", number),
     Row("adam_beta1", "trainer.optim.beta1", number),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import PurePosixPath
 
 from fsdpctl.importers.shell import batch_options
 from fsdpctl.importers.shell.options import Parsed, Syntax, parse_options
-from fsdpctl.importers.shell.statements import Statement, split_statements
-from fsdpctl.importers.shell.variables import ASSIGNMENT, plain
+from fsdpctl.importers.shell.statements import Statement, parse_script, plain
+from fsdpctl.importers.shell.variables import ASSIGNMENT
 
 _MAX_NESTED = 5
 _CONTAINER = Syntax(
@@ -44,7 +44,8 @@ class Launch:
     env: tuple[tuple[str, str], ...] = ()  # assignments before the command
     srun: Parsed | None = None
     container: Parsed | None = None  # of apptainer; the first word of its rest is the image
-    notes: tuple[tuple[str, str], ...] = field(default=())  # what comes before, and why it does not carry over
+    before: tuple[Statement, ...] = ()  # what `bash -c` runs first, in the same process
+    notes: tuple[tuple[str, str], ...] = ()  # what comes before, and why it does not carry over
 
 
 def find_launch(statement: Statement, depth: int = 0) -> Launch | None:
@@ -68,25 +69,29 @@ def find_launch(statement: Statement, depth: int = 0) -> Launch | None:
             parsed = parse_options(words[2:], _CONTAINER)
             launch, words = replace(launch, container=parsed), parsed.rest[1:]
         elif program in ("bash", "sh") and len(words) > 2 and re.fullmatch("-[a-z]*c", words[1]):
-            return _find_inside(launch, statement.line, words[2], depth)
+            return _find_inside(launch, statement.line, words[2], words[4:], depth)
         else:
             return _classify(launch, program, words)
     return None
 
 
-def _find_inside(outer: Launch, line: int, text: str, depth: int) -> Launch | None:
-    """Return the launch command in the text of `bash -c`."""
+def _find_inside(outer: Launch, line: int, text: str, args: Sequence[str], depth: int) -> Launch | None:
+    """Return the launch command in the text of `bash -c`, in which `$@` are the arguments behind it."""
     if depth >= _MAX_NESTED:
         return None
-    for statement in split_statements(plain(text), line):  # what is literal to the outer shell is not to this one
-        if (inner := find_launch(statement, depth + 1)) is not None:
+    before: list[Statement] = []
+    for statement in parse_script(plain(text)).statements:  # what is literal to the outer shell is not to this one
+        words = [inner for word in statement.words for inner in (args if plain(word) == "$@" else [word])]
+        if (inner := find_launch(Statement(line, tuple(words)), depth + 1)) is not None:
             return replace(
                 inner,
                 env=(*outer.env, *inner.env),
+                before=(*before, *inner.before),
                 srun=inner.srun or outer.srun,
                 container=inner.container or outer.container,
                 notes=(*outer.notes, *inner.notes),
             )
+        before.append(Statement(line, statement.words))
     return None
 
 

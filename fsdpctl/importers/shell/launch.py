@@ -9,7 +9,8 @@ from fsdpctl.importers import accelerate
 from fsdpctl.importers.imported import Draft
 from fsdpctl.importers.shell.commands import Launch, Launcher
 from fsdpctl.importers.shell.options import Parsed, Syntax, parse_options
-from fsdpctl.importers.shell.variables import is_resolved, plain, unknown_in
+from fsdpctl.importers.shell.statements import plain
+from fsdpctl.importers.shell.variables import is_resolved, unknown_in
 from fsdpctl.importers.values import WrongError, whole
 from fsdpctl.importers.world import set_head_profile
 from fsdpctl.schema.problems import Location, shorten

@@ -16,7 +16,9 @@ LITERAL_DOLLAR = "\ue000"
 """A dollar sign that the shell takes as it is."""
 QUOTED_DOLLAR = "\ue001"
 """A dollar sign in double quotes: what it becomes stays one word."""
-_FIRST_HELD, _LAST_HELD = 0xE002, 0xF8FF
+LITERAL_BACKTICK = "\ue002"
+_FIRST_HELD, _LAST_HELD = 0xE003, 0xF8FF
+_LITERAL = {"$": LITERAL_DOLLAR, "`": LITERAL_BACKTICK}
 _SEPARATORS = re.compile(r"[;&|()]+")
 _REDIRECTION = re.compile(r"&?[<>]+[&|]?")
 _STREAM = re.compile(r"(^|\s)[0-9]$")
@@ -73,6 +75,11 @@ def split_statements(line: str, number: int) -> list[Statement]:
     return [Statement(number, tuple(words)) for words in statements if words]
 
 
+def plain(word: str) -> str:
+    """Return the word with its dollar signs and backticks."""
+    return word.replace(LITERAL_DOLLAR, "$").replace(QUOTED_DOLLAR, "$").replace(LITERAL_BACKTICK, "`")
+
+
 def _hold(line: str, number: int, held: list[str]) -> str:
     """Return the line with one character in place of each substitution, whose text is added to `held`."""
     out: list[str] = []
@@ -81,10 +88,10 @@ def _hold(line: str, number: int, held: list[str]) -> str:
         char = line[index]
         if quote == "'":
             quote = "" if char == "'" else quote
-            out.append(LITERAL_DOLLAR if char == "$" else char)
+            out.append(_LITERAL.get(char, char))
         elif char == "\\":
             following = line[index + 1 : index + 2]
-            out.append(LITERAL_DOLLAR if following == "$" else char + following)
+            out.append(_LITERAL.get(following, char + following))
             index += 1
         elif char in "$`" and (end := find_end(line, index)):
             if end == OPEN:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 
 from fsdpctl.importers.shell.lines import ShellError
-from fsdpctl.importers.shell.statements import LITERAL_DOLLAR, QUOTED_DOLLAR, split_statements
+from fsdpctl.importers.shell.statements import QUOTED_DOLLAR, split_statements
 
 MAX_VALUE = 10_000
 """Characters of a value: a script that doubles one on each line must not fill the memory."""
@@ -106,11 +106,6 @@ def _evaluate(node: ast.AST) -> int:
 def is_resolved(word: str) -> bool:
     """Return whether the shell would leave the word as it is."""
     return not re.search(rf"{_DOLLAR}|`", word)
-
-
-def plain(word: str) -> str:
-    """Return the word with all of its dollar signs."""
-    return word.replace(LITERAL_DOLLAR, "$").replace(QUOTED_DOLLAR, "$")
 
 
 def is_head_idiom(word: str) -> bool:

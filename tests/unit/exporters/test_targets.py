@@ -84,6 +84,21 @@ def test_the_words_of_a_batch_script_reach_the_program_unchanged(tmp_path: Path)
     ]
 
 
+@pytest.mark.parametrize("target", ["sbatch", "torchrun"])
+def test_an_exported_script_is_imported_as_the_same_job(target: str) -> None:
+    imported = read(export(target).text, "run.sh", Wanted("My.Job_1"))
+    before = parse_job(OWN, "job.yaml").model_dump(mode="json", exclude_unset=True)
+    after = parse_job(dump_tree(dict(imported.job)), "job.yaml").model_dump(mode="json", exclude_unset=True)
+    only_here = {"sbatch": {"restarts"}, "torchrun": {"time_limit", "stop_signal"}}[target]
+    assert {key: after.get(key) for key in before if key not in {*only_here, "env"}} == {
+        key: value for key, value in before.items() if key not in {*only_here, "env"}
+    }
+    assert after["env"]["TEXT"] == AWKWARD and after["procs_per_node"] == 8
+    assert "WANDB_API_KEY" not in str(imported.job)
+    if target == "sbatch":
+        assert imported.profile["backend"]["partition"] == "gpu" and imported.profile["gpus_per_node"] == 8
+
+
 def test_a_batch_script_has_the_options_of_the_profile() -> None:
     options = [
         line.removeprefix("#SBATCH ") for line in export("sbatch").text.splitlines() if line.startswith("#SBATCH")

@@ -7,8 +7,8 @@ import subprocess
 import pytest
 
 from fsdpctl.importers.shell.lines import ShellError
-from fsdpctl.importers.shell.statements import parse_script
-from fsdpctl.importers.shell.variables import Variables, is_resolved, plain
+from fsdpctl.importers.shell.statements import parse_script, plain
+from fsdpctl.importers.shell.variables import Variables, is_resolved
 
 
 def words(text: str) -> list[list[str]]:
