@@ -29,6 +29,7 @@ def write(export: Exportable) -> Exported:
         "same_network": True,
         "use_cpu": not export.has_gpus,
         **({"fsdp_config": fsdp} if fsdp else {}),
+        **_parallelism(export),
     }
     return Exported(dump_tree(tree), tuple(_notes(export)))
 
@@ -70,6 +71,14 @@ def _fsdp_of(trainer: TrainerConfig) -> dict[str, Any]:
     }
 
 
+def _parallelism(export: Exportable) -> dict[str, Any]:
+    """Return the mesh where a replica is not the whole world."""
+    mesh, key = export.plan.mesh, "parallelism_config"
+    if mesh is None or mesh.replicate == 1 or mesh.shard == 1:
+        return {}
+    return {key: {f"{key}_dp_replicate_size": mesh.replicate, f"{key}_dp_shard_size": mesh.shard}}
+
+
 def _fsdp_in(env: Any) -> dict[str, Any]:
     """Return the settings that `jobs import` has turned into variables."""
     section = "fsdp_config."
@@ -86,8 +95,6 @@ def _notes(export: Exportable) -> list[str]:
     else:
         notes.append("the bundled trainer does not use Accelerate: the file is for a script of your own")
         notes.append("batch, optimizer, schedule and checkpoints belong into that script")
-        if trainer.mesh.strategy in ("HYBRID_SHARD", "_HYBRID_SHARD_ZERO2") and export.num_nodes > 1:
-            notes.append(f"{trainer.mesh.strategy}: Accelerate needs a ParallelismConfig in the script for it")
     if export.num_nodes > 1:
         notes.append("machine_rank is another one on each node; main_process_ip is the head's address")
     if plan.env:

@@ -5,18 +5,20 @@ The user's own script gets the same settings as from `accelerate launch`: by env
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from fsdpctl.importers.carry import Row, carry, find, path_of
 from fsdpctl.importers.imported import Draft, Program
 from fsdpctl.importers.values import is_true, number, one_of, precision, recompute, strategy, whole, zero_stage
-from fsdpctl.importers.world import set_head, set_world
+from fsdpctl.importers.world import count, set_head, set_world
 from fsdpctl.schema.problems import show
 from fsdpctl.schema.yaml_tree import YamlDocument
 
 MARKS = ("distributed_type", "compute_environment", "num_machines", "machine_rank", "main_process_ip", "gpu_ids")
 """Keys that only such a file has."""
 
+_PARALLEL = "parallelism_config"
 _WRAPS = ("TRANSFORMER_BASED_WRAP", "SIZE_BASED_WRAP", "NO_WRAP")
 _HERE = ("local_machine", "multi_machine")
 _DISTRIBUTED = ("fsdp", "deepspeed", "no", "multi_gpu", "multi_cpu")
@@ -51,6 +53,10 @@ def _fsdp(key: str, env: str, to: str = "", **more: Any) -> Row:
     return Row(f"fsdp_config.fsdp_{key}", to, env=f"FSDP_{env}", **more)
 
 
+def _parallel(key: str, to: str = "", **more: Any) -> Row:
+    return Row(f"{_PARALLEL}.{_PARALLEL}_{key}", to, env=f"PARALLELISM_CONFIG_{key.upper()}", **more)
+
+
 def _zero(key: str, env: str, to: str = "", **more: Any) -> Row:
     return Row(f"deepspeed_config.{key}", to, env=f"ACCELERATE_{env}", **more)
 
@@ -66,6 +72,7 @@ ROWS = (
     Row("rdzv_backend", "profile.rendezvous", one_of({"static": "static", "c10d": "c10d"})),
     Row("same_network", why="nodes reach each other by the addresses of the profile", silent=(True,)),
     Row("main_training_function", why="for TPUs and notebooks only", silent=("main",)),
+    Row("num_cpu_threads_per_process", env="OMP_NUM_THREADS"),
     Row("gpu_ids", why="each rank gets its GPU from fsdpctl", silent=("all",)),
     Row("mixed_precision", "trainer.precision", precision, "ACCELERATE_MIXED_PRECISION", _lower),
     Row("fp16", why="older form of mixed_precision: write that"),
@@ -103,6 +110,14 @@ ROWS = (
     ),
     _fsdp("activation_checkpointing", "ACTIVATION_CHECKPOINTING", "trainer.memory.recompute", read=recompute),
     _fsdp("ignored_modules", "IGNORED_MODULES", why="all modules are sharded"),
+    _fsdp("activation_checkpointing_offload", "ACTIVATION_CHECKPOINTING_OFFLOAD", why="activations stay on the GPU"),
+    _parallel("dp_replicate_size", "trainer.mesh.replicate", read=whole, decides="`trainer.mesh.strategy`"),
+    _parallel("dp_shard_size", "trainer.mesh.shard", read=whole),
+    *(
+        _parallel(f"{kind}_size", read=whole, why="all ranks are data-parallel", silent=(1,))
+        for kind in ("tp", "cp", "sp")
+    ),
+    *(_parallel(key, why="all ranks are data-parallel") for key in ("cp_backend", "cp_comm_strategy", "sp_backend")),
     _zero("zero_stage", "DEEPSPEED_ZERO_STAGE", "trainer.mesh.strategy", read=zero_stage),
     _zero("gradient_accumulation_steps", "GRADIENT_ACCUMULATION_STEPS", why="it follows from `batch`", silent=(1,)),
     _zero("gradient_clipping", "GRADIENT_CLIPPING", "trainer.optim.clip_norm", read=number),
@@ -137,6 +152,7 @@ def read(document: YamlDocument, draft: Draft) -> None:
             draft.set("trainer.memory.cpu_offload", True, document.locate(("deepspeed_config", key)))
     _check_rank(document, draft)
     _set_units(document, draft)
+    _set_mesh(document, draft)
     set_world(document, draft, nodes="num_machines", world="num_processes")
     set_head(document, draft, address="main_process_ip", port="main_process_port")
 
@@ -174,6 +190,28 @@ def _check_fsdp(document: YamlDocument, draft: Draft) -> None:
     both = {key: given[key] for key in ("fsdp_sharding_strategy", "fsdp_reshard_after_forward") if key in given}
     if len(both) == 2:
         _check_reshard(draft, both, problem)
+
+
+def _set_mesh(document: YamlDocument, draft: Draft) -> None:
+    """Turn the sizes of a parallelism_config into a mesh, after the checks of `accelerate launch`."""
+    sizes = {
+        kind: count(document, f"{_PARALLEL}.{_PARALLEL}_{kind}_size") or 1
+        for kind in ("dp_replicate", "dp_shard", "tp", "cp", "sp")
+    }
+    if not document.tree.get(_PARALLEL):
+        return
+    draft.env["ACCELERATE_USE_PARALLELISM_CONFIG"] = "true"
+    location, path = document.locate((_PARALLEL,)), (_PARALLEL,)
+    if find(document.tree, "fsdp_config.fsdp_version") not in (2, "2"):
+        draft.problem(location, path, "needs fsdp_config with fsdp_version 2")
+    ranks, world = math.prod(sizes.values()), count(document, "num_processes")
+    if world and ranks != world:
+        spelled = " x ".join(f"{kind} {size}" for kind, size in sizes.items() if size > 1) or "all sizes are 1"
+        draft.problem(location, path, f"{spelled} = {ranks}, but num_processes is {world}")
+    hybrid = {"FULL_SHARD": "HYBRID_SHARD", "SHARD_GRAD_OP": "_HYBRID_SHARD_ZERO2"}
+    mesh = draft.trainer.get("mesh", {})
+    if sizes["dp_replicate"] > 1 and mesh.get("strategy") in hybrid:
+        mesh["strategy"] = hybrid[mesh["strategy"]]
 
 
 def _check_reshard(draft: Draft, both: dict[str, Any], problem: Any) -> None:

@@ -19,7 +19,8 @@ from fsdpctl.importers.read import read
 from fsdpctl.launch.build import build_plan
 from fsdpctl.launch.host import SubmitHost
 from fsdpctl.schema.dump import dump_tree
-from fsdpctl.specs.load import load_job, load_profile, parse_job, parse_profile
+from fsdpctl.specs.load import job_document, load_job, load_profile, parse_job, parse_profile
+from fsdpctl.specs.search import find_job
 from tests.services import require
 
 AWKWARD = "a 'b' \"c\" $HOME $(d) `e` \\ # %x"
@@ -238,6 +239,15 @@ def test_settings_of_the_trainer_become_those_of_fsdp_2(override: str, expected:
     plan = build_plan(load_profile("slurm-h100"), job, HOST)
     section = yaml.safe_load(TARGETS["accelerate"](Exportable(job, plan)).text)["fsdp_config"]
     assert {key: section[key] for key in expected} == expected
+
+
+def test_a_mesh_of_replicas_survives_both_ways() -> None:
+    text = export_bundled("accelerate").text
+    sizes = {"parallelism_config_dp_replicate_size": 4, "parallelism_config_dp_shard_size": 8}
+    assert yaml.safe_load(text)["parallelism_config"] == sizes
+    base = job_document(find_job("llm7b")).tree
+    mesh = read(text, "after.yaml", Wanted("x", base=base)).job["trainer"]["mesh"]
+    assert mesh == {"strategy": "HYBRID_SHARD", "replicate": 4, "shard": 8}
 
 
 def test_a_job_that_does_not_fit_its_profile_is_not_exported() -> None:
