@@ -79,7 +79,12 @@ ROWS = (
     Row("downcast_bf16", why="for TPUs only"),
     Row("use_cpu", read=is_true, env="ACCELERATE_USE_CPU", decides="`profile.gpus_per_node: 0`"),
     Row("debug", read=is_true, env="ACCELERATE_DEBUG_MODE", why="`debug` of a job logs what NCCL does"),
-    Row("enable_cpu_affinity", env="ACCELERATE_CPU_AFFINITY", write_env=lambda given: str(int(is_true(given)))),
+    Row(
+        "enable_cpu_affinity",
+        read=is_true,
+        env="ACCELERATE_CPU_AFFINITY",
+        write_env=lambda given: str(int(is_true(given))),
+    ),
     Row("dynamo_backend", "trainer.compile", _COMPILE, "ACCELERATE_DYNAMO_BACKEND", _upper),
     Row("dynamo_config.dynamo_backend", "trainer.compile", _COMPILE, "ACCELERATE_DYNAMO_BACKEND", _upper),
     Row("dynamo_config.dynamo_mode", env="ACCELERATE_DYNAMO_MODE", why="always the default mode", silent=("default",)),

@@ -18,7 +18,7 @@ from fsdpctl.schema.yaml_tree import YamlDocument
 from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.profile import ClusterProfile
 
-SCRIPT = "train.py"
+UNKNOWN_SCRIPT = "train.py"
 """Where a file does not name the script that it was written for."""
 
 
@@ -87,8 +87,8 @@ def _own_job(draft: Draft, wanted: Wanted, common: dict[str, Any]) -> dict[str, 
     if wanted.script is not None:
         job["entrypoint"] = {"script": wanted.script}
     elif "entrypoint" not in job:
-        job["entrypoint"] = {"script": SCRIPT}
-        text = f"the file does not name the training script: write it in place of {SCRIPT}, or use --script"
+        job["entrypoint"] = {"script": UNKNOWN_SCRIPT}
+        text = f"the file does not name the training script: write it in place of {UNKNOWN_SCRIPT}, or use --script"
         draft.note(Location(draft.source, 1), "entrypoint", text, must_change=True)
     if args := (*draft.args, *job.get("args", ())):
         job["args"] = list(args)

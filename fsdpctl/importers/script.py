@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
 from collections.abc import Iterator, Sequence
@@ -28,9 +29,10 @@ from fsdpctl.schema.types import check_env_name
 _MARKS = re.compile(
     r"^#!|^#SBATCH\s|\btorchrun\b|\btorch\.distributed\.(run|launch)\b|\baccelerate\s+launch\b", re.MULTILINE
 )
+_BEFORE_COMMANDS = ("then", "else", "do", "{", "!")
 _SYNTAX_WORDS = {
-    *("if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac", "function"),
-    *("{", "}", "[", "[[", "test", ":", "true", "false"),
+    *("if", "elif", "fi", "for", "while", "until", "done", "case", "esac", "function", "}", "[", "[[", "test"),
+    *(":", "true", "false"),
 }
 _HARMLESS = {
     *("set", "echo", "printf", "date", "hostname", "nvidia-smi", "wait", "pwd", "exit", "shopt", "trap", "env"),
@@ -153,11 +155,11 @@ class _ScriptReader:
 
     def _other(self, statement: Statement) -> None:
         """Take what a statement sets up for the ranks; note what it does besides."""
-        words = statement.words
+        words = tuple(itertools.dropwhile(lambda word: word in _BEFORE_COMMANDS, statement.words)) or ("true",)
         program = words[0]
         if program in ("export", "declare", "readonly", "local"):
             for word in words[1:]:
-                self._assign(statement.line, word, is_exported=program == "export")
+                self._assign(statement.line, word, is_exported=program == "export" or "-x" in words)
         elif all(ASSIGNMENT.fullmatch(word) for word in words):
             for word in words:
                 self._assign(statement.line, word, is_exported=False)
@@ -207,7 +209,7 @@ class _ScriptReader:
         elif is_resolved(value):
             self.draft.job.setdefault("env", {})[name] = plain(value)
             self.draft.job_locations[("env", name)] = location
-        elif _PATHS.fullmatch(name) and re.search(rf"\{{?{name}\b", value):
+        elif _PATHS.fullmatch(name) and is_resolved(re.sub(rf"\$({name}\b|\{{{name}\}})", "", plain(value))):
             self.setup.append(f'export {name}="{plain(value)}"')
         else:
             text = f"{shorten(unknown_in(value))} is not known from the text: write the value in `env`"

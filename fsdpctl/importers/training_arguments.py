@@ -6,7 +6,7 @@ from typing import Any
 
 from fsdpctl.importers.carry import AUTO, Row, carry, find
 from fsdpctl.importers.imported import Draft, Program
-from fsdpctl.importers.values import LeftOutError, WrongError, is_true, number, one_of, recompute, strategy, whole
+from fsdpctl.importers.values import LeftOutError, WrongError, is_true, number, one_of, recompute, whole
 from fsdpctl.schema.problems import did_you_mean, show
 from fsdpctl.schema.yaml_tree import YamlDocument
 
@@ -215,7 +215,7 @@ def _check_reshard(document: YamlDocument, draft: Draft, named: str) -> None:
     given = find(document.tree, "fsdp_config.reshard_after_forward")
     if given is False and named == "FULL_SHARD":
         draft.set("trainer.mesh.strategy", "SHARD_GRAD_OP", document.locate(path))
-    elif isinstance(given, str) and given != AUTO and strategy(given) != named:
+    elif isinstance(given, str) and given not in (AUTO, "true", "false") and given.upper() != named.lstrip("_"):
         draft.problem(document.locate(path), path, f"{show(given)} contradicts fsdp {named}; keep one of them")
 
 

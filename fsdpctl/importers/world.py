@@ -81,7 +81,7 @@ def set_head_profile(draft: Draft, address: str, port: str, location: Location, 
 
 @dataclass(frozen=True)
 class Batch:
-    """The keys of a file that give the batch, each None where the kind of file has none."""
+    """The dotted keys by which a file gives the batch."""
 
     total: str  # sequences of one optimizer step over all ranks
     micro: str

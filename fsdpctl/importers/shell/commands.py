@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -103,11 +104,11 @@ def _classify(launch: Launch, program: str, words: Sequence[str]) -> Launch | No
     if program == "deepspeed":
         return replace(launch, launcher=Launcher.DEEPSPEED, words=tuple(words[1:]), python=_python_beside(words[0]))
     if re.fullmatch(r"python([0-9.]*)", program):
-        rest = [word for word in words[1:] if word not in ("-u", "-O", "-s", "-E")]
+        rest = list(itertools.dropwhile(lambda word: word in ("-u", "-O", "-s", "-E"), words[1:]))
         launch = replace(launch, python=words[0] if "/" in words[0] else None)
         if len(rest) > 1 and rest[0] == "-m" and rest[1] in _DISTRIBUTED:
             return replace(launch, words=tuple(rest[2:]))
-        if len(rest) > 2 and rest[0] == "-m" and rest[1] in ("accelerate.commands.launch", "accelerate"):
+        if len(rest) > 2 and rest[:2] == ["-m", "accelerate.commands.launch"]:
             return replace(launch, launcher=Launcher.ACCELERATE, words=tuple(rest[2:]))
         if launch.srun is not None and rest and rest[0] != "-c":
             return replace(launch, launcher=Launcher.SRUN, words=tuple(rest))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from fsdpctl.importers import accelerate
 from fsdpctl.importers.imported import Draft
@@ -30,11 +31,20 @@ _DEEPSPEED = Syntax(
 )
 _RENDEZVOUS = ("rdzv-backend", "rdzv-endpoint", "rdzv-id", "rdzv-conf", "master-addr", "master-port", "node-rank")
 _ACCELERATE_RENDEZVOUS = ("main-process-ip", "main-process-port", "machine-rank")
+_ACCELERATE_KEYS = {row.key.rpartition(".")[2]: row.key for row in reversed(accelerate.ROWS)}
 _LOGS = ("log-dir", "redirects", "tee", "local-ranks-filter", "enable-each-rank-log", "save-pid")
 _SILENT = ("standalone", "use-env", "module", "quiet", "use-fsdp", "multi-gpu", "use-deepspeed", "cpu", "use-cpu")
 _NPROC_WORDS = ("gpu", "auto", "cpu")
 _LONG_VALUE = re.compile(r"[A-Za-z0-9_\-.]{16,}")
 _SECRET_FLAG = re.compile(r"(^|[-_])(api[-_]?key|token|secret|password|passwd)$", re.IGNORECASE)
+
+
+def _scalar(word: str) -> object:
+    """Return the value of an option as YAML would have it; one that the shell would fill in stays text."""
+    try:
+        return read_scalar(plain(word)) if is_resolved(word) else word
+    except ValueError:
+        return word
 
 
 class LaunchReader:
@@ -44,6 +54,7 @@ class LaunchReader:
         self.draft, self.launch = draft, launch
         self.location = Location(draft.source, launch.line)
         self.gpus, self.tasks = gpus, tasks
+        self.nodes = draft.job.get("nodes")  # of #SBATCH lines
 
     def carry(self) -> None:
         """Set the entrypoint, its arguments, and the ranks."""
@@ -75,7 +86,7 @@ class LaunchReader:
 
     def _accelerate(self, parsed: Parsed) -> None:
         """Read the options as the configuration that they override."""
-        tree: dict[str, object] = {}
+        tree: dict[str, Any] = {}
         for name, value in parsed.options:
             key = name.replace("-", "_")
             if name == "config-file":
@@ -83,22 +94,25 @@ class LaunchReader:
                 self.draft.note(self.location, "--config_file", text, must_change=True)
             elif name in _ACCELERATE_RENDEZVOUS and not is_resolved(value or ""):
                 continue  # found when the run starts, as here
+            elif name == "max-restarts":
+                self._set_restarts(value)
             elif name not in _SILENT and value is not None:
-                section = (
-                    "fsdp_config" if key.startswith("fsdp_") else "deepspeed_config" if key.startswith("zero") else ""
-                )
+                section, _, last = _ACCELERATE_KEYS.get(key, key).rpartition(".")
                 place = tree.setdefault(section, {}) if section else tree
-                assert isinstance(place, dict)
-                place[key] = read_scalar(plain(value)) if is_resolved(value) and len(value) < 100 else value
+                place[last] = _scalar(value)
         if tree or len(parsed.options) > ("config-file" in parsed):
             tree["distributed_type"] = self._distributed(parsed, tree)
-        document = YamlDocument("", tree, {(): self.location})
-        if tree:
-            accelerate.read(document, self.draft)
+            accelerate.read(YamlDocument("", tree, {(): self.location}), self.draft)
+        self._check_nodes(tree.get("num_machines"))
         self._program(parsed, is_module="module" in parsed)
 
+    def _check_nodes(self, machines: object) -> None:
+        if self.nodes is not None and isinstance(machines, int) and machines != self.nodes:
+            text = f"{machines}, but the #SBATCH lines request {self.nodes} nodes"
+            self.draft.problem(self.location, ("--num_machines",), text)
+
     @staticmethod
-    def _distributed(parsed: Parsed, tree: dict[str, object]) -> str:
+    def _distributed(parsed: Parsed, tree: dict[str, Any]) -> str:
         if "use-fsdp" in parsed or "fsdp_config" in tree:
             return "FSDP"
         return "DEEPSPEED" if "use-deepspeed" in parsed or "deepspeed_config" in tree else "MULTI_GPU"

@@ -9,6 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from fsdpctl.cli.jobs_export import Target
+from fsdpctl.cli.jobs_import import Kind
+from fsdpctl.exporters.table import TARGETS
+from fsdpctl.importers.table import KINDS
+from fsdpctl.importers.table import SCRIPT as SCRIPT_KIND
 from fsdpctl.specs.load import load_job, load_profile, parse_job
 
 SCRIPT = """#!/bin/bash
@@ -32,6 +37,10 @@ def jobs(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def files() -> list[str]:
     return sorted(str(path) for path in Path().rglob("*") if path.is_file())
+
+
+def test_the_options_name_what_the_tables_have() -> None:
+    assert {*Kind} == {*KINDS, SCRIPT_KIND} and {*Target} == {*TARGETS}
 
 
 def test_a_script_becomes_a_job_and_a_profile_and_nothing_of_it_runs() -> None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fsdpctl.errors import UsageError
 from fsdpctl.importers.build import Wanted
 from fsdpctl.importers.imported import Imported
 from fsdpctl.importers.read import read
-from fsdpctl.specs.load import job_document
+from fsdpctl.importers.table import KINDS
+from fsdpctl.schema.dump import dump_tree
+from fsdpctl.specs.load import job_document, parse_job
 from fsdpctl.specs.search import find_job
 
 BASE = job_document(find_job("llm300m")).tree
@@ -294,3 +300,47 @@ def test_nonsense_is_answered_soon(name: str) -> None:
     except UsageError as error:
         assert len(error.message) < 20_000
     assert time.process_time() - before < 3
+
+
+VALUES = st.one_of(
+    st.sampled_from(["auto", "$X", "${X:-1}", "no", "true", "", "cpu", "FULL_SHARD", "1", "-1", "1e400", "\ue000"]),
+    st.integers(-3, 10**6),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.booleans(),
+    st.none(),
+    st.lists(st.integers(0, 3), max_size=2),
+    st.dictionaries(st.sampled_from(["enabled", "stage", "x"]), st.integers(0, 4), max_size=2),
+)
+
+
+@pytest.mark.parametrize("bundled", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_any_values_are_carried_over_or_refused(kind: str, bundled: bool, data: st.DataObject) -> None:
+    """No value of a known key may be an error of the program."""
+    tree: dict[str, Any] = {}
+    for row in data.draw(st.lists(st.sampled_from(KINDS[kind].rows), max_size=8, unique_by=lambda row: row.key)):
+        *above, last = row.key.split(".")
+        place = tree
+        for part in above:
+            place = place.setdefault(part, {}) if isinstance(place.get(part, {}), dict) else {}
+        place[last] = data.draw(VALUES)
+    with contextlib.suppress(UsageError):
+        imported = load(dump_tree(tree) if tree else "{}", bundled=bundled, kind=kind)
+        parse_job(dump_tree(dict(imported.job)), "job.yaml")
+
+
+SHELL_WORDS = (
+    *("#SBATCH", "-N", "2", "torchrun", "--nnodes=2", "--nproc-per-node", "srun", "python", "-m", "bash", "-c", "a.py"),
+    *("accelerate", "launch", "--num_processes", "--fsdp_version", "deepspeed", "apptainer", "exec", "env", "export"),
+    *("x=1", "$X", "$(a)", "'", '"', "\\", ";", "&&", "|", "(", ")", "<<EOF", "EOF", ">", "--", *["\n"] * 6),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.sampled_from(SHELL_WORDS), max_size=25))
+def test_any_words_are_a_script_or_refused(words: list[str]) -> None:
+    with contextlib.suppress(UsageError):
+        imported = load(" ".join(words).replace("\n ", "\n"), kind="script")
+        parse_job(dump_tree(dict(imported.job)), "job.yaml")
