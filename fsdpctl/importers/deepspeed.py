@@ -82,7 +82,11 @@ ROWS = (
     Row(f"{_ZERO}.stage3_gather_fp16_weights_on_model_save", why="see `fsdpctl checkpoints export`"),
     Row("zero_allow_untested_optimizer", why="AdamW is tested", silent=(True,)),
     Row("zero_force_ds_cpu_optimizer", why="AdamW of torch updates on the CPU, too"),
-    Row("optimizer.type", read=one_of({"adamw": True, "adam": True, "fusedadam": True, "cpuadam": True}, _ADAM)),
+    Row(
+        "optimizer.type",
+        read=one_of({"adamw": True, "adam": True, "fusedadam": True, "cpuadam": True}, _ADAM),
+        decides="AdamW",
+    ),
     _optimizer("lr", "trainer.optim.lr", read=number),
     _optimizer("betas", decides="`trainer.optim.beta1`, `trainer.optim.beta2`"),
     _optimizer("eps", "trainer.optim.eps", read=number),

@@ -88,7 +88,7 @@ ROWS = (
     Row("adam_beta2", "trainer.optim.beta2", number),
     Row("adam_epsilon", "trainer.optim.eps", number),
     Row("max_grad_norm", "trainer.optim.clip_norm", number),
-    Row("optim", read=one_of(_ADAM, "the bundled trainer has AdamW")),
+    Row("optim", read=one_of(_ADAM, "the bundled trainer has AdamW"), decides="AdamW"),
     Row("lr_scheduler_type", "trainer.optim.schedule", one_of(_SCHEDULES, f"there are {', '.join(_SCHEDULES)}")),
     Row("lr_scheduler_kwargs.min_lr_rate", "trainer.optim.min_lr_ratio", number),
     Row("lr_scheduler_kwargs.min_lr", why="`optim.min_lr_ratio` is a fraction of lr"),
