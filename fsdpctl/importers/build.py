@@ -50,7 +50,8 @@ def build(kind: str, what: str, draft: Draft, wanted: Wanted) -> Imported:
             problems += error.problems
     if problems:
         raise SpecError(what, list(dict.fromkeys(problems)))
-    return Imported(kind, program, job, profile, tuple(draft.notes[program]))
+    notes = sorted(draft.notes[program], key=lambda note: note.location.line or 0)
+    return Imported(kind, program, job, profile, tuple(notes))
 
 
 def _job_tree(draft: Draft, wanted: Wanted, program: Program) -> tuple[dict[str, Any], dict[KeyPath, Location]]:

@@ -30,9 +30,10 @@ _MARKS = re.compile(
     r"^#!|^#SBATCH\s|\btorchrun\b|\btorch\.distributed\.(run|launch)\b|\baccelerate\s+launch\b", re.MULTILINE
 )
 _BEFORE_COMMANDS = ("then", "else", "do", "{", "!")
+_OPENING, _ENDING = ("if", "for", "while", "until", "case"), ("fi", "done", "esac")
 _SYNTAX_WORDS = {
-    *("if", "elif", "fi", "for", "while", "until", "done", "case", "esac", "function", "}", "[", "[[", "test"),
-    *(":", "true", "false"),
+    *(*_OPENING, *_ENDING),
+    *("elif", "function", "}", "[", "[[", "test", ":", "true", "false"),
 }
 _HARMLESS = {
     *("set", "echo", "printf", "date", "hostname", "nvidia-smi", "wait", "pwd", "exit", "shopt", "trap", "env"),
@@ -75,6 +76,7 @@ class _ScriptReader:
         self.exports: list[tuple[int, str, str]] = []
         self.launches: list[Launch] = []
         self.setup: list[str] = []
+        self.depth = 0  # conditions and loops that are open
 
     def at(self, line: int) -> Location:
         return Location(self.draft.source, line)
@@ -157,6 +159,7 @@ class _ScriptReader:
         """Take what a statement sets up for the ranks; note what it does besides."""
         words = tuple(itertools.dropwhile(lambda word: word in _BEFORE_COMMANDS, statement.words)) or ("true",)
         program = words[0]
+        self.depth += (program in _OPENING) - (program in _ENDING)
         if program in ("export", "declare", "readonly", "local"):
             for word in words[1:]:
                 self._assign(statement.line, word, is_exported=program == "export" or "-x" in words)
@@ -190,6 +193,8 @@ class _ScriptReader:
             return
         name, value = found[1], found[2]
         if is_exported:
+            if self.depth > 0:
+                self.draft.note(self.at(line), name, "set under a condition or in a loop: taken as always set")
             self.exports.append((line, name, self.variables.resolve(value)))
         self.variables.assign(name, value)
 

@@ -302,6 +302,22 @@ def test_nonsense_is_answered_soon(name: str) -> None:
     assert time.process_time() - before < 3
 
 
+def test_what_a_script_sets_up_becomes_a_profile_unless_it_would_run_something() -> None:
+    text = """#!/bin/bash
+#SBATCH -N 2 --gpus-per-node=8
+if [ -n "$DEBUG" ]; then export NCCL_DEBUG=INFO; fi
+export PATH=/opt/x/bin:$PATH
+export PATH=$(evil):$PATH LD_LIBRARY_PATH=$UNKNOWN/lib:$LD_LIBRARY_PATH
+cd /work && srun -l python -u -m torch.distributed.run --nnodes 2 train.py -u "a b" > out 2>&1 &
+"""
+    imported = load(text)
+    assert imported.job["args"] == ["-u", "a b"] and imported.job["env"] == {"NCCL_DEBUG": "INFO"}
+    assert imported.profile["setup"] == ['export PATH="/opt/x/bin:$PATH"']
+    assert [(note.location.line, note.key, note.must_change) for note in imported.notes] == [
+        *((3, "NCCL_DEBUG", False), (5, "PATH", True), (5, "LD_LIBRARY_PATH", True), (6, "cd", False)),
+    ]
+
+
 VALUES = st.one_of(
     st.sampled_from(["auto", "$X", "${X:-1}", "no", "true", "", "cpu", "FULL_SHARD", "1", "-1", "1e400", "\ue000"]),
     st.integers(-3, 10**6),
