@@ -117,6 +117,24 @@ def test_a_batch_script_has_the_options_of_the_profile() -> None:
     ]
 
 
+@pytest.mark.parametrize("runtime", ["apptainer", "pyxis"])
+def test_the_container_of_a_profile_is_around_torchrun(runtime: str) -> None:
+    container = f"container: {{runtime: {runtime}, image: /image.sqsh, mounts: [/data], python: /usr/bin/python3}}"
+    text = export("sbatch", profile=PROFILE.replace("kind: slurm,", f"kind: slurm, {container},")).text
+    words = shlex.split(text[text.index("exec srun") :])
+    torchrun = words.index("torch.distributed.run")
+    assert words[torchrun - 2] == "/usr/bin/python3"
+    if runtime == "apptainer":
+        inside = ["apptainer", "exec", "--nv", "--bind=/shared/runs", "--bind=/data", "/image.sqsh"]
+        assert words[torchrun - 2 - len(inside) : torchrun - 2] == inside
+        assert "module load cuda/13" in words[words.index("-c") + 1], "on each node, outside of the container"
+    else:
+        assert {"--container-image=/image.sqsh", "--container-mounts=/shared/runs:/shared/runs,/data:/data"} <= {*words}
+        assert "module load cuda/13" in text[: text.index("exec srun")].splitlines()
+    imported = read(text, "run.sh", Wanted("x")).profile["backend"]["container"]
+    assert (imported["runtime"], imported["image"]) == (runtime, "/image.sqsh")
+
+
 def test_a_script_without_the_secret_ends_with_its_name(tmp_path: Path) -> None:
     done = subprocess.run(
         ["bash", "-c", export("sbatch").text],
