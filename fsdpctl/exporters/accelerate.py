@@ -6,7 +6,7 @@ from typing import Any
 
 from fsdpctl.contract.trainer.trainer_config import TrainerConfig
 from fsdpctl.exporters.exportable import Exportable, Exported, elsewhere
-from fsdpctl.importers import accelerate as importer
+from fsdpctl.importers.keys.accelerate import ROWS
 from fsdpctl.schema.dump import dump_tree
 from fsdpctl.schema.yaml_tree import read_scalar
 
@@ -82,7 +82,7 @@ def _parallelism(export: Exportable) -> dict[str, Any]:
 def _fsdp_in(env: Any) -> dict[str, Any]:
     """Return the settings that `jobs import` has turned into variables."""
     section = "fsdp_config."
-    rows = [row for row in importer.ROWS if row.key.startswith(section) and row.env in env]
+    rows = [row for row in ROWS if row.key.startswith(section) and row.env in env]
     found = {row.env: (row.key.removeprefix(section), read_scalar(env[row.env])) for row in reversed(rows)}
     return dict(reversed(found.values())) if env.get("ACCELERATE_USE_FSDP") == "true" else {}
 

@@ -9,6 +9,10 @@ from fsdpctl.errors import UsageError
 from fsdpctl.importers import accelerate, deepspeed, flat, training_arguments
 from fsdpctl.importers.carry import Row, dotted
 from fsdpctl.importers.imported import Draft
+from fsdpctl.importers.keys import accelerate as accelerate_keys
+from fsdpctl.importers.keys import deepspeed as deepspeed_keys
+from fsdpctl.importers.keys import flat as flat_keys
+from fsdpctl.importers.keys import training_arguments as training_arguments_keys
 from fsdpctl.schema.yaml_tree import YamlDocument
 
 
@@ -23,18 +27,18 @@ class Kind:
 
 
 KINDS = {
-    "accelerate": Kind("an Accelerate configuration", accelerate.MARKS, accelerate.ROWS, accelerate.read),
-    "deepspeed": Kind("a DeepSpeed configuration", deepspeed.MARKS, deepspeed.ROWS, deepspeed.read),
+    "accelerate": Kind("an Accelerate configuration", accelerate_keys.MARKS, accelerate_keys.ROWS, accelerate.read),
+    "deepspeed": Kind("a DeepSpeed configuration", deepspeed_keys.MARKS, deepspeed_keys.ROWS, deepspeed.read),
     "training-arguments": Kind(
         "TrainingArguments of transformers",
-        training_arguments.MARKS,
-        training_arguments.ROWS,
+        training_arguments_keys.MARKS,
+        training_arguments_keys.ROWS,
         training_arguments.read,
     ),
-    "flat": Kind("the YAML of an FSDP trainer", flat.MARKS, flat.ROWS, flat.read),
+    "flat": Kind("the YAML of an FSDP trainer", flat_keys.MARKS, flat_keys.ROWS, flat.read),
 }
 SCRIPT, FLAT = "script", "flat"
-_FLAT_KEYS = {row.key for row in flat.ROWS}
+_FLAT_KEYS = {row.key for row in flat_keys.ROWS}
 
 
 def detect(document: YamlDocument) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from fsdpctl.importers import accelerate
 from fsdpctl.importers.imported import Draft
+from fsdpctl.importers.keys.accelerate import ROWS
 from fsdpctl.importers.shell.commands import Launch, Launcher
 from fsdpctl.importers.shell.options import Parsed, Syntax, parse_options
 from fsdpctl.importers.shell.statements import plain
@@ -31,7 +32,7 @@ _DEEPSPEED = Syntax(
 )
 _RENDEZVOUS = ("rdzv-backend", "rdzv-endpoint", "rdzv-id", "rdzv-conf", "master-addr", "master-port", "node-rank")
 _ACCELERATE_RENDEZVOUS = ("main-process-ip", "main-process-port", "machine-rank")
-_ACCELERATE_KEYS = {row.key.rpartition(".")[2]: row.key for row in reversed(accelerate.ROWS)}
+_ACCELERATE_KEYS = {row.key.rpartition(".")[2]: row.key for row in reversed(ROWS)}
 _LOGS = ("log-dir", "redirects", "tee", "local-ranks-filter", "enable-each-rank-log", "save-pid")
 _SILENT = ("standalone", "use-env", "module", "quiet", "use-fsdp", "multi-gpu", "use-deepspeed", "cpu", "use-cpu")
 _NPROC_WORDS = ("gpu", "auto", "cpu")
