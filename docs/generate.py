@@ -1,5 +1,5 @@
-"""Write jobs.md, profiles.md, commands.md, restarts.md, failures.md and lint.md in docs/ from the code: `make docs`. A
-test fails if one is stale.
+"""Write jobs.md, profiles.md, commands.md, import.md, lint.md and others in docs/ from the code: `make docs`. A test
+fails if one is stale.
 
 The description of a key is the docstring under its field, or the comment behind it. The description of an option is its
 `--help` text.
@@ -22,7 +22,7 @@ from annotated_types import Ge, Le
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from docs import commands_page, failures_page, json_page, lint_page, restarts_page
+from docs import commands_page, failures_page, import_page, json_page, lint_page, restarts_page
 from docs.source import sentences
 from docs.tables import FOOT, row
 from fsdpctl.backends.slurm.profile_keys import ContainerOption, Mount, SbatchOption
@@ -228,6 +228,7 @@ def main() -> None:
     (DOCS / "json.md").write_text(json_page.render(), encoding="utf-8")
     (DOCS / "restarts.md").write_text(restarts_page.render(), encoding="utf-8")
     (DOCS / "lint.md").write_text(lint_page.render(), encoding="utf-8")
+    (DOCS / "import.md").write_text(import_page.render(), encoding="utf-8")
     (DOCS / "failures.md").write_text(failures_page.render(), encoding="utf-8")
 
 

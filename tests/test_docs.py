@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import typer
 
-from docs import commands_page, failures_page, generate, json_page, lint_page, restarts_page
+from docs import commands_page, failures_page, generate, import_page, json_page, lint_page, restarts_page
 from docs.json_page import OTHER_SHAPES, SHAPES
 from fsdpctl import Client, Run, errors
 from fsdpctl.cli.app import build_app
@@ -200,7 +200,7 @@ def test_generated_pages_are_fresh(name: str, intro: str, model: type) -> None:
     assert read(f"docs/{name}") == generate.render(intro, model), "make docs"
 
 
-@pytest.mark.parametrize("page", [commands_page, restarts_page, failures_page, json_page, lint_page])
+@pytest.mark.parametrize("page", [commands_page, restarts_page, failures_page, import_page, json_page, lint_page])
 def test_the_pages_from_tables_are_fresh(page: Any) -> None:
     name = page.__name__.removeprefix("docs.").removesuffix("_page")
     assert read(f"docs/{name}.md") == page.render(), "make docs"

@@ -8,11 +8,15 @@ import typer
 
 from fsdpctl.cli.complete import complete_job
 from fsdpctl.cli.jobs_check import check, rules
+from fsdpctl.cli.jobs_export import export_job
+from fsdpctl.cli.jobs_import import import_job
 from fsdpctl.cli.options import Json
 from fsdpctl.cli.output import log
 from fsdpctl.cli.spec_files import copy_spec, find_target, print_list, print_spec, summarize_job
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="List, show, check and make jobs.")
+app.command("import")(import_job)
+app.command("export")(export_job)
 
 
 @app.command()

@@ -230,6 +230,39 @@ class LintRule:
 
 
 @dataclass(frozen=True)
+class ImportNote:
+    """A key of an imported file that does not carry over, or that was decided by the import."""
+
+    file: str
+    line: int | None
+    key: str
+    text: str
+    must_change: bool  # the job needs an edit before it can run
+
+
+@dataclass(frozen=True)
+class ImportedJob:
+    """A job that was made of a file of another program."""
+
+    kind: str
+    job: Mapping[str, Any]
+    profile: Mapping[str, Any] | None  # null: the file describes no cluster
+    notes: tuple[ImportNote, ...]
+    path: str | None  # the file that was created; null: none
+    profile_path: str | None
+
+
+@dataclass(frozen=True)
+class ExportedJob:
+    """A job as the file of another launcher."""
+
+    target: str
+    text: str
+    notes: tuple[str, ...]  # what of the job is not in it, or needs an edit
+    path: str | None  # the file that was created; null: none
+
+
+@dataclass(frozen=True)
 class DefaultProfile:
     """The profile that `submit` uses where none is given."""
 

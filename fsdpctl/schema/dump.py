@@ -12,7 +12,11 @@ from fsdpctl.schema.yaml_tree import read_scalar
 
 def dump_yaml(spec: Spec) -> str:
     """Return a spec as YAML with its defaults filled in, without unset keys."""
-    tree = spec.model_dump(mode="json", exclude_none=True)
+    return dump_tree(spec.model_dump(mode="json", exclude_none=True))
+
+
+def dump_tree(tree: Any) -> str:
+    """Return a tree of mappings, lists and scalars as YAML."""
     return yaml.dump(tree, Dumper=_Dumper, sort_keys=False, width=float("inf"))
 
 

@@ -50,6 +50,7 @@ class SpecError(UsageError):
         count = len(problems) + num_more
         if count > len(lines):
             lines.append(f"... and {count - len(lines)} more")
+        self.problems = tuple(problems)
         super().__init__("\n".join([f"{what} has {count} {'problem' if count == 1 else 'problems'}", *lines]))
 
 

@@ -43,12 +43,12 @@ def read_profile(path: Path, backend: Sequence[str] = ()) -> ClusterProfile:
 
 def job_document(path: Path, overrides: Sequence[str] = ()) -> YamlDocument:
     """Return a job's file as a tree, with overrides applied, not validated."""
-    return _parse_job(_read_text(path, "job"), one_line(str(path)), overrides)
+    return _parse_job(read_text(path, "job"), one_line(str(path)), overrides)
 
 
 def profile_document(path: Path, backend: Sequence[str] = ()) -> YamlDocument:
     """Return a profile's file as a tree, with the arguments of `--backend` applied, not validated."""
-    document = _parse_profile(_read_text(path, "profile"), one_line(str(path)))
+    document = _parse_profile(read_text(path, "profile"), one_line(str(path)))
     apply_backend_arguments(document, backend)
     return document
 
@@ -73,7 +73,8 @@ def _parse_profile(text: str, source: str) -> YamlDocument:
     return parse_mapping(text, source, f"profile {source}")
 
 
-def _read_text(path: Path, what: str) -> str:
+def read_text(path: Path, what: str) -> str:
+    """Return the text of a user's file. Raise UsageError or SpecError for a file that is no text of a usual size."""
     source = one_line(str(path))
     subject, start = f"{what} {source}", Location(source, 1)
     data = _read_bytes(path, source, what)
@@ -92,8 +93,8 @@ def _read_bytes(path: Path, source: str, what: str) -> bytes:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
         if error.errno == NO_FILE:
-            raise UsageError(f"{source}: not a file; a {what} is one YAML file") from None
+            raise UsageError(f"{source}: not a file; a {what} is one text file") from None
         raise UsageError(f"{source}: cannot read this {what}: {error.strerror}") from None
     if len(data) > MAX_BYTES:
-        raise UsageError(f"{source}: larger than {MAX_BYTES:,} bytes; a {what} is a few lines of YAML")
+        raise UsageError(f"{source}: larger than {MAX_BYTES:,} bytes; a {what} has a few lines")
     return data

@@ -26,7 +26,8 @@ _OTHER_JOBS = {
 """Options that make another kind of job than a run can be."""
 
 
-def _check_sbatch_option(value: str) -> str:
+def check_sbatch_option(value: str) -> str:
+    """Check an option that a profile may pass to sbatch. Raise ValueError."""
     if not re.match(r"--[a-z][a-z0-9-]*(=|$)", check_text(value)):
         raise ValueError(
             "an extra sbatch option is one string like --mail-type=END: two dashes, its long name, = value"
@@ -40,7 +41,7 @@ def _check_sbatch_option(value: str) -> str:
     return value
 
 
-SbatchOption = Annotated[str, AfterValidator(_check_sbatch_option)]
+SbatchOption = Annotated[str, AfterValidator(check_sbatch_option)]
 
 
 def _check_container_option(value: str) -> str:

@@ -133,6 +133,10 @@ def test_files_and_clusters(project: Path) -> None:
         checked = call(f"{group} check", created, "broken.yaml", cwd=project, expect=2)
         assert [(row["ok"], bool(row["problems"])) for row in checked] == [(True, False), (False, True)]
         assert json.loads(fsdpctl(group, "show", "mine", "--json", cwd=project).stdout)["name"] == "mine"
+    (project / "run.sh").write_text("torchrun --nnodes=2 train.py --out $OUT\n")
+    imported = call("jobs import", "run.sh", cwd=project)
+    assert (imported["job"]["nodes"], [row["must_change"] for row in imported["notes"]]) == (2, [True])
+    assert "torch.distributed.run" in call("jobs export", "llm-tiny", "--to", "torchrun", cwd=project)["text"]
     assert call("profiles default", cwd=project) == {"profile": "local", "source": "the built-in default"}
     assert call("doctor", "local", cwd=project)["ok"] in (True, False)
     (project / "text.txt").write_text("".join(f"paragraph {number}\n\n" for number in range(500)))

@@ -230,9 +230,9 @@ def test_special_and_missing_files_are_refused(command: str, cli: Cli) -> None:
     os.mkfifo("pipe.yaml")
     for word, expected in {
         "missing.yaml": "missing.yaml: cannot read this {}: No such file or directory",
-        "folder.yaml": "folder.yaml: not a file; a {} is one YAML file",
-        "pipe.yaml": "pipe.yaml: not a file; a {} is one YAML file",
-        "/dev/zero": "/dev/zero: not a file; a {} is one YAML file",
+        "folder.yaml": "folder.yaml: not a file; a {} is one text file",
+        "pipe.yaml": "pipe.yaml: not a file; a {} is one text file",
+        "/dev/zero": "/dev/zero: not a file; a {} is one text file",
         "./" + "x" * 300 + ".yaml": "cannot read this {}: File name too long",
     }.items():
         result = cli(command, "check", word)

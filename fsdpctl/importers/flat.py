@@ -1,0 +1,91 @@
+"""The YAML of hand-written FSDP trainers: on one level or several, with the names that such programs use."""
+
+from __future__ import annotations
+
+from fsdpctl.importers.carry import carry
+from fsdpctl.importers.imported import Draft, Program
+from fsdpctl.importers.keys.flat import ACCUMULATION, MICRO, MODEL, NODES, PROCS, ROWS, TOTAL, WORLD, row_name
+from fsdpctl.importers.values import (
+    WrongError,
+    is_true,
+    strategy,
+)
+from fsdpctl.importers.world import Batch, check_batch, count, set_world
+from fsdpctl.schema.problems import show
+from fsdpctl.schema.yaml_tree import YamlDocument
+
+
+def read(document: YamlDocument, draft: Draft) -> None:
+    """Carry a whole file over."""
+    draft.args = ("--config", draft.source)
+    carry(document, ROWS, draft, row_name)
+    text = f"the script reads {draft.source} itself: it must take --config FILE"
+    draft.note(document.locate(()), "args", text, of=(Program.OWN,))
+    _set_fsdp(document, draft)
+    world_key, nodes_key, procs_key = (_key_of(document, names) for names in (WORLD, NODES, PROCS))
+    set_world(document, draft, nodes=nodes_key, world=world_key, procs=procs_key)
+    if (nodes := count(document, nodes_key)) is not None:
+        draft.set("job.nodes", nodes, document.locate(tuple(nodes_key.split("."))))
+    draft.trainer.pop("batch", None)
+    keys = Batch(*(_key_of(document, names) for names in (TOTAL, MICRO, ACCUMULATION)))
+    check_batch(document, draft, keys, count(document, world_key))
+    if keys.micro.rpartition(".")[2] == "batch_size" and count(document, keys.micro):
+        text = "taken as the sequences of one rank in one forward pass"
+        draft.note(document.locate(tuple(keys.micro.split("."))), keys.micro, text, of=(Program.TRAINER,))
+    _complete_model(document, draft)
+
+
+def _key_of(document: YamlDocument, names: tuple[str, ...]) -> str:
+    """Return the dotted key of the first of these names that the file has; the name itself where it has none."""
+    for name in names:
+        for path in document.locations:
+            if path and str(path[-1]).lower() == name and all(isinstance(part, str) for part in path):
+                return ".".join(map(str, path))
+    return names[0]
+
+
+def _set_fsdp(document: YamlDocument, draft: Draft) -> None:
+    """Read the key `fsdp`: true, false, or a strategy."""
+    given = document.tree.get("fsdp")
+    if given is None or isinstance(given, dict):
+        return
+    location, path = document.locate(("fsdp",)), ("fsdp",)
+    named = draft.trainer.get("mesh", {}).get("strategy")
+    try:
+        if str(given).lower() not in ("true", "false"):
+            draft.set("trainer.mesh.strategy", strategy(given), location)
+        elif not is_true(given) and named not in (None, "DDP", "NO_SHARD"):
+            draft.problem(location, path, f"is {show(given)}, but the strategy is {named}; keep one of them")
+        elif not is_true(given):
+            draft.set("trainer.mesh.strategy", "DDP", location)
+        elif named == "DDP":
+            draft.problem(location, path, f"is {show(given)}, but the strategy is DDP; keep one of them")
+    except WrongError as error:
+        draft.problem(location, path, str(error))
+
+
+def _complete_model(document: YamlDocument, draft: Draft) -> None:
+    """Keep the model if the file has all of a run of the bundled trainer; else it is the user's own."""
+    trainer = draft.trainer
+    model = trainer.get("model", {})
+    heads, width = model.get("heads"), model.get("d_model")
+    if isinstance(heads, int) and heads > 0:
+        model.setdefault("kv_heads", heads)
+        if isinstance(width, int) and width % heads == 0:
+            model.setdefault("head_dim", width // heads)
+    if "model" not in trainer:
+        return
+    missing = [f"model.{key}" for key in MODEL if key not in model]
+    missing += [key for key in ("steps",) if key not in trainer]
+    missing += [f"batch.{key}" for key in ("sequences", "micro_batch") if key not in trainer.get("batch", {})]
+    missing += ["optim.lr"] if "lr" not in trainer.get("optim", {}) else []
+    location = document.locate(())
+    if missing:
+        del trainer["model"]
+        text = f"a job of the bundled trainer would need {', '.join(missing)}, too"
+        draft.note(location, "model", text, of=(Program.OWN,))
+        return
+    if "every_steps" not in trainer.get("checkpoint", {}):
+        every = max(1, trainer["steps"] // 10)
+        draft.set("trainer.checkpoint.every_steps", every, location)
+        draft.note(location, "checkpoint.every_steps", f"{every}, a tenth of all steps: the file does not give it")

@@ -1,0 +1,270 @@
+"""Shell scripts with torchrun, `accelerate launch` or deepspeed, and batch scripts of Slurm, as text."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from fsdpctl.importers.imported import Draft
+from fsdpctl.importers.shell.batch_options import SYNTAX, BatchOptions
+from fsdpctl.importers.shell.commands import Launch, Launcher, find_launch
+from fsdpctl.importers.shell.launch import LaunchReader
+from fsdpctl.importers.shell.lines import Line, ShellError
+from fsdpctl.importers.shell.options import parse_options
+from fsdpctl.importers.shell.statements import Script, Statement, parse_script, plain
+from fsdpctl.importers.shell.variables import (
+    ASSIGNMENT,
+    SECRET_NAME,
+    Variables,
+    is_head_idiom,
+    is_resolved,
+    unknown_in,
+)
+from fsdpctl.schema.problems import Location, shorten
+from fsdpctl.schema.types import check_env_name
+
+_MARKS = re.compile(
+    r"^#!|^#SBATCH\s|\btorchrun\b|\btorch\.distributed\.(run|launch)\b|\baccelerate\s+launch\b", re.MULTILINE
+)
+_BEFORE_COMMANDS = ("then", "else", "do", "{", "!")
+_OPENING, _ENDING = ("if", "for", "while", "until", "case"), ("fi", "done", "esac")
+_SYNTAX_WORDS = {
+    *(*_OPENING, *_ENDING),
+    *("elif", "function", "}", "[", "[[", "test", ":", "true", "false"),
+}
+_HARMLESS = {
+    *("set", "echo", "printf", "date", "hostname", "nvidia-smi", "wait", "pwd", "exit", "shopt", "trap", "env"),
+    *("sleep", "which", "tee"),
+}
+_SET_BY_TORCHRUN = re.compile(r"(MASTER_(ADDR|PORT)|(LOCAL_)?(WORLD_SIZE|RANK)|NODE_RANK|PET_NODE_RANK)$")
+_PATHS = re.compile(r"(.*_)?PATH$")
+
+
+def looks_like(text: str) -> bool:
+    """Return whether a text is a shell script that starts ranks, or a batch script."""
+    return _MARKS.search(text) is not None and not text.lstrip().startswith("{")
+
+
+def read(text: str, draft: Draft) -> None:
+    """Carry a whole script over."""
+    try:
+        script = parse_script(text)
+    except ShellError as error:
+        draft.problem(Location(draft.source, error.line), (), str(error))
+        return
+    reader = _ScriptReader(draft)
+    reader.read_directives(script)
+    reader.read_statements(script.statements)
+
+
+def _is_reserved(name: str) -> bool:
+    try:
+        check_env_name(name)
+    except ValueError:
+        return True
+    return False
+
+
+class _ScriptReader:
+    def __init__(self, draft: Draft) -> None:
+        self.draft = draft
+        self.options = BatchOptions(draft)
+        self.variables = Variables()
+        self.exports: list[tuple[int, str, str]] = []
+        self.launches: list[Launch] = []
+        self.setup: list[str] = []
+        self.depth = 0  # conditions and loops that are open
+
+    def at(self, line: int) -> Location:
+        return Location(self.draft.source, line)
+
+    def read_directives(self, script: Script) -> None:
+        """Carry the #SBATCH lines over, nodes first: other options are divided by them."""
+        for line in script.late_directives:
+            text = "sbatch reads no such line behind the first command"
+            self.draft.note(self.at(line.number), "#SBATCH", text)
+        options = [option for line in script.directives for option in self._directive(line)]
+        for number, name, value in sorted(options, key=lambda option: option[1] != "nodes"):
+            if value is not None and not is_resolved(value):
+                self.draft.note(
+                    self.at(number), f"--{name}", "sbatch fills in no variables, and neither does a profile"
+                )
+            else:
+                self.options.carry(name, value, self.at(number))
+        if options:
+            self.options.finish(self.at(options[0][0]))
+            self.draft.profile.setdefault("backend", {}).setdefault("kind", "slurm")
+        self._know_slurm()
+
+    def _directive(self, line: Line) -> Iterator[tuple[int, str, str | None]]:
+        """Yield line, name and value of the options of one line."""
+        number = line.number
+        try:
+            words = shlex.split(line.text, comments=True)
+        except ValueError as error:
+            self.draft.problem(self.at(number), ("#SBATCH",), f"cannot be split into words: {str(error).lower()}")
+            return
+        parsed = parse_options(words, SYNTAX)
+        yield from ((number, name, value) for name, value in parsed.options)
+        if parsed.rest:
+            self.draft.problem(self.at(number), ("#SBATCH",), f"{shorten(parsed.rest[0])} is no option")
+
+    def _know_slurm(self) -> None:
+        """Give Slurm's variables the values that the batch options decide."""
+        known = {
+            "SLURM_NNODES": self.options.nodes,
+            "SLURM_JOB_NUM_NODES": self.options.nodes,
+            "SLURM_GPUS_PER_NODE": self.options.gpus,
+            "SLURM_GPUS_ON_NODE": self.options.gpus,
+            "SLURM_NTASKS_PER_NODE": self.options.tasks_per_node,
+            "SLURM_CPUS_PER_TASK": self.options.cpus_per_task,
+        }
+        self.variables.known |= {name: str(value) for name, value in known.items() if value is not None}
+
+    def read_statements(self, statements: Sequence[Statement]) -> None:
+        for statement in statements:
+            if launch := self._find(statement):
+                self.launches.append(launch)
+                for inner in launch.before:
+                    self._other(inner)
+            else:
+                self._other(statement)
+        for line, name, value in self.exports:
+            self._export(line, name, value)
+        if self.setup:
+            self.draft.set("profile.setup", self.setup, self.at(1))
+        self._launch()
+
+    def _find(self, statement: Statement) -> Launch | None:
+        """Return the launch command of a statement, with the variables filled in that are known there."""
+        try:
+            words = self.variables.expand(statement.words, statement.line)
+            launch = find_launch(Statement(statement.line, words))
+            if launch is not None:
+                launch = replace(launch, words=self.variables.expand(launch.words, launch.line))
+        except ShellError as error:
+            self.draft.problem(self.at(error.line), (), str(error))
+            return None
+        if launch is not None:  # what the command is made of is no setting of the ranks
+            used = self.variables.behind(statement.words)
+            self.exports = [
+                export for export in self.exports if export[1] not in used or re.fullmatch(r"[^\s$`]*", export[2])
+            ]
+        return launch
+
+    def _other(self, statement: Statement) -> None:
+        """Take what a statement sets up for the ranks; note what it does besides."""
+        words = tuple(itertools.dropwhile(lambda word: word in _BEFORE_COMMANDS, statement.words)) or ("true",)
+        program = words[0]
+        self.depth += (program in _OPENING) - (program in _ENDING)
+        if program in ("export", "declare", "readonly", "local"):
+            for word in words[1:]:
+                self._assign(statement.line, word, is_exported=program == "export" or "-x" in words)
+        elif all(ASSIGNMENT.fullmatch(word) for word in words):
+            for word in words:
+                self._assign(statement.line, word, is_exported=False)
+        elif program in ("module", "ml") and words[1:2] in (("load",), ("add",)):
+            modules = self.draft.profile.setdefault("modules", [])
+            modules += [plain(word) for word in words[2:] if is_resolved(word)]
+        elif program == "module" or program == "ulimit":
+            self.setup.append(shlex.join(map(plain, words)))
+        elif program in ("source", "."):
+            self._source(statement)
+        elif program not in _SYNTAX_WORDS | _HARMLESS and is_resolved(program) and not is_head_idiom(" ".join(words)):
+            text = f"{shorten(plain(shlex.join(words)), 60)} does not run: only the ranks are started"
+            self.draft.note(self.at(statement.line), program if program.isidentifier() else "", text)
+
+    def _source(self, statement: Statement) -> None:
+        path = plain(statement.words[1]) if len(statement.words) > 1 else ""
+        if path.startswith("/") and path.endswith("/bin/activate") and is_resolved(path):
+            self.draft.set("profile.venv", path.removesuffix("/bin/activate"), self.at(statement.line))
+        else:
+            text = "a file of the shell is not read: name the environment as `venv` or `python` of the profile"
+            self.draft.note(self.at(statement.line), f"source {shorten(path)}", text)
+
+    def _assign(self, line: int, word: str, *, is_exported: bool) -> None:
+        found = ASSIGNMENT.fullmatch(word)
+        if found is None:  # `export NAME` of an assignment before
+            if is_exported and word in self.variables.known:
+                self.exports.append((line, word, self.variables.known[word]))
+            return
+        name, value = found[1], found[2]
+        if is_exported:
+            if self.depth > 0:
+                self.draft.note(self.at(line), name, "set under a condition or in a loop: taken as always set")
+            self.exports.append((line, name, self.variables.resolve(value)))
+        self.variables.assign(name, value)
+
+    def _export(self, line: int, name: str, value: str) -> None:
+        """Carry an exported variable over."""
+        location = self.at(line)
+        if _SET_BY_TORCHRUN.match(name) or name.startswith("SLURM_"):
+            return
+        if _is_reserved(name):
+            self.draft.note(location, name, "fsdpctl or torchrun sets it")
+        elif SECRET_NAME.search(name):
+            names = self.draft.profile.setdefault("pass_env", [])
+            names += [name] if name not in names else []
+            self.draft.note(location, name, "a secret is not written: `pass_env` takes it from the shell that submits")
+        elif name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME") and re.fullmatch(r"[a-z][\w.-]*", value):
+            self.draft.set("profile.network.interface", value, location)
+        elif is_resolved(value):
+            self.draft.job.setdefault("env", {})[name] = plain(value)
+            self.draft.job_locations[("env", name)] = location
+        elif _PATHS.fullmatch(name) and is_resolved(re.sub(rf"\$({name}\b|\{{{name}\}})", "", plain(value))):
+            self.setup.append(f'export {name}="{plain(value)}"')
+        else:
+            text = f"{shorten(unknown_in(value))} is not known from the text: write the value in `env`"
+            self.draft.note(location, name, text, must_change=not is_head_idiom(value))
+
+    def _launch(self) -> None:
+        """Carry the one command over that starts ranks."""
+        if not self.launches:
+            text = "no command starts ranks: torchrun, accelerate launch, deepspeed, or srun with a Python script"
+            self.draft.problem(self.at(1), (), text)
+            return
+        launch, *more = self.launches
+        for other in more:
+            text = f"a second command that starts ranks, after line {launch.line}: keep one of them in the file"
+            self.draft.problem(self.at(other.line), (str(other.launcher),), text)
+        location = self.at(launch.line)
+        for name, value in launch.env:
+            self._export(launch.line, name, self.variables.resolve(value))
+        for key, text in launch.notes:
+            self.draft.note(location, key, text)
+        self._set_python(launch, location)
+        self._set_steps(launch, location)
+        tasks = self.options.tasks_per_node
+        if launch.launcher is not Launcher.SRUN and self.options.gpus is None and self.draft.profile.get("backend"):
+            self.draft.note(
+                location, "gpus_per_node", "no option requests GPUs: the run will be on CPUs", must_change=True
+            )
+        LaunchReader(self.draft, launch, gpus=self.options.gpus, tasks=tasks).carry()
+
+    def _set_python(self, launch: Launch, location: Location) -> None:
+        if launch.python and launch.python.startswith("/") and "venv" not in self.draft.profile:
+            self.draft.set("profile.python", plain(launch.python), location)
+
+    def _set_steps(self, launch: Launch, location: Location) -> None:
+        """Carry what srun and a container add to the batch options."""
+        if launch.srun is not None:
+            for name, value in launch.srun.options:
+                if name == "container-image" and value:
+                    self.draft.set("profile.backend.container", {"runtime": "pyxis", "image": plain(value)}, location)
+                elif name == "container-mounts" and value:
+                    container = self.draft.profile.get("backend", {}).get("container", {})
+                    container["mounts"] = plain(value).split(",")
+                elif name == "ntasks-per-node" and value and value.isdecimal():
+                    self.options.tasks_per_node = int(value)
+            self.draft.profile.setdefault("backend", {}).setdefault("kind", "slurm")
+        if launch.container is not None and launch.container.rest:
+            image = plain(launch.container.rest[0])
+            if self.draft.profile.get("backend"):
+                mounts = [plain(value) for name, value in launch.container.options if name == "bind" and value]
+                container = {"runtime": "apptainer", "image": image, **({"mounts": mounts} if mounts else {})}
+                self.draft.set("profile.backend.container", container, location)
+            else:
+                self.draft.note(location, "container", f"{shorten(image)}: containers need a Slurm profile")

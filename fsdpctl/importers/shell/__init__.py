@@ -1,0 +1,1 @@
+"""Shell scripts as text: statements, batch options, and the command that starts the ranks. Nothing is executed."""

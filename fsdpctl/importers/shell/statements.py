@@ -1,0 +1,119 @@
+"""Split logical lines of a shell script into statements of words, with shlex. Substitutions stay text.
+
+shlex knows quotes and blanks, and nothing of `$(...)`: before it reads a line, each substitution is replaced by one
+character, and so is each dollar sign that the shell would take as it is.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass, field
+
+from fsdpctl.importers.shell.lines import OPEN, Line, ShellError, find_end, split_lines
+
+LITERAL_DOLLAR = "\ue000"
+"""A dollar sign that the shell takes as it is."""
+QUOTED_DOLLAR = "\ue001"
+"""A dollar sign in double quotes: what it becomes stays one word."""
+LITERAL_BACKTICK = "\ue002"
+_FIRST_HELD, _LAST_HELD = 0xE003, 0xF8FF
+_LITERAL = {"$": LITERAL_DOLLAR, "`": LITERAL_BACKTICK}
+_SEPARATORS = re.compile(r"[;&|()]+")
+_REDIRECTION = re.compile(r"&?[<>]+[&|]?")
+_STREAM = re.compile(r"(^|\s)[0-9]$")
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One simple command, and the line where it begins."""
+
+    line: int
+    words: tuple[str, ...]
+
+
+@dataclass
+class Script:
+    """The statements of a script; its #SBATCH lines, and those of them that sbatch does not read."""
+
+    statements: list[Statement] = field(default_factory=list)
+    directives: list[Line] = field(default_factory=list)
+    late_directives: list[Line] = field(default_factory=list)
+
+
+def parse_script(text: str) -> Script:
+    """Return the parts of a script. Raise ShellError for an open quote, or an open substitution."""
+    script = Script()
+    for line in split_lines(text):
+        if line.is_directive:
+            (script.late_directives if script.statements else script.directives).append(line)
+        else:
+            script.statements += split_statements(line.text, line.number)
+    return script
+
+
+def split_statements(line: str, number: int) -> list[Statement]:
+    """Return the simple commands of a line. Raise ShellError."""
+    held: list[str] = []
+    lexer = shlex.shlex(_hold(line, number, held), posix=True, punctuation_chars=True)
+    lexer.whitespace_split, lexer.commenters = True, ""
+    try:
+        tokens = list(lexer)
+    except ValueError as error:
+        raise ShellError(number, f"cannot be split into words: {str(error).lower()}") from None
+    statements: list[list[str]] = [[]]
+    skips_next = False
+    for token in tokens:
+        if _SEPARATORS.fullmatch(token):
+            statements.append([])
+        elif _REDIRECTION.fullmatch(token):
+            skips_next = True
+        elif skips_next:
+            skips_next = False
+        else:
+            statements[-1].append(_restore(token, held))
+    return [Statement(number, tuple(words)) for words in statements if words]
+
+
+def plain(word: str) -> str:
+    """Return the word with its dollar signs and backticks."""
+    return word.replace(LITERAL_DOLLAR, "$").replace(QUOTED_DOLLAR, "$").replace(LITERAL_BACKTICK, "`")
+
+
+def _hold(line: str, number: int, held: list[str]) -> str:
+    """Return the line with one character in place of each substitution, whose text is added to `held`."""
+    out: list[str] = []
+    quote, index = "", 0
+    while index < len(line):
+        char = line[index]
+        if quote == "'":
+            quote = "" if char == "'" else quote
+            out.append(_LITERAL.get(char, char))
+        elif char == "\\":
+            following = line[index + 1 : index + 2]
+            out.append(_LITERAL.get(following, char + following))
+            index += 1
+        elif char in "$`" and (end := find_end(line, index)):
+            if end == OPEN:
+                raise ShellError(number, f"{line[index : index + 2]} is not closed")
+            if _FIRST_HELD + len(held) > _LAST_HELD:
+                raise ShellError(number, "has more substitutions than any script")
+            out.append(chr(_FIRST_HELD + len(held)))
+            held.append(line[index:end].replace("$", QUOTED_DOLLAR, 1) if quote else line[index:end])
+            index = end - 1
+        elif char == "$" and quote:
+            out.append(QUOTED_DOLLAR)
+        else:
+            if char in "\"'" and quote in ("", char):
+                quote = "" if quote else char
+            elif char in "<>" and not quote and _STREAM.search("".join(out[-2:])):
+                out.pop()  # the number of a stream, as in 2>
+            out.append(char)
+        index += 1
+    return "".join(out)
+
+
+def _restore(token: str, held: list[str]) -> str:
+    return "".join(
+        held[ord(char) - _FIRST_HELD] if 0 <= ord(char) - _FIRST_HELD < len(held) else char for char in token
+    )

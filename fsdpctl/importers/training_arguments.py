@@ -1,0 +1,115 @@
+"""JSON of transformers' TrainingArguments, with `fsdp` and `fsdp_config`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fsdpctl.importers.carry import AUTO, carry, find
+from fsdpctl.importers.imported import Draft, Program
+from fsdpctl.importers.keys.training_arguments import FSDP_OPTIONS, ROWS
+from fsdpctl.importers.values import WrongError
+from fsdpctl.schema.problems import did_you_mean, show
+from fsdpctl.schema.yaml_tree import YamlDocument
+
+
+def read(document: YamlDocument, draft: Draft) -> None:
+    """Carry a whole file over."""
+    draft.args = (draft.source,)
+    carry(document, ROWS, draft)
+    text = f"the script reads {draft.source} itself: it must take one JSON file, as HfArgumentParser does"
+    draft.note(document.locate(()), "args", text, of=(Program.OWN,))
+    _set_precision(document, draft)
+    if any(
+        find(document.tree, key) is True for key in ("gradient_checkpointing", "fsdp_config.activation_checkpointing")
+    ):
+        draft.trainer["memory"]["recompute"] = "full"
+    _set_fsdp(document, draft)
+    _set_lengths(document, draft)
+    _note_batch(document, draft)
+
+
+def _set_precision(document: YamlDocument, draft: Draft) -> None:
+    enabled = [name for name in ("bf16", "fp16") if document.tree.get(name) in (True, "true")]
+    if len(enabled) == 2:
+        draft.problem(document.locate(("fp16",)), ("fp16",), "bf16 is true, too; keep one of them")
+    elif enabled:
+        draft.set("trainer.precision", enabled[0], document.locate((enabled[0],)))
+
+
+def _set_fsdp(document: YamlDocument, draft: Draft) -> None:
+    """Read the words of `fsdp`, one text or a list."""
+    given, location = document.tree.get("fsdp"), document.locate(("fsdp",))
+    config = document.tree.get("fsdp_config")
+    if isinstance(config, str):
+        text = "is the path of a file, which is not opened: put its content here, or import it, too"
+        draft.note(document.locate(("fsdp_config",)), "fsdp_config", text, of=(Program.TRAINER,))
+    try:
+        words = ["full_shard"] if given is True else read_options(given)
+    except WrongError as error:
+        draft.problem(location, ("fsdp",), str(error))
+        return
+    strategies = [FSDP_OPTIONS[word] for word in words if FSDP_OPTIONS[word]]
+    if len(strategies) > 1:
+        draft.problem(
+            location, ("fsdp",), f"has {len(strategies)} strategies, {' and '.join(map(str, strategies))}; keep one"
+        )
+    elif strategies:
+        draft.set("trainer.mesh.strategy", strategies[0], location)
+        _check_reshard(document, draft, str(strategies[0]))
+    elif "offload" in words or "auto_wrap" in words:
+        draft.problem(location, ("fsdp",), f"{show(' '.join(words))} has no strategy; add full_shard or another one")
+    elif config and isinstance(config, dict):
+        text = "has no effect while `fsdp` names no strategy; add one, or remove it"
+        draft.problem(document.locate(("fsdp_config",)), ("fsdp_config",), text)
+    if "offload" in words:
+        draft.set("trainer.memory.cpu_offload", True, location)
+
+
+def _check_reshard(document: YamlDocument, draft: Draft, named: str) -> None:
+    """FSDP 2 decides by this key whether parameters are kept after the forward pass."""
+    path = ("fsdp_config", "reshard_after_forward")
+    given = find(document.tree, "fsdp_config.reshard_after_forward")
+    if given is False and named == "FULL_SHARD":
+        draft.set("trainer.mesh.strategy", "SHARD_GRAD_OP", document.locate(path))
+    elif isinstance(given, str) and given not in (AUTO, "true", "false") and given.upper() != named.lstrip("_"):
+        draft.problem(document.locate(path), path, f"{show(given)} contradicts fsdp {named}; keep one of them")
+
+
+def read_options(given: Any) -> list[str]:
+    """Return the words of `fsdp`. Raise WrongError for one that does not exist."""
+    parts = given if isinstance(given, list) else str(given or "").replace(",", " ").split()
+    words = [str(word).lower() for word in parts]
+    for word in words:
+        if word not in FSDP_OPTIONS:
+            raise WrongError(
+                f"{show(word)} is no option{did_you_mean(word, FSDP_OPTIONS)}; there are {', '.join(FSDP_OPTIONS)}"
+            )
+    return words
+
+
+def _set_lengths(document: YamlDocument, draft: Draft) -> None:
+    """Turn fractions of the run into steps, where its length is known."""
+    steps, ratio = draft.trainer.get("steps"), document.tree.get("warmup_ratio")
+    location = document.locate(("warmup_ratio",))
+    if isinstance(ratio, float) and ratio > 0 and not document.tree.get("warmup_steps"):
+        if steps:
+            draft.set("trainer.optim.warmup_steps", round(ratio * steps), location)
+        else:
+            draft.note(
+                location, "warmup_ratio", "max_steps is not given: write optim.warmup_steps", of=(Program.TRAINER,)
+            )
+    if document.tree.get("num_train_epochs") and not steps:
+        text = "depends on the size of the data: write trainer.steps"
+        draft.note(
+            document.locate(("num_train_epochs",)), "num_train_epochs", text, must_change=True, of=(Program.TRAINER,)
+        )
+
+
+def _note_batch(document: YamlDocument, draft: Draft) -> None:
+    """The global batch of such a file depends on the number of ranks, which it does not have."""
+    micro = draft.trainer.get("batch", {}).get("micro_batch")
+    if micro:
+        each = micro * (document.tree.get("gradient_accumulation_steps") or 1)
+        text = f"the global batch is {each} sequences x ranks here: write trainer.batch.sequences"
+        location = document.locate(("per_device_train_batch_size",))
+        draft.note(location, "per_device_train_batch_size", text, must_change=True, of=(Program.TRAINER,))

@@ -1,0 +1,362 @@
+"""What is no configuration, contradicts itself or is meant to do harm: all problems, with their lines, and no job."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fsdpctl.errors import UsageError
+from fsdpctl.importers.build import Wanted
+from fsdpctl.importers.imported import Imported
+from fsdpctl.importers.read import read
+from fsdpctl.importers.table import KINDS
+from fsdpctl.schema.dump import dump_tree
+from fsdpctl.specs.load import job_document, parse_job
+from fsdpctl.specs.search import find_job
+
+BASE = job_document(find_job("llm300m")).tree
+
+
+def load(text: str, *, bundled: bool = False, kind: str | None = None) -> Imported:
+    return read(text, "x", Wanted("sample", base=BASE if bundled else None), kind)
+
+
+def refused(text: str, **given: object) -> str:
+    with pytest.raises(UsageError) as caught:
+        load(text, **given)  # type: ignore[arg-type]
+    return caught.value.message
+
+
+BOMB = "a: &a [x, x]\n" + "".join(
+    f"{name}: &{name} [*{last}, *{last}]\n" for last, name in zip("abcdef", "bcdefg", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (BOMB, "anchors (&) and aliases (*) are not allowed"),
+        ("fsdp: !!python/object/apply:os.system ['touch owned']\n", "the tag tag:yaml.org,2002:python/object/apply"),
+        ("fsdp: true\n---\nlr: 1\n", "a second document"),
+        ("[" * 100, "nested more than 50 deep"),
+        ("fsdp: true\nlr: 1\nlr: 2\n", "x:3: lr: given twice, first on line 2"),
+        ("", "empty; must be a mapping"),
+        ("just text", "must be a mapping of keys to values"),
+        ("- 1\n- 2\n", "must be a mapping of keys to values"),
+        ("{'fsdp': ", "not valid YAML"),
+        ("hello: 1\nworld: 2\n", "no key of it is one by which a kind of file is known"),
+        ("\x00\x01", "the character U+0000 is not allowed"),
+        ("name: x\nentrypoint: {script: a.py}\n", "is a job of fsdpctl already"),
+    ],
+)
+def test_no_configuration(text: str, expected: str) -> None:
+    assert expected in refused(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "fsdp: true\nsharding_strategy: FULL_SHRAD",
+            'x:2: sharding_strategy: "FULL_SHRAD" is no sharding strategy; did you mean FULL_SHARD?',
+        ),
+        (
+            "fsdp: true\nsharding_strategy: 7",
+            "x:2: sharding_strategy: no sharding strategy has the number 7; there are 1 FULL_SHARD",
+        ),
+        (
+            "fsdp: false\nsharding_strategy: FULL_SHARD",
+            "x:1: fsdp: is false, but the strategy is FULL_SHARD; keep one of them",
+        ),
+        (
+            "fsdp: true\nworld_size: 16\nnodes: 2\ngpus_per_node: 4",
+            "x:2: world_size: 16, but nodes 2 x gpus_per_node 4 = 8",
+        ),
+        ("fsdp: true\nworld_size: 10\nnodes: 4", "x:2: world_size: 10 does not divide over nodes 4"),
+        ("fsdp: true\nworld_size: 10\ngpus_per_node: 4", "x:2: world_size: 10 is no multiple of gpus_per_node 4"),
+        (
+            "fsdp: true\ntrain_batch: 100\nmicro_batch: 4\ngrad_accum: 2\nworld_size: 16",
+            "x:2: train_batch: 100, but micro_batch 4 x grad_accum 2 x 16 ranks = 128",
+        ),
+        ("fsdp: true\ntrain_batch: 100\nmicro_batch: 8", "x:2: train_batch: 100 is no multiple of micro_batch 8 = 8"),
+        (
+            "fsdp: true\ntrain_batch: 128\nmicro_batch: 8\nworld_size: 6",
+            "x:2: train_batch: 128 is no multiple of micro_batch 8 x 6 ranks = 48",
+        ),
+        ("fsdp: true\nprecision: bf61", 'x:2: precision: "bf61" is no precision; did you mean bf16?'),
+    ],
+)
+def test_flat_files_that_contradict_themselves(text: str, expected: str) -> None:
+    assert expected in refused(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("distributed_type: FSPD", "x:1: distributed_type: must be one of fsdp, deepspeed, no, multi_gpu, multi_cpu"),
+        ("distributed_type: MEGATRON_LM", "x:1: distributed_type: must be one of"),
+        ("compute_environment: AMAZON_SAGEMAKER\ndistributed_type: NO", "x:1: compute_environment: must be one of"),
+        (
+            "distributed_type: FSDP\nnum_machines: 3\nnum_processes: 8",
+            "x:3: num_processes: 8 does not divide over num_machines 3",
+        ),
+        ("distributed_type: FSDP\nnum_machines: 2\nmachine_rank: 2", "x:3: machine_rank: 2, but num_machines is 2"),
+        (
+            "distributed_type: FSDP\nnum_machines: two",
+            'x:2: num_machines: must be a whole number of at least 1, got "two"',
+        ),
+        (
+            "distributed_type: MULTI_GPU\nfsdp_config:\n  fsdp_version: 2",
+            "x:2: fsdp_config: it has no effect with distributed_type MULTI_GPU",
+        ),
+        (
+            "distributed_type: FSDP\nfsdp_config:\n  fsdp_sharding_strategy: FULL_SHARD\n"
+            "  fsdp_reshard_after_forward: false",
+            "x:4: fsdp_config.fsdp_reshard_after_forward: contradicts fsdp_sharding_strategy FULL_SHARD",
+        ),
+        (
+            "distributed_type: FSDP\nfsdp_config:\n  fsdp_cpu_ram_efficient_loading: true\n"
+            "  fsdp_sync_module_states: false",
+            "x:4: fsdp_config.fsdp_sync_module_states: must be true with fsdp_cpu_ram_efficient_loading",
+        ),
+        (
+            "distributed_type: FSDP\nfsdp_config:\n  fsdp_version: 3",
+            "x:3: fsdp_config.fsdp_version: must be 1 or 2, got 3",
+        ),
+        (
+            "distributed_type: FSDP\nmain_process_ip: 10.0.0.999\nnum_machines: 2",
+            "x:2: nodes[0].address: not an IPv4 address",
+        ),
+    ],
+)
+def test_accelerate_files_that_contradict_themselves(text: str, expected: str) -> None:
+    assert expected in refused(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            '{"train_batch_size": 100,\n "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 3}',
+            "x:1: train_batch_size: 100 is no multiple of train_micro_batch_size_per_gpu 4"
+            " x gradient_accumulation_steps 3 = 12",
+        ),
+        (
+            '{"bf16": {"enabled": true},\n"fp16": {"enabled": true}}',
+            "x:2: fp16.enabled: bf16 is enabled, too; keep one of them",
+        ),
+        (
+            '{"zero_optimization": {"stage": 4}}',
+            "x:1: zero_optimization.stage: the stages of ZeRO are 0, 1, 2 and 3, got 4",
+        ),
+        (
+            '{"zero_optimization": {"stage": 2, "offload_param": {"device": "cpu"}}}',
+            "offload_param needs stage 3 or more, and stage is 2",
+        ),
+        (
+            '{"optimizer": {"type": "AdamW", "params": {"lr": 1e-3}},\n'
+            '"scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": 1e-4}}}',
+            "x:2: scheduler.params.warmup_max_lr: 0.0001, but optimizer.params.lr is 0.001: keep one",
+        ),
+        ('{"optimizer": {"type": "AdamW", "params": {"betas": [0.9]}}}', "optimizer.params.betas: must be two numbers"),
+    ],
+)
+def test_deepspeed_files_that_contradict_themselves(text: str, expected: str) -> None:
+    assert expected in refused(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            '{"output_dir": "o", "fsdp": "full_shrad auto_wrap"}',
+            'fsdp: "full_shrad" is no option; did you mean full_shard?',
+        ),
+        (
+            '{"output_dir": "o", "fsdp": ["full_shard", "hybrid_shard"]}',
+            "fsdp: has 2 strategies, FULL_SHARD and HYBRID_SHARD",
+        ),
+        ('{"output_dir": "o", "fsdp": "offload"}', 'fsdp: "offload" has no strategy; add full_shard'),
+        ('{"output_dir": "o", "bf16": true, "fp16": true}', "fp16: bf16 is true, too; keep one of them"),
+        (
+            '{"output_dir": "o", "fsdp_config": {"xla": false}}',
+            "fsdp_config: has no effect while `fsdp` names no strategy",
+        ),
+    ],
+)
+def test_training_arguments_that_contradict_themselves(text: str, expected: str) -> None:
+    assert expected in refused(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("#!/bin/bash\necho hello\n", "x:1: no command starts ranks"),
+        ("torchrun a.py\ntorchrun b.py\n", "x:2: torchrun: a second command that starts ranks, after line 1"),
+        ("torchrun --nnodes 2\n", "x:1: torchrun: starts no script"),
+        ("torchrun --nnodes=0 a.py\n", "x:1: --nnodes: must be a whole number of at least 1"),
+        ("#!/bin/bash\n#SBATCH -N 2\ntorchrun --nnodes=4 a.py\n", "x:3: --nnodes: 4, but x:2 has 2 nodes"),
+        (
+            "#!/bin/bash\n#SBATCH --gpus-per-node=4\ntorchrun --nproc-per-node=8 a.py\n",
+            "x:3: --nproc-per-node: 8 ranks a node, but it is given 4 GPUs",
+        ),
+        (
+            "#!/bin/bash\n#SBATCH --gres=gpu:4 --gpus-per-node=8\ntorchrun a.py\n",
+            "requests 8 GPUs a node, another option 4",
+        ),
+        ("#!/bin/bash\n#SBATCH --time=soon\ntorchrun a.py\n", "x:2: --time: soon is no time of sbatch"),
+        (
+            "#!/bin/bash\n#SBATCH -N 3\n#SBATCH -n 8\ntorchrun a.py\n",
+            "x:3: --ntasks: 8 tasks do not divide over 3 nodes",
+        ),
+        (
+            "#!/bin/bash\n#SBATCH --job-name='a\ntorchrun a.py\n",
+            "x:2: #SBATCH: cannot be split into words: no closing quotation",
+        ),
+        ("#!/bin/bash\n#SBATCH nodes=2\ntorchrun a.py\n", "x:2: #SBATCH: nodes=2 is no option"),
+        ("#!/bin/bash\ntorchrun 'a.py\n", "x:2: the quote ' is not closed"),
+        ("torchrun --no-python a.sh\n", "x:1: --no-python: ranks of a run are Python programs"),
+    ],
+)
+def test_scripts_that_start_no_run(text: str, expected: str) -> None:
+    assert expected in refused(text)
+
+
+def test_all_problems_are_named_at_once() -> None:
+    text = """distributed_type: FSDP
+num_machines: 3
+num_processes: 8
+mixed_precision: bf61
+machine_rank: 9
+fsdp_config:
+  fsdp_sharding_strategy: HYBIRD_SHARD
+"""
+    message = refused(text)
+    assert [line.split(": ")[1] for line in message.splitlines()[1:]] == [
+        *("num_processes", "mixed_precision", "machine_rank", "fsdp_config.fsdp_sharding_strategy"),
+    ]
+
+
+def test_values_that_only_another_program_knows() -> None:
+    text = "fsdp: true\nlr: $LR\nworld_size: ${WORLD_SIZE}\nsteps: auto\nsharding_strategy: FULL_SHARD\nshardin: 1\n"
+    notes = {note.key: note.text for note in load(text, bundled=True).notes}
+    assert notes["lr"] == "$LR is a shell variable, which no program fills in here: write the value as trainer.optim.lr"
+    assert notes["world_size"].startswith("${WORLD_SIZE} is a shell variable")
+    assert notes["steps"].startswith('"auto" is decided by the other program')
+    assert notes["shardin"] == "not known here; did you mean shard?"
+
+
+def test_variables_of_the_shell_are_named_and_nothing_is_written_of_secrets() -> None:
+    text = """#!/bin/bash
+export HF_TOKEN=hf_secretsecretsecret
+export OUT=$SCRATCH/out
+torchrun train.py --out $OUT/x --api-key 0123456789abcdef0123 "$@" --user=$(whoami)
+"""
+    imported = load(text)
+    notes = {note.key: note for note in imported.notes}
+    assert imported.job["args"] == ["--out", "$SCRATCH/out/x", "$@", "--user=$(whoami)"]
+    assert [notes[f"args[{place}]"].text for place in (1, 2, 3)] == [
+        *("no shell fills in $SCRATCH: write the value", "no shell fills in $@: write the value"),
+        "no shell fills in $(whoami): write the value",
+    ]
+    assert all(note.must_change for key, note in notes.items() if key.startswith("args"))
+    assert imported.profile["pass_env"] == ["HF_TOKEN"] and "env" not in imported.job
+    assert "secret" not in str(imported.job) and "0123456789" not in str(imported.job)
+
+
+NONSENSE = {
+    "words": "lorem ipsum ",
+    "quotes": "torchrun '",
+    "substitutions": "$(",
+    "closed substitutions": "$(a)",
+    "quoted lines": "$(a) \\\n b\n",
+    "separators": "torchrun x;",
+    "flags": "--a ",
+    "directives": "#SBATCH --nodes=2 -N 2\n",
+    "assignments": "A=$A$A$A$A\n",
+    "keys": "",
+    "lists": "[",
+}
+
+
+@pytest.mark.parametrize("name", NONSENSE)
+def test_nonsense_is_answered_soon(name: str) -> None:
+    """In processor time, which another program on the machine does not change."""
+    start = {"lists": '{"fsdp": ', "keys": "fsdp: true\n", "quoted lines": 'torchrun "'}.get(name, "torchrun ")
+    size = 200_000
+    body = (
+        NONSENSE[name] * (size // len(NONSENSE[name]))
+        if name != "keys"
+        else "".join(f"k{i}: 1\n" for i in range(20_000))
+    )
+    before = time.process_time()
+    try:
+        load(start + body)
+    except UsageError as error:
+        assert len(error.message) < 20_000
+    assert time.process_time() - before < 3
+
+
+def test_what_a_script_sets_up_becomes_a_profile_unless_it_would_run_something() -> None:
+    text = """#!/bin/bash
+#SBATCH -N 2 --gpus-per-node=8
+if [ -n "$DEBUG" ]; then export NCCL_DEBUG=INFO; fi
+export PATH=/opt/x/bin:$PATH
+export PATH=$(evil):$PATH LD_LIBRARY_PATH=$UNKNOWN/lib:$LD_LIBRARY_PATH
+cd /work && srun -l python -u -m torch.distributed.run --nnodes 2 train.py -u "a b" > out 2>&1 &
+"""
+    imported = load(text)
+    assert imported.job["args"] == ["-u", "a b"] and imported.job["env"] == {"NCCL_DEBUG": "INFO"}
+    assert imported.profile["setup"] == ['export PATH="/opt/x/bin:$PATH"']
+    assert [(note.location.line, note.key, note.must_change) for note in imported.notes] == [
+        *((3, "NCCL_DEBUG", False), (5, "PATH", True), (5, "LD_LIBRARY_PATH", True), (6, "cd", False)),
+    ]
+
+
+VALUES = st.one_of(
+    st.sampled_from(["auto", "$X", "${X:-1}", "no", "true", "", "cpu", "FULL_SHARD", "1", "-1", "1e400", "\ue000"]),
+    st.integers(-3, 10**6),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.booleans(),
+    st.none(),
+    st.lists(st.integers(0, 3), max_size=2),
+    st.dictionaries(st.sampled_from(["enabled", "stage", "x"]), st.integers(0, 4), max_size=2),
+)
+
+
+@pytest.mark.parametrize("bundled", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_any_values_are_carried_over_or_refused(kind: str, bundled: bool, data: st.DataObject) -> None:
+    """No value of a known key may be an error of the program."""
+    tree: dict[str, Any] = {}
+    for row in data.draw(st.lists(st.sampled_from(KINDS[kind].rows), max_size=8, unique_by=lambda row: row.key)):
+        *above, last = row.key.split(".")
+        place = tree
+        for part in above:
+            place = place.setdefault(part, {}) if isinstance(place.get(part, {}), dict) else {}
+        place[last] = data.draw(VALUES)
+    with contextlib.suppress(UsageError):
+        imported = load(dump_tree(tree) if tree else "{}", bundled=bundled, kind=kind)
+        parse_job(dump_tree(dict(imported.job)), "job.yaml")
+
+
+SHELL_WORDS = (
+    *("#SBATCH", "-N", "2", "torchrun", "--nnodes=2", "--nproc-per-node", "srun", "python", "-m", "bash", "-c", "a.py"),
+    *("accelerate", "launch", "--num_processes", "--fsdp_version", "deepspeed", "apptainer", "exec", "env", "export"),
+    *("x=1", "$X", "$(a)", "'", '"', "\\", ";", "&&", "|", "(", ")", "<<EOF", "EOF", ">", "--", *["\n"] * 6),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.sampled_from(SHELL_WORDS), max_size=25))
+def test_any_words_are_a_script_or_refused(words: list[str]) -> None:
+    with contextlib.suppress(UsageError):
+        imported = load(" ".join(words).replace("\n ", "\n"), kind="script")
+        parse_job(dump_tree(dict(imported.job)), "job.yaml")

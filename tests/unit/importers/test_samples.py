@@ -1,0 +1,181 @@
+"""Each sample becomes a job that loads; samples/README.md names the pages in whose format they are."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fsdpctl.importers.build import Wanted
+from fsdpctl.importers.imported import Imported, Program
+from fsdpctl.importers.read import read
+from fsdpctl.importers.write import job_text, profile_text
+from fsdpctl.specs.load import job_document, parse_job, parse_profile
+from fsdpctl.specs.search import find_job
+
+SAMPLES = Path(__file__).parent / "samples"
+NAMES = sorted(str(path.relative_to(SAMPLES)) for path in SAMPLES.glob("*/*"))
+
+
+def load(name: str, *, bundled: bool = False) -> Imported:
+    base = job_document(find_job("llm300m")).tree if bundled else None
+    return read((SAMPLES / name).read_text(), name, Wanted("sample", base=base))
+
+
+def test_the_list_of_pages_has_every_sample() -> None:
+    listed = re.findall(r"`([\w-]+/[\w.-]+)`", (SAMPLES / "README.md").read_text())
+    assert sorted(listed) == NAMES and len(NAMES) >= 25
+
+
+@pytest.mark.parametrize("bundled", [False, True], ids=["own", "bundled"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_sample_becomes_a_job_that_loads(name: str, bundled: bool) -> None:
+    imported = load(name, bundled=bundled)
+    assert imported.kind == name.partition("/")[0]
+    job = parse_job(job_text(imported, name), "job.yaml")
+    assert job.model_dump(mode="json", exclude_unset=True)["name"] == imported.job["name"]
+    assert (job.trainer is not None) == (imported.program is Program.TRAINER)
+    if imported.profile:
+        parse_profile(profile_text(imported, name), "profile.yaml")
+    lines = len((SAMPLES / name).read_text().splitlines())
+    assert all(1 <= (note.location.line or 0) <= lines for note in imported.notes)
+
+
+WORLDS = {
+    "accelerate/fsdp1-numbers.yaml": (1, 2),
+    "accelerate/fsdp1-names.yaml": (4, 8),
+    "accelerate/fsdp2.yaml": (1, 8),
+    "accelerate/multi-gpu.yaml": (2, 4),
+    "deepspeed/config-json.json": (1, 8),
+    "flat/hand-written.yaml": (2, 8),
+    "flat/with-model.yaml": (2, 4),
+    "flat/nested.yaml": (1, 8),
+    "script/torchrun-two-nodes.sh": (2, 8),
+    "script/multinode.sbatch": (4, 1),
+    "script/accelerate-fsdp.sbatch": (4, 4),
+    "script/deepspeed.sh": (2, 8),
+    "script/srun-tasks.sbatch": (2, 4),
+    "script/bash-c.sbatch": (2, None),
+}
+
+
+@pytest.mark.parametrize(("name", "world"), WORLDS.items())
+def test_nodes_and_ranks(name: str, world: tuple[int, int | None]) -> None:
+    job = load(name).job
+    assert (job["nodes"], job.get("procs_per_node")) == world
+
+
+TRAINERS: dict[str, dict[str, Any]] = {
+    "accelerate/fsdp1-numbers.yaml": {"mesh.strategy": "FULL_SHARD", "precision": "fp32", "memory.cpu_offload": False},
+    "accelerate/fsdp1-names.yaml": {
+        **{"mesh.strategy": "_HYBRID_SHARD_ZERO2", "precision": "bf16", "memory.recompute": "full"},
+    },
+    "accelerate/fsdp2.yaml": {"mesh.strategy": "SHARD_GRAD_OP", "memory.recompute": "none"},
+    "accelerate/fsdp1-reshard.yaml": {"mesh.strategy": "SHARD_GRAD_OP", "mesh.units": {"blocks": 0}, "compile": True},
+    "accelerate/multi-gpu.yaml": {"mesh.strategy": "DDP", "precision": "fp16"},
+    "accelerate/zero2.yaml": {"mesh.strategy": "SHARD_GRAD_OP", "optim.clip_norm": 1.0},
+    "accelerate/zero3-offload.yaml": {"mesh.strategy": "FULL_SHARD", "optim.clip_norm": 0.7},
+    "deepspeed/getting-started.json": {"precision": "fp16", "optim.lr": 0.00015, "batch.sequences": 8},
+    "deepspeed/config-json.json": {
+        **{"batch.sequences": 256, "batch.micro_batch": 4, "optim.beta1": 0.8, "optim.beta2": 0.999},
+        **{"optim.schedule": "constant", "optim.warmup_steps": 1000, "log_every": 20, "optim.weight_decay": 3e-7},
+    },
+    "deepspeed/zero2.json": {"mesh.strategy": "SHARD_GRAD_OP", "batch.micro_batch": 2, "optim.clip_norm": 0.5},
+    "deepspeed/zero3-offload.json": {
+        **{"mesh.strategy": "FULL_SHARD", "memory.cpu_offload": True, "steps": 5000, "optim.schedule": "linear"},
+    },
+    "deepspeed/auto.json": {"mesh.strategy": "FULL_SHARD", "optim.lr": 6e-4, "batch.sequences": 256},  # of the base
+    "deepspeed/mics.json": {"mesh.strategy": "HYBRID_SHARD", "mesh.shard": 2},
+    "training-arguments/full-shard.json": {
+        **{"mesh.strategy": "FULL_SHARD", "memory.recompute": "full", "optim.schedule": "cosine", "optim.lr": 5e-5},
+    },
+    "training-arguments/list-offload.json": {
+        **{"mesh.strategy": "HYBRID_SHARD", "memory.cpu_offload": True, "steps": 4000, "optim.warmup_steps": 120},
+        **{"checkpoint.every_steps": 500, "checkpoint.keep": 2, "eval.every_steps": 250, "seed": 7, "compile": True},
+    },
+    "flat/hand-written.yaml": {
+        **{"mesh.strategy": "FULL_SHARD", "batch.sequences": 256, "batch.micro_batch": 4, "memory.recompute": "full"},
+        **{"steps": 20000, "checkpoint.every_steps": 500, "optim.lr": 3e-4, "compile": True, "seed": 42},
+    },
+    "flat/nested.yaml": {"mesh.strategy": "SHARD_GRAD_OP", "batch.sequences": 64, "optim.schedule": "cosine"},
+}
+
+
+@pytest.mark.parametrize(("name", "expected"), TRAINERS.items())
+def test_settings_of_the_bundled_trainer(name: str, expected: dict[str, Any]) -> None:
+    trainer = load(name, bundled=True).job["trainer"]
+    for key, value in expected.items():
+        found = trainer
+        for part in key.split("."):
+            found = found[part]
+        assert found == value, key
+    assert trainer["model"]["d_model"] == 1024 or name.startswith("flat/"), "that of the base"
+
+
+def test_a_file_with_all_sizes_is_a_job_of_the_bundled_trainer() -> None:
+    imported = load("flat/with-model.yaml")
+    assert imported.program is Program.TRAINER
+    assert imported.job["trainer"]["model"]["head_dim"] == 64
+    assert [note.key for note in imported.notes] == ["checkpoint.every_steps"]
+
+
+ENVIRONMENTS = {
+    "accelerate/fsdp1-numbers.yaml": {"FSDP_SHARDING_STRATEGY": "FULL_SHARD", "ACCELERATE_USE_FSDP": "true"},
+    "accelerate/fsdp1-names.yaml": {
+        **{"FSDP_SHARDING_STRATEGY": "HYBRID_SHARD_ZERO2", "FSDP_TRANSFORMER_CLS_TO_WRAP": "LlamaDecoderLayer"},
+        **{"FSDP_ACTIVATION_CHECKPOINTING": "true", "ACCELERATE_MIXED_PRECISION": "bf16"},
+    },
+    "accelerate/fsdp2.yaml": {"FSDP_VERSION": "2", "FSDP_RESHARD_AFTER_FORWARD": "false"},
+    "accelerate/size-based.yaml": {"FSDP_MIN_NUM_PARAMS": "2000000", "ACCELERATE_MIXED_PRECISION": "fp8"},
+    "accelerate/zero2.yaml": {"ACCELERATE_USE_DEEPSPEED": "true", "ACCELERATE_DEEPSPEED_ZERO_STAGE": "2"},
+    "script/accelerate-fsdp.sbatch": {"FSDP_SHARDING_STRATEGY": "HYBRID_SHARD", "GPUS_PER_NODE": "4"},
+}
+
+
+@pytest.mark.parametrize(("name", "expected"), ENVIRONMENTS.items())
+def test_a_script_of_the_user_gets_the_variables_of_accelerate(name: str, expected: dict[str, str]) -> None:
+    env = load(name).job["env"]
+    assert {key: env.get(key) for key in expected} == expected
+
+
+PROFILES: dict[str, dict[str, Any]] = {
+    "accelerate/fsdp1-names.yaml": {
+        **{"backend": "ssh", "nodes": [{"id": "node-0", "address": "10.1.2.3"}], "gpus_per_node": 8},
+        **{"ports": {"first": 29511, "last": 29511}, "rendezvous": "c10d"},
+    },
+    "accelerate/cpu.yaml": {"gpus_per_node": 0},
+    "script/torchrun-two-nodes.sh": {
+        **{"backend": "ssh", "nodes": [{"id": "node-0", "address": "10.0.0.5"}], "gpus_per_node": 8},
+        **{"ports": {"first": 29400, "last": 29400}},
+    },
+    "script/multinode.sbatch": {
+        "backend": {"kind": "slurm", "partition": "gpu", "cpus_per_task": 4, "extra": ["--mail-type=END"]},
+        "gpus_per_node": 1,
+    },
+    "script/srun-tasks.sbatch": {
+        "backend": {
+            **{"kind": "slurm", "partition": "gpu", "account": "my-project", "gres": "gpu:h100:4"},
+            **{"cpus_per_task": 48, "mem": "0", "exclusive": True},
+        },
+        **{"gpus_per_node": 4, "modules": ["cuda/12.4"], "pass_env": ["HF_TOKEN"]},
+    },
+    "script/bash-c.sbatch": {
+        "backend": {
+            "kind": "slurm",
+            "container": {"runtime": "apptainer", "image": "image.sif", "mounts": ["/data:/data"]},
+        },
+        **{"gpus_per_node": 8, "network": {"interface": "ib0"}},
+        "setup": ["ulimit -l unlimited", 'export LD_LIBRARY_PATH="/opt/ofi/lib:$LD_LIBRARY_PATH"'],
+    },
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_profiles(name: str) -> None:
+    imported = load(name)
+    if name in PROFILES:
+        assert {key: value for key, value in imported.profile.items() if key != "name"} == PROFILES[name]
+    elif "script/" not in name and name != "accelerate/multi-gpu.yaml":
+        assert not imported.profile
