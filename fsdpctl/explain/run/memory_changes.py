@@ -44,7 +44,7 @@ def _estimated_change(trainer: TrainerConfig, fields: Mapping[str, str], plan: L
 def _changes(trainer: TrainerConfig, fields: Mapping[str, str]) -> Iterator[str]:
     tried, unused = _bytes(fields.get("tried")), _bytes(fields.get("unused"))
     if tried and unused and unused > tried:
-        yield f"env.PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True  ({fields['unused']} are reserved and not used)"
+        yield f"env.PYTORCH_ALLOC_CONF=expandable_segments:True  ({fields['unused']} are reserved and not used)"
     batch, memory, mesh = trainer.batch, trainer.memory, trainer.mesh
     if (half := batch.micro_batch // 2) > 0:
         yield f"trainer.batch.micro_batch={half}  (now {batch.micro_batch}; the global batch stays {batch.sequences})"

@@ -30,7 +30,7 @@ def settings(config: TrainerConfig, **fields: str) -> list[str]:
 
 def test_the_smallest_change_is_first_and_all_are_accepted_by_the_job() -> None:
     found = settings(trainer("trainer.batch.micro_batch=8"), tried="2.00 GiB", unused="16.00 GiB")
-    assert found[:2] == ["env.PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", "trainer.batch.micro_batch=4"]
+    assert found[:2] == ["env.PYTORCH_ALLOC_CONF=expandable_segments:True", "trainer.batch.micro_batch=4"]
     assert found[-1] == "trainer.memory.cpu_offload=true"
     for setting in found:
         load_job(JOB, [setting])
