@@ -71,7 +71,21 @@ A profile is one YAML file that describes a cluster. `--profile` takes the path 
 A name is looked up in `./cluster_profiles`, then in `~/.config/fsdpctl/cluster_profiles`, then among the profiles that
 come with fsdpctl. `fsdpctl profiles ls` lists them all. Start from a copy of
 [slurm-h100.yaml](../cluster_profiles/slurm-h100.yaml) or [ssh-h100.yaml](../cluster_profiles/ssh-h100.yaml):
-`fsdpctl profiles init NAME --from slurm-h100` writes one to `./cluster_profiles/`.
+`fsdpctl profiles init NAME --from slurm-h100` writes one to `./cluster_profiles/`. Or let fsdpctl look at the cluster:
+
+```console
+$ fsdpctl profiles init ours --look                        # on a login node of Slurm; without Slurm, this machine
+$ fsdpctl profiles init ours --hosts me@gpu[01-04],10.0.0.9:2222   # hosts over SSH; or --hostfile FILE, a host a line
+```
+
+Under Slurm it asks `scontrol` for partitions, time limits and the GPUs (GRES), CPUs, memory and features of their
+nodes, and takes the partition with most GPUs; the others are in comments. Over SSH it reads on each host the GPUs,
+the interface that routes to the first host, InfiniBand and RoCE adapters with their rates, NUMA nodes, mounts from
+file servers, and the first Python of 3.11 or newer, one with torch before others: that of `fsdpctl` here, then those
+on the PATH. Host keys are verified as everywhere; `--trust-hosts` stores new ones. The profile has what the hosts
+have in common. What was seen on each host, where one differs, and what could not be seen goes to stderr; a host that
+could not be seen is in the profile as a comment. A file that exists is never replaced. `fsdpctl doctor` then checks
+what was only read.
 
 Without `--profile` the job's `profile` counts, then the variable FSDPCTL_PROFILE, then the profile that
 `fsdpctl profiles default NAME` has stored (`--clear` forgets it), then `local`. The first line of `submit` names the

@@ -13,6 +13,8 @@ from typing import Any, Literal
 from docs.source import member_comments, sentences
 from docs.tables import FOOT, row
 from fsdpctl.cli.shapes import (
+    BenchedDisk,
+    BenchedNetwork,
     Checked,
     CheckedJob,
     Created,
@@ -80,6 +82,8 @@ SHAPES = {
     "cancel": Shape(Ended),
     "shell": Shape(Shell),
     "doctor": Shape(Doctored),
+    "bench nccl": Shape(BenchedNetwork),
+    "bench io": Shape(BenchedDisk),
     "supervise": Shape(Ended),
     "jobs ls": Shape(ListedFile, "list"),
     "jobs check": Shape(CheckedJob, "list"),
@@ -177,7 +181,8 @@ def type_name(hint: Any) -> str:
     if issubclass(hint, Enum):
         return ", ".join(f"`{member.value}`" for member in hint)
     command = next((command for command, shape in SHAPES.items() if shape.of is hint), None)
-    return f"[`{hint.__name__}`](#{f'fsdpctl-{command}' if command else hint.__name__.lower()})"
+    anchor = f"fsdpctl-{command.replace(' ', '-')}" if command else hint.__name__.lower()
+    return f"[`{hint.__name__}`](#{anchor})"
 
 
 def nested(shapes: Any) -> list[type]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from fsdpctl.cli.complete import complete_profile
-from fsdpctl.cli.options import Json
+from fsdpctl.cli.options import Json, TrustHosts
 from fsdpctl.cli.output import log
-from fsdpctl.cli.spec_files import check_all, copy_spec, find_target, plural, print_list, print_spec
+from fsdpctl.cli.spec_files import check_all, copy_spec, find_target, plural, print_created, print_list, print_spec
+from fsdpctl.errors import UsageError
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="List, show, check and make cluster profiles.")
 
@@ -53,19 +55,49 @@ def init(
             autocompletion=complete_profile,
         ),
     ] = None,
+    look: Annotated[
+        bool, typer.Option("--look", help="Look at the cluster: its hosts over SSH, this Slurm, else this machine.")
+    ] = False,
+    hosts: Annotated[
+        str | None, typer.Option("--hosts", metavar="HOST,...", help="With --look: hosts like a,b,node[01-04].")
+    ] = None,
+    hostfile: Annotated[
+        Path | None, typer.Option("--hostfile", metavar="FILE", help="With --look: a file with a host a line.")
+    ] = None,
+    trust_hosts: TrustHosts = False,
     as_json: Json = False,
 ) -> None:
     """Write a commented profile into ./cluster_profiles, to edit."""
-    from pathlib import Path
-
     from fsdpctl.specs.load import load_profile
     from fsdpctl.specs.search import find_profile, list_files, profile_dirs
 
     target = find_target(name, Path("cluster_profiles"))
+    if look or hosts is not None or hostfile is not None:
+        if base is not None:
+            raise UsageError("--from copies a profile, --look writes a new one", hint="leave one of them out")
+        _look(target, hosts, hostfile, trust_hosts=trust_hosts, as_json=as_json)
+        return
     base = base or (target.stem if target.stem in list_files(profile_dirs()) else "local")
     load_profile(base)
     copy_spec(find_profile(base), target, as_json=as_json)
     log(f"hint: edit it, then: fsdpctl profiles check {name}")
+
+
+def _look(target: Path, hosts: str | None, hostfile: Path | None, *, trust_hosts: bool, as_json: bool) -> None:
+    """Write what is seen to `target`, which must not exist."""
+    from fsdpctl.cli.spec_files import create_spec
+    from fsdpctl.verbs.look import look
+
+    if target.exists():
+        raise UsageError(f"{target} exists", hint="edit it, or choose another name")
+    looked = look(target.stem, hosts, hostfile, log if trust_hosts else None)
+    create_spec(target, looked.text)
+    for line in looked.seen:
+        log(line)
+    for line in looked.unseen:
+        log(f"warning: {line}")
+    print_created(target, as_json=as_json)
+    log(f"hint: read it, then: fsdpctl doctor {target if target.parent.name != 'cluster_profiles' else target.stem}")
 
 
 @app.command()

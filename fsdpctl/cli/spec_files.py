@@ -80,6 +80,12 @@ def copy_spec(source: Path, target: Path, *, as_json: bool) -> None:
     text, found = re.subn(r"(?m)^name: *[^ #\n]+", f"name: {target.stem}", source.read_text(encoding="utf-8"), count=1)
     if not found:
         raise UsageError(f"{source} has no line `name: ...` to change; copy it by hand")
+    create_spec(target, text)
+    print_created(target, as_json=as_json)
+
+
+def create_spec(target: Path, text: str) -> None:
+    """Write a new file. Raise UsageError if it exists."""
     try:
         target.parent.mkdir(exist_ok=True)
         with target.open("x", encoding="utf-8") as file:
@@ -88,7 +94,6 @@ def copy_spec(source: Path, target: Path, *, as_json: bool) -> None:
         raise UsageError(f"{target} exists", hint="edit it, or choose another name") from None
     except OSError as error:
         raise UsageError(f"cannot write {target}: {error.strerror}") from None
-    print_created(target, as_json=as_json)
 
 
 def print_created(path: Path, *, as_json: bool) -> None:

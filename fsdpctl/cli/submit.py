@@ -171,7 +171,7 @@ def _warn_if_live(request: Request) -> None:
     from fsdpctl.launch.live_sources import find_live_sources
 
     plan = request.plan
-    if plan.entry.is_bundled_trainer or not (live := find_live_sources(plan.python, Path(plan.submit_dir))):
+    if plan.entry.is_bundled or not (live := find_live_sources(plan.python, Path(plan.submit_dir))):
         return
     log(f"warning: imported where they are, not from the run's copy: {', '.join(live)}; an edit there changes the run")
     log("hint: submit from a directory that contains them; git must not ignore them")

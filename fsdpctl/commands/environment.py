@@ -53,14 +53,14 @@ def given_env(plan: LaunchPlan, node_rank: int) -> dict[str, str]:
 def rank_code_env(plan: LaunchPlan, node_rank: int) -> dict[str, str]:
     """Return what makes ranks import the snapshot first; own scripts then have the PYTHONPATH of `env`."""
     own = code_env(RunPaths.of(plan.run_dir))
-    given = "" if plan.entry.is_bundled_trainer else given_env(plan, node_rank).get("PYTHONPATH", "")
+    given = "" if plan.entry.is_bundled else given_env(plan, node_rank).get("PYTHONPATH", "")
     return {**own, "PYTHONPATH": os.pathsep.join(filter(None, (own["PYTHONPATH"], given)))}
 
 
 def working_directory(plan: LaunchPlan) -> str:
     """Return where ranks start, and so where relative paths lead: the profile's directory, else the code snapshot."""
     run = RunPaths.of(plan.run_dir)
-    return plan.workdir or str(run.code if plan.entry.is_bundled_trainer else run.source)
+    return plan.workdir or str(run.code if plan.entry.is_bundled else run.source)
 
 
 def tag_env(run_id: str, attempt: int, node_rank: int) -> dict[str, str]:

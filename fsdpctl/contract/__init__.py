@@ -151,11 +151,15 @@ class Env:
 
 BUNDLED_TRAINER = "train"
 """The module name that means the bundled trainer, never a user's file of that name."""
+BENCHMARKS = "fsdpctl.benchmarks"
+"""The package of the benchmarks: each of its packages is a program for ranks."""
 
 NODE_FOLDERS = ("contract", "commands", "node", "runs", "supervise", "backends/slurm/job")
 """The folders of this package that are copied to each node; they import each other, `NODE_MODULES` and the standard
 library, and nothing else."""
 NODE_MODULES = ("errors.py", "report.py")
+RANK_FOLDERS = ("benchmarks",)
+"""The folders that are copied with them and run in ranks: they need torch, too."""
 
 SCHEMA = 3
 """Version of the records that fsdpctl writes into a run directory. Older ones are read; newer ones are refused.

@@ -86,13 +86,13 @@ def unknown(check: Check, reason: str, fix: str = "") -> Finding:
 
 @dataclass(frozen=True)
 class ProbeRequest:
-    """A request to `fsdpctl.node.queries.probe`: check one node, connect it to the others, or clean up."""
+    """A request to `fsdpctl.node.queries.probe`: check one node, connect it to the others, clean up, or describe it."""
 
-    stage: Literal["local", "connectivity", "clean"]
+    stage: Literal["local", "connectivity", "clean", "describe"]
     plan: LaunchPlan
     node_rank: int
     directory: str  # on the disk of the run directories, used by the probe only
-    head: str = ""  # connectivity: the head's address
+    head: str = ""  # connectivity: the head's address; describe: that of the first host
     ports: tuple[int, ...] = ()  # connectivity: the ports that the head opens
     partners: tuple[int, ...] = ()  # connectivity: the node ranks that take part
 

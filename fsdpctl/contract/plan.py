@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from fsdpctl.contract import BUNDLED_TRAINER, Cause
+from fsdpctl.contract import BENCHMARKS, BUNDLED_TRAINER, Cause
 from fsdpctl.contract.causes import RESTART_ON
 
 Device = Literal["cpu", "cuda"]
@@ -114,6 +114,11 @@ class Entry:
     def is_bundled_trainer(self) -> bool:
         """False for a user's own program, about whose checkpoints nothing is known."""
         return self.kind == "module" and self.target == BUNDLED_TRAINER
+
+    @property
+    def is_bundled(self) -> bool:
+        """True for the bundled trainer and the benchmarks: no project of a user is copied."""
+        return self.is_bundled_trainer or (self.kind == "module" and self.target.startswith(f"{BENCHMARKS}."))
 
 
 @dataclass(frozen=True)

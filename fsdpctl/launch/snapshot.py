@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path, PurePath
 
-from fsdpctl.contract import BUNDLED_TRAINER, NODE_FOLDERS, NODE_MODULES
+from fsdpctl.contract import BUNDLED_TRAINER, NODE_FOLDERS, NODE_MODULES, RANK_FOLDERS
 from fsdpctl.contract.byte_progress import Meter, Progress, Report, ignore
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import DIR_MODE, RunPaths
@@ -36,7 +36,7 @@ def take_snapshot(plan: LaunchPlan, run: RunPaths, progress: Progress = ignore) 
     copy_package(run)
     if plan.entry.is_bundled_trainer:
         copy_trainer(run)
-    else:
+    elif not plan.entry.is_bundled:
         _copy_project(Path(plan.submit_dir), run.source, progress)
         write_json(run.copied, CopiedFiles().followed_by(inventory_project(run)))
 
@@ -54,8 +54,9 @@ def copy_trainer(run: RunPaths) -> None:
 
 def node_side() -> list[str]:
     """Return the files of this package that a node needs, below `PACKAGE`: whole folders and their parent packages."""
-    parents = {str(parent / "__init__.py") for folder in NODE_FOLDERS for parent in PurePath(folder).parents}
-    found = [name for folder in NODE_FOLDERS for name in _python_files(PACKAGE, folder)]
+    folders = (*NODE_FOLDERS, *RANK_FOLDERS)
+    parents = {str(parent / "__init__.py") for folder in folders for parent in PurePath(folder).parents}
+    found = [name for folder in folders for name in _python_files(PACKAGE, folder)]
     return [*sorted(parents), *NODE_MODULES, *found]
 
 

@@ -60,7 +60,7 @@ class Network(Spec):
     """Address family of the NCCL bootstrap (NCCL_SOCKET_FAMILY); default: NCCL's choice."""
     nccl: EnvMap = {}
     """Further NCCL_* variables, with their full names."""
-    gbps: Annotated[float, Field(gt=0, le=100_000)] | None = None
+    gbps: Annotated[float, Field(ge=0.001, le=100_000)] | None = None
     """Rate of a node's network in Gbit/s, all of its adapters together; default: what each node reports."""
 
     @model_validator(mode="after")

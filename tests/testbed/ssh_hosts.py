@@ -146,6 +146,21 @@ class Lan:
         subprocess.run(["ip", "link", "add", name, *ends], check=True, timeout=30)
         self.run("ip", "link", "set", name, "master", "br0", "up")
 
+    def limit(self, rate: str, *hosts: Host, device: str = "e0") -> None:
+        """Limit what hosts send, each on its own."""
+        for host in hosts:
+            shaped = ("root", "tbf", "rate", rate, "burst", "64kb", "latency", "200ms")
+            host.run("tc", "qdisc", "replace", "dev", device, *shaped)
+
+    def add_slow_link(self, rate: str, one: Host, other: Host) -> None:
+        """Give two hosts a slow cable of their own: they send to each other over it, and to all others as before."""
+        ends = ("netns", str(one.init), "type", "veth", "peer", "name", "slow0", "netns", str(other.init))
+        subprocess.run(["ip", "link", "add", "slow0", *ends], check=True, timeout=30)
+        for here, there in ((one, other), (other, one)):
+            here.run("ip", "link", "set", "slow0", "up")
+            here.run("ip", "route", "add", there.address, "dev", "slow0", "src", here.address)
+        self.limit(rate, one, other, device="slow0")
+
     def know(self, *hosts: Host) -> None:
         """Put exactly these hosts into the user's known_hosts."""
         lines = [f"{host.address} {(host.dir / 'host_key.pub').read_text()}" for host in hosts]
@@ -158,6 +173,7 @@ class Lan:
                 host.boot()
             host.plug_cable()
             host.run("sh", "-c", "kill -KILL -1 || true")  # all but process 1, sshd, and this shell
+            host.run("sh", "-c", "exec 2>&-; tc qdisc delete dev e0 root; ip link delete slow0; true")
         self.know(*self.nodes)
         (self.login.home / ".ssh" / "config").unlink(missing_ok=True)
 

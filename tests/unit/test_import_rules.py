@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fsdpctl.contract import NODE_FOLDERS, NODE_MODULES
+from fsdpctl.contract import NODE_FOLDERS, NODE_MODULES, RANK_FOLDERS
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,6 +30,11 @@ WRONG = {
         "fsdpctl/backends/slurm/job/srun.py",
         "import fsdpctl.backends.base",
         "The node side",
+    ),
+    "a benchmark that knows more": (
+        "fsdpctl/benchmarks/network/pairs.py",
+        "import fsdpctl.verbs.stop",
+        "Benchmarks run",
     ),
     "a trainer that knows more": (
         "train/loop.py",
@@ -73,6 +78,11 @@ def test_a_wrong_import_fails(file: str, line: str, rule: str, copy: Path) -> No
 
 def test_what_is_copied_to_a_node_is_what_the_rule_names() -> None:
     rules = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    [named] = [rule["source_modules"] for rule in rules if rule["name"].startswith("The node side")]
-    copied = [*NODE_FOLDERS, *(name.removesuffix(".py") for name in NODE_MODULES)]
+    named = [
+        module
+        for rule in rules
+        if rule["name"].startswith(("The node side", "Benchmarks run in ranks"))
+        for module in rule["source_modules"]
+    ]
+    copied = [*NODE_FOLDERS, *(name.removesuffix(".py") for name in NODE_MODULES), *RANK_FOLDERS]
     assert named == [f"fsdpctl.{name.replace('/', '.')}" for name in copied]

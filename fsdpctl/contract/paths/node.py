@@ -99,6 +99,11 @@ class NodePaths:
         return self.root / f"stacks-{rank}.txt"
 
     @property
+    def benchmark(self) -> Path:
+        """NetworkReport or DiskReport of a benchmark, written by rank 0."""
+        return self.root / "benchmark.json"
+
+    @property
     def stacks_answer(self) -> Path:
         """StacksAnswer to the newest request for the stacks of all ranks."""
         return self.root / "stacks.json"

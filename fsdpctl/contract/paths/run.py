@@ -127,6 +127,11 @@ class RunPaths:
         return self.root / "tensorboard"
 
     @property
+    def benchmark_files(self) -> Path:
+        """Files that `bench io` writes and removes again."""
+        return self.root / "benchmark-files"
+
+    @property
     def checkpoints(self) -> Path:
         return self.root / "checkpoints"
 

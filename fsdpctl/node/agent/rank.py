@@ -16,11 +16,12 @@ import traceback
 from contextlib import suppress
 from pathlib import Path
 
-from fsdpctl.contract import BUNDLED_TRAINER, GOOD_ENDS, Env
+from fsdpctl.contract import GOOD_ENDS, Env
 from fsdpctl.contract.codec import find_json, write_json
 from fsdpctl.contract.files import open_log
 from fsdpctl.contract.first_failure import classify, find_errno, name_error, name_kinds
 from fsdpctl.contract.paths import NodePaths, RunPaths
+from fsdpctl.contract.plan import Entry
 from fsdpctl.contract.records import ProcessIdentity, RankEnd, RankError
 from fsdpctl.contract.source_files import is_users
 from fsdpctl.node.agent.flight import FlightRecorder
@@ -81,9 +82,9 @@ def _redirect_output(log: Path) -> None:
 
 
 def _run(argv: list[str]) -> None:
-    if argv[:2] == ["-m", BUNDLED_TRAINER]:  # which the user's own packages must not shadow
+    if argv[0] == "-m" and Entry("module", argv[1]).is_bundled:  # which the user's own packages must not shadow
         sys.argv = argv[1:]
-        runpy.run_module(BUNDLED_TRAINER, run_name="__main__", alter_sys=True)
+        runpy.run_module(argv[1], run_name="__main__", alter_sys=True)
         return
     copy = RunPaths(Path(os.environ[Env.RUN_DIR])).source  # also if the profile's `workdir` is another directory
     use_copy(Path(os.environ[Env.SUBMIT_DIR]), copy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.node.os import addresses
 
 SYSFS = Path("/sys/class/infiniband")
+_RATE = re.compile(r"([0-9.]+) Gb/sec")
 _NO_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
 _FIX_PORT = "check the cable, `ibstat` and the subnet manager, or remove the adapter from network.ib_hcas"
 
@@ -40,6 +42,11 @@ class IbPort:
     @property
     def name(self) -> str:
         return f"{self.hca}:{self.port}"
+
+    @property
+    def gbps(self) -> float | None:
+        found = _RATE.match(self.rate)
+        return float(found[1]) if found else None
 
 
 def read_ports(sysfs: Path = SYSFS) -> list[IbPort]:

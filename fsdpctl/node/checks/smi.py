@@ -42,6 +42,7 @@ class Gpu:
     faults: tuple[str, ...]
     slowdowns: tuple[str, ...]
     processes: tuple[GpuProcess, ...]
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,7 @@ def _gpu(index: int, gpu: ElementTree.Element) -> Gpu:
             for one in gpu.iterfind("processes/process_info")
             if "C" in _text(one, "type")
         ),
+        name=_text(gpu, "product_name"),
     )
 
 

@@ -2,7 +2,8 @@
 
     python -m fsdpctl.node.queries.probe < request.json
 
-Three stages, because some checks need all nodes at once: check this node, connect to the others, clean up.
+Three stages, because some checks need all nodes at once: check this node, connect to the others, clean up. And for
+`profiles init --look`, which has no profile yet: describe this host.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from fsdpctl.contract.findings import (
     unknown,
     warn,
 )
+from fsdpctl.contract.host import HostDescription
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.node.agent.join import JoinError, resolve_head
 from fsdpctl.node.checks.listeners import find_listener
@@ -34,6 +36,7 @@ from fsdpctl.node.checks.node_check import inspect, rank_env
 from fsdpctl.node.checks.ports import Server, reach_ports
 from fsdpctl.node.checks.versions import read_versions
 from fsdpctl.node.os import addresses
+from fsdpctl.node.queries.describe_host import describe_host
 
 TOKENS_S = 5.0
 """How long another node's file may take to become visible: NFS caches directories for some seconds."""
@@ -123,6 +126,10 @@ def clean(request: ProbeRequest) -> None:
         directory.rmdir()
 
 
+def describe(request: ProbeRequest) -> HostDescription:
+    return describe_host(request.head)
+
+
 def _holds(path: Path, text: str) -> bool:
     try:
         os.scandir(path.parent).close()  # NFS: a fresh listing
@@ -142,7 +149,7 @@ def answer(text: str) -> str:
     """Carry out one request and return the answer, both as JSON."""
     request = decode(ProbeRequest, json.loads(text))
     os.umask(0o077)
-    stages = {"local": check_local, "connectivity": check_connectivity, "clean": clean}
+    stages = {"local": check_local, "connectivity": check_connectivity, "clean": clean, "describe": describe}
     return json.dumps(encode(stages[request.stage](request)))
 
 

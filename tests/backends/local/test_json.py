@@ -139,6 +139,11 @@ def test_files_and_clusters(project: Path) -> None:
     assert "torch.distributed.run" in call("jobs export", "llm-tiny", "--to", "torchrun", cwd=project)["text"]
     assert call("profiles default", cwd=project) == {"profile": "local", "source": "the built-in default"}
     assert call("doctor", "local", cwd=project)["ok"] in (True, False)
+    benched = call("bench nccl", "--nodes", "2", "--sizes", "1M,2M", cwd=project)
+    assert benched["members"] == ["node 0", "node 1"] and benched["report"]["verdict"]["fault"] == "none"
+    assert [one["num_bytes"] for one in benched["report"]["collectives"]] == [2**20] * 3 + [2**21] * 3
+    disk = call("bench io", "--nodes", "2", "--size", "8M", "--job", "llm-tiny", cwd=project)
+    assert [node["read_from"] for node in disk["report"]["nodes"]] == [1, 0] and disk["checkpoint_bytes"] > 0
     (project / "text.txt").write_text("".join(f"paragraph {number}\n\n" for number in range(500)))
     prepared = fsdpctl("data", "prepare", "text.txt", "-o", "data", "--split-on", "", "--json", cwd=project)
     shown = fsdpctl("data", "show", "data", "--json", cwd=project)

@@ -1,0 +1,1 @@
+"""Write and read files in the run root, from all nodes at once."""
