@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from docs.source import member_comments, sentences
 from docs.tables import FOOT, row
+from fsdpctl.cli.explain_log import ExplainedLogs
 from fsdpctl.cli.shapes import (
     Checked,
     CheckedJob,
@@ -20,7 +21,6 @@ from fsdpctl.cli.shapes import (
     Doctored,
     Ended,
     EstimatedJob,
-    ExplainedLogs,
     Exported,
     ExportedJob,
     Failures,
