@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from docs.source import member_comments, sentences
 from docs.tables import FOOT, row
+from fsdpctl.cli.explain_log import ExplainedLogs
 from fsdpctl.cli.shapes import (
     BenchedDisk,
     BenchedNetwork,
@@ -22,7 +23,6 @@ from fsdpctl.cli.shapes import (
     Doctored,
     Ended,
     EstimatedJob,
-    ExplainedLogs,
     Exported,
     ExportedJob,
     Failures,

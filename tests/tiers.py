@@ -36,10 +36,11 @@ def is_fast_or_marked_slow(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def pytest_xdist_auto_num_workers() -> int | None:
-    """Return a third more workers than cores, for most tests of launchers wait, or None for xdist's own rule."""
+    """Return three more workers than cores, for tests of launchers wait half of their time, or None for xdist's own
+    rule."""
     if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
         return None
-    return ((os.cpu_count() or 1) * 4 + 2) // 3
+    return (os.cpu_count() or 1) + 3
 
 
 def _cpu_s() -> float:

@@ -41,8 +41,7 @@ def explain(
 
 
 def _explain_logs(files: list[Path], *, as_json: bool) -> None:
-    from fsdpctl.cli.explain_log import print_diagnosis
-    from fsdpctl.cli.shapes import ExplainedLogs
+    from fsdpctl.cli.explain_log import ExplainedLogs, print_diagnosis
     from fsdpctl.contract.codec import encode
 
     diagnosis = _read_logs(files)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from fsdpctl.cli.output import log, print_rows
-
-if TYPE_CHECKING:
-    from fsdpctl.explain.logs.files import Failure, LogDiagnosis
+from fsdpctl.explain.logs.files import Failure, LogDiagnosis
 
 _LINE_LIMIT = 240
+
+
+@dataclass(frozen=True)
+class ExplainedLogs:
+    """What some logs show; `found` is false if that is no failure."""
+
+    found: bool
+    first: Failure | None
+    failures: tuple[Failure, ...]  # the first one, what followed from it, and what was ended
 
 
 def print_diagnosis(diagnosis: LogDiagnosis) -> None:

@@ -1,7 +1,8 @@
 """What each command prints with `--json`: one shape per command, from which docs/json.md is written.
 
 A key is never removed or given another meaning within a version of fsdpctl; new ones may come. A value that is not
-known or does not apply is null.
+known or does not apply is null. Those that need more than the contract are where their command reads them: `ls` would
+import it all.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from fsdpctl.contract import Cause, Phase, State
 from fsdpctl.contract.benchmarks import DiskReport, NetworkReport
 from fsdpctl.contract.events import Event
 from fsdpctl.contract.records import RankError
-from fsdpctl.explain.logs.files import Failure
 
 
 @dataclass(frozen=True)
@@ -110,15 +110,6 @@ class Failures:
     text: str
     first: RankError | None
     followers: tuple[RankError, ...]  # those that failed after it
-
-
-@dataclass(frozen=True)
-class ExplainedLogs:
-    """What some logs show; `found` is false if that is no failure."""
-
-    found: bool
-    first: Failure | None
-    failures: tuple[Failure, ...]  # the first one, what followed from it, and what was ended
 
 
 @dataclass(frozen=True)

@@ -221,9 +221,9 @@ class LauncherContract:
         """From another directory, when the job is gone and the script is another one: the run has its own copies."""
         run = self.submit_script(project, WAITS_FOR_STOP, "--name", "one")
         fsdpctl("resume", run.run_id, cwd=project, expect=5)
-        other = self.submit_script(project, WAITS_FOR_STOP, "--name", "two")
+        other = self.submit_script(project, WAITS_FOR_STOP, "--name", "two", nodes=1)
         self.wait_up(run)
-        self.wait_up(other)
+        self.wait_up(other, ranks=2)
         assert run.status()["state"] == "RUNNING"
         asked = 'echo "$PWD $FSDPCTL_NODE_RANK $FSDPCTL_ATTEMPT $FSDPCTL_RUN_DIR $FSDPCTL_RUN_ID|"; exit 7'
         shown = fsdpctl("shell", run.run_id, "--node", "1", cwd=project, stdin=asked, expect=7).stdout
@@ -309,15 +309,15 @@ class LauncherContract:
 
     def test_cancel_ends_detached_child_processes_too(self, project: Path) -> None:
         run = self.submit_script(project, FORKS_AWAY)
-        other = self.submit_script(project, FORKS_AWAY)
+        other = self.submit_script(project, FORKS_AWAY, nodes=1)
         self.wait_up(run)
-        self.wait_up(other)
+        self.wait_up(other, ranks=2)
         fsdpctl("cancel", run.run_id, cwd=project)
         assert not run.pids(), run.describe()
         assert not forgetful(run), "those that threw away their environment are gone as well"
         assert forgetful(other)
         assert run.status()["state"] == "CANCELLED"
-        assert len([p for p in other.pids() if "script.py" in command_line(p)]) >= 4, "the other run of the same script"
+        assert len([p for p in other.pids() if "script.py" in command_line(p)]) >= 2, "the other run of the same script"
         fsdpctl("cancel", other.run_id, cwd=project)
         assert not other.pids(), other.describe()
 
@@ -346,7 +346,8 @@ class LauncherContract:
         run.assert_nothing_left(self.leaves_within_s)
 
     def test_a_stopped_rank_is_found_and_named(self, project: Path) -> None:
-        run = self.submit_script(project, RANK_2_STOPS, extra="hang: {after: 3s}\n")
+        """Within the limits of a job without the key `hang`."""
+        run = self.submit_script(project, RANK_2_STOPS)
         status = run.wait_ended()
         assert (status["state"], status["cause"]) == ("FAILED", "hang"), run.describe()
         assert status["reason"].startswith("node 1: rank 2 hangs: its process is stopped, no progress for")

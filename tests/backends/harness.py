@@ -23,7 +23,7 @@ COMMAND = Path(sys.executable).with_name("fsdpctl")
 """The installed command: `python -m fsdpctl` would look for a package in the current directory first."""
 
 ALIVE = {"QUEUED", "RUNNING", "RESTARTING"}
-ASK_EVERY_S = 5.0
+ASK_EVERY_S = 15.0
 """Each `fsdpctl status` takes a quarter of a second of processor time from the run on a busy machine."""
 
 

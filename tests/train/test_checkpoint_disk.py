@@ -113,7 +113,7 @@ def test_a_disk_that_removes_slowly_is_not_filled(tmp_path: Path, config: Config
     """Saves come faster than old checkpoints go, so they wait, and the end of the run waits for the last ones."""
     noted = tmp_path / "noted"
     config["checkpoint"] = {"every_steps": 1, "keep": 2}
-    ranks = train(tmp_path, config, fault=faults.slow_removal, fault_args=(0.7, str(noted)))
+    ranks = train(tmp_path, config, fault=faults.slow_removal, fault_args=(1.5, str(noted)))
     assert "waited" in ranks.log() and "older checkpoints to be removed" in ranks.log()
     seen = [int(line) for line in noted.read_text().splitlines()]
     assert len(seen) == 10 and 4 <= max(seen) <= 6, "2 to keep, 3 to remove, and one that is being written"

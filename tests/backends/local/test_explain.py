@@ -24,8 +24,8 @@ CASES = [
     Case("segv", Category.SEGFAULT, "0", procs=1),
     Case("memory", Category.RAM_OOM, "1", "start", nodes=1),
     Case("module", Category.MISSING_MODULE, "all", "start", nodes=1),
-    Case("full", Category.DISK_FULL, "1", "end", procs=1),
-    Case("nan", Category.NAN, "all", procs=1),
+    Case("full", Category.DISK_FULL, "1", "end", nodes=1),
+    Case("nan", Category.NAN, "all", nodes=1),
     Case("sleep", Category.HANG, "1", timeout_s=3, nodes=1),
     Case("leave", Category.RUNTIME_ERROR, "0", procs=1),
 ]

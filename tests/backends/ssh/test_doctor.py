@@ -57,9 +57,9 @@ def test_a_small_limit_of_open_files_makes_it_slower_only(
 
 
 def test_a_run_root_that_is_not_shared_is_reported(cluster: Cluster, tmp_path: Path) -> None:
-    cluster.write_profile("runs_root: /tmp/runs\n")  # each host's own /tmp
+    cluster.write_profile("runs_root: /tmp/runs\n", hosts=2)  # each host's own /tmp
     found = examine(cluster, tmp_path, expect=1)
-    assert accused(found) == {node: {"shared"} for node in ("node2", "node3", "node4")}
+    assert accused(found) == {"node2": {"shared"}}
     assert "runs_root" in found["node2"]["shared"]["fix"]
 
 

@@ -31,6 +31,7 @@ class TestSshPrivate(LauncherContract):
     test_cancel_ends_detached_child_processes_too = None
     test_a_run_starts_after_another_has_succeeded_and_never_after_one_that_has_not = None
     test_hanging_peers_of_a_dead_rank_do_not_delay_the_end = None
+    test_a_stop_signal_reaches_all_ranks_at_once_and_the_grace_is_the_time_to_obey = None
 
     cluster: Cluster
 
