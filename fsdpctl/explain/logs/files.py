@@ -9,12 +9,12 @@ from math import inf
 from pathlib import Path
 
 from fsdpctl.contract.source_files import is_library
+from fsdpctl.contract.stack_dump import Frame
 from fsdpctl.explain.categories import Category, Domain, Role
 from fsdpctl.explain.logs.choose import choose_end
 from fsdpctl.explain.logs.launcher_summary import LauncherSummary, find_summary, later_failures
 from fsdpctl.explain.logs.match import Match, match_text
 from fsdpctl.explain.logs.prefixes import strip_log_prefix
-from fsdpctl.explain.logs.statements import Frame
 from fsdpctl.explain.logs.streams import Stream, read_streams
 from fsdpctl.explain.logs.survived import fatal_matches
 from fsdpctl.explain.rule import Strength

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from fsdpctl.explain.logs.statements import Frame, Link, Statement, read_messages, read_statements
+from fsdpctl.contract.stack_dump import Frame
+from fsdpctl.explain.categories import Role
+from fsdpctl.explain.logs.statements import Link, Statement, read_messages, read_statements
 from fsdpctl.explain.rule import Rule, Strength, read_fields
 from fsdpctl.explain.rulebook import all_rules
 
 _OF_MESSAGE = 0.6
 """How sure a message in the middle of a line is, compared to an exception."""
+
+
+_ENDS = re.compile(
+    r"(?i)(?:[-,;:.!)]\s|\band )(?:aborting|stopping|exiting|quitting|terminating|giving up|bailing out)\b"
+)
 
 
 @dataclass(frozen=True)
@@ -30,11 +38,11 @@ class Match:
 
     @property
     def strength(self) -> Strength:
-        """What the match proves: an uncaught exception is never only a hint."""
+        """What the match proves: an uncaught exception is no hint, nor is a message that announces the end."""
         if self.is_message:
             return Strength.HINT
-        is_raised = self.is_exception and self.rule.strength is Strength.HINT
-        return Strength.CERTAIN if is_raised else self.rule.strength
+        ends = self.is_exception or (self.rule.role is Role.INITIATING and _ENDS.search(self.line))
+        return Strength.CERTAIN if ends and self.rule.strength is Strength.HINT else self.rule.strength
 
     @property
     def confidence(self) -> float:
@@ -60,7 +68,7 @@ def match_text(lines: Iterable[str]) -> list[Match]:
 
 def _match(statement: Statement, rules: Iterable[Rule]) -> Match | None:
     for rule in rules:
-        if (fields := _fields(rule, statement)) is not None:
+        if rule.is_of(frame.file for frame in statement.frames) and (fields := _fields(rule, statement)) is not None:
             return Match(
                 rule=rule,
                 number=statement.number + 1,

@@ -19,6 +19,8 @@ _WRITER = re.compile(
     """,
     re.VERBOSE,
 )
+_INNER = re.compile(r"\[(?:rank(?P<rank>\d+)|default(?P<local>\d+))\]: ?")
+_HOST = re.compile(r"[\w.-]+: $")  # of pdsh
 _GLOBAL = ("rank", "ours", "task", "mpi")
 _FIRST = frozenset("[(> rn0123456789")
 _LOG = re.compile(
@@ -69,6 +71,21 @@ def read_prefix(line: str) -> Prefixed:
             host = found["host"] or host
         line = line[found.end() :]
     return Prefixed(rank, local_rank, host, line)
+
+
+def read_prefixes(line: str) -> list[Prefixed]:
+    """Split a line in which the prefix of a rank is not at the begin: after a time or a host that prefix counts for the
+    whole line, and after a progress bar, which ends without a newline, the rank's own line begins there."""
+    whole = read_prefix(line)
+    inner = _INNER.search(whole.text) if whole.rank is None and "]:" in whole.text else None
+    if inner is None:
+        return [whole]
+    before, after = whole.text[: inner.start()], whole.text[inner.end() :]
+    rank = int(inner["rank"]) if inner["rank"] else None
+    local_rank = int(inner["local"]) if inner["local"] else whole.local_rank
+    if not strip_log_prefix(before) or _HOST.fullmatch(before):
+        return [Prefixed(rank, local_rank, whole.host, before + after)]
+    return [whole._replace(text=before), Prefixed(rank, local_rank, whole.host, after)]
 
 
 def strip_log_prefix(text: str) -> str:

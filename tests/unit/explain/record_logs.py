@@ -144,6 +144,9 @@ ALONE = {
 RANKS = {
     "sigkill": _INIT + "dist.barrier()\nif rank == 1: os.kill(os.getpid(), 9)\ndist.barrier()",
     "segfault": _INIT + "dist.barrier()\nif rank == 1: os.kill(os.getpid(), 11)\ndist.barrier()",
+    "segfault_traced": "import ctypes, faulthandler\nfaulthandler.enable()\n"
+    + _INIT
+    + "dist.barrier()\nif rank == 1: ctypes.string_at(0)\ndist.barrier()",
     "aborted": _INIT + "if rank == 1: os.abort()\ntime.sleep(60)",
     "terminated": _INIT + "if rank == 1: os.kill(os.getpid(), 15)\ntime.sleep(60)",
     "gloo_timeout": _INIT + "if rank == 0: time.sleep(8); os._exit(0)\ndist.all_reduce(torch.zeros(2))",
