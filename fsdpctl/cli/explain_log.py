@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from fsdpctl.cli.output import log, print_rows
 
 if TYPE_CHECKING:
-    from fsdpctl.explain.logs.files import Failure, LogDiagnosis
+    from fsdpctl.explain.logs.diagnosis import Failure, LogDiagnosis
 
 _LINE_LIMIT = 240
 

@@ -14,7 +14,7 @@ from fsdpctl.contract import Cause, Phase, State
 from fsdpctl.contract.benchmarks import DiskReport, NetworkReport
 from fsdpctl.contract.events import Event
 from fsdpctl.contract.records import RankError
-from fsdpctl.explain.logs.files import Failure
+from fsdpctl.explain.logs.diagnosis import Failure
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.explain.categories import Category, Role
-from fsdpctl.explain.logs.files import Failure, LogDiagnosis, explain_files
+from fsdpctl.explain.logs.diagnosis import Failure, LogDiagnosis
+from fsdpctl.explain.logs.files import explain_files
 from fsdpctl.explain.logs.streams import MAX_BYTES
 from fsdpctl.explain.rule import Strength
 from fsdpctl.explain.rulebook import all_rules

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from fsdpctl.explain.logs.files import explain_files
 from fsdpctl.explain.logs.match import match_text
 from fsdpctl.explain.logs.prefilter import may_matter
 from fsdpctl.explain.rule import Rule, end_sentence
-from fsdpctl.explain.rulebook import FOLDER, all_rules, read_rules
+from fsdpctl.explain.rulebook import FOLDER, all_rules, check_rule, read_rules
 from fsdpctl.schema.problems import SpecError
 
 LOGS = Path(__file__).with_name("logs")
@@ -23,6 +24,11 @@ IDS = [rule.id for rule in RULES]
 
 def test_there_are_as_many_rules_as_promised() -> None:
     assert len(IDS) >= 60
+
+
+@pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.id)
+def test_a_rule_can_be_used(rule: Rule) -> None:
+    check_rule(rule)
 
 
 def test_every_log_is_of_a_rule() -> None:
@@ -83,8 +89,9 @@ def test_a_file_with_a_mistake_is_refused(change: tuple[str, str], found: str, t
     text = (FOLDER / "20_memory.yaml").read_text(encoding="utf-8")
     assert change[0] in text
     (tmp_path / "20_memory.yaml").write_text(text.replace(*change, 1), encoding="utf-8")
-    with pytest.raises((CodecError, SpecError), match=found.replace(")", r"\)")):
-        read_rules(tmp_path)
+    with pytest.raises((CodecError, SpecError, re.error), match=found.replace(")", r"\)")):
+        for rule in read_rules(tmp_path).rules:
+            check_rule(rule)
 
 
 @pytest.mark.parametrize(
