@@ -37,6 +37,7 @@ _LOG = re.compile(
     | \[[\w./-]+\.py:\d+\]\s+
     | .{0,120}?\d+%\|.*?\|\ \d+/\d+\ \[[^\]]*\]\s*(?=[A-Z])  # a progress bar
     | -\ (?=\S)
+    | ErrorMessage\ "(?=[\w.]+(?:Error|Exception)\b)  # SageMaker
     | [\w.]+(?:\.py)?:\d+\ *[-:|]\ +
     """,
     re.VERBOSE,
