@@ -9,6 +9,7 @@ from functools import cache
 
 from fsdpctl.contract.stack_dump import Frame
 from fsdpctl.explain.categories import Role
+from fsdpctl.explain.logs.prefilter import is_decided_by_words, shape_of
 from fsdpctl.explain.logs.statements import Link, Statement, read_messages, read_statements
 from fsdpctl.explain.rule import Rule, Strength, read_fields
 from fsdpctl.explain.rulebook import all_rules
@@ -60,10 +61,24 @@ class Match:
 def match_text(lines: Iterable[str]) -> list[Match]:
     """Return the best rule for each exception and line that one fits, in the order of the text."""
     text = list(lines)
-    found = [_match(statement, _rules(statement.is_exception)) for statement in read_statements(text)]
+    unfit: set[str] = set()
+    found = [_match_once(statement, unfit) for statement in read_statements(text)]
     if not any(found):
         found = [_match(statement, _rules_of_messages()) for statement in read_messages(text)]
     return [match for match in found if match is not None]
+
+
+def _match_once(statement: Statement, unfit: set[str]) -> Match | None:
+    """Return the best rule for a statement; for lines of one shape, of which the first fits none, only once."""
+    if statement.is_exception:
+        return _match(statement, _rules(True))
+    shape = shape_of(statement.text)
+    if shape in unfit:
+        return None
+    found = _match(statement, _rules(False))
+    if found is None and is_decided_by_words(shape):
+        unfit.add(shape)
+    return found
 
 
 def _match(statement: Statement, rules: Iterable[Rule]) -> Match | None:

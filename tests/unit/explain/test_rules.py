@@ -11,7 +11,7 @@ from fsdpctl.contract.codec import CodecError
 from fsdpctl.explain.logs import statements
 from fsdpctl.explain.logs.files import explain_files
 from fsdpctl.explain.logs.match import match_text
-from fsdpctl.explain.logs.prefilter import may_matter
+from fsdpctl.explain.logs.prefilter import is_decided_by_words, may_matter, shape_of
 from fsdpctl.explain.rule import Rule, end_sentence
 from fsdpctl.explain.rulebook import FOLDER, all_rules, check_rule, read_rules
 from fsdpctl.schema.problems import SpecError
@@ -67,6 +67,15 @@ def test_the_prefilter_changes_no_match(monkeypatch: pytest.MonkeyPatch) -> None
     filtered = matches()
     monkeypatch.setattr(statements, "may_matter", bool)
     assert matches() == filtered
+
+
+def test_a_line_of_other_numbers_is_of_the_same_rule_unless_a_number_decides() -> None:
+    wrong = []
+    for text in (text for rule in RULES if rule.lines for text in rule.shows):
+        other = re.sub(r"\b\d+\b", lambda number: "0" * len(number[0]), text)
+        if is_decided_by_words(shape_of(text)) and bool(match_text([other])) != bool(match_text([text])):
+            wrong.append(text)
+    assert not wrong
 
 
 def test_rules_link_to_pages() -> None:
