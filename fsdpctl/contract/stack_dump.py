@@ -15,6 +15,8 @@ _FRAME = re.compile(r'^ {1,2}File "(.*)", line (\d+) in (.*)$')
 
 @dataclass(frozen=True)
 class Frame:
+    """A frame of Python."""
+
     file: str
     line: int
     function: str

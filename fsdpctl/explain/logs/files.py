@@ -89,9 +89,9 @@ def _order(end: _End, summary: LauncherSummary | None) -> tuple[int, bool, float
 def _distance(match: Match) -> int:
     """Return 0 for a failure of a rank's own whose kind is known, more for what may follow from another."""
     if match.rule.role is Role.TEARDOWN:
-        return 4
+        return 5
     if match.strength is Strength.HINT:
-        return 3
+        return 4 if match.is_message else 3
     if match.rule.role is Role.CASCADE:
         return 2
     return 1 if match.strength is Strength.GENERIC else 0

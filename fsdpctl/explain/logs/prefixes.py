@@ -20,7 +20,7 @@ _WRITER = re.compile(
     re.VERBOSE,
 )
 _INNER = re.compile(r"\[(?:rank(?P<rank>\d+)|default(?P<local>\d+))\]: ?")
-_HOST = re.compile(r"[\w.-]+: $")  # of pdsh
+_HOST = re.compile(r"([\w.-]+): ")  # of pdsh
 _GLOBAL = ("rank", "ours", "task", "mpi")
 _FIRST = frozenset("[(> rn0123456789")
 _LOG = re.compile(
@@ -84,7 +84,9 @@ def read_prefixes(line: str) -> list[Prefixed]:
     before, after = whole.text[: inner.start()], whole.text[inner.end() :]
     rank = int(inner["rank"]) if inner["rank"] else None
     local_rank = int(inner["local"]) if inner["local"] else whole.local_rank
-    if not strip_log_prefix(before) or _HOST.fullmatch(before):
+    if host := _HOST.fullmatch(before):
+        return [Prefixed(rank, local_rank, whole.host or host[1], after)]
+    if not strip_log_prefix(before):
         return [Prefixed(rank, local_rank, whole.host, before + after)]
     return [whole._replace(text=before), Prefixed(rank, local_rank, whole.host, after)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -57,7 +58,8 @@ def _read_end(path: Path, limit: int) -> tuple[list[str], bool]:
 
 
 def _split(path: Path, lines: Sequence[str], is_cut: bool) -> Iterator[Stream]:
-    prefixed = [(number, part) for number, line in enumerate(lines, 1) for part in read_prefixes(line)]
+    numbered = ((number, one) for number, line in enumerate(lines, 1) for one in _open_json(line))
+    prefixed = [(number, part) for number, line in numbered for part in read_prefixes(line)]
     offset = _first_rank(part for _, part in prefixed)
     of_file = int(named[1]) if (named := _NAME.search(path.name)) else None
     streams: dict[int | None, Stream] = {}
@@ -70,6 +72,18 @@ def _split(path: Path, lines: Sequence[str], is_cut: bool) -> Iterator[Stream]:
         stream.lines.append(text)
         stream.numbers.append(number)
     yield from streams.values()
+
+
+def _open_json(line: str) -> list[str]:
+    """Return the lines of a traceback that a logger wrote as one JSON object; any other line as it is."""
+    if not line.startswith("{") or "Traceback" not in line:
+        return [line]
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return [line]
+    texts = [value for value in record.values() if isinstance(value, str) and "Traceback" in value]
+    return "\n".join(texts).splitlines() or [line]
 
 
 def _first_rank(lines: Iterable[Prefixed]) -> int:

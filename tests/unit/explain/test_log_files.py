@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
@@ -235,6 +236,10 @@ def test_what_ended_on_request_is_teardown(tmp_path: Path) -> None:
         ("Terminated: job exceeded the maximum wallclock time (h_rt=86400)", "slurm_time_limit"),
         ("ERROR deadlock detected: ranks [0, 1, 2] wait in barrier", "hang_watchdog"),
         ("Job hung: GPU utilization 0% for 45 min", "hang_reported"),
+        (json.dumps({"level": "error", "msg": TRACE + "PermissionError: [Errno 13] Permission denied: '/c'"})
+         + "\n" + prefixed("[rank0]: ", TRACE + "RuntimeError: Connection closed by peer [192.0.2.4]:1"), "permission"),
+        ("step 12 loss nan\nNaN loss for 2 steps, stopping\n" + prefixed("[rank2]: ", TRACE + "RuntimeError: Connection"
+         " closed by peer [192.0.2.4]:1"), "nan_line"),
         ("fatal: training loop has been idle for 30m0s (threshold 20m), killing", "hang_reported"),
         ('ErrorMessage "ValueError: num_samples should be a positive integer value\nCommand "train.py"', "exception"),
         ("Last Error: USER::Pod failed. terminated with exit code (137). Reason [OOMKilled].", "host_oom_kill"),
@@ -489,4 +494,5 @@ def test_the_line_of_code_is_that_of_the_user(text: str, frame: tuple[str, int, 
 
 @pytest.mark.parametrize("before", ["2026-03-01T10:00:00.1Z ", "gpu-03: ", "step 5 loss 0.41"])
 def test_the_rank_of_a_line_may_come_after_a_time_a_host_or_a_progress_bar(before: str, tmp_path: Path) -> None:
-    assert first(tmp_path, f"{before}[rank3]: KeyError: 'a'\n").rank == 3
+    found = first(tmp_path, f"{before}[rank3]: KeyError: 'a'\n")
+    assert (found.rank, found.host) == (3, "gpu-03" if before.startswith("gpu-03") else None)
