@@ -236,6 +236,11 @@ def test_what_ended_on_request_is_teardown(tmp_path: Path) -> None:
         ("Terminated: job exceeded the maximum wallclock time (h_rt=86400)", "slurm_time_limit"),
         ("ERROR deadlock detected: ranks [0, 1, 2] wait in barrier", "hang_watchdog"),
         ("Job hung: GPU utilization 0% for 45 min", "hang_reported"),
+        ("training appears to hang: last log line 3600 s ago, sending SIGKILL", "hang_reported"),
+        ("Got preemption signal (SIGTERM), checkpointing at step 5 and exiting", "slurm_preemption"),
+        ("Instance is being reclaimed by the cloud provider (spot), shutting down in 120 s", "slurm_preemption"),
+        (TRACE + "OSError: Incorrect path_or_model_id: '/llama'. Please provide the path to a local folder",
+         "file_not_found"),
         (json.dumps({"level": "error", "msg": TRACE + "PermissionError: [Errno 13] Permission denied: '/c'"})
          + "\n" + prefixed("[rank0]: ", TRACE + "RuntimeError: Connection closed by peer [192.0.2.4]:1"), "permission"),
         ("step 12 loss nan\nNaN loss for 2 steps, stopping\n" + prefixed("[rank2]: ", TRACE + "RuntimeError: Connection"
