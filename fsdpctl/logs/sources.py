@@ -56,7 +56,7 @@ def read_faults(attempt: AttemptPaths) -> dict[str, list[int]]:
 
 
 def _nodes(attempt: AttemptPaths) -> list[NodePaths]:
-    return [node for node in attempt.nodes() if node.is_readable]
+    return [node for node in attempt.nodes() if node.is_readable()]
 
 
 def _logs_of(node: NodePaths, selection: LogSelection) -> Iterator[LogFile]:

@@ -72,12 +72,12 @@ class AttemptFacts:
     @cached_property
     def readable(self) -> list[NodePaths]:
         """Those of its nodes whose directory this user may read."""
-        return [node for node in self.nodes if node.is_readable]
+        return [node for node in self.nodes if node.is_readable()]
 
     @cached_property
     def unreadable(self) -> tuple[int, ...]:
         """The other ones: node ranks."""
-        return tuple(node.node_rank for node in self.nodes if not node.is_readable)
+        return tuple(node.node_rank for node in self.nodes if not node.is_readable())
 
     @cached_property
     def hosts(self) -> tuple[str, ...]:

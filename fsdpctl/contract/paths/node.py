@@ -22,9 +22,8 @@ class NodePaths:
     def node_rank(self) -> int:
         return int(self.root.name.removeprefix("node-"))
 
-    @property
     def is_readable(self) -> bool:
-        """Whether this user may read the directory: another user's container may have made it."""
+        """Return whether this user may read the directory: another user's container may have made it."""
         return os.access(self.root, os.R_OK | os.X_OK, effective_ids=True)
 
     @property

@@ -47,7 +47,7 @@ def run(tmp_path: Path) -> RunPaths:
 
 @pytest.fixture
 def other_user() -> Iterator[Path]:
-    """A folder of another user, as which the test goes on: root may read everything."""
+    """A folder of another user, as which the test continues: root may read everything."""
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o755)
     user = os.geteuid()
