@@ -13,7 +13,7 @@ from fsdpctl.cli.output import print_json
 from fsdpctl.errors import UsageError
 
 if TYPE_CHECKING:
-    from fsdpctl.explain.logs.files import LogDiagnosis
+    from fsdpctl.explain.logs.diagnosis import LogDiagnosis
 
 
 def explain(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fsdpctl.cli.output import log, print_rows
-from fsdpctl.explain.logs.files import Failure, LogDiagnosis
+from fsdpctl.explain.logs.diagnosis import Failure, LogDiagnosis
 
 _LINE_LIMIT = 240
 

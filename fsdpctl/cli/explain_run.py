@@ -99,12 +99,14 @@ def _ranks(numbers: Sequence[int | None]) -> str:
 
 
 def _diagnosis_rows(diagnosis: Diagnosis) -> list[tuple[str, str]]:
+    from fsdpctl.explain.categories import Category
+
     rows = [("diagnosis", f"{diagnosis.category} ({diagnosis.confidence}, {diagnosis.domain}): {diagnosis.summary}")]
     rows += [("evidence" if row == 0 else "", text) for row, text in enumerate(diagnosis.evidence)]
     rows += [("change" if row == 0 else "", text) for row, text in enumerate(diagnosis.changes)]
-    rows.append(
-        ("retry", "another attempt may help" if diagnosis.retry else "another attempt would end in the same way")
-    )
+    if diagnosis.category is not Category.UNKNOWN:
+        again = "another attempt may help" if diagnosis.retry else "another attempt would end in the same way"
+        rows.append(("retry", again))
     if diagnosis.docs:
         rows.append(("see", f"docs/{diagnosis.docs}"))
     return rows

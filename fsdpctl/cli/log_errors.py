@@ -17,7 +17,7 @@ def print_root_cause(attempt: AttemptPaths) -> bool:
     from fsdpctl.explain.flight.read import find_mismatch
     from fsdpctl.logs.failure import describe, find_root_cause
     from fsdpctl.logs.hang import describe_hang
-    from fsdpctl.logs.ranges import fold
+    from fsdpctl.logs.ranges import fold_nodes
     from fsdpctl.logs.sources import read_errors, read_faults
     from fsdpctl.runs.evidence import AttemptFacts
 
@@ -27,13 +27,15 @@ def print_root_cause(attempt: AttemptPaths) -> bool:
         print_data(f"{hang}\n{flight}")
         return True
     facts = AttemptFacts(attempt)
+    if facts.unreadable:
+        log(f"not read, because permission is denied: the directory of {fold_nodes(facts.unreadable)}")
     if (cause := find_root_cause(read_errors(attempt), facts.ends, facts.abort)) is not None:
         waited = finding is not None and cause.first.rank in finding.ranks_waiting  # it failed for want of others
         print_data(f"{describe(cause)}\n{flight if waited else ''}")
         return True
     faults = read_faults(attempt)
     for reason, nodes in faults.items():
-        print_data(f"{'node' if len(nodes) == 1 else 'nodes'} {fold(nodes)} could not take part: {reason}\n")
+        print_data(f"{fold_nodes(nodes)} could not take part: {reason}\n")
     return bool(faults)
 
 

@@ -8,7 +8,7 @@ _LIBRARY = re.compile(
     r"^<|(?:^|[/\\])(?:site|dist)-packages[/\\]|[/\\]lib(?:64)?[/\\]python3[\d.]*[/\\]"
     r"|[/\\]torch[/\\](?:distributed|nn|autograd|utils|cuda|optim|_\w+)[/\\.]"  # of a source tree
 )
-_ON_NODES = "/fsdpctl/node/agent/"
+ON_NODES = "/fsdpctl/node/agent/"
 """Of the copy in the run: it starts the script of a rank."""
 
 
@@ -19,4 +19,4 @@ def is_library(file: str) -> bool:
 
 def is_users(file: str) -> bool:
     """Return whether a frame in the stack of a rank is of the code that the user runs."""
-    return not is_library(file) and _ON_NODES not in file
+    return not is_library(file) and ON_NODES not in file

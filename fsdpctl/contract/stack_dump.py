@@ -10,11 +10,13 @@ from fsdpctl.contract.source_files import is_users
 _THREAD = re.compile(r"^(?:(Stack|Current thread|Thread)) ?(?:0x[0-9a-f]+ )?(?:\[(.*)\] )?\(most recent call first\):$")
 _THREAD_WAITS = ("/threading.py", "/concurrent/futures/_base.py", "/queue.py")
 _COLLECTIVES = "/torch/distributed/"
-_FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$')
+_FRAME = re.compile(r'^ {1,2}File "(.*)", line (\d+) in (.*)$')
 
 
 @dataclass(frozen=True)
 class Frame:
+    """A frame of Python."""
+
     file: str
     line: int
     function: str

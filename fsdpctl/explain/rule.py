@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -45,6 +45,7 @@ class Rule:
     exceptions: tuple[str, ...] = ()  # searched in `Type: message`
     anywhere: bool = True  # the message alone, in the middle of a line, is a hint if a log has nothing better
     lines: tuple[str, ...] = ()  # searched in a line that is no exception
+    within: str = ""  # searched in the files of a traceback, one a line, the innermost last
     condition: str = ""  # sizes of two groups, like `reserved - allocated > tried`
     causes: tuple[Cause, ...] = ()  # of records: fits an attempt that ended by one of them
     role: Role = Role.INITIATING  # of such a text beside the failures of other ranks
@@ -59,6 +60,10 @@ class Rule:
     @cached_property
     def line_patterns(self) -> tuple[re.Pattern[str], ...]:
         return tuple(map(_compile, self.lines))
+
+    def is_of(self, files: Iterable[str]) -> bool:
+        """Return whether it may fit an exception with the frames of these files."""
+        return not self.within or re.search(self.within, "\n".join(files)) is not None
 
     def holds(self, fields: Mapping[str, str]) -> bool:
         """Return whether the condition is true of the sizes in a text; without a condition, always."""

@@ -62,7 +62,8 @@ def rules_for_cause(cause: Cause) -> tuple[Rule, ...]:
 
 
 def read_rules(folder: Path) -> Rulebook:
-    """Read all files of a folder. Raise SpecError or CodecError for the first that is wrong."""
+    """Read all files of a folder; patterns are compiled when they are first searched. Raise SpecError or CodecError for
+    the first that is wrong."""
     files = [_read(path) for path in sorted(folder.glob("*.yaml"))]
     ids = [rule.id for file in files for rule in file.rules]
     if repeated := sorted({one for one in ids if ids.count(one) > 1}):
@@ -75,15 +76,13 @@ def _read(path: Path) -> _RuleFile:
     try:
         if document.problems:
             raise CodecError("; ".join(map(str, document.problems)))
-        file = decode(_RuleFile, document.tree)
-        for rule in file.rules:
-            _check(rule)
-    except (CodecError, re.error) as error:
+        return decode(_RuleFile, document.tree)
+    except CodecError as error:
         raise CodecError(f"{path}: {error}") from None
-    return file
 
 
-def _check(rule: Rule) -> None:
+def check_rule(rule: Rule) -> None:
+    """Raise CodecError or re.error if a rule cannot be used: tests hold all of fsdpctl's to it, commands do not."""
     if not (rule.exceptions or rule.lines or rule.causes):
         raise CodecError(f"{rule.id}: needs exceptions, lines or causes")
     if not rule.remedy or not 0 < rule.confidence <= 1:

@@ -25,6 +25,11 @@ def fold_ranks(ranks: Collection[int]) -> str:
     return f"{'rank' if len(ranks) == 1 else 'ranks'} {fold(ranks)}"
 
 
+def fold_nodes(nodes: Collection[int]) -> str:
+    """Return `node 4`, or `nodes 0-3,6`."""
+    return f"{'node' if len(nodes) == 1 else 'nodes'} {fold(nodes)}"
+
+
 def fold_names(names: Iterable[str]) -> str:
     """Return `node[08-10],login` for node08, node09, node10 and login."""
     parts = [found.groups() if (found := _NUMBERED.fullmatch(name)) else (name, "", "") for name in names]

@@ -29,7 +29,7 @@ def find_logs(attempt: AttemptPaths, selection: LogSelection) -> list[LogFile]:
     supervisor = [LogFile(None, "supervisor", None, path) for path in events]
     return supervisor + [
         file
-        for node in attempt.nodes()
+        for node in _nodes(attempt)
         if not selection.nodes or node.node_rank in selection.nodes
         for file in _logs_of(node, selection)
         if not _is_outside(file, attempt)
@@ -38,21 +38,25 @@ def find_logs(attempt: AttemptPaths, selection: LogSelection) -> list[LogFile]:
 
 def find_outside(attempt: AttemptPaths, selection: LogSelection) -> list[LogFile]:
     """Return the selected logs that are not read, because they are links to files outside of the run."""
-    return [f for node in attempt.nodes() for f in _logs_of(node, selection) if _is_outside(f, attempt)]
+    return [f for node in _nodes(attempt) for f in _logs_of(node, selection) if _is_outside(f, attempt)]
 
 
 def read_errors(attempt: AttemptPaths) -> list[RankError]:
     """Return why ranks failed, as far as they or their agents recorded it."""
-    return [error for node in attempt.nodes() for error in _errors_of(node)]
+    return [error for node in _nodes(attempt) for error in _errors_of(node)]
 
 
 def read_faults(attempt: AttemptPaths) -> dict[str, list[int]]:
     """Return why nodes failed before they started ranks: each reason with the node ranks that reported it."""
     faults: dict[str, list[int]] = {}
-    for node in attempt.nodes():
+    for node in _nodes(attempt):
         if (end := find_json(NodeEnd, node.end)) is not None and end.code == NodeExit.NODE_FAULT:
             faults.setdefault(end.reason, []).append(node.node_rank)
     return faults
+
+
+def _nodes(attempt: AttemptPaths) -> list[NodePaths]:
+    return [node for node in attempt.nodes() if node.is_readable()]
 
 
 def _logs_of(node: NodePaths, selection: LogSelection) -> Iterator[LogFile]:

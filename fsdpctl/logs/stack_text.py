@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fsdpctl.contract.source_files import ON_NODES
 from fsdpctl.contract.stack_dump import ThreadStack
 
 _IMPORTS = "<frozen importlib"
-_RUNNER = ("<frozen runpy>:", "/fsdpctl/node/agent/rank.py:", "/threading.py:")
+_STARTS = ("<frozen runpy>:", ON_NODES, "/threading.py:")
 
 
 def describe_threads(threads: Sequence[ThreadStack]) -> str:
@@ -17,13 +18,13 @@ def describe_threads(threads: Sequence[ThreadStack]) -> str:
         frames = [str(frame) for frame in thread.frames]
         name = f" {thread.name}" if thread.name else ""
         parts.append("main thread" if thread.is_main else f"thread{name}")
-        parts += [f"  {frame}" for frame in user_frames(frames)] or ["  no frame of Python"]
+        parts += [f"  {frame}" for frame in without_start(frames)] or ["  no frame of Python"]
     return "\n".join(parts)
 
 
-def user_frames(frames: Sequence[str]) -> list[str]:
+def without_start(frames: Sequence[str]) -> list[str]:
     """Return the frames (most recent call first) without those of imports, and of the start of a script or thread."""
     kept = [frame for frame in frames if not frame.startswith(_IMPORTS)]
-    while len(kept) > 1 and any(part in kept[-1] for part in _RUNNER):
+    while len(kept) > 1 and any(part in kept[-1] for part in _STARTS):
         kept.pop()
     return kept

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import suppress
+from errno import EACCES
 from functools import cached_property
 
 from fsdpctl.contract import State
@@ -68,13 +70,23 @@ class AttemptFacts:
         return self.paths.nodes()
 
     @cached_property
+    def readable(self) -> list[NodePaths]:
+        """Those of its nodes whose directory this user may read."""
+        return [node for node in self.nodes if node.is_readable()]
+
+    @cached_property
+    def unreadable(self) -> tuple[int, ...]:
+        """The other ones: node ranks."""
+        return tuple(node.node_rank for node in self.nodes if not node.is_readable())
+
+    @cached_property
     def hosts(self) -> tuple[str, ...]:
         """The hosts of the nodes, by node rank: as the scheduler names them, else as they name themselves."""
         if self.verdict is not None and self.verdict.hosts:  # `ls` reads one file of an ended run, not one per node
             return self.verdict.hosts
         if (allocation := find_json(Allocation, self.paths.allocation)) is not None:
             return tuple(node.name for node in allocation.nodes)
-        agents = [find_json(ProcessIdentity, node.agent) for node in self.nodes]
+        agents = [find_json(ProcessIdentity, node.agent) for node in self.readable]
         return tuple(agent.host for agent in agents if agent is not None)
 
     @property
@@ -85,7 +97,7 @@ class AttemptFacts:
     @cached_property
     def ends(self) -> dict[int, NodeEnd]:
         """The exit records of nodes, by node rank."""
-        found = {node.node_rank: find_json(NodeEnd, node.end) for node in self.nodes}
+        found = {node.node_rank: find_json(NodeEnd, node.end) for node in self.readable}
         return {rank: end for rank, end in found.items() if end is not None}
 
     @cached_property
@@ -113,7 +125,10 @@ class AttemptFacts:
         return describe_disk(self.paths.run_dir)
 
     def end(self, num_nodes: int) -> AttemptEnd:
-        """Collect all facts about the end of an attempt with so many nodes."""
+        """Collect all facts about the end of an attempt with so many nodes. Raise OSError if one cannot be read: a
+        verdict counts a node without an exit record as lost."""
+        if self.unreadable:
+            raise PermissionError(EACCES, os.strerror(EACCES), str(self.paths.node(self.unreadable[0]).root))
         run = RunPaths(self.paths.run_dir)
         return AttemptEnd(
             num_nodes=num_nodes,

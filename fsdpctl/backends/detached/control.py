@@ -68,6 +68,8 @@ def observe(runs: Sequence[RunFacts]) -> Mapping[str, View]:
 
 
 def _view(run: RunFacts) -> View:
+    if run.has_ended:  # most runs of a long list: their supervisors are not looked for
+        return View("none")
     last = run.supervisor
     is_killed = last is not None and last.host == socket.gethostname() and not run.has_living_supervisor
     remedy = f"fsdpctl supervise {run.run_id} starts one"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,10 @@ class NodePaths:
     @property
     def node_rank(self) -> int:
         return int(self.root.name.removeprefix("node-"))
+
+    def is_readable(self) -> bool:
+        """Return whether this user may read the directory: another user's container may have made it."""
+        return os.access(self.root, os.R_OK | os.X_OK, effective_ids=True)
 
     @property
     def agent(self) -> Path:

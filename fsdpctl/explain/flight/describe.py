@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fsdpctl.contract.source_files import is_users
 from fsdpctl.explain.flight.finding import FlightFinding, FlightKind, FlightSide
 from fsdpctl.logs.ranges import fold_ranks
-from fsdpctl.logs.stack_text import user_frames
+from fsdpctl.logs.stack_text import without_start
 
 SHOWN_FRAMES = 8
 _TORCH = ("/torch/distributed/", "/torch/utils/", "/torch/_", "/torch/autograd/")
@@ -60,6 +60,6 @@ def _describe_side(side: FlightSide, finding: FlightFinding) -> list[str]:
 def _shorten(stack: Sequence[str]) -> list[str]:
     """Return the innermost frame outside of torch and those of the user's code; without any of it, all but torch's."""
     start = next((number for number, frame in enumerate(stack) if not any(part in frame for part in _TORCH)), 0)
-    frames = user_frames(stack[start:])
+    frames = without_start(stack[start:])
     own = [frame for frame in frames[1:] if is_users(frame)]
     return [*frames[:1], *(own or frames[1:])][:SHOWN_FRAMES]

@@ -130,8 +130,8 @@ def _refine(chosen: Match | None, matches: Iterable[Match]) -> Match | None:
     """Return a hint of the same category if its rule is more precise than the chosen one."""
     if chosen is None:
         return None
-    hints = (m for m in matches if m.strength is Strength.HINT and m.rule.category is chosen.rule.category)
-    return _best_rank((chosen, *hints))
+    hints = (m for m in matches if m.strength is Strength.HINT and m.rule is not chosen.rule)
+    return _best_rank((chosen, *(hint for hint in hints if hint.rule.category is chosen.rule.category)))
 
 
 def _best_rank(matches: Iterable[Match]) -> Match | None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
 from fsdpctl.contract.source_files import is_library
-from fsdpctl.explain.categories import Category, Domain, Role
+from fsdpctl.contract.stack_dump import Frame
+from fsdpctl.explain.categories import Role
 from fsdpctl.explain.logs.choose import choose_end
+from fsdpctl.explain.logs.diagnosis import Failure, LogDiagnosis
 from fsdpctl.explain.logs.launcher_summary import LauncherSummary, find_summary, later_failures
 from fsdpctl.explain.logs.match import Match, match_text
 from fsdpctl.explain.logs.prefixes import strip_log_prefix
-from fsdpctl.explain.logs.statements import Frame
 from fsdpctl.explain.logs.streams import Stream, read_streams
 from fsdpctl.explain.logs.survived import fatal_matches
 from fsdpctl.explain.rule import Strength
@@ -24,40 +25,6 @@ _MANY_RANKS = re.compile(
     r"torch[./]distributed|ProcessGroup|local_rank|ChildFailedError|DistributedDataParallel|NCCL (?:INFO|WARN)"
     r"|deepspeed"
 )
-
-
-@dataclass(frozen=True)
-class Failure:
-    """How one rank ended, or a whole log without ranks."""
-
-    rank: int | None
-    host: str | None
-    role: Role
-    rule: str
-    category: Category
-    domain: Domain
-    retry: bool
-    confidence: float
-    sentence: str
-    remedy: tuple[str, ...]
-    docs: str
-    file: str
-    number: int  # of the line; with `is_cut` in the end of the file, of which more was not read
-    is_cut: bool
-    line: str
-    fields: Mapping[str, str]
-    frame: Frame | None  # the innermost one that is of no package
-
-
-@dataclass(frozen=True)
-class LogDiagnosis:
-    """The failures of some logs, the initiating one first; none if no failure was found."""
-
-    failures: tuple[Failure, ...]
-
-    @property
-    def first(self) -> Failure | None:
-        return self.failures[0] if self.failures else None
 
 
 @dataclass(frozen=True)
@@ -122,9 +89,9 @@ def _order(end: _End, summary: LauncherSummary | None) -> tuple[int, bool, float
 def _distance(match: Match) -> int:
     """Return 0 for a failure of a rank's own whose kind is known, more for what may follow from another."""
     if match.rule.role is Role.TEARDOWN:
-        return 4
+        return 5
     if match.strength is Strength.HINT:
-        return 3
+        return 4 if match.is_message else 3
     if match.rule.role is Role.CASCADE:
         return 2
     return 1 if match.strength is Strength.GENERIC else 0

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from fsdpctl.explain.logs.statements import Frame, Link, Statement, read_messages, read_statements
+from fsdpctl.contract.stack_dump import Frame
+from fsdpctl.explain.categories import Role
+from fsdpctl.explain.logs.prefilter import is_decided_by_words, shape_of
+from fsdpctl.explain.logs.statements import Link, Statement, read_messages, read_statements
 from fsdpctl.explain.rule import Rule, Strength, read_fields
 from fsdpctl.explain.rulebook import all_rules
 
 _OF_MESSAGE = 0.6
 """How sure a message in the middle of a line is, compared to an exception."""
+
+
+_ENDS = re.compile(
+    r"(?i)(?:[-,;:.!)]\s|\band )(?:aborting|stopping|exiting|quitting|terminating|giving up|bailing out)\b"
+)
 
 
 @dataclass(frozen=True)
@@ -30,11 +39,11 @@ class Match:
 
     @property
     def strength(self) -> Strength:
-        """What the match proves: an uncaught exception is never only a hint."""
+        """What the match proves: an uncaught exception is no hint, nor is a message that announces the end."""
         if self.is_message:
             return Strength.HINT
-        is_raised = self.is_exception and self.rule.strength is Strength.HINT
-        return Strength.CERTAIN if is_raised else self.rule.strength
+        ends = self.is_exception or (self.rule.role is Role.INITIATING and _ENDS.search(self.line))
+        return Strength.CERTAIN if ends and self.rule.strength is Strength.HINT else self.rule.strength
 
     @property
     def confidence(self) -> float:
@@ -52,15 +61,29 @@ class Match:
 def match_text(lines: Iterable[str]) -> list[Match]:
     """Return the best rule for each exception and line that one fits, in the order of the text."""
     text = list(lines)
-    found = [_match(statement, _rules(statement.is_exception)) for statement in read_statements(text)]
+    unfit: set[str] = set()
+    found = [_match_once(statement, unfit) for statement in read_statements(text)]
     if not any(found):
         found = [_match(statement, _rules_of_messages()) for statement in read_messages(text)]
     return [match for match in found if match is not None]
 
 
+def _match_once(statement: Statement, unfit: set[str]) -> Match | None:
+    """Return the best rule for a statement; for lines of one shape, of which the first fits none, only once."""
+    if statement.is_exception:
+        return _match(statement, _rules(True))
+    shape = shape_of(statement.text)
+    if shape in unfit:
+        return None
+    found = _match(statement, _rules(False))
+    if found is None and is_decided_by_words(shape):
+        unfit.add(shape)
+    return found
+
+
 def _match(statement: Statement, rules: Iterable[Rule]) -> Match | None:
     for rule in rules:
-        if (fields := _fields(rule, statement)) is not None:
+        if rule.is_of(frame.file for frame in statement.frames) and (fields := _fields(rule, statement)) is not None:
             return Match(
                 rule=rule,
                 number=statement.number + 1,

@@ -20,13 +20,24 @@ subset of ranks, override, fallen off, nccl warn, nccl op, nccl watch, handling 
 return code, bus err
 """
 _WORDS = re.compile(r"\b(?:nan|inf|hang)\b|\bexc\.")
+_NUMBERED = re.compile(r"(?i)exit|code|status|signal|xid|errno|oom|failcnt|return")
 _PARTS = tuple(" ".join(part.split()) for part in _FRAGMENTS.split(","))
 _NO_DIGITS = {ord(digit): None for digit in "0123456789"}
 
 
 def may_matter(line: str) -> bool:
-    """Return whether a rule could fit this line. Most lines of a log differ from another one in their numbers only."""
-    return _may_matter(line.translate(_NO_DIGITS))
+    """Return whether a rule could fit this line."""
+    return _may_matter(shape_of(line))
+
+
+def shape_of(line: str) -> str:
+    """Return the line without its digits: most lines of a log differ from another one in their numbers only."""
+    return line.translate(_NO_DIGITS)
+
+
+def is_decided_by_words(shape: str) -> bool:
+    """Return whether all lines of this shape fit the same rule, or none; a number that rules read may decide, too."""
+    return _NUMBERED.search(shape) is None
 
 
 @lru_cache(maxsize=16_384)

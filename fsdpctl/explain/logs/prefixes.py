@@ -19,6 +19,8 @@ _WRITER = re.compile(
     """,
     re.VERBOSE,
 )
+_INNER = re.compile(r"\[(?:rank(?P<rank>\d+)|default(?P<local>\d+))\]: ?")
+_HOST = re.compile(r"([\w.-]+): ")  # of pdsh
 _GLOBAL = ("rank", "ours", "task", "mpi")
 _FIRST = frozenset("[(> rn0123456789")
 _LOG = re.compile(
@@ -35,6 +37,7 @@ _LOG = re.compile(
     | \[[\w./-]+\.py:\d+\]\s+
     | .{0,120}?\d+%\|.*?\|\ \d+/\d+\ \[[^\]]*\]\s*(?=[A-Z])  # a progress bar
     | -\ (?=\S)
+    | ErrorMessage\ "(?=[\w.]+(?:Error|Exception)\b)  # SageMaker
     | [\w.]+(?:\.py)?:\d+\ *[-:|]\ +
     """,
     re.VERBOSE,
@@ -69,6 +72,23 @@ def read_prefix(line: str) -> Prefixed:
             host = found["host"] or host
         line = line[found.end() :]
     return Prefixed(rank, local_rank, host, line)
+
+
+def read_prefixes(line: str) -> list[Prefixed]:
+    """Split a line in which the prefix of a rank is not at the begin: after a time or a host that prefix counts for the
+    whole line, and after a progress bar, which ends without a newline, the rank's own line begins there."""
+    whole = read_prefix(line)
+    inner = _INNER.search(whole.text) if whole.rank is None and "]:" in whole.text else None
+    if inner is None:
+        return [whole]
+    before, after = whole.text[: inner.start()], whole.text[inner.end() :]
+    rank = int(inner["rank"]) if inner["rank"] else None
+    local_rank = int(inner["local"]) if inner["local"] else whole.local_rank
+    if host := _HOST.fullmatch(before):
+        return [Prefixed(rank, local_rank, whole.host or host[1], after)]
+    if not strip_log_prefix(before):
+        return [Prefixed(rank, local_rank, whole.host, before + after)]
+    return [whole._replace(text=before), Prefixed(rank, local_rank, whole.host, after)]
 
 
 def strip_log_prefix(text: str) -> str:

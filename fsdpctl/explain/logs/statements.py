@@ -9,12 +9,16 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import takewhile
 
+from fsdpctl.contract.stack_dump import Frame, find_main, parse_stacks
 from fsdpctl.explain.logs.prefilter import may_matter
 from fsdpctl.explain.logs.prefixes import strip_log_prefix
 
 MAX_MESSAGE_LINES = 40
 """Lines of an exception's message that are read."""
+MAX_STACK_LINES = 400
+"""Lines that are read of the stacks that Python's fault handler writes."""
 
 _TRACEBACK = "Traceback (most recent call last):"
 _CAUSE = "The above exception was the direct cause of the following exception:"
@@ -35,6 +39,9 @@ _HEAD = re.compile(
 )
 _WHAT = re.compile(r"(?:\s*what\(\): +|.*thread terminated with exception: )(.*)")
 _FRAME = re.compile(r'\s+File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)')
+_FAULT = re.compile(r"Fatal Python error: |Timeout \(\d+:\d\d:\d\d(?:\.\d+)?\)!")
+_GROUP = re.compile(r"^ +(?:\+ (?=Exception Group Traceback)|\| ?|\+[-+]+(?: \d+ -+)?$)")
+"""What Python writes before the lines of an ExceptionGroup, at any depth."""
 _DIGITS = re.compile(r"\d")
 _MILD = re.compile(r"\b(?:WARN|WARNING|INFO|DEBUG|TRACE)\b|^\[?[WI]\d{3,4} |- (?:warning|info) -")
 _DELIMITER = re.compile(
@@ -58,15 +65,6 @@ class Link(StrEnum):
 
 
 @dataclass(frozen=True)
-class Frame:
-    """A frame of a traceback."""
-
-    file: str
-    line: int
-    function: str
-
-
-@dataclass(frozen=True)
 class Statement:
     """One exception or one line; `number` and `last` are its lines, from 0."""
 
@@ -82,7 +80,7 @@ class Statement:
 
 def read_statements(text: Sequence[str]) -> Iterator[Statement]:
     """Yield the exceptions and lines of one process's log. Lines of a message are also yielded by themselves."""
-    lines = list(text)
+    lines = [_GROUP.sub("", line, count=1) for line in text]
     link, at = Link.NONE, 0
     while at < len(lines):
         line = lines[at]
@@ -123,7 +121,16 @@ def _read_line(lines: Sequence[str], at: int) -> Statement | None:
         return Statement(at, at, lines[at])  # a warning about an exception is none
     if head := _HEAD.match(text):
         return _exception(lines, at, head[1], ())
-    return Statement(at, at, text) if text else None
+    frames = _fault_frames(lines, at) if _FAULT.match(text) else ()
+    return Statement(at, at, text, frames=frames) if text else None
+
+
+def _fault_frames(lines: Sequence[str], at: int) -> tuple[Frame, ...]:
+    """Return the frames of the thread in which a fault happened, else of the main thread, the innermost last."""
+    stacks = takewhile(lambda line: not _FAULT.match(line), lines[at + 1 : at + MAX_STACK_LINES])
+    threads = parse_stacks("\n".join(stacks))
+    thread = find_main(threads) or (threads[-1] if threads else None)  # the main thread is written last
+    return () if thread is None else thread.frames[::-1]
 
 
 def _skip_frames(lines: Sequence[str], at: int) -> tuple[int, tuple[Frame, ...]]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from fsdpctl.contract.files import open_file
-from fsdpctl.explain.logs.prefixes import Prefixed, read_prefix
+from fsdpctl.explain.logs.prefixes import Prefixed, read_prefixes
 from fsdpctl.logs.splitter import LineSplitter
 
 MAX_BYTES = 8 * 2**20
@@ -57,11 +58,12 @@ def _read_end(path: Path, limit: int) -> tuple[list[str], bool]:
 
 
 def _split(path: Path, lines: Sequence[str], is_cut: bool) -> Iterator[Stream]:
-    prefixed = [read_prefix(line) for line in lines]
-    offset = _first_rank(prefixed)
+    numbered = ((number, one) for number, line in enumerate(lines, 1) for one in _open_json(line))
+    prefixed = [(number, part) for number, line in numbered for part in read_prefixes(line)]
+    offset = _first_rank(part for _, part in prefixed)
     of_file = int(named[1]) if (named := _NAME.search(path.name)) else None
     streams: dict[int | None, Stream] = {}
-    for number, (rank, local_rank, host, text) in enumerate(prefixed, 1):
+    for number, (rank, local_rank, host, text) in prefixed:
         if rank is None and local_rank is not None:
             rank = local_rank + offset
         rank = of_file if rank is None else rank
@@ -72,7 +74,19 @@ def _split(path: Path, lines: Sequence[str], is_cut: bool) -> Iterator[Stream]:
     yield from streams.values()
 
 
-def _first_rank(lines: Sequence[Prefixed]) -> int:
+def _open_json(line: str) -> list[str]:
+    """Return the lines of a traceback that a logger wrote as one JSON object; any other line as it is."""
+    if not line.startswith("{") or "Traceback" not in line:
+        return [line]
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return [line]
+    texts = [value for value in record.values() if isinstance(value, str) and "Traceback" in value]
+    return "\n".join(texts).splitlines() or [line]
+
+
+def _first_rank(lines: Iterable[Prefixed]) -> int:
     """Return the global rank of local rank 0, from a line that has both; 0 if there is none."""
     for line in lines:
         if line.rank is not None and line.local_rank is not None:

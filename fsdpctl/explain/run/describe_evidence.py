@@ -25,6 +25,8 @@ def describe_evidence(first: Failed, resources: Resources | None, hang: Hang | N
         found.append(f"the error record of rank {rank.rank}")
     elif match is not None:
         found.append(f"{rank.log.name}: {match.line}")
+    if rank.is_finished:
+        found.append(f"rank {rank.rank} recorded that its script had ended without an error")
     if rank.exit_code is not None:
         found.append(f"torchrun saw rank {rank.rank} end with {describe_code(rank.exit_code)}")
     return (*found, *describe_resources(resources, first.kind.category))

@@ -21,6 +21,7 @@ from fsdpctl.explain.run.memory_changes import memory_changes
 from fsdpctl.explain.run.rank_failure import is_lost_peer
 from fsdpctl.explain.run.roles import Initiators, find_initiators
 from fsdpctl.explain.run.structured import domain_of, may_retry, of_cause
+from fsdpctl.logs.ranges import fold_nodes
 
 _NO_FIELDS: Mapping[str, str] = MappingProxyType({})
 _NOT_KNOWN = (Category.UNKNOWN, Category.SIGNAL, Category.EXIT_CODE)
@@ -30,6 +31,14 @@ def explain_attempt(
     attempt: AttemptEvidence, cause: Cause | None, reason: str
 ) -> tuple[Diagnosis, tuple[FailedRank, ...]]:
     """Return the diagnosis of an attempt that ended by `cause`, and its ranks that did not end well."""
+    found, ranks = _explain(attempt, cause, reason)
+    if unread := attempt.facts.unreadable:
+        denied = f"the directory of {fold_nodes(unread)} cannot be read: permission denied"
+        found = replace(found, evidence=(*found.evidence, denied))
+    return found, ranks
+
+
+def _explain(attempt: AttemptEvidence, cause: Cause | None, reason: str) -> tuple[Diagnosis, tuple[FailedRank, ...]]:
     initiators = find_initiators(attempt, cause, is_lost_peer)
     failed = find_failed(attempt, initiators, cause)
     nodes = [as_failed_node(node, attempt, cause) for node in initiators.nodes]

@@ -60,7 +60,9 @@ def _missing_nodes(attempt: AttemptFacts, plan: LaunchPlan) -> tuple[str, ...]:
     found = []
     for node in plan.nodes:
         paths = attempt.paths.node(node.rank)
-        if not paths.agent.exists():
+        if node.rank in attempt.unreadable:
+            found.append(f"node {node.rank} ({node.id}): its directory cannot be read: permission denied")
+        elif not paths.agent.exists():
             found.append(f"node {node.rank} ({node.id}): its agent has not started")
         elif not paths.ready.exists():
             found.append(f"node {node.rank} ({node.id}): not ready yet; its agent runs")

@@ -40,7 +40,7 @@ def describe_rank(rank: RankEvidence, resources: Resources | None) -> RankFailur
         has_left = error.failure is RankFailure.EXIT_CODE  # who calls sys.exit has printed why, as argparse
         match = end_of_log(rank.tail) if has_left else choose_end(match_text(text.splitlines()))
         if _is_refuted(match, resources):
-            return RankFailureKind(Category.SIGNAL, headline(error), text)
+            return RankFailureKind(Category.SIGNAL, headline(error), text, rule="run_worker_killed")
         shown = "" if error.expected else text  # the trainer's own error is enough without its traceback
         return RankFailureKind(_refine(of_error(error), match), headline(error), shown, match)
     match = end_of_log(rank.tail)

@@ -34,7 +34,7 @@ def read_evidence(run: RunPaths, facts: AttemptFacts, plan: LaunchPlan | None) -
         ranks=tuple(_read_rank(rank, node) for node in nodes for rank in node.ranks),
         hang=find_json(Hang, facts.paths.hang),
         missing=_missing(facts, plan),
-        absent=tuple(node for node in _missing(facts, plan) if not facts.paths.node(node).ready.exists()),
+        absent=_absent(facts, plan),
         quietest=_quietest(facts),
         plan=plan,
     )
@@ -43,6 +43,11 @@ def read_evidence(run: RunPaths, facts: AttemptFacts, plan: LaunchPlan | None) -
 def _missing(facts: AttemptFacts, plan: LaunchPlan | None) -> tuple[int, ...]:
     known = {node.node_rank for node in facts.nodes} | (set() if plan is None else {node.rank for node in plan.nodes})
     return tuple(sorted(known - facts.ends.keys()))
+
+
+def _absent(facts: AttemptFacts, plan: LaunchPlan | None) -> tuple[int, ...]:
+    missing = (node for node in _missing(facts, plan) if node not in facts.unreadable)
+    return tuple(node for node in missing if not facts.paths.node(node).ready.exists())
 
 
 def _quietest(facts: AttemptFacts) -> tuple[int, ...]:
@@ -57,7 +62,7 @@ def _nodes(facts: AttemptFacts, plan: LaunchPlan | None) -> Iterator[_Node]:
     planned = {node.rank: node.id for node in plan.nodes} if plan is not None else {}
     allocation = find_json(Allocation, facts.paths.allocation)
     allocated = dict(enumerate(node.name for node in allocation.nodes)) if allocation is not None else {}
-    for node in facts.nodes:
+    for node in facts.readable:
         agent = find_json(ProcessIdentity, node.agent)
         rank = node.node_rank
         own = agent.host if agent is not None else planned.get(rank)

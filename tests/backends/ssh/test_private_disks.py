@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from fsdpctl.contract.paths import RunPaths
+from fsdpctl.explain.flight.finding import FlightKind
+from fsdpctl.explain.flight.read import find_mismatch
 from tests.backends import exact
 from tests.backends.contract import WAITS_FOR_STOP, LauncherContract
 from tests.backends.harness import Run, fsdpctl, kill, submit, wait_for
@@ -57,6 +59,16 @@ class TestSshPrivate(LauncherContract):
 CUT_S = 60
 """Three times as long as a host may be silent and a run may make no progress."""
 SAYS_A_SECRET = 'import os\nprint("secret of", len(os.environ["TOKEN_CANARY"]), flush=True)\n' + WAITS_FOR_STOP
+HANGS = """
+import time, torch, torch.distributed as dist
+from fsdpctl.report import step
+dist.init_process_group("gloo")
+step(1)
+dist.all_reduce(torch.ones(2))
+if dist.get_rank() == 1:
+    time.sleep(600)
+dist.all_reduce(torch.ones(2))
+"""
 WRITES_HERE = "open('by-rank.txt', 'a').write('weights')\n"
 
 
@@ -125,8 +137,24 @@ def test_runs_survive_a_disconnected_submit_host_and_all_commands_work(
     assert shown == "node2 s3cret\n"
     fsdpctl("cancel", run.run_id, cwd=project)
     assert (run.status()["state"], run.status()["hosts"]) == ("CANCELLED", ["node1", "node2"]), run.describe()
+
+    (project / "script.py").write_text(HANGS)
+    fsdpctl("resume", run.run_id, "--update-code", "--set", "hang={after: 3s}", cwd=project)
+    check_flight_records(run)
     run.assert_nothing_left()
     cluster.assert_clean()
+
+
+def check_flight_records(run: Run) -> None:
+    """The flight record of each host reaches this disk before the attempt has ended, and all are merged."""
+    assert run.wait_ended()["state"] == "FAILED", run.describe()
+    attempt = run.paths.attempts()[-1]
+    assert all(node.rank_flight(node.node_rank).stat().st_size for node in attempt.nodes()), run.describe()
+    found = find_mismatch(attempt)
+    assert found is not None and (found.kind, found.ranks_missing) == (FlightKind.MISSING, (1,)), found
+    assert any("script.py" in frame for side in found.sides if side.has_entered for frame in side.stack)
+    shown = fsdpctl("explain", run.run_id, cwd=run.cwd).stdout
+    assert "rank 1 on node2" in shown and "rank 1 did not enter gloo all_reduce number 2" in shown
 
 
 def test_prepared_data_is_copied_to_every_host(cluster: Cluster, project: Path) -> None:

@@ -37,6 +37,7 @@ ALONE = {
     "missing_module": "import flash_attn_3_that_is_missing",
     "missing_library": "import ctypes\nctypes.CDLL('libcudart.so.11.0')",
     "import_version": "import transformers.utils.versions as v\nv.require_version('numpy>=99')",
+    "command_failed": "import subprocess\nsubprocess.run(['false'], check=True)",
     "division_by_zero": "seen = []\nprint(sum(seen) / len(seen))",
     "disk_full": "import torch\nwith open('/dev/full', 'wb') as file:\n    file.write(b'x' * 2**20)",
     "permission": "import errno, os\nraise PermissionError(errno.EACCES, os.strerror(errno.EACCES), '/data/out')",
@@ -128,7 +129,11 @@ ALONE = {
     "index_error": "losses = []\nprint(losses[-1])",
     "key_error": "batch = {'text': 'a'}\nprint(batch['input_ids'])",
     "exception": "int('step-12')",
-    "child_failed": "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'exit(3)'], check=True)",
+    "child_failed": """
+        import os, torch.multiprocessing as mp
+        def work(rank): os._exit(3)
+        if __name__ == "__main__": mp.spawn(work)
+        """,
     "thread_limit": """
         import resource, threading, time
         resource.setrlimit(resource.RLIMIT_AS, (2**29, 2**29))
@@ -144,6 +149,9 @@ ALONE = {
 RANKS = {
     "sigkill": _INIT + "dist.barrier()\nif rank == 1: os.kill(os.getpid(), 9)\ndist.barrier()",
     "segfault": _INIT + "dist.barrier()\nif rank == 1: os.kill(os.getpid(), 11)\ndist.barrier()",
+    "segfault_traced": "import ctypes, faulthandler\nfaulthandler.enable()\n"
+    + _INIT
+    + "dist.barrier()\nif rank == 1: ctypes.string_at(0)\ndist.barrier()",
     "aborted": _INIT + "if rank == 1: os.abort()\ntime.sleep(60)",
     "terminated": _INIT + "if rank == 1: os.kill(os.getpid(), 15)\ntime.sleep(60)",
     "gloo_timeout": _INIT + "if rank == 0: time.sleep(8); os._exit(0)\ndist.all_reduce(torch.zeros(2))",

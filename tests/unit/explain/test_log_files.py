@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
 import pytest
 
 from fsdpctl.explain.categories import Category, Role
-from fsdpctl.explain.logs.files import Failure, LogDiagnosis, explain_files
+from fsdpctl.explain.logs.diagnosis import Failure, LogDiagnosis
+from fsdpctl.explain.logs.files import explain_files
 from fsdpctl.explain.logs.streams import MAX_BYTES
 from fsdpctl.explain.rule import Strength
 from fsdpctl.explain.rulebook import all_rules
@@ -212,9 +214,51 @@ def test_what_ended_on_request_is_teardown(tmp_path: Path) -> None:
          " LIMIT ***", "slurm_time_limit"),
         (TRACE + "AssertionError\nslurmstepd: error: *** JOB 1 ON n CANCELLED AT 2026-01-01T00:00:00 ***", "assertion"),
         (TRACE + "RuntimeError: x\nSegmentation fault (core dumped)", "runtime_error"),
-        ("Fatal Python error: Segmentation fault\n" + TIMEOUT + "\nAborted (core dumped)", "segfault"),
+        ("Fatal Python error: Segmentation fault\n" + TIMEOUT + "\nAborted (core dumped)", "segfault_traced"),
         ("  0%|       | 0/123 [00:00<?, ?img/s]" + TRACE + "ZeroDivisionError: division by zero", "division_by_zero"),
         (" 46%|####      | 31/67 [29:02<35:12, 58.67s/it]Killed", "sigkill"),
+        ("2026-03-01 10:00:00,1 ERROR train: loss is nan at step 5, aborting\n" + prefixed("[rank0]: ", TRACE
+         + "RuntimeError: [pair.cc:534] Connection closed by peer [192.0.2.4]:29999"), "nan_line"),
+        (prefixed("[rank1]: ", "  + Exception Group " + TRACE.replace("\n  ", "\n  |   ")
+         + "  | ExceptionGroup: workers (1 sub-exception)\n  +-+--------------- 1 ----------\n    | KeyError: 'a'")
+         + prefixed("[rank0]: ", TRACE + "RuntimeError: Connection closed by peer [192.0.2.4]:29999"), "key_error"),
+        (TRACE + "RuntimeError: PytorchStreamWriter failed: file write failed. No space left on device", "disk_full"),
+        (TRACE + "NotADirectoryError: [Errno 20] Not a directory: '/data/train.tar/0'", "file_not_found"),
+        (TRACE + "RuntimeError: Failed to recv, got 0 bytes. Connection was likely closed.", "store_lost"),
+        (TRACE + "torch.cuda.DeferredCudaCallError: CUDA call failed lazily at initialization with error: device >= 0"
+         " && device < num_gpus INTERNAL ASSERT FAILED", "cuda_invalid_device"),
+        ("Memory access fault by GPU node-2 (Agent handle: 0x5) on address 0x7f. Reason: Page not present.\nAborted"
+         " (core dumped)", "cuda_illegal_access"),
+        ("mpirun noticed that process rank 2 with PID 4412 on node n4 exited on signal 11 (Segmentation fault).",
+         "segfault"),
+        ("99|gpt|TIMEOUT|1-00:00:12|0:0\n99.batch|batch|CANCELLED|1-00:00:13|0:15", "slurm_time_limit"),
+        ("99|gpt|PREEMPTED|05:00:12|0:0", "slurm_preemption"),
+        ("Terminated: job exceeded the maximum wallclock time (h_rt=86400)", "slurm_time_limit"),
+        ("ERROR deadlock detected: ranks [0, 1, 2] wait in barrier", "hang_watchdog"),
+        ("Job hung: GPU utilization 0% for 45 min", "hang_reported"),
+        ("training appears to hang: last log line 3600 s ago, sending SIGKILL", "hang_reported"),
+        ("Got preemption signal (SIGTERM), checkpointing at step 5 and exiting", "slurm_preemption"),
+        ("Instance is being reclaimed by the cloud provider (spot), shutting down in 120 s", "slurm_preemption"),
+        (TRACE + "OSError: Incorrect path_or_model_id: '/llama'. Please provide the path to a local folder",
+         "file_not_found"),
+        (json.dumps({"level": "error", "msg": TRACE + "PermissionError: [Errno 13] Permission denied: '/c'"})
+         + "\n" + prefixed("[rank0]: ", TRACE + "RuntimeError: Connection closed by peer [192.0.2.4]:1"), "permission"),
+        ("step 12 loss nan\nNaN loss for 2 steps, stopping\n" + prefixed("[rank2]: ", TRACE + "RuntimeError: Connection"
+         " closed by peer [192.0.2.4]:1"), "nan_line"),
+        ("fatal: training loop has been idle for 30m0s (threshold 20m), killing", "hang_reported"),
+        ('ErrorMessage "ValueError: num_samples should be a positive integer value\nCommand "train.py"', "exception"),
+        ("Last Error: USER::Pod failed. terminated with exit code (137). Reason [OOMKilled].", "host_oom_kill"),
+        ("docker: Got permission denied while trying to connect to the Docker daemon socket", "permission_line"),
+        (TRACE + "ValueError: Can't find a valid checkpoint at /out/checkpoint-500", "file_not_found"),
+        ("ERROR: unable to open config file: No such file or directory: conf/a.yaml\nsrun: error: c4: task 0: Exited"
+         " with exit code 2", "file_not_found_line"),
+        (TRACE + "RuntimeError: Store timeout: waited 1800 s for rank 3 to join the rendezvous", "rendezvous_timeout"),
+        ("Warning  Preempting  2m  kueue  Preempted to accommodate a higher priority Workload", "slurm_preemption"),
+        ("SIGTERM received. Preemption imminent. Saving last checkpoint at step 3.", "slurm_preemption"),
+        ("SageMaker: training job stopped: MaxRuntimeExceeded", "slurm_time_limit"),
+        (TRACE + "subprocess.CalledProcessError: Command '['false']' returned non-zero exit status 1.\n"
+         + TRACE.replace("/home/ann/train.py", "/env/lib/python3.11/site-packages/accelerate/commands/launch.py")
+         + "subprocess.CalledProcessError: Command '['python']' returned non-zero exit status 1.", "command_failed"),
         ("ERROR 03-02 19:49:00 [multiproc_executor.py:783] RuntimeError: CUDA error: out of memory", "cuda_oom"),
         ("[rank0]: " + OOM, "cuda_oom_allocated"),
         ("(RayTrainWorker pid=12, ip=10.0.0.2) ValueError: x", "exception"),
@@ -326,6 +370,8 @@ def test_what_ended_a_process(text: str, rule: str, tmp_path: Path) -> None:
         "{'text': 'ModuleNotFoundError: No module named x', 'label': 1}\n",
         "Exception ignored in: <function C.__del__ at 0x7f>\n" + TRACE + "OSError: [Errno 9] Bad file\n" + STEPS,
         "/env/lib/x.py:80: UserWarning: CUDA initialization: The NVIDIA driver on your system is too old\n" + STEPS,
+        "SIGTERM will be handled: preemption saves a checkpoint; time limit 24h, exits before it is reached\n" + STEPS,
+        "watchdog: a rank that is idle for 1800 s is stuck, aborting is on\n" + STEPS,
         "x.py:1: RuntimeWarning: divide by zero encountered in log\n" + STEPS,
         "[W socket.cpp:601] [c10d] The client socket has failed to connect to [n]:29500 (errno: 97).\n" + STEPS,
         "WARNING: RuntimeError: CUDA out of memory, skipped this batch\n" + STEPS,
@@ -412,3 +458,46 @@ def test_a_file_that_can_be_opened_but_not_read_is_named() -> None:
     with pytest.raises(OSError) as raised:
         explain_files([Path("/proc/self/mem")])
     assert raised.value.filename == "/proc/self/mem"
+
+
+FAULT = """\
+Fatal Python error: Segmentation fault
+
+Thread 0x00007f01 (most recent call first):
+  File "/usr/lib/python3.11/threading.py", line 331 in wait
+
+Current thread 0x00007f00 (most recent call first):
+  File "/env/lib/python3.11/site-packages/triton/compiler.py", line 20 in compile
+  File "/home/ann/kernels.py", line 4 in fused
+  File "/home/ann/train.py", line 8 in main
+
+Extension modules: torch._C (total: 20)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "frame"),
+    [
+        (FAULT, ("/home/ann/kernels.py", 4, "fused")),
+        (prefixed("[default1]:", FAULT), ("/home/ann/kernels.py", 4, "fused")),
+        (
+            "Timeout (0:30:00)!\n" + "\n\n".join(FAULT.replace("Current t", "T").split("\n\n")[1:]),
+            ("/home/ann/kernels.py", 4, "fused"),
+        ),
+        (
+            "step 5 loss 0.41[rank1]: " + prefixed("[rank1]: ", TRACE + "KeyError: 'a'")[9:],
+            ("/home/ann/train.py", 8, "step"),
+        ),
+    ],
+    ids=["fault", "torchrun", "timeout", "after a progress bar"],
+)
+def test_the_line_of_code_is_that_of_the_user(text: str, frame: tuple[str, int, str], tmp_path: Path) -> None:
+    found = first(tmp_path, text)
+    assert found.frame is not None
+    assert (found.frame.file, found.frame.line, found.frame.function) == frame
+
+
+@pytest.mark.parametrize("before", ["2026-03-01T10:00:00.1Z ", "gpu-03: ", "step 5 loss 0.41"])
+def test_the_rank_of_a_line_may_come_after_a_time_a_host_or_a_progress_bar(before: str, tmp_path: Path) -> None:
+    found = first(tmp_path, f"{before}[rank3]: KeyError: 'a'\n")
+    assert (found.rank, found.host) == (3, "gpu-03" if before.startswith("gpu-03") else None)

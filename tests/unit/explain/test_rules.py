@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,9 @@ from fsdpctl.contract.codec import CodecError
 from fsdpctl.explain.logs import statements
 from fsdpctl.explain.logs.files import explain_files
 from fsdpctl.explain.logs.match import match_text
-from fsdpctl.explain.logs.prefilter import may_matter
+from fsdpctl.explain.logs.prefilter import is_decided_by_words, may_matter, shape_of
 from fsdpctl.explain.rule import Rule, end_sentence
-from fsdpctl.explain.rulebook import FOLDER, all_rules, read_rules
+from fsdpctl.explain.rulebook import FOLDER, all_rules, check_rule, read_rules
 from fsdpctl.schema.problems import SpecError
 
 LOGS = Path(__file__).with_name("logs")
@@ -23,6 +24,11 @@ IDS = [rule.id for rule in RULES]
 
 def test_there_are_as_many_rules_as_promised() -> None:
     assert len(IDS) >= 60
+
+
+@pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.id)
+def test_a_rule_can_be_used(rule: Rule) -> None:
+    check_rule(rule)
 
 
 def test_every_log_is_of_a_rule() -> None:
@@ -48,8 +54,9 @@ def test_a_rule_takes_the_texts_that_it_shows(rule: Rule) -> None:
 
 
 def test_the_prefilter_keeps_what_a_rule_fits() -> None:
-    shown = [text.partition("\n")[0] for rule in RULES for text in rule.shows]
-    assert not [text for text in shown if not may_matter(text)]
+    shown = [text.split("\n") for rule in RULES for text in rule.shows]
+    heads = [next(line for line in lines if not line.startswith(("Traceback", "  File"))) for lines in shown]
+    assert not [line for line in heads if not may_matter(line)]
 
 
 def test_the_prefilter_changes_no_match(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,6 +67,15 @@ def test_the_prefilter_changes_no_match(monkeypatch: pytest.MonkeyPatch) -> None
     filtered = matches()
     monkeypatch.setattr(statements, "may_matter", bool)
     assert matches() == filtered
+
+
+def test_a_line_of_other_numbers_is_of_the_same_rule_unless_a_number_decides() -> None:
+    wrong = []
+    for text in (text for rule in RULES if rule.lines for text in rule.shows):
+        other = re.sub(r"\b\d+\b", lambda number: "0" * len(number[0]), text)
+        if is_decided_by_words(shape_of(text)) and bool(match_text([other])) != bool(match_text([text])):
+            wrong.append(text)
+    assert not wrong
 
 
 def test_rules_link_to_pages() -> None:
@@ -82,8 +98,9 @@ def test_a_file_with_a_mistake_is_refused(change: tuple[str, str], found: str, t
     text = (FOLDER / "20_memory.yaml").read_text(encoding="utf-8")
     assert change[0] in text
     (tmp_path / "20_memory.yaml").write_text(text.replace(*change, 1), encoding="utf-8")
-    with pytest.raises((CodecError, SpecError), match=found.replace(")", r"\)")):
-        read_rules(tmp_path)
+    with pytest.raises((CodecError, SpecError, re.error), match=found.replace(")", r"\)")):
+        for rule in read_rules(tmp_path).rules:
+            check_rule(rule)
 
 
 @pytest.mark.parametrize(

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fsdpctl.contract import Cause, RankFailure
-from fsdpctl.contract.codec import write_json
+from fsdpctl.contract.codec import read_json, write_json
 from fsdpctl.contract.flight_record import FlightEntry, FlightGroup, FlightRecord
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.contract.records import NodeEnd, RankError, Resources
+from fsdpctl.contract.records import NodeEnd, RankEnd, RankError, Resources
 from fsdpctl.explain.categories import Category, Role
 from fsdpctl.explain.explanation import Confidence, Diagnosis, FailedRank
 from fsdpctl.explain.rulebook import rules_for_cause
@@ -38,6 +43,22 @@ def run(tmp_path: Path) -> RunPaths:
     for rank in (0, 1):
         node.rank_log(rank).write_text("step 1\n")
     return run
+
+
+@pytest.fixture
+def other_user() -> Iterator[Path]:
+    """A folder of another user, as which the test continues: root may read everything."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    user = os.geteuid()
+    try:
+        if user == 0:
+            os.chown(folder, 4242, 4242)
+            os.seteuid(4242)
+        yield folder
+    finally:
+        os.seteuid(user)
+        shutil.rmtree(folder)
 
 
 def fail(run: RunPaths, error: RankError) -> None:
@@ -198,3 +219,38 @@ def test_a_script_that_only_reports_a_failure_is_believed(run: RunPaths) -> None
     found, ranks = explained(run, Cause.EXCEPTION)
     assert (found.category, found.rule, found.confidence) == (Category.EXCEPTION, "run_reported", Confidence.CERTAIN)
     assert (ranks[0].rank, ranks[0].message, ranks[0].role) == (None, "loss is too high", Role.INITIATING)
+
+
+def test_a_node_whose_directory_cannot_be_read_is_evidence_and_no_end(other_user: Path) -> None:
+    run = RunPaths(other_user / "r-aaaa")
+    for rank in (0, 1):
+        run.attempt(1).node(rank).root.mkdir(parents=True)
+    run.attempt(1).node(0).rank_log(0).write_text("step 1\n")
+    fail(run, RankError(0, 0, 1.0, OOM, f"{TRACE}{OOM}\n", kinds=("OutOfMemoryError", "RuntimeError")))
+    run.attempt(1).node(1).root.chmod(0)
+    found, _ = explained(run, Cause.EXIT_CODE)
+    run.attempt(1).node(1).root.chmod(0o700)
+    assert found.category is Category.CUDA_OOM
+    assert found.evidence[-1] == "the directory of node 1 cannot be read: permission denied"
+
+
+def test_a_worker_that_another_process_killed_has_something_to_change(run: RunPaths) -> None:
+    message = "RuntimeError: DataLoader worker (pid 12) is killed by signal: Killed. "
+    error = RankError(1, 0, 1.0, message, f"{TRACE}{message}\n", kinds=("RuntimeError",))
+    fail(run, error)
+    end = read_json(NodeEnd, run.attempt(1).node(0).end)
+    write_json(run.attempt(1).node(0).end, replace(end, resources=Resources(oom_kills=0, host_oom_kills=0)))
+    found, _ = explained(run, Cause.EXIT_CODE)
+    assert (found.category, found.rule, found.confidence) == (Category.SIGNAL, "run_worker_killed", Confidence.UNKNOWN)
+    assert found.changes
+
+
+def test_a_rank_that_has_left_early_has_its_own_record_as_evidence(run: RunPaths) -> None:
+    node = run.attempt(1).node(0)
+    write_json(node.rank_end(1), RankEnd(1, 1.0))
+    lost = "RuntimeError: Connection closed by peer"
+    error = RankError(0, 0, 2.0, lost, TRACE, failure=RankFailure.LOST_PEER, kinds=("RuntimeError",))
+    fail(run, error)
+    found, (first, _) = explained(run, Cause.EXIT_CODE)
+    assert (found.rule, first.rank) == ("run_left_early", 1)
+    assert found.evidence == ("rank 1 recorded that its script had ended without an error",)
