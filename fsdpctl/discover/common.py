@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 from typing import TypeVar
 
+from fsdpctl.contract.cards import Card, find_card
 from fsdpctl.contract.findings import most_common
 from fsdpctl.contract.host import FileSystem, HostDescription
 from fsdpctl.discover.hosts import SeenHost
@@ -19,6 +20,7 @@ class Common:
 
     gpus: int
     gpu_name: str
+    card: Card | None  # that all GPUs are
     interface: str | None  # through which all reach the first host
     hcas: tuple[str, ...]
     gbps: float | None
@@ -55,6 +57,7 @@ def find_common(seen: Sequence[SeenHost], here: HostDescription) -> Common:
     return Common(
         gpus=gpus,
         gpu_name=gpu_name,
+        card=_one_card({name for host in hosts.values() for name in host.gpus}),
         interface=interfaces.pop() if len(interfaces) == 1 and None not in interfaces else None,
         hcas=hcas,
         gbps=sum(rate or 0 for rate in rates) if rates and None not in rates else None,
@@ -83,6 +86,12 @@ def describe(host: HostDescription) -> str:
 
 def _summarize(names: Iterable[str]) -> str:
     return " and ".join(dict.fromkeys(names))
+
+
+def _one_card(names: Set[str]) -> Card | None:
+    """Return the kind of GPU that all are, by the names that drivers report; None if it is not one that is known."""
+    cards = {find_card(name) for name in names}
+    return cards.pop() if len(cards) == 1 else None
 
 
 def _shared_by_all(hosts: Sequence[HostDescription]) -> tuple[FileSystem, ...]:

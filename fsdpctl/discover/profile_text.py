@@ -6,10 +6,13 @@ from collections.abc import Sequence
 
 import yaml
 
+from fsdpctl.contract.cards import Card
 from fsdpctl.contract.host import HostDescription
 from fsdpctl.discover.common import Common
 from fsdpctl.discover.hosts import SeenHost
 from fsdpctl.schema.problems import one_line
+
+_CARD = "kind of GPU, by which `estimate` and `submit` know what fits; all: docs/estimate.md"
 
 
 def write_ssh(name: str, user: str | None, seen: Sequence[SeenHost], common: Common, own_user: str) -> str:
@@ -29,6 +32,7 @@ def write_ssh(name: str, user: str | None, seen: Sequence[SeenHost], common: Com
         "# spares: []                  # machines that replace one that fails, written like `nodes`",
         "",
         f"gpus_per_node: {common.gpus}{comment(common.gpu_name)}",
+        card_line(common.card),
         "",
         *_network_lines(common),
         "",
@@ -91,6 +95,11 @@ def _network_lines(common: Common) -> list[str]:
         f"  gbps: {common.gbps:g}{comment(rate)}" if common.gbps else f"  # gbps: 100                 # {rate}"
     )
     return lines
+
+
+def card_line(card: Card | None) -> str:
+    """Return the key of a kind of GPU, as a comment where it is not known."""
+    return f"gpu: {card.name}{comment(_CARD)}" if card is not None else f"# gpu: h100-80                # {_CARD}"
 
 
 def _root_lines(common: Common, own_user: str) -> list[str]:

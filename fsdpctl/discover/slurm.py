@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fsdpctl.backends.slurm.resources import SlurmNode, SlurmPartition
 from fsdpctl.contract.findings import most_common
-from fsdpctl.discover.profile_text import comment, count, joined, value
+from fsdpctl.discover.profile_text import card_line, comment, count, joined, value
 from fsdpctl.logs.ranges import fold_names
 from fsdpctl.schema.types import format_duration
 
@@ -50,6 +50,7 @@ def write_slurm(name: str, partition: SlurmPartition, others: Sequence[SlurmPart
         '  # mem: "0"                  # sbatch --mem, in quotes; "0" is all memory of the node',
         "",
         f"gpus_per_node: {gpus}",
+        card_line(None),
         "",
         "network:",
         "  interface: auto             # the interface that routes to the head",

@@ -52,7 +52,7 @@ def test_equal_hosts_become_a_whole_profile() -> None:
     profile = parse_profile(text, "mine")
     assert isinstance(profile.backend, SshSection) and profile.backend.shared_filesystem
     assert [node.address for node in profile.nodes] == ["10.0.0.1", "10.0.0.2"]
-    assert (profile.gpus_per_node, profile.python) == (8, "/shared/venv/bin/python")
+    assert (profile.gpus_per_node, profile.gpu, profile.python) == (8, "h100-80", "/shared/venv/bin/python")
     network = profile.network
     assert (network.interface, network.ib_hcas, network.gbps) == ("eth0", ("mlx5_0", "mlx5_1"), 800.0)
     assert profile.runs_root == "/shared/me/fsdpctl-runs"
@@ -76,6 +76,13 @@ def test_where_hosts_differ_the_odd_one_is_named() -> None:
     assert [node.gpus for node in profile.nodes] == [None, 7, None]
     assert profile.network.interface == "auto"
     assert "  # not seen: no route to host\n  # - {id: gpu4, address: 10.0.0.4}" in text
+
+
+@pytest.mark.parametrize("other", ["NVIDIA H200", "NVIDIA X1"])
+def test_different_gpus_are_no_kind(other: str) -> None:
+    hosts = seen(HOST, replace(HOST, gpus=(other,) * 8))
+    text = write_ssh("mine", None, hosts, find_common(hosts, HERE), "me")
+    assert parse_profile(text, "mine").gpu is None and "\n# gpu: " in text
 
 
 def test_names_from_hosts_cannot_change_the_profile() -> None:
