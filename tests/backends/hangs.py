@@ -60,8 +60,8 @@ ROWS_ALONE = [
 ]
 """The same in a run of one rank."""
 
-FAULTS = """
-import json, os, re, signal, sys, threading, time
+FAULTS = '''
+import importlib.util, json, os, re, signal, sys, threading, time
 
 def fault(kind):
     print("fault", kind, time.time(), flush=True)
@@ -98,12 +98,21 @@ def wait(module, name):
         time.sleep(0.002)
     return sys.modules[module]
 
+def start_idle_thread():
+    """As torch.compile does on GPUs: a library's thread that only sleeps, for which nothing waits."""
+    torch = importlib.util.find_spec("torch").submodule_search_locations[0]
+    spec = importlib.util.spec_from_file_location("timer", torch + "/_inductor/compile_worker/timer.py")
+    timer = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(timer)
+    timer.Timer(3600, print).record_call()
+
 if "RANK" in os.environ:
+    start_idle_thread()
     with open(os.path.join(os.path.dirname(__file__), "rows.json")) as file:
         row = json.load(file).get(os.environ["FSDPCTL_ATTEMPT"])
     if row and row["rank"] == int(os.environ["RANK"]):
         threading.Thread(target=patch, args=(row,), daemon=True).start()
-"""
+'''
 
 
 def write_faults(directory: Path, rows: list[Row]) -> None:
