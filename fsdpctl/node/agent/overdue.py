@@ -17,8 +17,9 @@ REPORTED_SCRIPT_S = 60.0
 """For one that reports its steps: it may do anything between two of them."""
 FIRST_S = 120.0
 """For a first step or evaluation, in which ranks wait for others or the GPU: communicators and kernels are made."""
-EARLY = 0.8
-"""The part of its limit after which the stack of a rank is read, to be there when the limit is over."""
+EARLY = 0.6
+"""The part of its limit after which the stack of a rank is read, to be there when the limit is over, or to know by then
+that the rank does not answer."""
 LOOK_S = 30.0
 """When the stack of a rank that reports nothing is read."""
 _VARIES = (Section.START, Section.SAVE, Section.END, Section.SCRIPT)

@@ -70,7 +70,7 @@ def test_a_script_that_hangs_is_found_and_comes_back(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     (tmp_path / "script.yaml").write_text(
         f"name: script\nnodes: 2\nprocs_per_node: 1\nrestarts: {len(SCRIPTS)}\nentrypoint: {{script: script.py}}\n"
-        "hang: {after: 3s, leave_after: 3s}\n"
+        "hang: {after: 4s, leave_after: 2s}\n"  # that others have left is seen first
     )
     run = submit("./script.yaml", cwd=tmp_path)
     status = run.wait_ended(limit_s=240)

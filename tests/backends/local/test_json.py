@@ -137,6 +137,7 @@ def test_files_and_clusters(project: Path) -> None:
     imported = call("jobs import", "run.sh", cwd=project)
     assert (imported["job"]["nodes"], [row["must_change"] for row in imported["notes"]]) == (2, [True])
     assert "torch.distributed.run" in call("jobs export", "llm-tiny", "--to", "torchrun", cwd=project)["text"]
+    assert "fp16" in [row["id"] for row in call("jobs rules", cwd=project)]
     assert call("profiles default", cwd=project) == {"profile": "local", "source": "the built-in default"}
     assert call("doctor", "local", cwd=project)["ok"] in (True, False)
     benched = call("bench nccl", "--nodes", "2", "--sizes", "1M,2M", cwd=project)
