@@ -121,7 +121,8 @@ class Kept(MetricsWriter):
 def test_the_recorder_keeps_the_loss_to_the_bit_and_the_order() -> None:
     writer, world = Kept(), SingleRank()
     seen, stragglers = writer.seen, StragglerDetector(world, every=10)
-    context: Any = SimpleNamespace(world=world, layout=SimpleNamespace(tokens_per_step=256), attempt=2)
+    config, layout = SimpleNamespace(model=None), SimpleNamespace(tokens_per_step=256)
+    context: Any = SimpleNamespace(world=world, layout=layout, config=config, attempt=2)
     recorder = Recorder(context, 0, [writer], watch=lambda _: None, stragglers=stragglers)
     recorder.lag = 2  # as on a GPU
     for step in (1, 2, 3):
