@@ -32,17 +32,21 @@ class ThreadStack:
     is_main: bool
     frames: tuple[Frame, ...]
     name: str = ""
+    is_alone: bool = False  # the dump has this thread only, whatever others there are
 
 
 def parse_stacks(text: str) -> tuple[ThreadStack, ...]:
     """Return the threads of a dump, the main thread first; without it, the dump is not complete."""
-    threads: list[tuple[bool, str, list[Frame]]] = []
+    threads: list[tuple[str, str, list[Frame]]] = []
     for line in text.splitlines():
         if (thread := _THREAD.match(line)) is not None:
-            threads.append((thread[1] != "Thread", thread[2] or "", []))
+            threads.append((thread[1], thread[2] or "", []))
         elif threads and (frame := _FRAME.match(line)) is not None:
             threads[-1][2].append(Frame(frame[1], int(frame[2]), frame[3]))
-    found = [ThreadStack(is_main, tuple(frames), name) for is_main, name, frames in threads]
+    found = [
+        ThreadStack(title != "Thread", tuple(frames), name, is_alone=title == "Stack")
+        for title, name, frames in threads
+    ]
     return tuple(sorted(found, key=lambda thread: not thread.is_main))
 
 
@@ -52,10 +56,13 @@ def find_main(threads: tuple[ThreadStack, ...]) -> ThreadStack | None:
 
 
 def find_active(threads: tuple[ThreadStack, ...]) -> ThreadStack | None:
-    """Return the thread on which progress depends: the main thread, or the one for which that waits."""
+    """Return the thread on which progress depends: the main thread, or the one for which that waits; None if it is not
+    in the dump."""
     main = find_main(threads)
     if main is None or not _waits_for_thread(main):
         return main
+    if main.is_alone:
+        return None
     return next((thread for thread in threads[1:] if _may_be_awaited(thread)), main)
 
 

@@ -99,19 +99,28 @@ def wait(module, name):
     return sys.modules[module]
 
 def start_idle_thread():
-    """As torch.compile does on GPUs: a library's thread that only sleeps, for which nothing waits."""
+    """As torch.compile does on GPUs: a library's thread that only sleeps, for which nothing waits. In the main thread,
+    since a thread inherits which signals are blocked."""
     torch = importlib.util.find_spec("torch").submodule_search_locations[0]
     spec = importlib.util.spec_from_file_location("timer", torch + "/_inductor/compile_worker/timer.py")
     timer = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(timer)
     timer.Timer(3600, print).record_call()
 
+def prepare(row):
+    loop = wait("train.loop", "Trainer")
+    build_model = loop.build_model
+    def with_idle_thread(*words, **more):
+        start_idle_thread()
+        return build_model(*words, **more)
+    loop.build_model = with_idle_thread
+    if row and row["rank"] == int(os.environ["RANK"]):
+        patch(row)
+
 if "RANK" in os.environ:
-    start_idle_thread()
     with open(os.path.join(os.path.dirname(__file__), "rows.json")) as file:
         row = json.load(file).get(os.environ["FSDPCTL_ATTEMPT"])
-    if row and row["rank"] == int(os.environ["RANK"]):
-        threading.Thread(target=patch, args=(row,), daemon=True).start()
+    threading.Thread(target=prepare, args=(row,), daemon=True).start()
 '''
 
 

@@ -81,6 +81,13 @@ def test_threads_that_a_library_runs_for_itself_are_not_awaited() -> None:
     assert found is Activity.PEERS and place == "train/x.py:9 save (all_reduce)"
 
 
+def test_a_main_thread_that_waits_for_one_that_is_not_in_the_dump_shows_nothing() -> None:
+    """FORCED_DUMP_SIGNAL writes the main thread only."""
+    alone = MAIN.replace("Current thread 0x2", "Stack")
+    assert classify(alone.format(*JOIN)) == (Activity.UNKNOWN, "")
+    assert classify(alone.format("user.py", "f"))[0] is Activity.WORKING
+
+
 LIBRARY = "/env/lib/python3.11/site-packages/torch/distributed/c10d.py"
 
 
