@@ -99,8 +99,8 @@ def wait(module, name):
     return sys.modules[module]
 
 def start_idle_thread():
-    """As torch.compile does on GPUs: a library's thread that only sleeps, for which nothing waits. In the main thread,
-    since a thread inherits which signals are blocked."""
+    """As torch.compile does on GPUs: a library's thread that only sleeps, for which nothing waits. It is
+    newer than the thread of the save, and so before it in a dump."""
     torch = importlib.util.find_spec("torch").submodule_search_locations[0]
     spec = importlib.util.spec_from_file_location("timer", torch + "/_inductor/compile_worker/timer.py")
     timer = importlib.util.module_from_spec(spec)
@@ -108,12 +108,13 @@ def start_idle_thread():
     timer.Timer(3600, print).record_call()
 
 def prepare(row):
-    loop = wait("train.loop", "Trainer")
-    build_model = loop.build_model
+    wait("train.loop", "Trainer")
+    checkpoints = sys.modules["train.checkpoint.verified_checkpoints"]
+    write_tensors = checkpoints.write_tensors
     def with_idle_thread(*words, **more):
         start_idle_thread()
-        return build_model(*words, **more)
-    loop.build_model = with_idle_thread
+        return write_tensors(*words, **more)
+    checkpoints.write_tensors = with_idle_thread
     if row and row["rank"] == int(os.environ["RANK"]):
         patch(row)
 
