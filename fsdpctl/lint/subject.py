@@ -12,6 +12,8 @@ from fsdpctl.contract.cards import Card
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.trainer.mesh import split_batch
 from fsdpctl.contract.trainer.trainer_config import TrainerConfig
+from fsdpctl.estimate.choices import Planner
+from fsdpctl.estimate.result import Cluster
 from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.profile import ClusterProfile
 
@@ -86,6 +88,13 @@ class Subject:
         """Sequences of one forward pass of a rank, and how often it is repeated before a step; of the trainer."""
         assert self.trainer is not None
         return split_batch(self.trainer.batch, self.world)
+
+    @cached_property
+    def planner(self) -> Planner | None:
+        """What the estimate finds for the trainer on this cluster; None where the kind of GPU is not known."""
+        if self.trainer is None or self.card is None or not self.has_gpus:
+            return None
+        return Planner(self.trainer, Cluster(self.nodes, self.procs, self.profile.network.gbps), self.card)
 
     @cached_property
     def variables(self) -> dict[str, Variable]:
