@@ -58,6 +58,8 @@ def estimate_job(
         raise UsageError(f"job {spec.name} runs a program of its own: its memory is not known here")
     loaded = load_profile(choose_profile(profile, spec.profile)[0])
     card, source = choose_card(loaded, gpu)
+    if gpus is None:
+        _check_procs(spec, listed_gpus(loaded))
     procs = gpus or spec.procs_per_node or count_gpus(loaded)
     if procs is None:
         procs = USUAL_GPUS
@@ -72,13 +74,24 @@ def estimate_job(
 
 def count_gpus(profile: ClusterProfile) -> int | None:
     """Return the ranks of a node under a profile; None if it is not known."""
-    listed = profile.procs_per_node or profile.gpus_per_node
-    listed = listed or max((node.gpus or 0 for node in profile.nodes), default=0)
+    listed = profile.procs_per_node or listed_gpus(profile)
     if not listed and get_backend(profile.backend.kind).runs_here:
         from fsdpctl.node.checks.smi import visible_gpus
 
         listed = len(visible_gpus())
     return listed or None
+
+
+def listed_gpus(profile: ClusterProfile) -> int:
+    """Return the GPUs of a node that a profile lists; 0 if it lists none."""
+    return profile.gpus_per_node or max((node.gpus or 0 for node in profile.nodes), default=0)
+
+
+def _check_procs(job: JobSpec, gpus: int) -> None:
+    """Raise UsageError for more ranks than the GPUs of a node, as `submit` does."""
+    if job.procs_per_node and gpus and job.procs_per_node > gpus:
+        text = f"job {job.name}: procs_per_node: {job.procs_per_node} ranks a node need as many GPUs"
+        raise UsageError(f"{text}, but a node has {gpus}", hint="--gpus N estimates nodes of another size")
 
 
 def read_model(directory: Path) -> TheirModel:

@@ -78,6 +78,7 @@ def test_a_model_of_transformers_takes_the_place_of_the_jobs() -> None:
         (["llm7b", "--gpu", "gtx"], "error: --gpu gtx: no such GPU is known"),
         (["llm7b", "--gpu", "h100", "--gpus", "7"], "does not divide over 7 ranks"),
         (["llm7b", "--gpu", "h100", "--model", "nowhere"], "error: --model nowhere: nowhere: No such file"),
+        (["llm7b", "-p", "slurm-h100", "--set", "procs_per_node=16"], "16 ranks a node need as many GPUs, but a node"),
         (["own.yaml", "--gpu", "h100"], "runs a program of its own"),
     ],
 )
