@@ -105,5 +105,12 @@ def read_model(directory: Path) -> TheirModel:
     except OSError as error:
         hint = "wanted: a directory with the config.json of a model of transformers"
         raise UsageError(f"--model {directory}: {path.name}: {error.strerror}", hint=hint) from None
-    except (ValueError, TypeError, RecursionError) as error:
-        raise UsageError(f"--model {directory}: {path.name} cannot be used: {error}") from None
+    except UnicodeDecodeError:
+        why = "it is no UTF-8 text"
+    except json.JSONDecodeError as error:
+        why = f"it is no JSON: line {error.lineno}: {error.msg}"
+    except RecursionError:
+        why = "its values are nested too deeply"
+    except ValueError as error:
+        why = str(error)
+    raise UsageError(f"--model {directory}: {path.name} cannot be used: {why}")
