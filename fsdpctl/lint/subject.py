@@ -12,8 +12,9 @@ from fsdpctl.contract.cards import Card
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.trainer.mesh import split_batch
 from fsdpctl.contract.trainer.trainer_config import TrainerConfig
-from fsdpctl.estimate.choices import Planner
-from fsdpctl.estimate.result import Cluster
+from fsdpctl.estimate.changes import Change
+from fsdpctl.estimate.choices import WORTH, Planner
+from fsdpctl.estimate.result import Cluster, Estimate, Fit, estimate
 from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.profile import ClusterProfile
 
@@ -25,6 +26,19 @@ class Variable:
     name: str
     value: str
     key: str  # that sets it, like `env.OMP_NUM_THREADS`
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The estimate of a job as it is and after a change."""
+
+    now: Estimate
+    changed: Estimate
+
+    @property
+    def is_worth_it(self) -> bool:
+        """Whether the changed job fits with memory to spare, and is faster."""
+        return self.changed.fit is Fit.FITS and self.changed.time.total * (1 + WORTH) < self.now.time.total
 
 
 @dataclass(frozen=True)
@@ -95,6 +109,17 @@ class Subject:
         if self.trainer is None or self.card is None or not self.has_gpus:
             return None
         return Planner(self.trainer, Cluster(self.nodes, self.procs, self.profile.network.gbps), self.card)
+
+    def compare(self, change: Change) -> Comparison | None:
+        """Return what the estimate finds for the job and after a change; None where it does not know both."""
+        if (planner := self.planner) is None:
+            return None
+        try:
+            changed = change.apply(planner.config)
+            both = (estimate(config, planner.cluster, planner.card) for config in (planner.config, changed))
+            return Comparison(*both)
+        except ValueError:
+            return None
 
     @cached_property
     def variables(self) -> dict[str, Variable]:

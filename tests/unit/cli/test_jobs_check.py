@@ -92,6 +92,13 @@ def test_a_job_that_does_not_fit_its_gpus_is_a_finding() -> None:
     assert "and a h100-80 has 79.1; it fits with trainer.mesh.strategy=SHARD_GRAD_OP" in found.finding.text
 
 
+def test_recomputing_that_the_estimate_does_not_need_is_a_finding() -> None:
+    findings = check_job("llm7b", ["trainer.memory.recompute=full"], "slurm-h100").findings
+    (text,) = (one.finding.text for one in findings if one.finding.rule.id is RuleId.RECOMPUTE_NOT_NEEDED)
+    assert text.startswith("without recomputing, a GPU needs ")
+    assert text.endswith(" of the speed")
+
+
 def test_a_job_that_does_not_fit_the_default_profile_is_still_good(capsys: pytest.CaptureFixture[str]) -> None:
     check(["llm-tiny"], nodes=3)
     output = capsys.readouterr()

@@ -125,8 +125,10 @@ CASES = [
     Case(
         RuleId.FULL_SHARD_BETWEEN_NODES,
         "trainer.mesh.strategy",
-        Given(("trainer.mesh.strategy=FULL_SHARD", *LARGE, *ONE_SEQUENCE), ("gpu=h100-80",)),
-        Given(("trainer.mesh.strategy=HYBRID_SHARD", *LARGE, *ONE_SEQUENCE), ("gpu=h100-80",)),
+        Given(("trainer.mesh.strategy=FULL_SHARD", *LARGE, *ONE_SEQUENCE), ("gpu=h100-80", "network.gbps=25")),
+        Given(
+            ("trainer.mesh.strategy=FULL_SHARD", *LARGE, *ONE_SEQUENCE), ("gpu=h100-80", "network.gbps=3200")
+        ),  # hidden by compute
     ),
     Case(
         RuleId.SHARD_STRADDLES_NODES,
@@ -151,6 +153,12 @@ CASES = [
         "trainer.memory.recompute",
         job("trainer.memory.recompute=full", "trainer.batch.micro_batch=2"),
         job("trainer.memory.recompute=full"),
+    ),
+    Case(
+        RuleId.RECOMPUTE_NOT_NEEDED,
+        "trainer.memory.recompute",
+        Given((*LARGE, *ONE_SEQUENCE, "trainer.memory.recompute=full"), ("gpu=h100-80",)),
+        Given((*LARGE, "trainer.batch.micro_batch=8", "trainer.memory.recompute=full"), ("gpu=h100-80",)),
     ),
     # Batch and evaluation
     Case(
