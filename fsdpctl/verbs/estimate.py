@@ -18,6 +18,7 @@ from fsdpctl.specs.load import load_job, load_profile
 from fsdpctl.specs.profile import ClusterProfile
 from fsdpctl.specs.search import choose_profile
 from fsdpctl.verbs.cards import choose_card
+from fsdpctl.verbs.foreign import hinting_at_import
 
 USUAL_GPUS = 8
 """GPUs of a node, where no profile has their number."""
@@ -53,7 +54,8 @@ def estimate_job(
         theirs = read_model(model)
         overrides = [*(f"trainer.model.{key}={json.dumps(value)}" for key, value in theirs.sizes.items()), *overrides]
         notes += [theirs.note] if theirs.note else []
-    spec = load_job(job, overrides)
+    with hinting_at_import(job):
+        spec = load_job(job, overrides)
     if spec.trainer is None:
         raise UsageError(f"job {spec.name} runs a program of its own: its memory is not known here")
     loaded = load_profile(choose_profile(profile, spec.profile)[0])

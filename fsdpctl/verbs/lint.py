@@ -22,6 +22,7 @@ from fsdpctl.specs.load import job_document, profile_document
 from fsdpctl.specs.profile import ClusterProfile
 from fsdpctl.specs.search import ProfileSource, choose_profile, find_job, find_profile
 from fsdpctl.verbs.cards import find_profile_card
+from fsdpctl.verbs.foreign import hinting_at_import
 from fsdpctl.verbs.submit import Request, runs_root_of, submit_host
 
 
@@ -50,8 +51,9 @@ def check_job(
 
     `profile` None: the default one, which the job need not fit.
     """
-    job_file = job_document(find_job(name), overrides)
-    job = validate(job_file, JobSpec)
+    with hinting_at_import(name):
+        job_file = job_document(find_job(name), overrides)
+        job = validate(job_file, JobSpec)
     chosen, source = choose_profile(profile, job.profile)
     try:
         profile_file = profile_document(find_profile(chosen), backend)
