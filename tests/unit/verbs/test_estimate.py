@@ -1,4 +1,4 @@
-"""What `estimate` says of a config.json that it cannot read."""
+"""A config.json that `estimate` cannot read."""
 
 from __future__ import annotations
 
