@@ -22,9 +22,10 @@ $ fsdpctl jobs rules
 ```
 
 `submit` prints a line for each warning, and one with the ids of all advice. No finding prevents a run: what cannot work
-is refused anyway. A *warning* costs time, memory, a result or a secret in nearly every case; *advice* depends on what
-you want. No cluster is asked, so rules use bounds, for the `gpu` of the profile if it names one: they report nothing
-where only a measurement could decide. `--json` has the values; `--strict` is for checks before a commit.
+is refused anyway, also a job that cannot fit the memory of its GPUs ([does-not-fit](#does-not-fit)). A *warning* costs
+time, memory, a result or a secret in nearly every case; *advice* depends on what you want. No cluster is asked, so
+rules use bounds, for the `gpu` of the profile if it names one: they report nothing where only a measurement could
+decide. `--json` has the values; `--strict` is for checks before a commit.
 
 To ignore a rule, name it in the job, or in the profile for all jobs on that cluster, and write down why:
 

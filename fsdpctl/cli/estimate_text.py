@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from fsdpctl.cli import terminal
 from fsdpctl.cli.output import print_rows, safe, write
 from fsdpctl.contract.cards import GIB
+from fsdpctl.estimate.accumulation import explain_misfit
+from fsdpctl.estimate.changes import set_options
 from fsdpctl.estimate.choices import Choice
 from fsdpctl.estimate.reason import reasons
 from fsdpctl.estimate.result import Estimate, Fit
@@ -50,13 +52,13 @@ def _answer(found: Estimated) -> Iterator[tuple[str, str]]:
     yield "verdict", describe_fit(result)
     best = found.planner.recommend()
     if best is None:
-        yield "advice", "Nothing here makes it fit: more GPUs, or larger ones."
+        yield "advice", explain_misfit(found.planner)
         return
-    yield "advice", "as it is" if not best.keys else " ".join(f"--set {key}" for key in best.keys) + _gain(best, result)
+    yield "advice", "as it is" if not best.keys else set_options(best.keys) + _gain(best, result)
     yield "", "\n".join(reasons(best, found.planner))
     small = found.planner.smallest_change()
     if result.fit is Fit.TOO_LARGE and small is not None and small.keys != best.keys:
-        yield "smallest", " ".join(f"--set {key}" for key in small.keys) + _gain(small, result)
+        yield "smallest", set_options(small.keys) + _gain(small, result)
 
 
 def describe_fit(result: Estimate) -> str:

@@ -65,8 +65,10 @@ def _read_file(path: Path) -> list[str]:
     """Return the first word of each line: MPI's files have `slots=8` behind it."""
     try:
         text = read_bytes(path).decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: cannot read the hosts: {error}") from None
+    except OSError as error:
+        raise UsageError(f"{path}: cannot read the hosts: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{path}: cannot read the hosts: it is no UTF-8 text") from None
     lines = (line.partition("#")[0].split() for line in text.splitlines())
     return [words[0] for words in lines if words]
 

@@ -11,6 +11,7 @@ traffic        bytes over links and network
 time           a step
 result         all of these together
 changes, choices, reason   other ways to train the same job, the best of them, and why
+accumulation   why nothing fits, and the largest global batch without accumulation
 simple         the textbook's view
 hugging_face   sizes in a config.json
 """

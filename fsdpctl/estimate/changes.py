@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from fsdpctl.contract.trainer.trainer_config import MeshConfig, Recompute, Strategy, TrainerConfig
@@ -38,6 +39,11 @@ class Change:
 def keys_between(old: TrainerConfig, new: TrainerConfig) -> tuple[str, ...]:
     """Return the keys that lead from one configuration to another, as words for `--set`."""
     return tuple(_keys(old, new))
+
+
+def set_options(keys: Iterable[str]) -> str:
+    """Return the keys as options of a command, quoted for a shell."""
+    return " ".join(f"--set {shlex.quote(key)}" for key in keys)
 
 
 def _keys(old: TrainerConfig, new: TrainerConfig) -> Iterator[str]:

@@ -45,7 +45,7 @@ class Planner:
 
     def strategies(self) -> list[Choice]:
         """Return the job under each strategy that differs on this mesh, the one that replicates most first."""
-        return self._choose(Change(strategy=name) for name in self._names())
+        return self._choose(Change(strategy=name) for name in self.names())
 
     def batches(self) -> list[Choice]:
         """Return the job with half, the same and twice its micro-batch, each with every way to recompute."""
@@ -69,14 +69,15 @@ class Planner:
         near = [one for one in fitting if one.seconds <= fastest * (1 + WORTH)]
         return min(near, key=lambda one: (one.cost, one.seconds))
 
-    def _names(self) -> list[Strategy]:
+    def names(self) -> list[Strategy]:
+        """Return the strategies that differ on this mesh, the one that replicates most first."""
         if self.cluster.nodes == 1:
             return ["DDP", "SHARD_GRAD_OP", "FULL_SHARD"]
         return ["DDP", "_HYBRID_SHARD_ZERO2", "HYBRID_SHARD", "SHARD_GRAD_OP", "FULL_SHARD"]
 
     @cached_property
     def _all(self) -> list[Choice]:
-        names = [None, *(name for name in self._names() if name != self.config.mesh.strategy)]
+        names = [None, *(name for name in self.names() if name != self.config.mesh.strategy)]
         blocks = [None, 1] if self.config.mesh.units.blocks == 0 else [None]
         offload = [None, False] if self.config.memory.cpu_offload else [None]
         usual = product(names, blocks, self._micro_batches(), RECOMPUTES, offload)

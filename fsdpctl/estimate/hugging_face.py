@@ -21,9 +21,39 @@ _GATED_NOT = {
     "mpt",
 }
 """Types of models whose feed-forward layer has two matrices; all others have the three of a SwiGLU."""
-_TIED = {"gpt2", "gemma", "gemma2", "gemma3_text", "opt", "bloom", "falcon", "gpt_bigcode", "mpt", "gpt_neo"}
+_TIED = {
+    "gpt2",
+    "gemma",
+    "gemma2",
+    "gemma3_text",
+    "opt",
+    "bloom",
+    "falcon",
+    "gpt_bigcode",
+    "mpt",
+    "gpt_neo",
+    "starcoder2",
+}
 """Types of models whose `tie_word_embeddings` is true where config.json does not say."""
+_ENCODERS = {
+    "albert",
+    "bert",
+    "camembert",
+    "deberta",
+    "deberta-v2",
+    "distilbert",
+    "electra",
+    "modernbert",
+    "mpnet",
+    "roberta",
+    "xlm-roberta",
+}
+_ENCODER_DECODERS = {"bart", "longt5", "marian", "mbart", "mt5", "pegasus", "t5", "umt5", "whisper"}
+_ONE_KV_HEAD = {"falcon", "gpt_bigcode"}
+"""Types of models whose `multi_query` is true where config.json does not say."""
+_VISION = ("vision_config", "vision_tower", "mm_vision_tower")
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
+_INNER = ("intermediate_size", "n_inner", "ffn_dim")
 _NAMES = {
     "vocab_size": ("vocab_size",),
     "d_model": ("hidden_size", "n_embd", "d_model"),
@@ -42,23 +72,48 @@ class TheirModel:
 
 def read_sizes(config: Mapping[str, Any]) -> TheirModel:
     """Return the sizes in a `config.json`. Raises ValueError for a model that is no dense decoder."""
+    sees = any(config.get(key) for key in _VISION)
     config = config.get("text_config") or config
+    if not isinstance(config, Mapping):
+        raise ValueError("its text_config is no mapping")
     kind = config.get("model_type") or "unknown"
-    if any((config.get(key) or 1) > 1 for key in _EXPERTS):
+    if not isinstance(kind, str):
+        raise ValueError("its model_type is no text")
+    if kind in _ENCODERS:
+        raise ValueError(f"it is an encoder ({kind}); only dense decoders can be estimated")
+    if kind in _ENCODER_DECODERS or config.get("is_encoder_decoder"):
+        raise ValueError(f"it is an encoder and a decoder ({kind}); only dense decoders can be estimated")
+    if any((_optional(config, key) or 1) > 1 for key in _EXPERTS):
         raise ValueError(f"it is of a mixture of experts ({kind}); only dense decoders can be estimated")
     found = {key: _number(config, key, names) for key, names in _NAMES.items()}
     d_model, heads = found["d_model"], found["heads"]
-    inner = config.get("intermediate_size") or config.get("n_inner") or config.get("ffn_dim") or 4 * d_model
+    inner = next(filter(None, (_optional(config, key) for key in _INNER)), 4 * d_model)
     gated = kind not in _GATED_NOT
     sizes: dict[str, int | bool] = {
         **found,
-        "kv_heads": config.get("num_key_value_heads") or heads,
-        "head_dim": config.get("head_dim") or d_model // heads,
+        "kv_heads": _kv_heads(config, kind, heads),
+        "head_dim": _optional(config, "head_dim") or d_model // heads,
         "ffn": inner if gated else math.ceil(inner * 2 / 3),
         "tie_embeddings": bool(config.get("tie_word_embeddings", kind in _TIED)),
     }
-    note = "" if kind == "llama" else f"a {kind} model, estimated as a Llama with as many parameters"
-    return TheirModel(sizes, note)
+    notes = [] if kind == "llama" else [f"a {kind} model, estimated as a Llama with as many parameters"]
+    notes += ["the part for images is not counted: only the language model is estimated"] if sees else []
+    return TheirModel(sizes, "; ".join(notes))
+
+
+def _kv_heads(config: Mapping[str, Any], kind: str, heads: int) -> int:
+    """Return the heads of keys and values: falcon's older and newer layers have different keys."""
+    if kind in _ONE_KV_HEAD and not config.get("new_decoder_architecture"):
+        return 1 if config.get("multi_query", True) else heads
+    return _optional(config, "num_key_value_heads") or _optional(config, "num_kv_heads") or heads
+
+
+def _optional(config: Mapping[str, Any], name: str) -> int | None:
+    """Return a number, or None where there is none."""
+    found = config.get(name)
+    if found is not None and (not isinstance(found, int) or isinstance(found, bool) or found < 0):
+        raise ValueError(f"its {name} is no whole number")
+    return found
 
 
 def _number(config: Mapping[str, Any], key: str, names: tuple[str, ...]) -> int:

@@ -14,6 +14,7 @@ from fsdpctl.schema.yaml_tree import YamlDocument, parse_mapping
 from fsdpctl.specs.load import read_text
 
 _OF_A_JOB = ("trainer", "entrypoint")
+_YAML = (".yaml", ".yml")
 
 
 def read_file(path: Path, wanted: Wanted, kind: str | None = None) -> Imported:
@@ -35,6 +36,14 @@ def read(text: str, source: str, wanted: Wanted, kind: str | None = None) -> Imp
     draft = Draft(source, problems=list(document.problems))
     KINDS[kind].read(document, draft)
     return build(kind, what, draft, wanted)
+
+
+def recognize(text: str, source: str) -> str | None:
+    """Return the kind of a file that can be imported; None for a job, even one with problems. Raise UsageError."""
+    if not source.endswith(_YAML) and script.looks_like(text):
+        return SCRIPT
+    document = parse_tree(text, source, source)
+    return None if any(key in document.tree for key in _OF_A_JOB) else detect(document)
 
 
 def parse_tree(text: str, source: str, what: str) -> YamlDocument:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fsdpctl.contract.trainer.trainer_config import Strategy
 from fsdpctl.contract.trainer.units import resolve_units
+from fsdpctl.estimate.changes import Change
 from fsdpctl.lint.rule import Found, rule
 from fsdpctl.lint.sizes import PEAK_SHARE, STATE_SHARE, activation_bytes, gib, memory_of_gpu, state_of_rank
 from fsdpctl.lint.subject import Subject
@@ -67,6 +69,10 @@ def hybrid_shards_nothing(subject: Subject) -> Iterator[Found]:
 def full_shard_between_nodes(subject: Subject) -> Iterator[Found]:
     mesh, trainer = subject.plan.mesh, subject.trainer
     if mesh is None or trainer is None or mesh.strategy not in FULL or not subject.has_gpus or not subject.has_network:
+        return
+    hybrid: Strategy = "HYBRID_SHARD" if mesh.strategy == "FULL_SHARD" else "_HYBRID_SHARD_ZERO2"
+    compared = subject.compare(Change(strategy=hybrid))
+    if compared is not None and not compared.is_worth_it:
         return
     held = state_of_rank(trainer, subject.procs)
     if subject.procs > 1 and held <= STATE_SHARE * memory_of_gpu(subject):
@@ -141,6 +147,14 @@ def offload_not_needed(subject: Subject) -> Iterator[Found]:
 def recompute_not_needed(subject: Subject) -> Iterator[Found]:
     mesh, trainer = subject.plan.mesh, subject.trainer
     if mesh is None or trainer is None or trainer.memory.recompute == "none" or not subject.has_gpus:
+        return
+    if (compared := subject.compare(Change(recompute="none"))) is not None:
+        if compared.is_worth_it:
+            needs = f"{gib(compared.changed.memory.total)} of {gib(compared.changed.card.memory_bytes)}"
+            speed = compared.changed.tokens_per_s / compared.now.tokens_per_s
+            yield Found(
+                "trainer.memory.recompute", f"without recomputing, a GPU needs {needs}; {speed:.2f} of the speed"
+            )
         return
     gathered = 6 * trainer.model.num_parameters if mesh.shard > 1 else 0  # of all units, though most hold one block
     held = state_of_rank(trainer, mesh.shard) + gathered + activation_bytes(trainer, subject.micro_batch[0])

@@ -12,6 +12,9 @@ from fsdpctl.contract.cards import Card
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.trainer.mesh import split_batch
 from fsdpctl.contract.trainer.trainer_config import TrainerConfig
+from fsdpctl.estimate.changes import Change
+from fsdpctl.estimate.choices import WORTH, Planner
+from fsdpctl.estimate.result import Cluster, Estimate, Fit, estimate
 from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.profile import ClusterProfile
 
@@ -23,6 +26,19 @@ class Variable:
     name: str
     value: str
     key: str  # that sets it, like `env.OMP_NUM_THREADS`
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The estimate of a job as it is and after a change."""
+
+    now: Estimate
+    changed: Estimate
+
+    @property
+    def is_worth_it(self) -> bool:
+        """Whether the changed job fits with memory to spare, and is faster."""
+        return self.changed.fit is Fit.FITS and self.changed.time.total * (1 + WORTH) < self.now.time.total
 
 
 @dataclass(frozen=True)
@@ -86,6 +102,24 @@ class Subject:
         """Sequences of one forward pass of a rank, and how often it is repeated before a step; of the trainer."""
         assert self.trainer is not None
         return split_batch(self.trainer.batch, self.world)
+
+    @cached_property
+    def planner(self) -> Planner | None:
+        """What the estimate finds for the trainer on this cluster; None where the kind of GPU is not known."""
+        if self.trainer is None or self.card is None or not self.has_gpus:
+            return None
+        return Planner(self.trainer, Cluster(self.nodes, self.procs, self.profile.network.gbps), self.card)
+
+    def compare(self, change: Change) -> Comparison | None:
+        """Return what the estimate finds for the job and after a change; None where it does not know both."""
+        if (planner := self.planner) is None:
+            return None
+        try:
+            changed = change.apply(planner.config)
+            both = (estimate(config, planner.cluster, planner.card) for config in (planner.config, changed))
+            return Comparison(*both)
+        except ValueError:
+            return None
 
     @cached_property
     def variables(self) -> dict[str, Variable]:

@@ -8,6 +8,7 @@ from fsdpctl.lint import (
     batch,
     hosts,
     leftovers,
+    memory,
     model,
     network,
     numerics,
@@ -21,6 +22,7 @@ from fsdpctl.lint.rule import Rule
 
 SECTIONS: dict[str, ModuleType] = {
     "Sharding": sharding,
+    "Memory": memory,
     "Batch and evaluation": batch,
     "Sizes of the model": model,
     "Precision and speed": numerics,

@@ -11,6 +11,7 @@ from fsdpctl.contract.cards import Card
 from fsdpctl.contract.trainer.mesh import split_batch
 from fsdpctl.contract.trainer.trainer_config import Strategy, TrainerConfig
 from fsdpctl.errors import UsageError
+from fsdpctl.estimate.result import Fit
 from fsdpctl.launch.build import IncompatibleError
 from fsdpctl.launch.nodes import count_procs, describe_cluster
 from fsdpctl.scaling.expect import expect
@@ -19,6 +20,7 @@ from fsdpctl.scaling.result import Expected, ScalingPoint
 from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.profile import ClusterProfile
 from fsdpctl.verbs.cards import find_profile_card
+from fsdpctl.verbs.fit import find_memory_problem
 from fsdpctl.verbs.submit import Request, prepare, runs_root_of, submit_host
 
 
@@ -76,11 +78,16 @@ def prepare_points(
     planned, problems = [], []
     for point in points:
         try:
-            planned.append(PlannedPoint(point, prepare(profile, configure(job, point, how)), card and card[0]))
+            request = prepare(profile, configure(job, point, how))
         except IncompatibleError as error:
             problems += [f"{point.label}: {problem}" for problem in error.problems]
         except ValueError as error:
             problems.append(f"{point.label}: {error}")
+        else:
+            memory = find_memory_problem(profile, request.job, request.plan)
+            if memory is not None and memory.fit is Fit.TOO_LARGE:
+                problems.append(f"{point.label}: {memory.text}; {memory.advice}")
+            planned.append(PlannedPoint(point, request, card and card[0]))
     if problems:
         raise UsageError("\n".join([f"job {job.name} does not fit profile {profile.name}:", *problems]))
     return planned

@@ -22,6 +22,7 @@ class RuleId(StrEnum):
     ONE_LARGE_UNIT = "one-large-unit"
     OFFLOAD_NOT_NEEDED = "offload-not-needed"
     RECOMPUTE_NOT_NEEDED = "recompute-not-needed"
+    DOES_NOT_FIT = "does-not-fit"
 
     MICRO_BATCH_SHRUNK = "micro-batch-shrunk"
     SMALL_MICRO_BATCH = "small-micro-batch"

@@ -18,6 +18,7 @@ from fsdpctl.specs.load import load_job, load_profile
 from fsdpctl.specs.profile import ClusterProfile
 from fsdpctl.specs.search import choose_profile
 from fsdpctl.verbs.cards import choose_card
+from fsdpctl.verbs.foreign import hinting_at_import
 
 USUAL_GPUS = 8
 """GPUs of a node, where no profile has their number."""
@@ -53,11 +54,14 @@ def estimate_job(
         theirs = read_model(model)
         overrides = [*(f"trainer.model.{key}={json.dumps(value)}" for key, value in theirs.sizes.items()), *overrides]
         notes += [theirs.note] if theirs.note else []
-    spec = load_job(job, overrides)
+    with hinting_at_import(job):
+        spec = load_job(job, overrides)
     if spec.trainer is None:
         raise UsageError(f"job {spec.name} runs a program of its own: its memory is not known here")
     loaded = load_profile(choose_profile(profile, spec.profile)[0])
     card, source = choose_card(loaded, gpu)
+    if gpus is None:
+        _check_procs(spec, listed_gpus(loaded))
     procs = gpus or spec.procs_per_node or count_gpus(loaded)
     if procs is None:
         procs = USUAL_GPUS
@@ -72,13 +76,24 @@ def estimate_job(
 
 def count_gpus(profile: ClusterProfile) -> int | None:
     """Return the ranks of a node under a profile; None if it is not known."""
-    listed = profile.procs_per_node or profile.gpus_per_node
-    listed = listed or max((node.gpus or 0 for node in profile.nodes), default=0)
+    listed = profile.procs_per_node or listed_gpus(profile)
     if not listed and get_backend(profile.backend.kind).runs_here:
         from fsdpctl.node.checks.smi import visible_gpus
 
         listed = len(visible_gpus())
     return listed or None
+
+
+def listed_gpus(profile: ClusterProfile) -> int:
+    """Return the GPUs of a node that a profile lists; 0 if it lists none."""
+    return profile.gpus_per_node or max((node.gpus or 0 for node in profile.nodes), default=0)
+
+
+def _check_procs(job: JobSpec, gpus: int) -> None:
+    """Raise UsageError for more ranks than the GPUs of a node, as `submit` does."""
+    if job.procs_per_node and gpus and job.procs_per_node > gpus:
+        text = f"job {job.name}: procs_per_node: {job.procs_per_node} ranks a node need as many GPUs"
+        raise UsageError(f"{text}, but a node has {gpus}", hint="--gpus N estimates nodes of another size")
 
 
 def read_model(directory: Path) -> TheirModel:
@@ -92,5 +107,12 @@ def read_model(directory: Path) -> TheirModel:
     except OSError as error:
         hint = "wanted: a directory with the config.json of a model of transformers"
         raise UsageError(f"--model {directory}: {path.name}: {error.strerror}", hint=hint) from None
-    except (ValueError, TypeError, RecursionError) as error:
-        raise UsageError(f"--model {directory}: {path.name} cannot be used: {error}") from None
+    except UnicodeDecodeError:
+        why = "it is no UTF-8 text"
+    except json.JSONDecodeError as error:
+        why = f"it is no JSON: line {error.lineno}: {error.msg}"
+    except RecursionError:
+        why = "its values are nested too deeply"
+    except ValueError as error:
+        why = str(error)
+    raise UsageError(f"--model {directory}: {path.name} cannot be used: {why}")

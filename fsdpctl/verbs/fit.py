@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from fsdpctl.contract.cards import GIB
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import UsageError
+from fsdpctl.estimate.accumulation import explain_misfit
+from fsdpctl.estimate.changes import set_options
 from fsdpctl.estimate.choices import Planner
 from fsdpctl.estimate.result import Cluster, Fit, estimate
 from fsdpctl.specs.job import JobSpec
@@ -41,11 +43,10 @@ def find_memory_problem(profile: ClusterProfile, job: JobSpec, plan: LaunchPlan)
 def describe_smallest_change(planner: Planner) -> str:
     """Return the options that make a job fit."""
     if (choice := planner.smallest_change()) is None:
-        return "no strategy, micro-batch or recomputing makes it fit: it needs more GPUs, or larger ones"
+        return explain_misfit(planner)
     if not choice.keys:
         return "`fsdpctl estimate` lists what takes the memory"
-    sets = " ".join(f"--set '{key}'" if " " in key else f"--set {key}" for key in choice.keys)
-    return f"the smallest change that fits: {sets} ({choice.estimate.memory.total / GIB:.1f} GiB)"
+    return f"the smallest change that fits: {set_options(choice.keys)} ({choice.estimate.memory.total / GIB:.1f} GiB)"
 
 
 def check_memory(profile: ClusterProfile, job: JobSpec, plan: LaunchPlan, *, force: bool) -> str | None:

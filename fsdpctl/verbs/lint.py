@@ -17,10 +17,12 @@ from fsdpctl.schema.problems import KeyPath, Location, key_path
 from fsdpctl.schema.validate import validate
 from fsdpctl.schema.yaml_tree import YamlDocument
 from fsdpctl.specs.job import JobSpec
+from fsdpctl.specs.lint import RuleId
 from fsdpctl.specs.load import job_document, profile_document
 from fsdpctl.specs.profile import ClusterProfile
 from fsdpctl.specs.search import ProfileSource, choose_profile, find_job, find_profile
 from fsdpctl.verbs.cards import find_profile_card
+from fsdpctl.verbs.foreign import hinting_at_import
 from fsdpctl.verbs.submit import Request, runs_root_of, submit_host
 
 
@@ -49,8 +51,9 @@ def check_job(
 
     `profile` None: the default one, which the job need not fit.
     """
-    job_file = job_document(find_job(name), overrides)
-    job = validate(job_file, JobSpec)
+    with hinting_at_import(name):
+        job_file = job_document(find_job(name), overrides)
+        job = validate(job_file, JobSpec)
     chosen, source = choose_profile(profile, job.profile)
     try:
         profile_file = profile_document(find_profile(chosen), backend)
@@ -75,11 +78,15 @@ def _plan(job: JobSpec, job_file: YamlDocument, profile_file: YamlDocument) -> R
 def lint_submission(
     request: Request, job: str, overrides: Sequence[str], backend: Sequence[str], profile: str | None
 ) -> tuple[LocatedFinding, ...]:
-    """Return what the rules find in a launch. The files are those from which `read_request` made it."""
+    """Return what the rules find in a launch, without `does-not-fit`, which `submit` checks by itself.
+
+    The files are those from which `read_request` made it.
+    """
     chosen, _ = choose_profile(profile, request.job.profile)
-    return lint_request(
+    found = lint_request(
         request, job_document(find_job(job), overrides), profile_document(find_profile(chosen), backend)
     )
+    return tuple(one for one in found if one.finding.rule.id is not RuleId.DOES_NOT_FIT)
 
 
 def lint_request(request: Request, job: YamlDocument, profile: YamlDocument) -> tuple[LocatedFinding, ...]:

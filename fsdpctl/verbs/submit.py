@@ -31,6 +31,7 @@ from fsdpctl.specs.load import job_document, load_job, load_profile, profile_doc
 from fsdpctl.specs.profile import ClusterProfile
 from fsdpctl.specs.search import ProfileSource, choose_profile, find_job, find_profile
 from fsdpctl.verbs.data_source import resolve_data
+from fsdpctl.verbs.foreign import hinting_at_import
 from fsdpctl.verbs.pretrained import resolve_weights
 from fsdpctl.verbs.slot import WaitInterrupted, check_waiting, start_run
 from fsdpctl.verbs.status import read_status
@@ -71,7 +72,8 @@ def read_request(
 
     `profile` None: the default one.
     """
-    spec = load_job(job, overrides)
+    with hinting_at_import(job):
+        spec = load_job(job, overrides)
     spec = shrink(spec) if smoke else spec
     chosen, source = choose_profile(profile, spec.profile)
     loaded = read_profile(chosen, source, backend)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from fsdpctl.contract.cards import GIB, card_of_memory
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.trainer.trainer_config import TrainerConfig
+from fsdpctl.estimate.changes import set_options
 from fsdpctl.estimate.choices import Planner
 from fsdpctl.estimate.result import Cluster
 
@@ -24,7 +25,7 @@ def memory_changes(
     """
     estimated = _estimated_change(trainer, fields, plan)
     changes = [*([estimated] if estimated else []), *_changes(trainer, fields)]
-    return tuple(f"fsdpctl resume {run_id} --set {change}" for change in changes)
+    return tuple(f"fsdpctl resume {run_id} {change}" for change in changes)
 
 
 def _estimated_change(trainer: TrainerConfig, fields: Mapping[str, str], plan: LaunchPlan | None) -> str:
@@ -37,25 +38,26 @@ def _estimated_change(trainer: TrainerConfig, fields: Mapping[str, str], plan: L
     if choice is None or not choice.keys:
         return ""
     needs = f"{choice.estimate.memory.total / GIB:.1f} GiB of {card.memory_gib:.1f}, by `fsdpctl estimate`"
-    sets = " --set ".join(f"'{key}'" if " " in key else key for key in choice.keys)
-    return f"{sets}  (the smallest change that fits: about {needs})"
+    return f"{set_options(choice.keys)}  (the smallest change that fits: about {needs})"
 
 
 def _changes(trainer: TrainerConfig, fields: Mapping[str, str]) -> Iterator[str]:
     tried, unused = _bytes(fields.get("tried")), _bytes(fields.get("unused"))
     if tried and unused and unused > tried:
-        yield f"env.PYTORCH_ALLOC_CONF=expandable_segments:True  ({fields['unused']} are reserved and not used)"
+        allocator = "env.PYTORCH_ALLOC_CONF=expandable_segments:True"
+        yield f"--set {allocator}  ({fields['unused']} are reserved and not used)"
     batch, memory, mesh = trainer.batch, trainer.memory, trainer.mesh
     if (half := batch.micro_batch // 2) > 0:
-        yield f"trainer.batch.micro_batch={half}  (now {batch.micro_batch}; the global batch stays {batch.sequences})"
+        note = f"now {batch.micro_batch}; the global batch stays {batch.sequences}"
+        yield f"--set trainer.batch.micro_batch={half}  ({note})"
     if memory.recompute == "none":
-        yield "trainer.memory.recompute=selective  (slower by some percent)"
+        yield "--set trainer.memory.recompute=selective  (slower by some percent)"
     if memory.recompute != "full":
-        yield "trainer.memory.recompute=full  (slower by up to a third)"
+        yield "--set trainer.memory.recompute=full  (slower by up to a third)"
     if mesh.strategy != "FULL_SHARD":
-        yield f"trainer.mesh.strategy=FULL_SHARD  (now {mesh.strategy})"
+        yield f"--set trainer.mesh.strategy=FULL_SHARD  (now {mesh.strategy})"
     if not memory.cpu_offload and mesh.strategy != "DDP":
-        yield "trainer.memory.cpu_offload=true  (much slower)"
+        yield "--set trainer.memory.cpu_offload=true  (much slower)"
 
 
 def _bytes(text: str | None) -> float:

@@ -48,6 +48,11 @@ def test_the_answer_comes_first_and_items_neighbours_and_costs_follow() -> None:
     assert "\x1b" not in done.stdout
 
 
+def test_advice_is_quoted_for_the_shell() -> None:
+    done = estimate("llm7b", "--gpu", "h100", "--gpus", "8", "--set", "trainer.mesh.units={blocks: 0}")
+    assert "advice     --set 'trainer.mesh.units={blocks: 1}' --set trainer.batch.micro_batch=2 " in done.stdout
+
+
 def test_json_is_its_shape() -> None:
     done = estimate("llm7b", "--gpu", "a100", "--gpus", "4", "--set", "trainer.mesh.strategy=DDP", "--json")
     found = decode(EstimatedJob, json.loads(done.stdout))
@@ -73,6 +78,7 @@ def test_a_model_of_transformers_takes_the_place_of_the_jobs() -> None:
         (["llm7b", "--gpu", "gtx"], "error: --gpu gtx: no such GPU is known"),
         (["llm7b", "--gpu", "h100", "--gpus", "7"], "does not divide over 7 ranks"),
         (["llm7b", "--gpu", "h100", "--model", "nowhere"], "error: --model nowhere: nowhere: No such file"),
+        (["llm7b", "-p", "slurm-h100", "--set", "procs_per_node=16"], "16 ranks a node need as many GPUs, but a node"),
         (["own.yaml", "--gpu", "h100"], "runs a program of its own"),
     ],
 )

@@ -83,6 +83,22 @@ def test_json_has_values_and_strict_an_exit_code(capsys: pytest.CaptureFixture[s
     assert output.err == "hint: checked on profile local; -p applies the rules for the GPUs and network of a cluster\n"
 
 
+def test_a_job_that_does_not_fit_its_gpus_is_a_finding() -> None:
+    with pytest.raises(RunFailed) as caught:
+        check(["llm7b"], profile="slurm-h100", set_=["trainer.mesh.strategy=DDP"], strict=True)
+    assert caught.value.message == "2 findings"
+    found, _ = check_job("llm7b", ["trainer.mesh.strategy=DDP"], "slurm-h100").findings
+    assert (found.location, found.finding.rule.id) == ("--set trainer.mesh.strategy=DDP", RuleId.DOES_NOT_FIT)
+    assert "and a h100-80 has 79.1; it fits with trainer.mesh.strategy=SHARD_GRAD_OP" in found.finding.text
+
+
+def test_recomputing_that_the_estimate_does_not_need_is_a_finding() -> None:
+    findings = check_job("llm7b", ["trainer.memory.recompute=full"], "slurm-h100").findings
+    (text,) = (one.finding.text for one in findings if one.finding.rule.id is RuleId.RECOMPUTE_NOT_NEEDED)
+    assert text.startswith("without recomputing, a GPU needs ")
+    assert text.endswith(" of the speed")
+
+
 def test_a_job_that_does_not_fit_the_default_profile_is_still_good(capsys: pytest.CaptureFixture[str]) -> None:
     check(["llm-tiny"], nodes=3)
     output = capsys.readouterr()

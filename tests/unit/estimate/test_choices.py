@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
 from fsdpctl.contract.cards import CARDS
 from fsdpctl.contract.trainer.trainer_config import TrainerConfig
 from fsdpctl.estimate import Cluster, Fit, Planner, estimate
+from fsdpctl.estimate.changes import set_options
 from fsdpctl.estimate.choices import OFFLOAD
 from fsdpctl.estimate.reason import reasons
 from fsdpctl.specs.load import load_job
@@ -87,3 +90,9 @@ def test_neighbours_are_half_the_same_and_twice_the_micro_batch_with_all_ways_to
     planner = Planner(trainer("llm300m", "batch.micro_batch=16"), Cluster(1, 8), CARDS["h100-80"])
     found = {(one.estimate.batch.micro_batch, one.estimate.config.memory.recompute) for one in planner.batches()}
     assert found == {(size, how) for size in (8, 16, 32) for how in ("none", "selective", "full")}
+
+
+def test_options_reach_the_program_as_they_are() -> None:
+    keys = ("trainer.mesh.units={blocks: 1}", "trainer.mesh.units={}", "trainer.batch.micro_batch=2")
+    assert shlex.split(set_options(keys)) == ["--set", keys[0], "--set", keys[1], "--set", keys[2]]
+    assert set_options(keys[2:]) == "--set trainer.batch.micro_batch=2"

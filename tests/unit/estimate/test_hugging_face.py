@@ -39,6 +39,28 @@ def test_another_model_has_nearly_as_many(config: dict[str, Any], published: int
     assert str(config["model_type"]) in read_sizes(config).note
 
 
+def test_falcon_7b_has_one_head_of_keys_and_values() -> None:
+    falcon = {"model_type": "falcon", "vocab_size": 65024, "hidden_size": 4544, "num_hidden_layers": 32}
+    falcon |= {"num_attention_heads": 71, "multi_query": True, "new_decoder_architecture": False}
+    assert read_sizes(falcon).sizes["kv_heads"] == 1
+    assert parameters(falcon) == pytest.approx(6_921_720_704, rel=0.01)
+    newer = {**falcon, "hidden_size": 8192, "num_attention_heads": 128, "num_kv_heads": 8}
+    assert read_sizes({**newer, "new_decoder_architecture": True}).sizes["kv_heads"] == 8
+
+
+def test_starcoder2_ties_its_embeddings_unless_it_is_written() -> None:
+    assert read_sizes({**LLAMA3, "model_type": "starcoder2"}).sizes["tie_embeddings"] is True
+    assert (
+        read_sizes({**LLAMA3, "model_type": "starcoder2", "tie_word_embeddings": False}).sizes["tie_embeddings"]
+        is False
+    )
+
+
+def test_what_sees_images_is_noted_as_not_counted() -> None:
+    llava = {"model_type": "llava", "vision_config": {"hidden_size": 1024}, "text_config": LLAMA3}
+    assert "images is not counted" in read_sizes(llava).note
+
+
 def test_the_text_part_of_a_model_of_images_counts() -> None:
     assert read_sizes({"model_type": "mllama", "text_config": LLAMA3}).sizes["d_model"] == 4096
 
@@ -47,6 +69,15 @@ def test_the_text_part_of_a_model_of_images_counts() -> None:
     ("config", "why"),
     [
         ({**LLAMA3, "model_type": "mixtral", "num_local_experts": 8}, "mixture of experts"),
+        ({**LLAMA3, "model_type": "bert"}, "is an encoder"),
+        ({**LLAMA3, "model_type": "t5"}, "encoder and a decoder"),
+        ({**LLAMA3, "model_type": "new", "is_encoder_decoder": True}, "encoder and a decoder"),
+        ({**LLAMA3, "model_type": ["llama"]}, "its model_type is no text"),
+        ({**LLAMA3, "num_experts": [8]}, "its num_experts is no whole number"),
+        ({**LLAMA3, "intermediate_size": "14336"}, "its intermediate_size is no whole number"),
+        ({**LLAMA3, "head_dim": 128.0}, "its head_dim is no whole number"),
+        ({**LLAMA3, "num_key_value_heads": {}}, "its num_key_value_heads is no whole number"),
+        ({"text_config": [1]}, "its text_config is no mapping"),
         ({"model_type": "llama"}, "vocab_size"),
         ({**LLAMA3, "hidden_size": "4096"}, "hidden_size"),
         ({**LLAMA3, "num_hidden_layers": -1}, "num_hidden_layers"),

@@ -28,6 +28,7 @@ LARGE = (
     "trainer.checkpoint.every_steps=100",
 )
 """6 billion parameters."""
+ONE_SEQUENCE = ("trainer.batch.micro_batch=1", "trainer.batch.sequences=16")
 ON_THREE_NODES = ("nodes=3", "trainer.batch.sequences=384", "trainer.eval.sequences=384")
 SCRIPT = """
 name: clean
@@ -89,6 +90,13 @@ def script(*changes: str, profile: tuple[str, ...] = ()) -> Given:
 
 ARGS = "args[0]"
 CASES = [
+    # Memory
+    Case(
+        RuleId.DOES_NOT_FIT,
+        "trainer.mesh.strategy",
+        Given((*LARGE, *ONE_SEQUENCE, "trainer.mesh.strategy=DDP"), ("gpu=h100-80",)),
+        Given((*LARGE, *ONE_SEQUENCE, "trainer.mesh.strategy=HYBRID_SHARD"), ("gpu=h200",)),
+    ),
     # Sharding
     Case(
         RuleId.HYBRID_ON_ONE_NODE,
@@ -117,8 +125,10 @@ CASES = [
     Case(
         RuleId.FULL_SHARD_BETWEEN_NODES,
         "trainer.mesh.strategy",
-        Given(("trainer.mesh.strategy=FULL_SHARD", *LARGE), ("gpu=h100-80",)),
-        Given(("trainer.mesh.strategy=FULL_SHARD", *LARGE), ("gpu=v100-16",)),
+        Given(("trainer.mesh.strategy=FULL_SHARD", *LARGE, *ONE_SEQUENCE), ("gpu=h100-80", "network.gbps=25")),
+        Given(
+            ("trainer.mesh.strategy=FULL_SHARD", *LARGE, *ONE_SEQUENCE), ("gpu=h100-80", "network.gbps=3200")
+        ),  # hidden by compute
     ),
     Case(
         RuleId.SHARD_STRADDLES_NODES,
@@ -143,6 +153,12 @@ CASES = [
         "trainer.memory.recompute",
         job("trainer.memory.recompute=full", "trainer.batch.micro_batch=2"),
         job("trainer.memory.recompute=full"),
+    ),
+    Case(
+        RuleId.RECOMPUTE_NOT_NEEDED,
+        "trainer.memory.recompute",
+        Given((*LARGE, *ONE_SEQUENCE, "trainer.memory.recompute=full"), ("gpu=h100-80",)),
+        Given((*LARGE, "trainer.batch.micro_batch=8", "trainer.memory.recompute=full"), ("gpu=h100-80",)),
     ),
     # Batch and evaluation
     Case(
@@ -209,8 +225,8 @@ CASES = [
     Case(
         RuleId.EMULATED_BF16,
         "trainer.precision",
-        Given(("trainer.precision=bf16",), ("gpu=v100-16",)),
-        Given(("trainer.precision=fp16",), ("gpu=v100-16",)),
+        Given(("trainer.precision=bf16", *ONE_SEQUENCE), ("gpu=v100-16",)),
+        Given(("trainer.precision=fp16", *ONE_SEQUENCE), ("gpu=v100-16",)),
     ),
     Case(
         RuleId.FP32_ON_GPUS,

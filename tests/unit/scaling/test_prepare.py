@@ -62,6 +62,17 @@ def test_all_points_that_do_not_fit_are_named_before_anything_runs(tmp_path: Pat
         prepare_points(slurm(), load_job("llm300m"), [12], [], WEAK)
 
 
+def test_a_strategy_that_needs_more_memory_than_a_gpu_has_is_refused() -> None:
+    profile, job = slurm("gpu: h100-80\n"), load_job("llm7b")
+    assert len(prepare_points(profile, job, [8], ["SHARD_GRAD_OP"], WEAK)) == 1
+    with pytest.raises(UsageError) as caught:
+        prepare_points(profile, job, [8, 16], ["DDP"], WEAK)
+    _, eight, sixteen = caught.value.message.splitlines()
+    assert eight.startswith("DDP on 8 ranks: job scaling-llm7b-8-ddp needs about 1")
+    assert sixteen.startswith("DDP on 16 ranks: ")
+    assert "of each GPU, and a h100-80 (profile ours) has 79.1: " in eight
+
+
 def test_a_script_of_the_user_is_refused() -> None:
     with pytest.raises(UsageError, match="entrypoint of its own"):
         prepare_points(slurm(), parse_job("name: x\nentrypoint: {script: a.py}\n", "x.yaml"), [1], [], WEAK)
