@@ -28,7 +28,8 @@ def read(document: YamlDocument, draft: Draft) -> None:
         draft.set("job.nodes", nodes, document.locate(tuple(nodes_key.split("."))))
     draft.trainer.pop("batch", None)
     keys = Batch(*(_key_of(document, names) for names in (TOTAL, MICRO, ACCUMULATION)))
-    check_batch(document, draft, keys, count(document, world_key))
+    world, nodes, procs = (count(document, key) for key in (world_key, nodes_key, procs_key))
+    check_batch(document, draft, keys, world or (nodes * procs if nodes and procs else None))
     if keys.micro.rpartition(".")[2] == "batch_size" and count(document, keys.micro):
         text = "taken as the sequences of one rank in one forward pass"
         draft.note(document.locate(tuple(keys.micro.split("."))), keys.micro, text, of=(Program.TRAINER,))

@@ -48,11 +48,18 @@ def set_world(document: YamlDocument, draft: Draft, *, nodes: str, world: str, p
 
 
 def place_world(draft: Draft, size: int, key: str, location: Location) -> None:
-    """Set nodes and ranks per node of a world of which only the size is known: one node, or nodes of eight ranks."""
+    """Set nodes and ranks per node of a world: by the one that is known, else one node, or nodes of eight ranks."""
+    known = {name: draft.job[name] for name in ("nodes", "procs_per_node") if name in draft.job}
+    for name, number in known.items():
+        if size % number:
+            draft.problem(location, path_of(key), f"is for {size} ranks, no multiple of {name} {number}")
+            return
     nodes = 1 if size <= _USUAL_GPUS or size % _USUAL_GPUS else size // _USUAL_GPUS
+    if known:
+        nodes = known.get("nodes") or size // known["procs_per_node"]
     draft.set("job.nodes", nodes, location)
     draft.set("job.procs_per_node", size // nodes, location)
-    if size > _USUAL_GPUS:
+    if size > _USUAL_GPUS and not known:
         shape = f"{nodes} x {size // nodes}"
         draft.note(location, key, f"a world size of {size}, without the number of nodes: {shape} is assumed")
 

@@ -88,6 +88,14 @@ def test_no_configuration(text: str, expected: str) -> None:
             "fsdp: true\ntrain_batch: 128\nmicro_batch: 8\nworld_size: 6",
             "x:2: train_batch: 128 is no multiple of micro_batch 8 x 6 ranks = 48",
         ),
+        (
+            "fsdp: true\nglobal_batch_size: 512\nbatch_size: 2\ngrad_accum: 4\nnnodes: 2\nnproc_per_node: 8",
+            "x:2: global_batch_size: 512, but batch_size 2 x grad_accum 4 x 16 ranks = 128",
+        ),
+        (
+            "fsdp: true\nglobal_batch_size: 56\nmicro_batch_size: 2\ngrad_accum: 4\nnum_nodes: 2",
+            "x:2: global_batch_size: is for 7 ranks, no multiple of nodes 2",
+        ),
         ("fsdp: true\nprecision: bf61", 'x:2: precision: "bf61" is no precision; did you mean bf16?'),
     ],
 )

@@ -67,6 +67,24 @@ def test_nodes_and_ranks(name: str, world: tuple[int, int | None]) -> None:
     assert (job["nodes"], job.get("procs_per_node")) == world
 
 
+@pytest.mark.parametrize(
+    ("batch", "given", "world"),
+    [
+        (128, "num_nodes: 2\ngpus_per_node: 8", (2, 8)),
+        (128, "num_nodes: 4", (4, 4)),
+        (128, "gpus_per_node: 4", (4, 4)),
+        (512, "", (8, 8)),
+    ],
+)
+def test_the_batch_gives_only_what_the_file_does_not_have_of_the_world(
+    batch: int, given: str, world: tuple[int, int]
+) -> None:
+    text = f"fsdp: true\nglobal_batch_size: {batch}\nmicro_batch_size: 2\ngrad_accum: 4\n{given}\n"
+    imported = read(text, "x", Wanted("sample"))
+    assert (imported.job["nodes"], imported.job["procs_per_node"]) == world
+    assert ("global_batch_size" in {note.key for note in imported.notes}) == (not given)
+
+
 TRAINERS: dict[str, dict[str, Any]] = {
     "accelerate/fsdp1-numbers.yaml": {"mesh.strategy": "FULL_SHARD", "precision": "fp32", "memory.cpu_offload": False},
     "accelerate/fsdp1-names.yaml": {
