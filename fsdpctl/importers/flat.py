@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fsdpctl.importers.carry import carry
 from fsdpctl.importers.imported import Draft, Program
-from fsdpctl.importers.keys.flat import ACCUMULATION, MICRO, MODEL, NODES, PROCS, ROWS, TOTAL, WORLD, row_name
+from fsdpctl.importers.keys.flat import ACCUMULATION, MICRO, MODEL, NODES, PROCS, ROWS, SIZES, TOTAL, WORLD, row_name
 from fsdpctl.importers.values import (
     WrongError,
     is_true,
@@ -82,11 +82,23 @@ def _complete_model(document: YamlDocument, draft: Draft) -> None:
     missing += ["optim.lr"] if "lr" not in trainer.get("optim", {}) else []
     location = document.locate(())
     if missing:
-        del trainer["model"]
         text = f"a job of the bundled trainer would need {', '.join(missing)}, too"
         draft.note(location, "model", text, of=(Program.OWN,))
+        _leave_sizes(draft)
         return
+    draft.is_whole = True
     if "every_steps" not in trainer.get("checkpoint", {}):
         every = max(1, trainer["steps"] // 10)
         draft.set("trainer.checkpoint.every_steps", every, location)
         draft.note(location, "checkpoint.every_steps", f"{every}, a tenth of all steps: the file does not give it")
+
+
+def _leave_sizes(draft: Draft) -> None:
+    """Remove sizes that are not a whole model: half of them do not fit to the other half, that of another job."""
+    model = draft.trainer["model"]
+    missing = [key for key in SIZES if key not in model]
+    for key in SIZES if missing else ():
+        location = draft.trainer_locations.get(("model", key))
+        if model.pop(key, None) is not None and location is not None:
+            text = f"the model is that of --from: the file does not have its {', '.join(missing)}"
+            draft.note(location, f"model.{key}", text, of=(Program.TRAINER,))

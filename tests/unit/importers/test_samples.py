@@ -139,6 +139,30 @@ def test_a_file_with_all_sizes_is_a_job_of_the_bundled_trainer() -> None:
     assert [note.key for note in imported.notes] == ["checkpoint.every_steps"]
 
 
+SIZES = """fsdp: true
+vocab_size: 32000
+dim: 512
+n_layers: 8
+n_heads: 8
+n_kv_heads: 4
+ffn_dim: 1408
+max_seq_len: 1024
+"""
+
+
+def test_all_sizes_of_a_model_carry_over_without_a_batch_and_single_ones_are_listed() -> None:
+    base = job_document(find_job("llm300m")).tree
+    model = read(SIZES, "x", Wanted("sample", base=base)).job["trainer"]["model"]
+    expected = {"vocab_size": 32000, "d_model": 512, "layers": 8, "heads": 8, "kv_heads": 4, "head_dim": 64}
+    assert model.items() >= {**expected, "ffn": 1408, "seq_len": 1024}.items()
+
+    imported = read(SIZES.replace("ffn_dim: 1408\n", ""), "x", Wanted("sample", base=base))
+    assert imported.job["trainer"]["model"] == {**base["trainer"]["model"], "seq_len": 1024}
+    listed = {note.key: note.text for note in imported.notes}
+    assert listed["model.d_model"] == "the model is that of --from: the file does not have its ffn"
+    assert {f"model.{key}" for key in ("vocab_size", "layers", "heads", "kv_heads")} <= listed.keys()
+
+
 ENVIRONMENTS = {
     "accelerate/fsdp1-numbers.yaml": {"FSDP_SHARDING_STRATEGY": "FULL_SHARD", "ACCELERATE_USE_FSDP": "true"},
     "accelerate/fsdp1-names.yaml": {
