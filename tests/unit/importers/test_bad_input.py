@@ -96,6 +96,12 @@ def test_no_configuration(text: str, expected: str) -> None:
             "fsdp: true\nglobal_batch_size: 56\nmicro_batch_size: 2\ngrad_accum: 4\nnum_nodes: 2",
             "x:2: global_batch_size: is for 7 ranks, no multiple of nodes 2",
         ),
+        ("fsdp: true\nlr: 1e-3\nlearning_rate: 2e-3", "x:3: learning_rate: 0.002, but lr is 0.001; keep one of them"),
+        (
+            "fsdp: true\nglobal_batch_size: 64\ntrain_batch_size: 32",
+            "x:3: train_batch_size: 32, but global_batch_size is 64; keep one of them",
+        ),
+        ("fsdp: true\nnodes: 2\nnnodes: 4", "x:3: nnodes: 4, but nodes is 2; keep one of them"),
         ("fsdp: true\nprecision: bf61", 'x:2: precision: "bf61" is no precision; did you mean bf16?'),
     ],
 )

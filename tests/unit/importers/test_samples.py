@@ -163,6 +163,17 @@ def test_all_sizes_of_a_model_carry_over_without_a_batch_and_single_ones_are_lis
     assert {f"model.{key}" for key in ("vocab_size", "layers", "heads", "kv_heads")} <= listed.keys()
 
 
+def test_two_names_of_one_key() -> None:
+    base = job_document(find_job("llm300m")).tree
+    text = "fsdp: true\nbatch_size: 512\nmicro_batch_size: 2\nlr: 1e-3\nlearning_rate: 0.001\neval:\n  lr: 1e-4\n"
+    imported = read(text, "x", Wanted("sample", base=base))
+    assert imported.job["trainer"]["batch"] == {"sequences": 512, "micro_batch": 2}
+    assert {note.key: note.text for note in imported.notes} == {
+        "batch_size": "taken as the sequences of one step of all ranks",
+        "eval.lr": "0.0001, but lr is 0.001, which means the same here: only one of them is taken",
+    }
+
+
 ENVIRONMENTS = {
     "accelerate/fsdp1-numbers.yaml": {"FSDP_SHARDING_STRATEGY": "FULL_SHARD", "ACCELERATE_USE_FSDP": "true"},
     "accelerate/fsdp1-names.yaml": {
