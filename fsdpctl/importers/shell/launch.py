@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from fsdpctl.importers.shell.variables import is_resolved, unknown_in
 from fsdpctl.importers.values import WrongError, whole
 from fsdpctl.importers.world import set_head_profile
 from fsdpctl.schema.problems import Location, shorten
+from fsdpctl.schema.secret_names import is_secret_option
 from fsdpctl.schema.yaml_tree import YamlDocument, read_scalar
 
 _TORCHRUN = Syntax(
@@ -36,8 +36,6 @@ _ACCELERATE_KEYS = {row.key.rpartition(".")[2]: row.key for row in reversed(ROWS
 _LOGS = ("log-dir", "redirects", "tee", "local-ranks-filter", "enable-each-rank-log", "save-pid")
 _SILENT = ("standalone", "use-env", "module", "quiet", "use-fsdp", "multi-gpu", "use-deepspeed", "cpu", "use-cpu")
 _NPROC_WORDS = ("gpu", "auto", "cpu")
-_LONG_VALUE = re.compile(r"[A-Za-z0-9_\-.]{16,}")
-_SECRET_FLAG = re.compile(r"(^|[-_])(api[-_]?key|token|secret|password|passwd)$", re.IGNORECASE)
 
 
 def _scalar(word: str) -> object:
@@ -46,6 +44,10 @@ def _scalar(word: str) -> object:
         return read_scalar(plain(word)) if is_resolved(word) else word
     except ValueError:
         return word
+
+
+def _is_secret(flag: str, value: str) -> bool:
+    return not value.startswith("-") and is_secret_option(flag, plain(value))
 
 
 class LaunchReader:
@@ -243,7 +245,7 @@ class LaunchReader:
             following = args[place + 1] if place + 1 < len(args) else ""
             if skips:
                 skips = False
-            elif _SECRET_FLAG.search(flag) and _LONG_VALUE.fullmatch(value if equals else following):
+            elif flag.startswith("-") and _is_secret(flag, value if equals else following):
                 skips = not equals
                 self._note(
                     flag,

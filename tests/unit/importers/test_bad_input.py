@@ -283,6 +283,13 @@ torchrun train.py --out $OUT/x --api-key 0123456789abcdef0123 "$@" --user=$(whoa
     assert "secret" not in str(imported.job) and "0123456789" not in str(imported.job)
 
 
+def test_a_short_secret_of_an_option_is_left_out_with_a_note() -> None:
+    text = "torchrun a.py --hf_token hf_x --pad_token x --my-password=pw --api-key $KEY --use_auth_token --lr 1\n"
+    imported = load(text)
+    assert imported.job["args"] == ["--pad_token", "x", "--api-key", "$KEY", "--use_auth_token", "--lr", "1"]
+    assert {note.key for note in imported.notes if note.must_change} == {"--hf_token", "--my-password", "args[3]"}
+
+
 NONSENSE = {
     "words": "lorem ipsum ",
     "quotes": "torchrun '",
