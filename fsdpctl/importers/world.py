@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fsdpctl.importers.carry import find, path_of
-from fsdpctl.importers.imported import Draft
+from fsdpctl.importers.imported import Draft, Program
 from fsdpctl.schema.problems import Location
 from fsdpctl.schema.yaml_tree import YamlDocument
 
@@ -116,7 +116,22 @@ def check_batch(document: YamlDocument, draft: Draft, keys: Batch, world: int | 
             place_world(draft, total // product, keys.total, location)
     elif micro and world:
         total = micro * (steps or 1) * world
+    elif not total:
+        key = keys.micro if micro else keys.accumulation
+        note_batch(draft, document.locate(path_of(key)), key, micro, steps)
     _set_batch(draft, document, keys, total, micro)
+
+
+def note_batch(draft: Draft, location: Location, key: str, micro: int | None, steps: int | None) -> None:
+    """Note that the global batch depends on the number of ranks, which the file does not have."""
+    if micro:
+        each = f"{micro * (steps or 1)} sequences"
+    elif steps and steps > 1:
+        each = f"{steps} micro-batches"
+    else:
+        return
+    text = f"the global batch is {each} x ranks here: write trainer.batch.sequences"
+    draft.note(location, key, text, must_change=True, of=(Program.TRAINER,))
 
 
 def _set_batch(draft: Draft, document: YamlDocument, keys: Batch, total: int | None, micro: int | None) -> None:

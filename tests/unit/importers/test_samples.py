@@ -174,6 +174,31 @@ def test_two_names_of_one_key() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("text", "batch"),
+    [
+        (
+            '{"train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 8, "zero_optimization": {}}',
+            "16 sequences",
+        ),
+        ('{"gradient_accumulation_steps": 8, "zero_optimization": {}}', "8 micro-batches"),
+        ('{"output_dir": "o", "gradient_accumulation_steps": 8}', "8 micro-batches"),
+        ('{"output_dir": "o", "per_device_train_batch_size": 3}', "3 sequences"),
+        ("fsdp: true\nmicro_batch_size: 2\ngrad_accum: 4", "8 sequences"),
+        ("distributed_type: DEEPSPEED\ndeepspeed_config: {gradient_accumulation_steps: 4}", "4 micro-batches"),
+        ("fsdp: true\nmicro_batch_size: 2\ngrad_accum: 4\nnodes: 2\ngpus_per_node: 4", ""),
+        ('{"train_micro_batch_size_per_gpu": 2, "train_batch_size": 64}', ""),
+    ],
+)
+def test_a_batch_that_depends_on_the_ranks_must_be_written(text: str, batch: str) -> None:
+    base = job_document(find_job("llm300m")).tree
+    imported = read(text, "x", Wanted("sample", base=base))
+    found = [note.text for note in imported.notes if note.must_change]
+    assert found == ([f"the global batch is {batch} x ranks here: write trainer.batch.sequences"] if batch else [])
+    if "nodes" in text:
+        assert imported.job["trainer"]["batch"]["sequences"] == 64
+
+
 ENVIRONMENTS = {
     "accelerate/fsdp1-numbers.yaml": {"FSDP_SHARDING_STRATEGY": "FULL_SHARD", "ACCELERATE_USE_FSDP": "true"},
     "accelerate/fsdp1-names.yaml": {
