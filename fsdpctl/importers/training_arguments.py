@@ -6,7 +6,7 @@ from typing import Any
 
 from fsdpctl.importers.carry import AUTO, carry, find
 from fsdpctl.importers.imported import Draft, Program
-from fsdpctl.importers.keys.training_arguments import FSDP_OPTIONS, ROWS
+from fsdpctl.importers.keys.training_arguments import ENDS_AT_ZERO, FSDP_OPTIONS, ROWS
 from fsdpctl.importers.values import WrongError
 from fsdpctl.importers.world import count, note_batch
 from fsdpctl.schema.problems import did_you_mean, show
@@ -26,6 +26,9 @@ def read(document: YamlDocument, draft: Draft) -> None:
         draft.trainer["memory"]["recompute"] = "full"
     _set_fsdp(document, draft)
     _set_lengths(document, draft)
+    if document.tree.get("lr_scheduler_type") in ENDS_AT_ZERO:
+        optim = draft.trainer.setdefault("optim", {})
+        optim.setdefault("min_lr_ratio", 0)
     key = "per_device_train_batch_size"
     steps = count(document, "gradient_accumulation_steps")
     note_batch(draft, document.locate((key,)), key, count(document, key), steps)

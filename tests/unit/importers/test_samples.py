@@ -199,6 +199,29 @@ def test_a_batch_that_depends_on_the_ranks_must_be_written(text: str, batch: str
         assert imported.job["trainer"]["batch"]["sequences"] == 64
 
 
+@pytest.mark.parametrize(
+    ("text", "ratio"),
+    [
+        ('{"output_dir": "o", "lr_scheduler_type": "cosine"}', 0),
+        ('{"output_dir": "o", "lr_scheduler_type": "linear"}', 0),
+        ('{"lr_scheduler_type": "cosine_with_min_lr", "lr_scheduler_kwargs": {"min_lr_rate": 0.2}}', 0.2),
+        ('{"output_dir": "o", "lr_scheduler_type": "constant"}', None),
+        ('{"scheduler": {"type": "WarmupDecayLR"}, "fp16": {}}', 0),
+        ('{"scheduler": {"type": "WarmupCosineLR"}, "fp16": {}}', 0.0001),
+        ('{"scheduler": {"type": "WarmupCosineLR", "params": {"cos_min_ratio": 0.3}}, "fp16": {}}', 0.3),
+        ('{"scheduler": {"type": "WarmupLR"}, "fp16": {}}', None),
+    ],
+)
+def test_the_learning_rate_ends_where_the_other_program_ends_it(text: str, ratio: float | None) -> None:
+    base = job_document(find_job("llm300m")).tree
+    before = base["trainer"]["optim"].get("min_lr_ratio")
+    imported = read(text, "x", Wanted("sample", base=base))
+    assert imported.job["trainer"]["optim"].get("min_lr_ratio") == (before if ratio is None else ratio)
+    listed = {note.key: note.text for note in imported.notes}
+    if "scheduler" in text and "lr_scheduler" not in text:
+        assert listed["scheduler.params.warmup_type"] == "the warm-up is linear here; DeepSpeed's default is log"
+
+
 ENVIRONMENTS = {
     "accelerate/fsdp1-numbers.yaml": {"FSDP_SHARDING_STRATEGY": "FULL_SHARD", "ACCELERATE_USE_FSDP": "true"},
     "accelerate/fsdp1-names.yaml": {
