@@ -14,7 +14,7 @@ from fsdpctl.importers.shell.commands import Launch, Launcher, find_launch
 from fsdpctl.importers.shell.launch import LaunchReader
 from fsdpctl.importers.shell.lines import Line, ShellError
 from fsdpctl.importers.shell.options import parse_options
-from fsdpctl.importers.shell.statements import Script, Statement, parse_script, plain
+from fsdpctl.importers.shell.statements import Script, Statement, assigned, parse_script, plain
 from fsdpctl.importers.shell.variables import (
     ASSIGNMENT,
     SECRET_NAME,
@@ -191,7 +191,7 @@ class _ScriptReader:
             if is_exported and word in self.variables.known:
                 self.exports.append((line, word, self.variables.known[word]))
             return
-        name, value = found[1], found[2]
+        name, value = found[1], assigned(found[2])
         if is_exported:
             if self.depth > 0:
                 self.draft.note(self.at(line), name, "set under a condition or in a loop: taken as always set")
@@ -232,7 +232,7 @@ class _ScriptReader:
             self.draft.problem(self.at(other.line), (str(other.launcher),), text)
         location = self.at(launch.line)
         for name, value in launch.env:
-            self._export(launch.line, name, self.variables.resolve(value))
+            self._export(launch.line, name, self.variables.resolve(assigned(value)))
         for key, text in launch.notes:
             self.draft.note(location, key, text)
         self._set_python(launch, location)

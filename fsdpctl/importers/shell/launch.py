@@ -10,7 +10,7 @@ from fsdpctl.importers.imported import Draft
 from fsdpctl.importers.keys.accelerate import ROWS
 from fsdpctl.importers.shell.commands import Launch, Launcher
 from fsdpctl.importers.shell.options import Parsed, Syntax, parse_options
-from fsdpctl.importers.shell.statements import plain
+from fsdpctl.importers.shell.statements import PATTERN, plain
 from fsdpctl.importers.shell.variables import is_resolved, unknown_in
 from fsdpctl.importers.values import WrongError, whole
 from fsdpctl.importers.world import set_head_profile
@@ -41,7 +41,7 @@ _NPROC_WORDS = ("gpu", "auto", "cpu")
 def _scalar(word: str) -> object:
     """Return the value of an option as YAML would have it; one that the shell would fill in stays text."""
     try:
-        return read_scalar(plain(word)) if is_resolved(word) else word
+        return read_scalar(plain(word)) if is_resolved(word) else word.replace(PATTERN, "")
     except ValueError:
         return word
 

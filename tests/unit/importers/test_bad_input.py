@@ -290,6 +290,19 @@ def test_a_short_secret_of_an_option_is_left_out_with_a_note() -> None:
     assert {note.key for note in imported.notes if note.must_change} == {"--hf_token", "--my-password", "args[3]"}
 
 
+def test_what_only_a_shell_would_replace_is_marked() -> None:
+    text = """FILES=*.bin HOME_DATA=~/data
+export KEPT=a*b
+torchrun a.py --files data/*.txt 'x*' "y?" z? ~/d {a,b} "{a,b}" \\* a=~/x {} $FILES "$FILES" "$HOME_DATA/x" $?
+"""
+    imported = load(text)
+    args = "--files data/*.txt x* y? z? ~/d {a,b} {a,b} * a=~/x {} *.bin *.bin ~/data/x $?"
+    assert imported.job["args"] == args.split() and imported.job["env"] == {"KEPT": "a*b"}
+    marked = {note.key: note.text.removeprefix("no shell fills in ") for note in imported.notes if note.must_change}
+    found = {1: "*", 4: "?", 5: "~", 6: "{a,b}", 9: "~", 11: "*", 13: "~", 14: "$?"}
+    assert marked == {f"args[{place}]": f"{text}: write the value" for place, text in found.items()}
+
+
 NONSENSE = {
     "words": "lorem ipsum ",
     "quotes": "torchrun '",
