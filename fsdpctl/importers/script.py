@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import posixpath
 import re
 import shlex
 from collections.abc import Iterator, Sequence
@@ -76,6 +77,7 @@ class _ScriptReader:
         self.exports: list[tuple[int, str, str]] = []
         self.launches: list[Launch] = []
         self.setup: list[str] = []
+        self.folder = ""  # below the one where the script begins; "" also where that is not known
         self.depth = 0  # conditions and loops that are open
 
     def at(self, line: int) -> Location:
@@ -127,9 +129,9 @@ class _ScriptReader:
     def read_statements(self, statements: Sequence[Statement]) -> None:
         for statement in statements:
             if launch := self._find(statement):
-                self.launches.append(launch)
                 for inner in launch.before:
                     self._other(inner)
+                self.launches.append(replace(launch, folder=self.folder))
             else:
                 self._other(statement)
         for line, name, value in self.exports:
@@ -171,11 +173,27 @@ class _ScriptReader:
             modules += [plain(word) for word in words[2:] if is_resolved(word)]
         elif program == "module" or program == "ulimit":
             self.setup.append(shlex.join(map(plain, words)))
+        elif program == "cd" and self._enters(words[1:]):
+            self.folder = posixpath.normpath(posixpath.join(self.folder, self._resolved(words[1])))
         elif program in ("source", "."):
             self._source(statement)
+        elif program == "cd":
+            self.folder = ""
+            self._note_other(statement.line, words)
         elif program not in _SYNTAX_WORDS | _HARMLESS and is_resolved(program) and not is_head_idiom(" ".join(words)):
-            text = f"{shorten(plain(shlex.join(words)), 60)} does not run: only the ranks are started"
-            self.draft.note(self.at(statement.line), program if program.isidentifier() else "", text)
+            self._note_other(statement.line, words)
+
+    def _note_other(self, line: int, words: Sequence[str]) -> None:
+        text = f"{shorten(plain(shlex.join(words)), 60)} does not run: only the ranks are started"
+        self.draft.note(self.at(line), words[0] if words[0].isidentifier() else "", text)
+
+    def _enters(self, words: Sequence[str]) -> bool:
+        """Return whether `cd` with these words goes to a folder that is known from the text."""
+        folder = self._resolved(words[0]) if len(words) == 1 else ""
+        return self.depth == 0 and is_resolved(folder) and folder[:1] not in ("", "/", "-")
+
+    def _resolved(self, word: str) -> str:
+        return self.variables.resolve(word)
 
     def _source(self, statement: Statement) -> None:
         path = plain(statement.words[1]) if len(statement.words) > 1 else ""

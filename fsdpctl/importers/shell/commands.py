@@ -45,6 +45,7 @@ class Launch:
     env: tuple[tuple[str, str], ...] = ()  # assignments before the command
     srun: Parsed | None = None
     container: Parsed | None = None  # of apptainer; the first word of its rest is the image
+    folder: str = ""  # where `cd` has gone before
     before: tuple[Statement, ...] = ()  # what `bash -c` runs first, in the same process
     notes: tuple[tuple[str, str], ...] = ()  # what comes before, and why it does not carry over
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Sequence
 from typing import Any
 
@@ -228,6 +229,13 @@ class LaunchReader:
         elif program.startswith("/"):
             text = "scripts are copied with the project: write it relative to the directory where you submit"
             self._note("entrypoint.script", text, change=True)
+        elif (folder := self.launch.folder) not in ("", "."):
+            self._note("cd", f"ranks start in the directory of the project, not in {shorten(folder)}")
+            if is_module or folder.startswith("../") or folder == "..":
+                text = f"it was started in {shorten(folder)}: write it relative to the directory where you submit"
+                self._note("entrypoint", text, change=True)
+            else:
+                program = posixpath.normpath(posixpath.join(folder, program))
         self.draft.set(f"job.entrypoint.{'module' if is_module else 'script'}", plain(program), self.location)
         kept = self._without_secrets(args)
         for place, word in enumerate(kept):

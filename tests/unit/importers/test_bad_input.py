@@ -303,6 +303,28 @@ torchrun a.py --files data/*.txt 'x*' "y?" z? ~/d {a,b} "{a,b}" \\* a=~/x {} $FI
     assert marked == {f"args[{place}]": f"{text}: write the value" for place, text in found.items()}
 
 
+@pytest.mark.parametrize(
+    ("text", "script", "must_change"),
+    [
+        ("cd src\ntorchrun train.py", "src/train.py", False),
+        ("(cd src && torchrun ./train.py)", "src/train.py", False),
+        ("A=a\ncd $A/b; cd ../c; torchrun train.py", "a/c/train.py", False),
+        ("srun bash -c 'cd src && torchrun train.py'", "src/train.py", False),
+        ("torchrun train.py; cd src", "train.py", False),
+        ("cd src; cd ..; torchrun train.py", "train.py", False),
+        ("cd src; cd $SLURM_SUBMIT_DIR; torchrun train.py", "train.py", False),
+        ("cd src; torchrun /x/train.py", "/x/train.py", True),
+        ("cd ../other && torchrun train.py", "train.py", True),
+        ("cd src && torchrun -m pkg.train", "pkg.train", True),
+    ],
+)
+def test_the_entrypoint_is_where_cd_has_gone(text: str, script: str, must_change: bool) -> None:
+    imported = load(text, kind="script")
+    (entry,) = imported.job["entrypoint"].values()
+    assert entry == script
+    assert any(note.must_change and "entrypoint" in note.key for note in imported.notes) == must_change
+
+
 NONSENSE = {
     "words": "lorem ipsum ",
     "quotes": "torchrun '",
