@@ -50,9 +50,9 @@ class Launch:
     notes: tuple[tuple[str, str], ...] = ()  # what comes before, and why it does not carry over
 
 
-def find_launch(statement: Statement, depth: int = 0) -> Launch | None:
-    """Return the launch command of a statement; None if it starts no ranks."""
-    launch = Launch(statement.line, Launcher.TORCHRUN, ())
+def find_launch(statement: Statement, depth: int = 0, srun: Parsed | None = None) -> Launch | None:
+    """Return the launch command of a statement; None if it starts no ranks. `srun`: what starts the statement."""
+    launch = Launch(statement.line, Launcher.TORCHRUN, (), srun=srun)
     words: Sequence[str] = statement.words
     while words:
         program = PurePosixPath(words[0]).name
@@ -84,7 +84,7 @@ def _find_inside(outer: Launch, line: int, text: str, args: Sequence[str], depth
     before: list[Statement] = []
     for statement in parse_script(plain(text)).statements:  # what is literal to the outer shell is not to this one
         words = [inner for word in statement.words for inner in (args if plain(word) == "$@" else [word])]
-        if (inner := find_launch(Statement(line, tuple(words)), depth + 1)) is not None:
+        if (inner := find_launch(Statement(line, tuple(words)), depth + 1, outer.srun)) is not None:
             return replace(
                 inner,
                 env=(*outer.env, *inner.env),

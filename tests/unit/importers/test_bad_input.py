@@ -325,6 +325,18 @@ def test_the_entrypoint_is_where_cd_has_gone(text: str, script: str, must_change
     assert any(note.must_change and "entrypoint" in note.key for note in imported.notes) == must_change
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'srun bash -c "python -u train.py --lr 1"',
+        "srun bash -c \"sleep 1; bash -c 'exec python train.py --lr 1'\"",
+    ],
+)
+def test_a_script_that_srun_starts_by_a_shell(text: str) -> None:
+    imported = load(text, kind="script")
+    assert (imported.job["entrypoint"], imported.job["args"]) == ({"script": "train.py"}, ["--lr", "1"])
+
+
 NONSENSE = {
     "words": "lorem ipsum ",
     "quotes": "torchrun '",
