@@ -22,6 +22,15 @@ _CONTAINER = Syntax(
 _BINDING = Syntax(
     short={"-m": "membind", "-N": "cpunodebind", "-c": "cpu-list", "-l": "localalloc"}, flags=("localalloc",)
 )
+_ENVIRONMENT = Syntax(
+    short={"-n": "name", "-p": "prefix", "-q": "quiet", "-v": "verbose"},
+    flags=(
+        *("quiet", "verbose", "frozen", "locked", "no-sync", "isolated", "active", "offline", "no-project", "no-dev"),
+        *("all-extras", "all-groups", "no-env-file", "no-capture-output", "live-stream"),
+    ),
+)
+_RUNNERS = ("uv", "conda", "mamba", "micromamba", "poetry", "pdm", "pixi")
+_TIMEOUT = Syntax(short={"-k": "kill-after", "-s": "signal"}, flags=("foreground", "preserve-status", "verbose"))
 _DISTRIBUTED = ("torch.distributed.run", "torch.distributed.launch")
 
 
@@ -67,6 +76,13 @@ def find_launch(statement: Statement, depth: int = 0, srun: Parsed | None = None
         elif program in ("numactl", "taskset", "stdbuf"):
             launch = replace(launch, notes=(*launch.notes, (program, "ranks are started by torchrun alone")))
             words = parse_options(words[1:], _BINDING).rest
+        elif program in _RUNNERS and words[1:2] and words[1] == "run":
+            text = "name the environment as `venv` or `python` of the profile"
+            launch = replace(launch, notes=(*launch.notes, (f"{program} run", text)))
+            words = parse_options(words[2:], _ENVIRONMENT).rest
+        elif program == "timeout":
+            launch = replace(launch, notes=(*launch.notes, (program, "`time_limit` of the job ends a run")))
+            words = parse_options(words[1:], _TIMEOUT).rest[1:]
         elif program in ("apptainer", "singularity") and len(words) > 2 and words[1] in ("exec", "run"):
             parsed = parse_options(words[2:], _CONTAINER)
             launch, words = replace(launch, container=parsed), parsed.rest[1:]

@@ -337,6 +337,23 @@ def test_a_script_that_srun_starts_by_a_shell(text: str) -> None:
     assert (imported.job["entrypoint"], imported.job["args"]) == ({"script": "train.py"}, ["--lr", "1"])
 
 
+@pytest.mark.parametrize(
+    ("before", "noted"),
+    [
+        ("uv run", "uv run"),
+        ("uv run --frozen --with x --", "uv run"),
+        ("conda run -n x --no-capture-output", "conda run"),
+        ("poetry run", "poetry run"),
+        ("timeout 3600", "timeout"),
+        ("timeout -s INT --foreground 1h", "timeout"),
+    ],
+)
+def test_programs_before_torchrun_are_seen_through_and_noted(before: str, noted: str) -> None:
+    imported = load(f"{before} torchrun --nnodes=2 train.py --lr 1\n")
+    assert (imported.job["nodes"], imported.job["entrypoint"]) == (2, {"script": "train.py"})
+    assert noted in {note.key for note in imported.notes}
+
+
 NONSENSE = {
     "words": "lorem ipsum ",
     "quotes": "torchrun '",
