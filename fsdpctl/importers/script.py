@@ -28,7 +28,9 @@ from fsdpctl.schema.problems import Location, shorten
 from fsdpctl.schema.types import check_env_name
 
 _MARKS = re.compile(
-    r"^#!|^#SBATCH\s|\btorchrun\b|\btorch\.distributed\.(run|launch)\b|\baccelerate\s+launch\b", re.MULTILINE
+    r"^#!|^#SBATCH\s|\btorchrun\b|\btorch\.distributed\.(run|launch)\b|\baccelerate\s+launch\b"
+    r"|^[ \t]*(srun|deepspeed)[ \t]+[^:\s]",
+    re.MULTILINE,
 )
 _BEFORE_COMMANDS = ("then", "else", "do", "{", "!")
 _OPENING, _ENDING = ("if", "for", "while", "until", "case"), ("fi", "done", "esac")

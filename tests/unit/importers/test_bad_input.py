@@ -354,6 +354,12 @@ def test_programs_before_torchrun_are_seen_through_and_noted(before: str, noted:
     assert noted in {note.key for note in imported.notes}
 
 
+@pytest.mark.parametrize("text", ["deepspeed --num_gpus 4 train.py\n", "export A=1\n  srun -n 4 python train.py\n"])
+def test_a_script_without_a_first_line_is_no_yaml(text: str) -> None:
+    imported = load(text)
+    assert (imported.kind, imported.job["entrypoint"]) == ("script", {"script": "train.py"})
+
+
 NONSENSE = {
     "words": "lorem ipsum ",
     "quotes": "torchrun '",
