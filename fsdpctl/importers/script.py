@@ -53,8 +53,12 @@ def looks_like(text: str) -> bool:
 
 def read(text: str, draft: Draft) -> None:
     """Carry a whole script over."""
+    if "\r\n" in text:
+        line = text.count("\n", 0, text.index("\r\n")) + 1
+        reason = "ends as on Windows (CR LF), which a shell does not read: read here as if converted"
+        draft.note(Location(draft.source, line), "line end", reason)
     try:
-        script = parse_script(text)
+        script = parse_script(text.replace("\r\n", "\n"))
     except ShellError as error:
         draft.problem(Location(draft.source, error.line), (), str(error))
         return

@@ -360,6 +360,13 @@ def test_a_script_without_a_first_line_is_no_yaml(text: str) -> None:
     assert (imported.kind, imported.job["entrypoint"]) == ("script", {"script": "train.py"})
 
 
+def test_windows_line_ends_are_named() -> None:
+    imported = load("#!/bin/bash\ntorchrun \\\r\n  --nnodes=2 train.py \\\r\n  --lr 1\r\n")
+    assert (imported.job["nodes"], imported.job["args"]) == (2, ["--lr", "1"])
+    (note,) = [note for note in imported.notes if note.key == "line end"]
+    assert note.location.line == 2 and "Windows (CR LF)" in note.text
+
+
 NONSENSE = {
     "words": "lorem ipsum ",
     "quotes": "torchrun '",
