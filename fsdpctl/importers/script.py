@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import json
 import posixpath
 import re
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
+from fsdpctl.contract import BUNDLED_TRAINER
 from fsdpctl.importers.imported import Draft
 from fsdpctl.importers.shell.batch_options import SYNTAX, BatchOptions
 from fsdpctl.importers.shell.commands import Launch, Launcher, find_launch
@@ -75,6 +78,17 @@ def _is_reserved(name: str) -> bool:
     return False
 
 
+def _trainer_config(words: Sequence[str]) -> dict[str, Any]:
+    """Return the configuration that a `printf` of `jobs export` writes; empty for another one."""
+    if len(words) != 3 or not words[2].startswith("{"):
+        return {}
+    try:
+        tree = json.loads(plain(words[2]))
+    except (ValueError, RecursionError):
+        return {}
+    return tree if isinstance(tree, dict) and "model" in tree else {}
+
+
 class _ScriptReader:
     def __init__(self, draft: Draft) -> None:
         self.draft = draft
@@ -83,6 +97,7 @@ class _ScriptReader:
         self.exports: list[tuple[int, str, str]] = []
         self.launches: list[Launch] = []
         self.setup: list[str] = []
+        self.config: dict[str, Any] = {}  # of the bundled trainer, in a script by `jobs export`
         self.folder = ""  # below the one where the script begins; "" also where that is not known
         self.depth = 0  # conditions and loops that are open
 
@@ -181,6 +196,8 @@ class _ScriptReader:
             self.setup.append(shlex.join(map(plain, words)))
         elif program == "cd" and self._enters(words[1:]):
             self.folder = posixpath.normpath(posixpath.join(self.folder, self._resolved(words[1])))
+        elif program == "printf" and (config := _trainer_config(words)):
+            self.config = config
         elif program in ("source", "."):
             self._source(statement)
         elif program == "cd":
@@ -267,6 +284,9 @@ class _ScriptReader:
                 location, "gpus_per_node", "no option requests GPUs: the run will be on CPUs", must_change=True
             )
         LaunchReader(self.draft, launch, gpus=self.options.gpus, tasks=tasks).carry()
+        if self.config and self.draft.job.get("entrypoint") == {"module": BUNDLED_TRAINER}:
+            del self.draft.job["entrypoint"]
+            self.draft.trainer, self.draft.is_whole = self.config, True
 
     def _set_python(self, launch: Launch, location: Location) -> None:
         if launch.python and launch.python.startswith("/") and "venv" not in self.draft.profile:

@@ -100,6 +100,14 @@ def test_an_exported_script_is_imported_as_the_same_job(target: str) -> None:
         assert imported.profile["backend"]["partition"] == "gpu" and imported.profile["gpus_per_node"] == 8
 
 
+@pytest.mark.parametrize("target", ["sbatch", "torchrun"])
+@pytest.mark.parametrize("name", ["llm7b", "llm-tiny"])
+def test_an_exported_job_of_the_bundled_trainer_is_imported_as_the_same(target: str, name: str) -> None:
+    imported = read(export_bundled(target, name).text, "run.sh", Wanted("x"))
+    after, before = parse_job(dump_tree(dict(imported.job)), "job.yaml"), load_job(name)
+    assert after.trainer == before.trainer and after.nodes == 4 and not after.args and not after.env
+
+
 def test_a_batch_script_has_the_options_of_the_profile() -> None:
     options = [
         line.removeprefix("#SBATCH ") for line in export("sbatch").text.splitlines() if line.startswith("#SBATCH")
