@@ -37,17 +37,18 @@ def export_job(
 ) -> None:
     """Write a job as a batch script, a torchrun script, or a file of another launcher, to run without fsdpctl.
 
-    What of the job is not in it is listed on stderr. Secrets are not written.
+    What of the job is not in it is listed on stderr. Values of variables and options that
+    seem to be secrets are not written.
     """
     from fsdpctl.cli.new_file import create_files
     from fsdpctl.cli.shapes import ExportedJob
     from fsdpctl.exporters.exportable import Exportable
-    from fsdpctl.exporters.table import TARGETS
+    from fsdpctl.exporters.table import write
     from fsdpctl.verbs.export import plan_export
 
     given = [*([f"--nodes={nodes}"] if nodes is not None else []), *(overrides or [])]
     request = plan_export(job, profile, given)
-    exported = TARGETS[to](Exportable(request.job, request.plan))
+    exported = write(to, Exportable(request.job, request.plan))
     if out is not None:
         create_files({out: exported.text})
     for note in exported.notes:

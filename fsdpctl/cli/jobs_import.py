@@ -63,6 +63,8 @@ def import_job(
 
     if script is not None and base is not None:
         raise UsageError("--script keeps your program, --from replaces it by the bundled trainer: give one of them")
+    if out is not None and profile_out is not None and out.resolve() == profile_out.resolve():
+        raise UsageError(f"--out and --profile-out are one file, {out}", hint="choose another name for the profile")
     wanted = Wanted(job_name((out or file).stem), script, _read_base(base))
     imported = read_file(file, wanted, kind.value if kind else None)
     texts = {out: job_text(imported, str(file))} if out else {}

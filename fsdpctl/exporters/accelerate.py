@@ -97,6 +97,6 @@ def _notes(export: Exportable) -> list[str]:
         notes.append("batch, optimizer, schedule and checkpoints belong into that script")
     if export.num_nodes > 1:
         notes.append("machine_rank is another one on each node; main_process_ip is the head's address")
-    if plan.env:
-        notes.append(f"variables must be set by hand: {', '.join(sorted(plan.env))}")
+    if names := sorted({*plan.env, *plan.pass_env}):
+        notes.append(f"variables must be set by hand: {', '.join(names)}")
     return notes

@@ -12,7 +12,7 @@ from fsdpctl.importers.carry import carry, find, path_of
 from fsdpctl.importers.imported import Draft, Program
 from fsdpctl.importers.keys.accelerate import PARALLEL, ROWS, reshard_strategy
 from fsdpctl.importers.values import strategy
-from fsdpctl.importers.world import count, set_head, set_world
+from fsdpctl.importers.world import count, note_batch, set_head, set_world
 from fsdpctl.schema.problems import show
 from fsdpctl.schema.yaml_tree import YamlDocument
 
@@ -35,6 +35,8 @@ def read(document: YamlDocument, draft: Draft) -> None:
     for key in ("offload_optimizer_device", "offload_param_device"):
         if find(tree, f"deepspeed_config.{key}") == "cpu":
             draft.set("trainer.memory.cpu_offload", True, document.locate(("deepspeed_config", key)))
+    steps_key = "deepspeed_config.gradient_accumulation_steps"
+    note_batch(draft, document.locate(path_of(steps_key)), steps_key, None, count(document, steps_key))
     _check_rank(document, draft)
     _set_units(document, draft)
     _set_mesh(document, draft)

@@ -33,8 +33,8 @@ class Wanted:
 
 def build(kind: str, what: str, draft: Draft, wanted: Wanted) -> Imported:
     """Return the job and the profile, validated. Raise SpecError with all problems of the file."""
-    has_model = "model" in draft.trainer and "entrypoint" not in draft.job
-    program = Program.TRAINER if wanted.base is not None or (has_model and not wanted.script) else Program.OWN
+    runs_whole = draft.is_whole and "entrypoint" not in draft.job and not wanted.script
+    program = Program.TRAINER if wanted.base is not None or runs_whole else Program.OWN
     job, locations = _job_tree(draft, wanted, program)
     start = Location(draft.source, 1)
     problems = list(draft.problems)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fsdpctl.importers.carry import carry, find, path_of
 from fsdpctl.importers.imported import Draft, Program
-from fsdpctl.importers.keys.deepspeed import BATCH, OFFLOAD, ROWS, ZERO
+from fsdpctl.importers.keys.deepspeed import BATCH, LAST_RATIOS, OFFLOAD, ROWS, SCHEDULES, ZERO
 from fsdpctl.importers.world import check_batch
 from fsdpctl.schema.problems import show
 from fsdpctl.schema.yaml_tree import YamlDocument
@@ -21,6 +21,7 @@ def read(document: YamlDocument, draft: Draft) -> None:
     check_batch(document, draft, BATCH, world=None)
     _set_precision(document, draft)
     _set_optimizer(document, draft)
+    _set_schedule(document, draft)
     _set_sharding(document, draft)
 
 
@@ -49,6 +50,17 @@ def _set_optimizer(document: YamlDocument, draft: Draft) -> None:
         draft.problem(
             document.locate(path), path, f"{show(scheduled)}, but optimizer.params.lr is {show(own)}: keep one"
         )
+
+
+def _set_schedule(document: YamlDocument, draft: Draft) -> None:
+    """Set what the scheduler of DeepSpeed has by default."""
+    name = str(find(document.tree, "scheduler.type")).lower()
+    if name in LAST_RATIOS:
+        draft.trainer.setdefault("optim", {}).setdefault("min_lr_ratio", LAST_RATIOS[name])
+    key = "scheduler.params.warmup_type"
+    if name in SCHEDULES and find(document.tree, key) is None:
+        text = "the warm-up is linear here; DeepSpeed's default is log"
+        draft.note(document.locate(path_of("scheduler.type")), key, text, of=(Program.TRAINER,))
 
 
 def _set_sharding(document: YamlDocument, draft: Draft) -> None:

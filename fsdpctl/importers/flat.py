@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from fsdpctl.importers.carry import carry
 from fsdpctl.importers.imported import Draft, Program
-from fsdpctl.importers.keys.flat import ACCUMULATION, MICRO, MODEL, NODES, PROCS, ROWS, TOTAL, WORLD, row_name
+from fsdpctl.importers.keys.flat import ACCUMULATION, MODEL, NODES, PROCS, ROWS, SIZES, WORLD, row_name
+from fsdpctl.importers.spellings import PER_RANK_OR_ALL, batch_names, check_spellings, key_of
 from fsdpctl.importers.values import (
     WrongError,
     is_true,
@@ -19,29 +20,24 @@ def read(document: YamlDocument, draft: Draft) -> None:
     """Carry a whole file over."""
     draft.args = ("--config", draft.source)
     carry(document, ROWS, draft, row_name)
+    check_spellings(document, draft)
     text = f"the script reads {draft.source} itself: it must take --config FILE"
     draft.note(document.locate(()), "args", text, of=(Program.OWN,))
     _set_fsdp(document, draft)
-    world_key, nodes_key, procs_key = (_key_of(document, names) for names in (WORLD, NODES, PROCS))
+    world_key, nodes_key, procs_key = (key_of(document, names) for names in (WORLD, NODES, PROCS))
     set_world(document, draft, nodes=nodes_key, world=world_key, procs=procs_key)
     if (nodes := count(document, nodes_key)) is not None:
         draft.set("job.nodes", nodes, document.locate(tuple(nodes_key.split("."))))
     draft.trainer.pop("batch", None)
-    keys = Batch(*(_key_of(document, names) for names in (TOTAL, MICRO, ACCUMULATION)))
-    check_batch(document, draft, keys, count(document, world_key))
-    if keys.micro.rpartition(".")[2] == "batch_size" and count(document, keys.micro):
-        text = "taken as the sequences of one rank in one forward pass"
-        draft.note(document.locate(tuple(keys.micro.split("."))), keys.micro, text, of=(Program.TRAINER,))
+    keys = Batch(*(key_of(document, names) for names in (*batch_names(document), ACCUMULATION)))
+    world, nodes, procs = (count(document, key) for key in (world_key, nodes_key, procs_key))
+    check_batch(document, draft, keys, world or (nodes * procs if nodes and procs else None))
+    readings = {keys.micro: "of one rank in one forward pass", keys.total: "of one step of all ranks"}
+    for key, reading in readings.items():
+        if key.rpartition(".")[2] == PER_RANK_OR_ALL and count(document, key):
+            text = f"taken as the sequences {reading}"
+            draft.note(document.locate(tuple(key.split("."))), key, text, of=(Program.TRAINER,))
     _complete_model(document, draft)
-
-
-def _key_of(document: YamlDocument, names: tuple[str, ...]) -> str:
-    """Return the dotted key of the first of these names that the file has; the name itself where it has none."""
-    for name in names:
-        for path in document.locations:
-            if path and str(path[-1]).lower() == name and all(isinstance(part, str) for part in path):
-                return ".".join(map(str, path))
-    return names[0]
 
 
 def _set_fsdp(document: YamlDocument, draft: Draft) -> None:
@@ -81,11 +77,23 @@ def _complete_model(document: YamlDocument, draft: Draft) -> None:
     missing += ["optim.lr"] if "lr" not in trainer.get("optim", {}) else []
     location = document.locate(())
     if missing:
-        del trainer["model"]
         text = f"a job of the bundled trainer would need {', '.join(missing)}, too"
         draft.note(location, "model", text, of=(Program.OWN,))
+        _leave_sizes(draft)
         return
+    draft.is_whole = True
     if "every_steps" not in trainer.get("checkpoint", {}):
         every = max(1, trainer["steps"] // 10)
         draft.set("trainer.checkpoint.every_steps", every, location)
         draft.note(location, "checkpoint.every_steps", f"{every}, a tenth of all steps: the file does not give it")
+
+
+def _leave_sizes(draft: Draft) -> None:
+    """Remove sizes that are not a whole model: half of them do not fit to the other half, that of another job."""
+    model = draft.trainer["model"]
+    missing = [key for key in SIZES if key not in model]
+    for key in SIZES if missing else ():
+        location = draft.trainer_locations.get(("model", key))
+        if model.pop(key, None) is not None and location is not None:
+            text = f"the model is that of --from: the file does not have its {', '.join(missing)}"
+            draft.note(location, f"model.{key}", text, of=(Program.TRAINER,))

@@ -39,6 +39,7 @@ class Draft:
     source: str
     job: dict[str, Any] = field(default_factory=dict)  # all keys but `trainer`
     trainer: dict[str, Any] = field(default_factory=dict)
+    is_whole: bool = False  # `trainer` has all that the bundled trainer needs
     profile: dict[str, Any] = field(default_factory=dict)
     job_locations: dict[KeyPath, Location] = field(default_factory=dict)
     trainer_locations: dict[KeyPath, Location] = field(default_factory=dict)

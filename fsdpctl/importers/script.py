@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import itertools
+import json
+import posixpath
 import re
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
+from fsdpctl.contract import BUNDLED_TRAINER
 from fsdpctl.importers.imported import Draft
 from fsdpctl.importers.shell.batch_options import SYNTAX, BatchOptions
 from fsdpctl.importers.shell.commands import Launch, Launcher, find_launch
 from fsdpctl.importers.shell.launch import LaunchReader
 from fsdpctl.importers.shell.lines import Line, ShellError
 from fsdpctl.importers.shell.options import parse_options
-from fsdpctl.importers.shell.statements import Script, Statement, parse_script, plain
+from fsdpctl.importers.shell.statements import Script, Statement, assigned, parse_script, plain
 from fsdpctl.importers.shell.variables import (
     ASSIGNMENT,
     SECRET_NAME,
@@ -27,7 +31,9 @@ from fsdpctl.schema.problems import Location, shorten
 from fsdpctl.schema.types import check_env_name
 
 _MARKS = re.compile(
-    r"^#!|^#SBATCH\s|\btorchrun\b|\btorch\.distributed\.(run|launch)\b|\baccelerate\s+launch\b", re.MULTILINE
+    r"^#!|^#SBATCH\s|\btorchrun\b|\btorch\.distributed\.(run|launch)\b|\baccelerate\s+launch\b"
+    r"|^[ \t]*(srun|deepspeed)[ \t]+[^:\s]",
+    re.MULTILINE,
 )
 _BEFORE_COMMANDS = ("then", "else", "do", "{", "!")
 _OPENING, _ENDING = ("if", "for", "while", "until", "case"), ("fi", "done", "esac")
@@ -50,8 +56,12 @@ def looks_like(text: str) -> bool:
 
 def read(text: str, draft: Draft) -> None:
     """Carry a whole script over."""
+    if "\r\n" in text:
+        line = text.count("\n", 0, text.index("\r\n")) + 1
+        reason = "ends as on Windows (CR LF), which a shell does not read: read here as if converted"
+        draft.note(Location(draft.source, line), "line end", reason)
     try:
-        script = parse_script(text)
+        script = parse_script(text.replace("\r\n", "\n"))
     except ShellError as error:
         draft.problem(Location(draft.source, error.line), (), str(error))
         return
@@ -68,6 +78,17 @@ def _is_reserved(name: str) -> bool:
     return False
 
 
+def _trainer_config(words: Sequence[str]) -> dict[str, Any]:
+    """Return the configuration that a `printf` of `jobs export` writes; empty for another one."""
+    if len(words) != 3 or not words[2].startswith("{"):
+        return {}
+    try:
+        tree = json.loads(plain(words[2]))
+    except (ValueError, RecursionError):
+        return {}
+    return tree if isinstance(tree, dict) and "model" in tree else {}
+
+
 class _ScriptReader:
     def __init__(self, draft: Draft) -> None:
         self.draft = draft
@@ -76,6 +97,8 @@ class _ScriptReader:
         self.exports: list[tuple[int, str, str]] = []
         self.launches: list[Launch] = []
         self.setup: list[str] = []
+        self.config: dict[str, Any] = {}  # of the bundled trainer, in a script by `jobs export`
+        self.folder = ""  # below the one where the script begins; "" also where that is not known
         self.depth = 0  # conditions and loops that are open
 
     def at(self, line: int) -> Location:
@@ -127,9 +150,9 @@ class _ScriptReader:
     def read_statements(self, statements: Sequence[Statement]) -> None:
         for statement in statements:
             if launch := self._find(statement):
-                self.launches.append(launch)
                 for inner in launch.before:
                     self._other(inner)
+                self.launches.append(replace(launch, folder=self.folder))
             else:
                 self._other(statement)
         for line, name, value in self.exports:
@@ -171,11 +194,29 @@ class _ScriptReader:
             modules += [plain(word) for word in words[2:] if is_resolved(word)]
         elif program == "module" or program == "ulimit":
             self.setup.append(shlex.join(map(plain, words)))
+        elif program == "cd" and self._enters(words[1:]):
+            self.folder = posixpath.normpath(posixpath.join(self.folder, self._resolved(words[1])))
+        elif program == "printf" and (config := _trainer_config(words)):
+            self.config = config
         elif program in ("source", "."):
             self._source(statement)
+        elif program == "cd":
+            self.folder = ""
+            self._note_other(statement.line, words)
         elif program not in _SYNTAX_WORDS | _HARMLESS and is_resolved(program) and not is_head_idiom(" ".join(words)):
-            text = f"{shorten(plain(shlex.join(words)), 60)} does not run: only the ranks are started"
-            self.draft.note(self.at(statement.line), program if program.isidentifier() else "", text)
+            self._note_other(statement.line, words)
+
+    def _note_other(self, line: int, words: Sequence[str]) -> None:
+        text = f"{shorten(plain(shlex.join(words)), 60)} does not run: only the ranks are started"
+        self.draft.note(self.at(line), words[0] if words[0].isidentifier() else "", text)
+
+    def _enters(self, words: Sequence[str]) -> bool:
+        """Return whether `cd` with these words goes to a folder that is known from the text."""
+        folder = self._resolved(words[0]) if len(words) == 1 else ""
+        return self.depth == 0 and is_resolved(folder) and folder[:1] not in ("", "/", "-")
+
+    def _resolved(self, word: str) -> str:
+        return self.variables.resolve(word)
 
     def _source(self, statement: Statement) -> None:
         path = plain(statement.words[1]) if len(statement.words) > 1 else ""
@@ -191,7 +232,7 @@ class _ScriptReader:
             if is_exported and word in self.variables.known:
                 self.exports.append((line, word, self.variables.known[word]))
             return
-        name, value = found[1], found[2]
+        name, value = found[1], assigned(found[2])
         if is_exported:
             if self.depth > 0:
                 self.draft.note(self.at(line), name, "set under a condition or in a loop: taken as always set")
@@ -232,7 +273,7 @@ class _ScriptReader:
             self.draft.problem(self.at(other.line), (str(other.launcher),), text)
         location = self.at(launch.line)
         for name, value in launch.env:
-            self._export(launch.line, name, self.variables.resolve(value))
+            self._export(launch.line, name, self.variables.resolve(assigned(value)))
         for key, text in launch.notes:
             self.draft.note(location, key, text)
         self._set_python(launch, location)
@@ -243,6 +284,9 @@ class _ScriptReader:
                 location, "gpus_per_node", "no option requests GPUs: the run will be on CPUs", must_change=True
             )
         LaunchReader(self.draft, launch, gpus=self.options.gpus, tasks=tasks).carry()
+        if self.config and self.draft.job.get("entrypoint") == {"module": BUNDLED_TRAINER}:
+            del self.draft.job["entrypoint"]
+            self.draft.trainer, self.draft.is_whole = self.config, True
 
     def _set_python(self, launch: Launch, location: Location) -> None:
         if launch.python and launch.python.startswith("/") and "venv" not in self.draft.profile:

@@ -6,8 +6,9 @@ from typing import Any
 
 from fsdpctl.importers.carry import AUTO, carry, find
 from fsdpctl.importers.imported import Draft, Program
-from fsdpctl.importers.keys.training_arguments import FSDP_OPTIONS, ROWS
+from fsdpctl.importers.keys.training_arguments import ENDS_AT_ZERO, FSDP_OPTIONS, ROWS
 from fsdpctl.importers.values import WrongError
+from fsdpctl.importers.world import count, note_batch
 from fsdpctl.schema.problems import did_you_mean, show
 from fsdpctl.schema.yaml_tree import YamlDocument
 
@@ -25,7 +26,12 @@ def read(document: YamlDocument, draft: Draft) -> None:
         draft.trainer["memory"]["recompute"] = "full"
     _set_fsdp(document, draft)
     _set_lengths(document, draft)
-    _note_batch(document, draft)
+    if document.tree.get("lr_scheduler_type") in ENDS_AT_ZERO:
+        optim = draft.trainer.setdefault("optim", {})
+        optim.setdefault("min_lr_ratio", 0)
+    key = "per_device_train_batch_size"
+    steps = count(document, "gradient_accumulation_steps")
+    note_batch(draft, document.locate((key,)), key, count(document, key), steps)
 
 
 def _set_precision(document: YamlDocument, draft: Draft) -> None:
@@ -103,13 +109,3 @@ def _set_lengths(document: YamlDocument, draft: Draft) -> None:
         draft.note(
             document.locate(("num_train_epochs",)), "num_train_epochs", text, must_change=True, of=(Program.TRAINER,)
         )
-
-
-def _note_batch(document: YamlDocument, draft: Draft) -> None:
-    """The global batch of such a file depends on the number of ranks, which it does not have."""
-    micro = draft.trainer.get("batch", {}).get("micro_batch")
-    if micro:
-        each = micro * (document.tree.get("gradient_accumulation_steps") or 1)
-        text = f"the global batch is {each} sequences x ranks here: write trainer.batch.sequences"
-        location = document.locate(("per_device_train_batch_size",))
-        draft.note(location, "per_device_train_batch_size", text, must_change=True, of=(Program.TRAINER,))

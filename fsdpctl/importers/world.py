@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fsdpctl.importers.carry import find, path_of
-from fsdpctl.importers.imported import Draft
+from fsdpctl.importers.imported import Draft, Program
 from fsdpctl.schema.problems import Location
 from fsdpctl.schema.yaml_tree import YamlDocument
 
@@ -48,11 +48,18 @@ def set_world(document: YamlDocument, draft: Draft, *, nodes: str, world: str, p
 
 
 def place_world(draft: Draft, size: int, key: str, location: Location) -> None:
-    """Set nodes and ranks per node of a world of which only the size is known: one node, or nodes of eight ranks."""
+    """Set nodes and ranks per node of a world: by the one that is known, else one node, or nodes of eight ranks."""
+    known = {name: draft.job[name] for name in ("nodes", "procs_per_node") if name in draft.job}
+    for name, number in known.items():
+        if size % number:
+            draft.problem(location, path_of(key), f"is for {size} ranks, no multiple of {name} {number}")
+            return
     nodes = 1 if size <= _USUAL_GPUS or size % _USUAL_GPUS else size // _USUAL_GPUS
+    if known:
+        nodes = known.get("nodes") or size // known["procs_per_node"]
     draft.set("job.nodes", nodes, location)
     draft.set("job.procs_per_node", size // nodes, location)
-    if size > _USUAL_GPUS:
+    if size > _USUAL_GPUS and not known:
         shape = f"{nodes} x {size // nodes}"
         draft.note(location, key, f"a world size of {size}, without the number of nodes: {shape} is assumed")
 
@@ -109,7 +116,22 @@ def check_batch(document: YamlDocument, draft: Draft, keys: Batch, world: int | 
             place_world(draft, total // product, keys.total, location)
     elif micro and world:
         total = micro * (steps or 1) * world
+    elif not total:
+        key = keys.micro if micro else keys.accumulation
+        note_batch(draft, document.locate(path_of(key)), key, micro, steps)
     _set_batch(draft, document, keys, total, micro)
+
+
+def note_batch(draft: Draft, location: Location, key: str, micro: int | None, steps: int | None) -> None:
+    """Note that the global batch depends on the number of ranks, which the file does not have."""
+    if micro:
+        each = f"{micro * (steps or 1)} sequences"
+    elif steps and steps > 1:
+        each = f"{steps} micro-batches"
+    else:
+        return
+    text = f"the global batch is {each} x ranks here: write trainer.batch.sequences"
+    draft.note(location, key, text, must_change=True, of=(Program.TRAINER,))
 
 
 def _set_batch(draft: Draft, document: YamlDocument, keys: Batch, total: int | None, micro: int | None) -> None:

@@ -7,23 +7,8 @@ from itertools import pairwise
 
 from fsdpctl.lint.rule import Found, rule
 from fsdpctl.lint.subject import Subject
+from fsdpctl.schema.secret_names import is_secret, is_secret_option
 from fsdpctl.specs.lint import RuleId
-
-SECRET_WORDS = {"TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "APIKEY", "CREDENTIAL", "CREDENTIALS"}
-SECRET_PAIRS = {("API", "KEY"), ("ACCESS", "KEY"), ("PRIVATE", "KEY"), ("SECRET", "KEY"), ("AUTH", "KEY")}
-PLACES = {"PATH", "FILE", "DIR", "URL", "ID", "LIMIT", "COUNT", "TYPE", "NAME"}
-"""Last words of variables that name where a secret is, or something about one."""
-TOKENS_OF_TEXT = {"PAD", "EOS", "BOS", "UNK", "MASK", "SEP", "CLS", "IGNORE", "SPECIAL"}
-
-
-def is_secret(name: str, value: str) -> bool:
-    """Return whether a variable seems to hold a secret, by its name; a path, a number or a reference is none."""
-    words = name.upper().split("_")
-    if not value or value.isdigit() or value.startswith(("/", "~", "./", "$")):
-        return False
-    if words[-1] in PLACES or TOKENS_OF_TEXT & set(words):
-        return False
-    return bool(SECRET_WORDS & set(words)) or bool(SECRET_PAIRS & set(pairwise(words)))
 
 
 def find_secrets(subject: Subject) -> Iterator[Found]:
@@ -41,10 +26,6 @@ def find_secrets(subject: Subject) -> Iterator[Found]:
         name, equals, value = line.removeprefix("export ").strip().partition("=")
         if equals and name.isidentifier() and is_secret(name, value.strip("'\"")):
             yield Found(f"setup[{number}]", f"{name} seems to be a secret; pass_env takes it from the shell")
-
-
-def is_secret_option(option: str, value: str) -> bool:
-    return is_secret(option.lstrip("-").replace("-", "_"), value)
 
 
 @rule(

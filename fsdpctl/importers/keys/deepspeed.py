@@ -19,7 +19,9 @@ ZERO = "zero_optimization"
 _NO_BUCKETS = "units of FSDP take the place of buckets"
 _SCALING = "the bundled trainer scales the loss by itself"
 OFFLOAD = "`memory.cpu_offload` moves parameters, gradients and moments together"
-_SCHEDULES = {"warmuplr": "constant", "warmupdecaylr": "linear", "warmupcosinelr": "cosine"}
+SCHEDULES = {"warmuplr": "constant", "warmupdecaylr": "linear", "warmupcosinelr": "cosine"}
+LAST_RATIOS = {"warmupdecaylr": 0.0, "warmupcosinelr": 0.0001}
+"""The last learning rate of a schedule as a fraction of the largest, where the file has none."""
 _DEVICES = one_of({"cpu": True, "none": False}, "only CPUs take what GPUs do not hold")
 _DTYPES = one_of({"fp32": "fp32", "bf16": "bf16", "bfp16": "bf16"}, "gradients are reduced in fp32 or bf16")
 
@@ -92,7 +94,7 @@ ROWS = (
     Row(
         "scheduler.type",
         "trainer.optim.schedule",
-        one_of(_SCHEDULES, "the bundled trainer has constant, linear, cosine, wsd"),
+        one_of(SCHEDULES, "the bundled trainer has constant, linear, cosine, wsd"),
     ),
     _scheduler("warmup_min_lr", why="the warm-up begins at 0", silent=(0, 0.0)),
     _scheduler("warmup_max_lr", "trainer.optim.lr", read=number),

@@ -79,7 +79,9 @@ _OTHER_MEANING = {
     **dict.fromkeys(("rank", "local_rank", "master_addr", "master_port"), "fsdpctl sets it for every rank"),
     **dict.fromkeys(("output_dir", "checkpoint_dir", "save_dir", "log_dir"), "runs have directories of their own"),
 }
-MODEL = ("vocab_size", "d_model", "layers", "heads", "kv_heads", "head_dim", "ffn", "seq_len")
+SIZES = ("vocab_size", "d_model", "layers", "heads", "kv_heads", "head_dim", "ffn")
+"""Keys of a model that belong together."""
+MODEL = (*SIZES, "seq_len")
 
 
 def _true_as(name: str) -> Read:

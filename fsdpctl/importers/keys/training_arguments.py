@@ -53,6 +53,8 @@ _SCHEDULES = {
     "constant_with_warmup": "constant",
     "warmup_stable_decay": "wsd",
 }
+ENDS_AT_ZERO = ("linear", "cosine", "warmup_stable_decay")
+"""Schedules whose last learning rate is 0, unless lr_scheduler_kwargs has another one."""
 _DATA = "data of the bundled trainer is prepared before: see `fsdpctl data prepare`"
 _METRICS = "metrics are in metrics.jsonl and TensorBoard's files of the run"
 _UNITS = "`mesh.units` counts blocks"

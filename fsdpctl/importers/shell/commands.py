@@ -22,6 +22,15 @@ _CONTAINER = Syntax(
 _BINDING = Syntax(
     short={"-m": "membind", "-N": "cpunodebind", "-c": "cpu-list", "-l": "localalloc"}, flags=("localalloc",)
 )
+_ENVIRONMENT = Syntax(
+    short={"-n": "name", "-p": "prefix", "-q": "quiet", "-v": "verbose"},
+    flags=(
+        *("quiet", "verbose", "frozen", "locked", "no-sync", "isolated", "active", "offline", "no-project", "no-dev"),
+        *("all-extras", "all-groups", "no-env-file", "no-capture-output", "live-stream"),
+    ),
+)
+_RUNNERS = ("uv", "conda", "mamba", "micromamba", "poetry", "pdm", "pixi")
+_TIMEOUT = Syntax(short={"-k": "kill-after", "-s": "signal"}, flags=("foreground", "preserve-status", "verbose"))
 _DISTRIBUTED = ("torch.distributed.run", "torch.distributed.launch")
 
 
@@ -45,13 +54,14 @@ class Launch:
     env: tuple[tuple[str, str], ...] = ()  # assignments before the command
     srun: Parsed | None = None
     container: Parsed | None = None  # of apptainer; the first word of its rest is the image
+    folder: str = ""  # where `cd` has gone before
     before: tuple[Statement, ...] = ()  # what `bash -c` runs first, in the same process
     notes: tuple[tuple[str, str], ...] = ()  # what comes before, and why it does not carry over
 
 
-def find_launch(statement: Statement, depth: int = 0) -> Launch | None:
-    """Return the launch command of a statement; None if it starts no ranks."""
-    launch = Launch(statement.line, Launcher.TORCHRUN, ())
+def find_launch(statement: Statement, depth: int = 0, srun: Parsed | None = None) -> Launch | None:
+    """Return the launch command of a statement; None if it starts no ranks. `srun`: what starts the statement."""
+    launch = Launch(statement.line, Launcher.TORCHRUN, (), srun=srun)
     words: Sequence[str] = statement.words
     while words:
         program = PurePosixPath(words[0]).name
@@ -66,6 +76,13 @@ def find_launch(statement: Statement, depth: int = 0) -> Launch | None:
         elif program in ("numactl", "taskset", "stdbuf"):
             launch = replace(launch, notes=(*launch.notes, (program, "ranks are started by torchrun alone")))
             words = parse_options(words[1:], _BINDING).rest
+        elif program in _RUNNERS and words[1:2] and words[1] == "run":
+            text = "name the environment as `venv` or `python` of the profile"
+            launch = replace(launch, notes=(*launch.notes, (f"{program} run", text)))
+            words = parse_options(words[2:], _ENVIRONMENT).rest
+        elif program == "timeout":
+            launch = replace(launch, notes=(*launch.notes, (program, "`time_limit` of the job ends a run")))
+            words = parse_options(words[1:], _TIMEOUT).rest[1:]
         elif program in ("apptainer", "singularity") and len(words) > 2 and words[1] in ("exec", "run"):
             parsed = parse_options(words[2:], _CONTAINER)
             launch, words = replace(launch, container=parsed), parsed.rest[1:]
@@ -83,7 +100,7 @@ def _find_inside(outer: Launch, line: int, text: str, args: Sequence[str], depth
     before: list[Statement] = []
     for statement in parse_script(plain(text)).statements:  # what is literal to the outer shell is not to this one
         words = [inner for word in statement.words for inner in (args if plain(word) == "$@" else [word])]
-        if (inner := find_launch(Statement(line, tuple(words)), depth + 1)) is not None:
+        if (inner := find_launch(Statement(line, tuple(words)), depth + 1, outer.srun)) is not None:
             return replace(
                 inner,
                 env=(*outer.env, *inner.env),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import posixpath
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,11 +11,12 @@ from fsdpctl.importers.imported import Draft
 from fsdpctl.importers.keys.accelerate import ROWS
 from fsdpctl.importers.shell.commands import Launch, Launcher
 from fsdpctl.importers.shell.options import Parsed, Syntax, parse_options
-from fsdpctl.importers.shell.statements import plain
+from fsdpctl.importers.shell.statements import PATTERN, plain
 from fsdpctl.importers.shell.variables import is_resolved, unknown_in
 from fsdpctl.importers.values import WrongError, whole
 from fsdpctl.importers.world import set_head_profile
 from fsdpctl.schema.problems import Location, shorten
+from fsdpctl.schema.secret_names import is_secret_option
 from fsdpctl.schema.yaml_tree import YamlDocument, read_scalar
 
 _TORCHRUN = Syntax(
@@ -36,16 +37,18 @@ _ACCELERATE_KEYS = {row.key.rpartition(".")[2]: row.key for row in reversed(ROWS
 _LOGS = ("log-dir", "redirects", "tee", "local-ranks-filter", "enable-each-rank-log", "save-pid")
 _SILENT = ("standalone", "use-env", "module", "quiet", "use-fsdp", "multi-gpu", "use-deepspeed", "cpu", "use-cpu")
 _NPROC_WORDS = ("gpu", "auto", "cpu")
-_LONG_VALUE = re.compile(r"[A-Za-z0-9_\-.]{16,}")
-_SECRET_FLAG = re.compile(r"(^|[-_])(api[-_]?key|token|secret|password|passwd)$", re.IGNORECASE)
 
 
 def _scalar(word: str) -> object:
     """Return the value of an option as YAML would have it; one that the shell would fill in stays text."""
     try:
-        return read_scalar(plain(word)) if is_resolved(word) else word
+        return read_scalar(plain(word)) if is_resolved(word) else word.replace(PATTERN, "")
     except ValueError:
         return word
+
+
+def _is_secret(flag: str, value: str) -> bool:
+    return not value.startswith("-") and is_secret_option(flag, plain(value))
 
 
 class LaunchReader:
@@ -226,6 +229,13 @@ class LaunchReader:
         elif program.startswith("/"):
             text = "scripts are copied with the project: write it relative to the directory where you submit"
             self._note("entrypoint.script", text, change=True)
+        elif (folder := self.launch.folder) not in ("", "."):
+            self._note("cd", f"ranks start in the directory of the project, not in {shorten(folder)}")
+            if is_module or folder.startswith("../") or folder == "..":
+                text = f"it was started in {shorten(folder)}: write it relative to the directory where you submit"
+                self._note("entrypoint", text, change=True)
+            else:
+                program = posixpath.normpath(posixpath.join(folder, program))
         self.draft.set(f"job.entrypoint.{'module' if is_module else 'script'}", plain(program), self.location)
         kept = self._without_secrets(args)
         for place, word in enumerate(kept):
@@ -243,7 +253,7 @@ class LaunchReader:
             following = args[place + 1] if place + 1 < len(args) else ""
             if skips:
                 skips = False
-            elif _SECRET_FLAG.search(flag) and _LONG_VALUE.fullmatch(value if equals else following):
+            elif flag.startswith("-") and _is_secret(flag, value if equals else following):
                 skips = not equals
                 self._note(
                     flag,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fsdpctl.importers.shell.lines import OPEN, Line, ShellError, find_end, split_lines
@@ -17,10 +18,15 @@ LITERAL_DOLLAR = "\ue000"
 QUOTED_DOLLAR = "\ue001"
 """A dollar sign in double quotes: what it becomes stays one word."""
 LITERAL_BACKTICK = "\ue002"
-_FIRST_HELD, _LAST_HELD = 0xE003, 0xF8FF
+PATTERN = "\ue003"
+"""Before a character outside of quotes that the shell replaces: by names of files, a home directory, or a list."""
+_FIRST_HELD, _LAST_HELD = 0xE004, 0xF8FF
+_TEXTS = {PATTERN: "", LITERAL_DOLLAR: "$", QUOTED_DOLLAR: "$", LITERAL_BACKTICK: "`"}
 _LITERAL = {"$": LITERAL_DOLLAR, "`": LITERAL_BACKTICK}
 _SEPARATORS = re.compile(r"[;&|()]+")
 _REDIRECTION = re.compile(r"&?[<>]+[&|]?")
+_BRACES = re.compile(r"\{[^\s{}'\"$`]*(,|\.\.)[^\s{}'\"$`]*\}")
+_BEFORE_HOME = re.compile(r"(^|[\s;&|(])([A-Za-z_]\w{0,60}=)?$")
 _STREAM = re.compile(r"(^|\s)[0-9]$")
 
 
@@ -77,7 +83,29 @@ def split_statements(line: str, number: int) -> list[Statement]:
 
 def plain(word: str) -> str:
     """Return the word with its dollar signs and backticks."""
-    return word.replace(LITERAL_DOLLAR, "$").replace(QUOTED_DOLLAR, "$").replace(LITERAL_BACKTICK, "`")
+    return (
+        word.replace(PATTERN, "")
+        .replace(LITERAL_DOLLAR, "$")
+        .replace(QUOTED_DOLLAR, "$")
+        .replace(LITERAL_BACKTICK, "`")
+    )
+
+
+def assigned(value: str) -> str:
+    """Return the value of an assignment, in which the shell fills in home directories and nothing else of a pattern."""
+    return re.sub(f"{PATTERN}(?!~)", "", value)
+
+
+def _is_pattern(line: str, index: int, before: Sequence[str]) -> bool:
+    """Return whether the shell would replace an unquoted character, and what belongs to it."""
+    match line[index]:
+        case "*" | "?":
+            return before[-1:] != ["$"]
+        case "~":
+            return _BEFORE_HOME.search("".join(before[-64:])) is not None
+        case "{":
+            return _BRACES.match(line, index) is not None
+    return False
 
 
 def _hold(line: str, number: int, held: list[str]) -> str:
@@ -108,6 +136,8 @@ def _hold(line: str, number: int, held: list[str]) -> str:
                 quote = "" if quote else char
             elif char in "<>" and not quote and _STREAM.search("".join(out[-2:])):
                 out.pop()  # the number of a stream, as in 2>
+            elif not quote and _is_pattern(line, index, out):
+                out.append(PATTERN)
             out.append(char)
         index += 1
     return "".join(out)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 
 from fsdpctl.importers.shell.lines import ShellError
-from fsdpctl.importers.shell.statements import QUOTED_DOLLAR, split_statements
+from fsdpctl.importers.shell.statements import PATTERN, QUOTED_DOLLAR, split_statements
 
 MAX_VALUE = 10_000
 """Characters of a value: a script that doubles one on each line must not fill the memory."""
@@ -22,6 +22,7 @@ _DOLLAR = f"[${QUOTED_DOLLAR}]"
 _REFERENCE = re.compile(rf"{_DOLLAR}(?:([A-Za-z_]\w*)|\{{(\w+)(?::?-([^${{}}]*))?\}}|\(\(([\w\s$+*/()-]{{1,200}})\)\))")
 _WHOLE = re.compile(r"\$(\w+|\{\w+\})")
 _UNKNOWN = re.compile(r"\$[\w@*#?!-]+|\$\{[^}]*\}|\$\(.*\)|`[^`]*`|\$", re.DOTALL)
+_PATTERN = re.compile(rf"{PATTERN}(\{{[^}}]*\}}|.)")
 _HEAD = re.compile(r"\bscontrol\s+show\s+hostnames?\b|\bhostname\b|SLURM_(NODELIST|JOB_NODELIST)")
 _OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.floordiv}
 _MAX_NUMBER = 10**9
@@ -105,7 +106,7 @@ def _evaluate(node: ast.AST) -> int:
 
 def is_resolved(word: str) -> bool:
     """Return whether the shell would leave the word as it is."""
-    return not re.search(rf"{_DOLLAR}|`", word)
+    return not re.search(rf"{_DOLLAR}|`|{PATTERN}", word)
 
 
 def is_head_idiom(word: str) -> bool:
@@ -116,5 +117,7 @@ def is_head_idiom(word: str) -> bool:
 def unknown_in(word: str) -> str:
     """Return the first thing in a word that a shell would fill in."""
     text = word.replace(QUOTED_DOLLAR, "$")
+    if found := _PATTERN.search(text):
+        return found[1]
     found = _UNKNOWN.search(text)
     return found[0] if found else text

@@ -60,6 +60,17 @@ def test_a_script_becomes_a_job_and_a_profile_and_nothing_of_it_runs() -> None:
     assert not Path("new.yaml").exists(), "both files or none"
 
 
+@pytest.mark.parametrize("profile", ["same.yaml", "./same.yaml", "sub/../same.yaml", "link/same.yaml"])
+def test_job_and_profile_cannot_be_one_file(profile: str) -> None:
+    Path("big.sh").write_text(SCRIPT)
+    Path("sub").mkdir()
+    Path("link").symlink_to(".")
+    done = jobs("import", "big.sh", "-o", "same.yaml", "--profile-out", profile)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "error: --out and --profile-out are one file, same.yaml\n" in done.stderr
+    assert not Path("same.yaml").exists()
+
+
 def test_without_a_file_to_create_the_job_is_printed_and_json_has_all() -> None:
     Path("conf").mkdir()
     Path("conf/fsdp.yaml").write_text("distributed_type: FSDP\nnum_processes: 4\ndebug: false\nnew_key: 1\n")

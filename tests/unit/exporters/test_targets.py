@@ -13,7 +13,7 @@ import yaml
 
 from fsdpctl.errors import UsageError
 from fsdpctl.exporters.exportable import Exportable, Exported
-from fsdpctl.exporters.table import TARGETS
+from fsdpctl.exporters.table import TARGETS, write
 from fsdpctl.importers.build import Wanted
 from fsdpctl.importers.read import read
 from fsdpctl.launch.build import build_plan
@@ -100,6 +100,14 @@ def test_an_exported_script_is_imported_as_the_same_job(target: str) -> None:
         assert imported.profile["backend"]["partition"] == "gpu" and imported.profile["gpus_per_node"] == 8
 
 
+@pytest.mark.parametrize("target", ["sbatch", "torchrun"])
+@pytest.mark.parametrize("name", ["llm7b", "llm-tiny"])
+def test_an_exported_job_of_the_bundled_trainer_is_imported_as_the_same(target: str, name: str) -> None:
+    imported = read(export_bundled(target, name).text, "run.sh", Wanted("x"))
+    after, before = parse_job(dump_tree(dict(imported.job)), "job.yaml"), load_job(name)
+    assert after.trainer == before.trainer and after.nodes == 4 and not after.args and not after.env
+
+
 def test_a_batch_script_has_the_options_of_the_profile() -> None:
     options = [
         line.removeprefix("#SBATCH ") for line in export("sbatch").text.splitlines() if line.startswith("#SBATCH")
@@ -144,6 +152,22 @@ def test_a_script_without_the_secret_ends_with_its_name(tmp_path: Path) -> None:
         cwd=tmp_path,
     )
     assert done.returncode != 0 and "WANDB_API_KEY: must be set" in done.stderr
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_seems_to_be_a_secret_is_in_no_file_and_named(target: str) -> None:
+    args = "args: [--token, hf_inargs, --api-key=key_inargs, --lr, '1']"
+    job = OWN.replace("env: {", "env: {HF_TOKEN: hf_inenv, MY_PASSWORD: pw_inenv, ").replace("args:", "args_: ")
+    job = "\n".join(args if line.startswith("args_") else line for line in job.splitlines())
+    spec = parse_job(job, "job.yaml")
+    profile = parse_profile(PROFILE.replace("setup: [", 'setup: ["export DB_PASSWORD=pw_insetup", '), "profile.yaml")
+    exported = write(target, Exportable(spec, build_plan(profile, spec, HOST)))
+    said = exported.text + " ".join(exported.notes)
+    assert not any(value in said for value in ("inargs", "inenv", "insetup"))
+    assert all(name in said for name in ("HF_TOKEN", "MY_PASSWORD", "DB_PASSWORD"))
+    assert "--token: its secret is not written: replace CHANGE-ME" in exported.notes
+    if target in ("sbatch", "torchrun"):
+        assert ': "${HF_TOKEN:?must be set}"' in exported.text and "--token CHANGE-ME" in exported.text
 
 
 def test_a_local_profile_gives_its_loopback_to_no_cluster() -> None:

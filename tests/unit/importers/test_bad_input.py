@@ -88,6 +88,20 @@ def test_no_configuration(text: str, expected: str) -> None:
             "fsdp: true\ntrain_batch: 128\nmicro_batch: 8\nworld_size: 6",
             "x:2: train_batch: 128 is no multiple of micro_batch 8 x 6 ranks = 48",
         ),
+        (
+            "fsdp: true\nglobal_batch_size: 512\nbatch_size: 2\ngrad_accum: 4\nnnodes: 2\nnproc_per_node: 8",
+            "x:2: global_batch_size: 512, but batch_size 2 x grad_accum 4 x 16 ranks = 128",
+        ),
+        (
+            "fsdp: true\nglobal_batch_size: 56\nmicro_batch_size: 2\ngrad_accum: 4\nnum_nodes: 2",
+            "x:2: global_batch_size: is for 7 ranks, no multiple of nodes 2",
+        ),
+        ("fsdp: true\nlr: 1e-3\nlearning_rate: 2e-3", "x:3: learning_rate: 0.002, but lr is 0.001; keep one of them"),
+        (
+            "fsdp: true\nglobal_batch_size: 64\ntrain_batch_size: 32",
+            "x:3: train_batch_size: 32, but global_batch_size is 64; keep one of them",
+        ),
+        ("fsdp: true\nnodes: 2\nnnodes: 4", "x:3: nnodes: 4, but nodes is 2; keep one of them"),
         ("fsdp: true\nprecision: bf61", 'x:2: precision: "bf61" is no precision; did you mean bf16?'),
     ],
 )
@@ -267,6 +281,90 @@ torchrun train.py --out $OUT/x --api-key 0123456789abcdef0123 "$@" --user=$(whoa
     assert all(note.must_change for key, note in notes.items() if key.startswith("args"))
     assert imported.profile["pass_env"] == ["HF_TOKEN"] and "env" not in imported.job
     assert "secret" not in str(imported.job) and "0123456789" not in str(imported.job)
+
+
+def test_a_short_secret_of_an_option_is_left_out_with_a_note() -> None:
+    text = "torchrun a.py --hf_token hf_x --pad_token x --my-password=pw --api-key $KEY --use_auth_token --lr 1\n"
+    imported = load(text)
+    assert imported.job["args"] == ["--pad_token", "x", "--api-key", "$KEY", "--use_auth_token", "--lr", "1"]
+    assert {note.key for note in imported.notes if note.must_change} == {"--hf_token", "--my-password", "args[3]"}
+
+
+def test_what_only_a_shell_would_replace_is_marked() -> None:
+    text = """FILES=*.bin HOME_DATA=~/data
+export KEPT=a*b
+torchrun a.py --files data/*.txt 'x*' "y?" z? ~/d {a,b} "{a,b}" \\* a=~/x {} $FILES "$FILES" "$HOME_DATA/x" $?
+"""
+    imported = load(text)
+    args = "--files data/*.txt x* y? z? ~/d {a,b} {a,b} * a=~/x {} *.bin *.bin ~/data/x $?"
+    assert imported.job["args"] == args.split() and imported.job["env"] == {"KEPT": "a*b"}
+    marked = {note.key: note.text.removeprefix("no shell fills in ") for note in imported.notes if note.must_change}
+    found = {1: "*", 4: "?", 5: "~", 6: "{a,b}", 9: "~", 11: "*", 13: "~", 14: "$?"}
+    assert marked == {f"args[{place}]": f"{text}: write the value" for place, text in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("text", "script", "must_change"),
+    [
+        ("cd src\ntorchrun train.py", "src/train.py", False),
+        ("(cd src && torchrun ./train.py)", "src/train.py", False),
+        ("A=a\ncd $A/b; cd ../c; torchrun train.py", "a/c/train.py", False),
+        ("srun bash -c 'cd src && torchrun train.py'", "src/train.py", False),
+        ("torchrun train.py; cd src", "train.py", False),
+        ("cd src; cd ..; torchrun train.py", "train.py", False),
+        ("cd src; cd $SLURM_SUBMIT_DIR; torchrun train.py", "train.py", False),
+        ("cd src; torchrun /x/train.py", "/x/train.py", True),
+        ("cd ../other && torchrun train.py", "train.py", True),
+        ("cd src && torchrun -m pkg.train", "pkg.train", True),
+    ],
+)
+def test_the_entrypoint_is_where_cd_has_gone(text: str, script: str, must_change: bool) -> None:
+    imported = load(text, kind="script")
+    (entry,) = imported.job["entrypoint"].values()
+    assert entry == script
+    assert any(note.must_change and "entrypoint" in note.key for note in imported.notes) == must_change
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'srun bash -c "python -u train.py --lr 1"',
+        "srun bash -c \"sleep 1; bash -c 'exec python train.py --lr 1'\"",
+    ],
+)
+def test_a_script_that_srun_starts_by_a_shell(text: str) -> None:
+    imported = load(text, kind="script")
+    assert (imported.job["entrypoint"], imported.job["args"]) == ({"script": "train.py"}, ["--lr", "1"])
+
+
+@pytest.mark.parametrize(
+    ("before", "noted"),
+    [
+        ("uv run", "uv run"),
+        ("uv run --frozen --with x --", "uv run"),
+        ("conda run -n x --no-capture-output", "conda run"),
+        ("poetry run", "poetry run"),
+        ("timeout 3600", "timeout"),
+        ("timeout -s INT --foreground 1h", "timeout"),
+    ],
+)
+def test_programs_before_torchrun_are_seen_through_and_noted(before: str, noted: str) -> None:
+    imported = load(f"{before} torchrun --nnodes=2 train.py --lr 1\n")
+    assert (imported.job["nodes"], imported.job["entrypoint"]) == (2, {"script": "train.py"})
+    assert noted in {note.key for note in imported.notes}
+
+
+@pytest.mark.parametrize("text", ["deepspeed --num_gpus 4 train.py\n", "export A=1\n  srun -n 4 python train.py\n"])
+def test_a_script_without_a_first_line_is_no_yaml(text: str) -> None:
+    imported = load(text)
+    assert (imported.kind, imported.job["entrypoint"]) == ("script", {"script": "train.py"})
+
+
+def test_windows_line_ends_are_named() -> None:
+    imported = load("#!/bin/bash\ntorchrun \\\r\n  --nnodes=2 train.py \\\r\n  --lr 1\r\n")
+    assert (imported.job["nodes"], imported.job["args"]) == (2, ["--lr", "1"])
+    (note,) = [note for note in imported.notes if note.key == "line end"]
+    assert note.location.line == 2 and "Windows (CR LF)" in note.text
 
 
 NONSENSE = {

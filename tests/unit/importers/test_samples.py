@@ -67,6 +67,24 @@ def test_nodes_and_ranks(name: str, world: tuple[int, int | None]) -> None:
     assert (job["nodes"], job.get("procs_per_node")) == world
 
 
+@pytest.mark.parametrize(
+    ("batch", "given", "world"),
+    [
+        (128, "num_nodes: 2\ngpus_per_node: 8", (2, 8)),
+        (128, "num_nodes: 4", (4, 4)),
+        (128, "gpus_per_node: 4", (4, 4)),
+        (512, "", (8, 8)),
+    ],
+)
+def test_the_batch_gives_only_what_the_file_does_not_have_of_the_world(
+    batch: int, given: str, world: tuple[int, int]
+) -> None:
+    text = f"fsdp: true\nglobal_batch_size: {batch}\nmicro_batch_size: 2\ngrad_accum: 4\n{given}\n"
+    imported = read(text, "x", Wanted("sample"))
+    assert (imported.job["nodes"], imported.job["procs_per_node"]) == world
+    assert ("global_batch_size" in {note.key for note in imported.notes}) == (not given)
+
+
 TRAINERS: dict[str, dict[str, Any]] = {
     "accelerate/fsdp1-numbers.yaml": {"mesh.strategy": "FULL_SHARD", "precision": "fp32", "memory.cpu_offload": False},
     "accelerate/fsdp1-names.yaml": {
@@ -119,6 +137,89 @@ def test_a_file_with_all_sizes_is_a_job_of_the_bundled_trainer() -> None:
     assert imported.program is Program.TRAINER
     assert imported.job["trainer"]["model"]["head_dim"] == 64
     assert [note.key for note in imported.notes] == ["checkpoint.every_steps"]
+
+
+SIZES = """fsdp: true
+vocab_size: 32000
+dim: 512
+n_layers: 8
+n_heads: 8
+n_kv_heads: 4
+ffn_dim: 1408
+max_seq_len: 1024
+"""
+
+
+def test_all_sizes_of_a_model_carry_over_without_a_batch_and_single_ones_are_listed() -> None:
+    base = job_document(find_job("llm300m")).tree
+    model = read(SIZES, "x", Wanted("sample", base=base)).job["trainer"]["model"]
+    expected = {"vocab_size": 32000, "d_model": 512, "layers": 8, "heads": 8, "kv_heads": 4, "head_dim": 64}
+    assert model.items() >= {**expected, "ffn": 1408, "seq_len": 1024}.items()
+
+    imported = read(SIZES.replace("ffn_dim: 1408\n", ""), "x", Wanted("sample", base=base))
+    assert imported.job["trainer"]["model"] == {**base["trainer"]["model"], "seq_len": 1024}
+    listed = {note.key: note.text for note in imported.notes}
+    assert listed["model.d_model"] == "the model is that of --from: the file does not have its ffn"
+    assert {f"model.{key}" for key in ("vocab_size", "layers", "heads", "kv_heads")} <= listed.keys()
+
+
+def test_two_names_of_one_key() -> None:
+    base = job_document(find_job("llm300m")).tree
+    text = "fsdp: true\nbatch_size: 512\nmicro_batch_size: 2\nlr: 1e-3\nlearning_rate: 0.001\neval:\n  lr: 1e-4\n"
+    imported = read(text, "x", Wanted("sample", base=base))
+    assert imported.job["trainer"]["batch"] == {"sequences": 512, "micro_batch": 2}
+    assert {note.key: note.text for note in imported.notes} == {
+        "batch_size": "taken as the sequences of one step of all ranks",
+        "eval.lr": "0.0001, but lr is 0.001, which means the same here: only one of them is taken",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "batch"),
+    [
+        (
+            '{"train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 8, "zero_optimization": {}}',
+            "16 sequences",
+        ),
+        ('{"gradient_accumulation_steps": 8, "zero_optimization": {}}', "8 micro-batches"),
+        ('{"output_dir": "o", "gradient_accumulation_steps": 8}', "8 micro-batches"),
+        ('{"output_dir": "o", "per_device_train_batch_size": 3}', "3 sequences"),
+        ("fsdp: true\nmicro_batch_size: 2\ngrad_accum: 4", "8 sequences"),
+        ("distributed_type: DEEPSPEED\ndeepspeed_config: {gradient_accumulation_steps: 4}", "4 micro-batches"),
+        ("fsdp: true\nmicro_batch_size: 2\ngrad_accum: 4\nnodes: 2\ngpus_per_node: 4", ""),
+        ('{"train_micro_batch_size_per_gpu": 2, "train_batch_size": 64}', ""),
+    ],
+)
+def test_a_batch_that_depends_on_the_ranks_must_be_written(text: str, batch: str) -> None:
+    base = job_document(find_job("llm300m")).tree
+    imported = read(text, "x", Wanted("sample", base=base))
+    found = [note.text for note in imported.notes if note.must_change]
+    assert found == ([f"the global batch is {batch} x ranks here: write trainer.batch.sequences"] if batch else [])
+    if "nodes" in text:
+        assert imported.job["trainer"]["batch"]["sequences"] == 64
+
+
+@pytest.mark.parametrize(
+    ("text", "ratio"),
+    [
+        ('{"output_dir": "o", "lr_scheduler_type": "cosine"}', 0),
+        ('{"output_dir": "o", "lr_scheduler_type": "linear"}', 0),
+        ('{"lr_scheduler_type": "cosine_with_min_lr", "lr_scheduler_kwargs": {"min_lr_rate": 0.2}}', 0.2),
+        ('{"output_dir": "o", "lr_scheduler_type": "constant"}', None),
+        ('{"scheduler": {"type": "WarmupDecayLR"}, "fp16": {}}', 0),
+        ('{"scheduler": {"type": "WarmupCosineLR"}, "fp16": {}}', 0.0001),
+        ('{"scheduler": {"type": "WarmupCosineLR", "params": {"cos_min_ratio": 0.3}}, "fp16": {}}', 0.3),
+        ('{"scheduler": {"type": "WarmupLR"}, "fp16": {}}', None),
+    ],
+)
+def test_the_learning_rate_ends_where_the_other_program_ends_it(text: str, ratio: float | None) -> None:
+    base = job_document(find_job("llm300m")).tree
+    before = base["trainer"]["optim"].get("min_lr_ratio")
+    imported = read(text, "x", Wanted("sample", base=base))
+    assert imported.job["trainer"]["optim"].get("min_lr_ratio") == (before if ratio is None else ratio)
+    listed = {note.key: note.text for note in imported.notes}
+    if "scheduler" in text and "lr_scheduler" not in text:
+        assert listed["scheduler.params.warmup_type"] == "the warm-up is linear here; DeepSpeed's default is log"
 
 
 ENVIRONMENTS = {
