@@ -49,7 +49,8 @@ def set_world(document: YamlDocument, draft: Draft, *, nodes: str, world: str, p
 
 def place_world(draft: Draft, size: int, key: str, location: Location) -> None:
     """Set nodes and ranks per node of a world: by the one that is known, else one node, or nodes of eight ranks."""
-    known = {name: draft.job[name] for name in ("nodes", "procs_per_node") if name in draft.job}
+    given = {name: draft.job.get(name) for name in ("nodes", "procs_per_node")}
+    known = {name: number for name, number in given.items() if isinstance(number, int) and number > 0}
     for name, number in known.items():
         if size % number:
             draft.problem(location, path_of(key), f"is for {size} ranks, no multiple of {name} {number}")
