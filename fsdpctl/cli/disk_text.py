@@ -14,6 +14,8 @@ from fsdpctl.node.os.filesystems import has_server
 
 SLOW_SHARE = 0.5
 """Of the median of all nodes: they have written and read at the same time."""
+LEAST_S = 0.2
+"""A file that is written or read in less time measures chance."""
 
 HEADER = ("NODE", "WRITE", "READ", "READ FROM", "FILE SYSTEM")
 WAYS = {
@@ -104,13 +106,15 @@ def _identity(report: DiskReport, filesystem: FileSystem) -> tuple[str, str]:
 
 
 def find_slow_writers(report: DiskReport) -> list[tuple[int, float, float]]:
-    return _find_slow([(node.node_rank, node.write_bytes_per_s) for node in report.nodes])
+    return _find_slow(report, [(node.node_rank, node.write_bytes_per_s) for node in report.nodes])
 
 
 def find_slow_readers(report: DiskReport) -> list[tuple[int, float, float]]:
-    return _find_slow([(node.node_rank, node.read_bytes_per_s) for node in report.nodes])
+    return _find_slow(report, [(node.node_rank, node.read_bytes_per_s) for node in report.nodes])
 
 
-def _find_slow(speeds: Sequence[tuple[int, float]]) -> list[tuple[int, float, float]]:
+def _find_slow(report: DiskReport, speeds: Sequence[tuple[int, float]]) -> list[tuple[int, float, float]]:
+    num_bytes = report.bytes_per_rank * report.ranks_per_node
     usual = statistics.median_high([speed for _, speed in speeds])
-    return [(node, speed, usual) for node, speed in speeds if speed < SLOW_SHARE * usual]
+    slow = [(node, speed, usual) for node, speed in speeds if speed < SLOW_SHARE * usual]
+    return [(node, speed, usual) for node, speed, usual in slow if num_bytes > LEAST_S * speed]

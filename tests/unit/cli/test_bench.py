@@ -99,6 +99,8 @@ def disk(*speeds: float, kind: str = "nfs4", way: ReadWay = ReadWay.DIRECT) -> D
 def test_a_slow_node_and_another_file_system_are_named() -> None:
     report = disk(1e9, 1e9, 0.2e9, 1e9)
     assert disk_sentences(report, NAMES) == ["node3 is slow to write: 0.2 GB/s, the median is 1 GB/s."]
+    few = disk_sentences(replace(report, bytes_per_rank=2**25), NAMES)
+    assert few == ["No node is slower than the others, and all have the same file system."], "0.17 s are chance"
     other = replace(report.nodes[1], filesystem=FileSystem("ext4", "/dev/sda", "/"))
     odd = replace(report, nodes=(report.nodes[0], other, *report.nodes[3:]))
     assert disk_sentences(odd, NAMES) == [
