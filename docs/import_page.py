@@ -48,13 +48,16 @@ variables of a shell are values that only the other program knows: they are name
 
 A script is read as text: statements, words and quotes as the shell has them. Exactly one command may start ranks:
 `torchrun`, `python -m torch.distributed.run`, `accelerate launch`, `deepspeed`, or a Python script that srun starts
-once for each rank. It may be behind `srun`, `env`, `numactl`, `apptainer exec` or `bash -c`.
+once for each rank. It may be behind `srun`, `env`, `numactl`, `timeout`, `uv run`, `conda run`, `apptainer exec` or
+`bash -c`.
 
 - Variables that the script sets to plain text are filled in, with defaults as in `${N:-8}` and sums and products of
   whole numbers. `$SLURM_NNODES` and the like have the values of the #SBATCH lines.
 - Head address, port, node rank and rendezvous id are left out, whatever they are made of: fsdpctl finds them itself, so
   `$(scontrol show hostnames ...)` needs no value.
 - Any other variable is named. In an argument it stays as it is written, marked CHANGE; in `env` it is left out.
+- Unquoted `*`, `?`, `~` and `{a,b}` in an argument are marked CHANGE: no shell expands the arguments of a job. The
+  entrypoint is looked for where `cd` has gone.
 - `export NAME=value` becomes `env` of the job, NCCL_SOCKET_IFNAME the profile's interface. A variable that looks like a
   secret (`*_TOKEN`, `*_API_KEY`, ...) goes to `pass_env`: its value is written nowhere.
 - `module load`, `ulimit`, `source /path/bin/activate` and a PATH that grows become `modules`, `setup` and `venv` of the

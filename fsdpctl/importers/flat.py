@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fsdpctl.importers.carry import carry
+from fsdpctl.importers.carry import carry, find, path_of
 from fsdpctl.importers.imported import Draft, Program
 from fsdpctl.importers.keys.flat import ACCUMULATION, MODEL, NODES, PROCS, ROWS, SIZES, WORLD, row_name
 from fsdpctl.importers.spellings import PER_RANK_OR_ALL, batch_names, check_spellings, key_of
@@ -25,6 +25,12 @@ def read(document: YamlDocument, draft: Draft) -> None:
     draft.note(document.locate(()), "args", text, of=(Program.OWN,))
     _set_fsdp(document, draft)
     world_key, nodes_key, procs_key = (key_of(document, names) for names in (WORLD, NODES, PROCS))
+    noted = {note.key for note in draft.notes[Program.OWN]}
+    for key in sorted({world_key, nodes_key, procs_key} - noted):
+        if (given := find(document.tree, key)) is not None and count(document, key) is None:
+            draft.note(
+                document.locate(path_of(key)), key, f"{show(given)} is no number of ranks or nodes, and left out"
+            )
     set_world(document, draft, nodes=nodes_key, world=world_key, procs=procs_key)
     if (nodes := count(document, nodes_key)) is not None:
         draft.set("job.nodes", nodes, document.locate(tuple(nodes_key.split("."))))

@@ -14,7 +14,7 @@ _USUAL_GPUS = 8
 
 
 def count(document: YamlDocument, key: str) -> int | None:
-    """Return a key's value if it is a number that can be counted with; what else it is was reported already."""
+    """Return a key's value if it is a whole number of at least one, else None."""
     value = find(document.tree, key)
     if isinstance(value, str) and value.isdecimal() and len(value) < 10:
         value = int(value)
@@ -49,8 +49,9 @@ def set_world(document: YamlDocument, draft: Draft, *, nodes: str, world: str, p
 
 def place_world(draft: Draft, size: int, key: str, location: Location) -> None:
     """Set nodes and ranks per node of a world: by the one that is known, else one node, or nodes of eight ranks."""
-    given = {name: draft.job.get(name) for name in ("nodes", "procs_per_node")}
-    known = {name: number for name, number in given.items() if isinstance(number, int) and number > 0}
+    known = {name: draft.job[name] for name in ("nodes", "procs_per_node") if name in draft.job}
+    if not all(isinstance(number, int) and number > 0 for number in known.values()):
+        return  # the check of the job refuses them
     for name, number in known.items():
         if size % number:
             draft.problem(location, path_of(key), f"is for {size} ranks, no multiple of {name} {number}")

@@ -445,10 +445,11 @@ def test_any_values_are_carried_over_or_refused(kind: str, bundled: bool, data: 
         parse_job(dump_tree(dict(imported.job)), "job.yaml")
 
 
-def test_nodes_that_are_no_number_are_refused_beside_a_world_size() -> None:
-    with contextlib.suppress(UsageError):
-        imported = load("nodes: []\nworld_size: 1\n", bundled=False, kind="flat")
-        parse_job(dump_tree(dict(imported.job)), "job.yaml")
+@pytest.mark.parametrize("nodes", ["[]", "abc", "-3"])
+def test_nodes_that_are_no_number_are_named_and_left_out(nodes: str) -> None:
+    imported = load(f"nodes: {nodes}\nworld_size: 4\n", bundled=False, kind="flat")
+    assert (imported.job["nodes"], imported.job["procs_per_node"]) == (1, 4)
+    assert [note.key for note in imported.notes if "no number of ranks or nodes" in note.text] == ["nodes"]
 
 
 SHELL_WORDS = (
