@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from docs.tables import FOOT, row
-from fsdpctl.importers.carry import Row
-from fsdpctl.importers.shell.batch_options import PROFILE_KEYS, WHY
 from fsdpctl.importers.table import KINDS, Kind
+from fsdpctl.other_launchers.carry import Row
+from fsdpctl.other_launchers.shell.batch_options import PROFILE_KEYS, WHY
 
 INTRO = """\
 # Import and export

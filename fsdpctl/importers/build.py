@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from fsdpctl.importers.imported import Draft, Imported, Program
+from fsdpctl.importers.imported import Imported
+from fsdpctl.other_launchers.draft import Draft, Program
 from fsdpctl.schema.problems import KeyPath, Location, SpecError
 from fsdpctl.schema.spec import Spec
 from fsdpctl.schema.types import NAME

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from fsdpctl.importers.carry import carry, find, path_of
-from fsdpctl.importers.imported import Draft, Program
 from fsdpctl.importers.keys.flat import ACCUMULATION, MODEL, NODES, PROCS, ROWS, SIZES, WORLD, row_name
 from fsdpctl.importers.spellings import PER_RANK_OR_ALL, batch_names, check_spellings, key_of
-from fsdpctl.importers.values import (
+from fsdpctl.other_launchers.carry import carry, find, path_of
+from fsdpctl.other_launchers.draft import Draft, Program
+from fsdpctl.other_launchers.values import (
     WrongError,
     is_true,
     strategy,
 )
-from fsdpctl.importers.world import Batch, check_batch, count, set_world
+from fsdpctl.other_launchers.world import Batch, check_batch, count, set_world
 from fsdpctl.schema.problems import show
 from fsdpctl.schema.yaml_tree import YamlDocument
 

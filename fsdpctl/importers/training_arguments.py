@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from fsdpctl.importers.carry import AUTO, carry, find
-from fsdpctl.importers.imported import Draft, Program
 from fsdpctl.importers.keys.training_arguments import ENDS_AT_ZERO, FSDP_OPTIONS, ROWS
-from fsdpctl.importers.values import WrongError
-from fsdpctl.importers.world import count, note_batch
+from fsdpctl.other_launchers.carry import AUTO, carry, find
+from fsdpctl.other_launchers.draft import Draft, Program
+from fsdpctl.other_launchers.values import WrongError
+from fsdpctl.other_launchers.world import count, note_batch
 from fsdpctl.schema.problems import did_you_mean, show
 from fsdpctl.schema.yaml_tree import YamlDocument
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fsdpctl.importers.carry import Row
-from fsdpctl.importers.values import LeftOutError, is_true, number, one_of, recompute, whole
+from fsdpctl.other_launchers.carry import Row
+from fsdpctl.other_launchers.values import LeftOutError, is_true, number, one_of, recompute, whole
 
 MARKS = (
     *(

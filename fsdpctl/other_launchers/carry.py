@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fsdpctl.importers.imported import Draft, Program
-from fsdpctl.importers.values import LeftOutError, Read, WrongError, same
+from fsdpctl.other_launchers.draft import Draft, Program
+from fsdpctl.other_launchers.values import LeftOutError, Read, WrongError, same
 from fsdpctl.schema.problems import MAX_SHOWN, KeyPath, Location, did_you_mean, key_path, shorten
 from fsdpctl.schema.yaml_tree import YamlDocument
 
@@ -25,7 +25,9 @@ class Row:
     to: str = ""  # like `job.nodes` or `trainer.optim.lr`
     read: Read = same
     env: str = ""  # the variable by which the user's own script gets the value
-    write_env: Callable[[Any], str] = lambda given: str(given).lower() if isinstance(given, bool) else str(given)
+    write_env: Callable[[Any], str | None] = (  # None: the variable is not set
+        lambda given: str(given).lower() if isinstance(given, bool) else str(given)
+    )
     why: str = ""  # why the bundled trainer, or a job of any program, has no such key
     silent: tuple[Any, ...] = ()  # values that are as they always are in fsdpctl: no note
     decides: str = ""  # what `read` of the kind makes of it, with other keys: for the documentation
@@ -74,8 +76,8 @@ def carry_value(row: Row, path: KeyPath, value: Any, location: Location, draft: 
     else:
         if row.to:
             draft.set(row.to, mapped, location)
-    if row.env:
-        draft.env[row.env] = row.write_env(value)
+    if row.env and (variable := row.write_env(value)) is not None:
+        draft.env[row.env] = variable
     if row.why and value not in _NOTHING and value not in row.silent:
         draft.note(location, key, row.why, of=(Program.TRAINER,) if row.env or draft.args else tuple(Program))
 

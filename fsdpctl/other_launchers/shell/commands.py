@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import PurePosixPath
 
-from fsdpctl.importers.shell import batch_options
-from fsdpctl.importers.shell.options import Parsed, Syntax, parse_options
-from fsdpctl.importers.shell.statements import Statement, parse_script, plain
-from fsdpctl.importers.shell.variables import ASSIGNMENT
+from fsdpctl.other_launchers.shell import batch_options
+from fsdpctl.other_launchers.shell.options import Parsed, Syntax, parse_options
+from fsdpctl.other_launchers.shell.statements import Statement, parse_script, plain
+from fsdpctl.other_launchers.shell.variables import ASSIGNMENT
 
 _MAX_NESTED = 5
 _CONTAINER = Syntax(
@@ -35,12 +35,13 @@ _DISTRIBUTED = ("torch.distributed.run", "torch.distributed.launch")
 
 
 class Launcher(StrEnum):
-    """A program that starts ranks, or a script that srun starts once for each rank."""
+    """What starts the ranks: a launcher, or Python itself, by srun once for each rank, or for fsdpctl to start."""
 
     TORCHRUN = "torchrun"
     ACCELERATE = "accelerate launch"
     DEEPSPEED = "deepspeed"
     SRUN = "srun"
+    PYTHON = "python"
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,13 @@ class Launch:
     notes: tuple[tuple[str, str], ...] = ()  # what comes before, and why it does not carry over
 
 
-def find_launch(statement: Statement, depth: int = 0, srun: Parsed | None = None) -> Launch | None:
-    """Return the launch command of a statement; None if it starts no ranks. `srun`: what starts the statement."""
+def find_launch(
+    statement: Statement, depth: int = 0, srun: Parsed | None = None, *, is_command: bool = False
+) -> Launch | None:
+    """Return the launch command of a statement; None if it starts no ranks. `srun`: what starts the statement.
+
+    `is_command`: it is the command of a job, in which Python alone starts a rank, too.
+    """
     launch = Launch(statement.line, Launcher.TORCHRUN, (), srun=srun)
     words: Sequence[str] = statement.words
     while words:
@@ -87,20 +93,23 @@ def find_launch(statement: Statement, depth: int = 0, srun: Parsed | None = None
             parsed = parse_options(words[2:], _CONTAINER)
             launch, words = replace(launch, container=parsed), parsed.rest[1:]
         elif program in ("bash", "sh") and len(words) > 2 and re.fullmatch("-[a-z]*c", words[1]):
-            return _find_inside(launch, statement.line, words[2], words[4:], depth)
+            return _find_inside(launch, statement.line, words[2], words[4:], depth, is_command=is_command)
         else:
-            return _classify(launch, program, words)
+            return _classify(launch, program, words, is_command=is_command)
     return None
 
 
-def _find_inside(outer: Launch, line: int, text: str, args: Sequence[str], depth: int) -> Launch | None:
+def _find_inside(
+    outer: Launch, line: int, text: str, args: Sequence[str], depth: int, *, is_command: bool
+) -> Launch | None:
     """Return the launch command in the text of `bash -c`, in which `$@` are the arguments behind it."""
     if depth >= _MAX_NESTED:
         return None
     before: list[Statement] = []
     for statement in parse_script(plain(text)).statements:  # what is literal to the outer shell is not to this one
         words = [inner for word in statement.words for inner in (args if plain(word) == "$@" else [word])]
-        if (inner := find_launch(Statement(line, tuple(words)), depth + 1, outer.srun)) is not None:
+        inner = find_launch(Statement(line, tuple(words)), depth + 1, outer.srun, is_command=is_command)
+        if inner is not None:
             return replace(
                 inner,
                 env=(*outer.env, *inner.env),
@@ -113,11 +122,13 @@ def _find_inside(outer: Launch, line: int, text: str, args: Sequence[str], depth
     return None
 
 
-def _classify(launch: Launch, program: str, words: Sequence[str]) -> Launch | None:
+def _classify(launch: Launch, program: str, words: Sequence[str], *, is_command: bool) -> Launch | None:
     if program == "torchrun":
         return replace(launch, words=tuple(words[1:]), python=_python_beside(words[0]))
     if program == "accelerate" and words[1:2] and words[1] == "launch":
         return replace(launch, launcher=Launcher.ACCELERATE, words=tuple(words[2:]), python=_python_beside(words[0]))
+    if program == "accelerate-launch":
+        return replace(launch, launcher=Launcher.ACCELERATE, words=tuple(words[1:]), python=_python_beside(words[0]))
     if program == "deepspeed":
         return replace(launch, launcher=Launcher.DEEPSPEED, words=tuple(words[1:]), python=_python_beside(words[0]))
     if re.fullmatch(r"python([0-9.]*)", program):
@@ -127,8 +138,8 @@ def _classify(launch: Launch, program: str, words: Sequence[str]) -> Launch | No
             return replace(launch, words=tuple(rest[2:]))
         if len(rest) > 2 and rest[:2] == ["-m", "accelerate.commands.launch"]:
             return replace(launch, launcher=Launcher.ACCELERATE, words=tuple(rest[2:]))
-        if launch.srun is not None and rest and rest[0] != "-c":
-            return replace(launch, launcher=Launcher.SRUN, words=tuple(rest))
+        if rest and rest[0] != "-c" and (launch.srun is not None or is_command):
+            return replace(launch, launcher=Launcher.SRUN if launch.srun else Launcher.PYTHON, words=tuple(rest))
     return None
 
 

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from fsdpctl.importers.shell.lines import OPEN, Line, ShellError, find_end, split_lines
+from fsdpctl.other_launchers.shell.lines import OPEN, Line, ShellError, find_end, split_lines
 
 LITERAL_DOLLAR = "\ue000"
 """A dollar sign that the shell takes as it is."""

@@ -7,8 +7,8 @@ import operator
 import re
 from collections.abc import Sequence
 
-from fsdpctl.importers.shell.lines import ShellError
-from fsdpctl.importers.shell.statements import PATTERN, QUOTED_DOLLAR, split_statements
+from fsdpctl.other_launchers.shell.lines import ShellError
+from fsdpctl.other_launchers.shell.statements import PATTERN, QUOTED_DOLLAR, split_statements
 
 MAX_VALUE = 10_000
 """Characters of a value: a script that doubles one on each line must not fill the memory."""

@@ -8,18 +8,26 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from fsdpctl.importers.carry import carry, find, path_of
-from fsdpctl.importers.imported import Draft, Program
-from fsdpctl.importers.keys.accelerate import PARALLEL, ROWS, reshard_strategy
-from fsdpctl.importers.values import strategy
-from fsdpctl.importers.world import count, note_batch, set_head, set_world
-from fsdpctl.schema.problems import show
+from fsdpctl.other_launchers.accelerate.keys import PARALLEL, ROWS, reshard_strategy
+from fsdpctl.other_launchers.accelerate.launcher_env import add_launcher_env
+from fsdpctl.other_launchers.carry import carry, find, path_of
+from fsdpctl.other_launchers.draft import Draft, Program
+from fsdpctl.other_launchers.values import strategy
+from fsdpctl.other_launchers.world import count, note_batch, set_head, set_world
+from fsdpctl.schema.problems import KeyPath, show
 from fsdpctl.schema.yaml_tree import YamlDocument
 
 
+def read_file(document: YamlDocument, draft: Draft) -> None:
+    """Carry a whole file over, with what `accelerate launch` sets besides its keys."""
+    read(document, draft)
+    add_launcher_env(draft, str(document.tree.get("distributed_type", "")).upper())
+
+
 def read(document: YamlDocument, draft: Draft) -> None:
-    """Carry a whole configuration over."""
+    """Carry the keys of a configuration over."""
     tree = document.tree
+    _complete_names(document)
     carry(document, ROWS, draft)
     kind = str(tree.get("distributed_type", "")).upper()
     _check_kind(document, draft, kind)
@@ -30,6 +38,7 @@ def read(document: YamlDocument, draft: Draft) -> None:
         draft.env["ACCELERATE_USE_FSDP"] = "true"
     elif kind == "DEEPSPEED":
         draft.env["ACCELERATE_USE_DEEPSPEED"] = "true"
+        draft.env["ACCELERATE_CONFIG_DS_FIELDS"] = _deepspeed_fields(document)
     if kind == "MULTI_CPU" or str(tree.get("use_cpu")).lower() == "true":
         draft.set("profile.gpus_per_node", 0, document.locate(("use_cpu",)))
     for key in ("offload_optimizer_device", "offload_param_device"):
@@ -42,6 +51,28 @@ def read(document: YamlDocument, draft: Draft) -> None:
     _set_mesh(document, draft)
     set_world(document, draft, nodes="num_machines", world="num_processes")
     set_head(document, draft, address="main_process_ip", port="main_process_port")
+
+
+def _complete_names(document: YamlDocument) -> None:
+    """Give keys their prefix, which Accelerate lets a section leave out: `version` in `fsdp_config`."""
+    for section, prefix in (("fsdp_config", "fsdp_"), ("dynamo_config", "dynamo_")):
+        given = document.tree.get(section)
+        if not isinstance(given, dict):
+            continue
+        for key in [key for key in given if not key.startswith(prefix.rstrip("_"))]:
+            given[f"{prefix}{key}"] = given.pop(key)
+            document.locations[section, f"{prefix}{key}"] = document.locate((section, key))
+
+
+def _deepspeed_fields(document: YamlDocument) -> str:
+    """Return the keys of the file, by which Accelerate finds contradictions with a file of DeepSpeed."""
+    if not document.what:  # options alone
+        return ""
+    source, section = document.locate(()).source, document.tree.get("deepspeed_config")
+    fields: list[KeyPath] = [("deepspeed_config", key) for key in (section if isinstance(section, dict) else {})]
+    if document.tree.get("mixed_precision") is not None:
+        fields.append(("mixed_precision",))
+    return ",".join(str(path[-1]) for path in fields if document.locate(path).source == source).lower()
 
 
 def _check_kind(document: YamlDocument, draft: Draft, kind: str) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fsdpctl.importers.carry import Row
-from fsdpctl.importers.values import is_true, number, one_of, precision, recompute, strategy, whole, zero_stage
+from fsdpctl.other_launchers.carry import Row
+from fsdpctl.other_launchers.values import is_true, number, one_of, precision, recompute, strategy, whole, zero_stage
 
 MARKS = ("distributed_type", "compute_environment", "num_machines", "machine_rank", "main_process_ip", "gpu_ids")
 """Keys that only such a file has."""
@@ -41,6 +41,10 @@ def _lower(value: Any) -> str:
     return str(value).lower()
 
 
+def _compile(key: str, why: str) -> Row:
+    return Row(f"dynamo_config.{key}", env=f"ACCELERATE_{key.upper()}", write_env=str, why=why)
+
+
 def _fsdp(key: str, env: str, to: str = "", **more: Any) -> Row:
     return Row(f"fsdp_config.fsdp_{key}", to, env=f"FSDP_{env}", **more)
 
@@ -69,19 +73,26 @@ ROWS = (
     Row("mixed_precision", "trainer.precision", precision, "ACCELERATE_MIXED_PRECISION", _lower),
     Row("fp16", why="older form of mixed_precision: write that"),
     Row("downcast_bf16", why="for TPUs only"),
-    Row("use_cpu", read=is_true, env="ACCELERATE_USE_CPU", decides="`profile.gpus_per_node: 0`"),
-    Row("debug", read=is_true, env="ACCELERATE_DEBUG_MODE", why="`debug` of a job logs what NCCL does"),
+    Row("use_cpu", read=is_true, env="ACCELERATE_USE_CPU", write_env=str, decides="`profile.gpus_per_node: 0`"),
+    Row(
+        "debug",
+        read=is_true,
+        env="ACCELERATE_DEBUG_MODE",
+        write_env=lambda given: "true" if is_true(given) else None,
+        why="`debug` of a job logs what NCCL does",
+    ),
     Row(
         "enable_cpu_affinity",
         read=is_true,
         env="ACCELERATE_CPU_AFFINITY",
-        write_env=lambda given: str(int(is_true(given))),
+        write_env=lambda given: "1" if is_true(given) else None,
     ),
     Row("dynamo_backend", "trainer.compile", _COMPILE, "ACCELERATE_DYNAMO_BACKEND", _upper),
     Row("dynamo_config.dynamo_backend", "trainer.compile", _COMPILE, "ACCELERATE_DYNAMO_BACKEND", _upper),
     Row("dynamo_config.dynamo_mode", env="ACCELERATE_DYNAMO_MODE", why="always the default mode", silent=("default",)),
-    Row("dynamo_config.dynamo_use_fullgraph", env="ACCELERATE_DYNAMO_USE_FULLGRAPH", why="each block is one graph"),
-    Row("dynamo_config.dynamo_use_dynamic", env="ACCELERATE_DYNAMO_USE_DYNAMIC", why="all shapes are static"),
+    _compile("dynamo_use_fullgraph", "each block is one graph"),
+    _compile("dynamo_use_dynamic", "all shapes are static"),
+    _compile("dynamo_use_regional_compilation", "each block is compiled by itself"),
     *(Row(key, why="for TPUs only") for key in _TPU),
     _fsdp("version", "VERSION", why="the bundled trainer has FSDP 2", silent=(2,)),
     _fsdp(
@@ -91,7 +102,13 @@ ROWS = (
         read=strategy,
         write_env=lambda given: strategy(given).lstrip("_"),
     ),
-    _fsdp("reshard_after_forward", "RESHARD_AFTER_FORWARD", "trainer.mesh.strategy", read=reshard_strategy),
+    _fsdp(
+        "reshard_after_forward",
+        "RESHARD_AFTER_FORWARD",
+        "trainer.mesh.strategy",
+        read=reshard_strategy,
+        write_env=_lower,
+    ),
     _fsdp("offload_params", "OFFLOAD_PARAMS", "trainer.memory.cpu_offload", read=is_true),
     _fsdp("auto_wrap_policy", "AUTO_WRAP_POLICY", read=_wrap, write_env=_wrap, decides="`trainer.mesh.units`"),
     _fsdp("transformer_layer_cls_to_wrap", "TRANSFORMER_CLS_TO_WRAP", why="`mesh.units` counts blocks"),
@@ -122,6 +139,7 @@ ROWS = (
     _zero("offload_param_device", "DEEPSPEED_OFFLOAD_PARAM_DEVICE", why=_OFFLOAD, decides=_CPU),
     _zero("zero3_init_flag", "DEEPSPEED_ZERO3_INIT", why="weights are always created in parts", silent=(True,)),
     _zero("zero3_save_16bit_model", "DEEPSPEED_ZERO3_SAVE_16BIT_MODEL", why="see `fsdpctl checkpoints export`"),
+    _zero("deepspeed_moe_layer_cls_names", "DEEPSPEED_MOE_LAYER_CLS_NAMES", why="the bundled trainer has no experts"),
     _zero("deepspeed_config_file", "DEEPSPEED_CONFIG_FILE", why="import that file, too"),
     Row("deepspeed_config.deepspeed_multinode_launcher", why="fsdpctl starts the nodes"),
     Row("deepspeed_config.deepspeed_hostfile", why="write its hosts under `nodes` of a profile"),

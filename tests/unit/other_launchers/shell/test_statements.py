@@ -6,9 +6,9 @@ import subprocess
 
 import pytest
 
-from fsdpctl.importers.shell.lines import ShellError
-from fsdpctl.importers.shell.statements import parse_script, plain
-from fsdpctl.importers.shell.variables import Variables, is_resolved
+from fsdpctl.other_launchers.shell.lines import ShellError
+from fsdpctl.other_launchers.shell.statements import parse_script, plain
+from fsdpctl.other_launchers.shell.variables import Variables, is_resolved
 
 
 def words(text: str) -> list[list[str]]:

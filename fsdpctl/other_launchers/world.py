@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from fsdpctl.importers.carry import find, path_of
-from fsdpctl.importers.imported import Draft, Program
+from fsdpctl.other_launchers.carry import find, path_of
+from fsdpctl.other_launchers.draft import Draft, Program
 from fsdpctl.schema.problems import Location
 from fsdpctl.schema.yaml_tree import YamlDocument
 

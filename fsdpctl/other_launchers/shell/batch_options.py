@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Mapping
 
 from fsdpctl.backends.slurm.profile_keys import check_sbatch_option, count_gpus
-from fsdpctl.importers.imported import Draft
-from fsdpctl.importers.shell.options import Syntax
-from fsdpctl.importers.values import WrongError, whole
+from fsdpctl.other_launchers.draft import Draft
+from fsdpctl.other_launchers.shell.options import Syntax
+from fsdpctl.other_launchers.values import WrongError, whole
 from fsdpctl.schema.problems import Location
 from fsdpctl.schema.types import format_duration
 
