@@ -33,9 +33,12 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Print a job with all defaults filled in."""
-    from fsdpctl.specs.load import load_job
+    from fsdpctl.specs.load import load_job_with_notices
 
-    print_spec(load_job(name), as_json=as_json)
+    job, notices = load_job_with_notices(name)
+    for notice in notices:
+        log(notice)
+    print_spec(job, as_json=as_json)
 
 
 app.command()(check)

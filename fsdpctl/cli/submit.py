@@ -72,6 +72,8 @@ def submit(
     request = read_request(job, profile, overrides, backend or (), smoke=smoke, dry_run=dry_run)
     if after is not None:
         request = start_after(request, find_run(after))
+    for notice in request.notices:
+        log(notice)
     log(f"profile {request.profile.name} ({request.plan.backend}), from {request.profile_source}")
     predicted = get_backend(request.plan.backend).predict(request.plan)
     memory = check_memory(request.profile, request.job, request.plan, force=force or dry_run)

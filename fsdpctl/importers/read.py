@@ -12,7 +12,7 @@ from fsdpctl.importers.table import KINDS, SCRIPT, detect
 from fsdpctl.other_launchers.draft import Draft
 from fsdpctl.schema.problems import one_line
 from fsdpctl.schema.yaml_tree import YamlDocument, parse_mapping
-from fsdpctl.specs.load import read_text
+from fsdpctl.specs.text import read_text
 
 _OF_A_JOB = ("trainer", "entrypoint", "command")
 _YAML = (".yaml", ".yml")

@@ -86,7 +86,7 @@ class _ScriptReader:
         self.exports: list[tuple[int, str, str]] = []
         self.launches: list[Launch] = []
         self.config: dict[str, Any] = {}  # of the bundled trainer, in a script by `jobs export`
-        self.folder = ""  # below the one where the script begins; "" also where that is not known
+        self.folders: dict[tuple[int, ...], str] = {}  # of each subshell that has changed it
         self.depth = 0  # conditions and loops that are open
 
     def at(self, line: int) -> Location:
@@ -140,7 +140,7 @@ class _ScriptReader:
             if launch := self._find(statement):
                 for inner in launch.before:
                     self._other(inner)
-                self.launches.append(replace(launch, folder=self.folder))
+                self.launches.append(replace(launch, folder=self._folder(statement.subshell)))
             else:
                 self._other(statement)
         for line, name, value in self.exports:
@@ -181,13 +181,16 @@ class _ScriptReader:
         elif program == "module" or program == "ulimit":
             self.draft.profile.setdefault("setup", []).append(shlex.join(map(plain, words)))
         elif program == "cd" and self._enters(words[1:]):
-            self.folder = posixpath.normpath(posixpath.join(self.folder, self._resolved(words[1])))
+            folder = posixpath.join(self._folder(statement.subshell), self._resolved(words[1]))
+            self.folders[statement.subshell] = posixpath.normpath(folder)
         elif program == "printf" and (config := _trainer_config(words)):
             self.config = config
-        elif program in ("source", "."):
+        elif program in ("source", ".") and words[1:2] != ("activate",):
             self._source(statement)
+        elif "activate" in words[1:2] and program in ("conda", "mamba", "micromamba", "source", "."):
+            self._activate(statement.line, words)
         elif program == "cd":
-            self.folder = ""
+            self.folders[statement.subshell] = ""
             self._note_other(statement.line, words)
         elif program not in _SYNTAX_WORDS | _HARMLESS and is_resolved(program) and not is_head_idiom(" ".join(words)):
             self._note_other(statement.line, words)
@@ -195,6 +198,12 @@ class _ScriptReader:
     def _note_other(self, line: int, words: Sequence[str]) -> None:
         text = f"{shorten(plain(shlex.join(words)), 60)} does not run: only the ranks are started"
         self.draft.note(self.at(line), words[0] if words[0].isidentifier() else "", text)
+
+    def _folder(self, subshell: tuple[int, ...]) -> str:
+        """Return the folder of a subshell, below the one where the script begins; "" also where it is not known."""
+        while subshell and subshell not in self.folders:
+            subshell = subshell[:-1]  # it begins where the one around it is
+        return self.folders.get(subshell, "")
 
     def _enters(self, words: Sequence[str]) -> bool:
         """Return whether `cd` with these words goes to a folder that is known from the text."""
@@ -211,6 +220,11 @@ class _ScriptReader:
         else:
             text = "a file of the shell is not read: name the environment as `venv` or `python` of the profile"
             self.draft.note(self.at(statement.line), f"source {shorten(path)}", text)
+
+    def _activate(self, line: int, words: Sequence[str]) -> None:
+        name = plain(words[2]) if len(words) > 2 else "base"
+        text = f"write the interpreter of {shorten(name)} as `python` of the profile: `which python` prints it there"
+        self.draft.note(self.at(line), shlex.join(map(plain, words[:2])), text)
 
     def _assign(self, line: int, word: str, *, is_exported: bool) -> None:
         found = ASSIGNMENT.fullmatch(word)

@@ -38,6 +38,7 @@ class Draft:
     source: str
     job: dict[str, Any] = field(default_factory=dict)  # all keys but `trainer`
     trainer: dict[str, Any] = field(default_factory=dict)
+    makes_profile: bool = True  # a profile is made of what is found of a cluster
     is_whole: bool = False  # `trainer` has all that the bundled trainer needs
     profile: dict[str, Any] = field(default_factory=dict)
     job_locations: dict[KeyPath, Location] = field(default_factory=dict)

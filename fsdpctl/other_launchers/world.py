@@ -7,7 +7,7 @@ from typing import Any
 
 from fsdpctl.other_launchers.carry import find, path_of
 from fsdpctl.other_launchers.draft import Draft, Program
-from fsdpctl.schema.problems import Location
+from fsdpctl.schema.problems import Location, shorten
 from fsdpctl.schema.yaml_tree import YamlDocument
 
 _USUAL_GPUS = 8
@@ -77,6 +77,9 @@ def set_head_profile(draft: Draft, address: str, port: str, location: Location, 
     """Make an SSH profile with the head of several nodes, whose address is all that other launchers are given."""
     num_nodes = draft.job.get("nodes", 1)
     if not isinstance(num_nodes, int) or num_nodes < 2:
+        return
+    if not draft.makes_profile:
+        draft.note(location, key, f"fsdpctl finds the address of the head when the run starts, not {shorten(address)}")
         return
     draft.set("profile.backend", "ssh", location)
     draft.set("profile.nodes", [{"id": "node-0", "address": address}], location)

@@ -15,12 +15,17 @@ from fsdpctl.other_launchers.launcher_options.ranks import check_nodes, set_rest
 from fsdpctl.other_launchers.shell.commands import Launch
 from fsdpctl.other_launchers.shell.options import Parsed, Syntax
 from fsdpctl.other_launchers.shell.statements import PATTERN, plain
-from fsdpctl.other_launchers.shell.variables import is_resolved
+from fsdpctl.other_launchers.shell.variables import is_resolved, unknown_in
 from fsdpctl.schema.problems import Location, did_you_mean, shorten
 from fsdpctl.schema.yaml_tree import YamlDocument, read_scalar
 
 ReadConfig = Callable[[str | None], YamlDocument | None]
-"""Read the configuration of this name; of None: the default one of the user, which may not exist."""
+"""Read the configuration of this name; of None: the default one of the user, which may not exist. Raise ConfigError."""
+
+
+class ConfigError(ValueError):
+    """The configuration that a command names cannot be read."""
+
 
 SYNTAX = Syntax(
     short={"-m": "module", "-t": "tee", "-q": "quiet"},
@@ -52,8 +57,14 @@ def carry(draft: Draft, launch: Launch, parsed: Parsed, location: Location, read
     if name and read_config is None:
         text = f"its settings are not read here: fsdpctl jobs import {shorten(name)} --script FILE"
         draft.note(location, "--config_file", text, must_change=True)
+    elif name and not is_resolved(name.replace(f"{PATTERN}~", "~")):
+        text = f"no shell fills in {shorten(unknown_in(name))}: write the path"
+        draft.note(location, "--config_file", text, must_change=True)
     elif read_config is not None and (name or "cpu" not in parsed):
         config = read_config(plain(name) if name else None)
+        if config is not None and not name:
+            text = f"{config.locate(()).source} is read, the default configuration, as `accelerate launch` does"
+            draft.note(location, "accelerate", text)
     given = next((kind for option, kind in _KINDS.items() if option in parsed), None)
     document = _overlay(config, options, location)
     kind = given or (config.tree.get("distributed_type") if config else None) or _guess(options)

@@ -13,6 +13,9 @@ def carry(draft: Draft, launch: Launch, location: Location, procs: int | None) -
     if launch.launcher is Launcher.SRUN:
         text = "torchrun starts the ranks: they read RANK, LOCAL_RANK and WORLD_SIZE, not SLURM_PROCID"
         draft.note(location, "srun", text)
+    elif "procs_per_node" not in draft.job:
+        text = "each rank runs it: one on each GPU, unless `procs_per_node` has another number"
+        draft.note(location, "python", text)
     if procs:
         draft.set("job.procs_per_node", procs, location)
     words = launch.words

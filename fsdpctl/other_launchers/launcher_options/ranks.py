@@ -8,15 +8,13 @@ from fsdpctl.other_launchers.values import WrongError, whole
 from fsdpctl.schema.problems import Location, shorten
 
 _NPROC_WORDS = ("gpu", "auto", "cpu", "xpu")
-_NODES = ("nodes",)
 
 
 def set_nodes(draft: Draft, option: str, value: str | None, location: Location) -> None:
     """Set the number of nodes; one that is known already must be the same."""
     low, _, high = (value or "").partition(":")
-    source = draft.job_locations.get(_NODES)
     if not is_resolved(high or low):
-        if source is None:
+        if "nodes" not in draft.job:
             text = f"{shorten(high or low)} is not known from the text: write `nodes`"
             draft.note(location, option, text, must_change=True)
         return
@@ -26,7 +24,7 @@ def set_nodes(draft: Draft, option: str, value: str | None, location: Location) 
         draft.problem(location, (option,), str(error))
         return
     if high and high != low:
-        if source is not None:
+        if "nodes" in draft.job:
             return
         text = f"a run has a fixed number of nodes, not {shorten(value or '')}: {nodes} is taken, write `nodes`"
         draft.note(location, option, text, must_change=True)
@@ -35,9 +33,9 @@ def set_nodes(draft: Draft, option: str, value: str | None, location: Location) 
 
 
 def check_nodes(draft: Draft, option: str, nodes: int, location: Location) -> None:
-    """Add a problem if the file gives another number of nodes; an option of fsdpctl replaces both."""
-    known, source = draft.job.get("nodes"), draft.job_locations.get(_NODES)
-    if source is not None and source.line is not None and known != nodes:
+    """Add a problem if another line of the file gives another number of nodes."""
+    known, source = draft.job.get("nodes"), draft.job_locations.get(("nodes",))
+    if source is not None and known != nodes:
         draft.problem(location, (option,), f"{nodes}, but {source} has {known} nodes")
 
 

@@ -47,6 +47,9 @@ def carry(draft: Draft, launch: Launch, parsed: Parsed, location: Location, gpus
             case _ if name not in (*_OURS, *_SILENT):
                 text = f"not known here{did_you_mean(name, (*_COUNTS, *_OURS, *_WHY))}"
                 draft.note(location, f"--{name}", text, must_change=True)
+    if "nproc-per-node" not in parsed and not draft.makes_profile and "procs_per_node" not in draft.job:
+        text = "one rank on each GPU is the default here, and not one on each node: `procs_per_node` is the number"
+        draft.note(location, "torchrun", text)
     host, _, port = (parsed.get("rdzv-endpoint") or "").partition(":")
     if address := parsed.get("master-addr") or host:
         _set_head(draft, launch, address, parsed.get("master-port") or port, location)
