@@ -15,7 +15,10 @@ STEPS = 8
 def shrink(job: JobSpec) -> JobSpec:
     """Return the job with a tiny model of the same kind. Vocabulary, mesh, data, precision and tying stay."""
     if job.trainer is None:
-        raise UsageError(f"job {job.name} has an entrypoint of its own: --smoke is for the bundled trainer only")
+        raise UsageError(
+            f"job {job.name} has an entrypoint of its own: --smoke makes the model of the bundled trainer smaller",
+            hint="--rehearse runs your script on this machine first, until its first step or an error",
+        )
     try:
         small = _shrink_trainer(job.trainer, job.trainer.model.shrunk())
     except ValueError:  # units or frozen parameters need more layers; many tiny ones cost little more
