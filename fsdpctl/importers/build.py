@@ -80,6 +80,8 @@ def _remove_replaced(base: dict[str, Any], given: Mapping[str, Any]) -> None:
     for key in replaced:
         if replaced[key]:
             mesh.pop(key, None)
+    if given.get("eval", {}).get("sequences") == 0:
+        base.get("eval", {}).pop("every_steps", None)
     if "sequences" in given.get("batch", {}):
         base.get("batch", {}).pop("tokens", None)
 

@@ -30,6 +30,7 @@ class Needed:
 
     outside: dict[str, Import] = field(default_factory=dict)  # top-level name -> its first import
     problems: list[str] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)  # of the project, the script first
 
 
 def read_needed(project: Path, files: Collection[str], entry: str) -> Needed:
@@ -47,6 +48,7 @@ def read_needed(project: Path, files: Collection[str], entry: str) -> Needed:
         except (OSError, ValueError) as error:
             needed.problems.append(f"{file}: cannot be read: {error}")
             continue
+        needed.files.append(file)
         for one in found:
             own = _own_files(one, root, known)
             waiting += [name for name in own if name not in seen]

@@ -140,9 +140,14 @@ ROWS = (
     ),
     *_all("runs have directories of their own", "output_dir", "logging_dir", "overwrite_output_dir"),
     *_all(_METRICS, "report_to", "logging_first_step", "logging_strategy", "log_level", "logging_nan_inf_filter"),
-    *_all("a job trains always, and evaluates by `eval`", "do_train", "do_eval", "do_predict", "eval_strategy"),
+    *_all("a job trains always, and evaluates by `eval`", "do_train", "do_eval", "do_predict"),
+    *(
+        Row(key, why="a job evaluates by `eval`", decides="`trainer.eval.sequences: 0`, for no")
+        for key in ("eval_strategy", "evaluation_strategy")
+    ),
+    Row("save_strategy", why="`checkpoint` decides", decides="`trainer.checkpoint.mode: none`, for no"),
     *_all("`eval.sequences` is what an evaluation takes", "per_device_eval_batch_size", "eval_accumulation_steps"),
-    *_all("`checkpoint` decides", "save_strategy", "save_safetensors", "save_only_model", "load_best_model_at_end"),
+    *_all("`checkpoint` decides", "save_safetensors", "save_only_model", "load_best_model_at_end"),
     *_all("a run continues from its newest checkpoint by itself", "resume_from_checkpoint", "ignore_data_skip"),
     *_all("see `fsdpctl checkpoints export`", "push_to_hub", "hub_model_id", "hub_strategy", "hub_private_repo"),
     *_all("`memory.recompute` has no options", "gradient_checkpointing_kwargs"),

@@ -30,7 +30,7 @@ _SEPARATORS = re.compile(r"[;&|()]+")
 _REDIRECTION = re.compile(r"&?[<>]+[&|]?")
 _OPERATOR = re.compile(f"{_SEPARATORS.pattern}|{_REDIRECTION.pattern}")
 _BRACES = re.compile(r"\{[^\s{}'\"$`]*(,|\.\.)[^\s{}'\"$`]*\}")
-_CLASS = re.compile(r"\[([!^][^\s\]'\"]*|[^\s\]'\"]*\w-\w[^\s\]'\"]*|:\w+:)\]")
+_CLASS = re.compile(r"\[([!^][^\s\]'\"]*|[^\s\]'\"]*\w-\w[^\s\]'\"]*|\[:\w+:\])\]")
 """A pattern like [0-9] or [!a]; [0] and [0,1] are more often an index, or a list of Hydra."""
 _BEFORE_HOME = re.compile(r"(^|[\s;&|(])([A-Za-z_]\w{0,60}=)?$")
 _STREAM = re.compile(r"(^|\s)[0-9]$")
