@@ -46,7 +46,8 @@ variables of a shell are values that only the other program knows: they are name
 
 ## Scripts
 
-A script is read as text: statements, words and quotes as the shell has them. Exactly one command may start ranks:
+One command alone needs no import: it can be the `command` of a job
+([own-scripts.md](own-scripts.md#from-a-command-or-a-script)), which reads the configuration of Accelerate, too. A script is read as text: statements, words and quotes as the shell has them. Exactly one command may start ranks:
 `torchrun`, `python -m torch.distributed.run`, `accelerate launch`, `deepspeed`, or a Python script that srun starts
 once for each rank. It may be behind `srun`, `env`, `numactl`, `timeout`, `uv run`, `conda run`, `apptainer exec` or
 `bash -c`.
@@ -56,12 +57,12 @@ once for each rank. It may be behind `srun`, `env`, `numactl`, `timeout`, `uv ru
 - Head address, port, node rank and rendezvous id are left out, whatever they are made of: fsdpctl finds them itself, so
   `$(scontrol show hostnames ...)` needs no value.
 - Any other variable is named. In an argument it stays as it is written, marked CHANGE; in `env` it is left out.
-- Unquoted `*`, `?`, `~` and `{a,b}` in an argument are marked CHANGE: no shell expands the arguments of a job. The
-  entrypoint is looked for where `cd` has gone.
+- Unquoted `*`, `?`, `~`, `{a,b}` and classes like `[0-9]` in an argument are marked CHANGE: no shell expands the
+  arguments of a job. The entrypoint is looked for where `cd` has gone, which a closed subshell undoes.
 - `export NAME=value` becomes `env` of the job, NCCL_SOCKET_IFNAME the profile's interface. A variable that looks like a
   secret (`*_TOKEN`, `*_API_KEY`, ...) goes to `pass_env`: its value is written nowhere.
 - `module load`, `ulimit`, `source /path/bin/activate` and a PATH that grows become `modules`, `setup` and `venv` of the
-  profile. Other commands do not run, and are named.
+  profile; for `conda activate` the key to write is named. Other commands do not run, and are named.
 """
 
 EXPORT = """\

@@ -36,7 +36,7 @@ def _address(value: str) -> tuple[str, bool]:
 
 
 def _is_own(host: str) -> bool:
-    """Return whether an address is of the machine itself, and so says nothing."""
+    """Return whether an address is of the machine itself, which names no other one."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:

@@ -346,10 +346,10 @@ def test_gpus_beside_a_world_size_are_those_of_a_node_or_a_contradiction(
 
 @pytest.mark.parametrize("no", ['"no"', "false"])
 def test_a_strategy_of_never_becomes_a_job_that_never_does_it(no: str) -> None:
-    text = f'{{"output_dir": "x", "max_steps": 10, "eval_steps": 5, "eval_strategy": {no}, "save_strategy": {no}}}'
+    text = f'{{"output_dir": "x", "max_steps": 1000, "eval_steps": 5, "eval_strategy": {no}, "save_strategy": {no}}}'
     trainer = load(text, bundled=True).job["trainer"]
     assert trainer["eval"]["sequences"] == 0 and trainer["checkpoint"]["mode"] == "none"
-    text = '{"output_dir": "x", "max_steps": 10, "eval_strategy": "steps", "save_strategy": "steps"}'
+    text = '{"output_dir": "x", "max_steps": 1000, "eval_strategy": "steps", "save_strategy": "steps"}'
     imported = load(text, bundled=True)
     assert imported.job["trainer"].get("eval", {}).get("sequences") != 0
     assert {note.key for note in imported.notes} >= {"eval_strategy", "save_strategy"}

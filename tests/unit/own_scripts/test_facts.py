@@ -1,4 +1,4 @@
-"""What is found in the text of a script, and the line that says what to do about it."""
+"""What is found in the text of a script, and the line of what to do about it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def advice(source: str, *args: str) -> list[str]:
     return list(advise(read_facts({"a.py": source}), args))
 
 
-def test_a_script_with_nothing_for_it_is_told_all_of_it() -> None:
+def test_a_script_with_nothing_for_it_needs_all_of_it() -> None:
     assert advice("import torch\n") == [
         "stop: after each step all ranks save and exit with 0 if the file $FSDPCTL_STOP_FILE exists, or"
         " `stop_signal: TERM`",
