@@ -49,6 +49,9 @@ def expand_command(document: YamlDocument, read_config: ReadConfig) -> None:
     given, location = document.tree.pop(COMMAND, None), document.locate(_PATH)
     if given is None:
         return
+    if location.line is None:  # an option, which replaces what the file has
+        for key in _ONE_KEY:
+            document.tree.pop(key, None)
     draft = Draft(location.source, makes_profile=False)
     _know_world(document, draft)
     try:
@@ -191,7 +194,11 @@ def _place(document: YamlDocument, draft: Draft, location: Location) -> None:
 def _compare(document: YamlDocument, key: str, value: Any, source: Location, *, is_of_command: bool) -> None:
     """Report a number of the command that is another one in the job; an option of fsdpctl replaces both."""
     place = document.locate((key,))
-    if place.line is None:
+    if place.line is None:  # an option that replaces what the command has
+        return
+    if source.line is None:
+        document.tree[key] = value
+        document.locations[key,] = source
         return
     text = f"{show(document.tree[key])}, but {source} has {show(value)}"
     if is_of_command:

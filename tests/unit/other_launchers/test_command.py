@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fsdpctl.errors import UsageError
 from fsdpctl.schema.dump import dump_tree
@@ -177,6 +179,13 @@ def test_options_replace_what_the_command_has() -> None:
     assert parse_job(text, "j.yaml", ["command=python b.py"]).entrypoint.script == "b.py"
 
 
+def test_a_command_that_is_an_option_replaces_what_the_file_has() -> None:
+    text = "name: x\nnodes: 1\nentrypoint: {script: a.py}\nargs: [x]\n"
+    job = parse_job(text, "j.yaml", ["command=torchrun --nnodes 2 b.py y"])
+    assert (job.nodes, job.entrypoint.script, job.args) == (2, "b.py", ("y",))
+    assert parse_job(text, "j.yaml", ["command=torchrun --nnodes 2 b.py", "--nodes=3"]).nodes == 3
+
+
 def test_variables_of_the_job_replace_those_of_the_command() -> None:
     job = job_of("A=1 B=2 torchrun --nproc-per-node 2 train.py", env={"B": "3", "C": "4"})
     assert job.env == {"A": "1", "B": "3", "C": "4"}
@@ -222,3 +231,38 @@ def test_a_run_stores_the_keys_and_needs_no_other_file_again(project: Path) -> N
     (project / "j.yaml").write_text("name: x\ncommand: accelerate launch --config_file fsdp.yaml train.py\n")
     tree = job_document(project / "j.yaml").tree
     assert "command" not in tree and tree["entrypoint"] == {"script": "train.py"}
+
+
+WORDS = (
+    *("torchrun", "accelerate", "launch", "deepspeed", "python", "srun", "env", "-m", "bash", "-c", "a.py", "--cpu"),
+    *("--nnodes=1:2", "--nnodes", "2", "--num_processes", "--num_machines", "--master_addr", "1.2.3.4:5", "--use_fsdp"),
+    *(
+        "$X",
+        "$(a)",
+        "'",
+        '"',
+        "\\",
+        ";",
+        "|",
+        ">",
+        "(",
+        "x=1",
+        "--",
+        "-",
+        "HF_TOKEN=x",
+        "-N",
+        "--config_file",
+        "\ue004",
+    ),
+)
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(st.lists(st.sampled_from(WORDS), max_size=10), st.booleans())
+def test_any_words_are_a_command_or_refused(words: list[str], is_text: bool) -> None:
+    try:
+        job = job_of(" ".join(words) if is_text else list(words), nodes=2)
+    except UsageError as error:
+        assert "j.yaml" in error.message
+    else:
+        assert job.entrypoint.script or job.entrypoint.module != "train"
