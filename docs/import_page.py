@@ -46,8 +46,10 @@ variables of a shell are values that only the other program knows: they are name
 
 ## Scripts
 
-One command alone needs no import: it can be the `command` of a job
-([own-scripts.md](own-scripts.md#from-a-command-or-a-script)), which reads the configuration of Accelerate, too. A script is read as text: statements, words and quotes as the shell has them. Exactly one command may start ranks:
+One command alone needs no import: it can be the `command` of a job, which reads the configuration of Accelerate, too
+([own-scripts.md](own-scripts.md#from-a-command-or-a-script)).
+
+A script is read as text: statements, words and quotes as the shell has them. Exactly one command may start ranks:
 `torchrun`, `python -m torch.distributed.run`, `accelerate launch`, `deepspeed`, or a Python script that srun starts
 once for each rank. It may be behind `srun`, `env`, `numactl`, `timeout`, `uv run`, `conda run`, `apptainer exec` or
 `bash -c`.
