@@ -89,6 +89,8 @@ class JobSpec(Spec):
     stop_signal: StopSignal = "none"
     """Signal that all ranks of your own entrypoint get at a stop; `none`: they have to read the stop file, and get TERM
     5 seconds before they are killed."""
+    warm: bool | None = None
+    """Fork ranks from a process of the node that has imported torch; default: only those of the bundled trainer."""
     restarts: Annotated[int, Field(ge=0, le=1000)] = 0
     """Maximum number of automatic restarts after failures."""
     hang: Hang = Hang()

@@ -56,6 +56,11 @@ class NodePaths:
         return self.root / "agent.log"
 
     @property
+    def warm_log(self) -> Path:
+        """Output of the process from which ranks are forked: empty, unless its imports fail."""
+        return self.root / "warm.log"
+
+    @property
     def torchrun_log(self) -> Path:
         return self.root / "torchrun.log"
 

@@ -125,22 +125,22 @@ def descendants(root: int) -> set[int]:
 def sweep(
     tag: Tag,
     *,
-    below: int | None = None,
+    below: Iterable[int] = (),
     spare: Iterable[int] = (),
     term_s: float = 0.0,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> list[int]:
-    """End every process with the tag or below the pid `below`, except those in `spare`; return the pids still alive.
+    """End every process with the tag or below the pids `below`, except those in `spare`; return the pids still alive.
 
     Sends TERM first if `term_s` is positive, then KILL repeatedly, because a process may fork meanwhile. Processes
     that ignore TERM, like torchrun before it has imported torch, are killed without a wait. `meanwhile` is called
     between the steps.
     """
-    spared = set(spare)
+    spared, roots = set(spare), list(below)
 
     def remaining() -> list[int]:
         meanwhile()
-        children = descendants(below) if below is not None else set()
+        children = set().union(*map(descendants, roots))
         return [pid for pid in {*find(tag), *children} if pid not in spared]
 
     if term_s > 0:
