@@ -82,7 +82,7 @@ class Agent:
 
     def _run_ranks(self) -> NodeEnd:
         if self.plan.warm:
-            self.clean = find_clean_process(self.plan, self.attempt.number, self.node_rank)
+            self.clean = find_clean_process(self.plan, self.node_rank)
         self._sweep()  # ranks of an older attempt
         if self.plan.warm and self.clean is None:
             self.clean = start_clean_process(self.plan, self.attempt.number, self.node_rank)

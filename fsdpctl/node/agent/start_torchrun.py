@@ -23,17 +23,19 @@ from fsdpctl.node.warm.imports import warm_sets
 from fsdpctl.node.warm.messages import Request
 from fsdpctl.node.warm.worker import SOCKET
 
+_NO_ATTEMPT = 0
 
-def find_clean_process(plan: LaunchPlan, attempt: int, node_rank: int) -> CleanProcess | None:
+
+def find_clean_process(plan: LaunchPlan, node_rank: int) -> CleanProcess | None:
     """Return the clean process that an earlier attempt has left on this node, if it can still be used."""
-    command, env = _clean_command(plan, attempt, node_rank)
+    command, env = _clean_command(plan, node_rank)
     run = RunPaths.of(plan.run_dir)
     return CleanProcess.find(run.clean_process(node_rank), warm_key(command, env, run.packages()))
 
 
 def start_clean_process(plan: LaunchPlan, attempt: int, node_rank: int) -> CleanProcess | None:
     """Begin the imports of a warm start; None if no process can be started."""
-    command, env = _clean_command(plan, attempt, node_rank)
+    command, env = _clean_command(plan, node_rank)
     run = RunPaths.of(plan.run_dir)
     key = warm_key(command, env, run.packages())
     with open(open_log(run.attempt(attempt).node(node_rank).warm_log), "ab") as log:
@@ -46,9 +48,9 @@ def start_clean_process(plan: LaunchPlan, attempt: int, node_rank: int) -> Clean
             return None
 
 
-def _clean_command(plan: LaunchPlan, attempt: int, node_rank: int) -> tuple[list[str], dict[str, str]]:
-    """Return the command, and the environment of the ranks as far as it is known before nodes join."""
-    env = rank_environment(plan, NodeContext(node_rank, attempt, "", "", None))
+def _clean_command(plan: LaunchPlan, node_rank: int) -> tuple[list[str], dict[str, str]]:
+    """Return the command, and the environment of the ranks as far as it is the same in all attempts."""
+    env = rank_environment(plan, NodeContext(node_rank, _NO_ATTEMPT, "", "", None))
     if plan.procs_per_node > 1:
         env.setdefault("OMP_NUM_THREADS", "1")  # as torchrun does for its workers
     return [plan.python, "-u", "-m", "fsdpctl.node.warm", *warm_sets(plan)], env
