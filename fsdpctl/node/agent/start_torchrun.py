@@ -13,10 +13,11 @@ from fsdpctl.contract import Env
 from fsdpctl.contract.files import open_log, read_bytes
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan, NodeContext
+from fsdpctl.node.agent.progress_watch import ProgressWatch
 from fsdpctl.node.os import processes, signals
 
 
-def start_torchrun(plan: LaunchPlan, context: NodeContext) -> subprocess.Popen[bytes]:
+def start_torchrun(plan: LaunchPlan, context: NodeContext, progress: ProgressWatch | None) -> subprocess.Popen[bytes]:
     """Start torchrun in a session of its own, ignoring the stop signals; its output goes to `torchrun.log`.
 
     It ends with this process, even if the guard, which sweeps then, was killed at the same moment.
@@ -24,11 +25,12 @@ def start_torchrun(plan: LaunchPlan, context: NodeContext) -> subprocess.Popen[b
     run = RunPaths.of(plan.run_dir)
     argv = torchrun_argv(plan, context)
     workdir = working_directory(plan)
+    env = rank_environment(plan, context)
     print("command:", json.dumps(argv), "in", workdir, flush=True)
     with open(open_log(run.attempt(context.attempt).node(context.node_rank).torchrun_log), "ab") as log:
         return subprocess.Popen(
             argv,
-            env=rank_environment(plan, context),
+            env={**env, **(progress.rank_env(env) if progress is not None else {})},
             cwd=workdir,
             stdin=subprocess.DEVNULL,
             stdout=log,

@@ -1,0 +1,55 @@
+"""Read the progress of a user's script, for its metrics.jsonl, until the agent closes this process's input.
+
+python -m fsdpctl.node.progress --run-dir DIR --attempt N [--listen FILE-NUMBER]
+
+A process of its own: a slow pattern, a slow disk or many posts must delay neither the agent nor the ranks. Twice a
+second it prints the newest step, or an empty line, so that the agent sees that it is alive.
+"""
+
+from __future__ import annotations
+
+import argparse
+import select
+import signal
+import socket
+import sys
+from pathlib import Path
+
+from fsdpctl.contract.codec import read_json
+from fsdpctl.contract.files import read_bytes
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.node.os import signals
+from fsdpctl.node.progress.sources import ProgressSources
+from fsdpctl.node.progress.trainer_server import TrainerServer
+
+EVERY_S = 0.5
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="fsdpctl.node.progress")
+    parser.add_argument("--run-dir", type=Path, required=True)
+    parser.add_argument("--attempt", type=int, required=True)
+    parser.add_argument("--listen", type=int, metavar="FILE-NUMBER")
+    words = parser.parse_args(argv)
+    for number in signals.STOP_SIGNALS:  # the agent decides when the end has come
+        signal.signal(number, signal.SIG_IGN)
+    run = RunPaths(words.run_dir)
+    server = None
+    if words.listen is not None:
+        token = read_bytes(run.attempt(words.attempt).node(0).trainer_token).decode()
+        server = TrainerServer(socket.socket(fileno=words.listen), token)
+    sources = ProgressSources(read_json(LaunchPlan, run.plan), run.attempt(words.attempt), server)
+    has_ended = False
+    while not has_ended:
+        has_ended = bool(select.select([sys.stdin], [], [], EVERY_S)[0])
+        sources.look()
+        print(sources.step if sources.step is not None else "", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except (BrokenPipeError, KeyboardInterrupt):
+        sys.exit(0)
