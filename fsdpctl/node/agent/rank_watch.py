@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from fsdpctl.contract.files import read_bytes
 from fsdpctl.contract.node_report import Activity, RankReport
 from fsdpctl.contract.paths import NodePaths
 from fsdpctl.contract.plan import HangLimits
@@ -158,17 +157,9 @@ def rank_processes(tag: processes.Tag) -> dict[int, int]:
     """Return global rank -> pid of the processes that torchrun started; the oldest one where a rank has children."""
     found: dict[int, int] = {}
     for pid in sorted(processes.find(tag), key=lambda pid: processes.start_ticks(pid) or 0):
-        for variable in _environment(pid):
-            if variable.startswith(b"RANK="):
-                found.setdefault(int(variable[5:]), pid)
+        if (rank := processes.rank_of(pid)) is not None:
+            found.setdefault(rank, pid)
     return found
-
-
-def _environment(pid: int) -> list[bytes]:
-    try:
-        return read_bytes(processes.PROC / str(pid) / "environ").split(b"\0")
-    except OSError:
-        return []
 
 
 def _signs(progress: RankProgress | None) -> tuple[int, ...]:

@@ -43,7 +43,7 @@ def main(argv: list[str]) -> int:
     has_ended = False
     while not has_ended:
         has_ended = bool(select.select([sys.stdin], [], [], EVERY_S)[0])
-        sources.look()
+        sources.look(is_end=has_ended)
         print(sources.step if sources.step is not None else "", flush=True)
     return 0
 

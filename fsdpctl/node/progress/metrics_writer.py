@@ -30,16 +30,21 @@ class MetricsWriter:
 
     def add(self, source: Source, report: StepReport) -> None:
         """Write a step, unless another source counts, or it is not after the last one."""
-        if source < self._source or self.has_other_writer():
+        if not self.accepts(source):
             return
         self._source = source
         if self.step is not None and report.step <= self.step:
-            self.refused_step = report.step if report.step < self.step else self.refused_step
+            if report.step < self.step and source is not Source.TENSORBOARD:  # whose files come one after the other
+                self.refused_step = report.step
             return
         self.step = report.step
         self._unwritten += metrics_line(report.step, report.time, self._attempt, report.values, report.total)
         with suppress(OSError):
             self._flush(report.step)
+
+    def accepts(self, source: Source) -> bool:
+        """Return whether steps of a source count."""
+        return source >= self._source and not self.has_other_writer()
 
     def has_other_writer(self) -> bool:
         """Return whether the script has written the file in this attempt."""

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 
+from fsdpctl.commands.environment import working_directory
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.progress_regex import compile_progress_regex
+from fsdpctl.node.os.processes import Tag, has_tag, rank_of
+from fsdpctl.node.progress.event_files import EventFiles
 from fsdpctl.node.progress.log_matcher import LogMatcher, SlowPatternError
 from fsdpctl.node.progress.log_tail import LogTail
 from fsdpctl.node.progress.metrics_writer import MetricsWriter
@@ -25,6 +29,9 @@ class ProgressSources:
         self._tail = LogTail(attempt.node(0).rank_log(0), time.time())
         regex = plan.progress_regex
         self._matcher = LogMatcher(compile_progress_regex(regex)) if regex else None
+        roots = (Path(working_directory(plan)), RunPaths(attempt.run_dir).checkpoints)
+        tag = Tag(plan.run_id, 0)
+        self._event_files = EventFiles(roots, lambda pid: has_tag(pid, tag) and rank_of(pid) == 0)
         self._has_warned = False
 
     @property
@@ -32,10 +39,13 @@ class ProgressSources:
         """The newest step, unless the script writes metrics.jsonl itself."""
         return None if self._writer.has_other_writer() else self._writer.step
 
-    def look(self) -> None:
-        """Write the steps that are new since the last look."""
+    def look(self, *, is_end: bool = False) -> None:
+        """Write the steps that are new since the last look; `is_end`: no look follows."""
         self._read_posts()
         self._read_log()
+        if self._writer.accepts(Source.TENSORBOARD):
+            for report in self._event_files.read(time.monotonic(), is_end=is_end):
+                self._writer.add(Source.TENSORBOARD, report)
         if self._writer.refused_step is not None and not self._has_warned:
             self._has_warned = True
             _log(
