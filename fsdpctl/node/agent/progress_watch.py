@@ -7,7 +7,8 @@ import secrets
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from fsdpctl.contract.codec import write_text
@@ -15,8 +16,10 @@ from fsdpctl.contract.paths import AttemptPaths
 from fsdpctl.contract.trainer_server import LOOPBACK, trainer_server_env
 from fsdpctl.node.os import processes
 
-STALE_LOOKS = 10
-"""Looks without a sign of life, after which the process is killed: a Trainer must not wait for its answers."""
+STALE_S = 10.0
+"""Without a sign of life, after which the process is killed: a Trainer must not wait for its answers."""
+LONGEST_LOOK_S = 2.0
+"""What a time between two looks counts at most: if it was longer, this host was suspended, and the process with it."""
 CLOSE_S = 5.0
 FAREWELL = b"."
 
@@ -24,7 +27,7 @@ FAREWELL = b"."
 class ProgressWatch:
     """The newest step that was read. `look` never waits."""
 
-    def __init__(self, attempt: AttemptPaths) -> None:
+    def __init__(self, attempt: AttemptPaths, clock: Callable[[], float] = time.monotonic) -> None:
         """Start the process. Nothing of it is needed for the ranks to run."""
         self._token, agent = attempt.node(0).trainer_token, os.getpid()
         listening = _listen()
@@ -45,7 +48,8 @@ class ProgressWatch:
         assert self._process.stdout is not None
         self._pipe = self._process.stdout.fileno()
         os.set_blocking(self._pipe, False)
-        self._unread, self._looks = b"", 0
+        self._unread, self._clock = b"", clock
+        self._last, self._stale_s = clock(), 0.0
         self._step: int | None = None
 
     @property
@@ -58,12 +62,14 @@ class ProgressWatch:
 
     def look(self) -> int | None:
         """Return the newest step; None where none was found. Call it about once a second."""
-        self._looks += 1
+        now = self._clock()
+        passed_s, self._last = min(now - self._last, LONGEST_LOOK_S), now
+        self._stale_s += passed_s
         with suppress(BlockingIOError):
             *lines, self._unread = (self._unread + os.read(self._pipe, 2**16)).split(b"\n")
             if lines:
-                self._looks, self._step = 0, int(lines[-1]) if lines[-1] else None
-        if self._looks == STALE_LOOKS:
+                self._stale_s, self._step = 0.0, int(lines[-1]) if lines[-1] else None
+        if self._stale_s > STALE_S >= self._stale_s - passed_s:
             self._process.kill()
             print("progress: its process has ended, or did not answer and was killed", flush=True)
         return self._step

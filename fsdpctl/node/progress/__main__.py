@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import select
-import signal
 import socket
 import sys
 from pathlib import Path
@@ -32,8 +31,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--attempt", type=int, required=True)
     parser.add_argument("--listen", type=int, metavar="FILE-NUMBER")
     words = parser.parse_args(argv)
-    for number in signals.STOP_SIGNALS:  # the agent decides when the end has come
-        signal.signal(number, signal.SIG_IGN)
+    signals.ignore()  # the agent decides when the end has come
     run = RunPaths(words.run_dir)
     server = None
     if words.listen is not None:
