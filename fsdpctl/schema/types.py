@@ -116,9 +116,8 @@ def check_env_value(value: str) -> str:
 
 
 def check_progress_regex(value: str) -> str:
-    """Check a pattern that finds steps in a log; an empty one finds none."""
-    if check_text(value):
-        compile_progress_regex(value)
+    """Check a pattern that finds steps in a log."""
+    compile_progress_regex(check_text(value))
     return value
 
 

@@ -92,9 +92,9 @@ class JobSpec(Spec):
     5 seconds before they are killed."""
     restarts: Annotated[int, Field(ge=0, le=1000)] = 0
     """Maximum number of automatic restarts after failures."""
-    progress_regex: ProgressRegex = ""
-    """Regular expression of Python that finds steps in the log of rank 0 of your own entrypoint: a group `step`, and
-    if you like `total`, `loss` and other values. See [own-scripts.md](own-scripts.md)."""
+    progress_regex: ProgressRegex | None = None
+    """Regular expression of Python that finds steps in the log of rank 0 of your own entrypoint, with named groups: `step`,
+    and `total`, `loss` or other values where it prints them; [own-scripts.md](own-scripts.md#progress) has examples."""
     hang: Hang = Hang()
     """Limits after which a run that makes no progress is ended."""
     restart_on: tuple[FailureCause, ...] = RESTART_ON
@@ -120,7 +120,7 @@ class JobSpec(Spec):
             yield Problem("", "the bundled trainer needs a `trainer` section")
         if self.stop_signal != "none":
             yield Problem("stop_signal", "the bundled trainer takes none; it reads the stop file")
-        if self.progress_regex:
+        if self.progress_regex is not None:
             yield Problem("progress_regex", "the bundled trainer takes none; it records every step itself")
         if self.args:
             yield Problem("args", "the bundled trainer takes none; its settings belong under `trainer`")

@@ -28,7 +28,7 @@ class ProgressSources:
         self._writer = MetricsWriter(RunPaths(attempt.run_dir).metrics, attempt.number)
         self._tail = LogTail(attempt.node(0).rank_log(0), time.time())
         regex = plan.progress_regex
-        self._matcher = LogMatcher(compile_progress_regex(regex)) if regex else None
+        self._matcher = LogMatcher(compile_progress_regex(regex)) if regex is not None else None
         roots = (Path(working_directory(plan)), RunPaths(attempt.run_dir).checkpoints)
         tag = Tag(plan.run_id, 0)
         self._event_files = EventFiles(roots, lambda pid: has_tag(pid, tag) and rank_of(pid) == 0)

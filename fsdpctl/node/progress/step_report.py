@@ -44,5 +44,5 @@ def parse_count(text: object) -> int | None:
 
 
 def choose_values(found: Mapping[str, float | None]) -> dict[str, float]:
-    """Return the values that can stand in a line of metrics: numbers whose names are not those of other keys."""
+    """Return the values that a line of metrics may have: numbers whose names are not those of other keys."""
     return {name: value for name, value in found.items() if value is not None and name not in RESERVED}

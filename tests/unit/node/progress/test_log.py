@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -107,3 +108,14 @@ def test_a_pattern_that_takes_longer_than_training_is_given_up() -> None:
 def test_a_pattern_that_cannot_work_is_refused(pattern: str, problem: str) -> None:
     with pytest.raises(ValueError, match=problem.replace(")", r"\)")):
         compile_progress_regex(pattern)
+
+
+def test_the_patterns_of_the_docs_find_their_examples() -> None:
+    page = Path(__file__).parents[4] / "docs" / "own-scripts.md"
+    examples = re.findall(r"^progress_regex: '(.+)' +# (.+)$", page.read_text(), re.MULTILINE)
+    found = [LogMatcher(compile_progress_regex(pattern)).find(LogLine(text, 1.0)) for pattern, text in examples]
+    assert [one and (one.step, one.total, one.values) for one in found] == [
+        (120, 2000, {"loss": 2.31}),
+        (120, None, {"loss": 2.31}),
+        (120, 2000, {}),
+    ]
