@@ -93,8 +93,8 @@ class JobSpec(Spec):
     restarts: Annotated[int, Field(ge=0, le=1000)] = 0
     """Maximum number of automatic restarts after failures."""
     progress_regex: ProgressRegex | None = None
-    """Regular expression of Python that finds steps in the log of rank 0 of your own entrypoint, with named groups: `step`,
-    and `total`, `loss` or other values where it prints them; [own-scripts.md](own-scripts.md#progress) has examples."""
+    """Regular expression of Python that finds steps in the log of rank 0 of your own entrypoint, with named groups:
+    `step`, and `total`, `loss` or other values if they are printed; [own-scripts.md](own-scripts.md#progress) has more."""
     hang: Hang = Hang()
     """Limits after which a run that makes no progress is ended."""
     restart_on: tuple[FailureCause, ...] = RESTART_ON

@@ -3,7 +3,7 @@
 python -m fsdpctl.node.progress --run-dir DIR --attempt N [--listen FILE-NUMBER]
 
 A process of its own: a slow pattern, a slow disk or many posts must delay neither the agent nor the ranks. Twice a
-second it prints the newest step, or an empty line, so that the agent sees that it is alive.
+second it prints the newest step, or an empty line, so that the agent sees that posts are answered.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import argparse
 import select
 import socket
 import sys
+import threading
+import time
 from pathlib import Path
 
 from fsdpctl.contract.codec import read_json
@@ -38,16 +40,23 @@ def main(argv: list[str]) -> int:
         token = read_bytes(run.attempt(words.attempt).node(0).trainer_token).decode()
         server = TrainerServer(socket.socket(fileno=words.listen), token)
     sources = ProgressSources(read_json(LaunchPlan, run.plan), run.attempt(words.attempt), server)
+    threading.Thread(target=_report, args=(sources,), daemon=True).start()
     has_ended = False
     while not has_ended:
         has_ended = bool(select.select([sys.stdin], [], [], EVERY_S)[0])
         sources.look(is_end=has_ended)
-        print(sources.step if sources.step is not None else "", flush=True)
     return 0
+
+
+def _report(sources: ProgressSources) -> None:
+    """Print the newest step until the process ends, also while a file server does not answer."""
+    while True:
+        print(sources.step if sources.step is not None else "", flush=True)
+        time.sleep(EVERY_S)
 
 
 if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1:]))
-    except (BrokenPipeError, KeyboardInterrupt):
+    except KeyboardInterrupt:
         sys.exit(0)

@@ -33,11 +33,7 @@ class ProgressSources:
         tag = Tag(plan.run_id, 0)
         self._event_files = EventFiles(roots, lambda pid: has_tag(pid, tag) and rank_of(pid) == 0)
         self._has_warned = False
-
-    @property
-    def step(self) -> int | None:
-        """The newest step, unless the script writes metrics.jsonl itself."""
-        return None if self._writer.has_other_writer() else self._writer.step
+        self.step: int | None = None  # the newest, unless the script writes metrics.jsonl itself
 
     def look(self, *, is_end: bool = False) -> None:
         """Write the steps that are new since the last look; `is_end`: no look follows."""
@@ -46,6 +42,7 @@ class ProgressSources:
         if self._writer.accepts(Source.TENSORBOARD):
             for report in self._event_files.read(time.monotonic(), is_end=is_end):
                 self._writer.add(Source.TENSORBOARD, report)
+        self.step = None if self._writer.has_other_writer() else self._writer.step
         if self._writer.refused_step is not None and not self._has_warned:
             self._has_warned = True
             _log(
@@ -60,7 +57,7 @@ class ProgressSources:
                 self._writer.add(Source.TRAINER, report)
 
     def _read_log(self) -> None:
-        if self._matcher is None:
+        if self._matcher is None or not self._writer.accepts(Source.LOG):
             return
         try:
             for line in self._tail.read(time.time()):

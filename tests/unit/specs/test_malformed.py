@@ -87,7 +87,7 @@ JOBS: dict[str, tuple[bytes, int, str]] = {
     "text for list": (b"name: x\nargs: a\n", 2, 'args: must be a list, got "a"'),
     "unknown cause": (b"name: x\nrestart_on: [hang, oom]\n", 2, "restart_on[1]: must be one of signal, exit_code, "),
     "cause of no failure": (b"name: x\nrestart_on: [finished]\n", 2, "restart_on[0]: must be one of signal, "),
-    "no pattern": (b"name: x\nprogress_regex: 'a('\n", 2, "progress_regex: not a regular expression of Python: missing )"),
+    "no pattern": (b"name: x\nprogress_regex: 'a('\n", 2, "progress_regex: not a regular expression of Python: "),
     "pattern without a step": (b"name: x\nprogress_regex: loss\n", 2, "progress_regex: it needs a group named step"),
     "mapping in list": (b"name: x\nargs: [a, {b: 5}]\n", 2, "args[1]: must be text, got a mapping"),
     "newline in list": (b'name: x\nargs: ["a\\nb"]\n', 2, "args[0]: the control character U+000A is not allowed"),
