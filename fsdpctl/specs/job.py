@@ -94,7 +94,7 @@ class JobSpec(Spec):
     """Maximum number of automatic restarts after failures."""
     progress_regex: ProgressRegex | None = None
     """Regular expression of Python that finds steps in the log of rank 0 of your own entrypoint, with named groups:
-    `step`, and `total`, `loss` or other values if they are printed; [own-scripts.md](own-scripts.md#progress) has more."""
+    `step`, and `total`, `loss` or other values if printed; [own-scripts.md](own-scripts.md#progress) has examples."""
     hang: Hang = Hang()
     """Limits after which a run that makes no progress is ended."""
     restart_on: tuple[FailureCause, ...] = RESTART_ON
