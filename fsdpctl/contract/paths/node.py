@@ -109,6 +109,11 @@ class NodePaths:
         return self.root / f"stacks-{rank}.txt"
 
     @property
+    def trainer_token(self) -> Path:
+        """The secret with which a Trainer reports to this node, while its ranks run. Never copied to other machines."""
+        return self.root / ".trainer-token"
+
+    @property
     def benchmark(self) -> Path:
         """NetworkReport or DiskReport of a benchmark, written by rank 0."""
         return self.root / "benchmark.json"

@@ -29,10 +29,12 @@ from fsdpctl.node.agent.hang_evidence import collect_evidence
 from fsdpctl.node.agent.heartbeats import Heartbeat, PeerWatch
 from fsdpctl.node.agent.join import JoinError, join
 from fsdpctl.node.agent.log_watch import LogWatch
+from fsdpctl.node.agent.progress_watch import ProgressWatch
 from fsdpctl.node.agent.rank_watch import RankWatch, rank_processes
-from fsdpctl.node.agent.start_torchrun import find_clean_process, start_clean_process, start_torchrun
+from fsdpctl.node.agent.start_torchrun import start_torchrun
 from fsdpctl.node.agent.stop import Stopping
 from fsdpctl.node.agent.warm import CleanProcess
+from fsdpctl.node.agent.warm_start import find_clean_process, start_clean_process
 from fsdpctl.node.agent.warm_torchrun import Torchrun
 from fsdpctl.node.checks.node_check import NodeCheckError, check_node
 from fsdpctl.node.os import processes
@@ -58,6 +60,7 @@ class Agent:
         self.log_watch = LogWatch(self.paths, self.ranks)
         self.gpu_watch: GpuWatch | None = None
         self.clean: CleanProcess | None = None
+        self.progress_watch: ProgressWatch | None = None
         self.resources = ResourceWatch.begin()
 
     def run(self) -> NodeEnd:
@@ -89,11 +92,16 @@ class Agent:
         for found in check_node(self.plan, self.paths.root):
             print(f"node check: {found.check} {found.result}: {found.reason}. {found.fix}", flush=True)
         context, lease = join(self.plan, self.attempt, self.node_rank, self._beat)
+        if self.node_rank == 0 and not self.plan.entry.is_bundled:
+            self.progress_watch = ProgressWatch(self.attempt)
         try:
-            return self._follow(start_torchrun(self.plan, context, self.clean, self._beat))
+            environment = self.progress_watch.rank_env if self.progress_watch is not None else dict
+            return self._follow(start_torchrun(self.plan, context, environment, self.clean, self._beat))
         finally:
             if self.gpu_watch is not None:
                 self.gpu_watch.close()
+            if self.progress_watch is not None:
+                self.progress_watch.close()
             if lease is not None:
                 lease.release()
 
@@ -134,7 +142,10 @@ class Agent:
         return describe_end(code, self.attempt, self.paths, failure.failed_at, stopping.signal)
 
     def _look(self) -> NodeReport:
-        return NodeReport(ranks=self.rank_watch.look(), gpus=self.gpu_watch.look() if self.gpu_watch else ())
+        ranks = self.rank_watch.look()
+        if self.progress_watch is not None:
+            ranks = (replace(ranks[0], script_step=self.progress_watch.look()), *ranks[1:])
+        return NodeReport(ranks=ranks, gpus=self.gpu_watch.look() if self.gpu_watch else ())
 
     def _beat(self, look: Callable[[], NodeReport] | None = None) -> None:
         self.heartbeat.beat(look)
@@ -178,7 +189,8 @@ class Agent:
         """End this node's processes, also those without a parent or the tag; return the pids still alive."""
         me = os.getpid()
         clean = [self.clean.pid] if self.clean is not None else []
-        spared = [me, self.guard.pid, *clean, *spare]
+        progress = [self.progress_watch.pid] if self.progress_watch is not None else []
+        spared = [me, self.guard.pid, *clean, *progress, *spare]
         return processes.sweep(self.tag, below=[me, *clean], spare=spared, term_s=term_s, meanwhile=self._beat)
 
     def _leave_clean_process(self, end: NodeEnd) -> None:

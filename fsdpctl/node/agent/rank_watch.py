@@ -159,9 +159,8 @@ def rank_processes(tag: processes.Tag) -> dict[int, int]:
     """Return global rank -> pid of the processes that torchrun started; the oldest one where a rank has children."""
     found: dict[int, int] = {}
     for pid in sorted(processes.find(tag), key=lambda pid: processes.start_ticks(pid) or 0):
-        for variable in _environment(pid):
-            if variable.startswith(b"RANK=") and not _is_warm_worker(pid):
-                found.setdefault(int(variable[5:]), pid)
+        if (rank := processes.rank_of(pid)) is not None and not _is_warm_worker(pid):
+            found.setdefault(rank, pid)
     return found
 
 
@@ -171,13 +170,6 @@ def _is_warm_worker(pid: int) -> bool:
         return WARM_WORKER.encode() in read_bytes(processes.PROC / str(pid) / "cmdline").split(b"\0")
     except OSError:
         return False
-
-
-def _environment(pid: int) -> list[bytes]:
-    try:
-        return read_bytes(processes.PROC / str(pid) / "environ").split(b"\0")
-    except OSError:
-        return []
 
 
 def _signs(progress: RankProgress | None) -> tuple[int, ...]:

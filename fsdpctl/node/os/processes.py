@@ -83,6 +83,12 @@ def has_tag(pid: int, tag: Tag) -> bool:
     return tag.matches(_read_environ(pid)) and start_ticks(pid) is not None
 
 
+def rank_of(pid: int) -> int | None:
+    """Return the global rank that the environment of a process has; None without one."""
+    values = [one[5:] for one in _read_environ(pid).split(b"\0") if one.startswith(b"RANK=")]
+    return int(values[0]) if values and values[0].isdigit() else None
+
+
 def find(tag: Tag) -> list[int]:
     """Return the pids of living processes with the tag."""
     return [pid for pid in _all_pids() if has_tag(pid, tag)]
