@@ -47,15 +47,18 @@ def mnist_args(directory: Path) -> str:
 
 
 MNIST = Example("mnist", 120, "train.py", mnist_args, ("FSDPLinear(in_features=9216", "accuracy ", "peak memory "))
-TRAIN = Example(
-    "train_fsdp", 200, "train_fsdp.py", lambda _: "args=[config/tiny_fsdp.yaml]", ("step 200/200  loss ",)
-)
+TRAIN = Example("train_fsdp", 200, "train_fsdp.py", lambda _: "args=[config/tiny_fsdp.yaml]", ("step 200/200  loss ",))
 TOUR = Example(
     "fsdp2_tour",
     200,
     "train.py",
     lambda _: "env.STEPS='200'",
-    ("LOCAL    0 collectives", "SHARDED  0 collectives", "SHARDED -> FULL -> SHARDED: equal", "frozen   whole [64, 64]"),
+    (
+        "LOCAL    0 collectives",
+        "SHARDED  0 collectives",
+        "SHARDED -> FULL -> SHARDED: equal",
+        "frozen   whole [64, 64]",
+    ),
 )
 
 
