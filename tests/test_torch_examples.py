@@ -79,13 +79,13 @@ def test_stop_resume_and_a_kill_change_no_loss(
 ) -> None:
     require("torch")
     monkeypatch.chdir(EXAMPLES / example.name)
-    overrides = [example.override(tmp_path), "procs_per_node=1"]
-    undisturbed = Client().submit("job.yaml", overrides=overrides)
+    override = example.override(tmp_path)
+    undisturbed = Client().submit("job.yaml", nodes=1, overrides=[override, "procs_per_node=2"])
     assert undisturbed.wait().state == "SUCCEEDED"
     expected = losses(undisturbed)
     assert len(expected) == example.steps
 
-    run = Client().submit("job.yaml", overrides=overrides)
+    run = Client().submit("job.yaml", nodes=2, overrides=[override, "procs_per_node=1"])
     watched = Watched(run.run_id, run.paths, Path.cwd())
     watched.wait_step(5, limit_s=120)
     assert run.stop()

@@ -18,7 +18,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from fsdpctl.report import step as report_step
 
 STEPS, SAVE_EVERY = int(os.environ.get("STEPS", "200")), 50
-WIDTH, RANK, LAYERS, BATCH = 64, 4, 3, 32
+WIDTH, RANK, LAYERS, BATCH = 64, 4, 3, 256
 
 
 class Layer(nn.Module):
