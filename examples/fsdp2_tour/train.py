@@ -65,7 +65,7 @@ def main() -> None:
         totals = torch.tensor([loss.item() / world, is_asked_to_stop()], device=device)
         dist.all_reduce(totals)  # one rank that was asked to stop is enough
         stop = bool(totals[1])
-        report_step(step, loss=totals[0].item())
+        report_step(step, total=STEPS, loss=totals[0].item())
         if stop or step % SAVE_EVERY == 0 or step == STEPS:
             dcp.save(state_of(model, optimizer), checkpoint_id=checkpoints / f"{step:08d}")
     if not stop:

@@ -55,7 +55,7 @@ def main() -> None:
         totals = torch.tensor([loss.item() / world, is_asked_to_stop()], device=device)
         dist.all_reduce(totals)  # one rank that was asked to stop is enough
         stop = bool(totals[1])
-        report_step(step, loss=totals[0].item())
+        report_step(step, total=arguments.steps, loss=totals[0].item())
         log(f"step {step}/{arguments.steps}  loss {totals[0].item():.6f}")
         if stop or step % arguments.save_every == 0 or step == arguments.steps:
             save_checkpoint(path, step, model, optimizer)

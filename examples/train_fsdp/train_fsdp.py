@@ -58,7 +58,7 @@ def main() -> None:
         loss[1] = is_asked_to_stop()
         dist.all_reduce(loss)  # one rank that was asked to stop is enough
         stop = bool(loss[1])
-        report_step(step, loss=loss[0].item())
+        report_step(step, total=config.steps, loss=loss[0].item())
         log(f"step {step}/{config.steps}  loss {loss[0].item():.6f}")
         if stop or step % config.save_every == 0 or step == config.steps:
             checkpoint.save(checkpoints, step, model, optimizer, full=config.checkpoint_type == "full")
