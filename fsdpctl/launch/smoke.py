@@ -33,6 +33,7 @@ def _shrink_trainer(config: TrainerConfig, small: ModelConfig) -> TrainerConfig:
         model=small,
         steps=STEPS,
         init_from=None,
+        init_optimizer=False,
         log_every=1,
         optim=replace(config.optim, warmup_steps=min(config.optim.warmup_steps, STEPS // 4)),
         checkpoint=replace(config.checkpoint, every_steps=STEPS // 2),

@@ -132,7 +132,7 @@ ROWS = (
     *_all(_DATA, "dataloader_num_workers", "dataloader_pin_memory", "dataloader_drop_last", "group_by_length"),
     *_all(_DATA, "preprocessing_num_workers", "remove_unused_columns", "dataloader_prefetch_factor", "streaming"),
     *_all(
-        "`init_from` takes a directory with a Llama",
+        "`init_from` takes the weights of a Llama",
         "model_name_or_path",
         "tokenizer_name",
         "config_name",
