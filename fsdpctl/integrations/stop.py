@@ -1,0 +1,54 @@
+"""Stop all ranks after the same step.
+
+    from fsdpctl.integrations.stop import stop_requested
+    ...
+    if stop_requested():  # after each step, on every rank
+        save(...)
+        break
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from typing import NoReturn
+
+import torch
+import torch.distributed as dist
+
+from fsdpctl.contract import Env
+
+
+def stop_requested() -> bool:
+    """Return True on all ranks once one of them has seen the stop file. All must call it after the same steps."""
+    path = os.environ.get(Env.STOP_FILE)
+    if path is None:  # not in a run
+        return False
+    has_seen = os.path.exists(path)
+    if not _has_peers():
+        return has_seen
+    flag = torch.tensor(int(has_seen))
+    dist.all_reduce(flag, dist.ReduceOp.MAX, group=_group())
+    return bool(flag)
+
+
+def wait_for_all_ranks() -> None:
+    """Wait until all ranks have come here, and so have saved what they save before."""
+    if _has_peers():
+        dist.barrier(_group())
+
+
+def leave() -> NoReturn:
+    """End this rank, and each other one, as stopped and saved. What follows in the script is for the end of the run."""
+    wait_for_all_ranks()
+    raise SystemExit(0)
+
+
+def _has_peers() -> bool:
+    return dist.is_initialized() and dist.get_world_size() > 1
+
+
+@cache
+def _group() -> dist.ProcessGroup | None:
+    """Return a group of all ranks on CPUs: over NCCL each look would wait for the GPU."""
+    return dist.new_group(backend="gloo")
