@@ -1,4 +1,7 @@
-"""Train a tiny Llama, made here, with the Trainer of transformers: FSDP on GPUs, DDP on CPUs."""
+"""Train a tiny Llama, made here, with the Trainer of transformers: FSDP on GPUs, DDP on CPUs.
+
+Nothing in it is for fsdpctl: a stop saves after the same step on all ranks, and a resume continues there.
+"""
 
 import os
 
@@ -17,27 +20,35 @@ class Sequences(torch.utils.data.Dataset):
         return {"input_ids": tokens, "labels": tokens}
 
 
-config = LlamaConfig(
-    vocab_size=256, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2,
-    attention_dropout=0.1,
-)  # fmt: skip
-torch.manual_seed(0)
-model = LlamaForCausalLM(config)
-has_gpus = torch.cuda.is_available()
-arguments = TrainingArguments(
-    output_dir="out",
-    max_steps=int(os.environ.get("STEPS", "200")),
-    per_device_train_batch_size=8,
-    learning_rate=1e-3,
-    logging_steps=1,
-    save_steps=50,
-    save_total_limit=2,
-    bf16=has_gpus,
-    fsdp="full_shard auto_wrap" if has_gpus else "",
-    fsdp_config={"transformer_layer_cls_to_wrap": ["LlamaDecoderLayer"]} if has_gpus else None,
-    enable_jit_checkpoint=True,
-    report_to="none",
-    disable_tqdm=True,
-)
-trainer = Trainer(model=model, args=arguments, train_dataset=Sequences())
-trainer.train()
+def main():
+    torch.manual_seed(0)
+    model = LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=256,
+            hidden_size=64,
+            intermediate_size=128,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            attention_dropout=0.1,  # random numbers continue after a resume, too
+        )
+    )
+    has_gpus = torch.cuda.is_available()
+    arguments = TrainingArguments(
+        output_dir="out",
+        max_steps=int(os.environ.get("STEPS", "200")),
+        per_device_train_batch_size=8,
+        learning_rate=1e-3,
+        logging_steps=1,
+        save_steps=50,
+        save_total_limit=2,
+        bf16=has_gpus,
+        fsdp="full_shard auto_wrap" if has_gpus else "",
+        fsdp_config={"transformer_layer_cls_to_wrap": ["LlamaDecoderLayer"]} if has_gpus else None,
+        report_to="none",
+        disable_tqdm=True,
+    )
+    Trainer(model=model, args=arguments, train_dataset=Sequences()).train()
+
+
+if __name__ == "__main__":
+    main()

@@ -9,7 +9,6 @@ from fsdpctl.contract import Env
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan, NodeContext
 
-
 _CPU = {
     "OMP_NUM_THREADS": "1",
     "ACCELERATE_USE_CPU": "true",  # else each rank of Accelerate and of transformers' Trainer trains alone

@@ -4,6 +4,8 @@
     ...
     if (stop := stop_requested()) or step % 100 == 0:
         save_state(accelerator, step)
+
+Outside of a run the directory is `checkpoints`.
 """
 
 from __future__ import annotations

@@ -44,9 +44,12 @@ def resuming(train: Any) -> Any:
 
     @wraps(train)
     def resume(self: Any, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
-        if resume_from_checkpoint is None and (found := find_own_checkpoint(self.args.output_dir)):
-            print(f"fsdpctl: resuming from {found}", flush=True)
-            resume_from_checkpoint = found
+        if resume_from_checkpoint is None:
+            from fsdpctl.integrations.stop import check_same
+
+            resume_from_checkpoint = check_same(find_own_checkpoint(self.args.output_dir))
+            if resume_from_checkpoint is not None:
+                print(f"fsdpctl: resuming from {resume_from_checkpoint}", flush=True)
         return train(self, resume_from_checkpoint, *args, **kwargs)
 
     return resume

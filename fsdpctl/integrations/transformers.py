@@ -5,15 +5,18 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from transformers import TrainerCallback
-
 from fsdpctl.integrations.stop import leave, stop_requested, wait_for_all_ranks
 from fsdpctl.integrations.trainer_checkpoints import mark_saved, resuming
 from fsdpctl.node.os.signals import survive_term
 from fsdpctl.report import step
 
+try:
+    from transformers import TrainerCallback
+except ImportError as error:
+    raise ImportError("fsdpctl.integrations.transformers needs transformers: pip install transformers") from error
 
-class StopCallback(TrainerCallback):  # type: ignore[misc]
+
+class StopCallback(TrainerCallback):
     """Report steps, unless Trainer reports them to its server; save and exit once a stop is requested."""
 
     is_stopping = False
@@ -27,11 +30,12 @@ class StopCallback(TrainerCallback):  # type: ignore[misc]
             self.is_stopping = control.should_save = control.should_training_stop = True
             control.should_evaluate = False
         if not control.should_log and "kubeflow" not in args.report_to:
-            step(state.global_step)
+            step(state.global_step, total=state.max_steps)
 
-    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any], **kwargs: Any) -> None:
-        if "loss" in logs and "kubeflow" not in args.report_to:
-            step(state.global_step, **{name: value for name, value in logs.items() if isinstance(value, int | float)})
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
+        if logs and "loss" in logs and "kubeflow" not in args.report_to:
+            values = {name: value for name, value in logs.items() if isinstance(value, int | float)}
+            step(state.global_step, total=state.max_steps, **values)
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         wait_for_all_ranks()

@@ -12,6 +12,7 @@ INTEGRATIONS = {
     "transformers.trainer": "fsdpctl.integrations.transformers",
     "transformers.trainer_utils": "fsdpctl.integrations.trainer_checkpoints",
     "lightning.pytorch.trainer.connectors.callback_connector": "fsdpctl.integrations.lightning",
+    "pytorch_lightning.trainer.connectors.callback_connector": "fsdpctl.integrations.lightning",
 }
 """The module of a framework, and the one whose `attach` gets it once it is imported."""
 
