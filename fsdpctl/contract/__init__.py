@@ -141,7 +141,7 @@ class Env:
     OUTCOME_FILE = "FSDPCTL_OUTCOME_FILE"
     IFNAME = "FSDPCTL_IFNAME"  # the network interface chosen on this node
     SHARED_DISK = "FSDPCTL_SHARED_DISK"  # 0 where each node has a run directory of its own
-    INTEGRATIONS = "FSDPCTL_INTEGRATIONS"  # 0: of the job, to stop and resume by the script's own code alone
+    INTEGRATIONS = "FSDPCTL_INTEGRATIONS"  # of the job; 0: transformers and Lightning are left as they are
     SUBMIT_DIR = "FSDPCTL_SUBMIT_DIR"  # working directory of `fsdpctl submit`
 
     USER_PYTHONPATH = "FSDPCTL_USER_PYTHONPATH"  # PYTHONPATH of the submitting shell, for users' entrypoints

@@ -15,7 +15,7 @@ from fsdpctl.integrations.stop import leave, stop_requested
 from fsdpctl.node.os.signals import survive_term
 from fsdpctl.report import step
 
-_DIRECTORY, _NAME = os.environ.get(Env.CHECKPOINT_DIR, "."), "stopped"
+_NAME = "stopped"
 
 
 class _Stop:
@@ -36,7 +36,7 @@ class _Stop:
             values["loss"] = float(outputs["loss"])
         step(number, **values)
         if stop_requested():
-            trainer.save_checkpoint(f"{_DIRECTORY}/{_NAME}.ckpt")
+            trainer.save_checkpoint(f"{_directory()}/{_NAME}.ckpt")
             leave()
 
 
@@ -58,7 +58,7 @@ def callbacks(package: str = "lightning.pytorch") -> list[Any]:
     except ImportError as error:
         raise ImportError(f"fsdpctl.integrations.lightning needs {package}: pip install lightning") from error
     stop = type("StopCallback", (_Stop, base.Callback), {})()
-    resume = type("ResumeCallback", (_Resume, base.OnExceptionCheckpoint), {})(_DIRECTORY, _NAME)
+    resume = type("ResumeCallback", (_Resume, base.OnExceptionCheckpoint), {})(_directory(), _NAME)
     return [stop, resume] if int(os.environ.get(Env.ATTEMPT, "1")) > 1 else [stop]
 
 
@@ -69,3 +69,7 @@ def attach(connector: ModuleType) -> None:
         *registered(group),
         *callbacks(package),
     ]
+
+
+def _directory() -> str:
+    return os.environ.get(Env.CHECKPOINT_DIR, ".")

@@ -20,6 +20,7 @@ import torch
 import torch.distributed as dist
 
 from fsdpctl.contract import Env
+from fsdpctl.node.os import signals
 
 
 def stop_requested() -> bool:
@@ -57,6 +58,7 @@ def check_same(found: str | None) -> str | None:
 def leave() -> NoReturn:
     """End this rank, and each other one, as stopped and saved. What follows in the script is for the end of the run."""
     wait_for_all_ranks()
+    signals.ignore()  # Python no longer calls handlers when it exits, and the signal of the stop may come late
     raise SystemExit(0)
 
 

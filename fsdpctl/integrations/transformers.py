@@ -17,7 +17,7 @@ except ImportError as error:
 
 
 class StopCallback(TrainerCallback):
-    """Report steps, unless Trainer reports them to its server; save and exit once a stop is requested."""
+    """Report steps; save and exit once a stop is requested."""
 
     is_stopping = False
 
@@ -29,11 +29,11 @@ class StopCallback(TrainerCallback):
         if stop_requested():
             self.is_stopping = control.should_save = control.should_training_stop = True
             control.should_evaluate = False
-        if not control.should_log and "kubeflow" not in args.report_to:
+        if not control.should_log:
             step(state.global_step, total=state.max_steps)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
-        if logs and "loss" in logs and "kubeflow" not in args.report_to:
+        if logs and "loss" in logs:
             values = {name: value for name, value in logs.items() if isinstance(value, int | float)}
             step(state.global_step, total=state.max_steps, **values)
 
