@@ -162,6 +162,9 @@ NODE_MODULES = ("errors.py", "report.py")
 RANK_FOLDERS = ("benchmarks", "integrations")
 """The folders that are copied with them and run in ranks: they need torch, too."""
 
+RANK_PROGRAM = "fsdpctl.node.agent.rank"
+"""The module that runs the entrypoint as a rank."""
+
 SCHEMA = 3
 """Version of the records that fsdpctl writes into a run directory. Older ones are read; newer ones are refused.
 

@@ -211,6 +211,8 @@ class LaunchPlan:
     after: AfterRun | None = None
     hostname_suffix: str = ""  # of the nodes that a scheduler will allocate; the others have it already
     stop_signal: StopSignal = "none"  # what ranks get at a stop, beside the stop file
+    warm: bool = False  # ranks are forked from a process that has imported torch
+    progress_regex: str | None = None  # finds the steps of a user's script in the log of rank 0
 
     def place(self, nodes: Sequence[AllocatedNode]) -> LaunchPlan:
         """Return the plan with the names and addresses of the nodes that a scheduler allocated."""

@@ -110,6 +110,8 @@ def _launch_plan(profile: ClusterProfile, job: JobSpec, host: SubmitHost, fit: _
         restart_on=job.restart_on,
         hostname_suffix=profile.hostname_suffix,
         stop_signal=job.stop_signal,
+        warm=job.entrypoint.is_bundled_trainer if job.warm is None else job.warm,
+        progress_regex=job.progress_regex,
     )
 
 

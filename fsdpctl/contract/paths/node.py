@@ -56,6 +56,11 @@ class NodePaths:
         return self.root / "agent.log"
 
     @property
+    def warm_log(self) -> Path:
+        """Output of the process from which ranks are forked: empty, unless its imports fail."""
+        return self.root / "warm.log"
+
+    @property
     def torchrun_log(self) -> Path:
         return self.root / "torchrun.log"
 
@@ -102,6 +107,11 @@ class NodePaths:
     def rank_stacks(self, rank: int) -> Path:
         """Return the file with the stacks of all threads of one global rank: when it was late, or on request."""
         return self.root / f"stacks-{rank}.txt"
+
+    @property
+    def trainer_token(self) -> Path:
+        """The secret with which a Trainer reports to this node, while its ranks run. Never copied to other machines."""
+        return self.root / ".trainer-token"
 
     @property
     def benchmark(self) -> Path:
