@@ -14,6 +14,8 @@ _IS_THERE = {
     "torch": lambda: importlib.util.find_spec("torch") is not None,
     "cuda": lambda: shutil.which("nvidia-smi") is not None,
     "transformers": lambda: importlib.util.find_spec("transformers") is not None,
+    "accelerate": lambda: importlib.util.find_spec("accelerate") is not None,
+    "lightning": lambda: importlib.util.find_spec("lightning") is not None,
     "jsonschema": lambda: importlib.util.find_spec("jsonschema") is not None,
     "strace": lambda: shutil.which("strace") is not None,
     "slurm": lambda: shutil.which("slurmctld", path=f"{os.environ['PATH']}:/usr/sbin") is not None,
