@@ -39,6 +39,7 @@ from fsdpctl.node.agent.warm_torchrun import Torchrun
 from fsdpctl.node.checks.node_check import NodeCheckError, check_node
 from fsdpctl.node.os import processes
 from fsdpctl.node.os.resources import ResourceWatch
+from fsdpctl.node.warm.living import find_living
 
 POLL_S = 0.1
 PEERS_EVERY_S = 0.5
@@ -188,10 +189,11 @@ class Agent:
     def _sweep(self, *spare: int, term_s: float = 0.0) -> list[int]:
         """End this node's processes, also those without a parent or the tag; return the pids still alive."""
         me = os.getpid()
-        clean = [self.clean.pid] if self.clean is not None else []
+        clean = find_living(RunPaths(self.attempt.run_dir), [self.node_rank])
+        kept = clean.pids if self.clean is not None else ()
         progress = [self.progress_watch.pid] if self.progress_watch is not None else []
-        spared = [me, self.guard.pid, *clean, *progress, *spare]
-        return processes.sweep(self.tag, below=[me, *clean], spare=spared, term_s=term_s, meanwhile=self._beat)
+        spared = [me, self.guard.pid, *kept, *progress, *spare]
+        return processes.sweep(self.tag, below=[me, *clean.roots], spare=spared, term_s=term_s, meanwhile=self._beat)
 
     def _leave_clean_process(self, end: NodeEnd) -> None:
         """Leave the clean process to the next attempt if there may be one."""

@@ -15,10 +15,11 @@ from contextlib import suppress
 
 from fsdpctl.contract import Cause
 from fsdpctl.contract.codec import write_json
-from fsdpctl.contract.paths import NodePaths
+from fsdpctl.contract.paths import AttemptPaths, NodePaths, RunPaths
 from fsdpctl.contract.records import NodeEnd
 from fsdpctl.node.os.processes import Tag, sweep
 from fsdpctl.node.os.resources import ResourceWatch
+from fsdpctl.node.warm.living import find_living
 
 FAREWELL = b"."
 
@@ -59,7 +60,8 @@ def _watch(read_end: int, tag: Tag, paths: NodePaths, resources: ResourceWatch) 
         signal.signal(number, signal.SIG_IGN)
     try:
         if os.read(read_end, 1) != FAREWELL:
-            left = sweep(tag, spare=[os.getpid()])
+            clean = find_living(RunPaths(AttemptPaths(paths.root.parent).run_dir), [tag.node_rank or 0])
+            left = sweep(tag, below=clean.roots, spare=[os.getpid()])
             reason = "the node agent was killed" + (f"; still alive: {left}" if left else "")
             paths.reserve.unlink(missing_ok=True)
             if not paths.end.exists():

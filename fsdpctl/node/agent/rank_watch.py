@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fsdpctl.commands.torchrun import WARM_WORKER
-from fsdpctl.contract.files import read_bytes
 from fsdpctl.contract.node_report import Activity, RankReport
 from fsdpctl.contract.paths import NodePaths
 from fsdpctl.contract.plan import HangLimits
@@ -166,10 +165,7 @@ def rank_processes(tag: processes.Tag) -> dict[int, int]:
 
 def _is_warm_worker(pid: int) -> bool:
     """Return whether a process is only between torchrun and a rank."""
-    try:
-        return WARM_WORKER.encode() in read_bytes(processes.PROC / str(pid) / "cmdline").split(b"\0")
-    except OSError:
-        return False
+    return WARM_WORKER.encode() in processes.command_line(pid)
 
 
 def _signs(progress: RankProgress | None) -> tuple[int, ...]:

@@ -119,6 +119,19 @@ def ancestors(pid: int) -> Iterator[int]:
         pid = parent
 
 
+def children(parent: int) -> list[int]:
+    """Return the pids of the living children of a process."""
+    return [pid for pid in _all_pids() if _parent(pid) == parent]
+
+
+def command_line(pid: int) -> list[bytes]:
+    """Return the arguments of a process; empty if it is gone."""
+    try:
+        return (PROC / str(pid) / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+    except OSError:
+        return []
+
+
 def descendants(root: int) -> set[int]:
     """Return the pids of all living descendants of `root`."""
     parents = {pid: parent for pid in _all_pids() if (parent := _parent(pid)) is not None}

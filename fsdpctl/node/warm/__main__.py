@@ -3,6 +3,9 @@
 python -u -m fsdpctl.node.warm SET... DESCRIPTOR PAD
 
 SET names modules to import. DESCRIPTOR is a listening Unix socket. PAD is room for the command line of a child.
+
+The process that was started only adopts orphans, so that what ranks leave behind can be found below it whatever ends;
+its child imports and serves.
 """
 
 from __future__ import annotations
@@ -12,6 +15,8 @@ import importlib
 import os
 import socket
 import sys
+from contextlib import suppress
+from typing import NoReturn
 
 from fsdpctl.node.os import process_memory, processes
 from fsdpctl.node.warm.imports import find_dirt, import_all
@@ -25,6 +30,11 @@ def main(argv: list[str]) -> None:
     process_memory.free_environment()
     *sets, descriptor, _pad = argv
     process_memory.show_command(sys.orig_argv[:-2])
+    keeper = os.getpid()
+    if os.fork():
+        os.close(int(descriptor))
+        _reap_all()
+    processes.die_with_parent(lambda parent: parent == keeper)
     listener = socket.socket(fileno=int(descriptor))
     import_all(sets)
     if (dirt := find_dirt()) is not None:
@@ -34,6 +44,14 @@ def main(argv: list[str]) -> None:
     request, streams = Server(listener).serve()
     del listener
     _become(request, streams)
+
+
+def _reap_all() -> NoReturn:
+    """Wait until no child and no adopted orphan is left."""
+    with suppress(ChildProcessError):
+        while True:
+            os.wait()
+    sys.exit()
 
 
 def _become(request: Request, streams: list[int]) -> None:

@@ -1,8 +1,9 @@
-"""The clean processes that wait on this host for the next attempt of a run."""
+"""The clean processes that are on this host for a run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from fsdpctl.contract.codec import CodecError, find_json
 from fsdpctl.contract.paths import RunPaths
@@ -10,14 +11,33 @@ from fsdpctl.contract.records import CleanProcessRecord
 from fsdpctl.node.os import processes
 
 
-def find_living(run: RunPaths, node_ranks: Iterable[int]) -> list[int]:
-    """Return their pids."""
-    found = []
-    for rank in node_ranks:
-        try:
-            record = find_json(CleanProcessRecord, run.clean_process(rank))
-        except (CodecError, OSError):
-            continue
-        if record is not None and processes.is_alive(record.process):
-            found.append(record.process.pid)
-    return found
+@dataclass(frozen=True)
+class Living:
+    """Pids of clean processes: those that were started, below which all that was forked is, and their servers."""
+
+    roots: tuple[int, ...]
+    servers: tuple[int, ...]
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        return (*self.roots, *self.servers)
+
+
+def find_living(run: RunPaths, node_ranks: Iterable[int]) -> Living:
+    """Return the clean processes of these nodes that are alive."""
+    records = [_find_record(run, rank) for rank in node_ranks]
+    roots = [record.process.pid for record in records if record is not None and processes.is_alive(record.process)]
+    return Living(tuple(roots), tuple(server for root in roots for server in _servers(root)))
+
+
+def _find_record(run: RunPaths, node_rank: int) -> CleanProcessRecord | None:
+    try:
+        return find_json(CleanProcessRecord, run.clean_process(node_rank))
+    except (CodecError, OSError):
+        return None
+
+
+def _servers(root: int) -> list[int]:
+    """Return the child that serves: only it has the command of its parent."""
+    own = processes.command_line(root)
+    return [pid for pid in processes.children(root) if processes.command_line(pid) == own]

@@ -1,7 +1,7 @@
 """The clean process serves its socket: it forks a child for each request, and reports how the child ended.
 
-A child lives no longer than the connection that asked for it, and no longer than this process. The process ends some
-seconds after the last connection: the next attempt may begin by then.
+A child lives no longer than the connection that asked for it, and no longer than this process; ranks live no longer
+than torchrun. The process ends some seconds after the last connection: the next attempt may begin by then.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import struct
 import sys
 from contextlib import suppress
 
+from fsdpctl.contract import RANK_PROGRAM
 from fsdpctl.node.os import processes
 from fsdpctl.node.warm.messages import Request, receive_request, send_value
 
-LINGER_S = 5.0
+LINGER_S = 10.0
 """How long a process without a connection waits for the next attempt."""
 _REQUEST_S = 5.0
 """What a client gets to send a whole request."""
@@ -29,6 +30,7 @@ class Server:
     def __init__(self, listener: socket.socket) -> None:
         self._listener = listener
         self._children: dict[int, socket.socket] = {}
+        self._torchrun = 0
         self._clients: set[socket.socket] = set()
         self._selector = selectors.DefaultSelector()
         self._woken, self._wake = socket.socketpair()
@@ -84,6 +86,8 @@ class Server:
         for stream in streams:
             os.close(stream)
         self._children[pid] = client
+        if request.module != RANK_PROGRAM:
+            self._torchrun = pid
         with suppress(OSError):
             send_value(client, pid)
         return None
@@ -95,7 +99,7 @@ class Server:
         client.close()
         for pid, asked in self._children.items():
             if asked is client:
-                _kill_session(pid)
+                _kill_group(pid)
 
     def _reap(self) -> None:
         with suppress(BlockingIOError):
@@ -104,9 +108,12 @@ class Server:
         with suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 pid, status = ended
-                if (client := self._children.pop(pid, None)) is not None:  # else an adopted orphan
-                    with suppress(OSError):
-                        send_value(client, status)
+                client = self._children.pop(pid)
+                if pid == self._torchrun:
+                    for rank in self._children:
+                        _kill_group(rank)
+                with suppress(OSError):
+                    send_value(client, status)
 
     def _leave(self) -> None:
         """Give back, in a child, all that is the parent's."""
@@ -122,7 +129,7 @@ def _peer_uid(client: socket.socket) -> int:
     return int(uid)
 
 
-def _kill_session(pid: int) -> None:
+def _kill_group(pid: int) -> None:
     """Kill a child with its process group, which it does not lead yet in its first moment."""
     for kill in (os.killpg, os.kill):
         with suppress(ProcessLookupError, PermissionError):

@@ -15,7 +15,7 @@ import pytest
 from fsdpctl.node.agent.warm import CleanProcess
 from fsdpctl.node.agent.warm_key import warm_key
 from fsdpctl.node.agent.warm_torchrun import WarmTorchrun
-from fsdpctl.node.os.processes import Tag, find, is_alive, start_ticks
+from fsdpctl.node.os.processes import Tag, children, find, is_alive, start_ticks
 from fsdpctl.node.warm import server
 from fsdpctl.node.warm.messages import Request
 from fsdpctl.node.warm.worker import SOCKET
@@ -169,7 +169,8 @@ def test_imports_that_fail_are_reported_as_no_warm_start(tmp_path: Path) -> None
 @pytest.mark.slow
 def test_hundreds_of_children_leave_nothing_behind(node: Node) -> None:
     def used() -> dict[str, Any]:
-        proc = Path(f"/proc/{node.clean.pid}")
+        (serving,) = children(node.clean.pid)
+        proc = Path(f"/proc/{serving}")
         status = (proc / "status").read_text()
         return {
             "descriptors": len(list((proc / "fd").iterdir())),
@@ -183,9 +184,8 @@ def test_hundreds_of_children_leave_nothing_behind(node: Node) -> None:
     before = used()
     for _ in range(300):
         assert node.run("exit", "0").wait(10) == 0
-    after = used()
-    assert after.pop("kB") < before.pop("kB") + 512
-    assert after == before
+    assert used().pop("kB") < before.pop("kB") + 512
+    wait_for(lambda: before.items() <= used().items(), 10, lambda: f"{before}, but {used()}")  # closed by then
 
 
 def test_the_key_is_of_command_environment_and_code(tmp_path: Path) -> None:
