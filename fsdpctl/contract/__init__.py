@@ -158,8 +158,8 @@ NODE_FOLDERS = ("contract", "commands", "node", "runs", "supervise", "backends/s
 """The folders of this package that are copied to each node; they import each other, `NODE_MODULES` and the standard
 library, and nothing else."""
 NODE_MODULES = ("errors.py", "report.py")
-RANK_FOLDERS = ("benchmarks",)
-"""The folders that are copied with them and run in ranks: they need torch, too."""
+RANK_FOLDERS = ("benchmarks", "trackers")
+"""The folders that are copied with them and run in the Python of the ranks: they need its packages, too."""
 
 SCHEMA = 3
 """Version of the records that fsdpctl writes into a run directory. Older ones are read; newer ones are refused.

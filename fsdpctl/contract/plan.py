@@ -17,6 +17,8 @@ from fsdpctl.contract.causes import RESTART_ON
 Device = Literal["cpu", "cuda"]
 Debug = Literal["off", "info", "trace"]
 StopSignal = Literal["none", "TERM", "USR1", "USR2", "INT"]
+TrackerName = Literal["wandb", "mlflow", "tensorboard"]
+"""A service for metrics, by the name of its Python package."""
 
 
 def add_suffix(address: str, suffix: str) -> str:
@@ -211,6 +213,7 @@ class LaunchPlan:
     after: AfterRun | None = None
     hostname_suffix: str = ""  # of the nodes that a scheduler will allocate; the others have it already
     stop_signal: StopSignal = "none"  # what ranks get at a stop, beside the stop file
+    report_to: tuple[TrackerName, ...] = ()
 
     def place(self, nodes: Sequence[AllocatedNode]) -> LaunchPlan:
         """Return the plan with the names and addresses of the nodes that a scheduler allocated."""

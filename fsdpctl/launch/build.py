@@ -9,7 +9,7 @@ from pathlib import PurePath
 
 from fsdpctl.backends.base import BackendPlan
 from fsdpctl.backends.table import get_backend
-from fsdpctl.contract.plan import Entry, HangLimits, Head, LaunchPlan, Mesh, PlannedNode, Ports
+from fsdpctl.contract.plan import Entry, HangLimits, Head, LaunchPlan, Mesh, PlannedNode, Ports, TrackerName
 from fsdpctl.contract.problems import Problem
 from fsdpctl.contract.trainer.mesh import resolve_mesh, split_batch
 from fsdpctl.errors import UsageError
@@ -110,6 +110,7 @@ def _launch_plan(profile: ClusterProfile, job: JobSpec, host: SubmitHost, fit: _
         restart_on=job.restart_on,
         hostname_suffix=profile.hostname_suffix,
         stop_signal=job.stop_signal,
+        report_to=_plan_report_to(job),
     )
 
 
@@ -187,6 +188,11 @@ def _plan_time_limit(job: JobSpec, planned: BackendPlan, problems: list[Problem]
 def _plan_setup(profile: ClusterProfile) -> tuple[str, ...]:
     """Return the shell lines: those of the profile first, because they may define `module`."""
     return (*profile.setup, *([f"module load {shlex.join(profile.modules)}"] if profile.modules else []))
+
+
+def _plan_report_to(job: JobSpec) -> tuple[TrackerName, ...]:
+    """Return the trackers; the bundled trainer writes TensorBoard's files by itself."""
+    return tuple(name for name in job.report_to if name != "tensorboard" or not job.entrypoint.is_bundled_trainer)
 
 
 def _plan_entry(job: JobSpec, host: SubmitHost) -> Entry:

@@ -30,8 +30,9 @@ from fsdpctl.node.agent.heartbeats import Heartbeat, PeerWatch
 from fsdpctl.node.agent.join import JoinError, join
 from fsdpctl.node.agent.log_watch import LogWatch
 from fsdpctl.node.agent.rank_watch import RankWatch, rank_processes
-from fsdpctl.node.agent.start_torchrun import start_torchrun
+from fsdpctl.node.agent.start_torchrun import rank_environment, start_torchrun
 from fsdpctl.node.agent.stop import Stopping
+from fsdpctl.node.agent.trackers import Trackers
 from fsdpctl.node.checks.node_check import NodeCheckError, check_node
 from fsdpctl.node.os import processes
 from fsdpctl.node.os.resources import ResourceWatch
@@ -55,6 +56,7 @@ class Agent:
         self.ranks = range(first_rank, first_rank + plan.procs_per_node)
         self.log_watch = LogWatch(self.paths, self.ranks)
         self.gpu_watch: GpuWatch | None = None
+        self.trackers: Trackers | None = None
         self.resources = ResourceWatch.begin()
 
     def run(self) -> NodeEnd:
@@ -82,8 +84,14 @@ class Agent:
             print(f"node check: {found.check} {found.result}: {found.reason}. {found.fix}", flush=True)
         context, lease = join(self.plan, self.attempt, self.node_rank, self._beat)
         try:
-            return self._follow(start_torchrun(self.plan, context))
+            torchrun = start_torchrun(self.plan, context)
+            env = rank_environment(self.plan, context)
+            self.trackers = Trackers(self.plan, self.paths, context.attempt, env)
+            end = self._follow(torchrun)
+            self.trackers.close(end.code, self._beat)
+            return end
         finally:
+            self.trackers = None  # the last sweep ends them, too
             if self.gpu_watch is not None:
                 self.gpu_watch.close()
             if lease is not None:
@@ -169,7 +177,8 @@ class Agent:
     def _sweep(self, *spare: int, term_s: float = 0.0) -> list[int]:
         """End this node's processes, also those without a parent or the tag; return the pids still alive."""
         me = os.getpid()
-        spared = [me, self.guard.pid, *spare]
+        trackers = self.trackers.pids() if self.trackers is not None else []
+        spared = [me, self.guard.pid, *trackers, *spare]
         return processes.sweep(self.tag, below=me, spare=spared, term_s=term_s, meanwhile=self._beat)
 
 

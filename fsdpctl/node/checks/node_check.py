@@ -42,7 +42,7 @@ def inspect(plan: LaunchPlan, node_rank: int, directory: Path) -> list[Finding]:
     env = rank_env(plan, node_rank)
     return [
         check_python(plan.python, env),
-        check_packages(plan.python, needed_packages(plan.entry), env),
+        check_packages(plan.python, needed_packages(plan.entry), env, plan.report_to if node_rank == 0 else ()),
         *check_gpus(plan, env),
         *check_infiniband(plan, env),
         check_interface(plan.interface),
