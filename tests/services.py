@@ -14,6 +14,7 @@ _IS_THERE = {
     "torch": lambda: importlib.util.find_spec("torch") is not None,
     "cuda": lambda: shutil.which("nvidia-smi") is not None,
     "transformers": lambda: importlib.util.find_spec("transformers") is not None,
+    "modules": lambda: any(map(os.path.exists, ("/usr/share/modules/init/bash", "/usr/share/lmod/lmod/init/bash"))),
     "wandb": lambda: importlib.util.find_spec("wandb") is not None,
     "mlflow": lambda: importlib.util.find_spec("mlflow") is not None,
     "tensorboard": lambda: importlib.util.find_spec("tensorboard") is not None,

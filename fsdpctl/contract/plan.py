@@ -125,12 +125,12 @@ class Entry:
 
 @dataclass(frozen=True)
 class ContainerPlan:
-    """The container in which the agents of a Slurm run start."""
+    """The container in which the agents of a run start."""
 
-    runtime: Literal["pyxis", "apptainer"]
+    runtime: Literal["pyxis", "apptainer", "docker"]
     image: str
     mounts: tuple[str, ...]  # SRC, SRC:DST or SRC:DST:FLAGS
-    options: tuple[str, ...]  # of srun, or of `apptainer exec`
+    options: tuple[str, ...]  # of srun, `apptainer exec` or `docker run`
 
 
 @dataclass(frozen=True)
@@ -214,6 +214,8 @@ class LaunchPlan:
     hostname_suffix: str = ""  # of the nodes that a scheduler will allocate; the others have it already
     stop_signal: StopSignal = "none"  # what ranks get at a stop, beside the stop file
     report_to: tuple[TrackerName, ...] = ()
+    container: ContainerPlan | None = None
+    outside_python: str = ""  # with a container: runs what starts the agents, without it
 
     def place(self, nodes: Sequence[AllocatedNode]) -> LaunchPlan:
         """Return the plan with the names and addresses of the nodes that a scheduler allocated."""
@@ -226,6 +228,11 @@ class LaunchPlan:
     def with_node(self, node: PlannedNode) -> LaunchPlan:
         """Return the plan with this node in place of the one of the same rank."""
         return replace(self, nodes=tuple(node if old.rank == node.rank else old for old in self.nodes))
+
+    @property
+    def host_python(self) -> str:
+        """The Python of the nodes themselves, which starts agents and answers queries."""
+        return self.outside_python if self.container is not None else self.python
 
     @property
     def world_size(self) -> int:
