@@ -2,45 +2,58 @@
 
     from fsdpctl.report import step
     ...
-    step(number, loss=loss.item())
+    step(number, total=2000, loss=loss.item())
 
-A rank that reports its steps is watched like one of the bundled trainer, and the run shows step and values in `status`.
+A rank that reports its steps is watched like one of the bundled trainer, and the run shows step, values and, with
+`total`, the time left in `status`.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import time
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
 from fsdpctl.contract import Env
 from fsdpctl.contract.files import open_log
+from fsdpctl.contract.metrics_lines import metrics_line, remove_repeated
 from fsdpctl.contract.paths import NodePaths, RunPaths
 from fsdpctl.contract.rank_progress import RankProgressWriter, Section
 
 
-def step(number: int, **values: float) -> None:
-    """Record that this rank has finished step `number`. Rank 0 adds a line with the values to `metrics.jsonl`.
+def step(number: int, *, total: int | None = None, **values: float) -> None:
+    """Record that this rank has finished step `number`, of `total`. Rank 0 adds a line with the values to
+    `metrics.jsonl`; its first one in an attempt replaces those of older attempts from this step on.
 
     Raise OSError where the line cannot be written.
     """
-    writer = _writer()
-    if writer is None:
-        return
-    writer.mark(Section.SCRIPT, number)
-    if (metrics := _metrics()) is not None:
-        line = {"step": number, "time": time.time(), "attempt": int(os.environ[Env.ATTEMPT]), **values}
-        os.write(metrics, (json.dumps(line) + "\n").encode())
+    if (reporter := _reporter()) is not None:
+        reporter.report(number, total, values)
+
+
+class _Reporter:
+    """Writes the reports of one rank."""
+
+    def __init__(self, node_dir: Path, rank: int) -> None:
+        self._progress = RankProgressWriter(NodePaths(node_dir).rank_progress(rank))
+        self._is_first = rank == 0
+        self._metrics: int | None = None
+
+    def report(self, step: int, total: int | None, values: Mapping[str, float]) -> None:
+        self._progress.mark(Section.SCRIPT, step)
+        if not self._is_first:
+            return
+        attempt = int(os.environ[Env.ATTEMPT])
+        if self._metrics is None:
+            path = RunPaths.of(os.environ[Env.RUN_DIR]).metrics
+            remove_repeated(path, step, attempt)
+            self._metrics = open_log(path)
+        os.write(self._metrics, metrics_line(step, time.time(), attempt, values, total))
 
 
 @cache
-def _writer() -> RankProgressWriter | None:
+def _reporter() -> _Reporter | None:
     node_dir, rank = os.environ.get(Env.NODE_DIR), os.environ.get("RANK")
-    return RankProgressWriter(NodePaths(Path(node_dir)).rank_progress(int(rank))) if node_dir and rank else None
-
-
-@cache
-def _metrics() -> int | None:
-    return open_log(RunPaths.of(os.environ[Env.RUN_DIR]).metrics) if os.environ["RANK"] == "0" else None
+    return _Reporter(Path(node_dir), int(rank)) if node_dir and rank else None

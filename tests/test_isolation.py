@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -59,6 +60,16 @@ def test_whose_child_does_it():
 @pytest.mark.slow
 def test_that_is_marked():
     subprocess.run([sys.executable, "-c", SPEND], check=True)
+
+left = []
+
+@pytest.mark.slow
+def test_that_waits_for_no_child():
+    left.append(subprocess.Popen([sys.executable, "-c", SPEND + "\\nprint()"], stdout=subprocess.PIPE))
+    left[0].stdout.read()
+
+def test_that_waits_for_the_child_of_another():
+    left[0].wait()
 """
 
 
@@ -71,18 +82,35 @@ class Session:
         (directory / "conftest.py").write_text(conftest)
         (directory / "test_it.py").write_text(tests)
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "pytest", "-c", os.devnull, "--rootdir", ".", "-pno:cacheprovider", *words],
+            [
+                sys.executable,
+                "-P",
+                "-X",
+                "faulthandler",
+                "-m",
+                "pytest",
+                "-c",
+                os.devnull,
+                "--rootdir",
+                ".",
+                "-pno:cacheprovider",
+                *words,
+            ],
             cwd=directory,
             env={**os.environ, "HOME": str(self.real_home), "PYTHONPATH": str(ROOT)},
             stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
         )
 
     def end(self) -> tuple[int, str]:
+        """Return its exit code and output; where it hangs, its threads' stacks are in the output."""
         try:
-            output, _ = self._process.communicate(timeout=60)
-        finally:
-            self._process.kill()
+            output, _ = self._process.communicate(timeout=200)
+        except subprocess.TimeoutExpired:
+            self._process.send_signal(signal.SIGABRT)
+            output, _ = self._process.communicate()
+            pytest.fail(f"the inner session hangs:\n{output}")
         return self._process.returncode, output
 
 
@@ -117,7 +145,7 @@ def test_what_another_process_writes_there_meanwhile_fails_no_test_and_stays(tmp
 def test_a_test_that_takes_long_is_marked_slow(tmp_path: Path) -> None:
     conftest = "from tests import tiers\nfrom tests.tiers import is_fast_or_marked_slow\ntiers.FAST_CPU_S = 0.3\n"
     code, output = Session(tmp_path, conftest, SPENDS).end()
-    assert code == 1 and "3 passed" in output and "mark the test slow, or make it faster" in output, output
+    assert code == 1 and "5 passed" in output and "mark the test slow, or make it faster" in output, output
     assert re.findall(r"ERROR at teardown of (\w+)", output) == [
         "test_that_does_it_itself",
         "test_whose_child_does_it",

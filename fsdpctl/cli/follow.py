@@ -79,14 +79,15 @@ def progress_line(status: RunStatus) -> str:
 
 def progress(status: RunStatus) -> str:
     """Return step, loss, tokens/s and ETA as text; empty before the first step."""
-    if status.step is None or (status.loss is None and status.speed is None):
+    if status.step is None:
         return ""
-    total = f"/{status.total_steps}" if status.total_steps else ""
-    parts = [f"step {status.step}{total}", f"loss {status.loss:.4f}" if status.loss is not None else "loss not finite"]
-    if status.speed is not None:
+    parts = [f"step {status.step}{f'/{status.total_steps}' if status.total_steps else ''}"]
+    parts += [f"loss {status.loss:.4f}"] if status.loss is not None else []
+    parts += [] if status.is_loss_finite else ["loss not finite"]
+    if status.speed is not None and status.speed.tokens_per_s is not None:
         parts.append(f"{status.speed.tokens_per_s:,.0f} tokens/s")
-        if status.speed.eta_s is not None and status.state.is_alive:
-            parts.append(f"ETA {format_clock(status.speed.eta_s)}")
+    if status.speed is not None and status.speed.eta_s is not None and status.state.is_alive:
+        parts.append(f"ETA {format_clock(status.speed.eta_s)}")
     return "  ".join(parts)
 
 
@@ -118,7 +119,7 @@ def next_commands(status: RunStatus) -> list[str]:
     run_id = status.run_id
     logs, show, resume = f"fsdpctl logs {run_id}", f"fsdpctl status {run_id}", f"fsdpctl resume {run_id}"
     if status.state == State.SUCCEEDED:
-        return [logs, show, *([f"fsdpctl checkpoints ls {run_id}"] if status.total_steps else [])]
+        return [logs, show, *([f"fsdpctl checkpoints ls {run_id}"] if status.is_bundled_trainer else [])]
     if status.state == State.FAILED:
         return [f"fsdpctl explain {run_id}", f"{logs} --errors", resume]
     return [resume, logs, show]

@@ -7,23 +7,28 @@ anticipate.
 
 from __future__ import annotations
 
+from fsdpctl.contract import RANK_PROGRAM
 from fsdpctl.contract.paths import NodePaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan, NodeContext
 
+TORCHRUN = "torch.distributed.run"
+WARM_WORKER = "fsdpctl.node.warm.worker"
+"""The module that it starts instead on a warm node."""
 
-def torchrun_argv(plan: LaunchPlan, context: NodeContext) -> list[str]:
-    """Return the command that starts this node's ranks."""
+
+def torchrun_argv(plan: LaunchPlan, context: NodeContext, *, is_warm: bool = False) -> list[str]:
+    """Return the command that starts this node's ranks; of a warm node, by what asks its clean process for them."""
+    worker = ["--no-python", plan.python, "-S", "-m", WARM_WORKER] if is_warm else ["-m", RANK_PROGRAM]
     return [
         plan.python,
         "-m",
-        "torch.distributed.run",
+        TORCHRUN,
         f"--nnodes={len(plan.nodes)}",
         f"--nproc-per-node={plan.procs_per_node}",
         *_rendezvous_options(plan, context),
         "--max-restarts=0",
         f"--log-dir={_node_paths(plan, context).torchrun_dir}",  # else in /tmp, where a killed torchrun leaves it
-        "-m",
-        "fsdpctl.node.agent.rank",
+        *worker,
         *_entry_argv(plan),
     ]
 

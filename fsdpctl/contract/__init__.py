@@ -161,6 +161,9 @@ NODE_MODULES = ("errors.py", "report.py")
 RANK_FOLDERS = ("benchmarks", "trackers")
 """The folders that are copied with them and run in the Python of the ranks: they need its packages, too."""
 
+RANK_PROGRAM = "fsdpctl.node.agent.rank"
+"""The module that runs the entrypoint as a rank."""
+
 SCHEMA = 3
 """Version of the records that fsdpctl writes into a run directory. Older ones are read; newer ones are refused.
 

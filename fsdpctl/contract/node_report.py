@@ -38,6 +38,7 @@ class RankReport:
     wait_channel: str = ""  # where it waits in the kernel
     activity: Activity = Activity.UNKNOWN
     where: str = ""  # FILE:LINE FUNCTION (CALLED) of the user's code in which it waits or works, once it is late
+    script_step: int | None = None  # the newest that was found for a script that does not report its progress
 
 
 @dataclass(frozen=True)

@@ -216,6 +216,8 @@ class LaunchPlan:
     report_to: tuple[TrackerName, ...] = ()
     container: ContainerPlan | None = None
     outside_python: str = ""  # with a container: runs what starts the agents, without it
+    warm: bool = False  # ranks are forked from a process that has imported torch
+    progress_regex: str | None = None  # finds the steps of a user's script in the log of rank 0
 
     def place(self, nodes: Sequence[AllocatedNode]) -> LaunchPlan:
         """Return the plan with the names and addresses of the nodes that a scheduler allocated."""

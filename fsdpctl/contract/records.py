@@ -21,6 +21,15 @@ class ProcessIdentity:
 
 
 @dataclass(frozen=True)
+class CleanProcessRecord:
+    """The process of a node from which warm ranks are forked."""
+
+    process: ProcessIdentity
+    address: str  # abstract, of its Unix socket, without the first NUL
+    key: str  # digest of all that it has read
+
+
+@dataclass(frozen=True)
 class Rewind:
     """A run went back to `step`: from `attempt` on, later checkpoints of older attempts no longer count."""
 

@@ -120,6 +120,9 @@ def _launch_plan(profile: ClusterProfile, job: JobSpec, host: SubmitHost, fit: _
         report_to=_plan_report_to(job),
         container=plan_container(profile.environment, _runs_root(host)),
         outside_python=fit.backend.outside_python if profile.has_container else "",
+        # In a container, a process that stays for the next attempt would end with the agent.
+        warm=not profile.has_container and (job.entrypoint.is_bundled_trainer if job.warm is None else job.warm),
+        progress_regex=job.progress_regex,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from io import BufferedReader, FileIO
 from itertools import islice
@@ -17,14 +17,15 @@ from fsdpctl.contract.paths import RunPaths
 _TAIL_BYTES = 16_384
 
 
-def total_steps(run: RunPaths) -> int | None:
-    """Return the number of steps of a run of the bundled trainer; None for other runs."""
+def total_steps(run: RunPaths, lines: Sequence[dict[str, Any]]) -> int | None:
+    """Return the number of steps of a run: of the bundled trainer as configured, of a user's script as its newest line
+    has it; None where that is not known."""
     try:
-        config = _parse(read_bytes(run.trainer_config))
+        config = _parse(read_bytes(run.trainer_config)) or {}
+        steps = config.get("steps")
     except OSError:
-        return None
-    steps = config.get("steps") if config is not None else None
-    return steps if isinstance(steps, int) else None
+        steps = lines[-1].get("total") if lines else None
+    return steps if type(steps) is int and steps > 0 else None
 
 
 def read_metrics(metrics: Path) -> Iterator[dict[str, Any]]:

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
 from fsdpctl.contract import Cause
 from fsdpctl.contract.cards import CARDS, find_card
 from fsdpctl.contract.causes import FAILURES
+from fsdpctl.contract.progress_regex import compile_progress_regex
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -114,6 +115,12 @@ def check_env_value(value: str) -> str:
     return value
 
 
+def check_progress_regex(value: str) -> str:
+    """Check a pattern that finds steps in a log."""
+    compile_progress_regex(check_text(value))
+    return value
+
+
 def parse_duration(value: object) -> int:
     """Return the seconds of `90s`, `30m`, `1h30m`, `2d`, `1:30:00` or `2-00:00:00`; refuse a number without unit."""
     if isinstance(value, str) and value:
@@ -162,6 +169,7 @@ Directory = Annotated[str, AfterValidator(check_directory)]
 Program = Annotated[str, AfterValidator(check_program)]
 Host = Annotated[str, AfterValidator(check_host)]
 HostSuffix = Annotated[str, AfterValidator(check_host_suffix)]
+ProgressRegex = Annotated[str, AfterValidator(check_progress_regex)]
 Module = Annotated[str, AfterValidator(check_module)]
 EnvName = Annotated[str, AfterValidator(check_env_name)]
 EnvValue = Annotated[str, AfterValidator(check_env_value), AS_WRITTEN]

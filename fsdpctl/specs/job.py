@@ -21,6 +21,7 @@ from fsdpctl.schema.types import (
     FailureCause,
     Module,
     Name,
+    ProgressRegex,
     Word,
     format_duration,
 )
@@ -89,8 +90,13 @@ class JobSpec(Spec):
     stop_signal: StopSignal = "none"
     """Signal that all ranks of your own entrypoint get at a stop; `none`: they have to read the stop file, and get TERM
     5 seconds before they are killed."""
+    warm: bool | None = None
+    """Fork ranks from a process of the node that has imported torch; default: only those of the bundled trainer."""
     restarts: Annotated[int, Field(ge=0, le=1000)] = 0
     """Maximum number of automatic restarts after failures."""
+    progress_regex: ProgressRegex | None = None
+    """Regular expression of Python that finds steps in the log of rank 0 of your own entrypoint, with named groups:
+    `step`, and `total`, `loss` or other values if printed; [own-scripts.md](own-scripts.md#progress) has examples."""
     hang: Hang = Hang()
     """Limits after which a run that makes no progress is ended."""
     restart_on: tuple[FailureCause, ...] = RESTART_ON
@@ -118,6 +124,8 @@ class JobSpec(Spec):
             yield Problem("", "the bundled trainer needs a `trainer` section")
         if self.stop_signal != "none":
             yield Problem("stop_signal", "the bundled trainer takes none; it reads the stop file")
+        if self.progress_regex is not None:
+            yield Problem("progress_regex", "the bundled trainer takes none; it records every step itself")
         if self.args:
             yield Problem("args", "the bundled trainer takes none; its settings belong under `trainer`")
 

@@ -77,8 +77,11 @@ class Agents(ABC):
         return AttemptCheck()
 
     @abstractmethod
-    def end(self, attempt: AttemptPaths) -> list[str]:
-        """End every process of the run on every node; return one line for each node where that is not confirmed."""
+    def end(self, attempt: AttemptPaths, *, is_last: bool = True) -> list[str]:
+        """End every process of the run on every node; return one line for each node where that is not confirmed.
+
+        Unless it is the last attempt, the clean processes stay for the next one.
+        """
 
     def decide(self, attempt: AttemptPaths, end: AttemptEnd, verdict: Verdict, history: History) -> Step:
         """Return what follows; `verdict` comes from `decide_next`."""

@@ -179,7 +179,7 @@ def _describe_age(report: RankReport) -> str:
 def _phase(report: RankReport) -> str:
     progress = report.progress
     if progress is None:
-        return "in the script"
+        return "in the script" + (f" after step {report.script_step}" if report.script_step is not None else "")
     phase = f" ({progress.phase})" if progress.phase else ""
     return f"in {progress.section}{phase} after step {progress.step}"
 

@@ -67,7 +67,7 @@ class Supervisor:
             if step.next is not Next.AGAIN or not self._prepare_next(attempt, step.verdict):
                 break
             attempt = begin_attempt(self.agents)
-        if self.left:
+        if self.left or self.plan.warm:
             self._sweep_until_confirmed(attempt, END_CONFIRM_S)
         return read_verdict(attempt) or step.verdict
 
@@ -133,7 +133,7 @@ class Supervisor:
         if AttemptFacts(attempt).is_cancelled:
             self._sweep_until_confirmed(attempt, CANCEL_CONFIRM_S)
         else:
-            self.left = self.agents.end(attempt)
+            self.left = self.agents.end(attempt, is_last=False)
             for line in self.left:
                 add_event(attempt, f"may have left something behind: {line}")
 

@@ -31,7 +31,7 @@ SPEED_STEPS = 20
 class Speed:
     """The speed of a run over its last few steps."""
 
-    tokens_per_s: float
+    tokens_per_s: float | None  # None if the lines have no tokens
     eta_s: float | None  # None if the length is unknown
 
 
@@ -59,6 +59,8 @@ class RunStatus:
     job_id: str | None = None  # of the scheduler: of its newest job, also after the end
     hosts: tuple[str, ...] = ()  # of the newest attempt, by node rank
     begins_at: int | None = None  # the step that its newest attempt continues from, or had reached before it
+    is_loss_finite: bool = True  # of the newest step, if it has a loss
+    is_bundled_trainer: bool = False
 
 
 def read_status(run: RunPaths) -> RunStatus:
@@ -121,7 +123,7 @@ def status_by(run: RunFacts, view: View, steps: int = SPEED_STEPS) -> RunStatus:
         reason += f"; continues from step {begins_at}" if is_beginning else describe_slow(newest)
     if found.state is State.QUEUED and get_backend(record.backend).has_scheduler:
         reason += _describe_after(run.paths)
-    total = total_steps(run.paths)
+    total = total_steps(run.paths, written)
     return RunStatus(
         run_id=record.run_id,
         job=record.job,
@@ -131,6 +133,7 @@ def status_by(run: RunFacts, view: View, steps: int = SPEED_STEPS) -> RunStatus:
         step=outcome.step if outcome is not None and outcome.status != "failed" else newest.get("step"),
         total_steps=total,
         loss=newest.get("loss"),
+        is_loss_finite="loss" not in newest or newest["loss"] is not None,
         speed=measure_speed(recent, total),
         outcome=outcome,
         nodes=record.submissions[-1].nodes,
@@ -143,6 +146,7 @@ def status_by(run: RunFacts, view: View, steps: int = SPEED_STEPS) -> RunStatus:
         job_id=view.job_id,
         hosts=attempt.hosts if attempt else (),
         begins_at=begins_at,
+        is_bundled_trainer=run.paths.trainer_config.exists(),
     )
 
 
@@ -174,24 +178,32 @@ def describe_slow(line: dict[str, Any]) -> str:
 
 
 def measure_speed(lines: Sequence[dict[str, Any]], total: int | None) -> Speed | None:
-    """Return tokens per second and time left over the last lines of one attempt; None before its second step. The time
+    """Return tokens per second and time left over the last lines of one attempt; None before its second line. The time
     left is None if the run has already done more steps than its new length."""
     last = lines[-1] if lines else {}
     window = [line for line in lines[-SPEED_STEPS:] if line.get("attempt") == last.get("attempt")]
     if len(window) < 2:
         return None
     try:
-        seconds = sum(step_times(window))
-        tokens = last["tokens"] - window[0]["tokens"]
+        seconds = sum(_line_times(window))
         left = total - last["step"] if total else -1
-        eta_s = left * seconds / (len(window) - 1) if left >= 0 else None
-        return Speed(tokens / seconds, eta_s)
+        eta_s = left * seconds / (last["step"] - window[0]["step"]) if left >= 0 else None
+        has_tokens = "tokens" in last and "tokens" in window[0]
+        speed = (last["tokens"] - window[0]["tokens"]) / seconds if has_tokens else None
+        return Speed(speed, eta_s) if speed is not None or eta_s is not None else None
     except (KeyError, TypeError, ZeroDivisionError):
         return None
 
 
 def step_times(window: Sequence[dict[str, Any]]) -> list[float]:
-    """Return the seconds of each step but the first, which also compiles. Raise KeyError and TypeError.
+    """Return the seconds of a step for each line but the first, whose step also compiles. A line of a user's script may
+    come after several steps. Raise KeyError, TypeError and ZeroDivisionError."""
+    steps = [after["step"] - before["step"] for before, after in pairwise(window)]
+    return [float(seconds / count) for seconds, count in zip(_line_times(window), steps, strict=True)]
+
+
+def _line_times(window: Sequence[dict[str, Any]]) -> list[float]:
+    """Return the seconds between each two lines.
 
     The trainer's lines have the speed that the device measured; their times are those at which the host had queued a
     step, and the host runs ahead of a GPU. A user's script may have times only.

@@ -159,7 +159,7 @@ def _rank(report: RankReport, gpu: GpuSample | None, slow: Sequence[int]) -> Top
         is_up=report.is_up,
         has_ended=report.ended_s is not None,
         section=progress.section if progress is not None else None,
-        step=progress.step if progress is not None else None,
+        step=progress.step if progress is not None else report.script_step,
         age_s=report.sign_s,
         state=report.state,
         activity=report.activity,

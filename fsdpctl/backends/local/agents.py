@@ -15,6 +15,7 @@ from fsdpctl.contract.paths import DIR_MODE, AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import LaunchError
 from fsdpctl.node.os import processes
+from fsdpctl.node.warm.living import find_living
 from fsdpctl.runs.evidence import AttemptFacts
 from fsdpctl.supervise.agents import Agents
 
@@ -42,8 +43,9 @@ class LocalAgents(Agents):
         facts = AttemptFacts(attempt)
         return facts.never_started or not (self._children or facts.living_agents)
 
-    def end(self, attempt: AttemptPaths) -> list[str]:
-        left = processes.sweep(processes.Tag(self.run.root.name), spare=[os.getpid()])
+    def end(self, attempt: AttemptPaths, *, is_last: bool = True) -> list[str]:
+        kept = [] if is_last else find_living(self.run, [node.rank for node in self.plan.nodes])
+        left = processes.sweep(processes.Tag(self.run.root.name), spare=[os.getpid(), *kept])
         return [f"still alive after KILL: {', '.join(map(str, left))}"] if left else []
 
 

@@ -161,9 +161,10 @@ class SshAgents(Agents):
         names = {rank: str(link.target) for rank, link in self._links.items()}
         return describe_unanswered(self._liveness.unanswered_s(), names)
 
-    def end(self, attempt: AttemptPaths) -> list[str]:
+    def end(self, attempt: AttemptPaths, *, is_last: bool = True) -> list[str]:
         """End what is left on every host, replaced ones too; return one line for each where that is not confirmed."""
-        results = fan_out(self._hosts.all_links(), lambda item: self._end_one(attempt, *item))
+        verb = "end" if is_last else "end-attempt"
+        results = fan_out(self._hosts.all_links(), lambda item: self._end_one(verb, attempt, *item))
         if self._disks is not None:
             self._disks.leave()
         alive = [
@@ -173,14 +174,14 @@ class SshAgents(Agents):
         ]
         return [*(str(result.error) for result in results if result.error), *alive]
 
-    def _end_one(self, attempt: AttemptPaths, rank: int, link: Link) -> KillResult:
+    def _end_one(self, verb: str, attempt: AttemptPaths, rank: int, link: Link) -> KillResult:
         try:
-            return self._ask(KillResult, "end", attempt, rank, link)
+            return self._ask(KillResult, verb, attempt, rank, link)
         except HostError as error:
             if self._disks is None or error.passing:
                 raise
         self._disks.push_back(link, self.plan)  # the host has no code to sweep with: the start had not sent it
-        return self._ask(KillResult, "end", attempt, rank, link)
+        return self._ask(KillResult, verb, attempt, rank, link)
 
     def _ask_all(
         self, kind: type[T], verb: str, attempt: AttemptPaths, ranks: Sequence[int] | None = None

@@ -60,6 +60,11 @@ class NodePaths:
         return self.root / f"report-to-{name}.log"
 
     @property
+    def warm_log(self) -> Path:
+        """Output of the process from which ranks are forked: empty, unless its imports fail."""
+        return self.root / "warm.log"
+
+    @property
     def torchrun_log(self) -> Path:
         return self.root / "torchrun.log"
 
@@ -106,6 +111,11 @@ class NodePaths:
     def rank_stacks(self, rank: int) -> Path:
         """Return the file with the stacks of all threads of one global rank: when it was late, or on request."""
         return self.root / f"stacks-{rank}.txt"
+
+    @property
+    def trainer_token(self) -> Path:
+        """The secret with which a Trainer reports to this node, while its ranks run. Never copied to other machines."""
+        return self.root / ".trainer-token"
 
     @property
     def benchmark(self) -> Path:

@@ -46,6 +46,10 @@ class RunPaths:
     def trainer_config(self) -> Path:
         return self.root / "trainer.json"
 
+    def clean_process(self, node_rank: int) -> Path:
+        """CleanProcessRecord of a node, outside of attempts: the next one finds it there."""
+        return self.root / f"clean-process-{node_rank}.json"
+
     @property
     def secrets(self) -> Path:
         """Values of `pass_env`, mode 0600; never printed."""

@@ -29,10 +29,14 @@ from fsdpctl.node.agent.hang_evidence import collect_evidence
 from fsdpctl.node.agent.heartbeats import Heartbeat, PeerWatch
 from fsdpctl.node.agent.join import JoinError, join
 from fsdpctl.node.agent.log_watch import LogWatch
+from fsdpctl.node.agent.progress_watch import ProgressWatch
 from fsdpctl.node.agent.rank_watch import RankWatch, rank_processes
 from fsdpctl.node.agent.start_torchrun import rank_environment, start_torchrun
 from fsdpctl.node.agent.stop import Stopping
 from fsdpctl.node.agent.trackers import Trackers
+from fsdpctl.node.agent.warm import CleanProcess
+from fsdpctl.node.agent.warm_start import find_clean_process, start_clean_process
+from fsdpctl.node.agent.warm_torchrun import Torchrun
 from fsdpctl.node.checks.node_check import NodeCheckError, check_node
 from fsdpctl.node.os import processes
 from fsdpctl.node.os.resources import ResourceWatch
@@ -57,6 +61,8 @@ class Agent:
         self.log_watch = LogWatch(self.paths, self.ranks)
         self.gpu_watch: GpuWatch | None = None
         self.trackers: Trackers | None = None
+        self.clean: CleanProcess | None = None
+        self.progress_watch: ProgressWatch | None = None
         self.resources = ResourceWatch.begin()
 
     def run(self) -> NodeEnd:
@@ -72,6 +78,7 @@ class Agent:
             end = NodeEnd(error.code, str(error), cause=error.cause)
         finally:
             left = self._sweep()
+        self._leave_clean_process(end)
         if end.code not in GOOD_ENDS:
             end = replace(end, resources=self.resources.read(self.paths.root))
         if left:
@@ -79,25 +86,40 @@ class Agent:
         return end
 
     def _run_ranks(self) -> NodeEnd:
+        if self.plan.warm:
+            self.clean = find_clean_process(self.plan, self.node_rank)
         self._sweep()  # ranks of an older attempt
+        if self.plan.warm and self.clean is None:
+            self.clean = start_clean_process(self.plan, self.attempt.number, self.node_rank)
         for found in check_node(self.plan, self.paths.root):
             print(f"node check: {found.check} {found.result}: {found.reason}. {found.fix}", flush=True)
         context, lease = join(self.plan, self.attempt, self.node_rank, self._beat)
+        if self.node_rank == 0 and not self.plan.entry.is_bundled:
+            self.progress_watch = ProgressWatch(self.attempt)
         try:
-            torchrun = start_torchrun(self.plan, context)
+            environment = self.progress_watch.rank_env if self.progress_watch is not None else dict
+            torchrun = start_torchrun(self.plan, context, environment, self.clean, self._beat)
             env = rank_environment(self.plan, context)
             self.trackers = Trackers(self.plan, self.paths, context.attempt, env)
             end = self._follow(torchrun)
+            self._close_progress()
             self.trackers.close(end.code, self._beat)
             return end
         finally:
             self.trackers = None  # the last sweep ends them, too
             if self.gpu_watch is not None:
                 self.gpu_watch.close()
+            self._close_progress()
             if lease is not None:
                 lease.release()
 
-    def _follow(self, torchrun: subprocess.Popen[bytes]) -> NodeEnd:
+    def _close_progress(self) -> None:
+        """Let the last steps be read; before trackers are closed, which get them."""
+        if self.progress_watch is not None:
+            self.progress_watch.close()
+            self.progress_watch = None
+
+    def _follow(self, torchrun: Torchrun) -> NodeEnd:
         """Wait for torchrun, obey the control files and watch the peers."""
         watch = PeerWatch(self.attempt, self._watched(), self.plan.peer_timeout_s)
         self.rank_watch = RankWatch(
@@ -134,7 +156,10 @@ class Agent:
         return describe_end(code, self.attempt, self.paths, failure.failed_at, stopping.signal)
 
     def _look(self) -> NodeReport:
-        return NodeReport(ranks=self.rank_watch.look(), gpus=self.gpu_watch.look() if self.gpu_watch else ())
+        ranks = self.rank_watch.look()
+        if self.progress_watch is not None:
+            ranks = (replace(ranks[0], script_step=self.progress_watch.look()), *ranks[1:])
+        return NodeReport(ranks=ranks, gpus=self.gpu_watch.look() if self.gpu_watch else ())
 
     def _beat(self, look: Callable[[], NodeReport] | None = None) -> None:
         self.heartbeat.beat(look)
@@ -153,7 +178,7 @@ class Agent:
         if time.monotonic() - self.started > limit - self.plan.grace_s and not self.attempt.stop.exists():
             write_request(self.attempt.stop, StopReason.TIME, f"the time limit of {limit} s is near")
 
-    def _end_now(self, torchrun: subprocess.Popen[bytes], abort: ControlFile, failure: FailureWatch) -> NodeEnd:
+    def _end_now(self, torchrun: Torchrun, abort: ControlFile, failure: FailureWatch) -> NodeEnd:
         if abort.cause == AbortReason.HANG:  # what fails now is a victim
             collect_evidence(self.paths, rank_processes(self.tag), self._beat)
             own = None
@@ -162,7 +187,7 @@ class Agent:
         self._end_ranks(torchrun)
         return own or NodeEnd(1, f"{abort.cause}: {abort.reason}".rstrip(": "), cause=Cause.ABORT)
 
-    def _own_failure(self, torchrun: subprocess.Popen[bytes], failure: FailureWatch) -> NodeEnd | None:
+    def _own_failure(self, torchrun: Torchrun, failure: FailureWatch) -> NodeEnd | None:
         """Return the failure of this node's own rank: the reason of the abort file must not hide the first failure."""
         self._sweep(torchrun.pid, term_s=TERM_S)
         with suppress(subprocess.TimeoutExpired):
@@ -170,16 +195,28 @@ class Agent:
             return end if end.failed_rank is not None else None
         return None
 
-    def _end_ranks(self, torchrun: subprocess.Popen[bytes], term_s: float = TERM_S) -> None:
+    def _end_ranks(self, torchrun: Torchrun, term_s: float = TERM_S) -> None:
         self._sweep(term_s=term_s)
         torchrun.wait()
 
     def _sweep(self, *spare: int, term_s: float = 0.0) -> list[int]:
         """End this node's processes, also those without a parent or the tag; return the pids still alive."""
         me = os.getpid()
+        clean = [self.clean.pid] if self.clean is not None else []
+        progress = [self.progress_watch.pid] if self.progress_watch is not None else []
         trackers = self.trackers.pids() if self.trackers is not None else []
-        spared = [me, self.guard.pid, *trackers, *spare]
-        return processes.sweep(self.tag, below=me, spare=spared, term_s=term_s, meanwhile=self._beat)
+        spared = [me, self.guard.pid, *clean, *progress, *trackers, *spare]
+        return processes.sweep(self.tag, below=[me, *clean], spare=spared, term_s=term_s, meanwhile=self._beat)
+
+    def _leave_clean_process(self, end: NodeEnd) -> None:
+        """Leave the clean process to the next attempt if there may be one."""
+        if self.clean is None:
+            return
+        abort = read_control_file(self.attempt.abort)
+        if end.code in GOOD_ENDS or (abort is not None and abort.is_cancel):
+            self.clean.end()
+        else:
+            self.clean.detach()
 
 
 def end_attempt(attempt: AttemptPaths, paths: NodePaths, reason: str, cause: str = AbortReason.FAULT) -> None:

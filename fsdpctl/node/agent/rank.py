@@ -24,6 +24,7 @@ from fsdpctl.contract.paths import NodePaths, RunPaths
 from fsdpctl.contract.plan import Entry
 from fsdpctl.contract.records import ProcessIdentity, RankEnd, RankError
 from fsdpctl.contract.source_files import is_users
+from fsdpctl.contract.trainer_server import drop_trainer_server
 from fsdpctl.node.agent.flight import FlightRecorder
 from fsdpctl.node.agent.import_path import use_copy
 from fsdpctl.node.agent.stack_writer import StackWriter
@@ -41,6 +42,8 @@ def main(argv: list[str]) -> None:
     recorder = FlightRecorder(paths.rank_flight(rank))
     recorder.start()
     signals.handle_as_rank()
+    if rank != 0:
+        drop_trainer_server(os.environ, paths.trainer_token)
     try:
         _run(argv)
     except SystemExit as leave:

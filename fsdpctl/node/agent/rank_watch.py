@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from fsdpctl.commands.torchrun import WARM_WORKER
 from fsdpctl.contract.files import read_bytes
 from fsdpctl.contract.node_report import Activity, RankReport
 from fsdpctl.contract.paths import NodePaths
@@ -158,17 +159,17 @@ def rank_processes(tag: processes.Tag) -> dict[int, int]:
     """Return global rank -> pid of the processes that torchrun started; the oldest one where a rank has children."""
     found: dict[int, int] = {}
     for pid in sorted(processes.find(tag), key=lambda pid: processes.start_ticks(pid) or 0):
-        for variable in _environment(pid):
-            if variable.startswith(b"RANK="):
-                found.setdefault(int(variable[5:]), pid)
+        if (rank := processes.rank_of(pid)) is not None and not _is_warm_worker(pid):
+            found.setdefault(rank, pid)
     return found
 
 
-def _environment(pid: int) -> list[bytes]:
+def _is_warm_worker(pid: int) -> bool:
+    """Return whether a process is only between torchrun and a rank."""
     try:
-        return read_bytes(processes.PROC / str(pid) / "environ").split(b"\0")
+        return WARM_WORKER.encode() in read_bytes(processes.PROC / str(pid) / "cmdline").split(b"\0")
     except OSError:
-        return []
+        return False
 
 
 def _signs(progress: RankProgress | None) -> tuple[int, ...]:

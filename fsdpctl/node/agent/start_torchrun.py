@@ -1,34 +1,56 @@
-"""Start torchrun with the ranks of this node: their environment and working directory."""
+"""Start torchrun with the ranks of this node, warm or cold: their environment and working directory."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 from fsdpctl.commands.environment import given_env, node_env, working_directory
-from fsdpctl.commands.torchrun import torchrun_argv
+from fsdpctl.commands.torchrun import TORCHRUN, torchrun_argv
 from fsdpctl.contract import Env
 from fsdpctl.contract.files import open_log, read_bytes
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan, NodeContext
+from fsdpctl.node.agent.warm import CleanProcess
+from fsdpctl.node.agent.warm_torchrun import Torchrun
 from fsdpctl.node.os import processes, signals
+from fsdpctl.node.warm.messages import Request
+from fsdpctl.node.warm.worker import SOCKET
 
 
-def start_torchrun(plan: LaunchPlan, context: NodeContext) -> subprocess.Popen[bytes]:
+def start_torchrun(
+    plan: LaunchPlan,
+    context: NodeContext,
+    environment: Callable[[dict[str, str]], Mapping[str, str]] = dict,
+    clean: CleanProcess | None = None,
+    beat: Callable[[], Any] = lambda: None,
+) -> Torchrun:
     """Start torchrun in a session of its own, ignoring the stop signals; its output goes to `torchrun.log`.
 
-    It ends with this process, even if the guard, which sweeps then, was killed at the same moment.
+    It ends with this process, even if the guard, which sweeps then, was killed at the same moment. `environment`
+    returns what ranks need in addition to theirs. `beat` is called while the clean process still imports; where that
+    fails, torchrun starts cold.
     """
     run = RunPaths.of(plan.run_dir)
-    argv = torchrun_argv(plan, context)
-    workdir = working_directory(plan)
+    argv, workdir = torchrun_argv(plan, context), working_directory(plan)
+    env = rank_environment(plan, context)
+    env |= environment(env)
     print("command:", json.dumps(argv), "in", workdir, flush=True)
     with open(open_log(run.attempt(context.attempt).node(context.node_rank).torchrun_log), "ab") as log:
+        if clean is not None:
+            words = torchrun_argv(plan, context, is_warm=True)
+            words = words[words.index(TORCHRUN) + 1 :]
+            request = Request(TORCHRUN, words, {**env, SOCKET: clean.record.address}, workdir, argv)
+            if (torchrun := clean.start_torchrun(request, log.fileno(), beat)) is not None:
+                return torchrun
+            print("warm start: failed; torchrun starts cold", flush=True)
         return subprocess.Popen(
             argv,
-            env=rank_environment(plan, context),
+            env=env,
             cwd=workdir,
             stdin=subprocess.DEVNULL,
             stdout=log,

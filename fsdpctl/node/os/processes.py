@@ -83,6 +83,12 @@ def has_tag(pid: int, tag: Tag) -> bool:
     return tag.matches(_read_environ(pid)) and start_ticks(pid) is not None
 
 
+def rank_of(pid: int) -> int | None:
+    """Return the global rank that the environment of a process has; None without one."""
+    values = [one[5:] for one in _read_environ(pid).split(b"\0") if one.startswith(b"RANK=")]
+    return int(values[0]) if values and values[0].isdigit() else None
+
+
 def find(tag: Tag) -> list[int]:
     """Return the pids of living processes with the tag."""
     return [pid for pid in _all_pids() if has_tag(pid, tag)]
@@ -125,22 +131,22 @@ def descendants(root: int) -> set[int]:
 def sweep(
     tag: Tag,
     *,
-    below: int | None = None,
+    below: Iterable[int] = (),
     spare: Iterable[int] = (),
     term_s: float = 0.0,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> list[int]:
-    """End every process with the tag or below the pid `below`, except those in `spare`; return the pids still alive.
+    """End every process with the tag or below the pids `below`, except those in `spare`; return the pids still alive.
 
     Sends TERM first if `term_s` is positive, then KILL repeatedly, because a process may fork meanwhile. Processes
     that ignore TERM, like torchrun before it has imported torch, are killed without a wait. `meanwhile` is called
     between the steps.
     """
-    spared = set(spare)
+    spared, roots = set(spare), list(below)
 
     def remaining() -> list[int]:
         meanwhile()
-        children = descendants(below) if below is not None else set()
+        children = set().union(*map(descendants, roots))
         return [pid for pid in {*find(tag), *children} if pid not in spared]
 
     if term_s > 0:

@@ -1,6 +1,6 @@
 """Check a node, and start, observe and end its agent, over SSH: one process per query, the answer one line of JSON.
 
-    python -m fsdpctl.node.queries.agent_control check|start|look|end --run-dir DIR --attempt N --node-rank R
+    python -m fsdpctl.node.queries.agent_control VERB --run-dir DIR --attempt N --node-rank R
 
 Every query may be repeated: a connection can break after it was carried out and before the answer.
 """
@@ -32,6 +32,7 @@ from fsdpctl.contract.records import ProcessIdentity
 from fsdpctl.node.checks.node_check import NodeCheckError, check_node
 from fsdpctl.node.os import processes
 from fsdpctl.node.queries.checkpoint_copies import set_aside_rewound
+from fsdpctl.node.warm.living import find_living
 
 START_LIMIT_S = 30.0
 NOT_PRIVATE = "with shared_filesystem: false, runs_root must be a directory that each host has for itself"
@@ -138,6 +139,12 @@ def end(run: RunPaths, attempt: int, node_rank: int) -> KillResult:
     return KillResult(tuple(processes.sweep(processes.Tag(run.root.name, node_rank))))
 
 
+def end_attempt(run: RunPaths, attempt: int, node_rank: int) -> KillResult:
+    """Do the same, but leave the clean process to the next attempt."""
+    kept = find_living(run, [node_rank])
+    return KillResult(tuple(processes.sweep(processes.Tag(run.root.name, node_rank), spare=kept)))
+
+
 def _node_dir(run: RunPaths, attempt: int, node_rank: int) -> NodePaths:
     node = run.attempt(attempt).node(node_rank)
     node.root.mkdir(mode=DIR_MODE, parents=True, exist_ok=True)
@@ -164,13 +171,13 @@ def _last_line(log: Path) -> str:
 
 def main(argv: list[str]) -> Any:
     parser = argparse.ArgumentParser(prog="fsdpctl.node.queries.agent_control")
-    parser.add_argument("verb", choices=["check", "start", "look", "end"])
+    parser.add_argument("verb", choices=["check", "start", "look", "end", "end-attempt"])
     parser.add_argument("--run-dir", type=Path, required=True)
     parser.add_argument("--attempt", type=int, required=True)
     parser.add_argument("--node-rank", type=int, required=True)
     args = parser.parse_args(argv)
     os.umask(0o077)
-    verb = {"check": check, "start": start, "look": look, "end": end}[args.verb]
+    verb = {"check": check, "start": start, "look": look, "end": end, "end-attempt": end_attempt}[args.verb]
     return verb(RunPaths(args.run_dir), args.attempt, args.node_rank)
 
 

@@ -86,7 +86,7 @@ def test_a_script_that_hangs_is_found_and_comes_back(tmp_path: Path) -> None:
     for number, reason in enumerate(SCRIPTS.values(), 1):
         found = AttemptFacts(run.paths.attempt(number)).verdict
         assert found is not None and found.cause is Cause.HANG and reason in found.reason
-    assert [line["step"] for line in run.metrics()] == [*range(11), *range(20)]
+    assert [line["step"] for line in run.metrics()] == [*range(20)]  # what the last attempt did again
     assert list_scalars(run.paths.tensorboard, "loss") == list(range(20)), "each step once, over all attempts"
 
 

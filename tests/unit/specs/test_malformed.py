@@ -87,6 +87,8 @@ JOBS: dict[str, tuple[bytes, int, str]] = {
     "text for list": (b"name: x\nargs: a\n", 2, 'args: must be a list, got "a"'),
     "unknown cause": (b"name: x\nrestart_on: [hang, oom]\n", 2, "restart_on[1]: must be one of signal, exit_code, "),
     "cause of no failure": (b"name: x\nrestart_on: [finished]\n", 2, "restart_on[0]: must be one of signal, "),
+    "no pattern": (b"name: x\nprogress_regex: 'a('\n", 2, "progress_regex: not a regular expression of Python: "),
+    "pattern without a step": (b"name: x\nprogress_regex: loss\n", 2, "progress_regex: it needs a group named step"),
     "mapping in list": (b"name: x\nargs: [a, {b: 5}]\n", 2, "args[1]: must be text, got a mapping"),
     "newline in list": (b'name: x\nargs: ["a\\nb"]\n', 2, "args[0]: the control character U+000A is not allowed"),
     "module": (b"name: x\nentrypoint: {module: a b}\n", 2, "entrypoint.module: a module is written as in an import"),
@@ -243,3 +245,9 @@ def test_special_and_missing_files_are_refused(command: str, cli: Cli) -> None:
 def test_windows_line_ends_are_accepted(cli: Cli) -> None:
     Path("job.yaml").write_bytes(b"name: x\r\nentrypoint:\r\n  script: a.py\r\nnodes: 2\r\n")
     assert cli("jobs", "check", "job.yaml")[:2] == (0, "job.yaml: ok, 2 nodes, a.py\n")
+
+
+def test_the_bundled_trainer_takes_no_pattern_for_its_steps(cli: Cli) -> None:
+    result = cli("jobs", "check", "llm-tiny", "--set", "progress_regex=(?P<step>.)")
+    assert result.code == 2
+    assert "progress_regex: the bundled trainer takes none" in result.err

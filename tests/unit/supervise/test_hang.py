@@ -123,6 +123,10 @@ HANGS = {
         (replace(SCRIPT, sign_s=601.0, idle_s=601.0), replace(SCRIPT, sign_s=900.0, idle_s=601.0)),
         "all ranks wait for each other: no progress for 601 s in the script",
     ),
+    "a script whose steps are known from outside is stopped": (
+        (replace(SCRIPT, sign_s=11.0, idle_s=11.0, state="T", script_step=7),),
+        "rank 0 hangs: its process is stopped, no progress for 11 s in the script after step 7",
+    ),
     "a rank of a script that stays": (
         (replace(SCRIPT, ended_s=301.0), replace(SCRIPT, sign_s=9000.0, idle_s=301.0, activity=WORKING)),
         "rank 1 hangs: it stays, 301 s after other ranks have ended",

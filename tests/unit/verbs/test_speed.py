@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fsdpctl.contract.clock import format_clock, format_time
-from fsdpctl.verbs.status import Speed, describe_slow, measure_speed
+from fsdpctl.verbs.status import Speed, describe_slow, measure_speed, step_times
 
 
 def lines(count: int, seconds_per_step: float = 0.5, attempt: int = 1, first: int = 1) -> list[dict[str, Any]]:
@@ -35,6 +35,14 @@ def test_the_pause_between_attempts_does_not_count() -> None:
 @pytest.mark.parametrize("known", [[], lines(1), [{"loss": 1.0}, {"loss": 2.0}], [lines(1)[0], lines(1)[0]]])
 def test_without_two_steps_there_is_no_speed(known: list[dict[str, Any]]) -> None:
     assert measure_speed(known, 40) is None
+
+
+def test_a_script_without_tokens_has_the_time_left_and_may_leave_steps_out() -> None:
+    """A Trainer reports every few seconds."""
+    sparse = [{"step": step, "time": step * 0.5, "attempt": 1} for step in (10, 14, 24)]
+    assert measure_speed(sparse, 124) == Speed(None, 50.0)
+    assert measure_speed(sparse, None) is None
+    assert step_times(sparse) == [0.5, 0.5]
 
 
 def test_clock() -> None:

@@ -136,7 +136,7 @@ class SlurmAgents(Agents):
             self._srun.kill()  # it waits forever if the controller was restarted while it asked for its step
         return AttemptCheck()
 
-    def end(self, attempt: AttemptPaths) -> list[str]:
+    def end(self, attempt: AttemptPaths, *, is_last: bool = True) -> list[str]:
         """Sweep the nodes whose agent and guard were killed; the other agents have done it.
 
         Slurm ends what is left with the step where it tracks processes by cgroup. A node that cannot be swept is an

@@ -157,7 +157,7 @@ while not processes.descendants(os.getpid()) and time.monotonic() < deadline:
     time.sleep(0.01)
 print(len(processes.descendants(os.getpid())), flush=True)
 sys.stdin.read()
-print(processes.sweep(processes.Tag(f"run-{os.getpid()}"), below=os.getpid(), spare=[os.getpid()]), flush=True)
+print(processes.sweep(processes.Tag(f"run-{os.getpid()}"), below=[os.getpid()], spare=[os.getpid()]), flush=True)
 print(len(processes.descendants(os.getpid())), flush=True)
 """
 

@@ -1,0 +1,55 @@
+"""Write lines of metrics.jsonl for a script of the user: by rank 0 through `fsdpctl.report`, or by its node's agent."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fsdpctl.contract.codec import write_text
+from fsdpctl.contract.files import read_bytes
+
+RESERVED = ("step", "time", "attempt", "total")
+"""The keys of a line that are no values of the script."""
+
+
+def metrics_line(step: int, time: float, attempt: int, values: Mapping[str, float], total: int | None = None) -> bytes:
+    """Return one line; `total` is the step at which the run is complete. A number that is not finite becomes null."""
+    line: dict[str, Any] = {"step": step, "time": time, "attempt": attempt}
+    if total is not None:
+        line["total"] = total
+    numbers = {name: value if _is_finite(value) else None for name, value in values.items()}
+    return (json.dumps({**line, **numbers}) + "\n").encode()
+
+
+def remove_repeated(metrics: Path, step: int, attempt: int) -> None:
+    """Remove the lines of older attempts from `step` on, because this attempt does these steps again. Raise OSError.
+
+    The file is replaced, and not changed in place: what others have open stays as it was.
+    """
+    try:
+        lines = read_bytes(metrics).decode(errors="replace").splitlines(keepends=True)
+    except FileNotFoundError:
+        return
+    kept = len(lines)
+    while kept and _is_repeated(lines[kept - 1], step, attempt):
+        kept -= 1
+    if kept < len(lines):
+        write_text(metrics, "".join(lines[:kept]))
+
+
+def _is_finite(value: float) -> bool:
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+def _is_repeated(text: str, step: int, attempt: int) -> bool:
+    """Return whether a line is of a step that is done again, or was cut short; not a line that has no attempt."""
+    try:
+        line = json.loads(text)
+        return int(line["attempt"]) < attempt and int(line["step"]) >= step
+    except (ValueError, RecursionError):
+        return True
+    except (KeyError, TypeError):
+        return False

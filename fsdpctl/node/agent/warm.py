@@ -1,0 +1,118 @@
+"""The agent's side of a warm start: find or start the clean process of this node, and have it start torchrun."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import struct
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from fsdpctl.contract.codec import CodecError, find_json, write_json
+from fsdpctl.contract.records import CleanProcessRecord
+from fsdpctl.node.agent.warm_torchrun import WarmTorchrun
+from fsdpctl.node.os import processes, signals
+from fsdpctl.node.warm.messages import Request, send_request
+
+IMPORT_S = 120.0
+"""How long the clean process may import; then the node starts cold, where a rank that hangs at an import is named."""
+_POLL_S = 0.02
+_TITLE_ROOM = 2048
+_CREDENTIALS = struct.Struct("3i")  # pid, uid, gid: SO_PEERCRED of socket(7)
+
+
+class CleanProcess:
+    """The clean process of this node. It ends some seconds after the last connection to it, or with `end`."""
+
+    def __init__(self, record: CleanProcessRecord, path: Path, started: subprocess.Popen[bytes] | None = None) -> None:
+        self.record, self.pid = record, record.process.pid
+        self._path, self._started = path, started
+        self._presence = self._connect()  # keeps it alive
+
+    @classmethod
+    def find(cls, path: Path, key: str) -> CleanProcess | None:
+        """Return the one that an earlier attempt has left, if all that it has read is still the same."""
+        with suppress(CodecError, OSError):
+            record = find_json(CleanProcessRecord, path)
+            if record is not None and record.key == key and processes.is_alive(record.process):
+                return cls(record, path)
+        return None
+
+    @classmethod
+    def start(
+        cls, path: Path, key: str, command: Sequence[str], env: Mapping[str, str], directory: str, log: int
+    ) -> CleanProcess:
+        """Start one, which imports while the agent does other things. Raise OSError."""
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind("")  # the kernel chooses an abstract address (unix(7))
+            listener.listen()
+            started = subprocess.Popen(
+                [*command, str(listener.fileno()), "-" * _TITLE_ROOM],
+                env=env,
+                cwd=directory,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                pass_fds=[listener.fileno()],
+                preexec_fn=signals.ignore,
+            )
+            address = listener.getsockname()[1:].decode()
+            try:
+                record = CleanProcessRecord(processes.identify(started.pid), address, key)
+                write_json(path, record)
+                return cls(record, path, started)
+            except BaseException:
+                started.kill()
+                started.wait()
+                raise
+
+    def start_torchrun(self, request: Request, log: int, beat: Callable[[], Any]) -> WarmTorchrun | None:
+        """Return torchrun once the imports are complete; None if this process cannot be used."""
+        try:
+            connection = self._connect()
+            with open(os.devnull, "rb") as no_input:
+                send_request(connection, request, (no_input.fileno(), log, log))
+        except OSError:
+            return None
+        torchrun = WarmTorchrun(connection)
+        deadline = time.monotonic() + IMPORT_S
+        while torchrun.poll() is None and time.monotonic() < deadline:
+            if torchrun.pid:
+                return torchrun
+            beat()
+            time.sleep(_POLL_S)
+        return None
+
+    def detach(self) -> None:
+        """Leave it to the next attempt."""
+        self._presence.close()
+
+    def end(self) -> None:
+        """End it, and with it what is left of its children."""
+        self._path.unlink(missing_ok=True)
+        self._presence.close()
+        while processes.is_alive(self.record.process):
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+            time.sleep(0.001)
+        if self._started is not None:
+            self._started.wait()
+
+    def _connect(self) -> socket.socket:
+        """Connect to this very process. Raise OSError."""
+        connection = socket.socket(socket.AF_UNIX)
+        try:
+            connection.connect(f"\0{self.record.address}")
+            credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            if self._started is None and _CREDENTIALS.unpack(credentials)[1] != os.getuid():
+                raise PermissionError("the address belongs to another user")
+        except BaseException:
+            connection.close()
+            raise
+        return connection

@@ -1,0 +1,29 @@
+"""What a clean process has read: only where all of it is still the same may another attempt use it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+_OF_A_LOGIN = ("SLURM_", "SSH_", "XDG_", "FSDPCTL_")
+"""Variables of a job step or of a connection differ at each attempt; nothing that is imported reads them."""
+_OF_A_SHELL = {"_", "SHLVL", "PWD", "OLDPWD", "INVOCATION_ID", "JOURNAL_STREAM"}
+
+
+def warm_key(command: Sequence[str], env: Mapping[str, str], packages: Iterable[Path]) -> str:
+    """Return a digest of the command, the environment and the code of a clean process."""
+    kept = {name: value for name, value in env.items() if not name.startswith(_OF_A_LOGIN) and name not in _OF_A_SHELL}
+    files = sorted(entry for package in packages for entry in _files(package))
+    return hashlib.sha256(json.dumps([list(command), kept, files], sort_keys=True).encode()).hexdigest()
+
+
+def _files(directory: Path) -> Iterator[tuple[str, int, int]]:
+    """Yield path, size and time of each source file below."""
+    for root, folders, names in os.walk(directory):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        for name in names:
+            found = (Path(root) / name).stat()
+            yield str(Path(root) / name), found.st_size, found.st_mtime_ns

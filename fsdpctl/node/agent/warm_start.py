@@ -1,0 +1,42 @@
+"""Find or start the clean process of this node, for a plan."""
+
+from __future__ import annotations
+
+from fsdpctl.commands.environment import working_directory
+from fsdpctl.contract.files import open_log
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.contract.plan import LaunchPlan, NodeContext
+from fsdpctl.node.agent.start_torchrun import rank_environment
+from fsdpctl.node.agent.warm import CleanProcess
+from fsdpctl.node.agent.warm_key import warm_key
+from fsdpctl.node.warm.imports import warm_sets
+
+_NO_ATTEMPT = 0
+
+
+def find_clean_process(plan: LaunchPlan, node_rank: int) -> CleanProcess | None:
+    """Return the clean process that an earlier attempt has left on this node, if it can still be used."""
+    command, env = _clean_command(plan, node_rank)
+    run = RunPaths.of(plan.run_dir)
+    return CleanProcess.find(run.clean_process(node_rank), warm_key(command, env, run.packages()))
+
+
+def start_clean_process(plan: LaunchPlan, attempt: int, node_rank: int) -> CleanProcess | None:
+    """Begin the imports of a warm start; None if no process can be started."""
+    command, env = _clean_command(plan, node_rank)
+    run = RunPaths.of(plan.run_dir)
+    key, path = warm_key(command, env, run.packages()), run.clean_process(node_rank)
+    with open(open_log(run.attempt(attempt).node(node_rank).warm_log), "ab") as log:
+        try:
+            return CleanProcess.start(path, key, command, env, working_directory(plan), log.fileno())
+        except OSError as error:
+            print(f"warm start: {error}", flush=True)
+            return None
+
+
+def _clean_command(plan: LaunchPlan, node_rank: int) -> tuple[list[str], dict[str, str]]:
+    """Return the command, and the environment of the ranks as far as it is the same in all attempts."""
+    env = rank_environment(plan, NodeContext(node_rank, _NO_ATTEMPT, "", "", None))
+    if plan.procs_per_node > 1:
+        env.setdefault("OMP_NUM_THREADS", "1")  # as torchrun does for its workers
+    return [plan.python, "-u", "-m", "fsdpctl.node.warm", *warm_sets(plan)], env

@@ -1,0 +1,60 @@
+"""The clean process of a node.
+
+python -u -m fsdpctl.node.warm SET... DESCRIPTOR PAD
+
+SET names modules to import. DESCRIPTOR is a listening Unix socket. PAD is room for the command line of a child.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import socket
+import sys
+
+from fsdpctl.node.os import process_memory, processes
+from fsdpctl.node.warm.imports import find_dirt, import_all
+from fsdpctl.node.warm.messages import Request
+from fsdpctl.node.warm.server import Server
+
+
+def main(argv: list[str]) -> None:
+    """Import, serve, and become what a request asks for, in the child that was forked for it."""
+    processes.adopt_orphans()
+    process_memory.free_environment()
+    *sets, descriptor, _pad = argv
+    process_memory.show_command(sys.orig_argv[:-2])
+    listener = socket.socket(fileno=int(descriptor))
+    import_all(sets)
+    if (dirt := find_dirt()) is not None:
+        sys.exit(f"no warm start: the process that imported has {dirt}")
+    gc.collect()
+    gc.freeze()  # children would copy each page of which a collector changes a header
+    request, streams = Server(listener).serve()
+    del listener
+    _become(request, streams)
+
+
+def _become(request: Request, streams: list[int]) -> None:
+    """Run the program that the request is for, as if this process had just been started."""
+    for target, stream in enumerate(streams):
+        os.dup2(stream, target)
+        os.close(stream)
+    os.chdir(request.directory)
+    process_memory.replace_environment(request.env)
+    process_memory.show_command(request.title)
+    _draw_new_numbers()
+    module = importlib.import_module(request.module)
+    sys.argv = [str(module.__file__), *request.argv]
+    module.main(request.argv)
+
+
+def _draw_new_numbers() -> None:
+    """Seed numpy's global generator, as a new process does; Python's own does so at a fork, torch's seed is fixed."""
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numpy.random.seed()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,68 @@
+"""What the clean process imports, and whether it is still clean then."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.node.os.processes import PROC
+
+TORCH = "torch"
+TRAINER = "trainer"
+COMPILER = "compiler"
+_SETS = {
+    TORCH: ("torch", "torch.distributed.run", "torch.distributed.fsdp", "fsdpctl.node.agent.rank"),
+    TRAINER: (
+        "train.__main__",
+        "train.context",
+        "train.loop",
+        "train.parallel.world",
+        "torch._dynamo",  # which optimizers import
+        "torch.utils.tensorboard",
+    ),
+    # Never `torch._inductor.compile_fx`: after it, no child can use CUDA.
+    COMPILER: ("torch._functorch.aot_autograd", "torch._inductor.async_compile", "torch._inductor.codecache", "triton"),
+}
+_OPTIONAL = {"torch.utils.tensorboard", "triton"}
+
+
+def warm_sets(plan: LaunchPlan) -> list[str]:
+    """Return the names of the sets of modules that the ranks of a plan need."""
+    trainer = [TRAINER, *([COMPILER] if plan.device == "cuda" else [])]
+    return [TORCH, *(trainer if plan.entry.is_bundled_trainer else [])]
+
+
+def import_all(sets: Iterable[str]) -> None:
+    """Import the modules of the sets. Raise what they raise."""
+    for name in (name for one in sets for name in _SETS[one]):
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            if name not in _OPTIONAL:
+                raise
+
+
+def find_dirt() -> str | None:
+    """Return why no child of this process could be trusted, or None.
+
+    A first child shows it: OpenBLAS ends its threads at a fork and starts them again at the next need, while any other
+    thread is still there.
+    """
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+    threads = len(os.listdir(PROC / "self/task"))
+    if threads > 1:
+        return f"{threads} threads"
+    return "a descriptor of a GPU" if any(map(_is_gpu, (PROC / "self/fd").iterdir())) else None
+
+
+def _is_gpu(descriptor: Path) -> bool:
+    try:
+        return str(descriptor.readlink()).startswith("/dev/nvidia")
+    except OSError:  # the one that listed the directory
+        return False

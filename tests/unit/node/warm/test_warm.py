@@ -1,0 +1,205 @@
+"""The clean process, its children and the worker that torchrun starts, as real processes without torch."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fsdpctl.node.agent.warm import CleanProcess
+from fsdpctl.node.agent.warm_key import warm_key
+from fsdpctl.node.agent.warm_torchrun import WarmTorchrun
+from fsdpctl.node.os.processes import Tag, find, is_alive, start_ticks
+from fsdpctl.node.warm import server
+from fsdpctl.node.warm.messages import Request
+from fsdpctl.node.warm.worker import SOCKET
+from tests.backends.harness import command_line, wait_for
+
+ROOT = Path(__file__).parents[4]
+PROGRAM = """
+import os, random, signal, subprocess, sys, time
+
+def main(argv):
+    match argv:
+        case ["exit", code]:
+            sys.exit(int(code))
+        case ["signal", number]:
+            os.kill(os.getpid(), int(number))
+        case ["tell"]:
+            print(os.getpid(), os.getcwd(), os.environ["COLOUR"], sys.argv, random.random())
+        case ["sleep", *_]:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the clean process ignores it, as torchrun has to
+            subprocess.Popen(["sleep", "60"], env={})
+            print("sleeps", flush=True)
+            time.sleep(60)
+"""
+TAG = Tag("run-w", 0)
+
+
+class Node:
+    """A node with a clean process, in a directory with a blank in its name."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.env = {
+            **os.environ,
+            "PYTHONPATH": f"{ROOT}{os.pathsep}{directory}",
+            "FSDPCTL_RUN_ID": TAG.run_id,
+            "FSDPCTL_NODE_RANK": "0",
+            "COLOUR": "red",
+        }
+        self.log = os.open(directory / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        command = [sys.executable, "-u", "-m", "fsdpctl.node.warm"]
+        self.path = directory / "clean.json"
+        self.clean = CleanProcess.start(self.path, "key", command, self.env, str(directory), self.log)
+
+    def run(self, *argv: str, clean: CleanProcess | None = None, **env: str) -> WarmTorchrun:
+        words = ["python", "program", *argv]
+        request = Request("program", list(argv), {**self.env, **env}, str(self.directory), words)
+        child = (clean or self.clean).start_torchrun(request, self.log, lambda: None)
+        assert child is not None, self.output()
+        return child
+
+    def worker(self, *argv: str) -> subprocess.Popen[bytes]:
+        """Start what torchrun starts, for a rank that is this program."""
+        code = "import sys; from fsdpctl.node.warm import worker as w; w.RANK_PROGRAM = 'program'; w.main(sys.argv[1:])"
+        env = {**self.env, SOCKET: self.clean.record.address}
+        return subprocess.Popen([sys.executable, "-c", code, *argv], env=env, cwd=self.directory, stdout=self.log)
+
+    def output(self) -> str:
+        return (self.directory / "log").read_text()
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
+    directory = tmp_path / "a node"
+    directory.mkdir()
+    (directory / "program.py").write_text(PROGRAM)
+    node = Node(directory)
+    yield node
+    node.clean.end()
+    os.close(node.log)
+    wait_for(lambda: not find(TAG), 10, lambda: f"no process left, but {[command_line(pid) for pid in find(TAG)]}")
+
+
+def test_a_child_has_its_own_environment_directory_arguments_and_numbers(node: Node) -> None:
+    codes = [node.run("tell", COLOUR=colour).wait(10) for colour in ("green", "blue")]
+    assert codes == [0, 0]
+    rows = node.output().splitlines()
+    for row, colour in zip(rows, ("green", "blue"), strict=True):
+        assert f"{node.directory} {colour} [" in row and row.split("] ")[0].endswith("'tell'"), row
+    assert len({row.split()[-1] for row in rows}) == 2, "two ranks never draw the same numbers"
+
+
+def test_the_process_table_shows_what_a_child_is(node: Node) -> None:
+    child = node.run("sleep", RANK="3", LONG="x" * 100)
+    wait_for(lambda: "sleeps" in node.output(), 10, "the program")
+    assert command_line(child.pid) == "python program sleep"
+    variables = Path(f"/proc/{child.pid}/environ").read_bytes().split(b"\0")
+    assert b"RANK=3" in variables and b"FSDPCTL_RUN_ID=run-w" in variables
+    assert child.pid in find(TAG)
+    assert command_line(node.clean.pid).endswith("-m fsdpctl.node.warm")
+
+
+@pytest.mark.parametrize(
+    ("argv", "code"), [(["exit", "0"], 0), (["exit", "43"], 43), (["signal", "9"], -9), (["signal", "11"], -11)]
+)
+def test_a_worker_ends_as_its_rank_ends(node: Node, argv: list[str], code: int) -> None:
+    assert node.run(*argv).wait(10) == code
+    assert node.worker(*argv).wait(10) == code
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_what_ends_a_worker_ends_its_rank(node: Node, number: signal.Signals) -> None:
+    worker = node.worker("sleep", "here")
+    wait_for(lambda: "sleeps" in node.output(), 10, "the program")
+    (rank,) = (pid for pid in find(TAG) if command_line(pid).endswith("-m program sleep here"))
+    worker.send_signal(number)
+    assert worker.wait(10) == -number
+    wait_for(lambda: start_ticks(rank) is None, 10, "the rank to end")
+
+
+def test_nothing_of_it_outlives_the_clean_process(node: Node) -> None:
+    child = node.run("sleep")
+    wait_for(lambda: "sleeps" in node.output(), 10, "the program")
+    os.kill(node.clean.pid, signal.SIGKILL)
+    assert child.wait(10) == -signal.SIGKILL
+    wait_for(lambda: start_ticks(child.pid) is None, 10, "its child to end")
+
+
+def test_the_next_attempt_finds_it_only_with_the_same_key(node: Node) -> None:
+    assert CleanProcess.find(node.path, "another key") is None
+    found = CleanProcess.find(node.path, "key")
+    assert found is not None and found.pid == node.clean.pid
+    node.clean.detach()
+    assert node.run("exit", "0", clean=found).wait(10) == 0
+    found.end()
+    assert CleanProcess.find(node.path, "key") is None
+
+
+def test_it_ends_by_itself_without_a_connection(node: Node) -> None:
+    assert node.run("exit", "0").wait(10) == 0
+    node.clean.detach()
+    wait_for(lambda: not is_alive(node.clean.record.process), server.LINGER_S + 10, "the clean process to end")
+
+
+def test_a_damaged_record_is_no_process(tmp_path: Path) -> None:
+    path = tmp_path / "clean.json"
+    path.write_text('{"process": 1')
+    assert CleanProcess.find(path, "key") is None
+
+
+def test_imports_that_fail_are_reported_as_no_warm_start(tmp_path: Path) -> None:
+    with open(tmp_path / "log", "wb") as log:
+        command = [sys.executable, "-c", "import nothing_of_this_name"]
+        clean = CleanProcess.start(
+            tmp_path / "clean.json", "key", command, dict(os.environ), str(tmp_path), log.fileno()
+        )
+        assert clean.start_torchrun(Request("program", [], {}, str(tmp_path), []), log.fileno(), lambda: None) is None
+        clean.end()
+    assert "nothing_of_this_name" in (tmp_path / "log").read_text()
+
+
+@pytest.mark.slow
+def test_hundreds_of_children_leave_nothing_behind(node: Node) -> None:
+    def used() -> dict[str, Any]:
+        proc = Path(f"/proc/{node.clean.pid}")
+        status = (proc / "status").read_text()
+        return {
+            "descriptors": len(list((proc / "fd").iterdir())),
+            "threads": int(status.partition("Threads:")[2].split()[0]),
+            "kB": int(status.partition("VmRSS:")[2].split()[0]),
+            "processes": len(find(TAG)),
+        }
+
+    for _ in range(20):
+        node.run("exit", "0").wait(10)
+    before = used()
+    for _ in range(300):
+        assert node.run("exit", "0").wait(10) == 0
+    after = used()
+    assert after.pop("kB") < before.pop("kB") + 512
+    assert after == before
+
+
+def test_the_key_is_of_command_environment_and_code(tmp_path: Path) -> None:
+    package = tmp_path / "train"
+    package.mkdir()
+    (package / "loop.py").write_text("1\n")
+    env = {"OMP_NUM_THREADS": "1", "SLURM_STEP_ID": "1", "FSDPCTL_ATTEMPT": "1"}
+    key = warm_key(["python"], env, [package])
+    assert warm_key(["python"], {**env, "SLURM_STEP_ID": "2", "SSH_CLIENT": "::1"}, [package]) == key
+    others = [
+        warm_key(["python3"], env, [package]),
+        warm_key(["python"], {**env, "OMP_NUM_THREADS": "2"}, [package]),
+        warm_key(["python"], {**env, "TORCH_LOGS": "+dynamo"}, [package]),
+    ]
+    (package / "loop.py").write_text("22\n")
+    others.append(warm_key(["python"], env, [package]))
+    assert len({key, *others}) == 5
