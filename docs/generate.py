@@ -55,6 +55,8 @@ restarts: 3
 ([lint.md](lint.md)). `fsdpctl jobs show NAME` prints a job with all defaults filled in. `--set KEY=VALUE` changes one
 key for one run; a dot separates the levels: `--set trainer.optim.lr=1e-4`. A duration is written as `90s`, `30m`,
 `1h30m`, `2d` or `1:30:00`.
+In place of `entrypoint` and `args` a job may have the `command` of another launcher, such as
+`command: torchrun --nproc_per_node 2 train.py`: [own-scripts.md](own-scripts.md#from-a-command-or-a-script).
 [own-scripts.md](own-scripts.md) lists the environment variables that your own script gets, and [trainer.md](trainer.md)
 explains the keys under `trainer`.
 

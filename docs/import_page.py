@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from docs.tables import FOOT, row
-from fsdpctl.importers.carry import Row
-from fsdpctl.importers.shell.batch_options import PROFILE_KEYS, WHY
 from fsdpctl.importers.table import KINDS, Kind
+from fsdpctl.other_launchers.carry import Row
+from fsdpctl.other_launchers.shell.batch_options import PROFILE_KEYS, WHY
 
 INTRO = """\
 # Import and export
@@ -46,6 +46,9 @@ variables of a shell are values that only the other program knows: they are name
 
 ## Scripts
 
+One command alone needs no import: it can be the `command` of a job, which reads the configuration of Accelerate, too
+([own-scripts.md](own-scripts.md#from-a-command-or-a-script)).
+
 A script is read as text: statements, words and quotes as the shell has them. Exactly one command may start ranks:
 `torchrun`, `python -m torch.distributed.run`, `accelerate launch`, `deepspeed`, or a Python script that srun starts
 once for each rank. It may be behind `srun`, `env`, `numactl`, `timeout`, `uv run`, `conda run`, `apptainer exec` or
@@ -56,12 +59,12 @@ once for each rank. It may be behind `srun`, `env`, `numactl`, `timeout`, `uv ru
 - Head address, port, node rank and rendezvous id are left out, whatever they are made of: fsdpctl finds them itself, so
   `$(scontrol show hostnames ...)` needs no value.
 - Any other variable is named. In an argument it stays as it is written, marked CHANGE; in `env` it is left out.
-- Unquoted `*`, `?`, `~` and `{a,b}` in an argument are marked CHANGE: no shell expands the arguments of a job. The
-  entrypoint is looked for where `cd` has gone.
+- Unquoted `*`, `?`, `~`, `{a,b}` and classes like `[0-9]` in an argument are marked CHANGE: no shell expands the
+  arguments of a job. The entrypoint is looked for where `cd` has gone, which a closed subshell undoes.
 - `export NAME=value` becomes `env` of the job, NCCL_SOCKET_IFNAME the profile's interface. A variable that looks like a
   secret (`*_TOKEN`, `*_API_KEY`, ...) goes to `pass_env`: its value is written nowhere.
 - `module load`, `ulimit`, `source /path/bin/activate` and a PATH that grows become `modules`, `setup` and `venv` of the
-  profile. Other commands do not run, and are named.
+  profile; for `conda activate` the key to write is named. Other commands do not run, and are named.
 """
 
 EXPORT = """\

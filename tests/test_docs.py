@@ -274,7 +274,8 @@ def test_the_own_scripts_page_has_every_variable() -> None:
         Env.PROFILE,
         Env.USER_PYTHONPATH,
         Env.PREEMPT_GRACE,
-    }  # of the command line, its shell, a Slurm job
+        Env.INTEGRATIONS,
+    }  # of the command line, its shell, a Slurm job, a job file
     assert {name for name in given if name.startswith("FSDPCTL_")} == variables - elsewhere
 
 

@@ -10,9 +10,10 @@ from fsdpctl.cli.complete import complete_job
 from fsdpctl.cli.jobs_check import check, rules
 from fsdpctl.cli.jobs_export import export_job
 from fsdpctl.cli.jobs_import import import_job
+from fsdpctl.cli.jobs_init import init
 from fsdpctl.cli.options import Json
 from fsdpctl.cli.output import log
-from fsdpctl.cli.spec_files import copy_spec, find_target, print_list, print_spec, summarize_job
+from fsdpctl.cli.spec_files import print_list, print_spec, summarize_job
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="List, show, check and make jobs.")
 app.command("import")(import_job)
@@ -33,37 +34,19 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Print a job with all defaults filled in."""
-    from fsdpctl.specs.load import load_job
+    from fsdpctl.specs.load import load_job_with_notices
 
-    print_spec(load_job(name), as_json=as_json)
+    job, notices = load_job_with_notices(name)
+    for notice in notices:
+        log(notice)
+    print_spec(job, as_json=as_json)
 
 
 app.command()(check)
 app.command()(rules)
 
 
-@app.command()
-def init(
-    name: Annotated[str, typer.Argument(help="Name of the new job, or a .yaml file to make.")],
-    base: Annotated[
-        str | None,
-        typer.Option(
-            "--from", help="The job to copy; default: the one of that name, else llm-tiny.", autocompletion=complete_job
-        ),
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Write a commented job into ./jobs, to edit."""
-    from pathlib import Path
-
-    from fsdpctl.specs.load import load_job
-    from fsdpctl.specs.search import find_job, job_dirs, list_files
-
-    target = find_target(name, Path("jobs"))
-    base = base or (target.stem if target.stem in list_files(job_dirs()) else "llm-tiny")
-    load_job(base)
-    copy_spec(find_job(base), target, as_json=as_json)
-    log(f"hint: edit it, then: fsdpctl jobs check {name}")
+app.command(context_settings={"ignore_unknown_options": True})(init)
 
 
 def _summarize(name: str) -> str:

@@ -97,6 +97,8 @@ def _check(
         checked = check_job(name, overrides, profile, backend)
     except UsageError as error:
         return CheckedJob(name, False, tuple(error.message.splitlines()), None, None, ()), error
+    for notice in checked.notices:
+        log(notice)
     if checked.misfit is not None:
         log(f"{name}: no rule was applied: {checked.misfit}")
         log("hint: -p chooses another profile")

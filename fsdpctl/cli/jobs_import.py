@@ -92,8 +92,8 @@ def _read_base(name: str | None) -> Mapping[str, Any] | None:
 
 def _report(imported: Imported, profile_out: Path | None) -> None:
     """Log what does not carry over, and what to do next."""
-    from fsdpctl.importers.imported import Program
     from fsdpctl.importers.table import title
+    from fsdpctl.other_launchers.draft import Program
     from fsdpctl.schema.problems import MAX_SHOWN
 
     log(f"{title(imported.kind)}:")

@@ -15,6 +15,7 @@ import typer
 from fsdpctl.cli.complete import complete_job, complete_profile, complete_run
 from fsdpctl.cli.options import Backend, Follow, Force, Json, Set, TrustHosts, WaitForSlot
 from fsdpctl.cli.output import log, print_data, print_json
+from fsdpctl.cli.rehearsal import rehearse_here
 from fsdpctl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -48,7 +49,12 @@ def submit(
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="With --dry-run: write it to this file.")
     ] = None,
     trust_hosts: TrustHosts = False,
-    smoke: Annotated[bool, typer.Option("--smoke", help="Run the same job with a tiny model, for 8 steps.")] = False,
+    smoke: Annotated[
+        bool, typer.Option("--smoke", help="Run a job of the bundled trainer with a tiny model, for 8 steps.")
+    ] = False,
+    rehearse: Annotated[
+        bool, typer.Option("--rehearse", help="Run your own script here first, until its first step or an error.")
+    ] = False,
     after: Annotated[
         str | None,
         typer.Option("--after", metavar="RUN", help="Start when this run has succeeded.", autocompletion=complete_run),
@@ -68,10 +74,14 @@ def submit(
 
     if out is not None and not dry_run:
         raise UsageError("--out is the file of --dry-run", hint="add --dry-run")
+    if rehearse and dry_run:
+        raise UsageError("--dry-run creates nothing, and --rehearse starts ranks: give one of them")
     overrides = [*_options(nodes, procs_per_node, name, debug), *(set_ or [])]
     request = read_request(job, profile, overrides, backend or (), smoke=smoke, dry_run=dry_run)
     if after is not None:
         request = start_after(request, find_run(after))
+    for notice in request.notices:
+        log(notice)
     log(f"profile {request.profile.name} ({request.plan.backend}), from {request.profile_source}")
     predicted = get_backend(request.plan.backend).predict(request.plan)
     memory = check_memory(request.profile, request.job, request.plan, force=force or dry_run)
@@ -84,6 +94,8 @@ def submit(
         return
     _warn_if_live(request)
     _confirm_slow(request, job, yes=yes)
+    if rehearse:
+        rehearse_here(request)
     if trust_hosts:
         _trust_hosts(request)
     run = _start(request, quiet=as_json, wait_for_slot=wait_for_slot)

@@ -9,6 +9,11 @@ from fsdpctl.contract import Env
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan, NodeContext
 
+_CPU = {
+    "OMP_NUM_THREADS": "1",
+    "ACCELERATE_USE_CPU": "true",  # else each rank of Accelerate and of transformers' Trainer trains alone
+}
+
 
 def node_env(plan: LaunchPlan, context: NodeContext) -> dict[str, str]:
     """Return the variables that fsdpctl adds to the environment of a node's ranks, without secrets of `pass_env`."""
@@ -25,7 +30,7 @@ def node_env(plan: LaunchPlan, context: NodeContext) -> dict[str, str]:
         }
     return {
         **interface,
-        **({"OMP_NUM_THREADS": "1"} if plan.device == "cpu" else {}),
+        **(_CPU if plan.device == "cpu" else {}),
         **debug_env.always(plan.device, node),
         "PYTHONUNBUFFERED": "1",
         **given_env(plan, context.node_rank),

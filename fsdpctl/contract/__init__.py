@@ -141,6 +141,7 @@ class Env:
     OUTCOME_FILE = "FSDPCTL_OUTCOME_FILE"
     IFNAME = "FSDPCTL_IFNAME"  # the network interface chosen on this node
     SHARED_DISK = "FSDPCTL_SHARED_DISK"  # 0 where each node has a run directory of its own
+    INTEGRATIONS = "FSDPCTL_INTEGRATIONS"  # of the job; 0: transformers and Lightning are left as they are
     SUBMIT_DIR = "FSDPCTL_SUBMIT_DIR"  # working directory of `fsdpctl submit`
 
     USER_PYTHONPATH = "FSDPCTL_USER_PYTHONPATH"  # PYTHONPATH of the submitting shell, for users' entrypoints
@@ -158,7 +159,7 @@ NODE_FOLDERS = ("contract", "commands", "node", "runs", "supervise", "backends/s
 """The folders of this package that are copied to each node; they import each other, `NODE_MODULES` and the standard
 library, and nothing else."""
 NODE_MODULES = ("errors.py", "report.py")
-RANK_FOLDERS = ("benchmarks", "trackers")
+RANK_FOLDERS = ("benchmarks", "integrations", "trackers")
 """The folders that are copied with them and run in the Python of the ranks: they need its packages, too."""
 
 RANK_PROGRAM = "fsdpctl.node.agent.rank"

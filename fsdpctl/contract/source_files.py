@@ -10,6 +10,8 @@ _LIBRARY = re.compile(
 )
 ON_NODES = "/fsdpctl/node/agent/"
 """Of the copy in the run: it starts the script of a rank."""
+INTEGRATIONS = "/fsdpctl/integrations/"
+"""Of the same copy: it is called by the frameworks, and calls them."""
 
 
 def is_library(file: str) -> bool:
@@ -19,4 +21,4 @@ def is_library(file: str) -> bool:
 
 def is_users(file: str) -> bool:
     """Return whether a frame in the stack of a rank is of the code that the user runs."""
-    return not is_library(file) and ON_NODES not in file
+    return not is_library(file) and ON_NODES not in file and INTEGRATIONS not in file

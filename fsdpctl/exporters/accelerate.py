@@ -6,7 +6,7 @@ from typing import Any
 
 from fsdpctl.contract.trainer.trainer_config import TrainerConfig
 from fsdpctl.exporters.exportable import Exportable, Exported, elsewhere
-from fsdpctl.importers.keys.accelerate import ROWS
+from fsdpctl.other_launchers.accelerate.keys import ROWS
 from fsdpctl.schema.dump import dump_tree
 from fsdpctl.schema.yaml_tree import read_scalar
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from fsdpctl.importers.imported import Draft, Imported, Program
+from fsdpctl.importers.imported import Imported
+from fsdpctl.other_launchers.draft import Draft, Program
 from fsdpctl.schema.problems import KeyPath, Location, SpecError
 from fsdpctl.schema.spec import Spec
 from fsdpctl.schema.types import NAME
@@ -79,6 +80,8 @@ def _remove_replaced(base: dict[str, Any], given: Mapping[str, Any]) -> None:
     for key in replaced:
         if replaced[key]:
             mesh.pop(key, None)
+    if given.get("eval", {}).get("sequences") == 0:
+        base.get("eval", {}).pop("every_steps", None)
     if "sequences" in given.get("batch", {}):
         base.get("batch", {}).pop("tokens", None)
 

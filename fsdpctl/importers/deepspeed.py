@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fsdpctl.importers.carry import carry, find, path_of
-from fsdpctl.importers.imported import Draft, Program
 from fsdpctl.importers.keys.deepspeed import BATCH, LAST_RATIOS, OFFLOAD, ROWS, SCHEDULES, ZERO
-from fsdpctl.importers.world import check_batch
+from fsdpctl.other_launchers.carry import carry, find, path_of
+from fsdpctl.other_launchers.draft import Draft, Program
+from fsdpctl.other_launchers.world import check_batch
 from fsdpctl.schema.problems import show
 from fsdpctl.schema.yaml_tree import YamlDocument
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from fsdpctl.importers.carry import carry, find, path_of
-from fsdpctl.importers.imported import Draft, Program
 from fsdpctl.importers.keys.flat import ACCUMULATION, MODEL, NODES, PROCS, ROWS, SIZES, WORLD, row_name
 from fsdpctl.importers.spellings import PER_RANK_OR_ALL, batch_names, check_spellings, key_of
-from fsdpctl.importers.values import (
+from fsdpctl.other_launchers.carry import carry, find, path_of
+from fsdpctl.other_launchers.draft import Draft, Program
+from fsdpctl.other_launchers.values import (
     WrongError,
     is_true,
     strategy,
 )
-from fsdpctl.importers.world import Batch, check_batch, count, set_world
+from fsdpctl.other_launchers.world import Batch, check_batch, count, set_world
 from fsdpctl.schema.problems import show
 from fsdpctl.schema.yaml_tree import YamlDocument
 
@@ -31,6 +31,7 @@ def read(document: YamlDocument, draft: Draft) -> None:
             draft.note(
                 document.locate(path_of(key)), key, f"{show(given)} is no number of ranks or nodes, and left out"
             )
+    procs_key = _compare_worlds(document, draft, world_key, nodes_key, procs_key)
     set_world(document, draft, nodes=nodes_key, world=world_key, procs=procs_key)
     if (nodes := count(document, nodes_key)) is not None:
         draft.set("job.nodes", nodes, document.locate(tuple(nodes_key.split("."))))
@@ -44,6 +45,25 @@ def read(document: YamlDocument, draft: Draft) -> None:
             text = f"taken as the sequences {reading}"
             draft.note(document.locate(tuple(key.split("."))), key, text, of=(Program.TRAINER,))
     _complete_model(document, draft)
+
+
+def _compare_worlds(document: YamlDocument, draft: Draft, world_key: str, nodes_key: str, procs_key: str) -> str:
+    """Compare names of the world size, and return the key of the ranks per node: `gpus` may mean those of a node."""
+    world, nodes = count(document, world_key), count(document, nodes_key)
+    for name in WORLD:
+        key = key_of(document, (name,))
+        if not world or (given := count(document, key)) in (None, world):
+            continue
+        location = document.locate(path_of(key))
+        is_of_node = (
+            count(document, procs_key) in (None, given) and world % given == 0 and nodes in (None, world // given)
+        )
+        if is_of_node:
+            draft.note(location, key, f"taken as the ranks of a node: {world_key} is {world}")
+            procs_key = key
+        else:
+            draft.problem(location, path_of(key), f"{given}, but {world_key} is {world}; keep one of them")
+    return procs_key
 
 
 def _set_fsdp(document: YamlDocument, draft: Draft) -> None:

@@ -7,13 +7,14 @@ from pathlib import Path
 from fsdpctl.errors import UsageError
 from fsdpctl.importers import script
 from fsdpctl.importers.build import Wanted, build
-from fsdpctl.importers.imported import Draft, Imported
+from fsdpctl.importers.imported import Imported
 from fsdpctl.importers.table import KINDS, SCRIPT, detect
+from fsdpctl.other_launchers.draft import Draft
 from fsdpctl.schema.problems import one_line
 from fsdpctl.schema.yaml_tree import YamlDocument, parse_mapping
-from fsdpctl.specs.load import read_text
+from fsdpctl.specs.text import read_text
 
-_OF_A_JOB = ("trainer", "entrypoint")
+_OF_A_JOB = ("trainer", "entrypoint", "command")
 _YAML = (".yaml", ".yml")
 
 

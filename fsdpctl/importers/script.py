@@ -12,23 +12,22 @@ from dataclasses import replace
 from typing import Any
 
 from fsdpctl.contract import BUNDLED_TRAINER
-from fsdpctl.importers.imported import Draft
-from fsdpctl.importers.shell.batch_options import SYNTAX, BatchOptions
-from fsdpctl.importers.shell.commands import Launch, Launcher, find_launch
-from fsdpctl.importers.shell.launch import LaunchReader
-from fsdpctl.importers.shell.lines import Line, ShellError
-from fsdpctl.importers.shell.options import parse_options
-from fsdpctl.importers.shell.statements import Script, Statement, assigned, parse_script, plain
-from fsdpctl.importers.shell.variables import (
+from fsdpctl.other_launchers.draft import Draft
+from fsdpctl.other_launchers.launcher_options.read import carry_launch
+from fsdpctl.other_launchers.shell.batch_options import SYNTAX, BatchOptions
+from fsdpctl.other_launchers.shell.commands import Launch, Launcher, find_launch
+from fsdpctl.other_launchers.shell.exports import carry_variable
+from fsdpctl.other_launchers.shell.lines import Line, ShellError
+from fsdpctl.other_launchers.shell.options import parse_options
+from fsdpctl.other_launchers.shell.statements import Script, Statement, assigned, parse_script, plain
+from fsdpctl.other_launchers.shell.surroundings import carry_surroundings, tasks_per_node
+from fsdpctl.other_launchers.shell.variables import (
     ASSIGNMENT,
-    SECRET_NAME,
     Variables,
     is_head_idiom,
     is_resolved,
-    unknown_in,
 )
 from fsdpctl.schema.problems import Location, shorten
-from fsdpctl.schema.types import check_env_name
 
 _MARKS = re.compile(
     r"^#!|^#SBATCH\s|\btorchrun\b|\btorch\.distributed\.(run|launch)\b|\baccelerate\s+launch\b"
@@ -45,8 +44,6 @@ _HARMLESS = {
     *("set", "echo", "printf", "date", "hostname", "nvidia-smi", "wait", "pwd", "exit", "shopt", "trap", "env"),
     *("sleep", "which", "tee"),
 }
-_SET_BY_TORCHRUN = re.compile(r"(MASTER_(ADDR|PORT)|(LOCAL_)?(WORLD_SIZE|RANK)|NODE_RANK|PET_NODE_RANK)$")
-_PATHS = re.compile(r"(.*_)?PATH$")
 
 
 def looks_like(text: str) -> bool:
@@ -70,14 +67,6 @@ def read(text: str, draft: Draft) -> None:
     reader.read_statements(script.statements)
 
 
-def _is_reserved(name: str) -> bool:
-    try:
-        check_env_name(name)
-    except ValueError:
-        return True
-    return False
-
-
 def _trainer_config(words: Sequence[str]) -> dict[str, Any]:
     """Return the configuration that a `printf` of `jobs export` writes; empty for another one."""
     if len(words) != 3 or not words[2].startswith("{"):
@@ -96,9 +85,8 @@ class _ScriptReader:
         self.variables = Variables()
         self.exports: list[tuple[int, str, str]] = []
         self.launches: list[Launch] = []
-        self.setup: list[str] = []
         self.config: dict[str, Any] = {}  # of the bundled trainer, in a script by `jobs export`
-        self.folder = ""  # below the one where the script begins; "" also where that is not known
+        self.folders: dict[tuple[int, ...], str] = {}  # of each subshell that has changed it
         self.depth = 0  # conditions and loops that are open
 
     def at(self, line: int) -> Location:
@@ -152,13 +140,11 @@ class _ScriptReader:
             if launch := self._find(statement):
                 for inner in launch.before:
                     self._other(inner)
-                self.launches.append(replace(launch, folder=self.folder))
+                self.launches.append(replace(launch, folder=self._folder(statement.subshell)))
             else:
                 self._other(statement)
         for line, name, value in self.exports:
-            self._export(line, name, value)
-        if self.setup:
-            self.draft.set("profile.setup", self.setup, self.at(1))
+            carry_variable(self.draft, name, value, self.at(line))
         self._launch()
 
     def _find(self, statement: Statement) -> Launch | None:
@@ -193,15 +179,18 @@ class _ScriptReader:
             modules = self.draft.profile.setdefault("modules", [])
             modules += [plain(word) for word in words[2:] if is_resolved(word)]
         elif program == "module" or program == "ulimit":
-            self.setup.append(shlex.join(map(plain, words)))
+            self.draft.profile.setdefault("setup", []).append(shlex.join(map(plain, words)))
         elif program == "cd" and self._enters(words[1:]):
-            self.folder = posixpath.normpath(posixpath.join(self.folder, self._resolved(words[1])))
+            folder = posixpath.join(self._folder(statement.subshell), self._resolved(words[1]))
+            self.folders[statement.subshell] = posixpath.normpath(folder)
         elif program == "printf" and (config := _trainer_config(words)):
             self.config = config
-        elif program in ("source", "."):
+        elif program in ("source", ".") and words[1:2] != ("activate",):
             self._source(statement)
+        elif "activate" in words[1:2] and program in ("conda", "mamba", "micromamba", "source", "."):
+            self._activate(statement.line, words)
         elif program == "cd":
-            self.folder = ""
+            self.folders[statement.subshell] = ""
             self._note_other(statement.line, words)
         elif program not in _SYNTAX_WORDS | _HARMLESS and is_resolved(program) and not is_head_idiom(" ".join(words)):
             self._note_other(statement.line, words)
@@ -209,6 +198,12 @@ class _ScriptReader:
     def _note_other(self, line: int, words: Sequence[str]) -> None:
         text = f"{shorten(plain(shlex.join(words)), 60)} does not run: only the ranks are started"
         self.draft.note(self.at(line), words[0] if words[0].isidentifier() else "", text)
+
+    def _folder(self, subshell: tuple[int, ...]) -> str:
+        """Return the folder of a subshell, below the one where the script begins; "" also where it is not known."""
+        while subshell and subshell not in self.folders:
+            subshell = subshell[:-1]  # it begins where the one around it is
+        return self.folders.get(subshell, "")
 
     def _enters(self, words: Sequence[str]) -> bool:
         """Return whether `cd` with these words goes to a folder that is known from the text."""
@@ -226,6 +221,11 @@ class _ScriptReader:
             text = "a file of the shell is not read: name the environment as `venv` or `python` of the profile"
             self.draft.note(self.at(statement.line), f"source {shorten(path)}", text)
 
+    def _activate(self, line: int, words: Sequence[str]) -> None:
+        name = plain(words[2]) if len(words) > 2 else "base"
+        text = f"write the interpreter of {shorten(name)} as `python` of the profile: `which python` prints it there"
+        self.draft.note(self.at(line), shlex.join(map(plain, words[:2])), text)
+
     def _assign(self, line: int, word: str, *, is_exported: bool) -> None:
         found = ASSIGNMENT.fullmatch(word)
         if found is None:  # `export NAME` of an assignment before
@@ -239,28 +239,6 @@ class _ScriptReader:
             self.exports.append((line, name, self.variables.resolve(value)))
         self.variables.assign(name, value)
 
-    def _export(self, line: int, name: str, value: str) -> None:
-        """Carry an exported variable over."""
-        location = self.at(line)
-        if _SET_BY_TORCHRUN.match(name) or name.startswith("SLURM_"):
-            return
-        if _is_reserved(name):
-            self.draft.note(location, name, "fsdpctl or torchrun sets it")
-        elif SECRET_NAME.search(name):
-            names = self.draft.profile.setdefault("pass_env", [])
-            names += [name] if name not in names else []
-            self.draft.note(location, name, "a secret is not written: `pass_env` takes it from the shell that submits")
-        elif name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME") and re.fullmatch(r"[a-z][\w.-]*", value):
-            self.draft.set("profile.network.interface", value, location)
-        elif is_resolved(value):
-            self.draft.job.setdefault("env", {})[name] = plain(value)
-            self.draft.job_locations[("env", name)] = location
-        elif _PATHS.fullmatch(name) and is_resolved(re.sub(rf"\$({name}\b|\{{{name}\}})", "", plain(value))):
-            self.setup.append(f'export {name}="{plain(value)}"')
-        else:
-            text = f"{shorten(unknown_in(value))} is not known from the text: write the value in `env`"
-            self.draft.note(location, name, text, must_change=not is_head_idiom(value))
-
     def _launch(self) -> None:
         """Carry the one command over that starts ranks."""
         if not self.launches:
@@ -273,42 +251,14 @@ class _ScriptReader:
             self.draft.problem(self.at(other.line), (str(other.launcher),), text)
         location = self.at(launch.line)
         for name, value in launch.env:
-            self._export(launch.line, name, self.variables.resolve(assigned(value)))
-        for key, text in launch.notes:
-            self.draft.note(location, key, text)
-        self._set_python(launch, location)
-        self._set_steps(launch, location)
-        tasks = self.options.tasks_per_node
+            carry_variable(self.draft, name, self.variables.resolve(assigned(value)), location)
+        carry_surroundings(self.draft, launch, location)
+        tasks = tasks_per_node(launch) or self.options.tasks_per_node
         if launch.launcher is not Launcher.SRUN and self.options.gpus is None and self.draft.profile.get("backend"):
             self.draft.note(
                 location, "gpus_per_node", "no option requests GPUs: the run will be on CPUs", must_change=True
             )
-        LaunchReader(self.draft, launch, gpus=self.options.gpus, tasks=tasks).carry()
+        carry_launch(self.draft, launch, location, gpus=self.options.gpus, tasks=tasks)
         if self.config and self.draft.job.get("entrypoint") == {"module": BUNDLED_TRAINER}:
             del self.draft.job["entrypoint"]
             self.draft.trainer, self.draft.is_whole = self.config, True
-
-    def _set_python(self, launch: Launch, location: Location) -> None:
-        if launch.python and launch.python.startswith("/") and "venv" not in self.draft.profile:
-            self.draft.set("profile.python", plain(launch.python), location)
-
-    def _set_steps(self, launch: Launch, location: Location) -> None:
-        """Carry what srun and a container add to the batch options."""
-        if launch.srun is not None:
-            for name, value in launch.srun.options:
-                if name == "container-image" and value:
-                    self.draft.set("profile.backend.container", {"runtime": "pyxis", "image": plain(value)}, location)
-                elif name == "container-mounts" and value:
-                    container = self.draft.profile.get("backend", {}).get("container", {})
-                    container["mounts"] = plain(value).split(",")
-                elif name == "ntasks-per-node" and value and value.isdecimal():
-                    self.options.tasks_per_node = int(value)
-            self.draft.profile.setdefault("backend", {}).setdefault("kind", "slurm")
-        if launch.container is not None and launch.container.rest:
-            image = plain(launch.container.rest[0])
-            if self.draft.profile.get("backend"):
-                mounts = [plain(value) for name, value in launch.container.options if name == "bind" and value]
-                container = {"runtime": "apptainer", "image": image, **({"mounts": mounts} if mounts else {})}
-                self.draft.set("profile.backend.container", container, location)
-            else:
-                self.draft.note(location, "container", f"{shorten(image)}: containers need a Slurm profile")

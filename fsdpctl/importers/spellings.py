@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fsdpctl.importers.carry import AUTO, dotted, leaves
-from fsdpctl.importers.imported import Draft, Program
 from fsdpctl.importers.keys.flat import ACCUMULATION, MICRO, NODES, PROCS, ROWS, TOTAL, row_name
-from fsdpctl.importers.values import LeftOutError, WrongError
-from fsdpctl.importers.world import count
+from fsdpctl.other_launchers.carry import AUTO, dotted, leaves
+from fsdpctl.other_launchers.draft import Draft, Program
+from fsdpctl.other_launchers.values import LeftOutError, WrongError
+from fsdpctl.other_launchers.world import count
 from fsdpctl.schema.problems import KeyPath, show
 from fsdpctl.schema.yaml_tree import YamlDocument
 

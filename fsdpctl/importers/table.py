@@ -6,13 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fsdpctl.errors import UsageError
-from fsdpctl.importers import accelerate, deepspeed, flat, training_arguments
-from fsdpctl.importers.carry import Row, dotted
-from fsdpctl.importers.imported import Draft
-from fsdpctl.importers.keys import accelerate as accelerate_keys
+from fsdpctl.importers import deepspeed, flat, training_arguments
 from fsdpctl.importers.keys import deepspeed as deepspeed_keys
 from fsdpctl.importers.keys import flat as flat_keys
 from fsdpctl.importers.keys import training_arguments as training_arguments_keys
+from fsdpctl.other_launchers.accelerate import config as accelerate
+from fsdpctl.other_launchers.accelerate import keys as accelerate_keys
+from fsdpctl.other_launchers.carry import Row, dotted
+from fsdpctl.other_launchers.draft import Draft
 from fsdpctl.schema.yaml_tree import YamlDocument
 
 
@@ -27,7 +28,9 @@ class Kind:
 
 
 KINDS = {
-    "accelerate": Kind("an Accelerate configuration", accelerate_keys.MARKS, accelerate_keys.ROWS, accelerate.read),
+    "accelerate": Kind(
+        "an Accelerate configuration", accelerate_keys.MARKS, accelerate_keys.ROWS, accelerate.read_file
+    ),
     "deepspeed": Kind("a DeepSpeed configuration", deepspeed_keys.MARKS, deepspeed_keys.ROWS, deepspeed.read),
     "training-arguments": Kind(
         "TrainingArguments of transformers",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from fsdpctl.importers.carry import AUTO, carry, find
-from fsdpctl.importers.imported import Draft, Program
 from fsdpctl.importers.keys.training_arguments import ENDS_AT_ZERO, FSDP_OPTIONS, ROWS
-from fsdpctl.importers.values import WrongError
-from fsdpctl.importers.world import count, note_batch
+from fsdpctl.other_launchers.carry import AUTO, carry, find
+from fsdpctl.other_launchers.draft import Draft, Program
+from fsdpctl.other_launchers.values import WrongError
+from fsdpctl.other_launchers.world import count, note_batch
 from fsdpctl.schema.problems import did_you_mean, show
 from fsdpctl.schema.yaml_tree import YamlDocument
 
@@ -26,6 +26,7 @@ def read(document: YamlDocument, draft: Draft) -> None:
         draft.trainer["memory"]["recompute"] = "full"
     _set_fsdp(document, draft)
     _set_lengths(document, draft)
+    _set_never(document, draft)
     if document.tree.get("lr_scheduler_type") in ENDS_AT_ZERO:
         optim = draft.trainer.setdefault("optim", {})
         optim.setdefault("min_lr_ratio", 0)
@@ -91,6 +92,17 @@ def read_options(given: Any) -> list[str]:
                 f"{show(word)} is no option{did_you_mean(word, FSDP_OPTIONS)}; there are {', '.join(FSDP_OPTIONS)}"
             )
     return words
+
+
+def _set_never(document: YamlDocument, draft: Draft) -> None:
+    """Turn strategies that evaluate or save never into a job that does neither."""
+    never = ("no", False)
+    for key in ("eval_strategy", "evaluation_strategy"):
+        if document.tree.get(key) in never:
+            draft.set("trainer.eval.sequences", 0, document.locate((key,)))
+            draft.trainer["eval"].pop("every_steps", None)
+    if document.tree.get("save_strategy") in never:
+        draft.set("trainer.checkpoint.mode", "none", document.locate(("save_strategy",)))
 
 
 def _set_lengths(document: YamlDocument, draft: Draft) -> None:

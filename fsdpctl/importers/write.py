@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fsdpctl.importers.imported import Imported, Note
+from fsdpctl.importers.imported import Imported
+from fsdpctl.other_launchers.draft import Note
 from fsdpctl.schema.dump import dump_tree
 from fsdpctl.schema.problems import MAX_SHOWN, one_line
 

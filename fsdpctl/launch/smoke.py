@@ -15,7 +15,10 @@ STEPS = 8
 def shrink(job: JobSpec) -> JobSpec:
     """Return the job with a tiny model of the same kind. Vocabulary, mesh, data, precision and tying stay."""
     if job.trainer is None:
-        raise UsageError(f"job {job.name} has an entrypoint of its own: --smoke is for the bundled trainer only")
+        raise UsageError(
+            f"job {job.name} has an entrypoint of its own: --smoke makes the model of the bundled trainer smaller",
+            hint="--rehearse runs your script on this machine first, until its first step or an error",
+        )
     try:
         small = _shrink_trainer(job.trainer, job.trainer.model.shrunk())
     except ValueError:  # units or frozen parameters need more layers; many tiny ones cost little more
@@ -30,6 +33,7 @@ def _shrink_trainer(config: TrainerConfig, small: ModelConfig) -> TrainerConfig:
         model=small,
         steps=STEPS,
         init_from=None,
+        init_optimizer=False,
         log_every=1,
         optim=replace(config.optim, warmup_steps=min(config.optim.warmup_steps, STEPS // 4)),
         checkpoint=replace(config.checkpoint, every_steps=STEPS // 2),

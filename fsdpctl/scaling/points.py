@@ -109,6 +109,7 @@ def _configure_trainer(config: TrainerConfig, point: Point, how: Measurement) ->
         eval=EvalConfig(sequences=0),
         profile=ProfileConfig(first_step=steps - TRACED_STEPS + 1, steps=TRACED_STEPS),
         init_from=None,
+        init_optimizer=False,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
 
-from fsdpctl.contract import Cause
+from fsdpctl.contract import Cause, Env
 from fsdpctl.contract.cards import CARDS, find_card
 from fsdpctl.contract.causes import FAILURES
 from fsdpctl.contract.progress_regex import compile_progress_regex
@@ -24,7 +24,7 @@ _CLOCK = re.compile(f"(?:{_N}-)?{_N}:([0-5][0-9]):([0-5][0-9])")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _HOST_SUFFIX = re.compile(r"([.-][A-Za-z0-9]+)+")
 _RESERVED = re.compile(
-    r"FSDPCTL_.*|TORCHELASTIC_.*|(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)|MASTER_(ADDR|PORT)"
+    rf"(?!{Env.INTEGRATIONS}$)FSDPCTL_.*|TORCHELASTIC_.*|(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)|MASTER_(ADDR|PORT)"
     r"|PYTHONSAFEPATH|PET_SIGNALS_TO_HANDLE"
 )
 

@@ -40,6 +40,7 @@ class YamlDocument:
     locations: dict[KeyPath, Location] = field(default_factory=dict)
     problems: list[LocatedProblem] = field(default_factory=list)
     written: dict[KeyPath, str] = field(default_factory=dict)  # numbers and booleans, as they are in the file
+    notices: list[LocatedProblem] = field(default_factory=list)  # what a reader should know, and nothing prevents
 
     def locate(self, path: KeyPath) -> Location:
         """Return the location of `path`, or of the closest enclosing key in the file."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, model_validator
 
@@ -25,6 +25,7 @@ from fsdpctl.schema.types import (
     Word,
     format_duration,
 )
+from fsdpctl.specs.entrypoint_text import explain_script, explain_text
 from fsdpctl.specs.lint import LintKeys
 from fsdpctl.specs.other_names import OTHER_NAMES
 
@@ -36,6 +37,16 @@ class Entrypoint(Spec):
     """Python module of your project; `train` is the bundled trainer."""
     script: Word | None = None
     """Python file, relative to the directory where you run `submit`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _mapping(cls, given: Any) -> Any:
+        if isinstance(given, str | list):
+            raise RuleError(Problem("", explain_text(given)))
+        script = given.get("script") if isinstance(given, dict) else None
+        if isinstance(script, str) and (text := explain_script(script)) is not None:
+            raise RuleError(Problem("script", f"it is one file; {text}", ("script",)))
+        return given
 
     @model_validator(mode="after")
     def _one(self) -> Entrypoint:
@@ -75,6 +86,8 @@ class JobSpec(Spec):
     """Name or path of the cluster profile to use without `--profile`; default: see `fsdpctl profiles default`."""
     entrypoint: Entrypoint = Entrypoint(module=BUNDLED_TRAINER)
     """Program that each rank runs; default: the bundled trainer."""
+    command: str | tuple[Argument, ...] | None = None
+    """Command line of another launcher, in place of `entrypoint`, `args`, and its numbers of nodes and ranks."""
     nodes: Annotated[int, Field(ge=1, le=1024)] = 1
     """Number of nodes; the option `--nodes` overrides it."""
     procs_per_node: Count | None = None

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Sequence
-from io import BufferedReader
 from pathlib import Path
 
-from fsdpctl.contract.files import NO_FILE, open_file
-from fsdpctl.errors import UsageError
 from fsdpctl.schema.override import apply_overrides
-from fsdpctl.schema.problems import Location, fail, one_line
+from fsdpctl.schema.problems import one_line
 from fsdpctl.schema.validate import validate
 from fsdpctl.schema.yaml_tree import YamlDocument, parse_mapping
 from fsdpctl.specs.backend_arguments import apply_backend_arguments
 from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.profile import ClusterProfile
 from fsdpctl.specs.search import find_job, find_profile
-
-MAX_BYTES = 1_000_000
+from fsdpctl.specs.text import read_text
 
 
 def load_job(name_or_path: str, overrides: Sequence[str] = ()) -> JobSpec:
     """Find, read and validate a job, with `--set` overrides applied before validation."""
     return read_job(find_job(name_or_path), overrides)
+
+
+def load_job_with_notices(name_or_path: str, overrides: Sequence[str] = ()) -> tuple[JobSpec, tuple[str, ...]]:
+    """Return a job, and what was left out of its `command`, each with its place in the file."""
+    document = job_document(find_job(name_or_path), overrides)
+    job = validate(document, JobSpec)
+    return job, tuple(map(str, document.notices))
 
 
 def load_profile(name_or_path: str, backend: Sequence[str] = ()) -> ClusterProfile:
@@ -66,35 +68,13 @@ def parse_profile(text: str, source: str) -> ClusterProfile:
 def _parse_job(text: str, source: str, overrides: Sequence[str]) -> YamlDocument:
     document = parse_mapping(text, source, f"job {source}")
     apply_overrides(document, overrides)
+    if document.tree.get("command") is not None:  # few jobs have one: late imports
+        from fsdpctl.other_launchers.command import expand_command
+        from fsdpctl.specs.accelerate_config import read_accelerate_config
+
+        expand_command(document, read_accelerate_config)
     return document
 
 
 def _parse_profile(text: str, source: str) -> YamlDocument:
     return parse_mapping(text, source, f"profile {source}")
-
-
-def read_text(path: Path, what: str) -> str:
-    """Return the text of a user's file. Raise UsageError or SpecError for a file that is no text of a usual size."""
-    source = one_line(str(path))
-    subject, start = f"{what} {source}", Location(source, 1)
-    data = _read_bytes(path, source, what)
-    if data.startswith(codecs.BOM_UTF8):
-        fail(subject, start, "starts with a byte order mark; save the file as UTF-8 without one")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        fail(subject, start.at(line), f"byte 0x{data[error.start]:02X} is not UTF-8; save the file as UTF-8")
-
-
-def _read_bytes(path: Path, source: str, what: str) -> bytes:
-    try:
-        with BufferedReader(open_file(path)) as file:
-            data = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        if error.errno == NO_FILE:
-            raise UsageError(f"{source}: not a file; a {what} is one text file") from None
-        raise UsageError(f"{source}: cannot read this {what}: {error.strerror}") from None
-    if len(data) > MAX_BYTES:
-        raise UsageError(f"{source}: larger than {MAX_BYTES:,} bytes; a {what} has a few lines")
-    return data

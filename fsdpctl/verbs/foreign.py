@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 from fsdpctl.errors import UsageError
 from fsdpctl.schema.problems import SpecError
-from fsdpctl.specs.load import read_text
 from fsdpctl.specs.search import find_job
+from fsdpctl.specs.text import read_text
 
 
 @contextmanager

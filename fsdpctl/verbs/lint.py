@@ -41,6 +41,7 @@ class CheckedJob:
     job: JobSpec
     profile: str
     findings: tuple[LocatedFinding, ...]
+    notices: tuple[str, ...]  # what was left out of the job's command
     misfit: str | None  # why it cannot run on the default profile: no rule was applied
 
 
@@ -54,6 +55,7 @@ def check_job(
     with hinting_at_import(name):
         job_file = job_document(find_job(name), overrides)
         job = validate(job_file, JobSpec)
+    notices = tuple(map(str, job_file.notices))
     chosen, source = choose_profile(profile, job.profile)
     try:
         profile_file = profile_document(find_profile(chosen), backend)
@@ -61,8 +63,8 @@ def check_job(
     except UsageError as error:
         if source is ProfileSource.OPTION:
             raise
-        return CheckedJob(job, chosen, (), error.message)
-    return CheckedJob(job, chosen, lint_request(request, job_file, profile_file), None)
+        return CheckedJob(job, chosen, (), notices, error.message)
+    return CheckedJob(job, chosen, lint_request(request, job_file, profile_file), notices, None)
 
 
 def _plan(job: JobSpec, job_file: YamlDocument, profile_file: YamlDocument) -> Request:

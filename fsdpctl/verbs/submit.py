@@ -27,7 +27,7 @@ from fsdpctl.node.checks.smi import visible_gpus
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import claim_run_id, create, default_runs_root, discard, locked
 from fsdpctl.specs.job import JobSpec
-from fsdpctl.specs.load import job_document, load_job, load_profile, profile_document
+from fsdpctl.specs.load import job_document, load_job_with_notices, load_profile, profile_document
 from fsdpctl.specs.profile import ClusterProfile
 from fsdpctl.specs.search import ProfileSource, choose_profile, find_job, find_profile
 from fsdpctl.verbs.data_source import resolve_data
@@ -47,6 +47,7 @@ class Request:
     job: JobSpec
     plan: LaunchPlan
     profile_source: ProfileSource = ProfileSource.OPTION
+    notices: tuple[str, ...] = ()  # what was left out of the job's command
 
 
 def prepare(profile: ClusterProfile, job: JobSpec, *, run_id: str | None = None) -> Request:
@@ -73,13 +74,13 @@ def read_request(
     `profile` None: the default one.
     """
     with hinting_at_import(job):
-        spec = load_job(job, overrides)
+        spec, notices = load_job_with_notices(job, overrides)
     spec = shrink(spec) if smoke else spec
     chosen, source = choose_profile(profile, spec.profile)
     loaded = read_profile(chosen, source, backend)
     try:
         request = prepare(loaded, spec, run_id=spec.name + DRY_RUN_ID_SUFFIX if dry_run else None)
-        return replace(request, profile_source=source)
+        return replace(request, profile_source=source, notices=notices)
     except IncompatibleError as error:
         documents = job_document(find_job(job), overrides), profile_document(find_profile(chosen), backend)
         raise locate_problems(error, *documents) from None

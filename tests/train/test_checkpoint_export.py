@@ -13,13 +13,15 @@ from typing import Any
 
 import pytest
 import torch
+import torch.distributed.checkpoint as dcp
 
 from fsdpctl.checkpoints.export import export_hugging_face, export_torch
 from fsdpctl.checkpoints.listing import Stored, examine, take_whole
 from fsdpctl.checkpoints.tensors import ShardReader
 from fsdpctl.contract import NodeExit
-from fsdpctl.contract.codec import decode
-from fsdpctl.contract.paths import RunPaths
+from fsdpctl.contract.codec import decode, encode
+from fsdpctl.contract.formats.manifest import MANIFEST_FORMAT, Manifest
+from fsdpctl.contract.paths import RunPaths, checkpoint_name
 from fsdpctl.contract.trainer.llama.config import LlamaConfig
 from fsdpctl.errors import FsdpctlError, RunFailed, UsageError
 from tests.services import require
@@ -28,6 +30,7 @@ from tests.train import faults
 from tests.train.ranks import Config, metrics, start, train
 from tests.train.test_hostile_checkpoint import evil_bytes_entry, evil_table, evil_tensor, put_in_order
 from train.model.llama.decoder import Llama
+from train.model.values import init_weights
 
 
 @pytest.fixture(scope="session")
@@ -77,6 +80,46 @@ def test_transformers_gives_the_same_logits(run: Path, tmp_path: Path, monkeypat
         expected, got = ours.logits(tokens), theirs(tokens).logits
     assert expected.std() > 0.1
     torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
+
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "one head for each key": {"kv_heads": 4},
+    "one key for all heads": {"kv_heads": 1},
+    "heads wider than the model": {"head_dim": 32, "kv_heads": 2},
+    "tied": {"tie_embeddings": True, "kv_heads": 2, "rope_theta": 500_000.0, "norm_eps": 1e-6},
+    "one layer, an odd vocabulary": {"layers": 1, "vocab_size": 131, "kv_heads": 2},
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES.keys())
+def test_transformers_loads_each_shape(shape: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    require("transformers")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    from transformers import AutoModelForCausalLM
+
+    sizes = {"vocab_size": 128, "d_model": 64, "layers": 2, "heads": 4, "head_dim": 16, "ffn": 96, "seq_len": 32}
+    config = decode(LlamaConfig, {**sizes, **shape})
+    ours = Llama(config).eval()
+    init_weights(ours, seed=1)
+    ours.fill_buffers()
+    export_hugging_face(store(ours, tmp_path), tmp_path / "hf")
+    theirs, report = AutoModelForCausalLM.from_pretrained(tmp_path / "hf", output_loading_info=True)
+    assert not any(report.values()), report
+    tokens = torch.randint(0, 128, (3, 32), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        expected, got = ours.logits(tokens), theirs(tokens).logits
+    assert expected.std() > 0.01
+    torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
+
+
+def store(model: Llama, root: Path) -> Stored:
+    """Save a model as a run on one rank does."""
+    directory = root / checkpoint_name(1)
+    tensors = {f"model.{name}": value.detach() for name, value in model.named_parameters()}
+    dcp.save(tensors, checkpoint_id=directory, no_dist=True)
+    config = {"model": encode(model.config)}
+    manifest = Manifest(MANIFEST_FORMAT, 1, 1, 1, (1, 1), config, "data", torch.__version__, 1.0, {})
+    return Stored(directory, manifest)
 
 
 @pytest.mark.parametrize("export", [export_torch, export_hugging_face])

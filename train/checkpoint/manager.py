@@ -21,7 +21,7 @@ from train.checkpoint.verified_checkpoints import VerifiedCheckpoints
 from train.context import RankContext
 from train.errors import ConfigError
 from train.metrics.telemetry import Telemetry
-from train.model.pretrained import load_pretrained
+from train.model.pretrained.load import load_pretrained
 from train.model.values import init_weights
 from train.nonfinite import LargestValues, require_finite
 from train.preempt import Stop
@@ -136,8 +136,9 @@ class CheckpointManager:
     def _begin(self) -> None:
         log.info("no checkpoint: starting at step 0")
         if self.config.init_from:
-            load_pretrained(self.state.model, self.config.model, Path(self.config.init_from))
-            log.info("weights of %s", self.config.init_from)
+            tensors = self.state.tensors_to_start_from(self.config.init_optimizer)
+            load_pretrained(tensors, self.config.model, Path(self.config.init_from))
+            log.info("weights%s of %s", " and optimizer" if self.config.init_optimizer else "", self.config.init_from)
         else:
             init_weights(self.state.model, self.config.seed)
 

@@ -36,6 +36,11 @@ class TrainState:
                 tensors[f"optimizer.{name}.{key}"] = value
         return tensors
 
+    def tensors_to_start_from(self, with_optimizer: bool) -> dict[str, Tensor]:
+        """Name those that another run's state can fill: the model's, and those of the optimizer if asked for."""
+        kinds = ("model.", "optimizer.") if with_optimizer else ("model.",)
+        return {name: tensor for name, tensor in self.tensors().items() if name.startswith(kinds)}
+
 
 def seed_dropout(device: torch.device, seed: int, step: int, micro_step: int, rank: int) -> None:
     """Seed the device's generator for one micro-step of one rank.

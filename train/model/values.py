@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch import nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from train.model.language_model import LanguageModel
@@ -21,10 +20,10 @@ def init_weights(model: LanguageModel, seed: int) -> None:
 
 
 @torch.no_grad()
-def fill(parameter: nn.Parameter, full: torch.Tensor) -> None:
-    """Give a parameter its whole value, of which this rank keeps its part."""
-    if isinstance(parameter, DTensor):
-        mesh, placements = parameter.device_mesh, parameter.placements
-        parameter.copy_(distribute_tensor(full.to(parameter.device), mesh, placements, src_data_rank=None))
+def fill(tensor: torch.Tensor, full: torch.Tensor) -> None:
+    """Give a tensor its whole value, of which this rank keeps its part."""
+    if isinstance(tensor, DTensor):
+        mesh, placements = tensor.device_mesh, tensor.placements
+        tensor.copy_(distribute_tensor(full.to(tensor.device), mesh, placements, src_data_rank=None))
     else:
-        parameter.copy_(full)
+        tensor.copy_(full)

@@ -226,7 +226,10 @@ class TrainerConfig:
     precision: Precision = "auto"  # compute precision over fp32 weights; `auto`: bf16, else fp16 on GPUs, fp32 on CPUs
     reduce_dtype: ReduceDtype = "fp32"  # data type of the gradient reduction over ranks
     compile: bool | None = None  # use torch.compile; unset: on GPUs only
-    init_from: str | None = None  # directory with a Hugging Face Llama to start from; unset: random weights
+    init_from: str | None = None
+    """Weights to start from: another run, a checkpoint, a .pth or safetensors file, or a directory of Hugging Face;
+    unset: random weights."""
+    init_optimizer: bool = False  # take the optimizer's state from `init_from`, too, instead of a new one
     seed: int = 1234  # seed of weights, data order and dropout
     max_skipped_steps: int = 10  # number of consecutive steps with a non-finite loss or gradient that ends the run
     log_every: int = 10  # number of steps between lines in the log; metrics.jsonl has every step
@@ -267,6 +270,12 @@ class TrainerConfig:
         self._refuse_what_does_nothing()
         if self.init_from == "":
             raise broken_rule("init_from must not be empty; leave it away for random weights", "init_from")
+        if self.init_optimizer and self.init_from is None:
+            raise broken_rule(
+                "init_optimizer needs init_from, the checkpoint that has the optimizer's state",
+                "init_optimizer",
+                "init_from",
+            )
         require_at_least(1, steps=self.steps, log_every=self.log_every, max_skipped_steps=self.max_skipped_steps)
 
     def _refuse_what_does_nothing(self) -> None:

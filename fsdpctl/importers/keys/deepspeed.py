@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fsdpctl.importers.carry import Row
-from fsdpctl.importers.values import is_true, number, one_of, whole, zero_stage
-from fsdpctl.importers.world import Batch
+from fsdpctl.other_launchers.carry import Row
+from fsdpctl.other_launchers.values import is_true, number, one_of, whole, zero_stage
+from fsdpctl.other_launchers.world import Batch
 
 MARKS = (
     *("zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size", "gradient_clipping"),

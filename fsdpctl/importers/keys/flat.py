@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fsdpctl.importers.carry import Row, dotted
-from fsdpctl.importers.values import (
+from fsdpctl.other_launchers.carry import Row, dotted
+from fsdpctl.other_launchers.values import (
     LeftOutError,
     Read,
     WrongError,

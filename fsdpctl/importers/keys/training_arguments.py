@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fsdpctl.importers.carry import Row
-from fsdpctl.importers.values import LeftOutError, is_true, number, one_of, recompute, whole
+from fsdpctl.other_launchers.carry import Row
+from fsdpctl.other_launchers.values import LeftOutError, is_true, number, one_of, recompute, whole
 
 MARKS = (
     *(
@@ -132,7 +132,7 @@ ROWS = (
     *_all(_DATA, "dataloader_num_workers", "dataloader_pin_memory", "dataloader_drop_last", "group_by_length"),
     *_all(_DATA, "preprocessing_num_workers", "remove_unused_columns", "dataloader_prefetch_factor", "streaming"),
     *_all(
-        "`init_from` takes a directory with a Llama",
+        "`init_from` takes the weights of a Llama",
         "model_name_or_path",
         "tokenizer_name",
         "config_name",
@@ -140,9 +140,14 @@ ROWS = (
     ),
     *_all("runs have directories of their own", "output_dir", "logging_dir", "overwrite_output_dir"),
     *_all(_METRICS, "report_to", "logging_first_step", "logging_strategy", "log_level", "logging_nan_inf_filter"),
-    *_all("a job trains always, and evaluates by `eval`", "do_train", "do_eval", "do_predict", "eval_strategy"),
+    *_all("a job trains always, and evaluates by `eval`", "do_train", "do_eval", "do_predict"),
+    *(
+        Row(key, why="a job evaluates by `eval`", decides="`trainer.eval.sequences: 0`, for no")
+        for key in ("eval_strategy", "evaluation_strategy")
+    ),
+    Row("save_strategy", why="`checkpoint` decides", decides="`trainer.checkpoint.mode: none`, for no"),
     *_all("`eval.sequences` is what an evaluation takes", "per_device_eval_batch_size", "eval_accumulation_steps"),
-    *_all("`checkpoint` decides", "save_strategy", "save_safetensors", "save_only_model", "load_best_model_at_end"),
+    *_all("`checkpoint` decides", "save_safetensors", "save_only_model", "load_best_model_at_end"),
     *_all("a run continues from its newest checkpoint by itself", "resume_from_checkpoint", "ignore_data_skip"),
     *_all("see `fsdpctl checkpoints export`", "push_to_hub", "hub_model_id", "hub_strategy", "hub_private_repo"),
     *_all("`memory.recompute` has no options", "gradient_checkpointing_kwargs"),

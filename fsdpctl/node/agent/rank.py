@@ -25,6 +25,7 @@ from fsdpctl.contract.plan import Entry
 from fsdpctl.contract.records import ProcessIdentity, RankEnd, RankError
 from fsdpctl.contract.source_files import is_users
 from fsdpctl.contract.trainer_server import drop_trainer_server
+from fsdpctl.node.agent.after_import import attach_integrations
 from fsdpctl.node.agent.flight import FlightRecorder
 from fsdpctl.node.agent.import_path import use_copy
 from fsdpctl.node.agent.stack_writer import StackWriter
@@ -91,6 +92,8 @@ def _run(argv: list[str]) -> None:
         return
     copy = RunPaths(Path(os.environ[Env.RUN_DIR])).source  # also if the profile's `workdir` is another directory
     use_copy(Path(os.environ[Env.SUBMIT_DIR]), copy)
+    if os.environ.get(Env.INTEGRATIONS) != "0":
+        attach_integrations()
     if argv[0] == "-m":
         sys.argv = argv[1:]
         sys.path.insert(0, str(copy))

@@ -43,6 +43,12 @@ def handle_as_rank() -> None:
     os.register_at_fork(after_in_child=_restore_defaults)
 
 
+def survive_term() -> None:
+    """Do nothing at TERM, in place of a library's handler that does not wait for the other ranks: the stop file is
+    what they all see."""
+    signal.signal(signal.SIGTERM, _do_nothing)
+
+
 def start_answering(number: int, answer: Callable[[], None], name: str) -> None:
     """Call `answer` at each signal `number`, in a thread that does nothing else.
 

@@ -102,7 +102,7 @@ def test_an_error_of_the_configuration_is_the_reason_and_not_tried_again(project
     run = submit("exact.yaml", "--nodes", "1", *exact.SMALL, *words, cwd=project)
     status = run.wait_ended()
     assert (status["state"], status["cause"], status["attempt"]) == ("FAILED", "configuration", 1), run.describe()
-    sentence = f"init_from {weights}: no file has model.embed_tokens.weight"
+    sentence = f"init_from {weights}: no tensor there is named embed.weight or model.embed_tokens.weight; it has none"
     why = "the cause configuration is not in restart_on, so it does not try again"
     assert status["reason"] == f"rank 0 on node 0: {sentence}; {why}"
     first = fsdpctl("logs", run.run_id, cwd=project).stdout.splitlines()[0]

@@ -62,8 +62,8 @@ def test_check_goes_through_all_files() -> None:
     assert result.stderr.splitlines()[:4] == [
         "error: job jobs/bad.yaml has 2 problems",
         "jobs/bad.yaml:2: nodes: must be at least 1, got 0",
-        "jobs/bad.yaml:3: envv: unknown key; did you mean env? known keys: name, profile, entrypoint, nodes, "
-        "procs_per_node, args, env, time_limit, grace, stop_signal, restarts, progress_regex, hang, restart_on, "
+        "jobs/bad.yaml:3: envv: unknown key; did you mean env? known keys: name, profile, entrypoint, command, nodes, "
+        "procs_per_node, args, env, time_limit, grace, stop_signal, warm, restarts, progress_regex, hang, restart_on, "
         "debug, report_to, lint, trainer",
         "no job named llm300; did you mean llm300m?",
     ]
@@ -100,3 +100,34 @@ def test_init_refuses_an_invalid_name_and_an_unknown_job() -> None:
     Path("here.yaml").write_text("entrypoint: {module: m}\n'name': quoted\n")
     assert "has no line `name: ...` to change" in jobs("init", "x", "--from", "here.yaml").stderr
     assert not list(Path("jobs").iterdir())
+
+
+def test_init_makes_a_job_for_a_script_with_its_arguments() -> None:
+    Path("src").mkdir()
+    Path("src/train.py").write_text("import helper\n")
+    Path("src/helper.py").write_text("from accelerate import Accelerator\n")
+    made = jobs("init", "--from-script", "./src/train.py", "--lr", "1e-3", "-v")
+    assert (made.returncode, made.stdout) == (0, "jobs/train.yaml\n")
+    assert "fsdpctl submit jobs/train.yaml --rehearse" in made.stderr
+    job = load_job("train")
+    assert (job.entrypoint.script, job.args) == ("src/train.py", ("--lr", "1e-3", "-v"))
+    assert "# found: Accelerate (src/helper.py:1)\n" in Path("jobs/train.yaml").read_text()
+    assert jobs("init", "--from-script", "src/train.py").returncode == 2  # it exists
+    again = jobs("init", "-o", "mine.yaml", "--from-script", "src/train.py", "--", "--json")
+    assert (again.returncode, load_job("mine.yaml").args) == (0, ("--json",))
+
+
+def test_init_names_what_is_no_script_of_the_project() -> None:
+    Path("broken.py").write_text("x = = 1\n")
+    for arguments, problem in (
+        (["--from-script", "none.py"], "none.py is no file below"),
+        (["--from-script", "broken.py"], "broken.py:1: does not compile: invalid syntax"),
+        (["--from-script", "broken.py", "--from", "llm-tiny"], "give one of them"),
+        (["--from-script", "broken.py", "--hf_token", "hf_abc"], "--hf_token is a secret"),
+        (["x", "--lr", "3"], "no such option: --lr"),
+        (["x", "y"], "give one name for the new job, got 2"),
+        (["x", "-o", "y.yaml"], "--out is the file of --from-script"),
+    ):
+        result = jobs("init", *arguments)
+        assert result.returncode == 2 and problem in result.stderr, arguments
+    assert not Path("jobs").exists() or not list(Path("jobs").iterdir())

@@ -81,3 +81,9 @@ def test_the_option_is_an_override_like_the_others(tmp_path: Path) -> None:
 def test_a_wrong_level_is_explained() -> None:
     with pytest.raises(UsageError, match="debug: must be one of off, info, trace"):
         env("debug: verbose\n")
+
+
+def test_ranks_of_accelerate_train_together_on_cpus() -> None:
+    assert env(gpus=())["ACCELERATE_USE_CPU"] == "true"
+    assert env("env: {ACCELERATE_USE_CPU: 'false'}\n", gpus=())["ACCELERATE_USE_CPU"] == "false"
+    assert "ACCELERATE_USE_CPU" not in env()

@@ -258,7 +258,7 @@ def test_an_accelerate_configuration_survives_both_ways() -> None:
     job = read(dump_tree(before), "before.yaml", Wanted("x")).job
     text = export("accelerate", job=dump_tree(dict(job))).text
     tree = yaml.safe_load(text)
-    assert tree["fsdp_config"] == before["fsdp_config"] and tree["num_processes"] == 16
+    assert tree["fsdp_config"].items() >= before["fsdp_config"].items() and tree["num_processes"] == 16
     again = read(text, "after.yaml", Wanted("x")).job
     assert {name: value for name, value in again["env"].items() if name in job["env"]} == job["env"]
 

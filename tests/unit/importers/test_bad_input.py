@@ -290,6 +290,71 @@ def test_a_short_secret_of_an_option_is_left_out_with_a_note() -> None:
     assert {note.key for note in imported.notes if note.must_change} == {"--hf_token", "--my-password", "args[3]"}
 
 
+def test_a_class_of_characters_is_marked_and_an_index_is_not() -> None:
+    imported = load("torchrun a.py data[0-9].bin [!a]x [[:digit:]] layers[0] [0,1] '[0-9]'\n")
+    marked = {note.key: note.text.removeprefix("no shell fills in ") for note in imported.notes if note.must_change}
+    found = {0: "[0-9]", 1: "[!a]", 2: "[[:digit:]]"}
+    assert marked == {f"args[{place}]": f"{text}: write the value" for place, text in found.items()}
+
+
+def test_an_operator_in_quotes_is_a_word() -> None:
+    imported = load("torchrun a.py ';' \"&&\" \\; '>' x && echo done\n")
+    assert imported.job["args"] == [";", "&&", ";", ">", "x"]
+
+
+@pytest.mark.parametrize("line", ["conda activate llm", "source activate llm", "micromamba activate llm"])
+def test_an_environment_that_is_activated_has_an_advice(line: str) -> None:
+    (note,) = load(f"#!/bin/bash\n{line}\ntorchrun a.py\n").notes
+    assert note.text.startswith("write the interpreter of llm as `python` of the profile")
+    assert note.location.line == 2
+
+
+def test_a_range_of_nodes_is_marked() -> None:
+    imported = load("torchrun --nnodes=1:4 --nproc-per-node 2 a.py\n")
+    (note,) = imported.notes
+    assert imported.job["nodes"] == 4 and note.must_change and "not 1:4: 4 is taken" in note.text
+
+
+@pytest.mark.parametrize("option", ["--same_network", "--debug", "--dynamo_use_dynamic", "--enable_cpu_affinity", "-q"])
+def test_flags_of_accelerate_take_no_value(option: str) -> None:
+    imported = load(f"accelerate launch {option} --num_processes 2 a.py --lr 1\n")
+    assert (imported.job["entrypoint"], imported.job["args"]) == ({"script": "a.py"}, ["--lr", "1"])
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ("gpus: 16", (2, 8)),  # the same number
+        ("gpus: 8", (2, 8)),
+        ("gpus: 4\nnodes: 4", (4, 4)),
+        ("gpus: 8\nprocs_per_node: 8", (2, 8)),
+        ("gpus: 8\nnodes: 4", "gpus: 8, but world_size is 16; keep one of them"),
+        ("gpus: 6", "gpus: 6, but world_size is 16; keep one of them"),
+        ("gpus: 8\nprocs_per_node: 4", "gpus: 8, but world_size is 16; keep one of them"),
+    ],
+)
+def test_gpus_beside_a_world_size_are_those_of_a_node_or_a_contradiction(
+    keys: str, expected: str | tuple[int, int]
+) -> None:
+    text = f"sharding_strategy: FULL_SHARD\nlr: 1\nworld_size: 16\n{keys}\n"
+    if isinstance(expected, str):
+        assert expected in refused(text)
+    else:
+        job = load(text).job
+        assert (job["nodes"], job["procs_per_node"]) == expected
+
+
+@pytest.mark.parametrize("no", ['"no"', "false"])
+def test_a_strategy_of_never_becomes_a_job_that_never_does_it(no: str) -> None:
+    text = f'{{"output_dir": "x", "max_steps": 1000, "eval_steps": 5, "eval_strategy": {no}, "save_strategy": {no}}}'
+    trainer = load(text, bundled=True).job["trainer"]
+    assert trainer["eval"]["sequences"] == 0 and trainer["checkpoint"]["mode"] == "none"
+    text = '{"output_dir": "x", "max_steps": 1000, "eval_strategy": "steps", "save_strategy": "steps"}'
+    imported = load(text, bundled=True)
+    assert imported.job["trainer"].get("eval", {}).get("sequences") != 0
+    assert {note.key for note in imported.notes} >= {"eval_strategy", "save_strategy"}
+
+
 def test_what_only_a_shell_would_replace_is_marked() -> None:
     text = """FILES=*.bin HOME_DATA=~/data
 export KEPT=a*b
@@ -311,6 +376,9 @@ torchrun a.py --files data/*.txt 'x*' "y?" z? ~/d {a,b} "{a,b}" \\* a=~/x {} $FI
         ("A=a\ncd $A/b; cd ../c; torchrun train.py", "a/c/train.py", False),
         ("srun bash -c 'cd src && torchrun train.py'", "src/train.py", False),
         ("torchrun train.py; cd src", "train.py", False),
+        ("(cd build && make)\ntorchrun train.py", "train.py", False),
+        ("cd src\n(cd build\n make\n)\n(cd a; (cd b; torchrun train.py))", "src/a/b/train.py", False),
+        ("case $X in a) cd src ;; esac\ntorchrun train.py", "train.py", False),
         ("cd src; cd ..; torchrun train.py", "train.py", False),
         ("cd src; cd $SLURM_SUBMIT_DIR; torchrun train.py", "train.py", False),
         ("cd src; torchrun /x/train.py", "/x/train.py", True),

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from fsdpctl.importers.build import Wanted
-from fsdpctl.importers.imported import Imported, Program
+from fsdpctl.importers.imported import Imported
 from fsdpctl.importers.read import read
 from fsdpctl.importers.write import job_text, profile_text
+from fsdpctl.other_launchers.draft import Program
 from fsdpctl.specs.load import job_document, parse_job, parse_profile
 from fsdpctl.specs.search import find_job
 

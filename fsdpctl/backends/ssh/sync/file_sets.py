@@ -9,6 +9,7 @@ from pathlib import Path
 from fsdpctl.contract.codec import CodecError, read_json
 from fsdpctl.contract.formats.dataset import INDEX_NAME, TOKENIZER_NAME, read_index
 from fsdpctl.contract.formats.manifest import committed
+from fsdpctl.contract.formats.weights import list_files
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.trainer.trainer_config import BUILTIN, TrainerConfig
 from fsdpctl.node.queries import receive_files
@@ -80,9 +81,10 @@ def _find_weights(run: RunPaths) -> tuple[Path, list[str]]:
     if not run.trainer_config.exists() or committed(run.checkpoints):
         return run.root, []  # a run that has a checkpoint continues from it
     init_from = read_json(TrainerConfig, run.trainer_config).init_from
-    directory = Path(init_from or run.root)
-    shards = sorted(path.name for path in directory.glob("*.safetensors"))
-    return directory, [*shards, "config.json"] if init_from and shards else []
+    try:
+        return list_files(Path(init_from)) if init_from else (run.root, [])
+    except (OSError, ValueError):
+        return run.root, []
 
 
 def sending_limit_s(run: RunPaths) -> float:

@@ -37,5 +37,15 @@ def test_the_innermost_frame_of_the_users_code_is_the_place(script: str, place: 
     assert find_place(caught.value) == f"{tmp_path}/{place}"
 
 
+def test_a_frame_of_an_integration_is_not_of_the_user(tmp_path: Path) -> None:
+    wrapper = tmp_path / "fsdpctl" / "integrations" / "framework.py"
+    wrapper.parent.mkdir(parents=True)
+    wrapper.write_text("def train():\n    raise ValueError\n")
+    (tmp_path / "script.py").write_text(f"import runpy\nrunpy.run_path({str(wrapper)!r})['train']()\n")
+    with pytest.raises(ValueError) as caught:
+        runpy.run_path(str(tmp_path / "script.py"))
+    assert find_place(caught.value) == f"{tmp_path}/script.py:2 in <module>"
+
+
 def test_an_exception_that_was_never_raised_has_no_place() -> None:
     assert find_place(ValueError("made by hand")) == ""

@@ -31,7 +31,7 @@ def main(argv):
             sys.exit(int(code))
         case ["signal", number]:
             os.kill(os.getpid(), int(number))
-        case ["tell"]:
+        case ["describe"]:
             print(os.getpid(), os.getcwd(), os.environ["COLOUR"], sys.argv, random.random())
         case ["sleep", *_]:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the clean process ignores it, as torchrun has to
@@ -89,11 +89,11 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
 
 
 def test_a_child_has_its_own_environment_directory_arguments_and_numbers(node: Node) -> None:
-    codes = [node.run("tell", COLOUR=colour).wait(10) for colour in ("green", "blue")]
+    codes = [node.run("describe", COLOUR=colour).wait(10) for colour in ("green", "blue")]
     assert codes == [0, 0]
     rows = node.output().splitlines()
     for row, colour in zip(rows, ("green", "blue"), strict=True):
-        assert f"{node.directory} {colour} [" in row and row.split("] ")[0].endswith("'tell'"), row
+        assert f"{node.directory} {colour} [" in row and row.split("] ")[0].endswith("'describe'"), row
     assert len({row.split()[-1] for row in rows}) == 2, "two ranks never draw the same numbers"
 
 

@@ -184,6 +184,23 @@ def test_weights_are_compared_by_digest_until_there_is_a_checkpoint(tmp_path: Pa
     assert weight_files(run) is None and sending_limit_s(run) == 0
 
 
+def test_all_files_of_a_sharded_checkpoint_or_the_one_of_torch(tmp_path: Path) -> None:
+    sharded, full = tmp_path / "step-00000004", tmp_path / "fsdp_cpt4.pth"
+    sharded.mkdir()
+    for name in ("__1_0.distcp", "__0_0.distcp", ".metadata", "notes.txt"):
+        (sharded / name).write_text(name)
+    full.write_text("PK")
+    for path, root, names in (
+        (sharded, sharded, ["__0_0.distcp", "__1_0.distcp", ".metadata"]),
+        (full, tmp_path, ["fsdp_cpt4.pth"]),
+    ):
+        run = RunPaths(tmp_path / f"run-{path.name}")
+        run.root.mkdir()
+        write_json(run.trainer_config, load_job("llm-tiny", [f"trainer.init_from={path}"]).trainer)
+        file_set = weight_files(run)
+        assert file_set is not None and (file_set.root, list(file_set.wanted)) == (root, names)
+
+
 @pytest.mark.parametrize(
     "contents",
     [

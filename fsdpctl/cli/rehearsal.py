@@ -1,0 +1,37 @@
+"""`submit --rehearse`: the first step of an own script on this machine, before anything is queued."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fsdpctl.cli.output import log
+
+if TYPE_CHECKING:
+    from fsdpctl.verbs.rehearse import Rehearsal
+    from fsdpctl.verbs.submit import Request
+
+
+def rehearse_here(request: Request) -> None:
+    """Rehearse, and log how far it came. Raise RunFailed with what is wrong."""
+    from fsdpctl.verbs.rehearse import rehearse
+
+    log(describe_rehearsal(rehearse(request, log)))
+
+
+def describe_rehearsal(done: Rehearsal) -> str:
+    """Return what a rehearsal has shown, and what it has not."""
+    from fsdpctl.verbs.rehearse import LIMIT_S, Sign
+
+    ranks = f"{done.ranks} {'rank' if done.ranks == 1 else 'ranks'}"
+    match done.sign:
+        case Sign.STEP:
+            text = f"{ranks} finished step {done.step} after {done.seconds:.0f} s"
+        case Sign.SAVE:
+            text = f"{ranks} wrote into the checkpoint directory after {done.seconds:.0f} s"
+        case Sign.END:
+            text = f"{ranks} ran to their end in {done.seconds:.0f} s, without an error"
+        case Sign.TIME:
+            text = f"nothing failed in {LIMIT_S:.0f} s; no step was reported, so the first one may not have come yet"
+        case Sign.IMPORTS:
+            text = "all modules are found; no rank was started, because this machine has no GPU"
+    return f"rehearsal: {text}"

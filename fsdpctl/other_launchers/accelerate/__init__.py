@@ -1,0 +1,1 @@
+"""The configuration of Accelerate, from its file and from the options of `accelerate launch`."""

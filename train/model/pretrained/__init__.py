@@ -1,0 +1,1 @@
+"""The weights that a run starts from, in any form that torch or transformers write."""
