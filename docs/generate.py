@@ -105,6 +105,24 @@ runs_root: /shared/me/runs
 venv: /shared/me/venv
 ```
 
+`environment` is what the ranks run in, on every backend:
+
+```yaml
+environment: {kind: venv, path: /shared/me/venv}           # short: venv: /shared/me/venv
+environment: {kind: uv, project: /shared/me/llm}           # after `uv sync`
+environment: {kind: conda, name: llm, conda: /opt/miniforge3/bin/conda}
+environment: {kind: modules, load: [cuda/13, python/3.12], python: /shared/me/venv/bin/python}
+environment: {kind: apptainer, image: /shared/llm.sif, mounts: [/data]}
+environment: {kind: pyxis, image: "nvcr.io#nvidia/pytorch:25.10-py3"}   # Slurm
+environment: {kind: docker, image: "me/llm:1"}                          # local and SSH
+```
+
+Lines of `setup` and `modules` run before it, and outside of a container. A container has the network and the processes
+of its node, and `runs_root`; everything else, such as data, is in `mounts`. Outside of it, `python` (3.11 or newer,
+without torch) starts it, except on local, where it is the one of fsdpctl. Pull an image that is in a registry before:
+a start waits 30 s for it. An environment that is missing on a node is reported with the node and a remedy by
+`fsdpctl doctor`, and in `agent.log` of an attempt.
+
 `fsdpctl profiles check FILE` lists all problems with their line numbers. `fsdpctl profiles show NAME` prints a profile
 with all defaults filled in. `fsdpctl submit JOB --profile NAME --dry-run` prints every command that the profile leads
 to. A duration is written as `90s`, `30m`, `1h30m`, `2d` or `1:30:00`.

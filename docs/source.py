@@ -8,9 +8,14 @@ from enum import Enum
 from functools import cache
 
 
-@cache
 def sentences(cls: type) -> dict[str, str]:
-    """Return the description of each field, from the source of the class."""
+    """Return the description of each field, from the source of the class and of those that it inherits from."""
+    own = [one for one in reversed(cls.__mro__) if one.__module__.partition(".")[0] == cls.__module__.partition(".")[0]]
+    return {name: text for one in own for name, text in _own_sentences(one).items()}
+
+
+@cache
+def _own_sentences(cls: type) -> dict[str, str]:
     lines = inspect.getsource(cls).splitlines()
     (tree,) = ast.parse("\n".join(lines)).body
     assert isinstance(tree, ast.ClassDef)

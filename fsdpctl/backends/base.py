@@ -62,6 +62,7 @@ class Cluster:
     local_gpus: tuple[str, ...]  # indices of the submitting machine's GPUs
     num_nodes: int  # that the job asks for
     python: str | None  # of the profile
+    container_python: str | None  # in the profile's container; None without one
     own_python: str  # the interpreter that runs fsdpctl
     runs_root: str
 
@@ -74,6 +75,7 @@ class BackendPlan:
     device: Device
     gpus: int  # of each node
     python: str  # that runs the agents and ranks
+    outside_python: str = ""  # with a container: on the nodes themselves
     head_rule: str = "the address on the interface that routes from the head to the other nodes"
     shared_disk: bool = True
     longest_s: int | None = None  # of one attempt

@@ -15,6 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from fsdpctl.commands.setup_lines import UNUSABLE
+
 WINDOW = 32
 TRIES = 6
 FIRST_PAUSE_S = 0.3
@@ -41,6 +43,8 @@ def explain_exit(code: int, stdout: str, stderr: str, python: str) -> str:
     """Return why a command of fsdpctl failed on a host, from its exit code and the last line that it printed."""
     if code == 127:
         return f"the profile's python does not exist there: {python}"
+    if code == UNUSABLE:
+        return stderr.strip().splitlines()[-1]
     lines = (stderr.strip() or stdout.strip()).splitlines()
     return f"exit code {code}: {lines[-1] if lines else 'no output'}"
 

@@ -9,7 +9,10 @@ from fsdpctl.contract import Cause, NodeExit
 from fsdpctl.contract.codec import encode
 from fsdpctl.contract.records import NodeEnd
 
-_FAILED = NodeEnd(NodeExit.NODE_FAULT, "a line of `setup` failed; see agent.log", cause=Cause.SETUP)
+UNUSABLE = 78
+"""Exit code of a line that found the profile's environment missing, after it has printed why and what to do."""
+
+_FAILED = NodeEnd(NodeExit.NODE_FAULT, "a line of `setup` or `environment` failed; see agent.log", cause=Cause.SETUP)
 
 
 def with_setup(setup: Sequence[str], argv: list[str]) -> list[str]:

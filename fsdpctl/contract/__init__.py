@@ -159,8 +159,8 @@ NODE_FOLDERS = ("contract", "commands", "node", "runs", "supervise", "backends/s
 """The folders of this package that are copied to each node; they import each other, `NODE_MODULES` and the standard
 library, and nothing else."""
 NODE_MODULES = ("errors.py", "report.py")
-RANK_FOLDERS = ("benchmarks", "integrations")
-"""The folders that are copied with them and run in ranks: they need torch, too."""
+RANK_FOLDERS = ("benchmarks", "integrations", "trackers")
+"""The folders that are copied with them and run in the Python of the ranks: they need its packages, too."""
 
 RANK_PROGRAM = "fsdpctl.node.agent.rank"
 """The module that runs the entrypoint as a rank."""

@@ -17,6 +17,8 @@ from fsdpctl.contract.causes import RESTART_ON
 Device = Literal["cpu", "cuda"]
 Debug = Literal["off", "info", "trace"]
 StopSignal = Literal["none", "TERM", "USR1", "USR2", "INT"]
+TrackerName = Literal["wandb", "mlflow", "tensorboard"]
+"""A service for metrics, by the name of its Python package."""
 
 
 def add_suffix(address: str, suffix: str) -> str:
@@ -123,12 +125,12 @@ class Entry:
 
 @dataclass(frozen=True)
 class ContainerPlan:
-    """The container in which the agents of a Slurm run start."""
+    """The container in which the agents of a run start."""
 
-    runtime: Literal["pyxis", "apptainer"]
+    runtime: Literal["pyxis", "apptainer", "docker"]
     image: str
     mounts: tuple[str, ...]  # SRC, SRC:DST or SRC:DST:FLAGS
-    options: tuple[str, ...]  # of srun, or of `apptainer exec`
+    options: tuple[str, ...]  # of srun, `apptainer exec` or `docker run`
 
 
 @dataclass(frozen=True)
@@ -211,6 +213,9 @@ class LaunchPlan:
     after: AfterRun | None = None
     hostname_suffix: str = ""  # of the nodes that a scheduler will allocate; the others have it already
     stop_signal: StopSignal = "none"  # what ranks get at a stop, beside the stop file
+    report_to: tuple[TrackerName, ...] = ()
+    container: ContainerPlan | None = None
+    outside_python: str = ""  # with a container: runs what starts the agents, without it
     warm: bool = False  # ranks are forked from a process that has imported torch
     progress_regex: str | None = None  # finds the steps of a user's script in the log of rank 0
 
@@ -225,6 +230,11 @@ class LaunchPlan:
     def with_node(self, node: PlannedNode) -> LaunchPlan:
         """Return the plan with this node in place of the one of the same rank."""
         return replace(self, nodes=tuple(node if old.rank == node.rank else old for old in self.nodes))
+
+    @property
+    def host_python(self) -> str:
+        """The Python of the nodes themselves, which starts agents and answers queries."""
+        return self.outside_python if self.container is not None else self.python
 
     @property
     def world_size(self) -> int:

@@ -58,5 +58,5 @@ def worst_of_each(findings: Sequence[Finding]) -> list[Finding]:
 
 def reach_finding(probe: NodeProbe) -> Finding:
     if problem := probe.error or probe.connectivity_error:
-        return fail(Check.REACH, problem, "fix the connection or the profile's `python` and `setup` first")
+        return fail(Check.REACH, problem, "fix the connection, or `environment`, `python` or `setup` of the profile")
     return ok(Check.REACH, "answers")

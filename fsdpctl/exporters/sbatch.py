@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from fsdpctl.backends.slurm.batch_script import format_time, quote_option
-from fsdpctl.backends.slurm.job.container import enter, step_options, task_setup
+from fsdpctl.commands.container import enter, step_options, task_setup
 from fsdpctl.exporters.exportable import NODE_RANK, Exportable, Exported, elsewhere, torchrun_options
 from fsdpctl.exporters.shell_text import RUN_CONFIG, Expression, exports, join, require_secrets, write_config
 

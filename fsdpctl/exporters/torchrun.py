@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 
+from fsdpctl.commands.container import enter
 from fsdpctl.exporters.exportable import Exportable, Exported, torchrun_options
 from fsdpctl.exporters.shell_text import RUN_CONFIG, Expression, exports, join, require_secrets, write_config
 
@@ -12,7 +13,7 @@ def write(export: Exportable) -> Exported:
     """Return the script: without arguments on one node, with node rank and the head's address on several."""
     plan = export.plan
     rendezvous = _rendezvous(export)
-    command = [plan.python, "-m", "torch.distributed.run", *torchrun_options(export), *rendezvous]
+    command = [*enter(plan), plan.python, "-m", "torch.distributed.run", *torchrun_options(export), *rendezvous]
     lines = [
         "#!/bin/bash",
         f"# {export.name}: {_usage(export)}",

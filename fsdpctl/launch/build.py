@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
 from fsdpctl.backends.base import BackendPlan
 from fsdpctl.backends.table import get_backend
-from fsdpctl.contract.plan import Entry, HangLimits, Head, LaunchPlan, Mesh, PlannedNode, Ports
+from fsdpctl.contract.plan import Entry, HangLimits, Head, LaunchPlan, Mesh, PlannedNode, Ports, TrackerName
 from fsdpctl.contract.problems import Problem
 from fsdpctl.contract.trainer.mesh import resolve_mesh, split_batch
 from fsdpctl.errors import UsageError
+from fsdpctl.launch.environment import plan_container, plan_setup
 from fsdpctl.launch.host import SubmitHost
 from fsdpctl.launch.nodes import choose_nodes, count_procs, describe_cluster
 from fsdpctl.schema.types import format_duration
@@ -60,18 +60,25 @@ def build_plan(profile: ClusterProfile, job: JobSpec, host: SubmitHost) -> Launc
 
 
 def _fit(profile: ClusterProfile, job: JobSpec, host: SubmitHost, problems: list[Problem]) -> _Fit:
-    cluster = describe_cluster(profile, job, host, runs_root=str(PurePath(host.run_dir).parent))
+    cluster = describe_cluster(profile, job, host, runs_root=_runs_root(host))
     planned = get_backend(profile.backend.kind).planning.plan_backend(profile.backend, cluster)
     nodes = choose_nodes(profile, job, planned, problems)
     problems += planned.problems
     procs = count_procs(profile, job, planned, problems)
     mesh = _plan_mesh(job, procs, problems)
+    if profile.has_container and set(_runs_root(host)) & set(":,"):
+        text = f"{_runs_root(host)} cannot be mounted into a container: it has a ':' or ','"
+        problems.append(Problem("runs_root", text))
     saves = job.trainer is not None and job.trainer.checkpoint.mode != "none"
     if mesh is not None and saves and not planned.shared_disk:
         _check_whole_copies(mesh, job.nodes, procs, problems)
     if job.entrypoint.is_bundled_trainer and any({**profile.env, **job.env, **node.env}.get(_PATH) for node in nodes):
         problems.append(Problem(f"env.{_PATH}", "the bundled trainer imports its own copy; only own scripts have it"))
     return _Fit(planned, nodes, procs, mesh, _plan_time_limit(job, planned, problems))
+
+
+def _runs_root(host: SubmitHost) -> str:
+    return str(PurePath(host.run_dir).parent)
 
 
 def _launch_plan(profile: ClusterProfile, job: JobSpec, host: SubmitHost, fit: _Fit) -> LaunchPlan:
@@ -91,7 +98,7 @@ def _launch_plan(profile: ClusterProfile, job: JobSpec, host: SubmitHost, fit: _
         join_timeout_s=profile.join_timeout,
         peer_timeout_s=profile.peer_timeout,
         python=fit.backend.python,
-        setup=_plan_setup(profile),
+        setup=plan_setup(profile),
         entry=_plan_entry(job, host),
         env={**network_env(profile.network), **profile.env, **job.env},
         pass_env=profile.pass_env,
@@ -110,7 +117,11 @@ def _launch_plan(profile: ClusterProfile, job: JobSpec, host: SubmitHost, fit: _
         restart_on=job.restart_on,
         hostname_suffix=profile.hostname_suffix,
         stop_signal=job.stop_signal,
-        warm=job.entrypoint.is_bundled_trainer if job.warm is None else job.warm,
+        report_to=_plan_report_to(job),
+        container=plan_container(profile.environment, _runs_root(host)),
+        outside_python=fit.backend.outside_python if profile.has_container else "",
+        # In a container, a process that stays for the next attempt would end with the agent.
+        warm=not profile.has_container and (job.entrypoint.is_bundled_trainer if job.warm is None else job.warm),
         progress_regex=job.progress_regex,
     )
 
@@ -186,9 +197,9 @@ def _plan_time_limit(job: JobSpec, planned: BackendPlan, problems: list[Problem]
     return limit_s
 
 
-def _plan_setup(profile: ClusterProfile) -> tuple[str, ...]:
-    """Return the shell lines: those of the profile first, because they may define `module`."""
-    return (*profile.setup, *([f"module load {shlex.join(profile.modules)}"] if profile.modules else []))
+def _plan_report_to(job: JobSpec) -> tuple[TrackerName, ...]:
+    """Return the trackers; the bundled trainer writes TensorBoard's files by itself."""
+    return tuple(name for name in job.report_to if name != "tensorboard" or not job.entrypoint.is_bundled_trainer)
 
 
 def _plan_entry(job: JobSpec, host: SubmitHost) -> Entry:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from fsdpctl.backends.base import BackendPlan, Cluster
 from fsdpctl.contract.plan import PlannedNode, add_suffix
 from fsdpctl.contract.problems import Problem
+from fsdpctl.launch.environment import container_python, outside_python
 from fsdpctl.launch.host import SubmitHost
 from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.profile import ClusterProfile, Node
@@ -25,7 +26,8 @@ def describe_cluster(profile: ClusterProfile, job: JobSpec, host: SubmitHost, ru
         least_gpus=profile.gpus_per_node if profile.gpus_per_node is not None else least,
         local_gpus=host.gpus,
         num_nodes=job.nodes,
-        python=f"{profile.venv}/bin/python" if profile.venv is not None else profile.python,
+        python=outside_python(profile),
+        container_python=container_python(profile),
         own_python=host.python,
         runs_root=runs_root,
     )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from fsdpctl.lint.rule import Found, rule
 from fsdpctl.lint.subject import Subject
+from fsdpctl.specs.environment import ContainerEnvironment
 from fsdpctl.specs.lint import RuleId
 
 SBATCH = "https://slurm.schedmd.com/sbatch.html"
@@ -113,12 +114,15 @@ def too_many_workers(subject: Subject) -> Iterator[Found]:
     source="https://docs.docker.com/reference/cli/docker/image/pull/",
 )
 def moving_image(subject: Subject) -> Iterator[Found]:
-    container = subject.slurm and subject.slurm.container
+    given = subject.profile.environment
+    in_environment = isinstance(given, ContainerEnvironment)
+    container = given if isinstance(given, ContainerEnvironment) else subject.slurm and subject.slurm.container
     if not container or container.image.startswith(("/", ".")) or container.image.endswith((".sif", ".sqsh")):
         return
     name = container.image.rpartition("/")[2].rpartition("#")[2]
     if "@sha256:" not in container.image and (":" not in name or name.endswith(":latest")):
-        yield Found("backend.container.image", f"{container.image} may be another image at the next attempt")
+        key = "environment.image" if in_environment else "backend.container.image"
+        yield Found(key, f"{container.image} may be another image at the next attempt")
 
 
 @rule(

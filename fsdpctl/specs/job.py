@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from fsdpctl.contract import BUNDLED_TRAINER
 from fsdpctl.contract.causes import RESTART_ON
-from fsdpctl.contract.plan import Debug, StopSignal
+from fsdpctl.contract.plan import Debug, StopSignal, TrackerName
 from fsdpctl.contract.problems import Problem, RuleError, refuse
 from fsdpctl.contract.trainer.trainer_config import TrainerConfig
 from fsdpctl.schema.spec import Spec
@@ -116,6 +116,8 @@ class JobSpec(Spec):
     """Causes of a failure after which the run restarts; [restarts.md](restarts.md) lists them."""
     debug: Debug | None = None
     """Verbosity of the NCCL and torch logs in the run directory; default: the value of the profile."""
+    report_to: tuple[TrackerName, ...] = ()
+    """Services that get the metrics of each step; [metrics.md](metrics.md) has the variables of each."""
     lint: LintKeys = LintKeys()
     """Rules of `jobs check` that this job ignores."""
     trainer: TrainerConfig | None = None

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from fsdpctl.backends.local.profile_keys import LocalSection
 from fsdpctl.backends.profile_keys import BackendKeys
+from fsdpctl.backends.slurm.profile_keys import ContainerKeys, SlurmSection
 from fsdpctl.contract.plan import Debug
 from fsdpctl.contract.problems import Problem, RuleError, refuse
 from fsdpctl.schema.spec import Spec
@@ -27,6 +28,7 @@ from fsdpctl.schema.types import (
     Text,
     Word,
 )
+from fsdpctl.specs.environment import ContainerEnvironment, Environment
 from fsdpctl.specs.lint import LintKeys
 
 
@@ -124,10 +126,12 @@ class ClusterProfile(Spec):
     """Directory that contains the run directories; default: `$FSDPCTL_HOME/runs`."""
     workdir: Directory | None = None
     """Working directory of the ranks; default: the run's code snapshot."""
+    environment: Environment | None = None
+    """What the ranks run in: `kind` is `venv`, `uv`, `conda`, `modules`, `apptainer`, `pyxis` or `docker`."""
     python: Program | None = None
     """Python interpreter on the nodes; default: the one that runs fsdpctl on local, else `python3`."""
     venv: Directory | None = None
-    """Virtual environment on the nodes; its `bin/python` replaces `python`."""
+    """Virtual environment on the nodes; its `bin/python` replaces `python`. Short for `environment`, kind `venv`."""
     debug: Debug = "off"
     """Verbosity of the NCCL and torch logs in the run directory; a job's `debug` overrides it."""
     setup: tuple[Text, ...] = ()
@@ -144,8 +148,39 @@ class ClusterProfile(Spec):
     @model_validator(mode="after")
     def _fits_together(self) -> ClusterProfile:
         found = self.backend.find_problems(len(self.nodes), self.gpus_per_node, self.runs_root)
-        refuse([*self._repeated_nodes(), *found])
+        refuse([*self._repeated_nodes(), *self._two_environments(), *self._impossible_container(), *found])
         return self
+
+    @property
+    def has_container(self) -> bool:
+        return isinstance(self.environment, ContainerEnvironment) or self._older_container is not None
+
+    @property
+    def _older_container(self) -> ContainerKeys | None:
+        return self.backend.container if isinstance(self.backend, SlurmSection) else None
+
+    def _two_environments(self) -> Iterator[Problem]:
+        if self.environment is None:
+            return
+        if (older := self._older_container) is not None:
+            form = f"environment: {{kind: {older.runtime}, image: {older.image}}}"
+            yield Problem("backend.container", f"`environment` is given, too; keep one: {form}", ("environment",))
+        if isinstance(self.environment, ContainerEnvironment):
+            return  # `python` and `venv` are those outside of it
+        if self.venv is not None:
+            form = f"environment: {{kind: venv, path: {self.venv}}}"
+            yield Problem("venv", f"`environment` is given, too; keep one: {form}", ("environment",))
+        if self.python is not None:
+            text = "`environment` has the Python of the ranks; leave `python` out"
+            yield Problem("python", text, ("environment",))
+
+    def _impossible_container(self) -> Iterator[Problem]:
+        kind, is_slurm = self.environment and self.environment.kind, isinstance(self.backend, SlurmSection)
+        if kind == "pyxis" and not is_slurm:
+            yield Problem("environment.kind", "pyxis is a plugin of Slurm; take apptainer or docker", ("backend",))
+        if kind == "docker" and is_slurm:
+            text = "Slurm does not account for docker's processes, nor end them; take apptainer or pyxis"
+            yield Problem("environment.kind", text, ("backend",))
 
     def _repeated_nodes(self) -> Iterator[Problem]:
         named = [

@@ -13,6 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from fsdpctl.backends.table import get_backend
+from fsdpctl.commands.container import find_container
 from fsdpctl.contract import State
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.errors import RunFailed, UsageError
@@ -22,6 +23,7 @@ from fsdpctl.own_scripts.modules import find_missing, read_needed
 from fsdpctl.runs.progress import newest_save
 from fsdpctl.runs.store import default_runs_root, discard
 from fsdpctl.specs import bundled
+from fsdpctl.specs.environment import PyxisEnvironment
 from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.load import read_profile
 from fsdpctl.specs.profile import ClusterProfile
@@ -71,7 +73,8 @@ def rehearse(request: Request, report: Callable[[str], None]) -> Rehearsal:
         )
     here = _local_profile(request)
     gpus = len(visible_gpus()) if here.gpus_per_node != 0 else 0
-    check_modules(request, here.python or request.plan.python)
+    if find_container(request.plan) is None:  # else they are in the image
+        check_modules(request, here.python or request.plan.python)
     if request.plan.device == "cuda" and not gpus:
         return Rehearsal(Sign.IMPORTS, 0, 0.0)
     ranks = min(RANKS, request.plan.world_size, gpus or RANKS)
@@ -96,7 +99,7 @@ def check_modules(request: Request, python: str) -> None:
     if lines:
         raise RunFailed(
             "\n".join([f"job {request.job.name} cannot start; nothing was queued", *lines]),
-            hint="install it there, or name another interpreter as `python` or `venv` of the profile",
+            hint="install it there, or set `environment` of the profile, or its `python` or `venv`",
         )
 
 
@@ -119,6 +122,7 @@ def _local_profile(request: Request) -> ClusterProfile:
         "env": profile.env,
         "setup": profile.setup,
         "modules": profile.modules,
+        "environment": None if isinstance(profile.environment, PyxisEnvironment) else profile.environment,
         "pass_env": profile.pass_env,
         "python": python if Path(python).is_file() else None,
         "runs_root": str(default_runs_root()),

@@ -111,10 +111,10 @@ def plan_request(profile: ClusterProfile, job: JobSpec, host: SubmitHost) -> Req
     job = resolve_data(job, Path(host.submit_dir), is_here=is_here)
     job = resolve_weights(job, Path(host.submit_dir), is_here=is_here)
     plan = build_plan(profile, job, host)
-    if is_here and not plan.setup and shutil.which(plan.python) is None:
+    if is_here and not plan.setup and plan.container is None and shutil.which(plan.python) is None:
         raise UsageError(
             f"profile {profile.name}: this machine has no program {plan.python}",
-            hint="`python` or `venv` in the profile sets what runs the ranks",
+            hint="`environment` in the profile sets what runs the ranks, or `python`, `venv`",
         )
     return Request(profile, job, plan)
 

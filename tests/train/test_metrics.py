@@ -44,13 +44,13 @@ def test_the_utilization_needs_a_gpu_whose_speed_is_known(monkeypatch: pytest.Mo
 
 def test_a_resume_cuts_off_what_is_beyond_the_checkpoint(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
-    file = JsonlWriter(path, start_step=0)
+    file = JsonlWriter(path, tmp_path / "evaluations.jsonl", start_step=0)
     for step in range(1, 8):
         file.write(step_metrics(step, loss=10.0 - step))
     file.close()
     path.write_text(path.read_text() + '{"step": 8, "lo')
 
-    file = JsonlWriter(path, start_step=4)
+    file = JsonlWriter(path, tmp_path / "evaluations.jsonl", start_step=4)
     assert (file.first_loss, file.last_loss) == (9.0, 6.0)
     file.write(step_metrics(5, loss=0.25))
     assert [record["step"] for record in read_metrics(path)] == [1, 2, 3, 4, 5]
@@ -65,12 +65,12 @@ def test_a_resume_reads_what_it_cuts_and_not_each_line_before_it(
     path.write_text("\n".join(lines))  # of the last line, its end was not written
     parsed = []
     monkeypatch.setattr(json, "loads", lambda line, loads=json.loads: parsed.append(line) or loads(line))
-    file = JsonlWriter(path, start_step=998)
+    file = JsonlWriter(path, tmp_path / "evaluations.jsonl", start_step=998)
     assert path.read_text() == "".join(line + "\n" for line in lines[:998]), "to the byte"
     assert (file.first_loss, file.last_loss) == (1.0, 1.0 / 998)
     assert len(parsed) <= 5
     file.close()
-    JsonlWriter(path, start_step=0).close()
+    JsonlWriter(path, tmp_path / "evaluations.jsonl", start_step=0).close()
     assert path.read_text() == ""
 
 
@@ -94,7 +94,7 @@ class FullDisk:
 
 def test_a_full_disk_fails_the_save_but_not_the_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "metrics.jsonl"
-    file = JsonlWriter(path, start_step=0)
+    file = JsonlWriter(path, tmp_path / "evaluations.jsonl", start_step=0)
     disk = FullDisk(path)
     monkeypatch.setattr(file, "_file", disk)
     file.write(step_metrics(1))

@@ -1,4 +1,7 @@
-"""metrics.jsonl: one line per optimizer step, no gap and no repeat over any number of resumes."""
+"""metrics.jsonl: one line per optimizer step, no gap and no repeat over any number of resumes.
+
+evaluations.jsonl: the same of evaluations, as far as the disk takes it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import contextlib
 import json
 import os
 import threading
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -14,13 +18,13 @@ from typing import Any
 from fsdpctl.contract.codec import write_text
 from fsdpctl.contract.files import read_bytes
 from train.context import RankContext
-from train.metrics.writer import MetricsWriter, StepMetrics
+from train.metrics.writer import HeldOutLoss, MetricsWriter, StepMetrics
 
 
 class JsonlWriter(MetricsWriter):
     """Appends to metrics.jsonl, after cutting off what is beyond the checkpoint that training starts from."""
 
-    def __init__(self, path: Path, start_step: int) -> None:
+    def __init__(self, path: Path, evaluations: Path, start_step: int, attempt: int = 0) -> None:
         kept = cut(_lines(path), start_step)
         write_text(path, "".join(line + "\n" for line in kept))  # a new file: what an older attempt holds is another
         self.first_loss: float | None = next(_losses(kept), None)
@@ -28,11 +32,16 @@ class JsonlWriter(MetricsWriter):
         self._file = path.open("ab", buffering=0)  # a line at a time, for those who follow
         self._unwritten = b""
         self._lock = threading.Lock()  # `sync` is called by the thread that saves
+        self._evaluations, self._attempt = evaluations, attempt
+        evaluated = _lines(evaluations)
+        self._evaluated = cut(evaluated, start_step)
+        if len(self._evaluated) < len(evaluated):
+            self._write_evaluations()
 
     @classmethod
     def open(cls, context: RankContext, start_step: int) -> JsonlWriter:
         """Open the metrics file of the run."""
-        return cls(context.paths.metrics, start_step)
+        return cls(context.paths.metrics, context.paths.evaluations, start_step, context.attempt)
 
     def write(self, metrics: StepMetrics) -> None:
         """Append a line. On a full disk it is kept, and training continues: the next checkpoint has to face it."""
@@ -43,6 +52,23 @@ class JsonlWriter(MetricsWriter):
         with self._lock, contextlib.suppress(OSError):
             self._unwritten += json.dumps(asdict(metrics)).encode() + b"\n"
             self._flush()
+
+    def write_held_out(self, held_out: HeldOutLoss) -> None:
+        """Add a line to the evaluations; one of the same step, of an older attempt, had the same result."""
+        if any(record["step"] == held_out.step for record in _records(self._evaluated[-1:])):
+            return
+        line = {
+            "step": held_out.step,
+            "held_out_loss": held_out.loss,
+            "time": round(time.time(), 3),
+            "attempt": self._attempt,
+        }
+        self._evaluated = [*self._evaluated, json.dumps(line)]
+        with contextlib.suppress(OSError):
+            self._write_evaluations()
+
+    def _write_evaluations(self) -> None:
+        write_text(self._evaluations, "".join(line + "\n" for line in self._evaluated))
 
     def sync(self) -> None:
         """Bring all lines to disk: a checkpoint must not know more steps than this file. Raises OSError."""

@@ -6,6 +6,7 @@ import os
 import subprocess
 
 from fsdpctl.backends.submit_environment import own_environment
+from fsdpctl.commands.container import enter
 from fsdpctl.commands.environment import code_env, tag_env
 from fsdpctl.commands.setup_lines import with_setup_reporting_failure
 from fsdpctl.commands.torchrun import agent_argv
@@ -56,7 +57,7 @@ def open_agents(run: RunPaths, plan: LaunchPlan) -> LocalAgents:
 def _start_agent(plan: LaunchPlan, run: RunPaths, attempt: AttemptPaths, node_rank: int) -> subprocess.Popen[bytes]:
     node = attempt.node(node_rank)
     node.root.mkdir(mode=DIR_MODE, exist_ok=True)
-    argv = [*agent_argv(plan.python, plan.run_dir, attempt.number), f"--node-rank={node_rank}"]
+    argv = [*enter(plan), *agent_argv(plan.python, plan.run_dir, attempt.number), f"--node-rank={node_rank}"]
     descriptor = open_log(node.agent_log)
     try:
         return subprocess.Popen(

@@ -12,6 +12,7 @@ from fsdpctl.contract.problems import Problem
 
 def plan_backend(keys: LocalSection, cluster: Cluster) -> BackendPlan:
     """Return the nodes, each with its share of the GPUs as CUDA_VISIBLE_DEVICES."""
+    outside = cluster.python or cluster.own_python
     wanted, gpus = cluster.gpus_per_node, cluster.local_gpus
     has_gpus = bool(gpus) and wanted != 0
     problem = _find_problem(cluster) if has_gpus and not cluster.nodes else None
@@ -20,7 +21,8 @@ def plan_backend(keys: LocalSection, cluster: Cluster) -> BackendPlan:
         nodes=cluster.nodes or _share(gpus, each, cluster.num_nodes) if problem is None else (),
         device="cuda" if has_gpus else "cpu",
         gpus=each,
-        python=cluster.python or cluster.own_python,
+        python=cluster.container_python or outside,
+        outside_python=outside,
         problems=(problem,) if problem is not None else (),
     )
 

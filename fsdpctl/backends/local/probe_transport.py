@@ -7,8 +7,9 @@ import subprocess
 from collections.abc import Sequence
 
 from fsdpctl.backends.base import NodeAnswer
-from fsdpctl.backends.fanout import HostError
+from fsdpctl.backends.fanout import HostError, explain_exit
 from fsdpctl.backends.submit_environment import own_environment
+from fsdpctl.commands.container import enter
 from fsdpctl.commands.setup_lines import with_setup
 from fsdpctl.contract.plan import LaunchPlan, PlannedNode
 
@@ -21,11 +22,11 @@ class LocalProbeTransport:
 
     def run(self, node: PlannedNode, argv: Sequence[str], stdin: bytes, limit_s: float) -> NodeAnswer:
         env = {**own_environment(os.environ), **self.plan.env, **node.env}
-        command = with_setup(self.plan.setup, list(argv))
+        command = with_setup(self.plan.setup, [*enter(self.plan), *argv])
         try:
             done = subprocess.run(command, input=stdin, env=env, cwd="/", capture_output=True, timeout=limit_s)
         except FileNotFoundError:
-            raise HostError(f"the profile's python does not exist here: {self.plan.python}") from None
+            raise HostError(explain_exit(127, "", "", self.plan.python)) from None
         except subprocess.TimeoutExpired:
             raise HostError(f"no answer within {limit_s:.0f} s") from None
         return NodeAnswer(done.returncode, *(text.decode(errors="replace") for text in (done.stdout, done.stderr)))

@@ -6,6 +6,7 @@ import os
 
 from fsdpctl.backends.base import ShellCommand
 from fsdpctl.backends.submit_environment import own_environment
+from fsdpctl.commands.container import enter
 from fsdpctl.commands.setup_lines import with_setup
 from fsdpctl.commands.shell import shell_argv
 from fsdpctl.contract.paths import RunPaths
@@ -13,4 +14,6 @@ from fsdpctl.contract.plan import LaunchPlan
 
 
 def shell_command(run: RunPaths, plan: LaunchPlan, node_rank: int, *, is_terminal: bool) -> ShellCommand:
-    return ShellCommand(with_setup(plan.setup, shell_argv(plan, node_rank)), own_environment(os.environ))
+    return ShellCommand(
+        with_setup(plan.setup, [*enter(plan), *shell_argv(plan, node_rank)]), own_environment(os.environ)
+    )

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from fsdpctl.backends.slurm.environment import job_environment, tool_environment
 from fsdpctl.backends.slurm.job.agents import OwnJob, SlurmAgents
-from fsdpctl.backends.slurm.job.container import task_setup
 from fsdpctl.backends.slurm.job.partition import read_partitions
 from fsdpctl.backends.slurm.job.scontrol import SlurmError, allocated_nodes, ask, show_job
 from fsdpctl.backends.slurm.job.srun import srun_argv
 from fsdpctl.backends.slurm.job_refs import read_ref
+from fsdpctl.commands.container import task_setup
 from fsdpctl.commands.environment import code_env
 from fsdpctl.commands.setup_lines import with_setup
 from fsdpctl.contract import Env

@@ -8,7 +8,6 @@ from fsdpctl.backends.base import BackendPlan, Cluster
 from fsdpctl.backends.slurm.batch_script import SIGNAL_MARGIN_S
 from fsdpctl.backends.slurm.profile_keys import SlurmSection
 from fsdpctl.contract.plan import ContainerPlan, PlannedNode, SlurmPlan
-from fsdpctl.contract.problems import Problem
 
 DEFAULT_PYTHON = "python3"
 
@@ -21,7 +20,8 @@ def plan_backend(keys: SlurmSection, cluster: Cluster) -> BackendPlan:
         nodes=cluster.nodes or tuple(PlannedNode(rank, f"node{rank}") for rank in range(cluster.num_nodes)),
         device="cuda" if gpus else "cpu",
         gpus=gpus,
-        python=keys.container.python if keys.container is not None else outside,
+        python=keys.container.python if keys.container is not None else cluster.container_python or outside,
+        outside_python=outside,
         head_rule="the address on the interface that routes from the first allocated node to the others",
         longest_s=keys.time,
         stop_margin_s=SIGNAL_MARGIN_S,
@@ -33,7 +33,6 @@ def plan_backend(keys: SlurmSection, cluster: Cluster) -> BackendPlan:
             comment=keys.comment or "",
             container=_plan_container(keys, cluster.runs_root),
         ),
-        problems=tuple(_find_problems(keys, cluster.runs_root)),
     )
 
 
@@ -63,8 +62,3 @@ def _plan_container(keys: SlurmSection, runs_root: str) -> ContainerPlan | None:
     if given is None:
         return None
     return ContainerPlan(given.runtime, given.image, (runs_root, *given.mounts), given.options)
-
-
-def _find_problems(keys: SlurmSection, runs_root: str) -> Iterator[Problem]:
-    if keys.container is not None and set(runs_root) & set(":,"):
-        yield Problem("runs_root", f"{runs_root} cannot be mounted into a container: it has a ':' or ','")

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from fsdpctl.backends.base import NodeAnswer
 from fsdpctl.backends.fanout import HostError
 from fsdpctl.backends.slurm.environment import job_environment
-from fsdpctl.backends.slurm.job.container import enter, step_options, task_setup
 from fsdpctl.backends.slurm.job.scontrol import TIMEOUT_S, SlurmError, allocated_nodes, ask
 from fsdpctl.backends.slurm.sbatch import error_line
+from fsdpctl.commands.container import enter, step_options, task_setup
 from fsdpctl.commands.setup_lines import with_setup
 from fsdpctl.contract.plan import LaunchPlan, PlannedNode
 from fsdpctl.errors import LaunchError

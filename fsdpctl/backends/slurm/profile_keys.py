@@ -63,7 +63,7 @@ Mount = Annotated[str, AfterValidator(_check_mount)]
 
 
 class ContainerKeys(Spec):
-    """The container of a Slurm run's agents and ranks. Batch script, `setup` and `modules` run outside of it."""
+    """Older form of `environment` with the kind `pyxis` or `apptainer`."""
 
     runtime: Literal["pyxis", "apptainer"]
     """Container runtime: `pyxis` (`srun --container-image`, enroot), or `apptainer` from the PATH of the nodes."""

@@ -7,9 +7,9 @@ import os
 from fsdpctl.backends.base import ShellCommand
 from fsdpctl.backends.slurm.allocation import is_inside
 from fsdpctl.backends.slurm.environment import job_environment
-from fsdpctl.backends.slurm.job.container import enter, step_options, task_setup
 from fsdpctl.backends.slurm.job_refs import read_ref
 from fsdpctl.backends.slurm.lookup import living_job
+from fsdpctl.commands.container import enter, step_options, task_setup
 from fsdpctl.commands.setup_lines import with_setup
 from fsdpctl.commands.shell import shell_argv
 from fsdpctl.contract.paths import RunPaths

@@ -12,11 +12,13 @@ DEFAULT_PYTHON = "python3"
 def plan_backend(keys: SshSection, cluster: Cluster) -> BackendPlan:
     """Return the first hosts of the profile as nodes, with the ssh settings of all hosts."""
     gpus = cluster.least_gpus
+    outside = cluster.python or DEFAULT_PYTHON
     return BackendPlan(
         nodes=cluster.nodes[: cluster.num_nodes],
         device="cuda" if gpus else "cpu",
         gpus=gpus,
-        python=cluster.python or DEFAULT_PYTHON,
+        python=cluster.container_python or outside,
+        outside_python=outside,
         shared_disk=keys.shared_filesystem,
         ssh=SshPlan(keys.user, keys.connect_timeout, cluster.nodes, cluster.spares),
     )

@@ -8,6 +8,7 @@ from fsdpctl.backends.base import NodeAnswer
 from fsdpctl.backends.fanout import max_connections
 from fsdpctl.backends.ssh.transport.link import Link
 from fsdpctl.backends.ssh.transport.ssh_config import target_of
+from fsdpctl.commands.container import enter
 from fsdpctl.commands.setup_lines import with_setup
 from fsdpctl.contract.plan import LaunchPlan, PlannedNode
 
@@ -23,7 +24,7 @@ class SshProbeTransport:
     def run(self, node: PlannedNode, argv: Sequence[str], stdin: bytes, limit_s: float) -> NodeAnswer:
         link = self._links[node.rank]
         try:
-            return link.run(with_setup(self.plan.setup, list(argv)), stdin, limit_s)
+            return link.run(with_setup(self.plan.setup, [*enter(self.plan), *argv]), stdin, limit_s)
         finally:
             if not self._keeps_connections:
                 link.close()

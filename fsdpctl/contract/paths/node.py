@@ -55,6 +55,10 @@ class NodePaths:
     def agent_log(self) -> Path:
         return self.root / "agent.log"
 
+    def tracker_log(self, name: str) -> Path:
+        """Return the log of the process that sends metrics to a tracker: the run's address there, and errors."""
+        return self.root / f"report-to-{name}.log"
+
     @property
     def warm_log(self) -> Path:
         """Output of the process from which ranks are forked: empty, unless its imports fail."""

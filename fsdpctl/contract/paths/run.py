@@ -122,6 +122,15 @@ class RunPaths:
         return self.root / "metrics.jsonl"
 
     @property
+    def evaluations(self) -> Path:
+        """Results of evaluations of the bundled trainer, one per line."""
+        return self.root / "evaluations.jsonl"
+
+    def tracker_state(self, name: str) -> Path:
+        """Return the file with Sent: what a tracker got of `metrics` and `evaluations`."""
+        return self.root / f"sent-{name}.json"
+
+    @property
     def profiles(self) -> Path:
         """Traces of chosen steps and snapshots of GPU memory, one file per rank."""
         return self.root / "profiles"

@@ -107,7 +107,7 @@ ROWS = (
     _section("activation_checkpointing", "it does not switch anything on by itself; `memory.recompute` does"),
     _section("flops_profiler", "MFU is in the metrics; `profile` traces steps"),
     _section("tensorboard", "metrics are always written for TensorBoard"),
-    _section("wandb", "metrics are in metrics.jsonl and TensorBoard's files"),
+    _section("wandb", "`report_to: [wandb]` of a job sends the metrics there"),
     _section("csv_monitor", "metrics are in metrics.jsonl"),
     _section("comms_logger", "`debug` of a job logs what NCCL does"),
     _section("data_efficiency", "the bundled trainer takes all data as it is"),

@@ -31,8 +31,9 @@ from fsdpctl.node.agent.join import JoinError, join
 from fsdpctl.node.agent.log_watch import LogWatch
 from fsdpctl.node.agent.progress_watch import ProgressWatch
 from fsdpctl.node.agent.rank_watch import RankWatch, rank_processes
-from fsdpctl.node.agent.start_torchrun import start_torchrun
+from fsdpctl.node.agent.start_torchrun import rank_environment, start_torchrun
 from fsdpctl.node.agent.stop import Stopping
+from fsdpctl.node.agent.trackers import Trackers
 from fsdpctl.node.agent.warm import CleanProcess
 from fsdpctl.node.agent.warm_start import find_clean_process, start_clean_process
 from fsdpctl.node.agent.warm_torchrun import Torchrun
@@ -60,6 +61,7 @@ class Agent:
         self.ranks = range(first_rank, first_rank + plan.procs_per_node)
         self.log_watch = LogWatch(self.paths, self.ranks)
         self.gpu_watch: GpuWatch | None = None
+        self.trackers: Trackers | None = None
         self.clean: CleanProcess | None = None
         self.progress_watch: ProgressWatch | None = None
         self.resources = ResourceWatch.begin()
@@ -97,14 +99,26 @@ class Agent:
             self.progress_watch = ProgressWatch(self.attempt)
         try:
             environment = self.progress_watch.rank_env if self.progress_watch is not None else dict
-            return self._follow(start_torchrun(self.plan, context, environment, self.clean, self._beat))
+            torchrun = start_torchrun(self.plan, context, environment, self.clean, self._beat)
+            env = rank_environment(self.plan, context)
+            self.trackers = Trackers(self.plan, self.paths, context.attempt, env)
+            end = self._follow(torchrun)
+            self._close_progress()
+            self.trackers.close(end.code, self._beat)
+            return end
         finally:
+            self.trackers = None  # the last sweep ends them, too
             if self.gpu_watch is not None:
                 self.gpu_watch.close()
-            if self.progress_watch is not None:
-                self.progress_watch.close()
+            self._close_progress()
             if lease is not None:
                 lease.release()
+
+    def _close_progress(self) -> None:
+        """Let the last steps be read; before trackers are closed, which get them."""
+        if self.progress_watch is not None:
+            self.progress_watch.close()
+            self.progress_watch = None
 
     def _follow(self, torchrun: Torchrun) -> NodeEnd:
         """Wait for torchrun, obey the control files and watch the peers."""
@@ -192,7 +206,8 @@ class Agent:
         clean = find_living(RunPaths(self.attempt.run_dir), [self.node_rank])
         kept = clean.pids if self.clean is not None else ()
         progress = [self.progress_watch.pid] if self.progress_watch is not None else []
-        spared = [me, self.guard.pid, *kept, *progress, *spare]
+        trackers = self.trackers.pids() if self.trackers is not None else []
+        spared = [me, self.guard.pid, *kept, *progress, *trackers, *spare]
         return processes.sweep(self.tag, below=[me, *clean.roots], spare=spared, term_s=term_s, meanwhile=self._beat)
 
     def _leave_clean_process(self, end: NodeEnd) -> None:

@@ -42,7 +42,7 @@ def inspect(plan: LaunchPlan, node_rank: int, directory: Path) -> list[Finding]:
     env = rank_env(plan, node_rank)
     return [
         check_python(plan.python, env),
-        check_packages(plan.python, needed_packages(plan.entry), env),
+        check_packages(plan.python, needed_packages(plan.entry), env, plan.report_to if node_rank == 0 else ()),
         *check_gpus(plan, env),
         *check_infiniband(plan, env),
         check_interface(plan.interface),
@@ -58,6 +58,6 @@ def rank_env(plan: LaunchPlan, node_rank: int) -> dict[str, str]:
 
 def check_python(python: str, env: Mapping[str, str]) -> Finding:
     if (found := shutil.which(python, path=env.get("PATH"))) is None:
-        fix = "set `venv` or `python` in the profile, or install it on this node"
+        fix = "create it on this node, or change `environment` of the profile (or `venv`, `python`)"
         return fail(Check.PYTHON, f"the profile's python does not exist here: {python}", fix)
     return ok(Check.PYTHON, found)

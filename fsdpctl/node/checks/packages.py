@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Mapping
 
 from fsdpctl.contract import Env
-from fsdpctl.contract.findings import Check, Finding, fail, ok, unknown
+from fsdpctl.contract.findings import Check, Finding, fail, ok, unknown, warn
 from fsdpctl.contract.plan import Entry
 
 FIND_S = 60.0
@@ -29,14 +29,19 @@ def needed_packages(entry: Entry) -> tuple[str, ...]:
     return ("torch", "numpy") if entry.is_bundled_trainer else ("torch",)
 
 
-def check_packages(python: str, needed: tuple[str, ...], env: Mapping[str, str]) -> Finding:
-    """Return whether all packages are there. A python that does not exist is another check's failure."""
+def check_packages(
+    python: str, needed: tuple[str, ...], env: Mapping[str, str], trackers: tuple[str, ...] = ()
+) -> Finding:
+    """Return whether all packages are there. A python that does not exist is another check's failure.
+
+    Without the package of a tracker, ranks train all the same.
+    """
     if (program := shutil.which(python, path=env.get("PATH"))) is None:
         return unknown(Check.PACKAGES, "no Python to look for packages with")
     paths = [path for name in ("PYTHONPATH", Env.USER_PYTHONPATH) if (path := env.get(name))]
     try:
         done = subprocess.run(
-            [program, "-c", _FIND, *needed],
+            [program, "-c", _FIND, *needed, *trackers],
             env={**env, "PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1"},
             cwd="/",
             capture_output=True,
@@ -49,6 +54,9 @@ def check_packages(python: str, needed: tuple[str, ...], env: Mapping[str, str])
     lines = [line.split() for line in done.stdout.splitlines()]
     missing = [words[1] for words in lines if words[:1] == ["missing"]]
     if not missing:
-        return ok(Check.PACKAGES, f"{program} has {' and '.join(needed)}")
+        return ok(Check.PACKAGES, f"{program} has {' and '.join((*needed, *trackers))}")
+    if not set(missing) & set(needed):
+        reason = f"{program} does not have {' and '.join(missing)}: no metrics are sent there"
+        return warn(Check.PACKAGES, reason, f"{program} -m pip install {' '.join(missing)}")
     fix = f"{program} -m pip install {' '.join(missing)}, or set `venv` in the profile"
     return fail(Check.PACKAGES, f"{program} does not have {' and '.join(missing)}, which the ranks import", fix)

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fsdpctl.commands.container import enter
 from fsdpctl.commands.environment import code_env, tag_env
 from fsdpctl.commands.torchrun import agent_argv
 from fsdpctl.contract.codec import encode, find_json, read_json
@@ -79,7 +80,9 @@ def check(run: RunPaths, attempt: int, node_rank: int) -> NodeFacts:
     try:
         if not has_run_dir:
             raise NodeCheckError(f"{run.root} {NOT_SHARED}")
-        check_node(read_json(LaunchPlan, run.plan), _node_dir(run, attempt, node_rank).root)
+        plan, node_dir = read_json(LaunchPlan, run.plan), _node_dir(run, attempt, node_rank).root
+        if plan.container is None:  # else the agent checks the node from inside of it
+            check_node(plan, node_dir)
         set_aside_rewound(run)
     except (NodeCheckError, OSError) as error:  # OSError: a disk on which the node's directory cannot be created
         problem = str(error)
@@ -101,9 +104,11 @@ def start(run: RunPaths, attempt: int, node_rank: int) -> StartResult:
         return StartResult(None, f"too late, the attempt is ending: {abort.reason}")
     if (other := find_neighbour(run, attempt, node_rank)) is not None:
         return StartResult(None, f"{run.root} is on the same disk as that of node {other}: {NOT_PRIVATE}")
+    plan = read_json(LaunchPlan, run.plan)
+    python = sys.executable if plan.container is None else plan.python
     descriptor = open_log(node.agent_log)
     agent = subprocess.Popen(
-        [*agent_argv(sys.executable, str(run.root), attempt), f"--node-rank={node_rank}"],
+        [*enter(plan), *agent_argv(python, str(run.root), attempt), f"--node-rank={node_rank}"],
         # The login environment of this node: that of the submitting machine would be wrong here.
         env={**os.environ, **code_env(run), **tag_env(run.root.name, attempt, node_rank)},
         cwd=run.root,
@@ -113,7 +118,7 @@ def start(run: RunPaths, attempt: int, node_rank: int) -> StartResult:
         start_new_session=True,
     )
     deadline = time.monotonic() + START_LIMIT_S
-    while (identity := find_json(ProcessIdentity, node.agent)) is None or identity.pid != agent.pid:
+    while (identity := find_json(ProcessIdentity, node.agent)) is None:
         if agent.poll() is not None:
             return StartResult(None, f"the agent ended with {agent.returncode} at once: {_last_line(node.agent_log)}")
         if time.monotonic() > deadline:

@@ -38,6 +38,14 @@ def test_a_rank_that_stops_anywhere_is_found_and_named(
     run.assert_nothing_left()
 
 
+def list_scalars(directory: Path, tag: str) -> list[int]:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(directory))
+    events.Reload()
+    return [event.step for event in events.Scalars(tag)]
+
+
 SCRIPTS = {
     "sleeps": "node 1: rank 1 hangs: its peers wait for it at",
     "reports": "in script after step 10",
@@ -70,7 +78,7 @@ def test_a_script_that_hangs_is_found_and_comes_back(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     (tmp_path / "script.yaml").write_text(
         f"name: script\nnodes: 2\nprocs_per_node: 1\nrestarts: {len(SCRIPTS)}\nentrypoint: {{script: script.py}}\n"
-        "hang: {after: 4s, leave_after: 2s}\n"  # that others have left is seen first
+        "report_to: [tensorboard]\nhang: {after: 4s, leave_after: 2s}\n"  # that others have left is seen first
     )
     run = submit("./script.yaml", cwd=tmp_path)
     status = run.wait_ended(limit_s=240)
@@ -79,6 +87,7 @@ def test_a_script_that_hangs_is_found_and_comes_back(tmp_path: Path) -> None:
         found = AttemptFacts(run.paths.attempt(number)).verdict
         assert found is not None and found.cause is Cause.HANG and reason in found.reason
     assert [line["step"] for line in run.metrics()] == [*range(20)]  # what the last attempt did again
+    assert list_scalars(run.paths.tensorboard, "loss") == list(range(20)), "each step once, over all attempts"
 
 
 WAITING = """

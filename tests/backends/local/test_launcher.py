@@ -151,7 +151,10 @@ class TestLocal(LauncherContract):
     def test_a_setup_line_that_fails_is_the_reason(self, project: Path) -> None:
         run = self.submit_under(project, "name: strict\nbackend: local\nsetup: ['echo loading', 'cat /nowhere']\n")
         status = run.wait_ended()
-        assert (status["state"], status["reason"]) == ("FAILED", "node 0: a line of `setup` failed; see agent.log")
+        assert (status["state"], status["reason"]) == (
+            "FAILED",
+            "node 0: a line of `setup` or `environment` failed; see agent.log",
+        )
         category, first = run.initiating()
         assert (category, first[0][0]) == ("configuration", None)
         assert "/nowhere" in fsdpctl("logs", run.run_id, "--agent", cwd=project).stdout

@@ -40,10 +40,16 @@ def write_contained_profile(directory: Path, *, runs_root: Path, comment: str = 
     apptainer.parent.mkdir()
     apptainer.write_text('#!/bin/bash\nINSIDE="$2 $3" exec "${@:4}"\n')
     apptainer.chmod(0o755)
-    container = {"runtime": "apptainer", "image": "/image.sif", "python": sys.executable}
-    backend = {"kind": "slurm", "partition": "main", "comment": comment or None, "container": container}
+    environment = {"kind": "apptainer", "image": str(apptainer), "python": sys.executable}
+    backend = {"kind": "slurm", "partition": "main", "comment": comment or None}
     setup = [f"PATH={shlex.quote(str(apptainer.parent))}:$PATH", 'module() { export LOADED="$2"; }']
-    profile = {"backend": backend, "runs_root": str(runs_root), "setup": setup, "modules": ["fake/1"]}
+    profile = {
+        "backend": backend,
+        "runs_root": str(runs_root),
+        "setup": setup,
+        "modules": ["fake/1"],
+        "environment": environment,
+    }
     path = Path(write_profile(directory))
     path.write_text(json.dumps({**yaml.safe_load(path.read_text()), **profile}))
     return str(path)

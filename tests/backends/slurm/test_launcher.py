@@ -195,7 +195,7 @@ class TestSlurm(LauncherContract):
         for rank, seen in enumerate(self.seen(run)):
             env = seen["env"]
             assert isinstance(env, dict)
-            assert (env["LOADED"], env["INSIDE"]) == ("fake/1", f"--bind={root} /image.sif")
+            assert (env["LOADED"], env["INSIDE"]) == ("fake/1", f"--bind={root} {tmp_path}/bin/apptainer")
             assert (env["RANK"], env["MASTER_ADDR"]) == (str(rank), "127.0.0.1")
             assert env.get("SLURM_CPU_BIND") != "x"
         assert run.paths.root.parent == root
@@ -309,7 +309,10 @@ class TestSlurm(LauncherContract):
         self.slurm.release(run.job_id, restarts=1)
         assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
         assert "node2" in run.nodes(1) and "node2" not in run.nodes(2)
-        assert run.reasons()[0] == "without node2, asks for a requeue; node 1: a line of `setup` failed; see agent.log"
+        assert (
+            run.reasons()[0]
+            == "without node2, asks for a requeue; node 1: a line of `setup` or `environment` failed; see agent.log"
+        )
 
     def test_time_limits_without_a_step_end_the_run(self, project: Path) -> None:
         """As where a start takes longer than the allocation."""

@@ -64,7 +64,7 @@ def test_check_goes_through_all_files() -> None:
         "jobs/bad.yaml:2: nodes: must be at least 1, got 0",
         "jobs/bad.yaml:3: envv: unknown key; did you mean env? known keys: name, profile, entrypoint, command, nodes, "
         "procs_per_node, args, env, time_limit, grace, stop_signal, warm, restarts, progress_regex, hang, restart_on, "
-        "debug, lint, trainer",
+        "debug, report_to, lint, trainer",
         "no job named llm300; did you mean llm300m?",
     ]
 

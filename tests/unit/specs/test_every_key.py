@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -35,9 +34,10 @@ def paths(tree: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def mutants(tree: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    text = json.dumps(tree)
     for path in paths(tree):
         for change in (*VALUES, "unknown", "missing"):
-            mutant = copy.deepcopy(tree)
+            mutant = json.loads(text)
             inner: Any = mutant
             for key in path[:-1]:
                 inner = inner[key]

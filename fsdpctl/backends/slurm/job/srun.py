@@ -10,7 +10,7 @@ import shlex
 import sys
 from collections.abc import Mapping
 
-from fsdpctl.backends.slurm.job.container import enter, step_options, task_setup
+from fsdpctl.commands.container import enter, step_options, task_setup
 from fsdpctl.commands.environment import code_env
 from fsdpctl.commands.setup_lines import lines_reporting_failure
 from fsdpctl.commands.torchrun import agent_argv

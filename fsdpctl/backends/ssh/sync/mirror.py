@@ -106,8 +106,10 @@ class Mirror:
         """Copy what rank 0 writes outside of its node's directory; return whether the copies are complete."""
         board = self._run.tensorboard
         found = {board / name: stamp for name, stamp in self._host.files(board).items()}
-        if (metrics := self._host.files(self._run.root).get(self._run.metrics.name)) is not None:
-            found[self._run.metrics] = metrics
+        in_run = self._host.files(self._run.root)
+        for path in (self._run.metrics, self._run.evaluations):
+            if (stamp_of_file := in_run.get(path.name)) is not None:
+                found[path] = stamp_of_file
         if (outcome := of_attempt.get(self._attempt.outcome.name)) is not None:
             found[self._attempt.outcome] = outcome
         self._copy_manifests()

@@ -53,7 +53,7 @@ def _ask(link: Link, plan: LaunchPlan, file_set: FileSet, differences: Differenc
     expected = {"root": str(file_set.root), "wanted": file_set.wanted, "tops": file_set.tops}
     expected["copied"] = dict(file_set.copied)
     request = json.dumps({**expected, "files": files, "remove": differences.extra})
-    argv = with_setup(("umask 077", *plan.setup), [plan.python, "-c", Path(receive_files.__file__).read_text()])
+    argv = with_setup(("umask 077", *plan.setup), [plan.host_python, "-c", Path(receive_files.__file__).read_text()])
     limit_s = ANSWER_S + sum(size for _, _, size, _ in files) / SLOWEST_BYTES_PER_S + file_set.read_limit_s
     output = link.run(argv, _body(request, file_set.root, differences.missing), limit_s)
     answer = read_answer(Differences, output, link.target, plan)

@@ -26,7 +26,7 @@ def module_argv(plan: LaunchPlan, run: RunPaths, module: str, *arguments: str) -
     """Return the command that runs a module of the run's own code, after the profile's setup lines."""
     settings = [f"{name}={value}" for name, value in code_env(run).items()]
     # Before Python starts: the byte code that it writes before its first line would be readable by all users.
-    return with_setup(("umask 077", *plan.setup), ["env", *settings, plan.python, "-m", module, *arguments])
+    return with_setup(("umask 077", *plan.setup), ["env", *settings, plan.host_python, "-m", module, *arguments])
 
 
 def read_answer(kind: type[T], answer: NodeAnswer, target: Target, plan: LaunchPlan) -> T:
@@ -42,7 +42,7 @@ def explain(answer: NodeAnswer, plan: LaunchPlan) -> str:
     """Return why a host's output is not the expected JSON."""
     if _lacks_code(answer):
         return f"{plan.run_dir} {NOT_SHARED if plan.shared_disk else 'is not there'}"
-    return explain_exit(answer.code, answer.stdout, answer.stderr, plan.python)
+    return explain_exit(answer.code, answer.stdout, answer.stderr, plan.host_python)
 
 
 def _lacks_code(answer: NodeAnswer) -> bool:

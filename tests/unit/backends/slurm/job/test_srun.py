@@ -57,7 +57,7 @@ def test_a_failed_setup_ends_the_node(tmp_path: Path) -> None:
     assert done.returncode != 0
     end = find_json(NodeEnd, run.attempt(1).node(0).end)
     assert end is not None
-    assert (end.code, end.reason) == (NodeExit.NODE_FAULT, "a line of `setup` failed; see agent.log")
+    assert (end.code, end.reason) == (NodeExit.NODE_FAULT, "a line of `setup` or `environment` failed; see agent.log")
     assert "/nowhere" in run.attempt(1).node(0).agent_log.read_text()
 
 
