@@ -35,19 +35,20 @@ Three rules end a run before its restarts are used up:
 WARM = f"""
 ## Warm starts
 
-torch takes seconds to import, in torchrun and then again in each rank. So each node of a run has one *clean process*:
-it imports torch and the trainer while nodes are checked and join, has no thread and does not touch CUDA, and torchrun
-and the ranks are forked from it. `ps` and logs show them as usual; between torchrun and each rank there is one small
-process (`fsdpctl.node.warm.worker`) that ends as its rank ends.
+torch takes seconds to import, in torchrun and then again in each rank. So each node of a run has one *clean
+process*: it imports torch and the trainer while nodes are checked and join, has no thread and does not touch CUDA,
+and torchrun and the ranks are forked from it. `ps` and logs show them as usual; between torchrun and each rank
+there is one small process (`fsdpctl.node.warm.worker`) that ends as its rank ends.
 
-After a failure the process waits {LINGER_S:.0f} s for the next attempt on its node, and is used again if nothing that
-it has read is another: command, environment, code. A process that was killed, has another thread or a GPU open is
-replaced. Where its imports fail (`warm.log` in the node's directory) or take longer than {IMPORT_S:.0f} s, torchrun
-starts cold. It ends with the run.
+After a failure the process waits {LINGER_S:.0f} s for the next attempt on its node, and is used again if nothing
+that it has read is another: command, environment, code. A process that was killed, has another thread or a GPU open
+is replaced. Where its imports fail (`warm.log` in the node's directory) or take longer than {IMPORT_S:.0f} s,
+torchrun starts cold. It ends with the run.
 
 The bundled trainer starts warm; `warm: false` in the job turns that off. `warm: true` does the same for your own
-script, of which only torch is imported beforehand: a script that changes variables for torch in `os.environ` before
-it imports torch must stay cold. Under Slurm the process ends with the attempt where Slurm tracks processes by cgroup.
+script, of which only torch is imported beforehand, and the modules of `warm_imports`: a script that changes
+variables for torch in `os.environ` before it imports torch must stay cold. Under Slurm the process ends with the
+attempt where Slurm tracks processes by cgroup.
 """
 
 

@@ -16,8 +16,10 @@ STEPS = 160
 NEEDS = {"hf_trainer": "transformers", "accelerate": "accelerate", "lightning": "lightning"}
 
 
-def submit() -> Run:
-    return Client().submit("job.yaml", overrides=[f'env.STEPS="{STEPS}"', "procs_per_node=1"])
+def submit(nodes: int = 2) -> Run:
+    """Submit with two ranks."""
+    overrides = [f'env.STEPS="{STEPS}"', f"procs_per_node={2 // nodes}"]
+    return Client().submit("job.yaml", nodes=nodes, overrides=overrides)
 
 
 def losses(run: Run) -> dict[int, float]:
@@ -50,7 +52,7 @@ def test_stop_resume_and_a_kill_change_no_loss(example: str, monkeypatch: pytest
     assert (status.state, status.attempt, status.step) == ("SUCCEEDED", 3, STEPS), watched.describe()
     assert next(line["step"] for line in run.metrics() if line["attempt"] == 3) > 50  # not from its start
 
-    undisturbed = submit()
+    undisturbed = submit(nodes=1)
     assert undisturbed.wait().state == "SUCCEEDED"
     assert losses(run) == losses(undisturbed)
     assert sorted(losses(run)) == list(range(1, STEPS + 1))

@@ -217,6 +217,7 @@ class LaunchPlan:
     container: ContainerPlan | None = None
     outside_python: str = ""  # with a container: runs what starts the agents, without it
     warm: bool = False  # ranks are forked from a process that has imported torch
+    warm_imports: tuple[str, ...] = ()  # and these modules
     progress_regex: str | None = None  # finds the steps of a user's script in the log of rank 0
 
     def place(self, nodes: Sequence[AllocatedNode]) -> LaunchPlan:

@@ -121,9 +121,14 @@ def _launch_plan(profile: ClusterProfile, job: JobSpec, host: SubmitHost, fit: _
         container=plan_container(profile.environment, _runs_root(host)),
         outside_python=fit.backend.outside_python if profile.has_container else "",
         # In a container, a process that stays for the next attempt would end with the agent.
-        warm=not profile.has_container and (job.entrypoint.is_bundled_trainer if job.warm is None else job.warm),
+        warm=not profile.has_container and _is_warm(job),
+        warm_imports=job.warm_imports,
         progress_regex=job.progress_regex,
     )
+
+
+def _is_warm(job: JobSpec) -> bool:
+    return job.warm if job.warm is not None else job.entrypoint.is_bundled_trainer or bool(job.warm_imports)
 
 
 def plan_hang_limits(hang: Hang) -> HangLimits:

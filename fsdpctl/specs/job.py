@@ -104,7 +104,11 @@ class JobSpec(Spec):
     """Signal that all ranks of your own entrypoint get at a stop; `none`: they have to read the stop file, and get TERM
     5 seconds before they are killed."""
     warm: bool | None = None
-    """Fork ranks from a process of the node that has imported torch; default: only those of the bundled trainer."""
+    """Fork ranks from a process of the node that has imported torch; default: only those of the bundled trainer, and of
+    a job with `warm_imports`."""
+    warm_imports: tuple[Module, ...] = ()
+    """Modules that this process imports beside torch, for your own entrypoint; they must start no thread and not touch
+    a GPU."""
     restarts: Annotated[int, Field(ge=0, le=1000)] = 0
     """Maximum number of automatic restarts after failures."""
     progress_regex: ProgressRegex | None = None
@@ -139,6 +143,8 @@ class JobSpec(Spec):
             yield Problem("stop_signal", "the bundled trainer takes none; it reads the stop file")
         if self.progress_regex is not None:
             yield Problem("progress_regex", "the bundled trainer takes none; it records every step itself")
+        if self.warm_imports:
+            yield Problem("warm_imports", "the bundled trainer has its own")
         if self.args:
             yield Problem("args", "the bundled trainer takes none; its settings belong under `trainer`")
 

@@ -18,7 +18,9 @@ INTEGRATIONS = {
 
 
 def attach_integrations() -> None:
-    """Attach them at the import of their frameworks, in this process."""
+    """Attach them at the import of their frameworks, in this process; to those that a warm rank already has, now."""
+    for name in INTEGRATIONS.keys() & sys.modules.keys():
+        _attach(name, sys.modules[name])
     sys.meta_path.insert(0, _Finder())
 
 

@@ -30,14 +30,14 @@ _OPTIONAL = {"torch.utils.tensorboard", "triton"}
 
 
 def warm_sets(plan: LaunchPlan) -> list[str]:
-    """Return the names of the sets of modules that the ranks of a plan need."""
+    """Return the names of the sets of modules that the ranks of a plan need, and of its own modules."""
     trainer = [TRAINER, *([COMPILER] if plan.device == "cuda" else [])]
-    return [TORCH, *(trainer if plan.entry.is_bundled_trainer else [])]
+    return [TORCH, *(trainer if plan.entry.is_bundled_trainer else []), *plan.warm_imports]
 
 
 def import_all(sets: Iterable[str]) -> None:
-    """Import the modules of the sets. Raise what they raise."""
-    for name in (name for one in sets for name in _SETS[one]):
+    """Import the modules of the sets, and modules that are given by name. Raise what they raise."""
+    for name in (name for one in sets for name in _SETS.get(one, (one,))):
         try:
             importlib.import_module(name)
         except ImportError:

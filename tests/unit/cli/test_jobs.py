@@ -63,8 +63,8 @@ def test_check_goes_through_all_files() -> None:
         "error: job jobs/bad.yaml has 2 problems",
         "jobs/bad.yaml:2: nodes: must be at least 1, got 0",
         "jobs/bad.yaml:3: envv: unknown key; did you mean env? known keys: name, profile, entrypoint, command, nodes, "
-        "procs_per_node, args, env, time_limit, grace, stop_signal, warm, restarts, progress_regex, hang, restart_on, "
-        "debug, report_to, lint, trainer",
+        "procs_per_node, args, env, time_limit, grace, stop_signal, warm, warm_imports, restarts, progress_regex, "
+        "hang, restart_on, debug, report_to, lint, trainer",
         "no job named llm300; did you mean llm300m?",
     ]
 
