@@ -38,7 +38,7 @@ def main(argv: list[str]) -> None:
     listener = socket.socket(fileno=int(descriptor))
     import_all(sets)
     if (dirt := find_dirt()) is not None:
-        sys.exit(f"no warm start: the process that imported has {dirt}")
+        sys.exit(f"no warm start: an import has {dirt}")
     gc.collect()
     gc.freeze()  # children would copy each page of which a collector changes a header
     request, streams = Server(listener).serve()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -36,7 +37,11 @@ def warm_sets(plan: LaunchPlan) -> list[str]:
 
 
 def import_all(sets: Iterable[str]) -> None:
-    """Import the modules of the sets, and modules that are given by name. Raise what they raise."""
+    """Import the modules of the sets, and modules that are given by name. Raise what they raise.
+
+    Children get their own environment: TORCH_WARM_POOL is for these imports, which must start no compile workers.
+    """
+    os.environ["TORCH_WARM_POOL"] = "0"
     for name in (name for one in sets for name in _SETS.get(one, (one,))):
         try:
             importlib.import_module(name)
@@ -48,17 +53,19 @@ def import_all(sets: Iterable[str]) -> None:
 def find_dirt() -> str | None:
     """Return why no child of this process could be trusted, or None.
 
-    A first child shows it: OpenBLAS ends its threads at a fork and starts them again at the next need, while any other
-    thread is still there.
+    A first child shows it: torch marks CUDA as unusable in a child if its parent has touched it, and OpenBLAS ends its
+    threads at a fork, while any other thread is still there.
     """
     pid = os.fork()
     if pid == 0:
-        os._exit(0)
-    os.waitpid(pid, 0)
+        torch = sys.modules.get("torch")
+        os._exit(int(torch is not None and torch.cuda._is_in_bad_fork()))
+    if os.waitpid(pid, 0)[1] != 0:
+        return "touched CUDA"
     threads = len(os.listdir(PROC / "self/task"))
     if threads > 1:
-        return f"{threads} threads"
-    return "a descriptor of a GPU" if any(map(_is_gpu, (PROC / "self/fd").iterdir())) else None
+        return f"started {threads - 1} threads"
+    return "opened a GPU" if any(map(_is_gpu, (PROC / "self/fd").iterdir())) else None
 
 
 def _is_gpu(descriptor: Path) -> bool:

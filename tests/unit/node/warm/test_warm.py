@@ -202,3 +202,29 @@ def test_the_key_is_of_command_environment_and_code(tmp_path: Path) -> None:
     (package / "loop.py").write_text("22\n")
     others.append(warm_key(["python"], env, [package]))
     assert len({key, *others}) == 5
+
+
+@pytest.mark.parametrize(
+    ("module", "dirt"),
+    [
+        (
+            "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n",
+            "started 1 threads",
+        ),
+        (
+            "import sys, types\nsys.modules['torch'] = types.SimpleNamespace(cuda=types.SimpleNamespace("
+            "_is_in_bad_fork=lambda: True))\n",
+            "touched CUDA",
+        ),
+    ],
+)
+def test_a_process_that_an_import_has_spoilt_is_not_used(tmp_path: Path, module: str, dirt: str) -> None:
+    (tmp_path / "spoils.py").write_text(module)
+    env = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"}
+    with open(tmp_path / "log", "wb") as log:
+        command = [sys.executable, "-u", "-m", "fsdpctl.node.warm", "spoils"]
+        path, directory = tmp_path / "clean.json", str(tmp_path)
+        clean = CleanProcess.start(path, "key", command, env, directory, log.fileno())
+        assert clean.start_torchrun(Request("program", [], {}, directory, []), log.fileno(), lambda: None) is None
+        clean.end()
+    assert (tmp_path / "log").read_text() == f"no warm start: an import has {dirt}\n"

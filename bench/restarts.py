@@ -1,0 +1,76 @@
+"""Measure the time from SIGKILL of a rank to the first new step, warm and cold, on two local nodes.
+
+    python -m bench.restarts [--kills 9] [--job llm-tiny] [--ranks 1] [--set KEY=VALUE ...]
+
+Warm and cold alternate, so that other work on the machine meets both. On GPUs take `--job llm300m`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import statistics
+import time
+
+from bench.cost import print_table
+from fsdpctl import Client, Run
+from fsdpctl.node.agent.rank_watch import rank_processes
+from fsdpctl.node.os.processes import Tag
+
+ROUND = 3
+"""Kills of one run, before the other kind's turn."""
+STEPS_BEFORE = 12
+WAIT_S = 240.0
+HEADER = ("start", "kills", "median s", "worst s", "submit to first step, median s")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=9)
+    parser.add_argument("--job", default="llm-tiny")
+    parser.add_argument("--ranks", type=int, default=1, help="ranks per node")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides")
+    args = parser.parse_args()
+    kills: dict[str, list[float]] = {"warm": [], "cold": []}
+    starts: dict[str, list[float]] = {"warm": [], "cold": []}
+    while len(kills["cold"]) < args.kills:
+        for kind in kills:
+            overrides = [f"warm={str(kind == 'warm').lower()}", f"procs_per_node={args.ranks}", *args.overrides]
+            began = time.monotonic()
+            run = Client().submit(args.job, nodes=2, overrides=[*overrides, "restarts=100", "trainer.steps=100000"])
+            try:
+                wait_steps(run, 1, 1)
+                starts[kind].append(time.monotonic() - began)
+                kills[kind] += [kill_and_wait(run, attempt) for attempt in range(1, ROUND + 1)]
+            finally:
+                run.cancel()
+    rows = [
+        [kind, str(len(times)), *(f"{value:.2f}" for value in (statistics.median(times), max(times)))]
+        + [f"{statistics.median(starts[kind]):.2f}"]
+        for kind, times in kills.items()
+    ]
+    print_table(f"{args.job}, two nodes of {args.ranks}", HEADER, rows)
+
+
+def kill_and_wait(run: Run, attempt: int) -> float:
+    """Kill the first rank of the second node amid an attempt; return the seconds to a step of the next one."""
+    wait_steps(run, attempt, STEPS_BEFORE)
+    pid = min(rank_processes(Tag(run.run_id, 1)).items())[1]
+    began = time.monotonic()
+    os.kill(pid, signal.SIGKILL)
+    wait_steps(run, attempt + 1, 1)
+    return time.monotonic() - began
+
+
+def wait_steps(run: Run, attempt: int, count: int) -> None:
+    """Wait until an attempt has made so many steps."""
+    deadline = time.monotonic() + WAIT_S
+    while [line["attempt"] for line in run.metrics()].count(attempt) < count:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{run.run_id}: attempt {attempt} did not make {count} steps in {WAIT_S:.0f} s")
+        time.sleep(0.02)
+
+
+if __name__ == "__main__":
+    main()
