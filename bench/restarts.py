@@ -46,8 +46,11 @@ def main() -> None:
             finally:
                 run.cancel()
     rows = [
-        [kind, str(len(times)), *(f"{value:.2f}" for value in (statistics.median(times), max(times)))]
-        + [f"{statistics.median(starts[kind]):.2f}"]
+        [
+            kind,
+            str(len(times)),
+            *map("{:.2f}".format, (statistics.median(times), max(times), statistics.median(starts[kind]))),
+        ]
         for kind, times in kills.items()
     ]
     print_table(f"{args.job}, two nodes of {args.ranks}", HEADER, rows)
