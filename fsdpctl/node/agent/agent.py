@@ -13,7 +13,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
-from fsdpctl.commands.environment import given_env
 from fsdpctl.contract import GOOD_ENDS, AbortReason, Cause, NodeExit, StopReason
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.control_files import ControlFile, create_once, read_control_file, write_request
@@ -22,18 +21,16 @@ from fsdpctl.contract.paths import AttemptPaths, NodePaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.records import NodeEnd
 from fsdpctl.node.agent.answer_stacks import StacksRequests
+from fsdpctl.node.agent.companions import Companions
 from fsdpctl.node.agent.exit_status import FailureWatch, describe_end, describe_forced_end
-from fsdpctl.node.agent.gpu_watch import GpuWatch
 from fsdpctl.node.agent.guard import Guard
 from fsdpctl.node.agent.hang_evidence import collect_evidence
 from fsdpctl.node.agent.heartbeats import Heartbeat, PeerWatch
 from fsdpctl.node.agent.join import JoinError, join
 from fsdpctl.node.agent.log_watch import LogWatch
-from fsdpctl.node.agent.progress_watch import ProgressWatch
 from fsdpctl.node.agent.rank_watch import RankWatch, rank_processes
 from fsdpctl.node.agent.start_torchrun import rank_environment, start_torchrun
 from fsdpctl.node.agent.stop import Stopping
-from fsdpctl.node.agent.trackers import Trackers
 from fsdpctl.node.agent.warm import CleanProcess
 from fsdpctl.node.agent.warm_start import find_clean_process, start_clean_process
 from fsdpctl.node.agent.warm_torchrun import Torchrun
@@ -60,10 +57,8 @@ class Agent:
         first_rank = node_rank * plan.procs_per_node
         self.ranks = range(first_rank, first_rank + plan.procs_per_node)
         self.log_watch = LogWatch(self.paths, self.ranks)
-        self.gpu_watch: GpuWatch | None = None
-        self.trackers: Trackers | None = None
+        self.companions: Companions | None = None
         self.clean: CleanProcess | None = None
-        self.progress_watch: ProgressWatch | None = None
         self.resources = ResourceWatch.begin()
 
     def run(self) -> NodeEnd:
@@ -95,45 +90,29 @@ class Agent:
         for found in check_node(self.plan, self.paths.root):
             print(f"node check: {found.check} {found.result}: {found.reason}. {found.fix}", flush=True)
         context, lease = join(self.plan, self.attempt, self.node_rank, self._beat)
-        if self.node_rank == 0 and not self.plan.entry.is_bundled:
-            self.progress_watch = ProgressWatch(self.attempt)
+        companions = self.companions = Companions(self.plan, self.attempt, self.node_rank)
         try:
-            environment = self.progress_watch.rank_env if self.progress_watch is not None else dict
-            torchrun = start_torchrun(self.plan, context, environment, self.clean, self._beat)
-            env = rank_environment(self.plan, context)
-            self.trackers = Trackers(self.plan, self.paths, context.attempt, env)
-            end = self._follow(torchrun)
-            self._close_progress()
-            self.trackers.close(end.code, self._beat)
+            torchrun = start_torchrun(self.plan, context, companions.rank_env, self.clean, self._beat)
+            companions.start(rank_environment(self.plan, context))
+            end = self._follow(torchrun, companions)
+            companions.finish(end.code, self._beat)
             return end
         finally:
-            self.trackers = None  # the last sweep ends them, too
-            if self.gpu_watch is not None:
-                self.gpu_watch.close()
-            self._close_progress()
+            companions.close()
             if lease is not None:
                 lease.release()
 
-    def _close_progress(self) -> None:
-        """Let the last steps be read; before trackers are closed, which get them."""
-        if self.progress_watch is not None:
-            self.progress_watch.close()
-            self.progress_watch = None
-
-    def _follow(self, torchrun: Torchrun) -> NodeEnd:
+    def _follow(self, torchrun: Torchrun, companions: Companions) -> NodeEnd:
         """Wait for torchrun, obey the control files and watch the peers."""
         watch = PeerWatch(self.attempt, self._watched(), self.plan.peer_timeout_s)
-        self.rank_watch = RankWatch(
-            self.tag, self.paths, self.ranks, RunPaths(self.attempt.run_dir).metrics, self.plan.hang
-        )
-        if self.plan.device == "cuda":
-            self.gpu_watch = GpuWatch(given_env(self.plan, self.node_rank).get("CUDA_VISIBLE_DEVICES"))
+        metrics = RunPaths(self.attempt.run_dir).metrics
+        ranks = RankWatch(self.tag, self.paths, self.ranks, metrics, self.plan.hang)
         failure = FailureWatch(self.paths, self.ranks.start, TERM_S)
         stopping = Stopping(self.plan.grace_s, self.plan.stop_signal, lambda: rank_processes(self.tag))
         stacks = StacksRequests(self.attempt, self.paths, self.ranks, lambda: rank_processes(self.tag))
         next_look = 0.0
         while (code := torchrun.poll()) is None:
-            self._beat(self._look)
+            self._beat(lambda: companions.report(ranks.look()))
             if (abort := read_control_file(self.attempt.abort)) is not None:
                 return self._end_now(torchrun, abort, failure)
             self._watch_time_limit()
@@ -155,12 +134,6 @@ class Agent:
                     self._sweep(torchrun.pid, term_s=TERM_S)
             time.sleep(POLL_S)
         return describe_end(code, self.attempt, self.paths, failure.failed_at, stopping.signal)
-
-    def _look(self) -> NodeReport:
-        ranks = self.rank_watch.look()
-        if self.progress_watch is not None:
-            ranks = (replace(ranks[0], script_step=self.progress_watch.look()), *ranks[1:])
-        return NodeReport(ranks=ranks, gpus=self.gpu_watch.look() if self.gpu_watch else ())
 
     def _beat(self, look: Callable[[], NodeReport] | None = None) -> None:
         self.heartbeat.beat(look)
@@ -205,9 +178,8 @@ class Agent:
         me = os.getpid()
         clean = find_living(RunPaths(self.attempt.run_dir), [self.node_rank])
         kept = clean.pids if self.clean is not None else ()
-        progress = [self.progress_watch.pid] if self.progress_watch is not None else []
-        trackers = self.trackers.pids() if self.trackers is not None else []
-        spared = [me, self.guard.pid, *kept, *progress, *trackers, *spare]
+        companions = self.companions.pids() if self.companions is not None else []
+        spared = [me, self.guard.pid, *kept, *companions, *spare]
         return processes.sweep(self.tag, below=[me, *clean.roots], spare=spared, term_s=term_s, meanwhile=self._beat)
 
     def _leave_clean_process(self, end: NodeEnd) -> None:

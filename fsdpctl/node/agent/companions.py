@@ -1,0 +1,66 @@
+"""The processes beside torchrun: one samples the GPUs, one reads the progress of a script, one serves each tracker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from fsdpctl.commands.environment import given_env
+from fsdpctl.contract.node_report import NodeReport, RankReport
+from fsdpctl.contract.paths import AttemptPaths
+from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.node.agent.gpu_watch import GpuWatch
+from fsdpctl.node.agent.progress_watch import ProgressWatch
+from fsdpctl.node.agent.trackers import Trackers
+
+
+class Companions:
+    """None of them can delay or fail the ranks, and sweeps during an attempt spare those that still have work."""
+
+    def __init__(self, plan: LaunchPlan, attempt: AttemptPaths, node_rank: int) -> None:
+        """Start what must be there before the ranks."""
+        self._plan, self._attempt, self._node_rank = plan, attempt, node_rank
+        is_read = node_rank == 0 and not plan.entry.is_bundled
+        self._progress = ProgressWatch(attempt) if is_read else None
+        self._gpus: GpuWatch | None = None
+        self._trackers: Trackers | None = None
+
+    def rank_env(self, env: Mapping[str, str]) -> Mapping[str, str]:
+        """Return what ranks with this environment need in addition."""
+        return self._progress.rank_env(env) if self._progress is not None else {}
+
+    def start(self, env: Mapping[str, str]) -> None:
+        """Start the others beside the ranks, whose environment has the secrets of trackers."""
+        paths = self._attempt.node(self._node_rank)
+        self._trackers = Trackers(self._plan, paths, self._attempt.number, env)
+        if self._plan.device == "cuda":
+            self._gpus = GpuWatch(given_env(self._plan, self._node_rank).get("CUDA_VISIBLE_DEVICES"))
+
+    def report(self, ranks: tuple[RankReport, ...]) -> NodeReport:
+        """Return the report of the node, with what they have read."""
+        if self._progress is not None:
+            ranks = (replace(ranks[0], script_step=self._progress.look()), *ranks[1:])
+        return NodeReport(ranks=ranks, gpus=self._gpus.look() if self._gpus is not None else ())
+
+    def pids(self) -> list[int]:
+        """Return those that end by themselves."""
+        progress = [self._progress.pid] if self._progress is not None else []
+        return [*progress, *(self._trackers.pids() if self._trackers is not None else [])]
+
+    def finish(self, code: int, beat: Callable[[], object]) -> None:
+        """Let the last steps be read and then sent; `code` is that of the node's exit record."""
+        self._close_progress()
+        if self._trackers is not None:
+            self._trackers.close(code, beat)
+
+    def close(self) -> None:
+        """Leave to the last sweep what has not ended."""
+        self._trackers = None
+        if self._gpus is not None:
+            self._gpus.close()
+        self._close_progress()
+
+    def _close_progress(self) -> None:
+        if self._progress is not None:
+            self._progress.close()
+            self._progress = None
