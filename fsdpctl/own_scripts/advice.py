@@ -19,6 +19,7 @@ _RESUME = {
     Framework.LIGHTNING: "nothing to do, `fit()` continues from the checkpoint of the last stop, or `last.ckpt`",
     Framework.ACCELERATE: "begin with `step = load_state(accelerator)` of fsdpctl.integrations.accelerate",
 }
+_SLOW_IMPORTS = {Framework.TRAINER: "transformers.trainer", Framework.ACCELERATE: "accelerate"}
 _SIGNALS = ("TERM", "USR1", "USR2", "INT")  # that `stop_signal` may be
 
 
@@ -30,6 +31,8 @@ def advise(facts: Facts, args: tuple[str, ...]) -> Iterator[str]:
     yield f"stop: {_stop(facts)}"
     yield f"resume: {_resume(facts)}"
     yield f"progress: {_progress(facts)}"
+    if framework in _SLOW_IMPORTS:
+        yield f"start: `warm_imports: [{_SLOW_IMPORTS[framework]}]` imports it once a node, for restarts in seconds"
     yield from _outputs(facts, args)
     if facts.local_rank is not None:
         yield f"--local_rank ({facts.local_rank}): no rank gets it; read LOCAL_RANK of the environment"
@@ -69,7 +72,8 @@ def _progress(facts: Facts) -> str:
         return f"nothing to do, it reports its steps ({facts.reports})"
     if facts.framework in (Framework.TRAINER, Framework.LIGHTNING):
         return f"{_ATTACHED} that reports each step"
-    return "`from fsdpctl.report import step`, then `step(number, loss=...)` after each step"
+    report = "`from fsdpctl.report import step`, then `step(number, loss=...)` after each step"
+    return f"{report}, or `progress_regex` in the job for what it prints"
 
 
 def _outputs(facts: Facts, args: tuple[str, ...]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from fsdpctl.contract.codec import read_json
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.runs.evidence import AttemptFacts
 from fsdpctl.supervise.hang import Hang
+from tests.backends.in_ranks import IN_RANKS
 
 JOB = """
 name: hangs
@@ -118,17 +119,18 @@ def prepare(row):
     if row and row["rank"] == int(os.environ["RANK"]):
         patch(row)
 
-if "RANK" in os.environ:
+def find_row():
     with open(os.path.join(os.path.dirname(__file__), "rows.json")) as file:
-        row = json.load(file).get(os.environ["FSDPCTL_ATTEMPT"])
-    threading.Thread(target=prepare, args=(row,), daemon=True).start()
+        prepare(json.load(file).get(os.environ["FSDPCTL_ATTEMPT"]))
+
+in_ranks(find_row)
 '''
 
 
 def write_faults(directory: Path, rows: list[Row]) -> None:
     """Write a `sitecustomize.py` under which the attempt of each row has its fault."""
     directory.mkdir()
-    (directory / "sitecustomize.py").write_text(FAULTS)
+    (directory / "sitecustomize.py").write_text(IN_RANKS + FAULTS)
     (directory / "rows.json").write_text(json.dumps({number: vars(row) for number, row in enumerate(rows, 1)}))
 
 

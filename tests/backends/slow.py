@@ -9,20 +9,23 @@ from pathlib import Path
 
 import pytest
 
+from tests.backends.in_ranks import IN_RANKS
+
 STEP = ("train.loop", "Trainer", "_train_step")
 SAVE = ("train.checkpoint.dcp_io", "FileSystemWriter", "write_data")
 
 _SLOW = """
-import os, sys, threading, time
 def slow(module, owner, method, pause_s):
     while not hasattr(sys.modules.get(module), owner):
         time.sleep(0.01)
     owner = getattr(sys.modules[module], owner)
     original = getattr(owner, method)
     setattr(owner, method, lambda *words: (time.sleep(pause_s), original(*words))[1])
-if int(os.environ.get("FSDPCTL_ATTEMPT", 99)) <= {attempts} and "RANK" in os.environ:
-    for words in {what}:
-        threading.Thread(target=slow, args=words, daemon=True).start()
+def slow_early(*words):
+    if int(os.environ["FSDPCTL_ATTEMPT"]) <= {attempts}:
+        slow(*words)
+for words in {what}:
+    in_ranks(slow_early, *words)
 """
 
 
@@ -36,4 +39,4 @@ class Brake:
 
     def set(self, *what: tuple[str, str, str, float], attempts: int = 1) -> None:
         """In the first attempts. Each is a module, a class, a method and the seconds."""
-        self._path.write_text(_SLOW.format(what=what, attempts=attempts))
+        self._path.write_text(IN_RANKS + _SLOW.format(what=what, attempts=attempts))

@@ -47,6 +47,7 @@ class _Seen:
     usage: Usage = field(default_factory=Usage)
     is_tree: bool = False
     stacks_s: float | None = None  # since they were asked for
+    has_log: bool = False  # at the last look
 
 
 class RankWatch:
@@ -84,7 +85,7 @@ class RankWatch:
 
     def _look_at(self, rank: int, seen: _Seen, passed_s: float) -> RankReport:
         pid, old = self._pids.get(rank), seen.report
-        ended_s = self._ended_s(rank, old, passed_s)
+        ended_s = self._ended_s(rank, seen, passed_s)
         if pid is None:
             return replace(old, is_up=False, ended_s=ended_s, sign_s=round(old.sign_s + passed_s, 1))
         progress = read_rank_progress(self._paths.rank_progress(rank))
@@ -97,10 +98,13 @@ class RankWatch:
             report = replace(report, state=wait.state, wait_channel=wait.channel)
         return self._with_stacks(report, seen, passed_s)
 
-    def _ended_s(self, rank: int, old: RankReport, passed_s: float) -> float | None:
+    def _ended_s(self, rank: int, seen: _Seen, passed_s: float) -> float | None:
+        old = seen.report
         if old.ended_s is not None:
             return round(old.ended_s + passed_s, 1)
-        is_gone = old.is_up and rank not in self._pids  # torchrun handles one that has failed
+        has_begun = old.is_up or seen.has_log  # a warm rank with nothing left to do ends between two looks
+        is_gone = has_begun and rank not in self._pids  # torchrun handles one that has failed
+        seen.has_log = self._paths.rank_log(rank).exists()
         return 0.0 if is_gone or self._paths.rank_end(rank).exists() else None
 
     def _has_sign(self, rank: int, progress: RankProgress | None, seen: _Seen) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.backends.harness import submit
+from tests.backends.in_ranks import IN_RANKS
 from tests.services import require
 
 STEPS = 400
@@ -36,7 +37,6 @@ HOST_PAUSE_S = 12
 OWN_LIMIT_S = 14
 """Longer than a step may take, and than that takes to be confirmed."""
 SLOW_ONCE = f"""
-import os, sys, threading, time
 def slow(owner, name, work=lambda: time.sleep({SLOW_S}), calls=1):
     original, left = getattr(owner, name), [calls]
     def once(*words, **more):
@@ -59,8 +59,7 @@ def patch():
     if os.environ["RANK"] == "1":
         slow(sys.modules["train.data.tokens"].Tokens, "sequences", lambda: time.sleep({OWN_LIMIT_S}), 50)
         slow(trainer, "_train_step", compile_slowly, 70)
-if "RANK" in os.environ:
-    threading.Thread(target=patch, daemon=True).start()
+in_ranks(patch)
 """
 
 
@@ -71,7 +70,7 @@ def test_what_is_slow_once_and_a_paused_machine_and_a_paused_host_raise_no_alarm
     require("torch")
     (tmp_path / "patient.yaml").write_text(JOB)
     (tmp_path / "slow").mkdir()
-    (tmp_path / "slow" / "sitecustomize.py").write_text(SLOW_ONCE)
+    (tmp_path / "slow" / "sitecustomize.py").write_text(IN_RANKS + SLOW_ONCE)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "slow"))
     run = submit("patient.yaml", cwd=tmp_path)
     run.wait_step(220)

@@ -40,7 +40,8 @@ def test_a_script_with_nothing_for_it_needs_all_of_it() -> None:
         "stop: after each step all ranks save and exit with 0 if the file $FSDPCTL_STOP_FILE exists, or"
         " `stop_signal: TERM`",
         "resume: save below $FSDPCTL_CHECKPOINT_DIR, and load the newest complete checkpoint at each start",
-        "progress: `from fsdpctl.report import step`, then `step(number, loss=...)` after each step",
+        "progress: `from fsdpctl.report import step`, then `step(number, loss=...)` after each step, or"
+        " `progress_regex` in the job for what it prints",
     ]
 
 

@@ -165,3 +165,13 @@ def test_a_rank_that_is_gone_has_ended_and_one_that_never_came_has_not(rank: Ran
     assert rank.look(3).ended_s == 2.0
     (never,) = RankWatch(Tag("no-such-run"), rank.paths, range(1), tmp_path / "none", HangLimits()).look()
     assert (never.is_up, never.ended_s) == (False, None)
+
+
+def test_a_rank_that_has_come_and_gone_between_two_looks_has_ended(tmp_path: Path) -> None:
+    clock, paths = Clock(), NodePaths(tmp_path)
+    watch = RankWatch(TAG, paths, range(3, 4), tmp_path / "metrics.jsonl", HangLimits(), clock)
+    (first,) = watch.look()
+    paths.rank_log(3).touch()
+    (second,) = watch.look()  # it may have begun after its process was looked for
+    (third,) = watch.look()
+    assert (first.ended_s, second.ended_s, third.ended_s, third.is_up) == (None, None, 0.0, False)
