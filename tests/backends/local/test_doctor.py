@@ -178,7 +178,7 @@ def test_a_node_without_python_fails_only_the_reach_check(two: Cluster) -> None:
     two.env["PATH"] = str(two.directory / "empty")
     found = two.examine(expect=1)
     assert accused(found) == {"two": {"reach"}}
-    assert found["two"]["reach"]["reason"] == "the profile's python does not exist here: python3"
+    assert found["two"]["reach"]["reason"] == "the profile's python does not exist there: python3"
     assert "connect" in found["one"]
 
 
