@@ -17,7 +17,6 @@ COMPILER = "compiler"
 _SETS = {
     TORCH: ("torch", "torch.distributed.run", "torch.distributed.fsdp", "fsdpctl.node.agent.rank"),
     TRAINER: (
-        "train.__main__",
         "train.context",
         "train.loop",
         "train.parallel.world",
