@@ -2,7 +2,7 @@
 
     python -m bench.restarts [--kills 9] [--job llm-tiny] [--ranks 1] [--set KEY=VALUE ...]
 
-Warm and cold alternate, so that other work on the machine meets both. On GPUs take `--job llm300m`.
+Warm and cold alternate, so that other work on the machine affects both. On GPUs take `--job llm300m`.
 """
 
 from __future__ import annotations
