@@ -26,12 +26,12 @@ def start_clean_process(plan: LaunchPlan, attempt: int, node_rank: int) -> Clean
     command, env = _clean_command(plan, node_rank)
     run = RunPaths.of(plan.run_dir)
     key, path = warm_key(command, env, run.packages()), run.clean_process(node_rank)
-    with open(open_log(run.attempt(attempt).node(node_rank).warm_log), "ab") as log:
-        try:
+    try:
+        with open(open_log(run.attempt(attempt).node(node_rank).warm_log), "ab") as log:
             return CleanProcess.start(path, key, command, env, working_directory(plan), log.fileno())
-        except OSError as error:
-            print(f"warm start: {error}", flush=True)
-            return None
+    except OSError as error:  # a full disk, too
+        print(f"warm start: {error}", flush=True)
+        return None
 
 
 def _clean_command(plan: LaunchPlan, node_rank: int) -> tuple[list[str], dict[str, str]]:
