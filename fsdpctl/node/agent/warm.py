@@ -87,6 +87,7 @@ class CleanProcess:
                 return torchrun
             beat()
             time.sleep(_POLL_S)
+        self.end()  # or it would still do what was requested
         return None
 
     def detach(self) -> None:
