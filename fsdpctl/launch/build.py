@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 from fsdpctl.backends.base import BackendPlan
 from fsdpctl.backends.table import get_backend
-from fsdpctl.contract.plan import Entry, HangLimits, Head, LaunchPlan, Mesh, PlannedNode, Ports, TrackerName
+from fsdpctl.contract.plan import Device, Entry, HangLimits, Head, LaunchPlan, Mesh, PlannedNode, Ports, TrackerName
 from fsdpctl.contract.problems import Problem
 from fsdpctl.contract.trainer.mesh import resolve_mesh, split_batch
 from fsdpctl.errors import UsageError
@@ -121,14 +121,17 @@ def _launch_plan(profile: ClusterProfile, job: JobSpec, host: SubmitHost, fit: _
         container=plan_container(profile.environment, _runs_root(host)),
         outside_python=fit.backend.outside_python if profile.has_container else "",
         # In a container, a process that stays for the next attempt would end with the agent.
-        warm=not profile.has_container and _is_warm(job),
+        warm=not profile.has_container and _is_warm(job, fit.backend.device),
         warm_imports=job.warm_imports,
         progress_regex=job.progress_regex,
     )
 
 
-def _is_warm(job: JobSpec) -> bool:
-    return job.warm if job.warm is not None else job.entrypoint.is_bundled_trainer or bool(job.warm_imports)
+def _is_warm(job: JobSpec, device: Device) -> bool:
+    """Return what the job asks for; by default the bundled trainer is warm on CPUs, since GPUs were not tried yet."""
+    if job.warm is not None:
+        return job.warm
+    return bool(job.warm_imports) or (job.entrypoint.is_bundled_trainer and device == "cpu")
 
 
 def plan_hang_limits(hang: Hang) -> HangLimits:
