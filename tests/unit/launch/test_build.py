@@ -232,3 +232,13 @@ def test_a_suffix_of_host_names_is_on_every_name_and_on_no_ip_address() -> None:
     assert [(node.id, node.address) for node in placed.nodes] == [("n1", "n1-ib"), ("n2", "10.0.0.2")]
     with pytest.raises(UsageError, match="hostname_suffix: a suffix of host names begins with"):
         local("hostname_suffix: cluster\n")
+
+
+@pytest.mark.parametrize(
+    ("host", "overrides", "warm"),
+    [(SITE, (), True), (SITE, ("warm=false",), False), (GPUS, (), False), (GPUS, ("warm=true",), True)],
+)
+def test_the_trainer_is_warm_on_cpus_and_where_the_job_asks_for_it(
+    host: SubmitHost, overrides: tuple[str, ...], warm: bool
+) -> None:
+    assert plan("local", "llm-tiny", host, *overrides).warm is warm
