@@ -98,7 +98,7 @@ def _unknown_key(key: str, known: Sequence[str], model: type[Spec]) -> str:
     if key in elsewhere:
         hint = f"{did_you_mean(key, known) or ';'} there is {' and '.join(elsewhere[key][:3])};"
     elif key.lower() in model.OTHER_NAMES:
-        hint = f"; here it is {model.OTHER_NAMES[key.lower()]};"
+        return f"unknown key; here it is {model.OTHER_NAMES[key.lower()]}"
     else:
         hint = did_you_mean(key, known) or ";"
     return f"unknown key{hint} known keys: {', '.join(known)}"

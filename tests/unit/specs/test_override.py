@@ -73,9 +73,9 @@ FORM = "must be like trainer.steps=50: keys joined by dots, '=', a value"
 BAD = {
     "trainer.stps=5": "--set trainer.stps=5: trainer.stps: unknown key; did you mean steps? known keys: model, ",
     "trainr.steps=5": "--set trainr.steps=5: trainr: unknown key; did you mean trainer? known keys: ",
-    "trainer.sharding_strategy=x": "sharding_strategy: unknown key; here it is trainer.mesh.strategy; known keys: ",
-    "trainer.mesh.fsdp=true": "mesh.fsdp: unknown key; here it is trainer.mesh.strategy; known keys: strategy, ",
-    "WORLD_SIZE=4": "WORLD_SIZE: unknown key; here it is nodes and procs_per_node; known keys: name, ",
+    "trainer.sharding_strategy=x": "sharding_strategy: unknown key; here it is trainer.mesh.strategy",
+    "trainer.mesh.fsdp=true": "mesh.fsdp: unknown key; here it is trainer.mesh.strategy",
+    "WORLD_SIZE=4": "WORLD_SIZE: unknown key; here it is nodes and procs_per_node",
     "a==b": "--set a==b: a: unknown key; known keys: name, ",
     "__class__=1": "--set __class__=1: __class__: unknown key; known keys: name, ",
     "trainer.__class__.x=1": "--set trainer.__class__.x=1: trainer.__class__: unknown key; known keys: model, ",

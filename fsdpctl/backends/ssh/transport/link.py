@@ -59,16 +59,18 @@ class Link:
             has_begun = session is not None and frame.has_begun(session.stdout)
             what = _lost(error, timeout_s)
             if session is not None and not has_begun and isinstance(error, TimeoutError | FloodError):
-                what = self._broken_shell(what, session)
+                what = self._broken_shell(what, session, is_cut=isinstance(error, FloodError))
             self.close()
             raise HostError(f"{self.target}: {what}", passing=not isinstance(error, FloodError)) from error
         if not frame.has_begun(session.stdout):
             raise HostError(f"{self.target}: {self._broken_shell(f'exit code {code}', session)}")
         return NodeAnswer(code, frame.cut_out(session.stdout), frame.cut_out(session.stderr))
 
-    def _broken_shell(self, what: str, session: Session) -> str:
-        """Return the error for a command that the login shell has not begun."""
-        return describe_broken_shell(what, session.stderr or session.stdout, self._find_startup_files())
+    def _broken_shell(self, what: str, session: Session, *, is_cut: bool = False) -> str:
+        """Return the error for a command that the login shell has not begun; `is_cut`: its output has no end."""
+        output = session.stderr or session.stdout
+        whole = output[: output.rfind("\n")] if is_cut and "\n" in output else output
+        return describe_broken_shell(what, whole, self._find_startup_files())
 
     def _find_startup_files(self) -> list[str]:
         """Return the start-up files that the user has there; none where sshd has no SFTP that works without a shell."""
