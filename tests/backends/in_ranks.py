@@ -23,5 +23,6 @@ def in_ranks(work, *words):
     if "RANK" in os.environ:
         start()
     elif "fsdpctl.node.warm" in sys.orig_argv:
-        os.register_at_fork(after_in_child=lambda: "RANK" in os.environ or start())
+        # Not in the child that will import and serve: a thread of its own would keep it from being used.
+        os.register_at_fork(after_in_child=lambda: "RANK" not in os.environ and "torch" in sys.modules and start())
 """
