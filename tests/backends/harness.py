@@ -169,9 +169,13 @@ def find_variable(name: str, value: str) -> list[int]:
 
 
 def kill(pids: list[int], number: int = signal.SIGKILL) -> None:
+    """Signal processes, of which later ones may end with earlier ones."""
     assert pids, "nothing to kill"
-    for pid in pids:
-        os.kill(pid, number)
+    first, *others = pids
+    os.kill(first, number)
+    for pid in others:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 @contextmanager
