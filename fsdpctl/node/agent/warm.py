@@ -106,12 +106,12 @@ class CleanProcess:
             self._started.wait()
 
     def _connect(self) -> socket.socket:
-        """Connect to this very process. Raise OSError."""
+        """Connect; an address that another user has now is refused. Raise OSError."""
         connection = socket.socket(socket.AF_UNIX)
         try:
             connection.connect(f"\0{self.record.address}")
             credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-            if self._started is None and _CREDENTIALS.unpack(credentials)[1] != os.getuid():
+            if _CREDENTIALS.unpack(credentials)[1] != os.getuid():
                 raise PermissionError("the address belongs to another user")
         except BaseException:
             connection.close()

@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import NoReturn
 
 from fsdpctl.node.os import process_memory, processes
-from fsdpctl.node.warm.imports import find_dirt, import_all
+from fsdpctl.node.warm.imports import find_fork_hazard, import_all
 from fsdpctl.node.warm.messages import Request
 from fsdpctl.node.warm.server import Server
 
@@ -37,8 +37,8 @@ def main(argv: list[str]) -> None:
     processes.die_with_parent(lambda parent: parent == keeper)
     listener = socket.socket(fileno=int(descriptor))
     import_all(sets)
-    if (dirt := find_dirt()) is not None:
-        sys.exit(f"no warm start: an import has {dirt}")
+    if (hazard := find_fork_hazard()) is not None:
+        sys.exit(f"no warm start: an import has {hazard}")
     gc.collect()
     gc.freeze()  # children would copy each page of which a collector changes a header
     request, streams = Server(listener).serve()

@@ -49,7 +49,7 @@ def import_all(sets: Iterable[str]) -> None:
                 raise
 
 
-def find_dirt() -> str | None:
+def find_fork_hazard() -> str | None:
     """Return why no child of this process could be trusted, or None.
 
     A first child shows it: torch marks CUDA as unusable in a child if its parent has touched it, and OpenBLAS ends its

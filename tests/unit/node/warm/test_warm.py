@@ -205,7 +205,7 @@ def test_the_key_is_of_command_environment_and_code(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "dirt"),
+    ("module", "hazard"),
     [
         (
             "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n",
@@ -218,7 +218,7 @@ def test_the_key_is_of_command_environment_and_code(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_process_that_an_import_has_spoilt_is_not_used(tmp_path: Path, module: str, dirt: str) -> None:
+def test_a_process_that_an_import_has_spoilt_is_not_used(tmp_path: Path, module: str, hazard: str) -> None:
     (tmp_path / "spoils.py").write_text(module)
     env = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"}
     with open(tmp_path / "log", "wb") as log:
@@ -227,4 +227,4 @@ def test_a_process_that_an_import_has_spoilt_is_not_used(tmp_path: Path, module:
         clean = CleanProcess.start(path, "key", command, env, directory, log.fileno())
         assert clean.start_torchrun(Request("program", [], {}, directory, []), log.fileno(), lambda: None) is None
         clean.end()
-    assert (tmp_path / "log").read_text() == f"no warm start: an import has {dirt}\n"
+    assert (tmp_path / "log").read_text() == f"no warm start: an import has {hazard}\n"
