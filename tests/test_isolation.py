@@ -94,6 +94,7 @@ class Session:
                 "--rootdir",
                 ".",
                 "-pno:cacheprovider",
+                f"--basetemp={directory / 'basetemp'}",  # or it removes directories of sessions before this one
                 *words,
             ],
             cwd=directory,
@@ -142,6 +143,7 @@ def test_what_another_process_writes_there_meanwhile_fails_no_test_and_stays(tmp
     assert (registry / "llm-aaaa").read_text() == "/runs/llm-aaaa\n"
 
 
+@pytest.mark.slow
 def test_a_test_that_takes_long_is_marked_slow(tmp_path: Path) -> None:
     conftest = "from tests import tiers\nfrom tests.tiers import is_fast_or_marked_slow\ntiers.FAST_CPU_S = 0.3\n"
     code, output = Session(tmp_path, conftest, SPENDS).end()

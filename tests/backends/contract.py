@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from fsdpctl.cli.output import safe
+from fsdpctl.node.os.usage import find_wait
 from tests.backends.harness import Run, command_line, find_variable, fsdpctl, kill, paused, submit, wait_for
 from tests.services import require
 
@@ -382,9 +383,11 @@ class LauncherContract:
         self.wait_up(run, ranks=2)
         agent, first = sorted(run.find(0, "fsdpctl.node.agent --run-dir"))
         kill([first])
-        guards = wait_for(lambda: set(run.find(0, "fsdpctl.node.agent --run-dir")) - {agent, first}, 10, run.describe)
+        wait_for(lambda: set(run.find(0, "fsdpctl.node.agent --run-dir")) - {agent, first}, 10, run.describe)
         with paused(run.find(None, "fsdpctl.backends.")):
-            kill([*guards, agent])
+            kill([agent], signal.SIGSTOP)
+            wait_for(lambda: find_wait(agent).state == "T", 10, run.describe)  # so that it replaces no guard meanwhile
+            kill(sorted(run.find(0, "fsdpctl.node.agent --run-dir"), reverse=True))
             wait_for(lambda: not run.find(0, "script.py"), 10, run.describe)
         status = run.wait_ended(limit_s=60)
         run.assert_nothing_left(self.leaves_within_s)

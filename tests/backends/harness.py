@@ -140,10 +140,11 @@ class Run:
         wait_for(lambda: not self.pids(), limit_s, lambda: f"no process left, but {self.describe()}")
 
     def describe(self) -> str:
+        status = fsdpctl("status", self.run_id, "--json", cwd=self.cwd, expect=None).stdout
         living = "\n".join(f"  {pid} {command_line(pid)}" for pid in self.pids())
         logs = [*self.paths.root.glob("attempts/*/node-*/*.log"), *self.paths.root.glob("*.log")]
         tails = "\n".join(f"--- {log}\n{log.read_text(errors='replace')[-1500:]}" for log in logs)
-        return f"processes:\n{living}\n{tails}"
+        return f"{status}\nprocesses:\n{living}\n{tails}"
 
 
 def submit(*words: str, cwd: Path, timeout: float = 60) -> Run:

@@ -94,6 +94,7 @@ WAITING = """
 import os, sys, time
 import torch.distributed as dist
 rank, kind = int(os.environ["RANK"]), sys.argv[1]
+open(f"{os.environ['FSDPCTL_RUN_DIR']}/up-{rank}", "w")
 if kind == "late" and rank == 1:
     time.sleep(600)
 if kind == "unserved":
@@ -113,9 +114,11 @@ def test_ranks_that_wait_for_one_and_for_a_port_that_no_process_serves_are_repor
         runs[kind] = submit(f"./{kind}.yaml", cwd=tmp_path)
     late, unserved = (re.escape(str(run.paths.source / "waiting.py")) for run in runs.values())
     expected = {
-        "late": rf"wait for rank 1 on local1: in the script at {late}:6 <module>$",
-        "unserved": rf"no rank makes progress: rank 0 on local0, rank 1 on local1 in {unserved}:8 <module> \(\w+\)$",
+        "late": rf"wait for rank 1 on local1: in the script at {late}:7 <module>$",
+        "unserved": rf"no rank makes progress: rank 0 on local0, rank 1 on local1 in {unserved}:9 <module> \(\w+\)$",
     }
+    for run in runs.values():
+        wait_for(lambda paths=run.paths: len(list(paths.root.glob("up-*"))) == 2, 60, run.describe)
     for kind, run in runs.items():
         wait_for(partial(search, expected[kind], run), 90, run.describe)
         fsdpctl("cancel", run.run_id, cwd=tmp_path)

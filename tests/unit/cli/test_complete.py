@@ -47,13 +47,16 @@ def ask(shell: str, line: str, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([COMMAND], env={**os.environ, **variables}, capture_output=True, text=True)
 
 
-def test_jobs_and_profiles() -> None:
+def test_jobs() -> None:
     assert ask_bash("submit", "mi") == ["mine"]
     assert {"llm-tiny", "llm300m"} <= set(ask_bash("submit", "llm"))
-    assert ask_bash("submit", "mine", "--profile", "s") == ["slurm-h100", "ssh-h100"]
     assert ask_bash("jobs", "show", "mi") == ask_bash("jobs", "check", "llm-tiny", "mi") == ["mine"]
-    assert ask_bash("profiles", "check", "lo") == ask_bash("doctor", "lo") == ["local"]
     assert ask_bash("submit", "./jobs/mi") == [], "then bash completes files by itself"
+
+
+def test_profiles() -> None:
+    assert ask_bash("submit", "mine", "--profile", "s") == ["slurm-h100", "ssh-h100"]
+    assert ask_bash("profiles", "check", "lo") == ask_bash("doctor", "lo") == ["local"]
 
 
 @pytest.mark.parametrize("command", ["status", "logs", "stop", "resume", "cancel", "supervise"])

@@ -156,11 +156,12 @@ def test_a_damaged_record_is_no_process(tmp_path: Path) -> None:
 
 def test_imports_that_fail_are_reported_as_no_warm_start(tmp_path: Path) -> None:
     with open(tmp_path / "log", "wb") as log:
-        command = [sys.executable, "-c", "import nothing_of_this_name"]
+        imports = 'until [ -e go ]; do sleep 0.05; done; exec "$0" -c "import nothing_of_this_name"'
+        command, go = ["sh", "-c", imports, sys.executable], tmp_path / "go"
         clean = CleanProcess.start(
             tmp_path / "clean.json", "key", command, dict(os.environ), str(tmp_path), log.fileno()
         )
-        assert clean.start_torchrun(Request("program", [], {}, str(tmp_path), []), log.fileno(), lambda: None) is None
+        assert clean.start_torchrun(Request("program", [], {}, str(tmp_path), []), log.fileno(), go.touch) is None
         clean.end()
     assert "nothing_of_this_name" in (tmp_path / "log").read_text()
 
