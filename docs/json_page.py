@@ -38,10 +38,13 @@ from fsdpctl.cli.shapes import (
     Shell,
     ShownRun,
     Started,
+    TensorBoard,
     Verified,
 )
+from fsdpctl.comparison.result import Comparison
 from fsdpctl.contract import Cause, Phase, State
 from fsdpctl.contract.events import Event, EventKind
+from fsdpctl.curves.series import RunCurves
 from fsdpctl.explain.explanation import Explanation
 from fsdpctl.scaling.result import Scaling
 from fsdpctl.verbs.stacks import RunStacks
@@ -76,6 +79,9 @@ SHAPES = {
     "logs --errors": Shape(Failures),
     "stacks": Shape(RunStacks),
     "explain": Shape(Explanation),
+    "metrics": Shape(RunCurves, "list"),
+    "tensorboard": Shape(TensorBoard),
+    "compare": Shape(Comparison),
     "explain --log": Shape(ExplainedLogs),
     "stop": Shape(Ended),
     "resume": Shape(Resumed),

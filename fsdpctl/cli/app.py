@@ -16,12 +16,14 @@ import typer
 
 from fsdpctl import __version__
 from fsdpctl.cli import bench, checkpoints, data, jobs, profiles
+from fsdpctl.cli.compare import compare
 from fsdpctl.cli.doctor import doctor
 from fsdpctl.cli.estimate import estimate
 from fsdpctl.cli.events import events
 from fsdpctl.cli.explain import explain
 from fsdpctl.cli.logs import logs
 from fsdpctl.cli.ls import ls
+from fsdpctl.cli.metrics import metrics
 from fsdpctl.cli.output import BrokenPipe, log
 from fsdpctl.cli.resume import resume
 from fsdpctl.cli.shell import shell
@@ -30,6 +32,7 @@ from fsdpctl.cli.status import status
 from fsdpctl.cli.stop import cancel, stop
 from fsdpctl.cli.submit import submit
 from fsdpctl.cli.supervise import supervise
+from fsdpctl.cli.tensorboard import tensorboard
 from fsdpctl.cli.top import top
 from fsdpctl.contract import CliExit
 from fsdpctl.contract.codec import CodecError
@@ -59,6 +62,7 @@ COMMANDS = {
     for command in (
         *(submit, status, ls, top, events, logs, stacks, explain, stop, resume, cancel, shell, doctor, supervise),
         *(estimate,),
+        *(metrics, tensorboard, compare),
     )
 }
 GROUPS = {

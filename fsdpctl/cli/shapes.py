@@ -120,6 +120,13 @@ class Shell:
 
 
 @dataclass(frozen=True)
+class TensorBoard:
+    """The command that starts TensorBoard."""
+
+    argv: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class ListedCheckpoint:
     """One checkpoint."""
 

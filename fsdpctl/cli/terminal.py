@@ -23,10 +23,14 @@ _COLORED = re.compile(rf"\b({'|'.join(_COLORS)})\b")
 
 def paint(text: str, stream: TextIO | None = None) -> str:
     """Return the text with its first state or result in colour, if the stream (stderr) is a terminal with colours."""
-    stream = stream or sys.stderr
-    if not stream.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+    if not has_color(stream or sys.stderr):
         return text
     return _COLORED.sub(lambda found: f"\x1b[{_COLORS[found[0]]}m{found[0]}\x1b[0m", text, count=1)
+
+
+def has_color(stream: TextIO) -> bool:
+    """Return whether the stream is a terminal with colours."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def room() -> int:

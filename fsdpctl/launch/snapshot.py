@@ -16,6 +16,7 @@ from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import DIR_MODE, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import UsageError
+from fsdpctl.launch.git_facts import record_git
 from fsdpctl.runs.copied import CopiedFiles, inventory_project
 from fsdpctl.specs import bundled
 
@@ -39,6 +40,7 @@ def take_snapshot(plan: LaunchPlan, run: RunPaths, progress: Progress = ignore) 
     elif not plan.entry.is_bundled:
         _copy_project(Path(plan.submit_dir), run.source, progress)
         write_json(run.copied, CopiedFiles().followed_by(inventory_project(run)))
+        record_git(Path(plan.submit_dir), run, SECRETS)
 
 
 def copy_package(run: RunPaths) -> None:

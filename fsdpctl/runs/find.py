@@ -36,6 +36,11 @@ def find_run(name: str | None) -> RunPaths:
     raise UsageError(f"no run {name!r}", hint="fsdpctl ls shows them")
 
 
+def find_runs(names: Iterable[str]) -> list[RunPaths]:
+    """Return the named runs, each once; without a name, the newest. Raise UsageError."""
+    return list(dict.fromkeys(map(find_run, names))) or [find_run(None)]
+
+
 def find_attempt(run: RunPaths, number: int | None) -> AttemptPaths:
     """Return the attempt `number`, else the newest; of a run without attempts, the future first one."""
     attempts = run.attempts()

@@ -15,6 +15,7 @@ from fsdpctl.contract.files import open_file, read_bytes, read_tail
 from fsdpctl.contract.paths import RunPaths
 
 _TAIL_BYTES = 16_384
+_decode = json.JSONDecoder().raw_decode  # `json.loads` takes half as long again for a line
 
 
 def total_steps(run: RunPaths, lines: Sequence[dict[str, Any]]) -> int | None:
@@ -57,10 +58,11 @@ def _parse_metrics(line: bytes) -> dict[str, Any] | None:
 
 def _parse(line: bytes) -> dict[str, Any] | None:
     try:
-        found = json.loads(line)
+        text = line.decode().strip()
+        found, end = _decode(text)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return found if isinstance(found, dict) and end == len(text) else None
 
 
 @dataclass(frozen=True)

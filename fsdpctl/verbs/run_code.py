@@ -56,6 +56,8 @@ def repair_code(run: RunPaths) -> None:
     if (copied := read_copied(new)) is not None:
         write_json(run.copied, copied)
         _replace_project(run, new, copied)
+        for of_new, of_run in ((new.git, run.git), (new.git_diff, run.git_diff)):
+            _replace_file(of_new, of_run)
     _replace_packages(run, new)
     new.root.rename(_new_code_root(run))
     shutil.rmtree(_new_code_root(run))
@@ -75,6 +77,14 @@ def bring_up_to_date(run: RunPaths, plan: LaunchPlan) -> None:
         copy_trainer(new)
     _replace_packages(run, new)
     shutil.rmtree(new.root)
+
+
+def _replace_file(new: Path, old: Path) -> None:
+    """Copy the new file, because this may be repeated after a kill; without one the old one is out of date."""
+    if new.exists():
+        shutil.copyfile(new, old)
+    else:
+        old.unlink(missing_ok=True)
 
 
 def _replace_packages(run: RunPaths, new: RunPaths) -> None:

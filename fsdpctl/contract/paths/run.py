@@ -75,6 +75,16 @@ class RunPaths:
         return self.root / "copied.json"
 
     @property
+    def git(self) -> Path:
+        """GitFacts: the commit of the project at the submit."""
+        return self.root / "git.json"
+
+    @property
+    def git_diff(self) -> Path:
+        """What was edited since that commit, as a patch."""
+        return self.root / "git.diff"
+
+    @property
     def supervisor(self) -> Path:
         """ProcessIdentity of the supervisor, for runs that have one."""
         return self.root / "supervisor.json"

@@ -79,6 +79,11 @@ def test_a_run_from_its_start_to_its_end(project: Path) -> None:
     end = str(shown["step"] + 40)
     resumed = call("resume", run.run_id, "--set", f"trainer.steps={end}", "-f", cwd=project)
     assert resumed["run_id"] == run.run_id
+    (curves,) = call("metrics", run.run_id, cwd=project)
+    assert [mark["attempt"] for mark in curves["marks"] if mark["kind"] == "restart"] == [2]
+    compared = call("compare", run.run_id, run.run_id, cwd=project)
+    assert (compared["configuration"], compared["code"], compared["loss"][-1]["step"]) == ([], [], int(end))
+    assert str(run.paths.tensorboard) in call("tensorboard", run.run_id, cwd=project)["argv"]
     listed = call("checkpoints ls", run.run_id, cwd=project)
     assert [row["ok"] for row in call("checkpoints verify", run.run_id, cwd=project)] == [True] * len(listed)
     assert len(call("checkpoints prune", run.run_id, cwd=project)["removed"]) == len(listed) - 1

@@ -1,0 +1,1 @@
+"""What differs between two runs: configuration, code, versions, hosts, speed and loss."""
