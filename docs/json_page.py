@@ -13,6 +13,7 @@ from typing import Any, Literal
 from docs.source import member_comments, sentences
 from docs.tables import FOOT, row
 from fsdpctl.cli.explain_log import ExplainedLogs
+from fsdpctl.cli.report_json import ReportedRun
 from fsdpctl.cli.shapes import (
     BenchedDisk,
     BenchedNetwork,
@@ -82,6 +83,7 @@ SHAPES = {
     "metrics": Shape(RunCurves, "list"),
     "tensorboard": Shape(TensorBoard),
     "compare": Shape(Comparison),
+    "report": Shape(ReportedRun),
     "explain --log": Shape(ExplainedLogs),
     "stop": Shape(Ended),
     "resume": Shape(Resumed),

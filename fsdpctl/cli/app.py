@@ -25,6 +25,7 @@ from fsdpctl.cli.logs import logs
 from fsdpctl.cli.ls import ls
 from fsdpctl.cli.metrics import metrics
 from fsdpctl.cli.output import BrokenPipe, log
+from fsdpctl.cli.report import report
 from fsdpctl.cli.resume import resume
 from fsdpctl.cli.shell import shell
 from fsdpctl.cli.stacks import stacks
@@ -62,7 +63,7 @@ COMMANDS = {
     for command in (
         *(submit, status, ls, top, events, logs, stacks, explain, stop, resume, cancel, shell, doctor, supervise),
         *(estimate,),
-        *(metrics, tensorboard, compare),
+        *(metrics, tensorboard, compare, report),
     )
 }
 GROUPS = {

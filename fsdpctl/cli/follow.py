@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from fsdpctl.cli.explain_run import short_rows
 from fsdpctl.cli.output import log, print_rows, safe
 from fsdpctl.cli.terminal import fit, paint, room
+from fsdpctl.cli.used_rows import read_used_rows
 from fsdpctl.contract import CliExit, State
 from fsdpctl.contract.clock import format_clock
 from fsdpctl.contract.paths import RunPaths
@@ -28,7 +30,7 @@ def follow_run(run: RunPaths) -> int:
     except KeyboardInterrupt:
         log(f"\ndetached; {run.root.name} continues. Attach again with: fsdpctl logs -f {run.root.name}")
         return CliExit.INTERRUPTED
-    head, *rest = summary(status, read_losses(run.metrics))
+    head, *rest = summary(status, read_losses(run.metrics), read_used_rows(run, status, is_brief=False))
     print_rows([head, *short_rows(run, status), *rest])
     return _exit_code(status)
 
@@ -97,8 +99,10 @@ def read_losses(metrics: Path) -> tuple[float, float] | None:
     return (losses[0], losses[-1]) if losses else None
 
 
-def summary(status: RunStatus, losses: tuple[float, float] | None) -> list[tuple[str, str]]:
-    """Return a summary of a run that has ended, with the commands to type next."""
+def summary(
+    status: RunStatus, losses: tuple[float, float] | None, used: Sequence[tuple[str, str]] = ()
+) -> list[tuple[str, str]]:
+    """Return a summary of a run that has ended, with the commands to type next. `used` are rows on what it has used."""
     rows = [("run", f"{status.run_id} {status.state}: {status.reason}")]
     if losses:
         rows.append(("loss", f"{losses[0]:.4f} -> {losses[1]:.4f} over {status.step} steps"))
@@ -109,6 +113,7 @@ def summary(status: RunStatus, losses: tuple[float, float] | None) -> list[tuple
         rows.append(("held-out", f"{numbers['held_out_loss']:.4f}{entropy_text}"))
     if numbers.get("tokens_per_s"):  # 0 after a single step: nothing to measure
         rows.append(("speed", f"{numbers['tokens_per_s']:,.0f} tokens/s"))
+    rows += used
     rows.append(("directory", status.run_dir))
     rows += [("next" if row == 0 else "", command) for row, command in enumerate(next_commands(status))]
     return rows
@@ -118,11 +123,12 @@ def next_commands(status: RunStatus) -> list[str]:
     """Return useful commands for a run that has ended, the most useful first."""
     run_id = status.run_id
     logs, show, resume = f"fsdpctl logs {run_id}", f"fsdpctl status {run_id}", f"fsdpctl resume {run_id}"
+    report = f"fsdpctl report {run_id}"
     if status.state == State.SUCCEEDED:
-        return [logs, show, *([f"fsdpctl checkpoints ls {run_id}"] if status.is_bundled_trainer else [])]
+        return [logs, show, *([f"fsdpctl checkpoints ls {run_id}"] if status.is_bundled_trainer else []), report]
     if status.state == State.FAILED:
-        return [f"fsdpctl explain {run_id}", f"{logs} --errors", resume]
-    return [resume, logs, show]
+        return [f"fsdpctl explain {run_id}", f"{logs} --errors", resume, report]
+    return [resume, logs, show, report]
 
 
 class LiveLine:

@@ -22,6 +22,7 @@ def status(run: Run = None, as_json: Json = False) -> None:
     """Show the state of one run."""
     from fsdpctl.cli.explain_run import short_rows
     from fsdpctl.cli.shapes import ShownRun
+    from fsdpctl.cli.used_rows import read_used_rows
     from fsdpctl.runs.events import newest_events
     from fsdpctl.runs.find import find_run
     from fsdpctl.verbs.details import read_details
@@ -41,6 +42,7 @@ def status(run: Run = None, as_json: Json = False) -> None:
         *short_rows(paths, found),
         ("attempt", str(found.attempt)),
         *_progress(found, details),
+        *read_used_rows(paths, found, is_brief=True),
         ("nodes", f"{found.nodes}: {hosts}" if hosts else str(found.nodes)),
         *([("job id", found.job_id)] if found.job_id else []),
         ("created", date(found.created)),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from fsdpctl.contract.events import EventKind
+from fsdpctl.contract.events import Event, EventKind
 from fsdpctl.contract.metrics_lines import RESERVED
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.curves.series import Curve, Mark, RunCurves, choose_keys
@@ -17,6 +18,7 @@ from fsdpctl.runs.evidence import RunFacts
 from fsdpctl.runs.metrics import read_metrics, recent_metrics
 from fsdpctl.runs.timeline import read_timeline
 
+_TIME = "time"
 _SAMPLE = 20
 """Lines at both ends of a file in which the names of its numbers are looked for."""
 
@@ -24,17 +26,35 @@ _SAMPLE = 20
 def read_curves(run: RunFacts, keys: Sequence[str] = ()) -> RunCurves:
     """Return the curves of a run: of these keys, else the usual ones. Raise CodecError and OSError if its record cannot
     be read."""
+    return read_every_step(run, keys).thinned()
+
+
+@dataclass(frozen=True)
+class EveryStep:
+    """What a run has recorded of every step, for those who count and for those who draw."""
+
+    run_id: str
+    job: str
+    curves: tuple[Curve, ...]
+    times: Curve  # when each step ended, in seconds since the epoch
+    starts: Mapping[int, int]  # attempt -> its first step
+    events: tuple[Event, ...]  # the whole history
+
+    def thinned(self) -> RunCurves:
+        return RunCurves(self.run_id, self.job, tuple(map(thin, self.curves)), tuple(_marks(self.starts, self.events)))
+
+
+def read_every_step(run: RunFacts, keys: Sequence[str] = ()) -> EveryStep:
+    """Read the files once. Raise CodecError and OSError if the run's record cannot be read."""
     starts: dict[int, int] = {}
     wanted = list(keys) or choose_keys(known_keys(run.paths))
-    found = [
-        *_read_file(run.paths.metrics, wanted, starts),
-        *_read_file(run.paths.evaluations, wanted, {}),
-    ]
+    *found, times = _read_file(run.paths.metrics, [*wanted, _TIME], starts)
+    found += _read_file(run.paths.evaluations, wanted, {})
     order = {key: number for number, key in enumerate(wanted)}
     known = [curve for curve in found if curve.values]
     lines = [curve for curve in known if keys or len(curve.values) > 1]  # one evaluation is no curve
     curves = sorted(lines or known, key=lambda curve: order[curve.key])
-    return RunCurves(run.run_id, run.record.job, tuple(map(thin, curves)), tuple(_marks(run, starts)))
+    return EveryStep(run.run_id, run.record.job, tuple(curves), times, starts, tuple(read_timeline(run)))
 
 
 def known_keys(run: RunPaths) -> list[str]:
@@ -53,7 +73,7 @@ def read_rows(run: RunPaths, keys: Sequence[str]) -> Iterator[tuple[int | None, 
             yield line.get("attempt"), line.get("step"), line.get("time"), values
 
 
-def _read_file(path: Path, keys: Sequence[str], starts: dict[int, int]) -> Iterable[Curve]:
+def _read_file(path: Path, keys: Sequence[str], starts: dict[int, int]) -> list[Curve]:
     """Return a curve for each key, and note at which step each attempt starts."""
     steps: dict[str, list[int]] = {key: [] for key in keys}
     values: dict[str, list[float]] = {key: [] for key in keys}
@@ -72,10 +92,10 @@ def _read_file(path: Path, keys: Sequence[str], starts: dict[int, int]) -> Itera
     return [Curve(key, tuple(steps[key]), tuple(values[key])) for key in keys]
 
 
-def _marks(run: RunFacts, starts: dict[int, int]) -> Iterator[Mark]:
+def _marks(starts: Mapping[int, int], events: Iterable[Event]) -> Iterator[Mark]:
     first = min(starts, default=0)
     yield from (Mark("restart", step, attempt) for attempt, step in starts.items() if attempt != first)
-    for event in read_timeline(run):
+    for event in events:
         if event.kind is EventKind.SAVED and event.step is not None:
             yield Mark("save", event.step, event.attempt)
 

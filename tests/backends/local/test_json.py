@@ -84,6 +84,8 @@ def test_a_run_from_its_start_to_its_end(project: Path) -> None:
     compared = call("compare", run.run_id, run.run_id, cwd=project)
     assert (compared["configuration"], compared["code"], compared["loss"][-1]["step"]) == ([], [], int(end))
     assert str(run.paths.tensorboard) in call("tensorboard", run.run_id, cwd=project)["argv"]
+    reported = call("report", run.run_id, cwd=project)
+    assert [attempt["state"] for attempt in reported["attempts"]] == ["STOPPED", "SUCCEEDED"]
     listed = call("checkpoints ls", run.run_id, cwd=project)
     assert [row["ok"] for row in call("checkpoints verify", run.run_id, cwd=project)] == [True] * len(listed)
     assert len(call("checkpoints prune", run.run_id, cwd=project)["removed"]) == len(listed) - 1

@@ -1,0 +1,63 @@
+"""`fsdpctl report --json`: the facts of a report that other commands do not print, and its notes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fsdpctl.contract import Cause, State
+from fsdpctl.run_report.facts import Attempt, Checkpoint, Facts, SlowRank, Steps
+from fsdpctl.run_report.notes import Note, make_notes
+from fsdpctl.runs.git_facts import GitFacts
+
+
+@dataclass(frozen=True)
+class ReportedRun:
+    """What a run did and used."""
+
+    run_id: str
+    job: str
+    profile: str
+    state: State
+    cause: Cause | None
+    reason: str
+    nodes: int
+    ranks: int  # each with a GPU, where there are any
+    elapsed_s: float | None  # from the first start to the end, without the time between two submissions
+    productive: float | None  # share of it from the first to the last step of each attempt
+    node_hours: float
+    rank_hours: float
+    git: GitFacts | None
+    versions: Mapping[str, str]
+    steps: Steps | None
+    outcome: Mapping[str, float]  # what rank 0 has measured at the end
+    attempts: tuple[Attempt, ...]
+    slow_ranks: tuple[SlowRank, ...]
+    checkpoints: tuple[Checkpoint, ...]
+    notes: tuple[Note, ...]
+
+
+def shape_facts(facts: Facts) -> ReportedRun:
+    """Return the facts in the shape that is printed."""
+    return ReportedRun(
+        run_id=facts.run_id,
+        job=facts.job,
+        profile=facts.profile,
+        state=facts.state,
+        cause=facts.cause,
+        reason=facts.reason,
+        nodes=facts.num_nodes,
+        ranks=facts.world_size,
+        elapsed_s=facts.elapsed_s,
+        productive=facts.productive,
+        node_hours=facts.node_hours,
+        rank_hours=facts.rank_hours,
+        git=facts.code.git,
+        versions=facts.code.versions,
+        steps=facts.steps,
+        outcome=facts.outcome,
+        attempts=facts.attempts,
+        slow_ranks=facts.slow_ranks,
+        checkpoints=facts.checkpoints,
+        notes=tuple(make_notes(facts)),
+    )

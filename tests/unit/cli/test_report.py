@@ -1,0 +1,89 @@
+"""`fsdpctl report` of runs as they are on disk, and the short form of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+from fsdpctl.contract import State
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.run_report.read import read_facts
+from fsdpctl.run_report.steps import measure_save_stall
+from fsdpctl.verbs.status import read_status
+from tests.backends.harness import COMMAND, cpu_seconds
+from tests.unit.ended_runs import make_run
+
+
+def call(*words: str, code: int = 0, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([COMMAND, *words], capture_output=True, text=True, timeout=120, cwd=cwd)
+    assert done.returncode == code, done
+    return done
+
+
+def test_facts_are_those_of_the_run_directory() -> None:
+    run = make_run("mine-aaaa", steps=40, starts=(1, 21))
+    facts = read_facts(run, read_status(run))
+    assert [(one.number, one.first_step, one.last_step, one.seconds) for one in facts.attempts] == [
+        (1, 1, 20, 31.0),
+        (2, 21, 40, 31.0),
+    ]
+    assert facts.steps is not None
+    assert (facts.steps.count, facts.steps.step_s, facts.steps.num_saves, facts.steps.save_stall_s) == (40, 1.0, 4, 0.0)
+    assert facts.outcome == {"held_out_loss": 2.5}
+    assert (facts.explanation, facts.repeated_steps) == (None, 0)
+    brief = read_facts(run, read_status(run), is_brief=True)
+    assert brief.steps is None and brief.used_s == facts.used_s == 62.0
+
+
+def test_a_stall_is_what_saves_add_to_their_steps() -> None:
+    durations = dict.fromkeys(range(1, 40), 1.0) | {10: 3.0, 21: 2.0, 30: 2.5}
+    assert measure_save_stall(durations, [10, 20, 30]) == 1.5
+    assert measure_save_stall(durations, [10]) is None
+    assert measure_save_stall({}, [10, 20]) is None
+
+
+def test_a_failed_run_is_reported_in_each_format(tmp_path: Path) -> None:
+    make_run("mine-aaaa", state=State.FAILED, text="rank 0: <script>")
+    shown = call("report").stdout
+    assert "FAILED: rank 0: <script>" in shown
+    for name, start in (("a.html", "<!DOCTYPE html>"), ("a.md", "# mine-aaaa"), ("a.txt", "mine-aaaa\n")):
+        assert call("report", "-o", name, cwd=tmp_path).stderr == f"written to {name}\n"
+        text = (tmp_path / name).read_text()
+        assert text.startswith(start) and ("<script>" in text) == (name == "a.txt")
+    assert call("report", "--format", "md").stdout == (tmp_path / "a.md").read_text()
+    assert "shows no format" in call("report", "-o", "a.doc", code=2, cwd=tmp_path).stderr
+    assert "cannot write" in call("report", "-o", "no/a.md", code=2, cwd=tmp_path).stderr
+
+
+def test_a_run_that_has_hardly_begun_or_is_damaged_has_a_report() -> None:
+    run = make_run("mine-aaaa", steps=0)
+    for path in (run.plan, run.metrics, run.job, run.profile):
+        path.write_text("{")
+    run.attempt(1).node(0).heartbeat.write_text("[")
+    assert "SUCCEEDED" in call("report").stdout
+
+
+def test_status_of_an_ended_run_has_what_it_used_and_a_note() -> None:
+    make_run("mine-aaaa", steps=40, starts=(1, 21))
+    shown = call("status").stdout
+    assert "used       0:01:02 on 1 node: 0.02 node hours, 0.03 rank hours\n" in shown
+    assert "note       1 attempt failed (signal): " in shown
+    facts = json.loads(call("report", "--json").stdout)
+    assert [note["docs"] for note in facts["notes"]] == ["docs/restarts.md"]
+    assert facts["attempts"][0]["cause"] == "signal"
+
+
+def test_a_report_of_a_hundred_thousand_steps_is_quick_and_small(tmp_path: Path) -> None:
+    run: RunPaths = make_run("mine-aaaa", steps=1)
+    line = run.metrics.read_text().partition('"loss": ')[2].partition(",")[2]
+    lines = (f'{{"step": {step}, "loss": {step % 977}.5,{line}' for step in range(100_000))
+    run.metrics.write_text("".join(lines))
+    with open(run.attempt(1).node(0).events, "a", encoding="utf-8") as events:
+        for step in range(0, 100_000, 100):
+            values = {"kind": "saved", "time": 1.79e9 + step, "who": "rank", "text": "x", "step": step}
+            events.write(json.dumps(values) + "\n")
+    page = tmp_path / "a.html"
+    assert cpu_seconds([COMMAND, "report", "-o", str(page)], {**os.environ}) < 3.0  # 1.4 s on an idle machine
+    assert 10_000 < page.stat().st_size < 2 * 10**6

@@ -1,0 +1,140 @@
+"""One page in three formats: every text of a run is escaped, and nothing comes from the network."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+from fsdpctl.contract import State
+from fsdpctl.contract.events import Actor, Event, EventKind
+from fsdpctl.curves.series import Curve, Mark, RunCurves
+from fsdpctl.run_report.chart import nice_ticks
+from fsdpctl.run_report.facts import Code, Facts, Node, SlowRank
+from fsdpctl.run_report.html import write_html
+from fsdpctl.run_report.markdown import write_markdown
+from fsdpctl.run_report.plain import write_text
+from fsdpctl.run_report.sections import MAX_EVENTS, SECTIONS, build_document
+from fsdpctl.run_report.short import used_rows
+from fsdpctl.runs.git_facts import GitFacts
+from tests.unit.run_report.facts import ATTEMPT, GOOD, on_gpus, with_steps
+
+EVIL = "<script>alert(1)</script>\x1b[31m|\u202e\"'&`<b>`"
+CURVES = RunCurves(
+    EVIL, EVIL, (Curve("loss", (1, 2, 3), (3.0, 1.0, 2.0)), Curve(EVIL, (1, 2), (1.0, 1.0))), (Mark("restart", 2, 2),)
+)
+
+
+def evil() -> Facts:
+    """Return facts in which every text of a run is hostile."""
+    return replace(
+        GOOD,
+        run_id=EVIL,
+        job=EVIL,
+        reason=EVIL,
+        directory=EVIL,
+        job_id=EVIL,
+        configuration={EVIL: EVIL, "list": [EVIL], "empty": {}},
+        code=Code(GitFacts(EVIL, EVIL, EVIL, (EVIL,), (EVIL,)), f"```\n{EVIL}", {"torch": EVIL}),
+        attempts=(replace(ATTEMPT, reason=EVIL),),
+        nodes=(Node(0, EVIL, (0, 1), EVIL, ()),),
+        curves=CURVES,
+        events=(Event(EventKind.NOTICE, 0.0, Actor.RANK, EVIL, 1),),
+        slow_ranks=(SlowRank(0, EVIL, 1),),
+    )
+
+
+class Tags(HTMLParser):
+    """All tags and attributes of a page, and its unclosed elements."""
+
+    VOID = ("meta", "br")
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.open: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_no_text_of_a_run_becomes_a_tag_or_a_control_character() -> None:
+    page = write_html(build_document(evil()), 0.0)
+    found = Tags(page)
+    assert found.open == []
+    assert not found.tags & {"script", "b", "link", "img", "iframe", "a"}
+    assert not [name for name in found.attributes if name.startswith("on") or name in ("src", "href", "style")]
+    assert "alert(1)" in page
+    assert page.replace("\n", "").isprintable()
+    assert not re.search(r"url\(|@import|https?:", page)
+
+
+def test_markdown_has_no_tags_and_its_tables_keep_their_columns() -> None:
+    page = write_markdown(build_document(evil()))
+    outside = re.sub(r"(?ms)^(`{3,})\n.*?^\1$", "", page)
+    assert "<script>" not in re.sub(r"\\<", "", re.sub(r"`[^`\n]*`", "", outside))
+    assert page.replace("\n", "").isprintable()
+    for table in re.findall(r"(?m)(?:^\|.*\n)+", outside):
+        columns = {len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}
+        assert len(columns) == 1, table
+    assert "````\n```\n" in page
+
+
+def test_text_has_no_control_characters_and_one_line_a_row() -> None:
+    page = write_text(build_document(evil()))
+    assert page.replace("\n", "").isprintable()
+    assert "\\x1b[31m|\\u202e" in page
+
+
+@pytest.mark.parametrize("write", [write_markdown, write_text, lambda document: write_html(document, 0.0)])
+def test_every_part_is_in_every_format(write: object) -> None:
+    assert callable(write)
+    page = write(build_document(evil()))
+    titles = [title for title, _ in SECTIONS if title not in ("Why it failed",)]
+    assert [title for title in titles if title not in page] == []
+    assert "Why it failed" not in page
+
+
+def test_the_newest_events_are_shown_and_saves_together() -> None:
+    saves = [Event(EventKind.SAVED, float(step), Actor.RANK, "", 1, step=step) for step in (10, 20, 30)]
+    notices = [
+        Event(EventKind.NOTICE, 100.0 + number, Actor.SUPERVISOR, f"n{number}", 1) for number in range(MAX_EVENTS)
+    ]
+    page = write_text(build_document(replace(GOOD, events=(*saves, notices[0]))))
+    assert "3 checkpoints, of steps 10 to 30" in page
+    page = write_text(build_document(replace(GOOD, events=(*saves, *notices))))
+    assert f"The newest {MAX_EVENTS} of {MAX_EVENTS + 1}" in page and "3 checkpoints" not in page
+
+
+def test_hours_are_of_all_attempts_and_all_ranks() -> None:
+    twice = replace(ATTEMPT, number=2, started=5000.0, ended=5000.0 + 1800, state=State.SUCCEEDED)
+    facts = on_gpus(replace(GOOD, attempts=(replace(ATTEMPT, state=State.STOPPED), twice)), 8)
+    assert (facts.node_hours, facts.rank_hours) == (1.5, 12.0)
+    page = write_text(build_document(facts))
+    assert re.search(r"GPU hours +12.00", page) and re.search(r"tokens per GPU hour +300,000", page)
+
+
+def test_the_short_form_is_a_few_lines() -> None:
+    assert used_rows(GOOD) == [("used", "1:00:00 on 1 node: 1.00 node hours, 2.00 rank hours")]
+    rows = used_rows(replace(with_steps(skipped=2, mfu=0.1), productive=0.5, slow_ranks=(SlowRank(0, "a", 1),)))
+    assert [key for key, _ in rows] == ["used", "note", "", ""]
+    assert used_rows(replace(GOOD, attempts=())) == []
+
+
+def test_ticks_are_round_and_within_the_values() -> None:
+    assert nice_ticks(0.0, 1.0) == [0.0, 0.5, 1.0]
+    assert nice_ticks(5.0, 5.0) == [5.0]
+    for low, high in ((1, 99_999), (-3.2, 7.9), (1e-9, 3e-9), (2.345, 2.346)):
+        ticks = nice_ticks(low, high)
+        assert 2 <= len(ticks) <= 7 and ticks == sorted(ticks)
+        assert low - (high - low) * 0.02 <= ticks[0] and ticks[-1] <= high + (high - low) * 0.02
