@@ -44,7 +44,7 @@ def tensorboard(
         if not directories:
             raise UsageError(message, hint="report_to: [tensorboard] in the job of your own script writes them")
         log(f"warning: {message}")
-    argv = [_find_python(), "-m", MODULE, *describe(directories), "--host", host, "--port", str(port)]
+    argv = [_find_python(), "-P", "-m", MODULE, *describe(directories), "--host", host, "--port", str(port)]
     if as_json:
         print_json(TensorBoard(tuple(argv)))
         return

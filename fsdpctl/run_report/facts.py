@@ -145,12 +145,13 @@ class Facts:
 
     @property
     def node_hours(self) -> float:
-        return self.used_s * self.num_nodes / 3600
+        """Of all attempts, each with its own number of nodes."""
+        return sum(attempt.seconds * (len(attempt.hosts) or self.num_nodes) for attempt in self.attempts) / 3600
 
     @property
     def rank_hours(self) -> float:
         """GPU hours, where each rank has a GPU."""
-        return self.used_s * self.world_size / 3600
+        return self.node_hours * self.plan.procs_per_node if self.plan is not None else 0.0
 
     @property
     def repeated_steps(self) -> int:

@@ -79,13 +79,14 @@ def _attempts(run: RunFacts, events: Sequence[Event], every: EveryStep | None, n
         attempt, number = AttemptFacts(paths), paths.number
         verdict = attempt.verdict
         agent = find_json(ProcessIdentity, paths.node(0).agent)
-        last = now if run.newest is not None and number == run.newest.number else None
+        is_open = now is not None and verdict is None
+        newest_step = every.times.steps[-1] if is_open and every is not None and every.times.steps else None
         yield Attempt(
             number=number,
             started=agent.started if agent is not None else begun.get(number),
-            ended=ended.get(number) or last or spans.get(number),
+            ended=ended.get(number) or (now if is_open else spans.get(number)),
             first_step=every.starts.get(number) if every is not None else None,
-            last_step=verdict.step if verdict is not None else None,
+            last_step=verdict.step if verdict is not None else newest_step,
             state=verdict.state if verdict is not None else None,
             cause=verdict.cause if verdict is not None else None,
             reason=verdict.reason if verdict is not None else "",

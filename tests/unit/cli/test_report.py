@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -63,6 +64,15 @@ def test_a_run_that_has_hardly_begun_or_is_damaged_has_a_report() -> None:
         path.write_text("{")
     run.attempt(1).node(0).heartbeat.write_text("[")
     assert "SUCCEEDED" in call("report").stdout
+
+
+def test_a_run_that_was_never_started_has_a_report() -> None:
+    run = make_run("mine-aaaa", steps=3)
+    shutil.rmtree(run.attempts_root)
+    run.metrics.unlink()
+    shown = call("report").stdout
+    assert "PLANNED" in shown and "Curves" not in shown and "Attempts" not in shown
+    assert "used" not in call("status").stdout
 
 
 def test_status_of_an_ended_run_has_what_it_used_and_a_note() -> None:

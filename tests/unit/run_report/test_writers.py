@@ -124,6 +124,11 @@ def test_hours_are_of_all_attempts_and_all_ranks() -> None:
     assert re.search(r"GPU hours +12.00", page) and re.search(r"tokens per GPU hour +300,000", page)
 
 
+def test_an_attempt_on_more_nodes_counts_more_hours() -> None:
+    twice = replace(ATTEMPT, number=2, started=5000.0, ended=5000.0 + 1800, hosts=("alpha", "beta", "gamma", "delta"))
+    assert replace(GOOD, attempts=(ATTEMPT, twice)).node_hours == 1 + 0.5 * 4
+
+
 def test_the_short_form_is_a_few_lines() -> None:
     assert used_rows(GOOD) == [("used", "1:00:00 on 1 node: 1.00 node hours, 2.00 rank hours")]
     rows = used_rows(replace(with_steps(skipped=2, mfu=0.1), productive=0.5, slow_ranks=(SlowRank(0, "a", 1),)))

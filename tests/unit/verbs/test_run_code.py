@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from fsdpctl.errors import UsageError
 from fsdpctl.launch.build import build_plan
 from fsdpctl.launch.host import SubmitHost
 from fsdpctl.launch.snapshot import take_snapshot
+from fsdpctl.runs.git_facts import read_git_diff, read_git_facts
 from fsdpctl.specs.load import load_profile, parse_job
 from fsdpctl.verbs.run_code import prepare_code, repair_code, replace_code
 
@@ -88,6 +90,22 @@ def test_a_new_copy_replaces_what_the_old_one_brought_and_nothing_else(run: RunP
     assert update(run, plan) == []
     assert read(run.source)["main.py"] == "3"
     assert read(run.source)["log.csv"] == OF_RANKS["log.csv"], "a rank's now, as the project has none any more"
+
+
+def test_the_commit_is_that_of_the_newest_copy(run: RunPaths, plan: LaunchPlan) -> None:
+    project = plan.submit_dir
+    who = ["-c", "user.name=a", "-c", "user.email=a@b.example"]
+    for words in (["init", "-q"], ["add", "-A"], [*who, "commit", "-q", "-m", "First"]):
+        subprocess.run(["git", "-C", project, *words], check=True)
+    (Path(project) / "main.py").write_text("3")
+    update(run, plan)
+    facts = read_git_facts(run)
+    assert facts is not None
+    assert (facts.subject, facts.changed) == ("First", ("main.py",))
+    assert "+3" in read_git_diff(run)
+    shutil.rmtree(Path(project) / ".git")
+    update(run, plan)
+    assert (read_git_facts(run), read_git_diff(run)) == (None, "")
 
 
 @pytest.mark.parametrize(
