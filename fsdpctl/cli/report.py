@@ -35,6 +35,7 @@ def report(
 
     if as_json and (form is not None or out is not None):
         raise UsageError("--json prints the facts to stdout, without --format and --out")
+    chosen = form or _guess_format(out)
     paths = find_run(run)
     facts = read_facts(paths, read_status(paths))
     if as_json:
@@ -42,7 +43,7 @@ def report(
 
         print_json(shape_facts(facts))
         return
-    text = render(build_document(facts), form or _guess_format(out), facts.read_at)
+    text = render(build_document(facts), chosen, facts.read_at)
     if out is None:
         write(text.rstrip("\n"))
         return

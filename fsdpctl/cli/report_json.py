@@ -9,6 +9,7 @@ from fsdpctl.contract import Cause, State
 from fsdpctl.run_report.facts import Attempt, Checkpoint, Facts, SlowRank, Steps
 from fsdpctl.run_report.notes import Note, make_notes
 from fsdpctl.runs.git_facts import GitFacts
+from fsdpctl.runs.gpu_history import GpuUse
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class ReportedRun:
     steps: Steps | None
     outcome: Mapping[str, float]  # what rank 0 has measured at the end
     attempts: tuple[Attempt, ...]
+    gpus: tuple[GpuUse, ...]  # from samples every ten seconds
+    energy_kwh: float | None  # of all GPUs, from samples of their power
     slow_ranks: tuple[SlowRank, ...]
     checkpoints: tuple[Checkpoint, ...]
     notes: tuple[Note, ...]
@@ -57,6 +60,8 @@ def shape_facts(facts: Facts) -> ReportedRun:
         steps=facts.steps,
         outcome=facts.outcome,
         attempts=facts.attempts,
+        gpus=facts.gpus,
+        energy_kwh=facts.energy_kwh,
         slow_ranks=facts.slow_ranks,
         checkpoints=facts.checkpoints,
         notes=tuple(make_notes(facts)),

@@ -12,6 +12,7 @@ from typing import Any
 from fsdpctl.contract.events import Event, EventKind
 from fsdpctl.contract.metrics_lines import RESERVED
 from fsdpctl.contract.paths import RunPaths
+from fsdpctl.curves.gpus import GPU_KEYS, has_gpu_history, read_gpu_curves
 from fsdpctl.curves.series import Curve, Mark, RunCurves, choose_keys
 from fsdpctl.curves.thin import thin
 from fsdpctl.runs.evidence import RunFacts
@@ -51,6 +52,8 @@ def read_every_step(run: RunFacts, keys: Sequence[str] = ()) -> EveryStep:
     *found, times = _read_file(run.paths.metrics, [*wanted, _TIME], starts)
     found += _read_file(run.paths.evaluations, wanted, {})
     order = {key: number for number, key in enumerate(wanted)}
+    recorded = {curve.key for curve in found if curve.values}
+    found += [curve for curve in read_gpu_curves(run.paths, times) if curve.key in order and curve.key not in recorded]
     known = [curve for curve in found if curve.values]
     lines = [curve for curve in known if keys or len(curve.values) > 1]  # one evaluation is no curve
     curves = sorted(lines or known, key=lambda curve: order[curve.key])
@@ -63,7 +66,8 @@ def known_keys(run: RunPaths) -> list[str]:
     lines = chain.from_iterable(
         (*islice(read_metrics(path), _SAMPLE), *recent_metrics(path, _SAMPLE)) for path in files
     )
-    return list(dict.fromkeys(key for line in lines for key, value in line.items() if _is_shown(key, value)))
+    found = dict.fromkeys(key for line in lines for key, value in line.items() if _is_shown(key, value))
+    return list(found | dict.fromkeys(GPU_KEYS if has_gpu_history(run) else ()))
 
 
 def read_rows(run: RunPaths, keys: Sequence[str]) -> Iterator[tuple[int | None, int | None, float | None, list[Any]]]:

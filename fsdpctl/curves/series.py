@@ -12,6 +12,8 @@ LABELS = {
     "tokens_per_s": "tokens/s",
     "mfu": "MFU",
     "grad_norm": "gradient norm",
+    "gpu_memory_gib": "memory of the fullest GPU, GiB",
+    "gpu_power_w": "power of all GPUs, W",
 }
 """Shown where a run has them, in this order."""
 ALSO_SHOWN = ("memory", "power")

@@ -13,6 +13,7 @@ from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.curves.series import RunCurves
 from fsdpctl.explain.explanation import Explanation
 from fsdpctl.runs.git_facts import GitFacts
+from fsdpctl.runs.gpu_history import GpuUse
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,8 @@ class Facts:
     outcome: Mapping[str, float]  # what rank 0 has measured at the end
     curves: RunCurves | None
     events: tuple[Event, ...]
+    gpus: tuple[GpuUse, ...]  # over the whole run
+    energy_kwh: float | None  # of all GPUs
     slow_ranks: tuple[SlowRank, ...]
     checkpoints: tuple[Checkpoint, ...]
     explanation: Explanation | None  # of a run that failed
@@ -137,6 +140,12 @@ class Facts:
     @property
     def has_gpus(self) -> bool:
         return self.plan is not None and self.plan.device == "cuda"
+
+    @property
+    def busy(self) -> float | None:
+        """Share of the samples in which the GPUs had work."""
+        known = [gpu.busy for gpu in self.gpus if gpu.busy is not None]
+        return sum(known) / len(known) if known else None
 
     @property
     def used_s(self) -> float:

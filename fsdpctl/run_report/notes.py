@@ -14,6 +14,7 @@ from fsdpctl.contract.clock import format_clock
 from fsdpctl.run_report.facts import Facts
 
 LOW_MFU = 0.25
+LOW_BUSY = 0.6
 MUCH_STALL = 0.05
 GOOD_STALL = 0.02
 MUCH_LOST = 0.1
@@ -115,6 +116,15 @@ def _utilization(facts: Facts) -> Iterator[Note]:
         )
 
 
+def _idle_gpus(facts: Facts) -> Iterator[Note]:
+    if facts.busy is not None and facts.busy < LOW_BUSY and facts.used_s >= MIN_S:
+        yield Note(
+            f"the GPUs had work in {facts.busy:.0%} of the samples",
+            "profile a few steps: they wait for data, for the CPU, for saves, or for restarts",
+            "docs/trainer.md#profiling",
+        )
+
+
 def _memory(facts: Facts) -> Iterator[Note]:
     peak = facts.outcome.get("peak_memory_gib")
     totals = [gpu.memory_total for node in facts.nodes for gpu in node.gpus if gpu.memory_total]
@@ -157,6 +167,7 @@ RULES: tuple[Callable[[Facts], Iterator[Note]], ...] = (
     _slow_ranks,
     _skipped,
     _utilization,
+    _idle_gpus,
     _memory,
 )
 

@@ -23,6 +23,7 @@ from fsdpctl.run_report.facts import Attempt, Checkpoint, Code, Facts, Node
 from fsdpctl.run_report.steps import count_slow_ranks, summarize
 from fsdpctl.runs.evidence import AttemptFacts, RunFacts, read_plan
 from fsdpctl.runs.git_facts import read_git_diff, read_git_facts
+from fsdpctl.runs.gpu_history import measure_energy, read_gpu_history, summarize_gpus
 from fsdpctl.runs.metrics import attempt_spans, recent_metrics
 from fsdpctl.runs.progress import measure_progress_share
 from fsdpctl.runs.timeline import read_timeline
@@ -38,6 +39,7 @@ def read_facts(paths: RunPaths, status: RunStatus, *, is_brief: bool = False) ->
     run, now = RunFacts(paths), time.time()
     every = None if is_brief else read_every_step(run)
     events = every.events if every is not None else tuple(read_timeline(run))
+    history = {} if is_brief else read_gpu_history(paths)
     share = measure_progress_share(run, now if status.state.is_alive else None)
     outcome = status.outcome.summary if status.outcome is not None else {}
     return Facts(
@@ -65,6 +67,8 @@ def read_facts(paths: RunPaths, status: RunStatus, *, is_brief: bool = False) ->
         outcome=outcome,
         curves=every.thinned() if every is not None else None,
         events=events,
+        gpus=summarize_gpus(history),
+        energy_kwh=measure_energy(history),
         slow_ranks=count_slow_ranks(events),
         checkpoints=() if is_brief else tuple(_checkpoints(paths)),
         explanation=None if is_brief else _explain(paths, status),

@@ -13,6 +13,7 @@ from fsdpctl.curves.series import Curve, label_of
 from fsdpctl.run_report.document import Block, Charts, Document, Listing, Notes, Paragraph, Rows, Section, Table
 from fsdpctl.run_report.facts import Attempt, Checkpoint, Facts, Node
 from fsdpctl.run_report.notes import duration, make_notes, plural
+from fsdpctl.runs.gpu_history import GpuUse
 
 MAX_EVENTS = 120
 MAX_CHECKPOINTS = 30
@@ -108,25 +109,17 @@ def _attempt_row(attempt: Attempt) -> tuple[str, ...]:
 def _nodes(facts: Facts) -> Iterator[Block]:
     if facts.nodes:
         yield Table(("node", "host", "ranks", "end"), tuple(map(_node_row, facts.nodes)), numbers=(0,))
-    gpus = [(node, gpu) for node in facts.nodes for gpu in node.gpus]
-    if gpus:
-        header = ("node", "GPU", "kind", "memory", "busy", "power", "temperature")
-        rows = tuple(
-            (
-                str(node.rank),
-                str(gpu.index),
-                gpu.name,
-                f"{gpu.memory_used / 2**30:.1f} of {gpu.memory_total / 2**30:.0f} GiB"
-                if gpu.memory_used is not None and gpu.memory_total
-                else "-",
-                f"{gpu.busy:.0%}" if gpu.busy is not None else "-",
-                f"{gpu.power_w:.0f} W" if gpu.power_w is not None else "-",
-                f"{gpu.temperature_c} C" if gpu.temperature_c is not None else "-",
-            )
-            for node, gpu in gpus
-        )
-        yield Paragraph("GPUs as their node reported them last:")
-        yield Table(header, rows, numbers=(0, 1, 4, 5, 6))
+    if facts.gpus:
+        header = ("node", "GPU", "busy", "power", "peak memory")
+        yield Paragraph("GPUs, from samples every ten seconds; busy and power are means:")
+        yield Table(header, tuple(map(_gpu_row, facts.gpus)), numbers=(0, 1, 2, 3, 4))
+
+
+def _gpu_row(gpu: GpuUse) -> tuple[str, ...]:
+    busy = f"{gpu.busy:.0%}" if gpu.busy is not None else "-"
+    power = f"{gpu.power_w:.0f} W" if gpu.power_w is not None else "-"
+    memory = f"{gpu.memory_peak / 2**30:.1f} GiB" if gpu.memory_peak is not None else "-"
+    return str(gpu.node), str(gpu.gpu), busy, power, memory
 
 
 def _node_row(node: Node) -> tuple[str, ...]:
@@ -195,6 +188,10 @@ def _resources(facts: Facts) -> Iterator[Block]:
         rows.append((f"tokens/s per {unit}", f"{steps.tokens_per_s / facts.world_size:,.0f} (median)"))
     if steps is not None and steps.mfu is not None:
         rows.append(("utilization", f"MFU {steps.mfu:.1%} (median)"))
+    if facts.busy is not None:
+        rows.append(("busy", f"{facts.busy:.0%} of the samples of all GPUs"))
+    if facts.energy_kwh is not None:
+        rows.append(("energy", f"{facts.energy_kwh:,.2f} kWh of the GPUs, from samples of their power"))
     if facts.productive is not None:
         rows.append(("productive", f"{facts.productive:.0%} of the time"))
     yield Rows(tuple(rows))

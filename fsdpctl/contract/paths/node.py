@@ -74,6 +74,11 @@ class NodePaths:
         return self.root / "events.jsonl"
 
     @property
+    def gpu_history(self) -> Path:
+        """GpuMoment records, one per line: what the GPUs of this node did."""
+        return self.root / "gpus.jsonl"
+
+    @property
     def flight_records(self) -> Path:
         """Prefix of the dumps that torch itself writes at a time-out of NCCL: it adds the rank."""
         return self.root / "flight-rank-"

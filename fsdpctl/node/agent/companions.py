@@ -9,6 +9,7 @@ from fsdpctl.commands.environment import given_env
 from fsdpctl.contract.node_report import NodeReport, RankReport
 from fsdpctl.contract.paths import AttemptPaths
 from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.node.agent.gpu_history import GpuHistory
 from fsdpctl.node.agent.gpu_watch import GpuWatch
 from fsdpctl.node.agent.progress_watch import ProgressWatch
 from fsdpctl.node.agent.trackers import Trackers
@@ -23,6 +24,7 @@ class Companions:
         is_read = node_rank == 0 and not plan.entry.is_bundled
         self._progress = ProgressWatch(attempt) if is_read else None
         self._gpus: GpuWatch | None = None
+        self._gpu_history = GpuHistory(attempt.node(node_rank).gpu_history)
         self._trackers: Trackers | None = None
 
     def rank_env(self, env: Mapping[str, str]) -> Mapping[str, str]:
@@ -40,7 +42,9 @@ class Companions:
         """Return the report of the node, with what they have read."""
         if self._progress is not None:
             ranks = (replace(ranks[0], script_step=self._progress.look()), *ranks[1:])
-        return NodeReport(ranks=ranks, gpus=self._gpus.look() if self._gpus is not None else ())
+        gpus = self._gpus.look() if self._gpus is not None else ()
+        self._gpu_history.add(gpus)
+        return NodeReport(ranks=ranks, gpus=gpus)
 
     def pids(self) -> list[int]:
         """Return those that end by themselves."""

@@ -8,8 +8,12 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
+
+from fsdpctl.cli.report import report
 from fsdpctl.contract import State
 from fsdpctl.contract.paths import RunPaths
+from fsdpctl.errors import UsageError
 from fsdpctl.run_report.read import read_facts
 from fsdpctl.run_report.steps import measure_save_stall
 from fsdpctl.verbs.status import read_status
@@ -45,17 +49,26 @@ def test_a_stall_is_what_saves_add_to_their_steps() -> None:
     assert measure_save_stall({}, [10, 20]) is None
 
 
-def test_a_failed_run_is_reported_in_each_format(tmp_path: Path) -> None:
+def test_a_failed_run_is_reported_in_each_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_run("mine-aaaa", state=State.FAILED, text="rank 0: <script>")
-    shown = call("report").stdout
-    assert "FAILED: rank 0: <script>" in shown
+    assert "FAILED: rank 0: <script>" in call("report").stdout
     for name, start in (("a.html", "<!DOCTYPE html>"), ("a.md", "# mine-aaaa"), ("a.txt", "mine-aaaa\n")):
-        assert call("report", "-o", name, cwd=tmp_path).stderr == f"written to {name}\n"
+        report(out=tmp_path / name)
+        assert capsys.readouterr().err == f"written to {tmp_path / name}\n"
         text = (tmp_path / name).read_text()
         assert text.startswith(start) and ("<script>" in text) == (name == "a.txt")
-    assert call("report", "--format", "md").stdout == (tmp_path / "a.md").read_text()
-    assert "shows no format" in call("report", "-o", "a.doc", code=2, cwd=tmp_path).stderr
-    assert "cannot write" in call("report", "-o", "no/a.md", code=2, cwd=tmp_path).stderr
+    report(form="md")
+    assert capsys.readouterr().out == (tmp_path / "a.md").read_text()
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    make_run("mine-aaaa")
+    with pytest.raises(UsageError, match="shows no format"):
+        report(out=tmp_path / "a.doc")
+    with pytest.raises(UsageError, match="cannot write"):
+        report(out=tmp_path / "no" / "a.md")
+    with pytest.raises(UsageError, match="without --format"):
+        report(form="md", as_json=True)
 
 
 def test_a_run_that_has_hardly_begun_or_is_damaged_has_a_report() -> None:

@@ -10,6 +10,7 @@ from fsdpctl.contract import Cause, State
 from fsdpctl.contract.node_report import GpuSample
 from fsdpctl.run_report.facts import Facts, Node, SlowRank
 from fsdpctl.run_report.notes import make_notes, rounded
+from fsdpctl.runs.gpu_history import GpuUse
 from tests.unit.run_report.facts import ATTEMPT, GOOD, PLAN, STEPS, on_gpus, with_steps
 
 FAILED = replace(ATTEMPT, last_step=200, state=State.FAILED, cause=Cause.SIGNAL)
@@ -51,6 +52,7 @@ def with_gpu(peak_gib: float) -> Facts:
         ),
         (with_steps(skipped=1), "1 step changed nothing", "smaller learning rate"),
         (with_steps(mfu=0.12), "12.0% of their peak", "fsdpctl estimate mine"),
+        (replace(GOOD, gpus=(GpuUse(0, 0, 0.4, None, None),)), "had work in 40% of the samples", "profile"),
         (with_gpu(10.0), "at most 10.0 of 80 GiB", "larger micro_batch"),
     ],
 )
@@ -67,6 +69,7 @@ def test_each_loss_has_its_note(facts: Facts, what: str, change: str) -> None:
         with_steps(mfu=None),
         with_steps(save_stall_s=10.0),
         with_gpu(70.0),
+        replace(GOOD, gpus=(GpuUse(0, 0, 0.9, None, None),)),
         replace(GOOD, steps=None, checkpoints=()),
         replace(GOOD, productive=0.1, elapsed_s=60.0),
         replace(UNSAVED, steps=replace(STEPS, count=60, num_saves=0, save_stall_s=None)),
