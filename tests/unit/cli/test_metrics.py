@@ -65,6 +65,7 @@ def test_csv_has_every_step_and_json_the_thinned_curves() -> None:
     assert shown["marks"][0] == {"kind": "restart", "step": 1001, "attempt": 2}
 
 
+@pytest.mark.slow  # matplotlib looks for all fonts in a new home
 def test_pictures_are_written_as_their_name_asks(tmp_path: Path) -> None:
     make_run("mine-aaaa", values={"$memory^{": 1.5})
     assert "written to" in metrics("-o", str(tmp_path / "a.svg")).stderr
