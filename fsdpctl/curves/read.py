@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -20,6 +19,8 @@ from fsdpctl.runs.metrics import read_metrics, recent_metrics
 from fsdpctl.runs.timeline import read_timeline
 
 _TIME = "time"
+LARGEST = 1e150
+"""The scale of a chart overflows with larger numbers; no comparison with NaN is true."""
 _SAMPLE = 20
 """Lines at both ends of a file in which the names of its numbers are looked for."""
 
@@ -84,13 +85,13 @@ def _read_file(path: Path, keys: Sequence[str], starts: dict[int, int]) -> list[
     columns = [(key, steps[key].append, values[key].append) for key in keys]
     attempt = None
     for line in read_metrics(path):
-        if (step := line.get("step")) is None:
+        if (step := line.get("step")) is None or not -LARGEST < step < LARGEST:
             continue
         if line.get("attempt") != attempt and isinstance(attempt := line.get("attempt"), int):
             starts.setdefault(attempt, step)
         for key, add_step, add_value in columns:
             value: Any = line.get(key)
-            if type(value) in (float, int) and math.isfinite(value):
+            if type(value) in (float, int) and -LARGEST < value < LARGEST:
                 add_step(step)
                 add_value(value)
     return [Curve(key, tuple(steps[key]), tuple(values[key])) for key in keys]
@@ -109,4 +110,6 @@ def _is_shown(key: str, value: object) -> bool:
 
 
 def _number(value: object) -> float | None:
-    return value if isinstance(value, float | int) and not isinstance(value, bool) and math.isfinite(value) else None
+    if not isinstance(value, float | int) or isinstance(value, bool):
+        return None
+    return value if -LARGEST < value < LARGEST else None

@@ -60,9 +60,9 @@ def label_of(key: str) -> str:
     return LABELS.get(key, key)
 
 
-def format_number(value: float) -> str:
+def format_number(value: float, digits: int = 3) -> str:
     """Return a number as the scale of a chart has it."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.{digits}g}"
 
 
 def choose_keys(known: Sequence[str]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from fsdpctl.contract import State
 from fsdpctl.contract.clock import MINUTE, format_clock, format_time
 from fsdpctl.contract.events import Event, EventKind
-from fsdpctl.curves.series import Curve, label_of
+from fsdpctl.curves.series import Curve, format_number, label_of
 from fsdpctl.run_report.document import Block, Charts, Document, Listing, Notes, Paragraph, Rows, Section, Table
 from fsdpctl.run_report.facts import Attempt, Checkpoint, Facts, Node
 from fsdpctl.run_report.notes import duration, make_notes, plural
@@ -89,7 +89,7 @@ def _curves(facts: Facts) -> Iterator[Block]:
 
 def _curve_row(curve: Curve) -> tuple[str, ...]:
     values = (curve.values[0], min(curve.values), max(curve.values), curve.values[-1])
-    return (label_of(curve.key), *(f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}" for value in values))
+    return (label_of(curve.key), *(format_number(value, 4) for value in values))
 
 
 def _attempts(facts: Facts) -> Iterator[Block]:

@@ -42,6 +42,8 @@ def test_what_is_no_finite_number_is_no_point() -> None:
         '{"step": 5, "loss": "x"}',
         '{"step": 6, "loss": true}',
         '{"loss": 1.0}',
+        '{"step": 8, "loss": 1' + "0" * 400 + "}",
+        '{"step": 9, "loss": 1e200}',
         "{",
         "[]",
     ]

@@ -11,7 +11,7 @@ import pytest
 from fsdpctl.contract import State
 from fsdpctl.contract.events import Actor, Event, EventKind
 from fsdpctl.curves.series import Curve, Mark, RunCurves
-from fsdpctl.run_report.chart import nice_ticks
+from fsdpctl.run_report.chart import draw, nice_ticks
 from fsdpctl.run_report.facts import Code, Facts, Node, SlowRank
 from fsdpctl.run_report.html import write_html
 from fsdpctl.run_report.markdown import write_markdown
@@ -134,6 +134,12 @@ def test_the_short_form_is_a_few_lines() -> None:
     rows = used_rows(replace(with_steps(skipped=2, mfu=0.1), productive=0.5, slow_ranks=(SlowRank(0, "a", 1),)))
     assert [key for key, _ in rows] == ["used", "note", "", ""]
     assert used_rows(replace(GOOD, attempts=())) == []
+
+
+@pytest.mark.parametrize("values", [(0.0, 0.0), (-1e149, 1e149), (1e-300, 2e-300), (3.4e38, 1.0), (-5.0, -5.0)])
+def test_a_chart_of_any_numbers_has_finite_coordinates(values: tuple[float, ...]) -> None:
+    picture = draw(Curve("loss", (1, 2), values), ())
+    assert not re.search("nan|inf", picture) and len(picture) < 4000
 
 
 def test_ticks_are_round_and_within_the_values() -> None:
