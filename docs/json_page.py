@@ -38,6 +38,7 @@ from fsdpctl.cli.shapes import (
     Shell,
     ShownRun,
     Started,
+    TriedTarget,
     Verified,
 )
 from fsdpctl.contract import Cause, Phase, State
@@ -95,6 +96,7 @@ SHAPES = {
     "profiles check": Shape(Checked, "list"),
     "profiles init": Shape(Created),
     "profiles default": Shape(DefaultProfile),
+    "notify test": Shape(TriedTarget, "list"),
     "data ls": Shape(ListedData, "list"),
     "data check": Shape(Checked, "list"),
     "checkpoints ls": Shape(ListedCheckpoint, "list"),

@@ -15,7 +15,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from fsdpctl import __version__
-from fsdpctl.cli import bench, checkpoints, data, jobs, profiles
+from fsdpctl.cli import bench, checkpoints, data, jobs, notify, profiles
 from fsdpctl.cli.doctor import doctor
 from fsdpctl.cli.estimate import estimate
 from fsdpctl.cli.events import events
@@ -67,6 +67,7 @@ GROUPS = {
     "data": data.app,
     "checkpoints": checkpoints.app,
     "bench": bench.app,
+    "notify": notify.app,
 }
 
 

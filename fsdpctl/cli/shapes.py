@@ -87,6 +87,16 @@ class ShownRun(ListedRun):
     ends_at: float | None  # when its last step is expected, in seconds since the epoch
     working_directory: str | None
     events: tuple[Event, ...]  # the newest of its supervisor
+    unsent_notice: str | None  # of the newest attempt, and why
+
+
+@dataclass(frozen=True)
+class TriedTarget:
+    """A target of `notify` that was sent a test notice."""
+
+    name: str
+    ok: bool
+    problem: str | None
 
 
 @dataclass(frozen=True)

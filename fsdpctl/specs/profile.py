@@ -30,6 +30,7 @@ from fsdpctl.schema.types import (
 )
 from fsdpctl.specs.environment import ContainerEnvironment, Environment
 from fsdpctl.specs.lint import LintKeys
+from fsdpctl.specs.notify import NotifyKeys
 
 
 class Node(Spec):
@@ -142,6 +143,8 @@ class ClusterProfile(Spec):
     """Environment variables of all ranks."""
     pass_env: tuple[EnvName, ...] = ()
     """Names of secret variables, taken from the submitting shell, stored in a file of mode 0600 and never printed."""
+    notify: tuple[NotifyKeys, ...] = ()
+    """Who gets notices of runs on this cluster, and when; see [notices.md](notices.md)."""
     lint: LintKeys = LintKeys()
     """Rules of `jobs check` that jobs on this cluster ignore."""
 

@@ -118,6 +118,11 @@ class RunPaths:
         return self.root / "waiting"
 
     @property
+    def notices(self) -> Path:
+        """Event records of the processes that send notices, one per line."""
+        return self.root / "notices.jsonl"
+
+    @property
     def metrics(self) -> Path:
         return self.root / "metrics.jsonl"
 
