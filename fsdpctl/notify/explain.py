@@ -21,7 +21,7 @@ def with_explanation(notice: Notice, python: str) -> Notice:
         return notice
     try:
         done = subprocess.run(
-            [python, "-m", "fsdpctl", "explain", notice.run_id, "--json"],
+            [python, "-m", "fsdpctl.verbs.explain_verdict", notice.run_dir],
             env={**outer_environment(os.environ, notice.run_dir), "PYTHONSAFEPATH": "1"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -29,7 +29,7 @@ def with_explanation(notice: Notice, python: str) -> Notice:
             timeout=LIMIT_S,
             check=True,
         )
-        found = json.loads(done.stdout)["diagnosis"]
+        found = json.loads(done.stdout)
         if not found or found["category"] == "unknown":
             return notice
         why = f"{found['category']} ({found['confidence']}): {found['summary']}"

@@ -70,7 +70,7 @@ class MailKeys(_Notify):
     """Program that takes the mail where `smtp` is not given."""
     smtp: Host | None = None
     """Mail server."""
-    port: Port | None = None
+    smtp_port: Port | None = None
     """Port of the server; default: 25, with `starttls` 587, with `tls` 465."""
     encryption: Encryption = "none"
     """`starttls` or `tls` of the server, whose certificate is verified."""
@@ -90,7 +90,7 @@ class MailKeys(_Notify):
             raise RuleError(Problem(passwords[0], "give this or `password_file`", (passwords[1],)))
         if bool(passwords) != (self.user is not None):
             raise RuleError(Problem("user", "belongs to a password: give both or none", (*passwords,)))
-        if self.smtp is None and (given := [*passwords, *(key for key in ("port", "user") if getattr(self, key))]):
+        if self.smtp is None and (given := [*passwords, *(key for key in ("smtp_port", "user") if getattr(self, key))]):
             raise RuleError(Problem(given[0], "belongs to `smtp`, which is not given", ("smtp",)))
         if passwords and self.encryption == "none":
             text = "a password needs `starttls` or `tls`: without it anyone on the network can read it"
@@ -144,4 +144,4 @@ def _smtp(keys: MailKeys) -> Smtp | None:
     if keys.smtp is None:
         return None
     place = SecretPlace(keys.password_env, keys.password_file) if keys.user is not None else None
-    return Smtp(keys.smtp, keys.port or SMTP_PORTS[keys.encryption], keys.encryption, keys.user, place)
+    return Smtp(keys.smtp, keys.smtp_port or SMTP_PORTS[keys.encryption], keys.encryption, keys.user, place)

@@ -76,7 +76,7 @@ def test_a_failure_a_hang_and_an_end_reach_mail_while_a_server_is_dead(tmp_path:
     )
     with smtp_server("none") as (inbox, mail_port):
         assert mail_by(mail_port).smtp is not None
-        mail = f"kind: mail, to: [me@example.org], sender: runs@example.org, smtp: localhost, port: {mail_port}"
+        mail = f"kind: mail, to: [me@example.org], sender: runs@example.org, smtp: localhost, smtp_port: {mail_port}"
         write(
             tmp_path,
             script,

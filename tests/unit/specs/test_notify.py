@@ -60,7 +60,7 @@ def test_an_entry_becomes_a_target(entry: str, target: NotifyTarget) -> None:
         ("{kind: slack, url_env: A, on: [often]}", "on"),
         ("{kind: mail, to: []}", "is a list of addresses"),
         ("{kind: mail, to: [me]}", "is a list of addresses"),
-        ("{kind: mail, to: [a@b], port: 25}", "belongs to `smtp`"),
+        ("{kind: mail, to: [a@b], smtp_port: 25}", "belongs to `smtp`"),
         ("{kind: mail, to: [a@b], smtp: mx, user: me}", "belongs to a password"),
         ("{kind: mail, to: [a@b], smtp: mx, user: me, password_env: P}", "needs `starttls` or `tls`"),
         ("{kind: mail, to: [a@b], smtp: mx, user: me, password_env: P, password_file: /p}", "or `password_file`"),
