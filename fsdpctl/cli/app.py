@@ -31,6 +31,7 @@ from fsdpctl.cli.stop import cancel, stop
 from fsdpctl.cli.submit import submit
 from fsdpctl.cli.supervise import supervise
 from fsdpctl.cli.top import top
+from fsdpctl.cli.usage import usage
 from fsdpctl.contract import CliExit
 from fsdpctl.contract.codec import CodecError
 from fsdpctl.errors import DamagedRegistryWarning, FsdpctlError
@@ -58,7 +59,7 @@ COMMANDS = {
     command.__name__: command
     for command in (
         *(submit, status, ls, top, events, logs, stacks, explain, stop, resume, cancel, shell, doctor, supervise),
-        *(estimate,),
+        *(estimate, usage),
     )
 }
 GROUPS = {

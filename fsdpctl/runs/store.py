@@ -10,7 +10,7 @@ import os
 import shutil
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,10 +96,30 @@ def list_runs() -> list[Listed]:
 
     Warn of a damaged entry of the registry, and write it again if its run is where other runs are.
     """
-    found = [run for pointer in _pointers() if (run := _read(pointer)) is not None]
-    return sorted(
-        found, key=lambda run: (run.record is not None, run.record.created if run.record else 0), reverse=True
-    )
+    return _newest_first(run for pointer in _pointers() if (run := _read(pointer)) is not None)
+
+
+def list_runs_in(root: Path) -> list[Listed]:
+    """Return all runs in a directory, of any user, the newest first; those that cannot be read at the end."""
+    found = []
+    for name in os.listdir(root):
+        paths = RunPaths(root / name)
+        try:
+            record = read_record(paths)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            found.append(Listed(name, paths, None, str(error.strerror)))
+        except CodecError as error:
+            found.append(Listed(name, paths, None, str(error)))
+        else:
+            if not name.startswith("."):
+                found.append(Listed(name, paths, record))
+    return _newest_first(found)
+
+
+def _newest_first(runs: Iterable[Listed]) -> list[Listed]:
+    return sorted(runs, key=lambda run: (run.record is not None, run.record.created if run.record else 0), reverse=True)
 
 
 def run_ids() -> list[str]:
