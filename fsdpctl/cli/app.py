@@ -15,11 +15,12 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from fsdpctl import __version__
-from fsdpctl.cli import bench, checkpoints, data, jobs, notify, profiles
+from fsdpctl.cli import bench, checkpoints, data, jobs, notify, profiles, runs
 from fsdpctl.cli.doctor import doctor
 from fsdpctl.cli.estimate import estimate
 from fsdpctl.cli.events import events
 from fsdpctl.cli.explain import explain
+from fsdpctl.cli.gc import gc
 from fsdpctl.cli.logs import logs
 from fsdpctl.cli.ls import ls
 from fsdpctl.cli.output import BrokenPipe, log
@@ -59,7 +60,7 @@ COMMANDS = {
     command.__name__: command
     for command in (
         *(submit, status, ls, top, events, logs, stacks, explain, stop, resume, cancel, shell, doctor, supervise),
-        *(estimate, usage),
+        *(estimate, usage, gc),
     )
 }
 GROUPS = {
@@ -69,6 +70,7 @@ GROUPS = {
     "checkpoints": checkpoints.app,
     "bench": bench.app,
     "notify": notify.app,
+    "runs": runs.app,
 }
 
 

@@ -124,6 +124,36 @@ class ShownUsage:
 
 
 @dataclass(frozen=True)
+class Pinned:
+    """A run after `runs pin` or `runs unpin`."""
+
+    run_id: str
+    pinned: bool
+    acted: bool  # false: it was so before
+
+
+@dataclass(frozen=True)
+class CollectedRun:
+    """A run that `gc` has removed, in whole or in part, or would remove."""
+
+    run_id: str
+    action: Literal["remove", "prune"]  # `prune`: all but its newest complete checkpoint
+    bytes: int  # that this frees, or would free
+    ended: float  # seconds since the epoch, when it last did anything
+    checkpoints: tuple[str, ...]  # that were removed
+    problem: str | None  # why nothing was removed after all
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What `gc` has removed, or with `dry_run` would remove."""
+
+    dry_run: bool
+    runs: tuple[CollectedRun, ...]  # the oldest first
+    kept: Mapping[str, str]  # run id and why nothing of it is removed
+
+
+@dataclass(frozen=True)
 class TriedTarget:
     """A target of `notify` that was sent a test notice."""
 

@@ -18,11 +18,13 @@ from pathlib import Path
 from fsdpctl.contract import SCHEMA, Env
 from fsdpctl.contract.codec import CodecError, read_json, write_json, write_text
 from fsdpctl.contract.files import read_bytes, take_lock
+from fsdpctl.contract.formats.removal import delete
 from fsdpctl.contract.paths import DIR_MODE, AttemptPaths, RunPaths
 from fsdpctl.errors import BusyError, DamagedRegistryWarning, FsdpctlError
 from fsdpctl.runs.record import RunRecord, new_run_id
 
 _DEBRIS_AFTER_S = 86_400
+_REMOVED = ".removed-"
 
 
 def home() -> Path:
@@ -81,6 +83,51 @@ def discard(run: RunPaths) -> None:
     run.root.rename(temporary)
     _pointer(run.root.name).unlink(missing_ok=True)
     shutil.rmtree(temporary, ignore_errors=True)
+
+
+def remove(run: RunPaths) -> None:
+    """Delete a run that has ended; its lock and `removing` are held. Raise OSError.
+
+    Killed at any moment, it leaves the run, or what `sweep_removed` deletes.
+    """
+    doomed = run.root.with_name(f"{_REMOVED}{run.root.name}")
+    run.root.rename(doomed)
+    _finish_removal(doomed)
+
+
+@contextmanager
+def removing() -> Iterator[None]:
+    """Hold the lock of removals: one command removes runs at a time. Raise BusyError."""
+    _make_private(home())
+    if (descriptor := take_lock(home() / "remove.lock")) is None:
+        raise BusyError("another command is removing runs; try again in a moment")
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def sweep_removed() -> None:
+    """Delete what removals that were killed have left in the directories of runs; `removing` is held."""
+    roots = {default_runs_root(), *(target.parent for pointer in _pointers() if (target := _find_target(pointer)))}
+    for root in roots:
+        for doomed in root.glob(f"{_REMOVED}*"):
+            with suppress(OSError):  # of another user
+                _finish_removal(doomed)
+
+
+def _finish_removal(doomed: Path) -> None:
+    """Delete a directory that was renamed, then the pointer of its run."""
+    delete(doomed)
+    run_id = doomed.name.removeprefix(_REMOVED)
+    if not doomed.with_name(run_id).exists():
+        _pointer(run_id).unlink(missing_ok=True)
+
+
+def _find_target(pointer: Path) -> Path | None:
+    with suppress(FileNotFoundError):
+        return _target(pointer)
+    return None
 
 
 def claim_attempt(run: RunPaths) -> AttemptPaths:

@@ -118,6 +118,11 @@ class RunPaths:
         return self.root / "waiting"
 
     @property
+    def pinned(self) -> Path:
+        """While it exists, `gc` removes nothing of the run."""
+        return self.root / "pinned"
+
+    @property
     def notices(self) -> Path:
         """Event records of the processes that send notices, one per line."""
         return self.root / "notices.jsonl"
