@@ -61,6 +61,7 @@ class Supervisor:
         Return only when no process of the run is left on any node. Raise OSError; it may be called again then.
         """
         self.waiting.clear()
+        self.agents.notifier.resend()
         if (attempt := self.agents.open_attempt()) is None:
             return None
         while True:

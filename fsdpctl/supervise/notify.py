@@ -8,18 +8,22 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 
 from fsdpctl.contract import Cause, Env, State
-from fsdpctl.contract.codec import encode
+from fsdpctl.contract.codec import encode, find_json, write_json
 from fsdpctl.contract.events import EventKind
 from fsdpctl.contract.notify import Notice, Occasion
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.node.os import signals
 from fsdpctl.runs.events import add_event, record_verdict
 from fsdpctl.runs.verdict import Verdict
 
 MAX_REASON = 2000
 """Characters: a notice must fit into a pipe, of which no process may be reading."""
+RESEND_WITHIN_S = 86_400.0
+"""An older notice is dropped."""
 POLL_S = 0.1
 
 
@@ -79,6 +83,16 @@ class Notifier:
             )
         )
 
+    def resend(self) -> None:
+        """Send again what a process was sending when it was killed, as with the nodes of an earlier attempt."""
+        for pending in self._run.pending_notices():
+            notice = find_json(Notice, pending)
+            if notice is None or time.time() - notice.time > RESEND_WITHIN_S:
+                pending.unlink(missing_ok=True)
+            else:
+                with suppress(OSError):
+                    self._senders.append(start_sender(self._run, notice, pending))
+
     def wait(self, limit_s: float) -> None:
         """Wait until what was started has ended: for a supervisor whose processes end with it."""
         deadline = time.monotonic() + limit_s
@@ -89,8 +103,11 @@ class Notifier:
         self._senders = [sender for sender in self._senders if sender.poll() is None]
         if not self.wants(*notice.occasions):
             return
+        pending = self._run.pending_notice(time.time_ns())
         try:
-            self._senders.append(start_sender(self._run, notice))
+            with suppress(OSError):  # a full disk must not prevent a notice of it
+                write_json(pending, notice)
+            self._senders.append(start_sender(self._run, notice, pending))
         except OSError as error:
             text = f"notice of {' and '.join(notice.occasions)} not sent: {error.strerror}"
             add_event(self._run.attempt(notice.attempt), text, EventKind.NOTICE_FAILED)
@@ -102,9 +119,9 @@ def record_and_notify(notifier: Notifier, attempt: AttemptPaths, verdict: Verdic
     notifier.verdict(attempt, verdict)
 
 
-def start_sender(run: RunPaths, notice: Notice) -> subprocess.Popen[bytes]:
-    """Start the process that sends a notice. Raise OSError."""
-    sender = _start(run, "fsdpctl.notify")
+def start_sender(run: RunPaths, notice: Notice, pending: Path) -> subprocess.Popen[bytes]:
+    """Start the process that sends a notice, and then deletes the file `pending`. Raise OSError."""
+    sender = _start(run, "fsdpctl.notify", str(pending))
     assert sender.stdin is not None
     with suppress(BrokenPipeError), sender.stdin:
         sender.stdin.write(json.dumps(encode(notice)).encode())
@@ -130,4 +147,6 @@ def _start(run: RunPaths, module: str, *words: str) -> subprocess.Popen[bytes]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
+        # A scheduler that requeues the job sends TERM to all of its processes, and KILL half a minute later.
+        preexec_fn=signals.ignore,
     )

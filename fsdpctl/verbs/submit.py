@@ -62,6 +62,11 @@ def prepare(profile: ClusterProfile, job: JobSpec, *, run_id: str | None = None)
     )
 
 
+def without_notices(request: Request) -> Request:
+    """Return the request of a run that its user waits for, as of a benchmark: it sends no notices."""
+    return replace(request, plan=replace(request.plan, notify=()))
+
+
 def read_request(
     job: str,
     profile: str | None,

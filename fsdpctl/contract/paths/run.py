@@ -127,6 +127,13 @@ class RunPaths:
         """Event records of the processes that send notices, one per line."""
         return self.root / "notices.jsonl"
 
+    def pending_notice(self, number: int) -> Path:
+        """Return the file with a Notice that is being sent; its process holds a lock on it, and deletes it."""
+        return self.root / f"notice-{number}.json"
+
+    def pending_notices(self) -> list[Path]:
+        return sorted(self.root.glob("notice-*.json"))
+
     @property
     def metrics(self) -> Path:
         return self.root / "metrics.jsonl"
