@@ -29,6 +29,9 @@ from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import create, default_runs_root, home, locked, run_ids
 from fsdpctl.runs.verdict import Verdict
 from fsdpctl.specs.load import load_job, load_profile, parse_job
+from fsdpctl.verbs.gc import act, plan_gc
+from fsdpctl.verbs.gc_choice import Action, Limits
+from fsdpctl.verbs.pin import pin
 from tests.backends.harness import fsdpctl
 
 OLD = time.time() - 90 * 86_400
@@ -109,10 +112,6 @@ def test_a_damaged_checkpoint_is_not_the_one_that_stays(tmp_path: Path) -> None:
     assert len(checkpoints(all_bad)) == 2
 
 
-def pin(run: RunPaths) -> None:
-    fsdpctl("runs", "pin", run.root.name, cwd=Path.home())
-
-
 def start_agent(run: RunPaths) -> None:
     run.attempt(1).verdict.unlink()
     write_json(run.attempt(1).node(0).agent, processes.identify(os.getpid()))
@@ -149,7 +148,7 @@ def keep_on_hosts(run: RunPaths) -> None:
     write_json(run.plan, replace(plan, shared_disk=False))
 
 
-PROTECTED: dict[str, tuple[Callable[[RunPaths], None], str]] = {
+PROTECTED: dict[str, tuple[Callable[[RunPaths], object], str]] = {
     "pinned": (pin, "it is pinned"),
     "alive": (start_agent, "it is RUNNING"),
     "supervised": (start_supervisor, "its supervisor is still at work"),
@@ -162,12 +161,15 @@ PROTECTED: dict[str, tuple[Callable[[RunPaths], None], str]] = {
 
 
 @pytest.mark.parametrize(("protect", "reason"), PROTECTED.values(), ids=PROTECTED)
-def test_what_is_protected_stays(protect: Callable[[RunPaths], None], reason: str, tmp_path: Path) -> None:
+def test_what_is_protected_stays(protect: Callable[[RunPaths], object], reason: str) -> None:
     run = make_run("mine-aaaa", 4, 8)
     protect(run)
     before = checkpoints(run)
-    done = gc(tmp_path, "--keep", "0", "--yes")
-    assert done["kept"]["mine-aaaa"] == reason and done["runs"] == []
+    choices = plan_gc(Limits(keep=0))
+    assert {choice.run.run_id: choice.reason for choice in choices}["mine-aaaa"] == reason
+    assert list(act(choices)) == [] and checkpoints(run) == before
+    wanted = [replace(choice, action=Action.PRUNE) for choice in choices if choice.run.run_id == "mine-aaaa"]
+    assert [done.problem for done in act(wanted)] == [reason], "it is looked at again under its lock"
     assert checkpoints(run) == before
 
 
@@ -181,9 +183,6 @@ def test_a_script_of_its_own_with_checkpoints_stays_and_one_without_goes(tmp_pat
 
 
 def test_a_run_that_was_pinned_meanwhile_or_is_locked_stays() -> None:
-    from fsdpctl.verbs.gc import act, plan_gc
-    from fsdpctl.verbs.gc_choice import Limits
-
     pinned, busy, gone = make_run("pin-aaaa"), make_run("busy-aaaa"), make_run("gone-aaaa")
     choices = plan_gc(Limits(keep=0))
     pinned.pinned.touch()
