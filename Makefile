@@ -3,6 +3,7 @@
 # make test-fast   runs the tests that need no servers and no ranks, in less than a minute
 # make testbed-slurm   starts a Slurm cluster of four nodes on this machine, until Ctrl-C
 # make check   lint, types, import rules
+# make site    writes the documentation as HTML to build/site
 # make docs    writes the pages that are generated from the code
 # make bench-cpu   measures what the program costs around the training, beside torchrun
 #
@@ -16,7 +17,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE  # or each process of a run compiles our sources again
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-fast testbed-slurm check docs bench-cpu format clean
+.PHONY: demo test test-fast testbed-slurm check docs site bench-cpu format clean
 
 demo: .venv/.train
 	$(BIN)/fsdpctl submit llm-tiny --nodes 2 --follow
@@ -40,6 +41,9 @@ check: .venv/.check
 
 docs: .venv/.test
 	$(BIN)/python -m docs.generate
+
+site: .venv/.test
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 bench-cpu: .venv/.train
 	$(BIN)/python -m bench.cpu $(BENCH_ARGS)

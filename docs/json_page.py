@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from docs.source import member_comments, sentences
 from docs.tables import FOOT, row
+from fsdpctl.cli.error_report import ReportedError
 from fsdpctl.cli.explain_log import ExplainedLogs
 from fsdpctl.cli.shapes import (
     BenchedDisk,
@@ -59,6 +60,8 @@ a check has failed and its result was printed. Programs read values such as `sta
 [run-directory.md](run-directory.md#states) explains: the text of a reason may change. New keys may come, and no key
 changes its meaning. A value that is not known or does not apply is null. Times are seconds since the epoch.
 """
+
+ERRORS = "A command that fails ends stderr with one line: an object with the key `error`, which contains this object."
 
 
 @dataclass(frozen=True)
@@ -138,8 +141,10 @@ def render() -> str:
     """Return the page: a section for each command, then one for each object within another one."""
     sections = [section(f"`fsdpctl {command}`", shape.of, HOW[shape.how]) for command, shape in SHAPES.items()]
     others = [f"## `fsdpctl {command}`\n\n{text}" for command, text in OTHER_SHAPES.items()]
-    inner = [section(f"`{cls.__name__}`", cls, "") for cls in nested(shape.of for shape in SHAPES.values())]
-    return "\n\n".join([INTRO.strip(), *sections, *others, *inner, kinds(), FOOT]) + "\n"
+    shapes = [ReportedError, *(shape.of for shape in SHAPES.values())]
+    inner = [section(f"`{cls.__name__}`", cls, "") for cls in nested(shapes)]
+    errors = section("Errors", ReportedError, ERRORS)
+    return "\n\n".join([INTRO.strip(), errors, *sections, *others, *inner, kinds(), FOOT]) + "\n"
 
 
 def kinds() -> str:

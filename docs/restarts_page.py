@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from docs.tables import FOOT, row
 from fsdpctl.contract.causes import RULES, Rule, Then
-from fsdpctl.node.agent.warm import IMPORT_S
+from fsdpctl.node.agent.fork_server import IMPORT_S
 from fsdpctl.node.warm.server import LINGER_S
 from fsdpctl.supervise.history import MAX_WITHOUT_PROGRESS
 
@@ -35,14 +35,14 @@ Three rules end a run before its restarts are used up:
 WARM = f"""
 ## Warm starts
 
-torch takes seconds to import, in torchrun and then again in each rank. So each node of a run has one *clean
-process*: it imports torch and the trainer while nodes are checked and join, has no thread and does not touch CUDA,
+torch takes seconds to import, in torchrun and then again in each rank. So each node of a run has one *fork
+server*: it imports torch and the trainer while nodes are checked and join, has no thread and does not touch CUDA,
 and torchrun and the ranks are forked from it. `ps` and logs show them as usual; between torchrun and each rank
 there is one small process (`fsdpctl.node.warm.worker`) that ends as its rank ends.
 
-After a failure the process waits {LINGER_S:.0f} s for the next attempt on its node, and is used again if nothing
-that it has read is another: command, environment, code. A process that was killed, has another thread or a GPU open
-is replaced. Where its imports fail (`warm.log` in the node's directory) or take longer than {IMPORT_S:.0f} s,
+After a failure the fork server waits {LINGER_S:.0f} s for the next attempt on its node, and is used again if
+nothing that it has read has changed: command, environment, code. One that was killed, has another thread or a GPU
+open is replaced. Where its imports fail (`warm.log` in the node's directory) or take longer than {IMPORT_S:.0f} s,
 torchrun starts cold. It ends with the run.
 
 The bundled trainer starts warm on CPUs; `warm: false` in the job turns that off. It was not run on GPUs yet, where

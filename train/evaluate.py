@@ -29,9 +29,8 @@ def held_out_loss(context: RankContext, model: LanguageModel, tokens: Tokens) ->
         if is_cut_short := context.stopper.agree(world) is not None:
             break
         batch = tokens.sequences(share.clip(min=0))
-        batch[torch.from_numpy(share < 0), 1:] = IGNORED
+        batch[torch.from_numpy(share < 0)] = ~0
         inputs, targets = split_targets(batch.to(world.device), config.data.ignore_token)
-        inputs = inputs.clamp(min=0)
         totals += torch.stack((model(inputs, targets).double(), (targets != IGNORED).sum().double()))
         context.progress.sign()
     model.train()

@@ -17,6 +17,7 @@ import typer
 from fsdpctl import __version__
 from fsdpctl.cli import bench, checkpoints, data, jobs, notify, profiles, runs
 from fsdpctl.cli.doctor import doctor
+from fsdpctl.cli.error_report import problems_of, report_error
 from fsdpctl.cli.estimate import estimate
 from fsdpctl.cli.events import events
 from fsdpctl.cli.explain import explain
@@ -136,29 +137,24 @@ def _run() -> None:
     try:
         build_app(*sys.argv[1:2])()
     except FsdpctlError as error:
-        log(f"error: {error.message}")
-        if error.hint:
-            log(f"hint: {error.hint}")
+        report_error(error.exit_code, error.message, error.hint, problems_of(error))
         sys.exit(error.exit_code)
     except OSError as error:
         if error.errno not in _SITE_ERRORS:
             _report_bug(error)
         if not _has_directory():
-            log("error: the current directory does not exist any more")
-            log("hint: cd to another one")
+            report_error(CliExit.FAILED, "the current directory does not exist any more", "cd to another one")
             sys.exit(CliExit.FAILED)
         paths = " -> ".join(str(name) for name in (error.filename, error.filename2) if name)
-        log(f"error: {error.strerror}" + (f": {paths}" if paths else ""))
+        hint = None
         if error.errno == errno.EMFILE:
-            log("hint: `ulimit -n 4096` in this shell raises the limit of open files")
+            hint = "`ulimit -n 4096` in this shell raises the limit of open files"
         elif sys.argv[1:2] not in (["jobs"], ["profiles"], ["data"]):
-            log(
-                "hint: runs are stored in the profile's runs_root, or in $FSDPCTL_HOME (default ~/.local/state/fsdpctl)"
-            )
+            hint = "runs are stored in the profile's runs_root, or in $FSDPCTL_HOME (default ~/.local/state/fsdpctl)"
+        report_error(CliExit.FAILED, f"{error.strerror}" + (f": {paths}" if paths else ""), hint)
         sys.exit(CliExit.FAILED)
     except CodecError as error:
-        log(f"error: {error}")
-        log("hint: this file is damaged, or of another version of fsdpctl")
+        report_error(CliExit.FAILED, str(error), "this file is damaged, or of another version of fsdpctl")
         sys.exit(CliExit.FAILED)
     except Exception as error:
         _report_bug(error)
@@ -174,6 +170,6 @@ def _has_directory() -> bool:
 def _report_bug(error: Exception) -> NoReturn:
     from fsdpctl.cli.crash import write_report
 
-    log(f"error: a bug in fsdpctl: {type(error).__name__}: {error}")
-    log(f"hint: the traceback is in {write_report()}; please report it")
+    hint = f"the traceback is in {write_report()}; please report it"
+    report_error(CliExit.BUG, f"a bug in fsdpctl: {type(error).__name__}: {error}", hint)
     sys.exit(CliExit.BUG)

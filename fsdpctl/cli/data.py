@@ -26,9 +26,14 @@ app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Prepare tra
 
 @app.command()
 def prepare(
-    inputs: Annotated[list[Path], typer.Argument(help="Text, .jsonl, .parquet; also .gz, .zst; directories of these.")],
+    inputs: Annotated[list[Path], typer.Argument(help="Text, .jsonl, .parquet, .arrow; also .gz, .zst; directories.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Directory to create.")],
-    tokenizer: Annotated[str, typer.Option("--tokenizer", help="`bytes`, or a tokenizer.json.")] = "bytes",
+    tokenizer: Annotated[
+        str, typer.Option("--tokenizer", help="`bytes`, a tokenizer.json, or the directory of one.")
+    ] = "bytes",
+    is_chat: Annotated[
+        bool, typer.Option("--chat", help="Conversations, by the tokenizer's chat template; only answers are trained.")
+    ] = False,
     train_bpe: Annotated[
         int | None, typer.Option("--train-bpe", metavar="SIZE", help="Train a BPE of this vocabulary on the input.")
     ] = None,
@@ -60,8 +65,8 @@ def prepare(
     from fsdpctl.data.prepare import prepare as make
 
     recipe = _recipe(tokenizer, train_bpe, end_token, text_key, split_on, val_fraction)
-    path = None if tokenizer == "bytes" else Path(tokenizer)
-    request = PrepareRequest(inputs, out, path, recipe, workers or len(os.sched_getaffinity(0)))
+    path = _find_tokenizer(tokenizer, is_chat)
+    request = PrepareRequest(inputs, out, path, recipe, workers or len(os.sched_getaffinity(0)), is_chat)
     try:
         with Bar() as bar:
             index = make(request, bar)
@@ -72,6 +77,17 @@ def prepare(
     if not as_json:
         source = shlex.quote(f"trainer.data.source={out}")
         log(f"hint: fsdpctl submit llm-tiny --set {source} --set trainer.model.vocab_size={index.model_vocab_size}")
+
+
+def _find_tokenizer(given: str, is_chat: bool) -> Path | None:
+    from fsdpctl.contract.formats.dataset import BYTES, TOKENIZER_NAME
+
+    if given == BYTES:
+        if is_chat:
+            raise UsageError("--chat needs a tokenizer with a chat template: --tokenizer DIR of a Hugging Face model")
+        return None
+    path = Path(given)
+    return path / TOKENIZER_NAME if path.is_dir() else path
 
 
 def _recipe(
@@ -168,7 +184,9 @@ def _print(directory: Path, index: Index, as_json: bool) -> None:
 
 def _describe(shards: Sequence[Shard]) -> str:
     tokens, documents = sum(shard.tokens for shard in shards), sum(shard.documents for shard in shards)
-    return f"{plural(tokens, 'token')} of {plural(documents, 'document')} in {plural(len(shards), 'shard')}"
+    targets = sum(shard.tokens if shard.targets is None else shard.targets for shard in shards)
+    trained = f", {targets / max(tokens, 1):.1%} of the tokens trained" if targets < tokens else ""
+    return f"{plural(tokens, 'token')} of {plural(documents, 'document')} in {plural(len(shards), 'shard')}{trained}"
 
 
 @app.command()

@@ -17,7 +17,7 @@ WARM_WORKER = "fsdpctl.node.warm.worker"
 
 
 def torchrun_argv(plan: LaunchPlan, context: NodeContext, *, is_warm: bool = False) -> list[str]:
-    """Return the command that starts this node's ranks; of a warm node, by what asks its clean process for them."""
+    """Return the command that starts this node's ranks; of a warm node, by what asks its fork server for them."""
     worker = ["--no-python", plan.python, "-S", "-m", WARM_WORKER] if is_warm else ["-m", RANK_PROGRAM]
     return [
         plan.python,

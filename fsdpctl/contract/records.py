@@ -21,7 +21,7 @@ class ProcessIdentity:
 
 
 @dataclass(frozen=True)
-class CleanProcessRecord:
+class ForkServerRecord:
     """The process of a node from which warm ranks are forked."""
 
     process: ProcessIdentity

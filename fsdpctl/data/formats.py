@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Protocol
 
-from fsdpctl.data import jsonlines, parquet, text
+from fsdpctl.data import arrow, jsonlines, parquet, text
 from fsdpctl.data.compression import import_zstd, is_compressed
+from fsdpctl.data.conversation import LAYOUTS
 from fsdpctl.data.recipe import InputFile, Recipe
 from fsdpctl.data.spans import Document, Span
+from fsdpctl.errors import UsageError
 
 
 class InputFormat(Protocol):
@@ -27,6 +29,7 @@ _FORMATS: dict[str, InputFormat] = {
     ".ndjson": jsonlines,
     ".json": jsonlines,  # the suffix of JSON lines in public corpora
     ".parquet": parquet,
+    ".arrow": arrow,
 }
 
 
@@ -39,7 +42,12 @@ def format_of(path: str) -> InputFormat:
 def spans_of(file: InputFile, recipe: Recipe, target: int) -> list[Span]:
     if file.path.endswith(".zst"):
         import_zstd()  # report a missing library before the work begins
-    return format_of(file.path).spans(file, recipe, target)
+    found = format_of(file.path)
+    if recipe.chat is not None and found is text:
+        raise UsageError(
+            f"{file.path}: conversations are read from JSON lines, Parquet and Arrow", hint=f"keys: {LAYOUTS}"
+        )
+    return found.spans(file, recipe, target)
 
 
 def read_span(span: Span, recipe: Recipe) -> Iterator[Document]:

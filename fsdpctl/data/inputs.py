@@ -15,6 +15,9 @@ from fsdpctl.errors import UsageError
 PIECE_BYTES = 64 * 2**20
 MAX_PIECES = 128
 """Each piece makes one shard of each split, and each shard is a memory-mapped file in every rank."""
+HF_DATASET = {"dataset_info.json", "state.json"}
+HF_SPLITS = {"dataset_dict.json"}
+"""What `datasets` writes beside Arrow files, and above the directories of splits: no documents."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +56,11 @@ def _files_of(start: Path) -> Iterator[Path]:
         return
     for folder, subfolders, names in os.walk(start):
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+        described = {name for group in (HF_DATASET, HF_SPLITS) if group <= set(names) for name in group}
         yield from (
-            path for name in sorted(names) if not name.startswith(".") and (path := Path(folder, name)).is_file()
+            path
+            for name in sorted(names)
+            if not name.startswith(".") and name not in described and (path := Path(folder, name)).is_file()
         )
 
 

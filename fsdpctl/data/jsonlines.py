@@ -1,11 +1,13 @@
-"""JSON lines: one object per line, with the text under a key."""
+"""JSON lines: one object per line, with the text under a key, or a conversation."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 from fsdpctl.data.compression import is_compressed
+from fsdpctl.data.conversation import encode_conversation
 from fsdpctl.data.lines import LineReader
 from fsdpctl.data.recipe import InputFile, Recipe
 from fsdpctl.data.spans import Document, Span, byte_spans, whole
@@ -20,21 +22,34 @@ def read(span: Span, recipe: Recipe) -> Iterator[Document]:
     for begin, line in lines:
         if span.stop is not None and begin >= span.stop:
             return
-        if line.strip() and (text := _text(line, recipe.text_key, lines)):
+        if line.strip() and (text := _document(line, recipe, lines)):
             yield Document(text, lines.position)
 
 
-def _text(line: bytes, key: str, lines: LineReader) -> bytes:
+def _document(line: bytes, recipe: Recipe, lines: LineReader) -> bytes:
+    record = _parse(line, lines)
+    if not isinstance(record, dict):
+        lines.fail(f"expected an object with the key {recipe.text_key!r}, got {record!r:.40}")
+    if recipe.chat is None:
+        return _text(record, recipe.text_key, lines)
     try:
-        record = json.loads(line.decode().rstrip())
+        return encode_conversation(record)
+    except ValueError as error:
+        lines.fail(str(error))
+
+
+def _parse(line: bytes, lines: LineReader) -> Any:
+    try:
+        return json.loads(line.decode().rstrip())
     except UnicodeDecodeError as error:
         lines.fail(f"byte {error.start + 1} of the line, 0x{line[error.start]:02x}, is not UTF-8")
     except json.JSONDecodeError as error:
         lines.fail(f"not valid JSON: {error.msg} at column {error.pos + 1}")
     except (ValueError, RecursionError) as error:
         lines.fail(f"not valid JSON: {error}")
-    if not isinstance(record, dict):
-        lines.fail(f"expected an object with the key {key!r}, got {record!r:.40}")
+
+
+def _text(record: dict[str, Any], key: str, lines: LineReader) -> bytes:
     if key not in record:
         lines.fail(f"no key {key!r}; its keys are {', '.join(map(repr, record))[:200]}; choose one with --text-key")
     text = record[key]

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fsdpctl.contract.byte_progress import Report
 from fsdpctl.contract.formats.dataset import Shard, ShardWriter, Split, split_of
+from fsdpctl.data.chat import Masked, encode, open_for
 from fsdpctl.data.formats import read_span
 from fsdpctl.data.inputs import InputPiece
 from fsdpctl.data.recipe import Recipe
-from fsdpctl.data.tokenizer import Ids, dtype_of, open_tokenizer, train_bpe
+from fsdpctl.data.tokenizer import Ids, dtype_of, train_bpe
 
 BATCH_BYTES = 2**20
 REPORT_BYTES = 2**20
@@ -49,22 +51,37 @@ class PieceResult:
 def prepare_piece(task: PieceTask, report: Report) -> PieceResult:
     """Write the shards of a piece. Raise UsageError for bad input, OSError for a full disk."""
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the processes are the parallelism
-    tokenizer = open_tokenizer(task.tokenizer, task.recipe.end_token)
-    dtype = np.dtype(dtype_of(tokenizer)).newbyteorder("<")
+    recipe, number = task.recipe, task.piece.number
+    tokenizer = open_for(recipe, task.tokenizer)
+    dtype = np.dtype(dtype_of(tokenizer.vocab_size)).newbyteorder("<")
     counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
-    writers = {split: ShardWriter(task.directory, f"{split}-{task.piece.number:05d}") for split in SPLITS}
-    for texts in _batches(read_piece(task.piece, task.recipe, report)):
-        encoded: dict[Split, list[Ids]] = {split: [] for split in SPLITS}
-        for text, ids in zip(texts, tokenizer.encode(texts), strict=True):
-            encoded[split_of(text, task.recipe.val_fraction)].append(ids)
+    is_masked = recipe.chat is not None
+    writers = {split: ShardWriter(task.directory, f"{split}-{number:05d}", is_masked=is_masked) for split in SPLITS}
+    for texts in _batches(read_piece(task.piece, recipe, report)):
+        encoded: dict[Split, list[Masked]] = {split: [] for split in SPLITS}
+        for text, document in zip(texts, encode(tokenizer, texts), strict=True):
+            encoded[split_of(text, recipe.val_fraction)].append(document)
         for split, documents in encoded.items():
             if documents:
-                tokens = np.concatenate(documents, dtype=dtype, casting="unsafe")
-                writers[split].add(tokens.data.cast("B"), list(map(len, documents)))
+                targets = _write(writers[split], documents, dtype)
                 if split == "train":
-                    _count(tokens, counts)
+                    _count(targets, counts)
     train, val = (writers[split].close() for split in SPLITS)
-    return PieceResult(task.piece.number, train, val, counts)
+    return PieceResult(number, train, val, counts)
+
+
+def _write(writer: ShardWriter, documents: Sequence[Masked], dtype: np.dtype[Any]) -> Ids:
+    """Append documents to a shard; return those of their ids that are targets of the loss."""
+    tokens: Ids = np.concatenate([document.ids for document in documents], dtype=dtype, casting="unsafe")
+    lengths = [len(document.ids) for document in documents]
+    masks = [document.mask for document in documents if document.mask is not None]
+    if not masks:
+        writer.add(tokens.data.cast("B"), lengths)
+        return tokens
+    mask = np.concatenate(masks)
+    writer.add(tokens.data.cast("B"), lengths, mask.tobytes())
+    targets: Ids = tokens[mask == 1]
+    return targets
 
 
 def _count(tokens: Ids, counts: NDArray[np.int64]) -> None:

@@ -15,7 +15,17 @@ import numpy as np
 
 from fsdpctl.contract.byte_progress import Meter, Progress, ignore
 from fsdpctl.contract.codec import encode, write_text
-from fsdpctl.contract.formats.dataset import BYTES, FORMAT, Index, Shard, draw_of, read_index
+from fsdpctl.contract.formats.dataset import (
+    BYTES,
+    FORMAT,
+    MASKED_FORMAT,
+    TOKENIZER_NAME,
+    Index,
+    Shard,
+    draw_of,
+    read_index,
+)
+from fsdpctl.data.chat import FILES, ChatTokenizer, open_for
 from fsdpctl.data.inputs import cut, find_inputs, stat_again
 from fsdpctl.data.partial import Partial, read_recipe
 from fsdpctl.data.piece import (
@@ -42,9 +52,10 @@ class PrepareRequest:
 
     inputs: Sequence[Path]
     target: Path
-    tokenizer: Path | None  # a tokenizer.json
+    tokenizer: Path | None  # a tokenizer.json; for conversations beside its other files
     recipe: Recipe  # without inputs and digests
     workers: int
+    is_chat: bool = False  # documents are conversations
 
 
 def prepare(request: PrepareRequest, progress: Progress) -> Index:
@@ -80,8 +91,12 @@ def _complete(request: PrepareRequest, inputs: tuple[InputFile, ...]) -> Recipe:
         return replace(recipe, tokenizer="trained")
     if request.tokenizer is None:
         return recipe
+    recipe = replace(recipe, tokenizer=_digest(request.tokenizer))
+    if request.is_chat:
+        template = ChatTokenizer(request.tokenizer.parent, recipe.end_token).template
+        return replace(recipe, chat=hashlib.sha256(template.encode()).hexdigest())
     open_tokenizer(request.tokenizer, recipe.end_token)
-    return replace(recipe, tokenizer=_digest(request.tokenizer))
+    return recipe
 
 
 def _reuse(target: Path, recipe: Recipe) -> Index:
@@ -99,7 +114,9 @@ def _make(request: PrepareRequest, recipe: Recipe, partial: Partial, progress: P
     if recipe.train_bpe is not None and not partial.tokenizer.exists():
         _train(partial, BpeTask(tuple(pieces), without_inputs, recipe.train_bpe, request.workers), progress)
     elif request.tokenizer is not None:
-        write_text(partial.tokenizer, request.tokenizer.read_text(encoding="utf-8"))
+        for name in FILES if request.is_chat else (TOKENIZER_NAME,):
+            if (path := request.tokenizer.with_name(name)).exists():
+                write_text(partial.root / name, path.read_text(encoding="utf-8"))
     tokenizer = None if recipe.tokenizer == BYTES else partial.tokenizer
     tasks = [PieceTask(piece, without_inputs, partial.root, tokenizer) for piece in pieces]
     results = _run(partial, tasks, request.workers, progress)
@@ -129,18 +146,18 @@ def _run(partial: Partial, tasks: Sequence[PieceTask], workers: int, progress: P
 
 
 def _index(partial: Partial, recipe: Recipe, results: Sequence[PieceResult], tokenizer_path: Path | None) -> Index:
-    tokenizer = open_tokenizer(tokenizer_path, recipe.end_token)
+    tokenizer = open_for(recipe, tokenizer_path)
     train = tuple(result.train for result in results if result.train)
     val = tuple(result.val for result in results if result.val)
     _refuse_empty(partial, recipe, train, val)
     counts = np.sum([result.counts for result in results], axis=0)
     made = Index(
-        format=FORMAT,
+        format=FORMAT if recipe.chat is None else MASKED_FORMAT,
         source=_source(recipe),
         tokenizer=BYTES if tokenizer_path is None else _digest(tokenizer_path),
         separator=tokenizer.separator,
         fingerprint="",
-        dtype=dtype_of(tokenizer),
+        dtype=dtype_of(tokenizer.vocab_size),
         vocab_size=tokenizer.vocab_size,
         train=train,
         val=val,
@@ -177,7 +194,8 @@ def choose_fraction(draws: Collection[float]) -> float | None:
 
 def _fingerprint(index: Index) -> str:
     """Return a digest of the tokens and their split, from the shards' digests and the format of their bytes."""
-    parts = [index.format, index.dtype, index.vocab_size, index.separator, encode(index.train), encode(index.val)]
+    splits = [[{k: v for k, v in encode(shard).items() if v} for shard in split] for split in (index.train, index.val)]
+    parts = [index.format, index.dtype, index.vocab_size, index.separator, *splits]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 

@@ -16,7 +16,6 @@ from fsdpctl.contract.formats.dataset import (
     BYTES,
     END_BYTES,
     INDEX_NAME,
-    TOKEN_BYTES,
     TOKENIZER_NAME,
     Index,
     Shard,
@@ -73,18 +72,15 @@ def open_index(directory: Path) -> Index:
 
 def count_bytes(index: Index) -> int:
     """Return the number of bytes that `find_damage` reads."""
-    shards = index.train + index.val
-    return sum(shard.tokens * TOKEN_BYTES[index.dtype] + shard.documents * END_BYTES for shard in shards)
+    return sum(file.num_bytes for shard in index.train + index.val for file in shard.files(index.dtype))
 
 
 def find_damage(directory: Path, index: Index, report: Report) -> list[str]:
     """Read all files and return what differs from the index, one text per problem. `report` takes bytes read."""
     problems: list[str] = []
     for shard in index.train + index.val:
-        problems += _check_file(
-            directory / shard.tokens_file, shard.tokens * TOKEN_BYTES[index.dtype], shard.sha256, report
-        )
-        problems += _check_file(directory / shard.ends_file, shard.documents * END_BYTES, shard.ends_sha256, report)
+        for file in shard.files(index.dtype):
+            problems += _check_file(directory / file.name, file.num_bytes, file.sha256, report)
         problems += _check_ends(directory / shard.ends_file, shard)
     if index.tokenizer != BYTES:
         path = directory / TOKENIZER_NAME

@@ -27,6 +27,7 @@ class Recipe:
     split_on: str | None = None  # the line between documents of a text file; None: one document per file
     val_fraction: float = 0.02  # of documents, chosen by hash
     inputs: tuple[InputFile, ...] = ()
+    chat: str | None = None  # sha256 of the chat template, where documents are conversations
     format: int = FORMAT
 
     @property

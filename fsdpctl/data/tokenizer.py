@@ -43,8 +43,8 @@ def open_tokenizer(path: Path | None, end_token: str | None) -> Tokenizer:
     return ByteTokenizer() if path is None else JsonTokenizer(path, end_token)
 
 
-def dtype_of(tokenizer: Tokenizer) -> Dtype:
-    return "uint16" if tokenizer.vocab_size <= 2**16 else "uint32"
+def dtype_of(vocab_size: int) -> Dtype:
+    return "uint16" if vocab_size <= 2**16 else "uint32"
 
 
 class ByteTokenizer:
@@ -67,7 +67,7 @@ class JsonTokenizer:
         self._tokenizer.encode_special_tokens = True  # an end token written in the text does not end a document
         vocabulary = self._tokenizer.get_vocab(with_added_tokens=True)
         self.vocab_size = max(vocabulary.values()) + 1
-        self.separator = _find_separator(path, vocabulary, end_token)
+        self.separator = find_separator(path, vocabulary, end_token)
 
     def encode(self, texts: Sequence[bytes]) -> list[Ids]:
         parts = [cut_text(text.decode()) for text in texts]
@@ -127,7 +127,8 @@ def import_tokenizers(what: str) -> Any:
     return tokenizers
 
 
-def _find_separator(path: Path, vocabulary: dict[str, int], end_token: str | None) -> int:
+def find_separator(path: Path, vocabulary: dict[str, int], end_token: str | None) -> int:
+    """Return the id of the token that ends a document; without `end_token`, of the first usual one."""
     wanted = END_TOKENS if end_token is None else (end_token,)
     for token in wanted:
         if token in vocabulary:

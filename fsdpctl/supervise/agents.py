@@ -82,7 +82,7 @@ class Agents(ABC):
     def end(self, attempt: AttemptPaths, *, is_last: bool = True) -> list[str]:
         """End every process of the run on every node; return one line for each node where that is not confirmed.
 
-        Unless it is the last attempt, the clean processes stay for the next one.
+        Unless it is the last attempt, the fork servers stay for the next one.
         """
 
     def decide(self, attempt: AttemptPaths, end: AttemptEnd, verdict: Verdict, history: History) -> Step:

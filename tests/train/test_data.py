@@ -14,8 +14,10 @@ import pytest
 from fsdpctl.contract.formats.dataset import ShardWriter, split_of
 from train.data import builtin_data
 from train.data.builtin_data import fingerprint_of, prepare_builtin, read_documents
+from train.data.sample_order import split_targets
 from train.data.tokens import Tokens, entropy, open_dataset
 from train.errors import ConfigError
+from train.model.language_model import IGNORED
 
 
 @pytest.fixture
@@ -81,6 +83,24 @@ def test_sequences_run_on_over_the_ends_of_shards(tmp_path: Path) -> None:
     tokens = Tokens(tmp_path, [shard for shard in shards if shard], "uint16", seq_len=8)
     assert tokens.num_sequences == 4
     assert tokens.sequences(np.arange(4)).tolist() == [list(range(8 * i, 8 * i + 9)) for i in range(4)]
+
+
+def test_masked_tokens_are_inputs_and_no_targets(tmp_path: Path) -> None:
+    """Over the ends of shards, of which one has no mask."""
+    shards = []
+    for number, (begin, end) in enumerate([(0, 10), (10, 13), (13, 34)]):
+        writer = ShardWriter(tmp_path, f"train-{number:05d}", is_masked=number != 1)
+        tokens = np.arange(begin, end, dtype="<u2")
+        writer.add(tokens.tobytes(), [end - begin], (tokens % 3 == 0).astype("u1").tobytes())
+        shards.append(writer.close())
+    tokens = Tokens(tmp_path, [shard for shard in shards if shard], "uint16", seq_len=11)
+    inputs, targets = split_targets(tokens.sequences(np.arange(3)), ignore_token=30)
+    assert inputs.flatten().tolist() == list(range(33))
+    counted = {token for token in range(34) if token % 3 == 0 or 10 <= token < 13} - {0, 30}
+    assert targets.flatten().tolist() == [token if token in counted else IGNORED for token in range(1, 34)]
+    (tmp_path / "train-00002.mask").write_bytes(b"\1")
+    with pytest.raises(ConfigError, match=r"train-00002\.mask holds 1 tokens, its index has 21"):
+        Tokens(tmp_path, [shard for shard in shards if shard], "uint16", seq_len=11)
 
 
 def test_data_that_does_not_fit_is_refused(data_dir: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -33,7 +34,7 @@ class Tokens:
     """One split as one long row, cut into sequences of T + 1 tokens that overlap by one: inputs and targets."""
 
     def __init__(self, directory: Path, shards: Sequence[Shard], dtype: Dtype, seq_len: int) -> None:
-        self.shards = [_map_shard(directory / shard.tokens_file, dtype, shard.tokens) for shard in shards]
+        self.shards = [_map_shard(directory, shard, dtype) for shard in shards]
         self.starts = [0, *np.cumsum([shard.tokens for shard in shards]).tolist()]
         self.seq_len = seq_len
         self.num_sequences = (self.starts[-1] - 1) // seq_len
@@ -44,7 +45,8 @@ class Tokens:
             )
 
     def sequences(self, ids: NDArray[np.int64]) -> Tensor:
-        """Return sequences by number: (len(ids), T + 1) token ids."""
+        """Return sequences by number: (len(ids), T + 1) token ids; one that is no target of the loss is inverted (~id),
+        and so negative."""
         rows = np.empty((len(ids), self.seq_len + 1), dtype=np.int64)
         for row, start in zip(rows, (ids * self.seq_len).tolist(), strict=True):
             self._read(row, start)
@@ -56,13 +58,26 @@ class Tokens:
         filled = 0
         while filled < len(row):
             shard, offset = self.shards[number], start + filled - self.starts[number]
-            part = shard[offset : offset + len(row) - filled]
-            row[filled : filled + len(part)] = part
+            part = shard.tokens[offset : offset + len(row) - filled]
+            own = row[filled : filled + len(part)]
+            own[:] = part
+            if shard.mask is not None:
+                np.invert(own, out=own, where=shard.mask[offset : offset + len(part)] == 0)
             filled += len(part)
             number += 1
 
 
-def _map_shard(path: Path, dtype: Dtype, num_tokens: int) -> TokenArray:
+class _MappedShard(NamedTuple):
+    tokens: TokenArray
+    mask: TokenArray | None  # 1 where a token is a target of the loss
+
+
+def _map_shard(directory: Path, shard: Shard, dtype: Dtype) -> _MappedShard:
+    tokens = _map(directory / shard.tokens_file, dtype, shard.tokens)
+    return _MappedShard(tokens, _map(directory / shard.mask_file, "uint8", shard.tokens) if shard.mask_file else None)
+
+
+def _map(path: Path, dtype: str, num_tokens: int) -> TokenArray:
     array: TokenArray = np.memmap(path, dtype=np.dtype(dtype).newbyteorder("<"), mode="r")
     if len(array) != num_tokens:
         raise ConfigError(f"{path} holds {len(array)} tokens, its index has {num_tokens}: prepare it again")

@@ -44,9 +44,9 @@ class LocalAgents(Agents):
         return facts.never_started or not (self._children or facts.living_agents)
 
     def end(self, attempt: AttemptPaths, *, is_last: bool = True) -> list[str]:
-        clean = find_living(self.run, [node.rank for node in self.plan.nodes])
-        spared = [os.getpid(), *(() if is_last else clean.pids)]
-        left = processes.sweep(processes.Tag(self.run.root.name), below=clean.roots, spare=spared)
+        living = find_living(self.run, [node.rank for node in self.plan.nodes])
+        spared = [os.getpid(), *(() if is_last else living.pids)]
+        left = processes.sweep(processes.Tag(self.run.root.name), below=living.roots, spare=spared)
         return [f"still alive after KILL: {', '.join(map(str, left))}"] if left else []
 
 

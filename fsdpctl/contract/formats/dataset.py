@@ -4,6 +4,7 @@ A prepared directory holds
 
     train-00000.bin, val-00000.bin ...     token ids of whole documents, end to end: little-endian integers of `dtype`
     train-00000.ends, val-00000.ends ...   where each document of the shard ends, in tokens: little-endian uint64
+    train-00000.mask ...                   of conversations only: a byte for each token, 1 if it is a target of the loss
     index.json                             Index, written last: without it there is no data
 
 The shards of a split, in the index's order, are one long row of tokens, which the trainer cuts into sequences. Each
@@ -18,10 +19,10 @@ import json
 import os
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from fsdpctl.contract.codec import CodecError, decode
 from fsdpctl.contract.files import read_bytes
@@ -30,6 +31,8 @@ Split = Literal["train", "val"]
 Dtype = Literal["uint16", "uint32"]
 
 FORMAT = 2
+MASKED_FORMAT = 3
+"""Of data with masks, which an older fsdpctl would ignore."""
 INDEX_NAME = "index.json"
 TOKEN_BYTES: dict[Dtype, int] = {"uint16": 2, "uint32": 4}
 END_BYTES = 8
@@ -38,15 +41,25 @@ BYTES = "bytes"
 """The tokenizer whose ids are the bytes of the text in UTF-8."""
 
 
+class ShardFile(NamedTuple):
+    """A file of a shard, as it has to be."""
+
+    name: str
+    num_bytes: int
+    sha256: str
+
+
 @dataclass(frozen=True)
 class Shard:
-    """Two files of whole documents."""
+    """Two files of whole documents, and a third one where not every token is a target of the loss."""
 
     name: str  # of the files, without their suffixes
     tokens: int
     documents: int
     sha256: str  # of the tokens' file
     ends_sha256: str
+    targets: int | None = None  # number of tokens that are targets of the loss; None: all of them, and no mask
+    mask_sha256: str = ""
 
     @property
     def tokens_file(self) -> str:
@@ -55,6 +68,16 @@ class Shard:
     @property
     def ends_file(self) -> str:
         return f"{self.name}.ends"
+
+    @property
+    def mask_file(self) -> str | None:
+        return f"{self.name}.mask" if self.targets is not None else None
+
+    def files(self, dtype: Dtype) -> list[ShardFile]:
+        tokens = ShardFile(self.tokens_file, self.tokens * TOKEN_BYTES[dtype], self.sha256)
+        ends = ShardFile(self.ends_file, self.documents * END_BYTES, self.ends_sha256)
+        masks = [ShardFile(name, self.tokens, self.mask_sha256)] if (name := self.mask_file) is not None else []
+        return [tokens, ends, *masks]
 
 
 @dataclass(frozen=True)
@@ -92,9 +115,9 @@ def read_index(directory: Path) -> Index:
     try:
         tree = json.loads(read_bytes(path).decode())
         found = tree.get("format") if isinstance(tree, dict) else None
-        if type(found) is int and found != FORMAT:
+        if type(found) is int and not FORMAT <= found <= MASKED_FORMAT:
             age = "newer" if found > FORMAT else "older"
-            raise CodecError(f"data format {found} is {age} than this fsdpctl's {FORMAT}")
+            raise CodecError(f"data format {found} is {age} than this fsdpctl's {MASKED_FORMAT}")
         return decode(Index, tree)
     except (ValueError, RecursionError) as error:
         raise CodecError(f"{path}: {error}") from None
@@ -113,27 +136,34 @@ def draw_of(key: bytes) -> float:
 class ShardWriter:
     """Writes one shard, durable once closed. Removes what a killed writer left of it."""
 
-    def __init__(self, directory: Path, name: str) -> None:
+    def __init__(self, directory: Path, name: str, *, is_masked: bool = False) -> None:
         self._name = name
         self._tokens, self._ends = _DigestedFile(directory / f"{name}.bin"), _DigestedFile(directory / f"{name}.ends")
-        self._num_tokens = self._num_documents = 0
+        self._mask = _DigestedFile(directory / f"{name}.mask") if is_masked else None
+        self._num_tokens = self._num_documents = self._num_targets = 0
 
-    def add(self, tokens: bytes | memoryview, lengths: Sequence[int]) -> None:
-        """Append whole documents: their ids in the index's `dtype`, and the number of ids in each document."""
+    def add(self, tokens: bytes | memoryview, lengths: Sequence[int], mask: bytes | None = None) -> None:
+        """Append whole documents: their ids in the index's `dtype`, the number of ids in each document, and in a shard
+        with a mask a byte for each id."""
         ends = list(accumulate(lengths, initial=self._num_tokens))[1:]
         self._tokens.write(tokens)
         self._ends.write(struct.pack(f"<{len(ends)}Q", *ends))
         self._num_tokens = ends[-1]
         self._num_documents += len(ends)
+        if self._mask is not None and mask is not None:
+            self._mask.write(mask)
+            self._num_targets += mask.count(1)
 
     def close(self) -> Shard | None:
         """Flush to disk; None, and no files, where nothing was added."""
-        sha256, ends_sha256 = self._tokens.close(), self._ends.close()
+        files = [file for file in (self._tokens, self._ends, self._mask) if file is not None]
+        sha256, ends_sha256, *mask_sha256 = [file.close() for file in files]
         if not self._num_documents:
-            self._tokens.path.unlink()
-            self._ends.path.unlink()
+            for file in files:
+                file.path.unlink()
             return None
-        return Shard(self._name, self._num_tokens, self._num_documents, sha256, ends_sha256)
+        shard = Shard(self._name, self._num_tokens, self._num_documents, sha256, ends_sha256)
+        return replace(shard, targets=self._num_targets, mask_sha256=mask_sha256[0]) if mask_sha256 else shard
 
 
 class _DigestedFile:

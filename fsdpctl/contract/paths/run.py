@@ -46,9 +46,9 @@ class RunPaths:
     def trainer_config(self) -> Path:
         return self.root / "trainer.json"
 
-    def clean_process(self, node_rank: int) -> Path:
-        """CleanProcessRecord of a node, outside of attempts: the next one finds it there."""
-        return self.root / f"clean-process-{node_rank}.json"
+    def fork_server(self, node_rank: int) -> Path:
+        """ForkServerRecord of a node, outside of attempts: the next one finds it there."""
+        return self.root / f"fork-server-{node_rank}.json"
 
     @property
     def secrets(self) -> Path:

@@ -23,6 +23,7 @@ from fsdpctl.contract.records import NodeEnd
 from fsdpctl.node.agent.answer_stacks import StacksRequests
 from fsdpctl.node.agent.companions import Companions
 from fsdpctl.node.agent.exit_status import FailureWatch, describe_end, describe_forced_end
+from fsdpctl.node.agent.fork_server import ForkServer
 from fsdpctl.node.agent.guard import Guard
 from fsdpctl.node.agent.hang_evidence import collect_evidence
 from fsdpctl.node.agent.heartbeats import Heartbeat, PeerWatch
@@ -31,8 +32,7 @@ from fsdpctl.node.agent.log_watch import LogWatch
 from fsdpctl.node.agent.rank_watch import RankWatch, rank_processes
 from fsdpctl.node.agent.start_torchrun import rank_environment, start_torchrun
 from fsdpctl.node.agent.stop import Stopping
-from fsdpctl.node.agent.warm import CleanProcess
-from fsdpctl.node.agent.warm_start import find_clean_process, start_clean_process
+from fsdpctl.node.agent.warm_start import find_fork_server, start_fork_server
 from fsdpctl.node.agent.warm_torchrun import Torchrun
 from fsdpctl.node.checks.node_check import NodeCheckError, check_node
 from fsdpctl.node.os import processes
@@ -58,7 +58,7 @@ class Agent:
         self.ranks = range(first_rank, first_rank + plan.procs_per_node)
         self.log_watch = LogWatch(self.paths, self.ranks)
         self.companions: Companions | None = None
-        self.clean: CleanProcess | None = None
+        self.fork_server: ForkServer | None = None
         self.resources = ResourceWatch.begin()
 
     def run(self) -> NodeEnd:
@@ -74,7 +74,7 @@ class Agent:
             end = NodeEnd(error.code, str(error), cause=error.cause)
         finally:
             left = self._sweep()
-        self._leave_clean_process(end)
+        self._leave_fork_server(end)
         if end.code not in GOOD_ENDS:
             end = replace(end, resources=self.resources.read(self.paths.root))
         if left:
@@ -83,16 +83,16 @@ class Agent:
 
     def _run_ranks(self) -> NodeEnd:
         if self.plan.warm:
-            self.clean = find_clean_process(self.plan, self.node_rank)
+            self.fork_server = find_fork_server(self.plan, self.node_rank)
         self._sweep()  # ranks of an older attempt
-        if self.plan.warm and self.clean is None:
-            self.clean = start_clean_process(self.plan, self.attempt.number, self.node_rank)
+        if self.plan.warm and self.fork_server is None:
+            self.fork_server = start_fork_server(self.plan, self.attempt.number, self.node_rank)
         for found in check_node(self.plan, self.paths.root):
             print(f"node check: {found.check} {found.result}: {found.reason}. {found.fix}", flush=True)
         context, lease = join(self.plan, self.attempt, self.node_rank, self._beat)
         companions = self.companions = Companions(self.plan, self.attempt, self.node_rank)
         try:
-            torchrun = start_torchrun(self.plan, context, companions.rank_env, self.clean, self._beat)
+            torchrun = start_torchrun(self.plan, context, companions.rank_env, self.fork_server, self._beat)
             companions.start(rank_environment(self.plan, context))
             end = self._follow(torchrun, companions)
             companions.finish(end.code, self._beat)
@@ -176,21 +176,21 @@ class Agent:
     def _sweep(self, *spare: int, term_s: float = 0.0) -> list[int]:
         """End this node's processes, also those without a parent or the tag; return the pids still alive."""
         me = os.getpid()
-        clean = find_living(RunPaths(self.attempt.run_dir), [self.node_rank])
-        kept = clean.pids if self.clean is not None else ()
+        living = find_living(RunPaths(self.attempt.run_dir), [self.node_rank])
+        kept = living.pids if self.fork_server is not None else ()
         companions = self.companions.pids() if self.companions is not None else []
         spared = [me, self.guard.pid, *kept, *companions, *spare]
-        return processes.sweep(self.tag, below=[me, *clean.roots], spare=spared, term_s=term_s, meanwhile=self._beat)
+        return processes.sweep(self.tag, below=[me, *living.roots], spare=spared, term_s=term_s, meanwhile=self._beat)
 
-    def _leave_clean_process(self, end: NodeEnd) -> None:
-        """Leave the clean process to the next attempt if there may be one."""
-        if self.clean is None:
+    def _leave_fork_server(self, end: NodeEnd) -> None:
+        """Leave the fork server to the next attempt if there may be one."""
+        if self.fork_server is None:
             return
         abort = read_control_file(self.attempt.abort)
         if end.code in GOOD_ENDS or (abort is not None and abort.is_cancel):
-            self.clean.end()
+            self.fork_server.end()
         else:
-            self.clean.detach()
+            self.fork_server.detach()
 
 
 def end_attempt(attempt: AttemptPaths, paths: NodePaths, reason: str, cause: str = AbortReason.FAULT) -> None:

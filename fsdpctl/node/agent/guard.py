@@ -60,8 +60,8 @@ def _watch(read_end: int, tag: Tag, paths: NodePaths, resources: ResourceWatch) 
         signal.signal(number, signal.SIG_IGN)
     try:
         if os.read(read_end, 1) != FAREWELL:
-            clean = find_living(RunPaths(AttemptPaths(paths.root.parent).run_dir), [tag.node_rank or 0])
-            left = sweep(tag, below=clean.roots, spare=[os.getpid()])
+            living = find_living(RunPaths(AttemptPaths(paths.root.parent).run_dir), [tag.node_rank or 0])
+            left = sweep(tag, below=living.roots, spare=[os.getpid()])
             reason = "the node agent was killed" + (f"; still alive: {left}" if left else "")
             paths.reserve.unlink(missing_ok=True)
             if not paths.end.exists():

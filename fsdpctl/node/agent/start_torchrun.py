@@ -15,7 +15,7 @@ from fsdpctl.contract import Env
 from fsdpctl.contract.files import open_log, read_bytes
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan, NodeContext
-from fsdpctl.node.agent.warm import CleanProcess
+from fsdpctl.node.agent.fork_server import ForkServer
 from fsdpctl.node.agent.warm_torchrun import Torchrun
 from fsdpctl.node.os import processes, signals
 from fsdpctl.node.warm.messages import Request
@@ -26,13 +26,13 @@ def start_torchrun(
     plan: LaunchPlan,
     context: NodeContext,
     environment: Callable[[dict[str, str]], Mapping[str, str]] = dict,
-    clean: CleanProcess | None = None,
+    fork_server: ForkServer | None = None,
     beat: Callable[[], Any] = lambda: None,
 ) -> Torchrun:
     """Start torchrun in a session of its own, ignoring the stop signals; its output goes to `torchrun.log`.
 
     It ends with this process, even if the guard, which sweeps then, was killed at the same moment. `environment`
-    returns what ranks need in addition to theirs. `beat` is called while the clean process still imports; where that
+    returns what ranks need in addition to theirs. `beat` is called while the fork server still imports; where that
     fails, torchrun starts cold.
     """
     run = RunPaths.of(plan.run_dir)
@@ -41,11 +41,11 @@ def start_torchrun(
     env |= environment(env)
     print("command:", json.dumps(argv), "in", workdir, flush=True)
     with open(open_log(run.attempt(context.attempt).node(context.node_rank).torchrun_log), "ab") as log:
-        if clean is not None:
+        if fork_server is not None:
             words = torchrun_argv(plan, context, is_warm=True)
             words = words[words.index(TORCHRUN) + 1 :]
-            request = Request(TORCHRUN, words, {**env, SOCKET: clean.record.address}, workdir, argv)
-            if (torchrun := clean.start_torchrun(request, log.fileno(), beat)) is not None:
+            request = Request(TORCHRUN, words, {**env, SOCKET: fork_server.record.address}, workdir, argv)
+            if (torchrun := fork_server.start_torchrun(request, log.fileno(), beat)) is not None:
                 return torchrun
             print("warm start: failed; torchrun starts cold", flush=True)
         return subprocess.Popen(

@@ -1,4 +1,4 @@
-"""What a clean process has read: only where all of it is still the same may another attempt use it."""
+"""What a fork server has read: only where all of it is still the same may another attempt use it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OF_A_SHELL = {"_", "SHLVL", "PWD", "OLDPWD", "INVOCATION_ID", "JOURNAL_STREAM"}
 
 
 def warm_key(command: Sequence[str], env: Mapping[str, str], packages: Iterable[Path]) -> str:
-    """Return a digest of the command, the environment and the code of a clean process."""
+    """Return a digest of the command, the environment and the code of a fork server."""
     kept = {name: value for name, value in env.items() if not name.startswith(_OF_A_LOGIN) and name not in _OF_A_SHELL}
     files = sorted(entry for package in packages for entry in _files(package))
     return hashlib.sha256(json.dumps([list(command), kept, files], sort_keys=True).encode()).hexdigest()

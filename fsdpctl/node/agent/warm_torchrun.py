@@ -1,4 +1,4 @@
-"""torchrun as a child of the clean process, which reports its pid and how it ends."""
+"""torchrun as a child of the fork server, which reports its pid and how it ends."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class WarmTorchrun:
             return False
         try:
             value = receive_value(self._connection)
-        except (EOFError, OSError):  # the clean process has ended, and its children with it
+        except (EOFError, OSError):  # the fork server has ended, and its children with it
             self._code = -signal.SIGKILL
         else:
             if self.pid:

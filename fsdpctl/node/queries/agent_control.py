@@ -136,15 +136,15 @@ def look(run: RunPaths, attempt: int, node_rank: int) -> AgentStatus:
 
 def end(run: RunPaths, attempt: int, node_rank: int) -> KillResult:
     """End every process of the run on this node, of any attempt, and return those that could not be killed."""
-    clean = find_living(run, [node_rank])
-    return KillResult(tuple(processes.sweep(processes.Tag(run.root.name, node_rank), below=clean.roots)))
+    living = find_living(run, [node_rank])
+    return KillResult(tuple(processes.sweep(processes.Tag(run.root.name, node_rank), below=living.roots)))
 
 
 def end_attempt(run: RunPaths, attempt: int, node_rank: int) -> KillResult:
-    """Do the same, but leave the clean process to the next attempt."""
-    clean = find_living(run, [node_rank])
+    """Do the same, but leave the fork server to the next attempt."""
+    living = find_living(run, [node_rank])
     tag = processes.Tag(run.root.name, node_rank)
-    return KillResult(tuple(processes.sweep(tag, below=clean.roots, spare=clean.pids)))
+    return KillResult(tuple(processes.sweep(tag, below=living.roots, spare=living.pids)))
 
 
 def _node_dir(run: RunPaths, attempt: int, node_rank: int) -> NodePaths:

@@ -1,4 +1,4 @@
-"""The clean process of a node.
+"""The fork server of a node.
 
 python -u -m fsdpctl.node.warm SET... DESCRIPTOR PAD
 

@@ -1,4 +1,4 @@
-"""What the clean process imports, and whether it is still clean then."""
+"""What the fork server imports, and what of it would spoil a fork."""
 
 from __future__ import annotations
 

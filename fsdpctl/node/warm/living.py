@@ -1,4 +1,4 @@
-"""The clean processes that are on this host for a run."""
+"""The fork servers that are on this host for a run."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from fsdpctl.contract.codec import CodecError, find_json
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.contract.records import CleanProcessRecord
+from fsdpctl.contract.records import ForkServerRecord
 from fsdpctl.node.os import processes
 
 
 @dataclass(frozen=True)
 class Living:
-    """Pids of clean processes: those that were started, below which all that was forked is, and their servers."""
+    """Pids of fork servers: `roots` were started, with all that was forked below them; their child `servers` serve."""
 
     roots: tuple[int, ...]
     servers: tuple[int, ...]
@@ -24,15 +24,15 @@ class Living:
 
 
 def find_living(run: RunPaths, node_ranks: Iterable[int]) -> Living:
-    """Return the clean processes of these nodes that are alive."""
+    """Return the fork servers of these nodes that are alive."""
     records = [_find_record(run, rank) for rank in node_ranks]
     roots = [record.process.pid for record in records if record is not None and processes.is_alive(record.process)]
     return Living(tuple(roots), tuple(server for root in roots for server in _servers(root)))
 
 
-def _find_record(run: RunPaths, node_rank: int) -> CleanProcessRecord | None:
+def _find_record(run: RunPaths, node_rank: int) -> ForkServerRecord | None:
     try:
-        return find_json(CleanProcessRecord, run.clean_process(node_rank))
+        return find_json(ForkServerRecord, run.fork_server(node_rank))
     except (CodecError, OSError):
         return None
 

@@ -1,4 +1,4 @@
-"""What is sent over the Unix socket of the clean process: JSON after its length, and descriptors with a request."""
+"""What is sent over the Unix socket of the fork server: JSON after its length, and descriptors with a request."""
 
 from __future__ import annotations
 

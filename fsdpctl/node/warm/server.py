@@ -1,4 +1,4 @@
-"""The clean process serves its socket: it forks a child for each request, and reports how the child ended.
+"""Serve the socket of the fork server: fork a child for each request, and report how the child ended.
 
 A child lives no longer than the connection that asked for it, and no longer than this process; ranks live no longer
 than torchrun. The process ends some seconds after the last connection: the next attempt may begin by then.

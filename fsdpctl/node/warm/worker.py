@@ -1,4 +1,4 @@
-"""The program that torchrun starts for a rank of a warm node: ask the clean process for the rank, and end as it ends.
+"""The program that torchrun starts for a rank of a warm node: ask the fork server for the rank, and end as it ends.
 
 python -S -m fsdpctl.node.warm.worker WORDS...
 
@@ -20,7 +20,7 @@ from fsdpctl.contract import RANK_PROGRAM
 from fsdpctl.node.warm.messages import Request, receive_value, send_request
 
 SOCKET = "FSDPCTL_WARM_SOCKET"
-"""Environment variable of torchrun and its workers: the abstract address of the clean process, without its NUL."""
+"""Environment variable of torchrun and its workers: the abstract address of the fork server, without its NUL."""
 _RELAYED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
 
@@ -34,7 +34,7 @@ def main(argv: list[str]) -> NoReturn:
             _relay_signals(receive_value(connection))
             status = receive_value(connection)
         except (EOFError, ConnectionError):
-            sys.exit("the clean process has ended")
+            sys.exit("the fork server has ended")
     _end_like(status)
 
 

@@ -27,18 +27,18 @@ time.sleep(1000)
 """
 
 
-def clean_processes(run: Run) -> list[int]:
-    records = [json.loads((run.paths.root / f"clean-process-{rank}.json").read_text()) for rank in (0, 1)]
+def fork_servers(run: Run) -> list[int]:
+    records = [json.loads((run.paths.root / f"fork-server-{rank}.json").read_text()) for rank in (0, 1)]
     return [record["process"]["pid"] for record in records]
 
 
 def wait_up(run: Run, attempt: int) -> list[int]:
-    """Wait until both ranks of an attempt are up; return the pids of the clean processes."""
+    """Wait until both ranks of an attempt are up; return the pids of the fork servers."""
     up = [run.paths.root / f"up-{attempt}-{rank}" for rank in (0, 1)]
     wait_for(lambda: all(path.exists() for path in up), 60, lambda: f"attempt {attempt}; {run.describe()}")
     left = find_variable("FORGOT", run.run_id)
     assert len(left) == 2, f"children of earlier attempts: {left}"
-    return clean_processes(run)
+    return fork_servers(run)
 
 
 @pytest.mark.timeout(300)

@@ -59,7 +59,7 @@ def test_loss_curve_is_identical_after_two_new_supervisors_and_killed_parts(
     run.wait_step(9)
     kill_supervisor(run)
     kill(exact.rank(run))
-    run.assert_nothing_left(LINGER_S + 10)  # the clean processes wait for another attempt
+    run.assert_nothing_left(LINGER_S + 10)  # the fork servers wait for another attempt
     supervise(run)
     run.wait_attempt_steps(2, 2)
     kill_supervisor(run)

@@ -75,7 +75,7 @@ def test_the_list_shows_unfinished_and_broken_ones(data: Path, tmp_path: Path) -
     assert list(found) == ["broken", "data", "newer", "next.partial", "older"]
     assert found["data"] is None
     assert "unfinished" in str(found["next.partial"])
-    assert "data format 99 is newer than this fsdpctl's 2" in str(found["newer"])
+    assert "data format 99 is newer than this fsdpctl's 3" in str(found["newer"])
     assert "data format 1 is older" in str(found["older"])
     assert [item.path for item in list_datasets(data)] == [data]
 

@@ -147,6 +147,27 @@ def test_parquet_is_the_same_wherever_it_is_cut(tmp_path: Path, target: int, num
     assert abs(sum(span.num_bytes for span in spans) - file.size) <= len(spans)
 
 
+def test_a_saved_dataset_of_hugging_face_is_its_arrow_files(tmp_path: Path) -> None:
+    """As `DatasetDict.save_to_disk` writes it: streams, and files that describe them."""
+    (tmp_path / "dataset_dict.json").write_text('{"splits": ["train"]}')
+    (tmp_path / "train").mkdir()
+    for name in ("dataset_info.json", "state.json"):
+        (tmp_path / "train" / name).write_text("{}")
+    texts = [f"document {number}" for number in range(700)]
+    table = pa.table({"text": [*texts, ""], "other": list(range(701))})
+    path = tmp_path / "train" / "data-00000-of-00001.arrow"
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, table.schema) as stream:
+        stream.write_table(table, max_chunksize=100)
+    [file] = find_inputs([tmp_path])
+    assert documents(Path(file.path)) == texts
+    path.write_bytes(path.read_bytes()[:-3000])
+    with pytest.raises(UsageError, match=r"input .*\.arrow: "):
+        documents(path)
+    path.write_text("no stream")
+    with pytest.raises(UsageError, match=r"input .*\.arrow: "):
+        documents(path)
+
+
 def test_errors_in_parquet_are_named(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     write_parquet(path, ["x"] * 34 + [None, "y"])

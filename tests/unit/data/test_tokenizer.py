@@ -23,7 +23,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> Path:
 
 def test_bytes_are_their_own_ids() -> None:
     assert [ids.tolist() for ids in ByteTokenizer().encode([b"ab", "\u00fc".encode()])] == [[97, 98, 0], [195, 188, 0]]
-    assert dtype_of(ByteTokenizer()) == "uint16"
+    assert dtype_of(ByteTokenizer().vocab_size) == "uint16"
 
 
 def test_documents_are_decoded_unchanged(trained: Path, texts: list[str]) -> None:
@@ -92,6 +92,6 @@ def test_an_unreadable_tokenizer_is_refused(tmp_path: Path) -> None:
 def test_large_vocabularies_need_four_bytes(trained: Path) -> None:
     tokenizer = JsonTokenizer(trained, None)
     tokenizer.vocab_size = 2**16
-    assert dtype_of(tokenizer) == "uint16"
+    assert dtype_of(tokenizer.vocab_size) == "uint16"
     tokenizer.vocab_size += 1
-    assert dtype_of(tokenizer) == "uint32"
+    assert dtype_of(tokenizer.vocab_size) == "uint32"

@@ -61,7 +61,7 @@ def data_files(run: RunPaths) -> FileSet | None:
     directory = Path(source)
     try:
         index = read_index(directory)
-        shards = [name for shard in (*index.train, *index.val) for name in (shard.tokens_file, shard.ends_file)]
+        shards = [file.name for shard in (*index.train, *index.val) for file in shard.files(index.dtype)]
         sizes = {name: receive_files.size_of(directory / name) for name in shards}
         # The index is last, as in `data prepare`: a directory without it is no dataset.
         rest = receive_files.inventory(directory, [TOKENIZER_NAME, INDEX_NAME])

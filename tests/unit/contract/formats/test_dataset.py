@@ -49,8 +49,8 @@ def test_the_index_comes_back_and_adds_up(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ('{"format": 3, "new": 1}', "data format 3 is newer than this fsdpctl's 2"),
-        ('{"format": 1}', "data format 1 is older than this fsdpctl's 2"),
+        ('{"format": 4, "new": 1}', "data format 4 is newer than this fsdpctl's 3"),
+        ('{"format": 1}', "data format 1 is older than this fsdpctl's 3"),
         ('{"format": 2}', "source: missing"),
         ("[]", "expected a mapping"),
         ("{", "Expecting property name"),

@@ -1,4 +1,4 @@
-"""The clean process, its children and the worker that torchrun starts, as real processes without torch."""
+"""The fork server, its children and the worker that torchrun starts, as real processes without torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fsdpctl.node.agent.warm import CleanProcess
+from fsdpctl.node.agent.fork_server import ForkServer
 from fsdpctl.node.agent.warm_key import warm_key
 from fsdpctl.node.agent.warm_torchrun import WarmTorchrun
 from fsdpctl.node.os.processes import Tag, children, find, is_alive, start_ticks
@@ -33,7 +33,7 @@ def main(argv):
         case ["describe"]:
             print(os.getpid(), os.getcwd(), os.environ["COLOUR"], sys.argv, random.random())
         case ["sleep", *_]:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the clean process ignores it, as torchrun has to
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the fork server ignores it, as torchrun has to
             subprocess.Popen(["sleep", "60"], env={})
             print("sleeps", flush=True)
             time.sleep(60)
@@ -42,7 +42,7 @@ TAG = Tag("run-w", 0)
 
 
 class Node:
-    """A node with a clean process, in a directory with a blank in its name."""
+    """A node with a fork server, in a directory with a blank in its name."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -55,20 +55,20 @@ class Node:
         }
         self.log = os.open(directory / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         command = [sys.executable, "-u", "-m", "fsdpctl.node.warm"]
-        self.path = directory / "clean.json"
-        self.clean = CleanProcess.start(self.path, "key", command, self.env, str(directory), self.log)
+        self.path = directory / "fork-server.json"
+        self.fork_server = ForkServer.start(self.path, "key", command, self.env, str(directory), self.log)
 
-    def run(self, *argv: str, clean: CleanProcess | None = None, **env: str) -> WarmTorchrun:
+    def run(self, *argv: str, server: ForkServer | None = None, **env: str) -> WarmTorchrun:
         words = ["python", "program", *argv]
         request = Request("program", list(argv), {**self.env, **env}, str(self.directory), words)
-        child = (clean or self.clean).start_torchrun(request, self.log, lambda: None)
+        child = (server or self.fork_server).start_torchrun(request, self.log, lambda: None)
         assert child is not None, self.output()
         return child
 
     def worker(self, *argv: str) -> subprocess.Popen[bytes]:
         """Start what torchrun starts, for a rank that is this program."""
         code = "import sys; from fsdpctl.node.warm import worker as w; w.RANK_PROGRAM = 'program'; w.main(sys.argv[1:])"
-        env = {**self.env, SOCKET: self.clean.record.address}
+        env = {**self.env, SOCKET: self.fork_server.record.address}
         return subprocess.Popen([sys.executable, "-c", code, *argv], env=env, cwd=self.directory, stdout=self.log)
 
     def output(self) -> str:
@@ -82,7 +82,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
     (directory / "program.py").write_text(PROGRAM)
     node = Node(directory)
     yield node
-    node.clean.end()
+    node.fork_server.end()
     os.close(node.log)
     wait_for(lambda: not find(TAG), 10, lambda: f"no process left, but {[command_line(pid) for pid in find(TAG)]}")
 
@@ -103,7 +103,7 @@ def test_the_process_table_shows_what_a_child_is(node: Node) -> None:
     variables = Path(f"/proc/{child.pid}/environ").read_bytes().split(b"\0")
     assert b"RANK=3" in variables and b"FSDPCTL_RUN_ID=run-w" in variables
     assert child.pid in find(TAG)
-    assert command_line(node.clean.pid).endswith("-m fsdpctl.node.warm")
+    assert command_line(node.fork_server.pid).endswith("-m fsdpctl.node.warm")
 
 
 @pytest.mark.parametrize(
@@ -124,52 +124,52 @@ def test_what_ends_a_worker_ends_its_rank(node: Node, number: signal.Signals) ->
     wait_for(lambda: start_ticks(rank) is None, 10, "the rank to end")
 
 
-def test_nothing_of_it_outlives_the_clean_process(node: Node) -> None:
+def test_nothing_of_it_outlives_the_fork_server(node: Node) -> None:
     child = node.run("sleep")
     wait_for(lambda: "sleeps" in node.output(), 10, "the program")
-    os.kill(node.clean.pid, signal.SIGKILL)
+    os.kill(node.fork_server.pid, signal.SIGKILL)
     assert child.wait(10) == -signal.SIGKILL
     wait_for(lambda: start_ticks(child.pid) is None, 10, "its child to end")
 
 
 def test_the_next_attempt_finds_it_only_with_the_same_key(node: Node) -> None:
-    assert CleanProcess.find(node.path, "another key") is None
-    found = CleanProcess.find(node.path, "key")
-    assert found is not None and found.pid == node.clean.pid
-    node.clean.detach()
-    assert node.run("exit", "0", clean=found).wait(10) == 0
+    assert ForkServer.find(node.path, "another key") is None
+    found = ForkServer.find(node.path, "key")
+    assert found is not None and found.pid == node.fork_server.pid
+    node.fork_server.detach()
+    assert node.run("exit", "0", server=found).wait(10) == 0
     found.end()
-    assert CleanProcess.find(node.path, "key") is None
+    assert ForkServer.find(node.path, "key") is None
 
 
 def test_it_ends_by_itself_without_a_connection(node: Node) -> None:
     assert node.run("exit", "0").wait(10) == 0
-    node.clean.detach()
-    wait_for(lambda: not is_alive(node.clean.record.process), server.LINGER_S + 10, "the clean process to end")
+    node.fork_server.detach()
+    wait_for(lambda: not is_alive(node.fork_server.record.process), server.LINGER_S + 10, "the fork server to end")
 
 
 def test_a_damaged_record_is_no_process(tmp_path: Path) -> None:
-    path = tmp_path / "clean.json"
+    path = tmp_path / "fork-server.json"
     path.write_text('{"process": 1')
-    assert CleanProcess.find(path, "key") is None
+    assert ForkServer.find(path, "key") is None
 
 
 def test_imports_that_fail_are_reported_as_no_warm_start(tmp_path: Path) -> None:
     with open(tmp_path / "log", "wb") as log:
         imports = 'until [ -e go ]; do sleep 0.05; done; exec "$0" -c "import nothing_of_this_name"'
         command, go = ["sh", "-c", imports, sys.executable], tmp_path / "go"
-        clean = CleanProcess.start(
-            tmp_path / "clean.json", "key", command, dict(os.environ), str(tmp_path), log.fileno()
+        fork_server = ForkServer.start(
+            tmp_path / "fork-server.json", "key", command, dict(os.environ), str(tmp_path), log.fileno()
         )
-        assert clean.start_torchrun(Request("program", [], {}, str(tmp_path), []), log.fileno(), go.touch) is None
-        clean.end()
+        assert fork_server.start_torchrun(Request("program", [], {}, str(tmp_path), []), log.fileno(), go.touch) is None
+        fork_server.end()
     assert "nothing_of_this_name" in (tmp_path / "log").read_text()
 
 
 @pytest.mark.slow
 def test_hundreds_of_children_leave_nothing_behind(node: Node) -> None:
     def used() -> dict[str, int]:
-        (serving,) = children(node.clean.pid)
+        (serving,) = children(node.fork_server.pid)
         proc = Path(f"/proc/{serving}")
         status = (proc / "status").read_text()
         return {
@@ -224,8 +224,8 @@ def test_a_process_that_an_import_has_spoilt_is_not_used(tmp_path: Path, module:
     env = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"}
     with open(tmp_path / "log", "wb") as log:
         command = [sys.executable, "-u", "-m", "fsdpctl.node.warm", "spoils"]
-        path, directory = tmp_path / "clean.json", str(tmp_path)
-        clean = CleanProcess.start(path, "key", command, env, directory, log.fileno())
-        assert clean.start_torchrun(Request("program", [], {}, directory, []), log.fileno(), lambda: None) is None
-        clean.end()
+        path, directory = tmp_path / "fork-server.json", str(tmp_path)
+        fork_server = ForkServer.start(path, "key", command, env, directory, log.fileno())
+        assert fork_server.start_torchrun(Request("program", [], {}, directory, []), log.fileno(), lambda: None) is None
+        fork_server.end()
     assert (tmp_path / "log").read_text() == f"no warm start: an import has {hazard}\n"

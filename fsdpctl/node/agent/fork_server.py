@@ -1,4 +1,4 @@
-"""The agent's side of a warm start: find or start the clean process of this node, and have it start torchrun."""
+"""The agent's side of a warm start: find or start the fork server of this node, and have it start torchrun."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from pathlib import Path
 from typing import Any
 
 from fsdpctl.contract.codec import CodecError, find_json, write_json
-from fsdpctl.contract.records import CleanProcessRecord
+from fsdpctl.contract.records import ForkServerRecord
 from fsdpctl.node.agent.warm_torchrun import WarmTorchrun
 from fsdpctl.node.os import processes, signals
 from fsdpctl.node.warm.messages import Request, send_request
 
 IMPORT_S = 120.0
-"""How long the clean process may import; then the node starts cold, where a rank that hangs at an import is named."""
+"""How long the fork server may import; then the node starts cold, where a rank that hangs at an import is named."""
 _POLL_S = 0.02
 _TITLE_ROOM = 2048
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid: SO_PEERCRED of socket(7)
 
 
-class CleanProcess:
-    """The clean process of this node. It ends some seconds after the last connection to it, or with `end`."""
+class ForkServer:
+    """The fork server of this node. It ends some seconds after the last connection to it, or with `end`."""
 
-    def __init__(self, record: CleanProcessRecord, path: Path, started: subprocess.Popen[bytes] | None = None) -> None:
+    def __init__(self, record: ForkServerRecord, path: Path, started: subprocess.Popen[bytes] | None = None) -> None:
         self.record, self.pid = record, record.process.pid
         self._path, self._started = path, started
         self._presence = self._connect()  # keeps it alive
 
     @classmethod
-    def find(cls, path: Path, key: str) -> CleanProcess | None:
+    def find(cls, path: Path, key: str) -> ForkServer | None:
         """Return the one that an earlier attempt has left, if all that it has read is still the same."""
         with suppress(CodecError, OSError):
-            record = find_json(CleanProcessRecord, path)
+            record = find_json(ForkServerRecord, path)
             if record is not None and record.key == key and processes.is_alive(record.process):
                 return cls(record, path)
         return None
@@ -46,7 +46,7 @@ class CleanProcess:
     @classmethod
     def start(
         cls, path: Path, key: str, command: Sequence[str], env: Mapping[str, str], directory: str, log: int
-    ) -> CleanProcess:
+    ) -> ForkServer:
         """Start one, which imports while the agent does other things. Raise OSError."""
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind("")  # the kernel chooses an abstract address (unix(7))
@@ -64,7 +64,7 @@ class CleanProcess:
             )
             address = listener.getsockname()[1:].decode()
             try:
-                record = CleanProcessRecord(processes.identify(started.pid), address, key)
+                record = ForkServerRecord(processes.identify(started.pid), address, key)
                 write_json(path, record)
                 return cls(record, path, started)
             except BaseException:
