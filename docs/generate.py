@@ -177,7 +177,8 @@ def render(intro: str, model: type) -> str:
 def title(owner: type, prefixes: list[str]) -> str:
     name = ", ".join(f"`{prefix}`" for prefix in prefixes if prefix)
     kind = typing.get_args(typing.get_type_hints(owner).get("kind"))
-    heading = f"## {name}{f', kind `{kind[0]}`' if kind else ''}" if name else "## Keys"
+    kinds = f", kind {type_name(typing.Literal[kind])}" if kind else ""
+    heading = f"## {name}{kinds}" if name else "## Keys"
     return f"{heading}\n\n{textwrap.fill(inspect.cleandoc(owner.__doc__ or ''), 120)}\n"
 
 

@@ -129,6 +129,20 @@ class Prediction:
     warnings: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class JobUsage:
+    """What a scheduler's jobs have used, by its own accounts."""
+
+    elapsed_s: float = 0.0
+    allocated_cpu_s: float = 0.0
+    used_cpu_s: float = 0.0
+
+    @property
+    def cpu_efficiency(self) -> float | None:
+        """The share of the allocated processors' time that was used."""
+        return self.used_cpu_s / self.allocated_cpu_s if self.allocated_cpu_s else None
+
+
 class CopyHosts(Protocol):
     """The hosts of a run without a shared disk: each may have checkpoints."""
 

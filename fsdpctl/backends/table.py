@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
-from fsdpctl.backends.base import CopyHosts, Launcher, Planning, Prediction, ProbeTransport, ShellCommand
+from fsdpctl.backends.base import CopyHosts, JobUsage, Launcher, Planning, Prediction, ProbeTransport, ShellCommand
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import FsdpctlError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from fsdpctl.supervise.agents import Agents
 
@@ -59,6 +59,10 @@ class Backend:
     def preview(self, plan: LaunchPlan) -> dict[str, Any]:
         """Return what the scheduler gets: name -> text of a file, or a command."""
         return cast("dict[str, Any]", self._part("preview").preview(plan)) if self.has_scheduler else {}
+
+    def job_usage(self, runs: Sequence[RunPaths]) -> dict[str, JobUsage]:
+        """Return run id -> what its jobs have used, where the scheduler keeps accounts."""
+        return cast("dict[str, JobUsage]", self._part("job_usage").read_job_usage(runs)) if self.has_scheduler else {}
 
     def trust_hosts(self, plan: LaunchPlan, report: Callable[[str], None]) -> None:
         """Store the host keys that are not known yet; `report` gets each one beforehand."""

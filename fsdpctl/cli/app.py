@@ -15,13 +15,14 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from fsdpctl import __version__
-from fsdpctl.cli import bench, checkpoints, data, jobs, profiles
+from fsdpctl.cli import bench, checkpoints, data, jobs, notify, profiles, runs
 from fsdpctl.cli.compare import compare
 from fsdpctl.cli.doctor import doctor
 from fsdpctl.cli.error_report import problems_of, report_error
 from fsdpctl.cli.estimate import estimate
 from fsdpctl.cli.events import events
 from fsdpctl.cli.explain import explain
+from fsdpctl.cli.gc import gc
 from fsdpctl.cli.logs import logs
 from fsdpctl.cli.ls import ls
 from fsdpctl.cli.metrics import metrics
@@ -36,6 +37,7 @@ from fsdpctl.cli.submit import submit
 from fsdpctl.cli.supervise import supervise
 from fsdpctl.cli.tensorboard import tensorboard
 from fsdpctl.cli.top import top
+from fsdpctl.cli.usage import usage
 from fsdpctl.contract import CliExit
 from fsdpctl.contract.codec import CodecError
 from fsdpctl.errors import DamagedRegistryWarning, FsdpctlError
@@ -63,8 +65,7 @@ COMMANDS = {
     command.__name__: command
     for command in (
         *(submit, status, ls, top, events, logs, stacks, explain, stop, resume, cancel, shell, doctor, supervise),
-        *(estimate,),
-        *(metrics, tensorboard, compare, report),
+        *(estimate, metrics, tensorboard, compare, report, usage, gc),
     )
 }
 GROUPS = {
@@ -73,6 +74,8 @@ GROUPS = {
     "data": data.app,
     "checkpoints": checkpoints.app,
     "bench": bench.app,
+    "notify": notify.app,
+    "runs": runs.app,
 }
 
 

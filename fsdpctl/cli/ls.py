@@ -10,6 +10,7 @@ import typer
 from fsdpctl.cli.complete import complete_job
 from fsdpctl.cli.options import Json
 from fsdpctl.cli.output import log, print_json, print_table
+from fsdpctl.cli.since import parse_since
 from fsdpctl.cli.status import as_record, date
 from fsdpctl.contract import State
 
@@ -38,7 +39,7 @@ def ls(
     from fsdpctl.runs.store import list_runs
     from fsdpctl.verbs.status import read_statuses
 
-    earliest = _parse_since(since) if since is not None else None
+    earliest = parse_since(since) if since is not None else None
     runs = [run for run in list_runs() if _is_asked_for(run, job, earliest)]
     most = len(runs) if as_json and limit is None else limit or LISTED
     asked = runs if state else runs[:most]  # the state of a run costs more than its record
@@ -51,24 +52,6 @@ def ls(
     _print(found[:most][::-1])
     if most < (total := len(found) if state else len(runs)):
         log(f"the newest {most} of {total}; --limit {total} shows all")
-
-
-def _parse_since(text: str) -> float:
-    """Return the time that a duration before now, or a local date, names. Raise UsageError."""
-    import time
-    from datetime import datetime
-
-    from fsdpctl.errors import UsageError
-    from fsdpctl.schema.types import parse_duration
-
-    try:
-        return time.time() - parse_duration(text)
-    except ValueError:
-        pass
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except (ValueError, OverflowError):
-        raise UsageError(f"--since takes a duration like 90m or 2d, or a date like 2026-11-28, got {text!r}") from None
 
 
 def _is_asked_for(run: Listed, job: str | None, earliest: float | None) -> bool:

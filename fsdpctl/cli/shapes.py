@@ -87,6 +87,79 @@ class ShownRun(ListedRun):
     ends_at: float | None  # when its last step is expected, in seconds since the epoch
     working_directory: str | None
     events: tuple[Event, ...]  # the newest of its supervisor
+    unsent_notice: str | None  # of the newest attempt, and why
+
+
+@dataclass(frozen=True)
+class UsedAmount:
+    """What runs have taken since the time of `--since`."""
+
+    hours: float  # of their attempts, without the time between them
+    process_hours: float  # the same, times the ranks
+    gpu_hours: float | None  # the same on GPUs, one for each rank
+    energy_kwh: float | None  # of these GPUs, as far as their counters were read
+    cost: float | None  # with `price_per_gpu_hour` of the profile
+
+
+@dataclass(frozen=True)
+class UsedRun(UsedAmount):
+    """What one run has taken."""
+
+    run_id: str
+    job: str
+    user: str  # the owner of the run directory
+    attempts: int  # that ran since then
+    slurm_hours: float | None  # elapsed time of all of its jobs, by Slurm's accounts
+    cpu_efficiency: float | None  # share of the CPU time that Slurm gave these jobs
+
+
+@dataclass(frozen=True)
+class ShownUsage:
+    """What all runs have taken."""
+
+    since: float
+    runs: tuple[UsedRun, ...]  # the oldest first
+    users: Mapping[str, UsedAmount]
+    total: UsedAmount
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """A run after `runs pin` or `runs unpin`."""
+
+    run_id: str
+    pinned: bool
+    acted: bool  # false: it was so before
+
+
+@dataclass(frozen=True)
+class CollectedRun:
+    """A run that `gc` has removed, in whole or in part, or would remove."""
+
+    run_id: str
+    action: Literal["remove", "prune"]  # `prune`: all but its newest complete checkpoint
+    bytes: int  # that this frees, or would free
+    ended: float  # seconds since the epoch, when it last did anything
+    checkpoints: tuple[str, ...]  # that were removed
+    problem: str | None  # why nothing was removed after all
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What `gc` has removed, or with `dry_run` would remove."""
+
+    dry_run: bool
+    runs: tuple[CollectedRun, ...]  # the oldest first
+    kept: Mapping[str, str]  # run id and why nothing of it is removed
+
+
+@dataclass(frozen=True)
+class TriedTarget:
+    """A target of `notify` that was sent a test notice."""
+
+    name: str
+    ok: bool
+    problem: str | None
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ def status(run: Run = None, as_json: Json = False) -> None:
     from fsdpctl.cli.explain_run import short_rows
     from fsdpctl.cli.shapes import ShownRun
     from fsdpctl.cli.used_rows import read_used_rows
-    from fsdpctl.runs.events import newest_events
+    from fsdpctl.runs.events import find_unsent, newest_events
     from fsdpctl.runs.find import find_run
     from fsdpctl.verbs.details import read_details
     from fsdpctl.verbs.status import read_status, read_workdir
@@ -31,8 +31,10 @@ def status(run: Run = None, as_json: Json = False) -> None:
     paths = find_run(run)
     found = read_status(paths)
     details, workdir, events = read_details(paths, found), read_workdir(paths), newest_events(paths, SHOWN_EVENTS)
+    unsent = find_unsent(paths, found.attempt)
     if as_json:
         values = {**as_record(found), **vars(details), "working_directory": workdir, "events": tuple(events)}
+        values["unsent_notice"] = unsent.text if unsent is not None else None
         print_json(ShownRun(**values))
         return
     hosts = ", ".join(dict.fromkeys(found.hosts))
@@ -46,6 +48,7 @@ def status(run: Run = None, as_json: Json = False) -> None:
         ("nodes", f"{found.nodes}: {hosts}" if hosts else str(found.nodes)),
         *([("job id", found.job_id)] if found.job_id else []),
         ("created", date(found.created)),
+        *([("notices", unsent.text)] if unsent is not None else []),
         ("directory", found.run_dir),
         ("working in", workdir or "unknown"),
         *(("events" if row == 0 else "", _event(event)) for row, event in enumerate(events)),

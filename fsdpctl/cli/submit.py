@@ -68,6 +68,7 @@ def submit(
     """Start a job on a cluster."""
     from fsdpctl.backends.table import get_backend
     from fsdpctl.cli.shapes import Started
+    from fsdpctl.notify.check import find_missing
     from fsdpctl.runs.find import find_run
     from fsdpctl.verbs.fit import check_memory
     from fsdpctl.verbs.submit import read_request, start_after
@@ -85,7 +86,8 @@ def submit(
     log(f"profile {request.profile.name} ({request.plan.backend}), from {request.profile_source}")
     predicted = get_backend(request.plan.backend).predict(request.plan)
     memory = check_memory(request.profile, request.job, request.plan, force=force or dry_run)
-    for warning in (*predicted.warnings, *([memory] if memory else [])):
+    unsent = [f"no notices until this is there: {missing}" for missing in find_missing(request.plan.notify)]
+    for warning in (*predicted.warnings, *([memory] if memory else []), *unsent):
         log(f"warning: {warning}")
     if not smoke:
         _lint(request, job, profile, overrides, backend or ())

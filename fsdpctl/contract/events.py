@@ -47,6 +47,8 @@ class EventKind(StrEnum):
     HANG = "hang"  # a rank makes no progress, which ends the attempt
     LOST = "lost"  # a node has no heartbeat any more, which ends the attempt
     ENDED = "ended"  # the verdict on an attempt
+    NOTICE_SENT = "notice_sent"  # of `notify` in a profile or the settings
+    NOTICE_FAILED = "notice_failed"  # no try to send it succeeded
     NOTICE = "notice"  # anything else, and every event of an older version
 
 
@@ -87,17 +89,18 @@ def write_event(path: Path, event: Event) -> None:
             file.write(line.encode(errors="backslashreplace") + b"\n")
 
 
-def read_events(path: Path, attempt: int) -> Iterator[Event]:
-    """Yield the events in a file of this attempt; none if it cannot be read."""
+def read_events(path: Path, attempt: int | None = None) -> Iterator[Event]:
+    """Yield the events in a file of this attempt, or of a whole run; none if it cannot be read."""
     with suppress(OSError):
         yield from parse_events(read_bytes(path).decode(errors="replace").splitlines(), attempt)
 
 
-def parse_events(lines: Iterable[str], attempt: int) -> Iterator[Event]:
+def parse_events(lines: Iterable[str], attempt: int | None) -> Iterator[Event]:
     """Yield the events in these lines, of any version; lines that were cut off by a full disk are skipped."""
     for line in lines:
         with suppress(ValueError, RecursionError, KeyError, TypeError):
-            yield replace(_parse(line), attempt=attempt)
+            event = _parse(line)
+            yield event if attempt is None else replace(event, attempt=attempt)
 
 
 def to_line(event: Event) -> str:

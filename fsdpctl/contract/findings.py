@@ -47,6 +47,7 @@ class Check(StrEnum):
     RUN_ROOT = "run_root"
     DISK = "disk"
     SHARED = "shared"
+    NOTIFY = "notify"
 
 
 class Result(StrEnum):

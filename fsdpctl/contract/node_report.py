@@ -54,6 +54,7 @@ class GpuSample:
     memory_total: int | None = None
     power_w: float | None = None
     power_limit_w: float | None = None
+    energy_j: float | None = None  # used since the agent began to watch, by the GPU's own counter
     temperature_c: int | None = None
     sm_clock_mhz: int | None = None
     max_sm_clock_mhz: int | None = None
@@ -67,6 +68,7 @@ class NodeReport:
     number: int = 0  # counts reports: a new one is different
     ranks: tuple[RankReport, ...] = ()
     gpus: tuple[GpuSample, ...] = ()
+    energy_j: float | None = None  # of all GPUs together, also once they report no more
 
 
 def write_report(path: Path, report: NodeReport) -> None:

@@ -13,6 +13,7 @@ from typing import Literal
 
 from fsdpctl.contract import BENCHMARKS, BUNDLED_TRAINER, Cause
 from fsdpctl.contract.causes import RESTART_ON
+from fsdpctl.contract.notify import NotifyTarget
 
 Device = Literal["cpu", "cuda"]
 Debug = Literal["off", "info", "trace"]
@@ -219,6 +220,8 @@ class LaunchPlan:
     warm: bool = False  # ranks are forked from a process that has imported torch
     warm_imports: tuple[str, ...] = ()  # and these modules
     progress_regex: str | None = None  # finds the steps of a user's script in the log of rank 0
+    notify: tuple[NotifyTarget, ...] = ()
+    installed_python: str = ""  # runs fsdpctl on the submitting host
 
     def place(self, nodes: Sequence[AllocatedNode]) -> LaunchPlan:
         """Return the plan with the names and addresses of the nodes that a scheduler allocated."""

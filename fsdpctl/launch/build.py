@@ -17,6 +17,7 @@ from fsdpctl.launch.host import SubmitHost
 from fsdpctl.launch.nodes import choose_nodes, count_procs, describe_cluster
 from fsdpctl.schema.types import format_duration
 from fsdpctl.specs.job import Hang, JobSpec
+from fsdpctl.specs.notify import plan_targets
 from fsdpctl.specs.profile import ClusterProfile, Network
 
 _PATH = "PYTHONPATH"
@@ -124,6 +125,8 @@ def _launch_plan(profile: ClusterProfile, job: JobSpec, host: SubmitHost, fit: _
         warm=not profile.has_container and _is_warm(job, fit.backend.device),
         warm_imports=job.warm_imports,
         progress_regex=job.progress_regex,
+        notify=tuple(dict.fromkeys((*plan_targets(profile.notify), *host.notify))),
+        installed_python=host.python,
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fsdpctl.contract.notify import NotifyTarget
+
 
 @dataclass(frozen=True)
 class SubmitHost:
@@ -14,3 +16,4 @@ class SubmitHost:
     submit_dir: str
     python: str  # the interpreter that runs fsdpctl
     gpus: tuple[str, ...]  # indices of this machine's GPUs, for local runs
+    notify: tuple[NotifyTarget, ...] = ()  # of the user's settings

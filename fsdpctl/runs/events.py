@@ -53,6 +53,17 @@ def supervisor_events(attempt: AttemptPaths) -> list[Event]:
     return [*read_events(attempt.older_events, attempt.number), *read_events(attempt.events, attempt.number)]
 
 
+def notice_events(run: RunPaths) -> list[Event]:
+    """Return the events of the notices that were to be sent, in order."""
+    return list(read_events(run.notices))
+
+
+def find_unsent(run: RunPaths, attempt: int) -> Event | None:
+    """Return the newest event of a notice of this attempt that no try could send; None if all were sent."""
+    failed = [event for event in notice_events(run) if event.kind is EventKind.NOTICE_FAILED]
+    return next((event for event in reversed(failed) if event.attempt == attempt), None)
+
+
 def newest_events(run: RunPaths, count: int) -> list[Event]:
     """Return the newest events of the supervisor, the oldest of them first."""
     found: list[Event] = []

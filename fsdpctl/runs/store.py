@@ -10,7 +10,7 @@ import os
 import shutil
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +18,13 @@ from pathlib import Path
 from fsdpctl.contract import SCHEMA, Env
 from fsdpctl.contract.codec import CodecError, read_json, write_json, write_text
 from fsdpctl.contract.files import read_bytes, take_lock
+from fsdpctl.contract.formats.removal import delete
 from fsdpctl.contract.paths import DIR_MODE, AttemptPaths, RunPaths
 from fsdpctl.errors import BusyError, DamagedRegistryWarning, FsdpctlError
 from fsdpctl.runs.record import RunRecord, new_run_id
 
 _DEBRIS_AFTER_S = 86_400
+_REMOVED = ".removed-"
 
 
 def home() -> Path:
@@ -83,6 +85,51 @@ def discard(run: RunPaths) -> None:
     shutil.rmtree(temporary, ignore_errors=True)
 
 
+def remove(run: RunPaths) -> None:
+    """Delete a run that has ended; its lock and `removing` are held. Raise OSError.
+
+    Killed at any moment, it leaves the run, or what `sweep_removed` deletes.
+    """
+    doomed = run.root.with_name(f"{_REMOVED}{run.root.name}")
+    run.root.rename(doomed)
+    _finish_removal(doomed)
+
+
+@contextmanager
+def removing() -> Iterator[None]:
+    """Hold the lock of removals: one command removes runs at a time. Raise BusyError."""
+    _make_private(home())
+    if (descriptor := take_lock(home() / "remove.lock")) is None:
+        raise BusyError("another command is removing runs; try again in a moment")
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def sweep_removed() -> None:
+    """Delete what removals that were killed have left in the directories of runs; `removing` is held."""
+    roots = {default_runs_root(), *(target.parent for pointer in _pointers() if (target := _find_target(pointer)))}
+    for root in roots:
+        for doomed in root.glob(f"{_REMOVED}*"):
+            with suppress(OSError):  # of another user
+                _finish_removal(doomed)
+
+
+def _finish_removal(doomed: Path) -> None:
+    """Delete a directory that was renamed, then the pointer of its run."""
+    delete(doomed)
+    run_id = doomed.name.removeprefix(_REMOVED)
+    if not doomed.with_name(run_id).exists():
+        _pointer(run_id).unlink(missing_ok=True)
+
+
+def _find_target(pointer: Path) -> Path | None:
+    with suppress(FileNotFoundError):
+        return _target(pointer)
+    return None
+
+
 def claim_attempt(run: RunPaths) -> AttemptPaths:
     """Make the next attempt's directory. Its number fences off processes of older attempts."""
     attempts = run.attempts()
@@ -96,10 +143,30 @@ def list_runs() -> list[Listed]:
 
     Warn of a damaged entry of the registry, and write it again if its run is where other runs are.
     """
-    found = [run for pointer in _pointers() if (run := _read(pointer)) is not None]
-    return sorted(
-        found, key=lambda run: (run.record is not None, run.record.created if run.record else 0), reverse=True
-    )
+    return _newest_first(run for pointer in _pointers() if (run := _read(pointer)) is not None)
+
+
+def list_runs_in(root: Path) -> list[Listed]:
+    """Return all runs in a directory, of any user, the newest first; those that cannot be read at the end."""
+    found = []
+    for name in os.listdir(root):
+        paths = RunPaths(root / name)
+        try:
+            record = read_record(paths)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            found.append(Listed(name, paths, None, str(error.strerror)))
+        except CodecError as error:
+            found.append(Listed(name, paths, None, str(error)))
+        else:
+            if not name.startswith("."):
+                found.append(Listed(name, paths, record))
+    return _newest_first(found)
+
+
+def _newest_first(runs: Iterable[Listed]) -> list[Listed]:
+    return sorted(runs, key=lambda run: (run.record is not None, run.record.created if run.record else 0), reverse=True)
 
 
 def run_ids() -> list[str]:

@@ -14,7 +14,7 @@ from fsdpctl.contract.control_files import ControlFile
 from fsdpctl.contract.events import Actor, Event, EventKind, read_events
 from fsdpctl.contract.formats.manifest import InvalidCheckpointError, committed, read_manifest
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
-from fsdpctl.runs.events import ended, supervisor_events
+from fsdpctl.runs.events import ended, notice_events, supervisor_events
 from fsdpctl.runs.evidence import AttemptFacts, RunFacts
 from fsdpctl.runs.record import RunRecord
 
@@ -28,7 +28,7 @@ _ABORTS = {
 
 def read_timeline(run: RunFacts) -> list[Event]:
     """Return all events of a run by time. Raise CodecError and OSError if its record cannot be read."""
-    events = list(_submissions(run.record))
+    events = [*_submissions(run.record), *notice_events(run.paths)]
     for attempt in run.paths.attempts():
         events += _events_of(attempt)
     saved = {(event.attempt, event.step) for event in events if event.kind is EventKind.SAVED}

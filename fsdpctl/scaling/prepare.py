@@ -21,7 +21,7 @@ from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.profile import ClusterProfile
 from fsdpctl.verbs.cards import find_profile_card
 from fsdpctl.verbs.fit import find_memory_problem
-from fsdpctl.verbs.submit import Request, prepare, runs_root_of, submit_host
+from fsdpctl.verbs.submit import Request, prepare, runs_root_of, submit_host, without_notices
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def prepare_points(
     planned, problems = [], []
     for point in points:
         try:
-            request = prepare(profile, configure(job, point, how))
+            request = without_notices(prepare(profile, configure(job, point, how)))
         except IncompatibleError as error:
             problems += [f"{point.label}: {problem}" for problem in error.problems]
         except ValueError as error:

@@ -30,6 +30,7 @@ from fsdpctl.schema.types import (
 )
 from fsdpctl.specs.environment import ContainerEnvironment, Environment
 from fsdpctl.specs.lint import LintKeys
+from fsdpctl.specs.notify import NotifyKeys
 
 
 class Node(Spec):
@@ -107,7 +108,7 @@ class ClusterProfile(Spec):
     gpu: Gpu | None = None
     """Kind of GPU, like `h100-80`, for `estimate` and for the check of memory at `submit`; default on local: found."""
     price_per_gpu_hour: Annotated[float, Field(ge=0, le=1_000_000)] | None = None
-    """Price of an hour of one GPU, in any currency, for `estimate`."""
+    """Price of an hour of one GPU, in any currency, for `estimate` and `usage`."""
     procs_per_node: Count | None = None
     """Ranks per node; default: one per GPU, or 2 without GPUs."""
     network: Network = Network()
@@ -142,6 +143,8 @@ class ClusterProfile(Spec):
     """Environment variables of all ranks."""
     pass_env: tuple[EnvName, ...] = ()
     """Names of secret variables, taken from the submitting shell, stored in a file of mode 0600 and never printed."""
+    notify: tuple[NotifyKeys, ...] = ()
+    """Who gets notices of runs on this cluster, and when; see [notices.md](notices.md)."""
     lint: LintKeys = LintKeys()
     """Rules of `jobs check` that jobs on this cluster ignore."""
 

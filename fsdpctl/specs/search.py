@@ -123,6 +123,11 @@ def _default_file() -> Path:
     return _config_home() / "default_profile"
 
 
+def settings_file() -> Path:
+    """Return the file of the user's settings, which may not exist."""
+    return _config_home() / "settings.yaml"
+
+
 def _config_home() -> Path:
     # Not Path.home(), which raises for a user without a home directory, as in some containers.
     return Path(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"), "fsdpctl")  # noqa: PTH111

@@ -11,6 +11,7 @@ from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.runs.verdict import AttemptEnd, Verdict
 from fsdpctl.supervise.history import History
+from fsdpctl.supervise.notify import Notifier
 
 MOUNT_WAIT_S = 60
 """For a host that has just started: it runs commands before its network disks are mounted."""
@@ -52,6 +53,7 @@ class Agents(ABC):
 
     def __init__(self, run: RunPaths, plan: LaunchPlan) -> None:
         self.run, self.plan = run, plan
+        self.notifier = Notifier(run, plan)
 
     def open_attempt(self) -> AttemptPaths | None:
         """Return the attempt to begin with; None where there is nothing to do."""

@@ -28,6 +28,7 @@ from fsdpctl.supervise.decide import end_between, judge
 from fsdpctl.supervise.disk import begin_attempt, log
 from fsdpctl.supervise.hang import Hang, Missing
 from fsdpctl.supervise.history import History, read_history
+from fsdpctl.supervise.loss_watch import LossWatch
 from fsdpctl.supervise.retries import decide_next
 from fsdpctl.supervise.waiting import Waiting
 from fsdpctl.supervise.world_watch import WorldWatch
@@ -60,6 +61,7 @@ class Supervisor:
         Return only when no process of the run is left on any node. Raise OSError; it may be called again then.
         """
         self.waiting.clear()
+        self.agents.notifier.resend()
         if (attempt := self.agents.open_attempt()) is None:
             return None
         while True:
@@ -113,6 +115,7 @@ class Supervisor:
 
     def _follow(self, attempt: AttemptPaths) -> None:
         ranks = WorldWatch(attempt, self.agents.plan)
+        loss = LossWatch(attempt) if self.agents.notifier.wants("non_finite_loss") else None
         missing: Missing | None = None
         while not self.agents.is_over(attempt):
             if (hang := ranks.look()) is not None:
@@ -120,6 +123,8 @@ class Supervisor:
             if ranks.missing is not None and (missing is None or ranks.missing.ranks != missing.ranks):
                 missing = ranks.missing
                 add_event(attempt, missing.text, EventKind.WAITING)
+            if loss is not None and (found := loss.look()) is not None:
+                self.agents.notifier.non_finite_loss(attempt, *found)
             check = self.agents.check(attempt)
             if check.lost is not None and create_once(attempt.abort, check.lost.cause, check.lost.reason):
                 add_event(attempt, f"ends the attempt: {check.lost.reason}", EventKind.LOST)
@@ -198,6 +203,7 @@ class Supervisor:
             is_last = step.next is Next.LEAVE or facts.stop is not None or facts.is_cancelled
             if step.next is not Next.REQUEUE and not (is_last and error.errno in FULL_DISK):
                 raise
+        self.agents.notifier.verdict(attempt, verdict)
 
 
 def _place(hang: Hang) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from fsdpctl.specs.load import load_job
 from fsdpctl.specs.profile import ClusterProfile
 from fsdpctl.verbs.status import RunStatus, read_status
 from fsdpctl.verbs.stop import cancel
-from fsdpctl.verbs.submit import Request, prepare, submit
+from fsdpctl.verbs.submit import Request, prepare, submit, without_notices
 from fsdpctl.verbs.watch import watch
 
 TIME_LIMIT_S = 600
@@ -75,7 +75,7 @@ def _plan(profile: ClusterProfile, num_nodes: int | None, name: str, module: str
         grace=format_duration(GRACE_S),  # type: ignore[arg-type]
         debug="off",  # its logs would cost time
     )
-    return prepare(profile.model_copy(update={"nodes": nodes, "spares": ()}), job)
+    return without_notices(prepare(profile.model_copy(update={"nodes": nodes, "spares": ()}), job))
 
 
 def run_network(request: Request, report: Callable[[RunStatus], None]) -> Benchmarked[NetworkReport]:

@@ -14,6 +14,7 @@ from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.doctor.examine import Examined, Report, examine
 from fsdpctl.doctor.probe_requests import plan_nodes
 from fsdpctl.launch.host import SubmitHost
+from fsdpctl.node.checks.notify import check_targets
 from fsdpctl.specs.profile import ClusterProfile
 from fsdpctl.verbs.submit import runs_root_of, submit_host
 
@@ -26,7 +27,8 @@ def examine_cluster(
     report(f"opening {len(plan.nodes)} node{'s' if len(plan.nodes) > 1 else ''} of {profile.name}")
     with closing(get_backend(plan.backend).open_probe_transport(plan)) as transport:
         examined = examine(transport, report)
-    return [replace(node, findings=(*node.findings, *scheduler_findings(plan))) for node in examined]
+    common = (*scheduler_findings(plan), *([] if plan.slurm is not None else check_targets(plan.notify)))
+    return [replace(node, findings=(*node.findings, *common)) for node in examined]
 
 
 def trust_cluster(profile: ClusterProfile, report: Callable[[str], None]) -> None:

@@ -30,7 +30,7 @@ from fsdpctl.specs.profile import ClusterProfile
 from fsdpctl.verbs.rehearsal_failure import describe_failure
 from fsdpctl.verbs.status import RunStatus
 from fsdpctl.verbs.stop import cancel
-from fsdpctl.verbs.submit import Request, prepare, submit
+from fsdpctl.verbs.submit import Request, prepare, submit, without_notices
 from fsdpctl.verbs.watch import watch
 
 LIMIT_S = 60.0
@@ -78,7 +78,7 @@ def rehearse(request: Request, report: Callable[[str], None]) -> Rehearsal:
     if request.plan.device == "cuda" and not gpus:
         return Rehearsal(Sign.IMPORTS, 0, 0.0)
     ranks = min(RANKS, request.plan.world_size, gpus or RANKS)
-    small = prepare(here, _first_ranks(job, ranks))
+    small = without_notices(prepare(here, _first_ranks(job, ranks)))
     report(f"rehearsal: {ranks} {'rank' if ranks == 1 else 'ranks'} on this machine, by {small.plan.python}")
     return _run(small, ranks)
 

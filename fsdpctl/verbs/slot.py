@@ -9,6 +9,8 @@ from fsdpctl.backends.table import get_backend
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import NoSlotError, UsageError
+from fsdpctl.runs.store import read_record
+from fsdpctl.supervise.notify import start_no_start_watch
 
 SLOT_POLL_S = 10.0
 
@@ -30,7 +32,9 @@ def start_run(run: RunPaths, plan: LaunchPlan, report: Callable[[str], None] | N
     is_waiting = False
     while True:
         try:
-            return get_backend(plan.backend).launcher.start(run, plan)
+            get_backend(plan.backend).launcher.start(run, plan)
+            start_no_start_watch(run, plan, read_record(run).submissions[-1].first_attempt)
+            return
         except NoSlotError as error:
             if report is None:
                 raise

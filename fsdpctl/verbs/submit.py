@@ -28,8 +28,10 @@ from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import claim_run_id, create, default_runs_root, discard, locked
 from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.load import job_document, load_job_with_notices, load_profile, profile_document
+from fsdpctl.specs.notify import plan_targets
 from fsdpctl.specs.profile import ClusterProfile
 from fsdpctl.specs.search import ProfileSource, choose_profile, find_job, find_profile
+from fsdpctl.specs.settings import load_settings
 from fsdpctl.verbs.data_source import resolve_data
 from fsdpctl.verbs.foreign import hinting_at_import
 from fsdpctl.verbs.pretrained import resolve_weights
@@ -58,6 +60,11 @@ def prepare(profile: ClusterProfile, job: JobSpec, *, run_id: str | None = None)
     return plan_request(
         profile, job, submit_host(profile, runs_root, run_id or claim_run_id(job.name, runs_root), submit_dir)
     )
+
+
+def without_notices(request: Request) -> Request:
+    """Return the request of a run that its user waits for, as of a benchmark: it sends no notices."""
+    return replace(request, plan=replace(request.plan, notify=()))
 
 
 def read_request(
@@ -133,6 +140,7 @@ def submit_host(profile: ClusterProfile, runs_root: Path, run_id: str, submit_di
         submit_dir=str(submit_dir),
         python=sys.executable,
         gpus=tuple(visible_gpus()) if has_own_gpus else (),
+        notify=plan_targets(load_settings().notify),
     )
 
 

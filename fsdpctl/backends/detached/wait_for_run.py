@@ -9,9 +9,9 @@ from fsdpctl.contract import Cause, State
 from fsdpctl.contract.codec import CodecError
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import AfterRun
-from fsdpctl.runs.events import record_verdict
-from fsdpctl.runs.evidence import RunFacts, final_state
+from fsdpctl.runs.evidence import RunFacts, final_state, read_plan
 from fsdpctl.runs.verdict import Verdict
+from fsdpctl.supervise.notify import Notifier, record_and_notify
 from fsdpctl.supervise.waiting import Waiting
 
 POLL_S = 1.0
@@ -60,4 +60,6 @@ def _look(run: RunPaths) -> tuple[State | None, bool]:
 
 def _refuse(attempt: AttemptPaths, after: AfterRun, state: State) -> None:
     reason = f"not started: run {after.run_id}, for which it waited, is {state}"
-    record_verdict(attempt, Verdict(State.CANCELLED, reason, cause=Cause.START))
+    run = RunPaths(attempt.run_dir)
+    notifier = Notifier(run, read_plan(run))
+    record_and_notify(notifier, attempt, Verdict(State.CANCELLED, reason, cause=Cause.START))

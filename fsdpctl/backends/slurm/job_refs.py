@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from fsdpctl.contract import State
-from fsdpctl.contract.codec import read_json, write_json
+from fsdpctl.contract.codec import CodecError, read_json, write_json
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import RefusedError
@@ -39,6 +39,14 @@ def read_ref(run: RunPaths) -> SlurmRef | None:
     """Return the newest reference."""
     jobs = _read(run).jobs
     return jobs[-1] if jobs else None
+
+
+def read_job_ids(run: RunPaths) -> list[str]:
+    """Return the ids of all jobs of a run; none if they cannot be read."""
+    try:
+        return [ref.job_id for ref in _read(run).jobs if ref.job_id is not None]
+    except (CodecError, OSError):
+        return []
 
 
 def find_after_job(plan: LaunchPlan) -> str | None:

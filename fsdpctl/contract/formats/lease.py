@@ -29,6 +29,16 @@ def lease_of(directory: Path) -> Path:
     return directory.with_name(f"{directory.name}{_INFIX}{owner}")
 
 
+def find_leases(root: Path, since: float) -> list[str]:
+    """Return the names of the checkpoints in a directory whose lease was touched after `since`, by its disk's clock."""
+    names = set()
+    for path in root.glob(f"*{_INFIX}*"):
+        with suppress(FileNotFoundError):
+            if path.stat().st_mtime > since:
+                names.add(path.name.partition(_INFIX)[0])
+    return sorted(names)
+
+
 @contextmanager
 def leased(directory: Path) -> Iterator[None]:
     """Hold a lease on a checkpoint on a disk of this machine; on one where nothing can be written, none."""

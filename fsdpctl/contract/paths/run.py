@@ -128,6 +128,23 @@ class RunPaths:
         return self.root / "waiting"
 
     @property
+    def pinned(self) -> Path:
+        """While it exists, `gc` removes nothing of the run."""
+        return self.root / "pinned"
+
+    @property
+    def notices(self) -> Path:
+        """Event records of the processes that send notices, one per line."""
+        return self.root / "notices.jsonl"
+
+    def pending_notice(self, number: int) -> Path:
+        """Return the file with a Notice that is being sent; its process holds a lock on it, and deletes it."""
+        return self.root / f"notice-{number}.json"
+
+    def pending_notices(self) -> list[Path]:
+        return sorted(self.root.glob("notice-*.json"))
+
+    @property
     def metrics(self) -> Path:
         return self.root / "metrics.jsonl"
 

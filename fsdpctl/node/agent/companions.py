@@ -42,9 +42,11 @@ class Companions:
         """Return the report of the node, with what they have read."""
         if self._progress is not None:
             ranks = (replace(ranks[0], script_step=self._progress.look()), *ranks[1:])
-        gpus = self._gpus.look() if self._gpus is not None else ()
+        if self._gpus is None:
+            return NodeReport(ranks=ranks)
+        gpus = self._gpus.look()
         self._gpu_history.add(gpus)
-        return NodeReport(ranks=ranks, gpus=gpus)
+        return NodeReport(ranks=ranks, gpus=gpus, energy_j=self._gpus.energy_j)
 
     def pids(self) -> list[int]:
         """Return those that end by themselves."""

@@ -39,6 +39,8 @@ class GpuWatch:
         self._unread = b""
         self._samples: tuple[GpuSample, ...] = ()
         self._time = time.monotonic()
+        self.energy_j: float | None = None
+        """What all GPUs have used up to the newest sample that has it."""
 
     def look(self) -> tuple[GpuSample, ...]:
         """Return the newest samples; none if there is no GPU, or no answer of the driver any more."""
@@ -46,6 +48,8 @@ class GpuWatch:
             *lines, self._unread = (self._unread + os.read(self._pipe, 2**20)).split(b"\n")
             if lines:
                 self._samples, self._time = _parse(lines[-1]), time.monotonic()
+                used = [gpu.energy_j for gpu in self._samples if gpu.energy_j is not None]
+                self.energy_j = sum(used) if used else self.energy_j
         return self._samples if time.monotonic() - self._time < STALE_S else ()
 
     def close(self) -> None:

@@ -47,6 +47,7 @@ class _Device:
     name: str
     power_limit_w: float | None
     max_sm_clock_mhz: int | None
+    energy_mj: int | None  # its counter at the start
     activity: Activity | None
 
 
@@ -87,11 +88,20 @@ class Nvml:
             memory_total=memory.total if has_memory else None,
             power_w=_watts(power),
             power_limit_w=device.power_limit_w,
+            energy_j=self._energy_since(device),
             temperature_c=self._uint("nvmlDeviceGetTemperature", device.handle, _TEMPERATURE_GPU),
             sm_clock_mhz=self._uint("nvmlDeviceGetClockInfo", device.handle, _CLOCK_SM),
             max_sm_clock_mhz=device.max_sm_clock_mhz,
             throttle=self._throttle(device.handle),
         )
+
+    def _energy_since(self, device: _Device) -> float | None:
+        now = self._energy_mj(device.handle)
+        return (now - device.energy_mj) / 1000 if now is not None and device.energy_mj is not None else None
+
+    def _energy_mj(self, handle: c_void_p) -> int | None:
+        value = c_ulonglong()
+        return value.value if self._ask("nvmlDeviceGetTotalEnergyConsumption", handle, byref(value)) else None
 
     def _open(self, index: int) -> _Device | None:
         handle = c_void_p()
@@ -103,6 +113,7 @@ class Nvml:
             self._text("nvmlDeviceGetName", handle),
             _watts(self._uint("nvmlDeviceGetEnforcedPowerLimit", handle)),
             self._uint("nvmlDeviceGetMaxClockInfo", handle, _CLOCK_SM),
+            self._energy_mj(handle),
             Activity.open(self._library, handle),
         )
 

@@ -33,6 +33,7 @@ from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.node.agent.join import JoinError, resolve_head
 from fsdpctl.node.checks.listeners import find_listener
 from fsdpctl.node.checks.node_check import inspect, rank_env
+from fsdpctl.node.checks.notify import check_targets
 from fsdpctl.node.checks.ports import Server, reach_ports
 from fsdpctl.node.checks.versions import read_versions
 from fsdpctl.node.os import addresses
@@ -56,6 +57,8 @@ def check_local(request: ProbeRequest) -> LocalReport:
         head, found = check_head(plan, findings)
         free_ports = tuple(port for port in range(plan.ports.first, plan.ports.last + 1) if addresses.is_free(port))
         findings += [found, judge_ports(plan, free_ports)]
+        if plan.slurm is not None:  # notices of a Slurm run are sent from its first node
+            findings += check_targets(plan.notify)
     return LocalReport((*findings, *problems), versions, time.time(), head, free_ports)
 
 

@@ -12,7 +12,8 @@ import pytest
 from docs.json_page import OTHER_SHAPES, SHAPES
 from fsdpctl.contract.codec import decode
 from fsdpctl.contract.paths import RunPaths
-from tests.backends.harness import Run, fsdpctl, submit
+from fsdpctl.runs.evidence import RunFacts
+from tests.backends.harness import Run, fsdpctl, submit, wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -130,6 +131,19 @@ def test_a_run_that_fails_and_restarts(project: Path) -> None:
     assert call("explain --log", str(log), cwd=project)["first"]["category"] == "assertion"
     ended = [event for event in call("events", run.run_id, cwd=project) if event["kind"] == "ended"]
     assert [(event["state"], event["restart"]) for event in ended] == [("FAILED", True), ("FAILED", False)]
+    used = call("usage", cwd=project)
+    assert (used["runs"][0]["attempts"], used["total"]["gpu_hours"]) == (2, None) and used["total"]["process_hours"] > 0
+    remove_it(run, project)
+
+
+def remove_it(run: Run, project: Path) -> None:
+    """Check that a pinned run stays, and goes once it is not pinned any more."""
+    wait_for(lambda: not RunFacts(run.paths).has_living_supervisor, 60, "the supervisor to end")
+    assert call("runs pin", run.run_id, cwd=project)[0]["pinned"]
+    assert call("gc", "--keep", "0", "--yes", cwd=project)["kept"] == {run.run_id: "it is pinned"}
+    assert not call("runs unpin", run.run_id, cwd=project)[0]["pinned"]
+    assert call("gc", "--keep", "0", "--yes", cwd=project)["runs"][0]["action"] == "remove"
+    assert call("ls", cwd=project) == [] and not run.paths.root.exists()
 
 
 def test_files_and_clusters(project: Path) -> None:
@@ -146,6 +160,10 @@ def test_files_and_clusters(project: Path) -> None:
     assert "torch.distributed.run" in call("jobs export", "llm-tiny", "--to", "torchrun", cwd=project)["text"]
     assert "fp16" in [row["id"] for row in call("jobs rules", cwd=project)]
     assert call("profiles default", cwd=project) == {"profile": "local", "source": "the built-in default"}
+    (project / "notify.yaml").write_text("name: here\nnotify: [{kind: command, command: [cat]}]\n")
+    assert call("notify test", "-p", "notify.yaml", cwd=project) == [
+        {"name": "command cat", "ok": True, "problem": None}
+    ]
     assert call("doctor", "local", cwd=project)["ok"] in (True, False)
     benched = call("bench nccl", "--nodes", "2", "--sizes", "1M,2M", cwd=project)
     assert benched["members"] == ["node 0", "node 1"] and benched["report"]["verdict"]["fault"] == "none"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.specs.load import load_job, parse_profile
-from fsdpctl.verbs.submit import prepare
+from fsdpctl.verbs.submit import prepare, without_notices
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,13 @@ def test_the_driver_is_asked_only_if_a_gpu_may_be_used(
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     plan = prepare(parse_profile(f"name: p\n{keys}", "p.yaml"), load_job("llm-tiny"), run_id="r").plan
     assert (plan.device, asked.exists()) == (device, device == "cuda")
+
+
+def test_targets_of_the_profile_and_of_the_settings_are_in_the_plan_once(home: Path) -> None:
+    settings = home / ".config" / "fsdpctl" / "settings.yaml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("notify:\n  - {kind: slack, url_env: A}\n  - {kind: json, url_env: B}\n")
+    profile = parse_profile("name: p\nnotify: [{kind: slack, url_env: A}]\n", "p.yaml")
+    request = prepare(profile, load_job("llm-tiny"), run_id="r")
+    assert [target.name for target in request.plan.notify] == ["slack webhook of $A", "json webhook of $B"]
+    assert without_notices(request).plan.notify == ()

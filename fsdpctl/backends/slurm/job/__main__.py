@@ -23,6 +23,9 @@ from fsdpctl.runs.verdict import Verdict
 from fsdpctl.supervise.disk import retry_disk_errors
 from fsdpctl.supervise.loop import Supervisor
 
+NOTICE_WAIT_S = 30.0
+"""Longest time that nodes stay allocated for notices that are being sent."""
+
 
 def main(run: RunPaths) -> int:
     """Run attempts until this allocation is not needed any more; return the exit code of the job."""
@@ -41,6 +44,7 @@ def main(run: RunPaths) -> int:
     for number in (signal.SIGTERM, signal.SIGUSR2):
         signal.signal(number, on_signal)
     ended = retry_disk_errors(lambda: (Supervisor(agents).work(),), agents.disk_tries)
+    agents.notifier.wait(NOTICE_WAIT_S)  # Slurm kills what is left of the job when this process ends
     return 1 if ended is None else exit_code(*ended)
 
 

@@ -20,7 +20,7 @@ from fsdpctl.contract.control_files import create_once, read_control_file, write
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import AllocatedNode, Allocation, LaunchPlan
 from fsdpctl.errors import LaunchError
-from fsdpctl.runs.events import add_event, record_verdict
+from fsdpctl.runs.events import add_event
 from fsdpctl.runs.evidence import AttemptFacts, RunFacts, final_state, read_verdict
 from fsdpctl.runs.progress import with_progress
 from fsdpctl.runs.store import read_record
@@ -29,6 +29,7 @@ from fsdpctl.supervise.agents import Agents, AttemptCheck, Step
 from fsdpctl.supervise.decide import judge, stopped
 from fsdpctl.supervise.disk import begin_attempt, log
 from fsdpctl.supervise.history import History, read_history
+from fsdpctl.supervise.notify import Notifier, record_and_notify
 
 ASK_AGAIN_S = 1.0
 """Between two queries to a controller that does not answer."""
@@ -68,11 +69,11 @@ class SlurmAgents(Agents):
             submissions = read_record(self.run).submissions
             if not self._claim(len(submissions)):
                 return None
-            close_open_attempts(self.run, len(self.plan.nodes), submissions[-1].first_attempt)
+            close_open_attempts(self.run, len(self.plan.nodes), submissions[-1].first_attempt, self.notifier)
             if has_ended(self.run, submissions[-1].first_attempt):
                 log("the run has ended: requeuing its job changes nothing")
                 return None
-            if give_up(self.run, self.plan, submissions[-1].first_attempt):
+            if give_up(self.run, self.plan, submissions[-1].first_attempt, self.notifier):
                 log("the run makes no progress: `fsdpctl resume` starts it again")
                 return None
             attempt = begin_attempt(self)
@@ -92,7 +93,7 @@ class SlurmAgents(Agents):
         state = final_state(RunPaths.of(after.run_dir))
         if state is not State.SUCCEEDED:
             reason = f"not started: run {after.run_id}, for which it waited, is {state or 'not at its end'}"
-            record_verdict(attempt, Verdict(State.CANCELLED, reason, cause=Cause.START))
+            record_and_notify(self.notifier, attempt, Verdict(State.CANCELLED, reason, cause=Cause.START))
         return state is State.SUCCEEDED
 
     def _claim(self, submission: int) -> bool:
@@ -252,7 +253,7 @@ def has_ended(run: RunPaths, first_attempt: int) -> bool:
     return newest.verdict is not None and is_final(newest.verdict)
 
 
-def close_open_attempts(run: RunPaths, num_nodes: int, first_attempt: int) -> None:
+def close_open_attempts(run: RunPaths, num_nodes: int, first_attempt: int, notifier: Notifier) -> None:
     """Write the verdict of attempts whose supervisor ended with the allocation. Raise OSError."""
     for paths in run.attempts():
         attempt = AttemptFacts(paths)
@@ -263,10 +264,10 @@ def close_open_attempts(run: RunPaths, num_nodes: int, first_attempt: int) -> No
             reason = f"ended by Slurm and requeued; {verdict.reason}"
             cause = stopped(attempt.stop).cause if attempt.stop is not None else verdict.cause
             verdict = replace(verdict, state=State.STOPPED, reason=reason, restart=True, cause=cause)
-        record_verdict(paths, replace(with_progress(verdict, run), hosts=attempt.hosts))
+        record_and_notify(notifier, paths, replace(with_progress(verdict, run), hosts=attempt.hosts))
 
 
-def give_up(run: RunPaths, plan: LaunchPlan, first_attempt: int) -> bool:
+def give_up(run: RunPaths, plan: LaunchPlan, first_attempt: int, notifier: Notifier) -> bool:
     """Return whether the submission makes no progress, so that no attempt should follow; record it as its end then.
 
     Slurm requeues a job by itself, too, when a node dies: an attempt that always ends like that has no other judge.
@@ -277,5 +278,5 @@ def give_up(run: RunPaths, plan: LaunchPlan, first_attempt: int) -> bool:
         return False
     if verdict.restart:
         reason = f"{verdict.reason}; {history.describe_stuck()}"
-        record_verdict(newest[0], replace(verdict, state=State.FAILED, reason=reason, restart=False))
+        record_and_notify(notifier, newest[0], replace(verdict, state=State.FAILED, reason=reason, restart=False))
     return True

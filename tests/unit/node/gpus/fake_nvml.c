@@ -21,6 +21,7 @@ int nvmlDeviceGetMemoryInfo(void *device, memory_t *memory) {
 }
 int nvmlDeviceGetUtilizationRates(void *device, utilization_t *use) { use->gpu = 98; use->memory = 40; return index_of(device) ? 3 : 0; }
 int nvmlDeviceGetPowerUsage(void *device, unsigned *value) { *value = 651500; return index_of(device) ? 3 : 0; }
+int nvmlDeviceGetTotalEnergyConsumption(void *device, unsigned long long *value) { static int asked; *value = index_of(device) || asked++ ? 10500 : 9000; return index_of(device) ? 3 : 0; }
 int nvmlDeviceGetEnforcedPowerLimit(void *device, unsigned *value) { *value = 700000; return 0; }
 int nvmlDeviceGetTemperature(void *device, int sensor, unsigned *value) { *value = 64; return sensor; }
 int nvmlDeviceGetClockInfo(void *device, int clock, unsigned *value) { *value = 1755; return clock != 1; }

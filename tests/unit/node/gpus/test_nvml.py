@@ -29,6 +29,7 @@ NEWER = GpuSample(
     memory_total=150 * GIB,
     power_w=651.5,
     power_limit_w=700.0,
+    energy_j=1.5,
     temperature_c=64,
     sm_clock_mhz=1755,
     max_sm_clock_mhz=1980,
@@ -59,7 +60,7 @@ def test_all_values_are_read_and_what_a_gpu_does_not_report_is_null(library: Pat
     newer, older = decode(tuple[GpuSample, ...], json.loads(probe(library).stdout))
     assert newer == NEWER
     assert (older.index, older.memory_used, older.temperature_c) == (1, 100 * GIB, 64)
-    assert (older.busy, older.power_w, older.sm_activity, older.tensor_activity) == (None, None, None, None)
+    assert (older.busy, older.power_w, older.sm_activity, older.tensor_activity, older.energy_j) == (None,) * 5
 
 
 @pytest.mark.parametrize(
@@ -84,6 +85,7 @@ def test_the_agent_gets_samples_without_waiting(library: Path, monkeypatch: pyte
     assert wait_for(watch.look, 20, "a sample") == (NEWER,)
     monkeypatch.setattr(gpu_watch, "STALE_S", -1.0)
     assert watch.look() == (), "a driver that hangs leaves no old numbers"
+    assert watch.energy_j == 1.5, "but what was used stays"
     watch.close()
 
 

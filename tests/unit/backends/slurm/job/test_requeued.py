@@ -18,6 +18,7 @@ from fsdpctl.launch.host import SubmitHost
 from fsdpctl.runs.evidence import read_verdict
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.specs.load import load_job, load_profile
+from fsdpctl.supervise.notify import Notifier
 
 PLAN = build_plan(load_profile("local"), load_job("llm-tiny"), SubmitHost("r", "/r", "/", sys.executable, ()))
 
@@ -44,11 +45,11 @@ def test_a_job_that_slurm_requeues_without_progress_gives_up(
 ) -> None:
     run = RunPaths(tmp_path)
     write_json(run.record, RunRecord.new("r", "llm-tiny", "slurm", "slurm", 1.0, 1))
-    assert not give_up(run, PLAN, 1), "nothing has run yet"
+    assert not give_up(run, PLAN, 1, Notifier(run, PLAN)), "nothing has run yet"
     for has_ended in gives_up:
         begin(run, stop)
-        close_open_attempts(run, 1, first_attempt=1)
-        assert give_up(run, PLAN, 1) is has_ended
+        close_open_attempts(run, 1, 1, Notifier(run, PLAN))
+        assert give_up(run, PLAN, 1, Notifier(run, PLAN)) is has_ended
         verdict = read_verdict(run.attempts()[-1])
         assert verdict is not None
         assert (verdict.cause, verdict.restart) == (cause, not has_ended)
@@ -61,6 +62,6 @@ def test_a_new_submission_counts_anew(tmp_path: Path) -> None:
     write_json(run.record, RunRecord.new("r", "llm-tiny", "slurm", "slurm", 1.0, 1))
     for _ in range(3):
         begin(run, None)
-    close_open_attempts(run, 1, first_attempt=1)
-    assert give_up(run, PLAN, 1)
-    assert not give_up(run, PLAN, 4)
+    close_open_attempts(run, 1, 1, Notifier(run, PLAN))
+    assert give_up(run, PLAN, 1, Notifier(run, PLAN))
+    assert not give_up(run, PLAN, 4, Notifier(run, PLAN))

@@ -1,0 +1,49 @@
+"""When an attempt ran, by the records of its agents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from fsdpctl.contract.codec import find_json
+from fsdpctl.contract.paths import NodePaths
+from fsdpctl.contract.records import ProcessIdentity
+from fsdpctl.runs.evidence import AttemptFacts
+
+
+@dataclass(frozen=True)
+class AttemptTime:
+    """From the first agent's start to the last one's end, and the number of nodes whose agent was up."""
+
+    start: float  # seconds since the epoch
+    end: float
+    nodes: int
+
+    def seconds_since(self, since: float) -> float:
+        """Return how long it ran after `since`."""
+        return max(0.0, self.end - max(self.start, since))
+
+
+def read_attempt_time(attempt: AttemptFacts, now: float) -> AttemptTime | None:
+    """Return when an attempt ran, up to `now` while an agent lives; None if no agent was ever up."""
+    agents = [(node, agent) for node in attempt.readable if (agent := find_json(ProcessIdentity, node.agent))]
+    if not agents:
+        return None
+    start = min(agent.started for _, agent in agents)
+    if attempt.living_agents:
+        return AttemptTime(start, now, len(agents))
+    return AttemptTime(start, max(start, *(_end(attempt, node) for node, _ in agents)), len(agents))
+
+
+def _end(attempt: AttemptFacts, node: NodePaths) -> float:
+    """Return when a node's part ended; of a node without an exit record, its last heartbeat."""
+    if (end := attempt.ends.get(node.node_rank)) is not None and end.time:
+        return end.time
+    return _changed(node.heartbeat)
+
+
+def _changed(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0

@@ -1,0 +1,185 @@
+"""gc: remove old run directories and old checkpoints. What is protected is looked at again under each run's lock."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from fsdpctl.checkpoints.checkpoint_store import SharedStore
+from fsdpctl.checkpoints.listing import choose_removable
+from fsdpctl.contract import State
+from fsdpctl.contract.codec import CodecError
+from fsdpctl.contract.files import read_bytes
+from fsdpctl.contract.formats.lease import find_leases
+from fsdpctl.contract.formats.manifest import committed
+from fsdpctl.contract.formats.removal import delete, find_leftovers
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.errors import BusyError, FsdpctlError
+from fsdpctl.runs.evidence import RunFacts, read_plan
+from fsdpctl.runs.store import Listed, list_runs, locked, open_record, remove, removing, sweep_removed
+from fsdpctl.verbs.gc_choice import Action, Choice, Limits, OldRun, choose
+from fsdpctl.verbs.status import RunStatus, read_status, read_statuses
+
+LEASE_STALE_S = 3600.0
+"""A reader touches its lease every ten seconds; clocks of hosts differ."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """What was done to a run."""
+
+    choice: Choice
+    checkpoints: tuple[str, ...] = ()  # that were removed
+    problem: str = ""  # why it was left as it is after all, or in part
+
+
+def plan_gc(limits: Limits) -> list[Choice]:
+    """Return what `gc` would do to each run that can be read, the oldest first. Nothing is changed."""
+    listed = [one for one in list_runs() if one.record is not None]
+    statuses = read_statuses(listed, with_speed=False)
+    needed = _find_needed(listed, statuses)
+    now = time.time()
+    runs = []
+    for one in listed:
+        seen = _look(one, statuses[one.run_id], needed)
+        is_recent = limits.older_than_s is not None and now - seen.ended < limits.older_than_s
+        is_counted = limits.max_bytes is not None or not (seen.protected or is_recent)
+        runs.append(_with_sizes(seen, one.paths) if is_counted else seen)
+    return choose(runs, limits, now)
+
+
+def act(choices: Iterable[Choice]) -> Iterator[Done]:
+    """Do what was chosen, run after run, and first remove what a gc that was killed has left. Raise BusyError."""
+    with removing():
+        sweep_removed()
+        listed = [one for one in list_runs() if one.record is not None]
+        needed = _find_needed(listed, read_statuses(listed, with_speed=False))
+        paths = {one.run_id: one.paths for one in listed}
+        for choice in choices:
+            if choice.action is not Action.KEEP:
+                yield _act_on(choice, paths.get(choice.run.run_id), needed)
+
+
+def _act_on(choice: Choice, run: RunPaths | None, needed: Mapping[str, str]) -> Done:
+    if run is None:
+        return Done(choice, problem="another command has removed it")
+    try:
+        with locked(run):
+            now = _look(Listed(run.root.name, run, open_record(run)), read_status(run), needed)
+            if now.protected:
+                return Done(choice, problem=now.protected)
+            if choice.action is Action.PRUNE:
+                return _prune(choice, run)
+            if now.has_checkpoint:
+                return Done(choice, problem="it has a checkpoint now")
+            remove(run)
+            return Done(choice)
+    except BusyError:
+        return Done(choice, problem="another command is changing it")
+    except FileNotFoundError:
+        return Done(choice, problem="another command has removed it")
+    except (FsdpctlError, CodecError, OSError) as error:
+        return Done(choice, problem=str(error))
+
+
+def _prune(choice: Choice, run: RunPaths) -> Done:
+    """Remove all but the newest complete checkpoint, whose bytes are read before."""
+    store = SharedStore(run)
+    found = store.read()
+    removable, broken = choose_removable(found, 1, store.examine)
+    if len(broken) == len(found):
+        return Done(choice, problem="none of its checkpoints is complete")
+    for stored in removable:
+        store.remove(stored)
+    for path in [*find_leftovers(run.checkpoints), *run.all_set_aside()]:
+        delete(path)
+    return Done(choice, tuple(stored.path.name for stored in removable))
+
+
+def _find_needed(listed: Sequence[Listed], statuses: Mapping[str, RunStatus | str]) -> dict[str, str]:
+    """Return run id -> the living run that waits for it, or begins with its weights."""
+    needed: dict[str, str] = {}
+    for one in listed:
+        status = statuses[one.run_id]
+        if isinstance(status, RunStatus) and not (status.state.is_alive or status.state is State.PLANNED):
+            continue
+        with suppress(OSError, CodecError):
+            if (after := read_plan(one.paths).after) is not None:
+                needed[after.run_id] = one.run_id
+        with suppress(OSError):
+            config = read_bytes(one.paths.trainer_config).decode(errors="replace")
+            needed |= {other.run_id: one.run_id for other in listed if f"{other.paths.root}/checkpoints" in config}
+        needed.pop(one.run_id, None)
+    return needed
+
+
+def _look(one: Listed, status: RunStatus | str, needed: Mapping[str, str]) -> OldRun:
+    """Return a run as `choose` needs it, without its sizes, which take long."""
+    assert one.record is not None
+    run = one.paths
+    seen = OldRun(one.run_id, one.record.job, _last_change(run, one.record.created))
+    try:
+        plan = read_plan(run)
+    except (OSError, CodecError):
+        return replace(seen, protected="its plan cannot be read")
+    has_checkpoint = bool(committed(run.checkpoints) or run.all_set_aside())
+    return replace(seen, has_checkpoint=has_checkpoint, protected=_why_protected(run, status, plan, needed))
+
+
+def _with_sizes(seen: OldRun, run: RunPaths) -> OldRun:
+    names = committed(run.checkpoints)
+    older = [run.checkpoints / name for name in names[:-1]]
+    prunable = [*older, *find_leftovers(run.checkpoints), *run.all_set_aside()] if names else []
+    return replace(seen, bytes=measure_size(run.root), prunable_bytes=sum(map(measure_size, prunable)))
+
+
+def _why_protected(run: RunPaths, status: RunStatus | str, plan: LaunchPlan, needed: Mapping[str, str]) -> str:
+    if isinstance(status, str):
+        return status or "its state is not known"
+    if run.pinned.exists():
+        return "it is pinned"
+    if status.state.is_alive:
+        return f"it is {status.state}"
+    if RunFacts(run).has_living_supervisor:
+        return "its supervisor is still at work"
+    if status.state is State.LOST:
+        return "it is LOST: processes of it may still run"
+    if not plan.shared_disk:
+        return "each of its hosts has a directory of its own"
+    if (other := needed.get(run.root.name)) is not None:
+        return f"run {other} needs it"
+    if not plan.entry.is_bundled_trainer and run.checkpoints.is_dir() and any(run.checkpoints.iterdir()):
+        return "only its script knows which of its checkpoints are complete"
+    if leases := find_leases(run.checkpoints, time.time() - LEASE_STALE_S):
+        return f"{leases[0]} is being read"
+    return ""
+
+
+def _last_change(run: RunPaths, created: float) -> float:
+    """Return when a run last did anything: the newest of its records."""
+    times = [created]
+    attempts = run.attempts()
+    newest = [attempts[-1].verdict, attempts[-1].outcome, attempts[-1].root] if attempts else []
+    for path in (*newest, run.record, run.metrics):
+        with suppress(OSError):
+            times.append(path.stat().st_mtime)
+    return max(times)
+
+
+def measure_size(path: Path) -> int:
+    """Return the bytes on disk of a file or directory; links are not followed, and what is gone has none."""
+    total = 0
+    pending = [path]
+    while pending:
+        current = pending.pop()
+        with suppress(OSError):
+            status = current.lstat()
+            total += status.st_blocks * 512
+            if current.is_dir() and not current.is_symlink():
+                pending += [Path(entry.path) for entry in os.scandir(current)]
+    return total
