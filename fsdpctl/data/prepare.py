@@ -91,12 +91,12 @@ def _complete(request: PrepareRequest, inputs: tuple[InputFile, ...]) -> Recipe:
         return replace(recipe, tokenizer="trained")
     if request.tokenizer is None:
         return recipe
-    recipe = replace(recipe, tokenizer=_digest(request.tokenizer))
     if request.is_chat:
         template = ChatTokenizer(request.tokenizer.parent, recipe.end_token).template
-        return replace(recipe, chat=hashlib.sha256(template.encode()).hexdigest())
-    open_tokenizer(request.tokenizer, recipe.end_token)
-    return recipe
+        recipe = replace(recipe, chat=hashlib.sha256(template.encode()).hexdigest())
+    else:
+        open_tokenizer(request.tokenizer, recipe.end_token)
+    return replace(recipe, tokenizer=_digest(request.tokenizer))
 
 
 def _reuse(target: Path, recipe: Recipe) -> Index:

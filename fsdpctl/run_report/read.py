@@ -10,20 +10,20 @@ from fsdpctl.checkpoints.listing import list_checkpoints
 from fsdpctl.comparison.code import read_versions
 from fsdpctl.comparison.configuration import read_configuration
 from fsdpctl.contract import State
-from fsdpctl.contract.codec import CodecError, find_json
+from fsdpctl.contract.codec import CodecError
 from fsdpctl.contract.events import Event, EventKind
 from fsdpctl.contract.node_report import read_report
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.contract.records import ProcessIdentity
 from fsdpctl.curves.read import EveryStep, read_every_step
 from fsdpctl.errors import FsdpctlError
 from fsdpctl.explain.explanation import Explanation
 from fsdpctl.run_report.facts import Attempt, Checkpoint, Code, Facts, Node
 from fsdpctl.run_report.steps import count_slow_ranks, summarize
+from fsdpctl.runs.attempt_time import read_attempt_time, read_energy_j
 from fsdpctl.runs.evidence import AttemptFacts, RunFacts, read_plan
 from fsdpctl.runs.git_facts import read_git_diff, read_git_facts
-from fsdpctl.runs.gpu_history import measure_energy, read_gpu_history, summarize_gpus
+from fsdpctl.runs.gpu_history import NodeHistory, measure_energy, read_gpu_history, summarize_gpus
 from fsdpctl.runs.metrics import attempt_spans, recent_metrics
 from fsdpctl.runs.progress import measure_progress_share
 from fsdpctl.runs.timeline import read_timeline
@@ -68,7 +68,7 @@ def read_facts(paths: RunPaths, status: RunStatus, *, is_brief: bool = False) ->
         curves=every.thinned() if every is not None else None,
         events=events,
         gpus=summarize_gpus(history),
-        energy_kwh=measure_energy(history),
+        energy_kwh=None if is_brief else _read_energy(run, history),
         slow_ranks=count_slow_ranks(events),
         checkpoints=() if is_brief else tuple(_checkpoints(paths)),
         explanation=None if is_brief else _explain(paths, status),
@@ -82,13 +82,13 @@ def _attempts(run: RunFacts, events: Sequence[Event], every: EveryStep | None, n
     for paths in run.paths.attempts():
         attempt, number = AttemptFacts(paths), paths.number
         verdict = attempt.verdict
-        agent = find_json(ProcessIdentity, paths.node(0).agent)
+        ran = read_attempt_time(attempt, time.time())
         is_open = now is not None and verdict is None
         newest_step = every.times.steps[-1] if is_open and every is not None and every.times.steps else None
         yield Attempt(
             number=number,
-            started=agent.started if agent is not None else begun.get(number),
-            ended=ended.get(number) or (now if is_open else spans.get(number)),
+            started=ran.start if ran is not None else begun.get(number),
+            ended=(now if is_open else ran.end) if ran is not None else ended.get(number) or spans.get(number),
             first_step=every.starts.get(number) if every is not None else None,
             last_step=verdict.step if verdict is not None else newest_step,
             state=verdict.state if verdict is not None else None,
@@ -96,6 +96,13 @@ def _attempts(run: RunFacts, events: Sequence[Event], every: EveryStep | None, n
             reason=verdict.reason if verdict is not None else "",
             hosts=attempt.hosts,
         )
+
+
+def _read_energy(run: RunFacts, history: NodeHistory) -> float | None:
+    """Return kilowatt-hours by the GPUs' own counters; of cards without one, by the samples of their power."""
+    counted = [read_energy_j(AttemptFacts(paths)) for paths in run.paths.attempts()]
+    known = [joules for joules in counted if joules is not None]
+    return sum(known) / 3.6e6 if known else measure_energy(history)
 
 
 def _nodes(attempt: AttemptFacts, hosts: Sequence[str]) -> Iterator[Node]:

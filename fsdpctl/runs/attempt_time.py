@@ -1,4 +1,4 @@
-"""When an attempt ran, by the records of its agents."""
+"""When an attempt ran and what its GPUs have used, by the records of its agents."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fsdpctl.contract.codec import find_json
+from fsdpctl.contract.node_report import read_report
 from fsdpctl.contract.paths import NodePaths
 from fsdpctl.contract.records import ProcessIdentity
 from fsdpctl.runs.evidence import AttemptFacts
@@ -33,6 +34,13 @@ def read_attempt_time(attempt: AttemptFacts, now: float) -> AttemptTime | None:
     if attempt.living_agents:
         return AttemptTime(start, now, len(agents))
     return AttemptTime(start, max(start, *(_end(attempt, node) for node, _ in agents)), len(agents))
+
+
+def read_energy_j(attempt: AttemptFacts) -> float | None:
+    """Return what the GPUs of all nodes have used in an attempt, by their own counters; None where none reports it."""
+    reports = [read_report(node.heartbeat) for node in attempt.readable]
+    known = [report.energy_j for report in reports if report is not None and report.energy_j is not None]
+    return sum(known) if known else None
 
 
 def _end(attempt: AttemptFacts, node: NodePaths) -> float:

@@ -14,11 +14,10 @@ from fsdpctl.backends.base import JobUsage
 from fsdpctl.backends.table import get_backend
 from fsdpctl.contract.codec import CodecError
 from fsdpctl.contract.files import read_bytes
-from fsdpctl.contract.node_report import read_report
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import FsdpctlError, UsageError
-from fsdpctl.runs.attempt_time import AttemptTime, read_attempt_time
+from fsdpctl.runs.attempt_time import AttemptTime, read_attempt_time, read_energy_j
 from fsdpctl.runs.evidence import AttemptFacts, read_plan
 from fsdpctl.runs.store import Listed, list_runs, list_runs_in
 from fsdpctl.specs.load import read_profile
@@ -131,8 +130,7 @@ def _read_times(run: RunPaths, now: float) -> Iterator[tuple[AttemptTime, float 
     for paths in run.attempts():
         attempt = AttemptFacts(paths)
         if (found := read_attempt_time(attempt, now)) is not None:
-            reports = [read_report(node.heartbeat) for node in attempt.readable]
-            yield found, _sum(report.energy_j for report in reports if report is not None)
+            yield found, read_energy_j(attempt)
 
 
 def _read_price(run: RunPaths) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -31,7 +32,9 @@ def test_a_full_disk_of_standard_output_is_reported(arguments: str, monkeypatch:
     with open("/dev/full", "w", encoding="utf-8") as full:
         done = subprocess.run([COMMAND, *arguments.split()], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
     assert done.returncode == CliExit.FAILED
-    assert done.stderr.splitlines()[-1] == "error: standard output cannot be written: No space left on device"
+    text = "standard output cannot be written: No space left on device"
+    last = done.stderr.splitlines()[-1]
+    assert json.loads(last)["error"]["message"] == text if "--json" in arguments else last == f"error: {text}"
 
 
 @pytest.mark.parametrize("left", [0, 4096, 40_000, 300_000])

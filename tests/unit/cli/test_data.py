@@ -96,7 +96,7 @@ def test_wrong_arguments_are_refused_and_create_nothing(arguments: list[str], pr
     ("arguments", "module", "problem", "extra"),
     [
         ("a.jsonl.zst", "backports", ".zst input needs", "zstd"),
-        ("a.parquet", "pyarrow", "Parquet input needs", "parquet"),
+        ("a.parquet", "pyarrow", "Parquet and Arrow input need", "parquet"),
         ("text.txt", "numpy", "preparing data needs", "data"),
         ("text.txt --train-bpe 512", "tokenizers", "--train-bpe needs", "tokenizers"),
         ("text.txt --tokenizer t.json", "tokenizers", "a tokenizer.json needs", "tokenizers"),

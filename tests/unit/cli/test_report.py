@@ -31,8 +31,8 @@ def test_facts_are_those_of_the_run_directory() -> None:
     run = make_run("mine-aaaa", steps=40, starts=(1, 21))
     facts = read_facts(run, read_status(run))
     assert [(one.number, one.first_step, one.last_step, one.seconds) for one in facts.attempts] == [
-        (1, 1, 20, 31.0),
-        (2, 21, 40, 31.0),
+        (1, 1, 20, 30.0),
+        (2, 21, 40, 30.0),
     ]
     assert facts.steps is not None
     assert (facts.steps.count, facts.steps.step_s, facts.steps.num_saves, facts.steps.save_stall_s) == (40, 1.0, 4, 0.0)
@@ -91,7 +91,7 @@ def test_a_run_that_was_never_started_has_a_report() -> None:
 def test_status_of_an_ended_run_has_what_it_used_and_a_note() -> None:
     make_run("mine-aaaa", steps=40, starts=(1, 21))
     shown = call("status").stdout
-    assert "used       0:01:02 on 1 node: 0.02 node hours, 0.03 rank hours\n" in shown
+    assert "used       0:01:00 on 1 node: 0.02 node hours, 0.03 rank hours\n" in shown
     assert "note       1 attempt failed (signal): " in shown
     facts = json.loads(call("report", "--json").stdout)
     assert [note["docs"] for note in facts["notes"]] == ["docs/restarts.md"]
