@@ -74,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> Result:
         effective = effective_time(observer.seen, observer.kept(), passed_s)
     faults = [with_ledger(fault, ledger) for fault in faults]
     result = Result(faults, ledger, passed_s, effective)
-    report(result, args.where)
+    report(result, f"{args.where}, a fault every {args.every:.0f} s")
     return result
 
 
@@ -162,7 +162,7 @@ def report(result: Result, where: str) -> None:
         numbers = (statistics.median(back), max(back), statistics.median(lost)) if back else ()
         rows.append([name, f"{len(back)} of {len(own)}", *(f"{number:.2f}" for number in numbers)])
     header = ("fault", "back", "to the first new step, median s", "worst s", "of it lost by the ledger, median s")
-    print_table(f"llm-tiny, {where}, a fault at a time", header, rows)
+    print_table(f"llm-tiny on {where}", header, rows)
     ledger = result.ledger
     pairs = [
         ["run, s", f"{result.passed_s:.1f}", f"{ledger.total_s:.1f}"],

@@ -102,7 +102,7 @@ def _needs_cgroup(place: Place) -> str:
 
 
 def _needs_disk(place: Place) -> str:
-    return "" if os.path.ismount(place.root / "home") else "needs root, to mount a small disk"
+    return "" if os.path.ismount(place.home) else "needs root, to mount a small disk"
 
 
 def _needs_clock(place: Place) -> str:

@@ -36,8 +36,8 @@ class Place(ABC):
     run: RunPaths
 
     def __init__(self, root: Path, ranks: int) -> None:
-        self.root, self.ranks = root, ranks
-        self.env = {**os.environ, "FSDPCTL_HOME": str(root / "home")}
+        self.home, self.ranks = root / "home", ranks
+        self.env = {**os.environ, "FSDPCTL_HOME": str(self.home)}
 
     @abstractmethod
     def command(self, *words: str) -> list[str]:
@@ -48,13 +48,13 @@ class Place(ABC):
         """Return the profile as YAML."""
 
     def submit(self) -> None:
-        profile = self.root / "campaign.yaml"
+        profile = self.home / "campaign.yaml"
         profile.write_text(self.profile())
         words = ("submit", JOB, "--profile", str(profile), "--nodes", str(NUM_NODES), *SMALL, "--json")
         self.run = RunPaths(Path(json.loads(self.fsdpctl(*words, "--procs-per-node", str(self.ranks)))["run_dir"]))
 
     def fsdpctl(self, *words: str) -> str:
-        done = subprocess.run(self.command(*words), env=self.env, cwd=self.root, capture_output=True, text=True)
+        done = subprocess.run(self.command(*words), env=self.env, cwd=self.home, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"fsdpctl {' '.join(words)}: {done.stderr or done.stdout}")
         return done.stdout
@@ -89,7 +89,7 @@ class Place(ABC):
 
     def fill_disk(self, seconds: float) -> None:
         """Leave no space on the disk of the run for a while."""
-        ballast = self.root / "home" / "ballast"
+        ballast = self.home / "ballast"
         try:
             with open(ballast, "wb", buffering=0) as file:
                 while file.write(b"x" * 65_536):
@@ -121,14 +121,14 @@ class SshPlace(Place):
     def __init__(self, root: Path, ranks: int) -> None:
         super().__init__(root, ranks)
         (root / "lan").mkdir()
-        self.lan = Lan(root / "lan", root)
+        self.lan = Lan(root / "lan", self.home)
 
     @property
     def hosts(self) -> Sequence[Host]:
         return self.lan.nodes[:NUM_NODES]
 
     def command(self, *words: str) -> list[str]:
-        return self.lan.login.command(sys.executable, "-m", "fsdpctl", *words, cwd=self.root)
+        return self.lan.login.command(sys.executable, "-m", "fsdpctl", *words, cwd=self.home)
 
     def profile(self) -> str:
         hosts = "".join(f"  - {{id: {host.name}, address: {host.address}}}\n" for host in self.hosts)

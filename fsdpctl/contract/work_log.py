@@ -33,11 +33,15 @@ class Work(StrEnum):
 
 
 class WorkLog:
-    """Writes one rank's history; without a path it writes nothing. Errors are ignored: a full disk stops no rank."""
+    """Writes one rank's history; without a path it writes nothing.
+
+    Errors are ignored, since a full disk must stop no rank; what did not fit is written with the next line.
+    """
 
     def __init__(self, path: Path | None) -> None:
         self._file: int | None = None
-        self._written = 0
+        self._size = 0
+        self._unwritten = b""
         self._now: Work | None = None
         if path is not None:
             with suppress(OSError):
@@ -59,11 +63,14 @@ class WorkLog:
             self._write(self._now)
 
     def _write(self, work: Work) -> None:
-        if self._file is None or self._written > LIMIT_BYTES:
+        if self._file is None or self._size > LIMIT_BYTES:
             return
         line = json.dumps({"time": round(time.time(), 3), "work": work}).encode() + b"\n"
+        self._size += len(line)
+        self._unwritten += line
         with suppress(OSError):
-            self._written += os.write(self._file, line)
+            while self._unwritten:
+                self._unwritten = self._unwritten[os.write(self._file, self._unwritten) :]
 
 
 def read_work(path: Path) -> list[tuple[float, Work]]:

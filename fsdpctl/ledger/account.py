@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 from fsdpctl.contract.work_log import Work
 
@@ -98,7 +99,7 @@ class Ledger:
     def total_s(self) -> float:
         return self.intervals[-1].end - self.intervals[0].begin if self.intervals else 0.0
 
-    @property
+    @cached_property
     def seconds(self) -> Mapping[TimeUse, float]:
         """The seconds of each use that has any, in the order of `TimeUse`."""
         sums = dict.fromkeys(TimeUse, 0.0)
