@@ -43,7 +43,8 @@ class Result:
 
     faults: Sequence[Struck]
     ledger: Ledger
-    passed_s: float  # from the submission to the end, by the observer's clock
+    passed_s: float  # from the submit command to the end of the cancel command, by the observer's clock
+    commands_s: float  # of them, while these two commands ran: the run begins in one and ends in the other
     effective: float  # as the observer has it
 
 
@@ -62,18 +63,21 @@ def main(argv: Sequence[str] | None = None) -> Result:
         kinds = choose(place, args.kinds.split(","))
         began = time.time()
         place.submit()
+        commands_s = time.time() - began
         observer = Observer(place.run.metrics, place.has_ended)
         try:
             faults = strike_in_turn(place, observer, kinds, args)
         finally:
+            closing = time.time()
             place.close()
             passed_s = time.time() - began
+            commands_s += time.time() - closing
             observer.close()
         ledger = read_ledger(RunFacts(place.run), None)
         assert ledger is not None
         effective = effective_time(observer.seen, observer.kept(), passed_s)
     faults = [with_ledger(fault, ledger) for fault in faults]
-    result = Result(faults, ledger, passed_s, effective)
+    result = Result(faults, ledger, passed_s, commands_s, effective)
     report(result, f"{args.where}, a fault every {args.every:.0f} s")
     return result
 

@@ -16,8 +16,8 @@ def test_the_ledger_agrees_with_an_outside_observer() -> None:
     kinds = "rank KILL,agent KILL,supervisor KILL"
     result = main(["--minutes", "0.75", "--every", "15", "--ranks", "1", "--kinds", kinds])
     assert result.faults and None not in [fault.back_s for fault in result.faults]
-    assert sum(result.ledger.seconds.values()) == pytest.approx(result.passed_s, rel=0.05)
-    assert result.ledger.effective == pytest.approx(result.effective, abs=0.05)
+    assert result.passed_s - result.commands_s < sum(result.ledger.seconds.values()) < result.passed_s
+    assert result.ledger.effective == pytest.approx(result.effective, abs=0.1), "but for the first step of each attempt"
     for fault in result.faults:
         assert fault.back_s is not None and fault.ledger_s is not None
         assert fault.ledger_s <= fault.back_s
