@@ -6,6 +6,7 @@
 # make site    writes the documentation as HTML to build/site
 # make docs    writes the pages that are generated from the code
 # make bench-cpu   measures what the program costs around the training, beside torchrun
+# make campaign   strikes a run with a fault a minute for half an hour, and measures what each costs
 #
 # PYTHON       the interpreter that makes .venv (3.11 or newer)
 # TORCH_INDEX  URL of the package index to take torch from. On Linux the default wheel is the CUDA one, several
@@ -17,7 +18,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE  # or each process of a run compiles our sources again
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-fast testbed-slurm check docs site bench-cpu format clean
+.PHONY: demo test test-fast testbed-slurm check docs site bench-cpu campaign format clean
 
 demo: .venv/.train
 	$(BIN)/fsdpctl submit llm-tiny --nodes 2 --follow
@@ -47,6 +48,9 @@ site: .venv/.test
 
 bench-cpu: .venv/.train
 	$(BIN)/python -m bench.cpu $(BENCH_ARGS)
+
+campaign: .venv/.test
+	$(BIN)/python -m bench.campaign $(CAMPAIGN_ARGS)
 
 format: .venv/.check
 	$(BIN)/ruff format .

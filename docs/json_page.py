@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any, Literal
 
 from docs.source import member_comments, sentences
-from docs.tables import FOOT, row
+from docs.tables import FOOT, as_sentence, row
 from fsdpctl.cli.error_report import ReportedError
 from fsdpctl.cli.explain_log import ExplainedLogs
 from fsdpctl.cli.report_json import ReportedRun
@@ -167,13 +167,6 @@ def section(title: str, cls: type, how: str) -> str:
     names = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
     lines += [row(f"`{name}`", type_name(hints[name]), as_sentence(described.get(name, ""))) for name in names]
     return "\n".join(lines)
-
-
-def as_sentence(text: str) -> str:
-    """Return a description that begins with a word as a sentence."""
-    if text[:1].isalpha():
-        text = text[0].upper() + text[1:]
-    return text if not text or text.endswith(".") else f"{text}."
 
 
 def comments(cls: type) -> Mapping[str, str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from docs.tables import FOOT, row
+from docs.source import member_comments
+from docs.tables import FOOT, as_sentence, row
 from fsdpctl.contract.causes import RULES, Rule, Then
+from fsdpctl.ledger.account import TimeUse
 from fsdpctl.node.agent.fork_server import IMPORT_S
 from fsdpctl.node.warm.server import LINGER_S
 from fsdpctl.supervise.history import MAX_WITHOUT_PROGRESS
@@ -51,11 +53,56 @@ beforehand, and the modules of `warm_imports`: a script that changes variables f
 imports torch must stay cold. Under Slurm the process ends with the attempt where Slurm tracks processes by cgroup.
 """
 
+LEDGER = """
+## Where the time was
+
+Each second of a run, from its submission to its end or now, belongs to one use. `fsdpctl events` ends with the table,
+`status` has a line with the effective time and the largest losses, and both have it in `--json` as `ledger`, seconds by
+use. Here rank 1 was killed 22 s after a checkpoint, on a busy machine:
+
+```console
+$ fsdpctl events llm-tiny-y5gc
+...
+2026-11-29 20:24:50    2  supervisor  restarted         started on 2 nodes
+2026-11-29 20:25:22    2  rank 0      saved             step-00000060 in 0.24 s
+2026-11-29 20:25:30    2  user        stop requested    fsdpctl stop
+2026-11-29 20:25:31    2  rank 0      saved             step-00000071 in 0.14 s
+2026-11-29 20:25:32    2  supervisor  ended             STOPPED: stopped (user); saved at step 71
+
+TIME OF THE RUN  SECONDS  SHARE
+start            24.7     15.3%
+restore          0.3      0.2%
+step             106.3    65.8%
+save             0.2      0.1%
+evaluation       0.5      0.3%
+redone           24.2     15.0%
+restart          3.7      2.3%
+end              1.6      1.0%
+total            161.6    100.0%
+effective        106.9    66.1%
+```
+
+The effective time is what went into steps and evaluations that were not done again, as a share of the time without
+queue and idle.
+
+"""
+
+LEDGER_LIMITS = """
+Rank 0 of the bundled trainer records what it works at in `work.jsonl`. Of your own script only start, running, restart,
+hang and end are known, and what was done again if it reports its steps; without steps there is no effective time. A
+run of an older version has what it recorded: there, too, saves and evaluations are part of `running`.
+A rank that ends is found within half a second, which is part of `redone`; what a hang or a lost node costs until it is
+found is `hang`. Between hosts, times are as exact as their clocks.
+"""
+
 
 def render() -> str:
     lines = [row("cause", "meaning", "what follows", "counts as an attempt without progress"), row(*["---"] * 4)]
     lines += [row(f"`{cause}`", rule.meaning, rule.then, _counts(rule)) for cause, rule in RULES.items()]
-    return "\n".join([INTRO, *lines, WARM, FOOT]) + "\n"
+    uses = [row("use", "seconds"), row(*["---"] * 2)]
+    uses += [row(f"`{use}`", as_sentence(text)) for use, text in member_comments(TimeUse).items()]
+    ledger = LEDGER + "\n".join(uses) + "\n" + LEDGER_LIMITS
+    return "\n".join([INTRO, *lines, WARM.rstrip(), ledger, FOOT]) + "\n"
 
 
 def _counts(rule: Rule) -> str:

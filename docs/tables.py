@@ -7,3 +7,10 @@ FOOT = "<!-- Written by docs/generate.py from the code. Change the code, then: m
 
 def row(*cells: str) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def as_sentence(text: str) -> str:
+    """Return a description that begins with a word as a sentence."""
+    if text[:1].isalpha():
+        text = text[0].upper() + text[1:]
+    return text if not text or text.endswith(".") else f"{text}."

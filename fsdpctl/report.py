@@ -37,8 +37,11 @@ class _Reporter:
     """Writes the reports of one rank."""
 
     def __init__(self, node_dir: Path, rank: int) -> None:
-        self._progress = RankProgressWriter(NodePaths(node_dir).rank_progress(rank))
         self._is_first = rank == 0
+        node = NodePaths(node_dir)
+        self._progress = RankProgressWriter(
+            node.rank_progress(rank), work_log=node.work_log if self._is_first else None
+        )
         self._metrics: int | None = None
 
     def report(self, step: int, total: int | None, values: Mapping[str, float]) -> None:

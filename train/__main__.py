@@ -51,7 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _train(arguments: argparse.Namespace, rank_info: RankInfo, launch: LaunchEnv, stopper: Stopper) -> Outcome:
     """Train, and close what was opened, on every way out."""
     trainer = None
-    progress = RankProgressWriter(launch.progress_file(rank_info.rank))
+    rank = rank_info.rank
+    progress = RankProgressWriter(launch.progress_file(rank), work_log=launch.work_log(rank))
     progress.mark(Section.START, 0, "imports")
     with ExitStack() as cleanup:
         try:
@@ -74,7 +75,7 @@ def _train(arguments: argparse.Namespace, rank_info: RankInfo, launch: LaunchEnv
             world.close()
         except Exception as error:
             # Before anything is closed: the time of this report shows which rank failed first.
-            launch.report_failure(rank_info.rank, error, trainer.step if trainer else 0)
+            launch.report_failure(rank, error, trainer.step if trainer else 0)
             raise
     return outcome
 

@@ -63,6 +63,10 @@ class LaunchEnv:
         """Return where the rank's agent reads its progress."""
         return NodePaths(self.node_dir).rank_progress(rank) if self.node_dir else None
 
+    def work_log(self, rank: int) -> Path | None:
+        """Return where rank 0 records what it works at; None for the others."""
+        return NodePaths(self.node_dir).work_log if self.node_dir and rank == 0 else None
+
     def report_failure(self, rank: int, error: Exception, step: int) -> None:
         """Write what ended this rank; by its time the launcher finds the first failure among those that followed."""
         expected = isinstance(error, TrainError)

@@ -12,6 +12,7 @@ from torch import Tensor
 from fsdpctl.contract.paths import checkpoint_name
 from fsdpctl.contract.rank_progress import Section
 from fsdpctl.contract.records import Outcome
+from fsdpctl.contract.work_log import Work
 from train.checkpoint.manager import CheckpointManager
 from train.checkpoint.train_state import TrainState, seed_dropout
 from train.context import RankContext
@@ -20,6 +21,7 @@ from train.data.source import open_source
 from train.errors import TrainError
 from train.evaluate import held_out_loss
 from train.metrics import memory
+from train.metrics.compile_times import record_compiling
 from train.metrics.profiling import Profiler, memory_advice
 from train.metrics.recorder import StepTensors
 from train.metrics.run_header import log_run_header
@@ -51,6 +53,7 @@ class Trainer:
         stragglers = StragglerDetector(world, config.log_every, context.launch.record_event)
         self.progress.mark(Section.START, 0, "model")
         self.model = build_model(config, world, self.layout.mesh, stragglers.local_compute.timed)
+        record_compiling(self.progress.work_log)
         self.optimizer = build_optimizer(self.model, config.optim)
         self.guard = NonFiniteGuard(world, compute_dtype(config.precision, world.device), config.max_skipped_steps)
         state = TrainState(self.model, self.optimizer, self.guard)
@@ -60,8 +63,9 @@ class Trainer:
         for line in memory.describe(config, self.model, self.optimizer):
             log.info("%s", line)
         self.profiler = Profiler(context)
-        self.progress.mark(Section.START, 0, "checkpoint")
+        self.progress.mark(Section.START, 0, "checkpoint", Work.RESTORE)
         self.step = self.checkpoints.resume()
+        self.progress.work_log.begin(Work.START)
         if self.step >= config.steps:
             log.info("all %d steps are done already: evaluating only", config.steps)
         self.telemetry = Telemetry(context, self.step, self.guard, stragglers)

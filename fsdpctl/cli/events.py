@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fsdpctl.cli.options import Run
-from fsdpctl.cli.output import log, print_beside, print_json_line
+from fsdpctl.cli.output import log, print_beside, print_data, print_json_line, print_table
 from fsdpctl.contract.clock import format_time
 
 if TYPE_CHECKING:
     from fsdpctl.contract.events import Event
+    from fsdpctl.ledger.account import Ledger
 
 WHO_WIDTH, KIND_WIDTH = 10, 16
 
@@ -25,6 +26,8 @@ def events(
     from fsdpctl.contract.events import to_json
     from fsdpctl.runs.find import find_run
     from fsdpctl.verbs.events import follow_events, read_events
+    from fsdpctl.verbs.ledger import find_ledger
+    from fsdpctl.verbs.status import read_status
 
     paths = find_run(run)
     try:
@@ -36,6 +39,21 @@ def events(
     except KeyboardInterrupt:
         log(f"\ndetached; {paths.root.name} continues")
         raise
+    if (ledger := find_ledger(paths, read_status(paths))) is not None:
+        _print_ledger(ledger, as_json)
+
+
+def _print_ledger(ledger: Ledger, as_json: bool) -> None:
+    from fsdpctl.cli.ledger_text import HEADER, ledger_values, short_row, table_rows
+    from fsdpctl.contract.events import Actor, Event, EventKind, to_json
+
+    if as_json:
+        end = round(ledger.intervals[-1].end, 3)
+        text = ": ".join(short_row(ledger))
+        print_json_line(to_json(Event(EventKind.LEDGER, end, Actor.SUPERVISOR, text, **ledger_values(ledger))))
+    else:
+        print_data("")
+        print_table(HEADER, table_rows(ledger))
 
 
 def _columns(event: Event) -> str:

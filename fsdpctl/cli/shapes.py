@@ -85,6 +85,8 @@ class ShownRun(ListedRun):
     progress_share: float | None  # of `elapsed_s`: from the first to the last step of each attempt
     elapsed_s: float | None  # seconds since its first start, without the time between two submissions
     ends_at: float | None  # when its last step is expected, in seconds since the epoch
+    effective: float | None  # share of its time, without queue and idle, in steps and evaluations not done again
+    ledger: Mapping[str, float]  # seconds of each [use of its time](restarts.md#where-the-time-was) that has any
     working_directory: str | None
     events: tuple[Event, ...]  # the newest of its supervisor
     unsent_notice: str | None  # of the newest attempt, and why

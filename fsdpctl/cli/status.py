@@ -21,6 +21,7 @@ SHOWN_EVENTS = 4
 def status(run: Run = None, as_json: Json = False) -> None:
     """Show the state of one run."""
     from fsdpctl.cli.explain_run import short_rows
+    from fsdpctl.cli.ledger_text import ledger_values
     from fsdpctl.cli.shapes import ShownRun
     from fsdpctl.cli.used_rows import read_used_rows
     from fsdpctl.runs.events import find_unsent, newest_events
@@ -33,8 +34,14 @@ def status(run: Run = None, as_json: Json = False) -> None:
     details, workdir, events = read_details(paths, found), read_workdir(paths), newest_events(paths, SHOWN_EVENTS)
     unsent = find_unsent(paths, found.attempt)
     if as_json:
-        values = {**as_record(found), **vars(details), "working_directory": workdir, "events": tuple(events)}
-        values["unsent_notice"] = unsent.text if unsent is not None else None
+        values = {
+            **as_record(found),
+            **vars(details),
+            **ledger_values(details.ledger),
+            "working_directory": workdir,
+            "events": tuple(events),
+            "unsent_notice": unsent.text if unsent is not None else None,
+        }
         print_json(ShownRun(**values))
         return
     hosts = ", ".join(dict.fromkeys(found.hosts))
@@ -88,6 +95,7 @@ def date(seconds: float) -> str:
 def _progress(status: RunStatus, details: RunDetails) -> Iterator[tuple[str, str]]:
     """Yield the rows on how far the run is, each only where something is known."""
     from fsdpctl.cli.follow import progress
+    from fsdpctl.cli.ledger_text import short_row
 
     sign = _describe_age(status.last_progress_s)
     if details.last_step_s is None:
@@ -102,8 +110,8 @@ def _progress(status: RunStatus, details: RunDetails) -> Iterator[tuple[str, str
     if details.checkpoint_age_s is not None:
         name = f"{details.checkpoint}, " if details.checkpoint else "changed "
         yield "checkpoint", f"{name}{describe_seconds(details.checkpoint_age_s)} ago"
-    if details.progress_share is not None and details.elapsed_s is not None:
-        yield "productive", f"{details.progress_share:.0%} of {format_clock(details.elapsed_s)} made progress"
+    if details.ledger is not None:
+        yield short_row(details.ledger)
 
 
 def describe_seconds(seconds: float) -> str:

@@ -7,7 +7,7 @@ in that of their node.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -49,6 +49,7 @@ class EventKind(StrEnum):
     ENDED = "ended"  # the verdict on an attempt
     NOTICE_SENT = "notice_sent"  # of `notify` in a profile or the settings
     NOTICE_FAILED = "notice_failed"  # no try to send it succeeded
+    LEDGER = "ledger"  # the last line of `fsdpctl events`: what the time of the run was used for; in no file
     NOTICE = "notice"  # anything else, and every event of an older version
 
 
@@ -78,6 +79,8 @@ class Event:
     state: State | None = None  # of the run, after `ended`
     cause: Cause | None = None  # of `ended`
     restart: bool | None = None  # whether another attempt follows `ended`
+    effective: float | None = None  # of `ledger`: share of the time in steps and evaluations not done again
+    ledger: Mapping[str, float] | None = None  # of `ledger`: use of time -> seconds
     v: int = VERSION
 
 

@@ -19,6 +19,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from fsdpctl.contract.files import read_bytes
+from fsdpctl.contract.work_log import Work, WorkLog
 
 _SIZE = 120
 _WINDOW = 200
@@ -41,6 +42,16 @@ _QUANTILES = {Section.STEP: 0.99, Section.SCRIPT: 1.0, Section.DATA: 0.9, Sectio
 """Of the intervals of each section: one long one, in which something was compiled, must not count. A script may save
 between two steps. The phases of a start and an end are too different to say anything about the next one."""
 
+_WORK = {
+    Section.START: Work.START,
+    Section.DATA: Work.STEP,
+    Section.STEP: Work.STEP,
+    Section.SAVE: Work.SAVE,
+    Section.EVALUATE: Work.EVALUATE,
+    Section.END: Work.END,
+    Section.SCRIPT: Work.SCRIPT,
+}
+
 
 @dataclass(frozen=True)
 class RankProgress:
@@ -56,9 +67,14 @@ class RankProgress:
 
 
 class RankProgressWriter:
-    """Writes a rank's progress. A mark costs a few microseconds; without a file it costs nothing."""
+    """Writes a rank's progress. A mark costs a few microseconds; without a file it costs nothing.
 
-    def __init__(self, path: Path | None, clock: Callable[[], float] = time.monotonic) -> None:
+    Rank 0 also has a `work_log`, the history of what it worked at.
+    """
+
+    def __init__(
+        self, path: Path | None, clock: Callable[[], float] = time.monotonic, work_log: Path | None = None
+    ) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         self._file = os.open(path, flags, 0o600) if path is not None else None
         self._clock = clock
@@ -68,11 +84,13 @@ class RankProgressWriter:
         self._step_began: float | None = None
         self._intervals: dict[Section, deque[float]] = {section: deque(maxlen=_WINDOW) for section in Section}
         self._usual_s = dict.fromkeys(Section, 0.0)
+        self.work_log = WorkLog(work_log)
 
-    def mark(self, section: Section, step: int, phase: str = "") -> None:
-        """Record that `section` begins now, after `step` finished steps."""
+    def mark(self, section: Section, step: int, phase: str = "", work: Work | None = None) -> None:
+        """Record that `section` begins now, after `step` finished steps; `work` is what it counts as, if not itself."""
         if self._file is None:
             return
+        self.work_log.begin(work or _WORK[section])
         with self._lock:
             self._end_interval()
             if section not in (Section.DATA, Section.STEP):

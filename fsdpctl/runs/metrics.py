@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from io import BufferedReader, FileIO
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from fsdpctl.contract.files import open_file, read_bytes, read_tail
 from fsdpctl.contract.paths import RunPaths
 
 _TAIL_BYTES = 16_384
 _decode = json.JSONDecoder().raw_decode  # `json.loads` takes half as long again for a line
+_LAST_TIME = 1e11
 
 
 def total_steps(run: RunPaths, lines: Sequence[dict[str, Any]]) -> int | None:
@@ -109,7 +110,7 @@ def _next_line(file: BufferedReader[FileIO], position: int) -> _Line | None:
     while (raw := file.readline()).endswith(b"\n"):
         line = _parse_metrics(raw) or {}
         attempt, time = line.get("attempt"), line.get("time")
-        if isinstance(attempt, int) and isinstance(time, int | float):
+        if isinstance(attempt, int) and _is_time(time):
             return _Line(start, start + len(raw), attempt, float(time))
         start += len(raw)
     return None
@@ -128,7 +129,13 @@ def _last_of_attempt(file: BufferedReader[FileIO], first: _Line, size: int) -> _
     return following if following is not None and following.attempt == first.attempt else last
 
 
-def newest_step(run: RunPaths) -> int:
-    """Return the newest step of the run; 0 before the first."""
-    lines = recent_metrics(run.metrics, 1)
-    return int(lines[-1].get("step", 0)) if lines else 0
+def newest_step(run: RunPaths) -> tuple[int, float]:
+    """Return the newest step of the run and when it ended, in seconds since the epoch; 0 for what is not known."""
+    line = next(iter(recent_metrics(run.metrics, 1)), {})
+    time = line.get("time")
+    return int(line.get("step", 0)), float(time) if _is_time(time) else 0.0
+
+
+def _is_time(value: object) -> TypeGuard[int | float]:
+    """Return whether a value of a line, which a user's script may have written, can be a time."""
+    return isinstance(value, int | float) and 0 <= value < _LAST_TIME

@@ -19,8 +19,9 @@ from fsdpctl.runs.verdict import Verdict
 
 def with_progress(verdict: Verdict, run: RunPaths) -> Verdict:
     """Return a verdict with the progress of the run up to now."""
-    step = newest_step(run)
-    return replace(verdict, step=step, saved=0.0 if step or run.trainer_config.exists() else newest_save(run))
+    step, step_time = newest_step(run)
+    saved = 0.0 if step or run.trainer_config.exists() else newest_save(run)
+    return replace(verdict, step=step, saved=saved, step_time=step_time)
 
 
 def newest_save(run: RunPaths) -> float:

@@ -9,10 +9,12 @@ from fsdpctl.contract import State
 from fsdpctl.contract.formats.manifest import InvalidCheckpointError, committed, read_manifest
 from fsdpctl.contract.node_report import GpuSample
 from fsdpctl.contract.paths import RunPaths
+from fsdpctl.ledger.account import Ledger
 from fsdpctl.runs.evidence import RunFacts
 from fsdpctl.runs.metrics import recent_metrics
 from fsdpctl.runs.progress import measure_progress_share, newest_save
 from fsdpctl.runs.reports import newest_gpus
+from fsdpctl.verbs.ledger import find_ledger
 from fsdpctl.verbs.status import RunStatus
 
 
@@ -29,6 +31,7 @@ class RunDetails:
     progress_share: float | None = None  # of `elapsed_s`
     elapsed_s: float | None = None  # since the first start, without the time between two submissions
     ends_at: float | None = None  # when the last step is expected, in seconds since the epoch
+    ledger: Ledger | None = None
 
 
 def read_details(run: RunPaths, status: RunStatus) -> RunDetails:
@@ -51,6 +54,7 @@ def read_details(run: RunPaths, status: RunStatus) -> RunDetails:
         progress_share=share.share if share else None,
         elapsed_s=share.elapsed_s if share else None,
         ends_at=now + eta_s if eta_s is not None else None,
+        ledger=find_ledger(run, status),
     )
 
 

@@ -8,4 +8,5 @@
     telemetry recorder                         one step's numbers: from the device to the writers
     device_timestamp stragglers                times on the device, and the ranks that take too long
     run_header memory profiling                the log at the start, memory, traces
+    compile_times                              when the compiler works
 """

@@ -79,6 +79,11 @@ class NodePaths:
         return self.root / "gpus.jsonl"
 
     @property
+    def work_log(self) -> Path:
+        """What rank 0 worked at, and since when, one change per line."""
+        return self.root / "work.jsonl"
+
+    @property
     def flight_records(self) -> Path:
         """Prefix of the dumps that torch itself writes at a time-out of NCCL: it adds the rank."""
         return self.root / "flight-rank-"

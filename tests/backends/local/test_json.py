@@ -62,6 +62,7 @@ def test_a_run_from_its_start_to_its_end(project: Path) -> None:
     shown = call("status", run.run_id, cwd=project)
     assert (shown["state"], shown["phase"], shown["last_step_s"] < 60) == ("RUNNING", "training", True)
     assert re.fullmatch(r"step-\d{8}", shown["checkpoint"])
+    assert 0 < shown["effective"] < 1 and shown["ledger"]["step"] > 0
     assert 0 < shown["progress_share"] <= 1 and shown["elapsed_s"] > 1 and shown["ends_at"] > shown["created"]
     assert [row["run_id"] for row in call("ls", cwd=project)] == [run.run_id]
     (seen_now,) = call("top", run.run_id, cwd=project)
@@ -97,7 +98,8 @@ def test_a_run_from_its_start_to_its_end(project: Path) -> None:
 
 def check_history(run: Run, project: Path) -> None:
     """Check that each thing has happened once, in order."""
-    events = call("events", run.run_id, cwd=project)
+    *events, ledger = call("events", run.run_id, cwd=project)
+    check_ledger(ledger, events)
     assert [event["v"] for event in events] == [1] * len(events)
     assert [event["time"] for event in events] == sorted(event["time"] for event in events)
     saved = [(event["attempt"], event["step"]) for event in events if event["kind"] == "saved"]
@@ -112,15 +114,29 @@ def check_history(run: Run, project: Path) -> None:
         ("ended", "supervisor", 2),
     ]
     followed = fsdpctl("events", run.run_id, "-f", "--json", cwd=project).stdout
-    assert [json.loads(line) for line in followed.splitlines()] == events
-    lines = fsdpctl("events", run.run_id, cwd=project).stdout.splitlines()
-    assert len(lines) == len(events) and "rank 0      saved             step-00000004 in" in "\n".join(lines)
+    assert [json.loads(line) for line in followed.splitlines()] == [*events, ledger]
+    lines, table = fsdpctl("events", run.run_id, cwd=project).stdout.split("\n\n")
+    assert len(lines.splitlines()) == len(events) and "rank 0      saved             step-00000004 in" in lines
+    assert [row.split()[0] for row in table.splitlines()[1:]] == [*ledger["ledger"], "total", "effective"]
+
+
+def check_ledger(ledger: Any, events: list[Any]) -> None:
+    """Check that the time of a run that was stopped and resumed adds up to what passed."""
+    assert (ledger["kind"], ledger["time"]) == ("ledger", events[-1]["time"])
+    uses = ledger["ledger"]
+    assert sum(uses.values()) == pytest.approx(ledger["time"] - events[0]["time"], rel=0.01)
+    assert set(uses) >= {"start", "restore", "step", "save", "evaluation", "end", "idle"}
+    assert not set(uses) & {"queue", "running", "redone", "hang", "restart"}
+    effective = uses["step"] + uses["evaluation"]
+    assert ledger["effective"] == pytest.approx(effective / (sum(uses.values()) - uses["idle"]), rel=0.01)
 
 
 def test_a_run_that_fails_and_restarts(project: Path) -> None:
     run = submit("fails.yaml", cwd=project)
     run.wait_ended()
-    kinds = [event["kind"] for event in call("events", run.run_id, cwd=project)]
+    *events, ledger = call("events", run.run_id, cwd=project)
+    assert (ledger["effective"], set(ledger["ledger"])) == (None, {"start", "running", "restart", "end"})
+    kinds = [event["kind"] for event in events]
     assert kinds.count("ended") == 2 and kinds.count("restarted") == 1 and "fault" in kinds
     failures = call("logs --errors", run.run_id, cwd=project)
     assert (failures["first"]["rank"], failures["first"]["message"]) == (1, "AssertionError: rank 1")

@@ -111,6 +111,10 @@ def test_loss_curve_is_identical_after_killed_parts_and_requeues_without_grace(
     slurm.release(run.job_id, restarts=2)
     assert_exact(run, undisturbed)
     assert len(run.reasons()) == len(victims) + 3
+    status = run.status()
+    uses = status["ledger"]
+    assert set(uses) >= {"queue", "start", "step", "redone", "restart"}
+    assert sum(uses.values()) == pytest.approx(status["events"][-1]["time"] - status["created"], rel=0.01)
 
 
 def test_a_dead_node_is_not_used_again_and_a_run_survives_restarts_of_daemons(

@@ -194,6 +194,8 @@ def test_rewind_to_an_older_step_on_more_hosts_and_checkpoint_commands(cluster: 
     resume("--step", "7")
     assert run.wait_ended()["state"] == "SUCCEEDED", run.describe()
     assert "node 1 got step-00000007" in run.paths.attempt(2).node(0).rank_log(0).read_text()
+    uses = run.status()["ledger"]
+    assert set(uses) >= {"start", "restore", "step", "redone", "idle", "end"} and "running" not in uses
     assert [line["step"] for line in run.metrics()] == list(range(1, 15))
     assert [line["attempt"] for line in run.metrics()] == [1] * 7 + [2] * 7
     assert sorted(path.name for path in (copies / "set-aside-1").iterdir()) == ["step-00000014", "step-00000021"]

@@ -17,7 +17,7 @@ def test_a_line_with_an_invalid_step_is_skipped(step: object, tmp_path: Path) ->
     run = RunPaths(tmp_path)
     lines = [{"step": 6, "loss": 2.0}, {"step": step, "loss": 1.0}]
     run.metrics.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert newest_step(run) == 6
+    assert newest_step(run) == (6, 0.0)
     assert recent_metrics(run.metrics, 9) == list(read_metrics(run.metrics)) == lines[:1]
 
 
@@ -43,5 +43,5 @@ def test_a_full_disk_is_reported_for_an_agent_without_an_exit_record(small_disk:
 def test_lines_without_a_step_stay(tmp_path: Path) -> None:
     run = RunPaths(tmp_path)
     run.metrics.write_text('{"loss": 2.0}\n')
-    assert newest_step(run) == 0
+    assert newest_step(run) == (0, 0.0)
     assert list(read_metrics(run.metrics)) == [{"loss": 2.0}]
