@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fsdpctl.cli.ledger_text import ledger_values
 from fsdpctl.contract import Cause, State
 from fsdpctl.run_report.facts import Attempt, Checkpoint, Facts, SlowRank, Steps
 from fsdpctl.run_report.notes import Note, make_notes
@@ -24,8 +25,8 @@ class ReportedRun:
     reason: str
     nodes: int
     ranks: int  # each with a GPU, where there are any
-    elapsed_s: float | None  # from the first start to the end, without the time between two submissions
-    productive: float | None  # share of it from the first to the last step of each attempt
+    effective: float | None  # share of the time, without queue and idle, in steps that no later attempt has done again
+    ledger: Mapping[str, float]  # seconds of each use of time
     node_hours: float
     rank_hours: float
     git: GitFacts | None
@@ -34,7 +35,7 @@ class ReportedRun:
     outcome: Mapping[str, float]  # what rank 0 has measured at the end
     attempts: tuple[Attempt, ...]
     gpus: tuple[GpuUse, ...]  # from samples every ten seconds
-    energy_kwh: float | None  # of all GPUs, from samples of their power
+    energy_kwh: float | None  # of all GPUs
     slow_ranks: tuple[SlowRank, ...]
     checkpoints: tuple[Checkpoint, ...]
     notes: tuple[Note, ...]
@@ -51,8 +52,7 @@ def shape_facts(facts: Facts) -> ReportedRun:
         reason=facts.reason,
         nodes=facts.num_nodes,
         ranks=facts.world_size,
-        elapsed_s=facts.elapsed_s,
-        productive=facts.productive,
+        **ledger_values(facts.ledger),
         node_hours=facts.node_hours,
         rank_hours=facts.rank_hours,
         git=facts.code.git,

@@ -25,6 +25,14 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Shares:
+    """Parts of a whole, by name: a bar where the format can, and a table."""
+
+    parts: tuple[tuple[str, float], ...]
+    table: Table
+
+
+@dataclass(frozen=True)
 class Notes:
     """Advice."""
 
@@ -51,7 +59,7 @@ class Paragraph:
     text: str
 
 
-Block = Rows | Table | Notes | Charts | Listing | Paragraph
+Block = Rows | Table | Shares | Notes | Charts | Listing | Paragraph
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from fsdpctl.contract.node_report import GpuSample
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.curves.series import RunCurves
 from fsdpctl.explain.explanation import Explanation
+from fsdpctl.ledger.account import Ledger
 from fsdpctl.runs.git_facts import GitFacts
 from fsdpctl.runs.gpu_history import GpuUse
 
@@ -117,8 +118,7 @@ class Facts:
     code: Code
     attempts: tuple[Attempt, ...]
     nodes: tuple[Node, ...]
-    elapsed_s: float | None  # from the first start to the end, without the time between two submissions
-    productive: float | None  # share of it from the first to the last step of each attempt
+    ledger: Ledger | None  # what its time was used for
     steps: Steps | None
     outcome: Mapping[str, float]  # what rank 0 has measured at the end
     curves: RunCurves | None

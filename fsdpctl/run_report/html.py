@@ -18,6 +18,7 @@ from fsdpctl.run_report.document import (
     Paragraph,
     Rows,
     Section,
+    Shares,
     Table,
     clean,
 )
@@ -66,6 +67,8 @@ def _block(block: Block) -> str:
             return f"<dl>{''.join(f'<dt>{text(key)}</dt><dd>{text(value)}</dd>' for key, value in block.rows)}</dl>"
         case Table():
             return _table(block)
+        case Shares():
+            return f'<div class="bar">{"".join(map(_part, block.parts))}</div>{_table(block.table)}'
         case Notes():
             return f'<ul class="notes">{"".join(map(_note, block.notes))}</ul>'
         case Charts():
@@ -74,6 +77,12 @@ def _block(block: Block) -> str:
             return f"<details><summary>{text(block.title)}</summary><pre>{escape(clean(block.text))}</pre></details>"
         case Paragraph():
             return f'<p class="hint">{text(block.text)}</p>'
+
+
+def _part(part: tuple[str, float]) -> str:
+    name, share = part
+    label = f"{text(name)} {share:.0%}"
+    return f'<span class="use-{escape(name)}" style="width:{share:.2%}" title="{label}">{label}</span>'
 
 
 def _note(note: Note) -> str:

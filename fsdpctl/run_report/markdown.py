@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from fsdpctl.run_report.document import Block, Charts, Document, Listing, Notes, Paragraph, Rows, Table, clean
+from fsdpctl.run_report.document import Block, Charts, Document, Listing, Notes, Paragraph, Rows, Shares, Table, clean
 from fsdpctl.run_report.html import capital
 
 _CODE = re.compile(r"(`[^`]+`)")
@@ -36,6 +36,8 @@ def _block(block: Block) -> Iterator[str]:
             yield from _table(("", ""), block.rows, ())
         case Table():
             yield from _table(block.header, block.rows, block.numbers)
+        case Shares():
+            yield from _block(block.table)
         case Notes():
             for note in block.notes:
                 yield f"- **{text(note.what)}.** {text(capital(note.change))}. See {text(note.docs)}."

@@ -11,6 +11,7 @@ from math import ceil
 
 from fsdpctl.contract import State
 from fsdpctl.contract.clock import format_clock
+from fsdpctl.ledger.account import TimeUse
 from fsdpctl.run_report.facts import Facts
 
 LOW_MFU = 0.25
@@ -20,6 +21,18 @@ GOOD_STALL = 0.02
 MUCH_LOST = 0.1
 MUCH_COMMUNICATION = 0.15
 LITTLE_MEMORY = 0.5
+_WARM = ("a warm start shortens restarts (`warm: true`), fewer restarts save most", "docs/restarts.md#warm-starts")
+LOSSES = {
+    TimeUse.START: _WARM,
+    TimeUse.RESTART: _WARM,
+    TimeUse.RESTORE: ("a faster disk for checkpoints shortens restarts", "docs/checkpoints.md"),
+    TimeUse.COMPILE: ("`compile: false` saves it where a run is short", "docs/performance.md"),
+    TimeUse.SAVE: ("`checkpoint: {mode: async}` or fewer checkpoints let training wait less", "docs/checkpoints.md"),
+    TimeUse.REDONE: ("more frequent checkpoints lose fewer steps", "docs/checkpoints.md"),
+    TimeUse.HANG: ("`hang: {after: ...}` finds a rank that makes no progress sooner", "docs/hangs.md"),
+    TimeUse.END: ("the last save and evaluation took it; evaluate fewer sequences", "docs/trainer.md"),
+}
+"""What time is lost to, with what to change."""
 MIN_S = 600.0
 """Shares of a shorter run are of its start, and say nothing about a long one."""
 
@@ -55,16 +68,17 @@ def _restarts(facts: Facts) -> Iterator[Note]:
     )
 
 
-def _unproductive(facts: Facts) -> Iterator[Note]:
-    if facts.productive is None or facts.elapsed_s is None or facts.elapsed_s < MIN_S:
+def _lost_time(facts: Facts) -> Iterator[Note]:
+    ledger = facts.ledger
+    if ledger is None or ledger.effective is None or ledger.counted_s < MIN_S or 1 - ledger.effective <= MUCH_LOST:
         return
-    lost = 1 - facts.productive
-    if lost > MUCH_LOST:
-        yield Note(
-            f"{lost:.0%} of {format_clock(facts.elapsed_s)} were starts, restarts and work that was lost",
-            "a warm start shortens restarts (`warm: true`), fewer restarts save most",
-            "docs/restarts.md#warm-starts",
-        )
+    lost = {use: ledger.seconds[use] for use in LOSSES if use in ledger.seconds}
+    largest = sorted(lost, key=lambda use: -lost[use])
+    parts = ", ".join(f"{use} {lost[use] / ledger.counted_s:.0%}" for use in largest[:3])
+    change, docs = LOSSES[largest[0]]
+    yield Note(
+        f"{1 - ledger.effective:.0%} of {format_clock(ledger.counted_s)} was no training ({parts})", change, docs
+    )
 
 
 def _saves(facts: Facts) -> Iterator[Note]:
@@ -160,7 +174,7 @@ def _skipped(facts: Facts) -> Iterator[Note]:
 
 RULES: tuple[Callable[[Facts], Iterator[Note]], ...] = (
     _restarts,
-    _unproductive,
+    _lost_time,
     _no_checkpoint,
     _saves,
     _communication,

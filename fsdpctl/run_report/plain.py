@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from fsdpctl.run_report.document import Block, Charts, Document, Listing, Notes, Paragraph, Rows, Table, clean
+from fsdpctl.run_report.document import Block, Charts, Document, Listing, Notes, Paragraph, Rows, Shares, Table, clean
 from fsdpctl.run_report.html import capital
 
 WIDTH = 80
@@ -27,6 +27,8 @@ def _block(block: Block) -> Iterator[str]:
             yield from (f"{_line(key):<{width}}  {_line(value)}".rstrip() for key, value in block.rows)
         case Table():
             yield from _table([block.header, *block.rows], block.numbers)
+        case Shares():
+            yield from _block(block.table)
         case Notes():
             for note in block.notes:
                 yield from _wrap(f"- {_line(note.what)}.", "  ")

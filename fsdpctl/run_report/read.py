@@ -25,9 +25,9 @@ from fsdpctl.runs.evidence import AttemptFacts, RunFacts, read_plan
 from fsdpctl.runs.git_facts import read_git_diff, read_git_facts
 from fsdpctl.runs.gpu_history import NodeHistory, measure_energy, read_gpu_history, summarize_gpus
 from fsdpctl.runs.metrics import attempt_spans, recent_metrics
-from fsdpctl.runs.progress import measure_progress_share
 from fsdpctl.runs.timeline import read_timeline
 from fsdpctl.verbs.explain import explain_ended
+from fsdpctl.verbs.ledger import find_ledger
 from fsdpctl.verbs.status import RunStatus
 
 
@@ -40,7 +40,6 @@ def read_facts(paths: RunPaths, status: RunStatus, *, is_brief: bool = False) ->
     every = None if is_brief else read_every_step(run)
     events = every.events if every is not None else tuple(read_timeline(run))
     history = {} if is_brief else read_gpu_history(paths)
-    share = measure_progress_share(run, now if status.state.is_alive else None)
     outcome = status.outcome.summary if status.outcome is not None else {}
     return Facts(
         run_id=status.run_id,
@@ -61,8 +60,7 @@ def read_facts(paths: RunPaths, status: RunStatus, *, is_brief: bool = False) ->
         code=Code(None, "", {}) if is_brief else _read_code(paths),
         attempts=tuple(_attempts(run, events, every, now if status.state.is_alive else None)),
         nodes=tuple(_nodes(run.newest, status.hosts)) if run.newest is not None else (),
-        elapsed_s=share.elapsed_s if share is not None else None,
-        productive=share.share if share is not None else None,
+        ledger=find_ledger(paths, status),
         steps=summarize(every, next(iter(recent_metrics(paths.metrics, 1)), {})) if every is not None else None,
         outcome=outcome,
         curves=every.thinned() if every is not None else None,

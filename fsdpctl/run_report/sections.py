@@ -10,7 +10,7 @@ from fsdpctl.contract import State
 from fsdpctl.contract.clock import MINUTE, format_clock, format_time
 from fsdpctl.contract.events import Event, EventKind
 from fsdpctl.curves.series import Curve, format_number, label_of
-from fsdpctl.run_report.document import Block, Charts, Document, Listing, Notes, Paragraph, Rows, Section, Table
+from fsdpctl.run_report.document import Block, Charts, Document, Listing, Notes, Paragraph, Rows, Section, Shares, Table
 from fsdpctl.run_report.facts import Attempt, Checkpoint, Facts, Node
 from fsdpctl.run_report.notes import duration, make_notes, plural
 from fsdpctl.runs.gpu_history import GpuUse
@@ -37,9 +37,9 @@ def _summary(facts: Facts) -> Iterator[Block]:
     steps = facts.steps
     rows = [("job", f"{facts.job}, profile {facts.profile} ({facts.backend})")]
     rows.append(("submitted", format_time(facts.submitted, MINUTE)))
-    if facts.elapsed_s is not None:
-        share = f", {facts.productive:.0%} from the first to the last step of attempts" if facts.productive else ""
-        rows.append(("time", f"{format_clock(facts.elapsed_s)}{share}"))
+    if facts.ledger is not None:
+        share = f", {facts.ledger.effective:.0%} of it effective" if facts.ledger.effective is not None else ""
+        rows.append(("time", f"{format_clock(facts.ledger.counted_s)}{share}"))
     if steps is not None:
         total = f" of {facts.total_steps:,}" if facts.total_steps else ""
         each = f", {duration(steps.step_s)} each (median)" if steps.step_s is not None else ""
@@ -90,6 +90,17 @@ def _curves(facts: Facts) -> Iterator[Block]:
 def _curve_row(curve: Curve) -> tuple[str, ...]:
     values = (curve.values[0], min(curve.values), max(curve.values), curve.values[-1])
     return (label_of(curve.key), *(format_number(value, 4) for value in values))
+
+
+def _time(facts: Facts) -> Iterator[Block]:
+    if facts.ledger is None or not facts.ledger.total_s:
+        return
+    total = facts.ledger.total_s
+    parts = [(str(use), seconds / total) for use, seconds in facts.ledger.seconds.items()]
+    rows = [
+        (str(use), format_clock(seconds), f"{seconds / total:.1%}") for use, seconds in facts.ledger.seconds.items()
+    ]
+    yield Shares(tuple(parts), Table(("use", "time", "share"), tuple(rows), numbers=(1, 2)))
 
 
 def _attempts(facts: Facts) -> Iterator[Block]:
@@ -191,9 +202,9 @@ def _resources(facts: Facts) -> Iterator[Block]:
     if facts.busy is not None:
         rows.append(("busy", f"{facts.busy:.0%} of the samples of all GPUs"))
     if facts.energy_kwh is not None:
-        rows.append(("energy", f"{facts.energy_kwh:,.2f} kWh of the GPUs, from samples of their power"))
-    if facts.productive is not None:
-        rows.append(("productive", f"{facts.productive:.0%} of the time"))
+        rows.append(("energy", f"{facts.energy_kwh:,.2f} kWh of the GPUs"))
+    if facts.ledger is not None and facts.ledger.effective is not None:
+        rows.append(("effective", f"{facts.ledger.effective:.0%} of the time without queue"))
     yield Rows(tuple(rows))
     if facts.plan is not None and facts.plan.entry.is_bundled_trainer:
         yield Paragraph("`fsdpctl bench scaling` measures the job on several numbers of GPUs, for a scaling table.")
@@ -242,6 +253,7 @@ SECTIONS: tuple[tuple[str, Callable[[Facts], Iterator[Block]]], ...] = (
     ("Why it failed", _failure),
     ("Notes", _notes),
     ("Curves", _curves),
+    ("Time", _time),
     ("Attempts", _attempts),
     ("Nodes", _nodes),
     ("Slow ranks", _slow_ranks),

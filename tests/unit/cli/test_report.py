@@ -39,7 +39,7 @@ def test_facts_are_those_of_the_run_directory() -> None:
     assert facts.outcome == {"held_out_loss": 2.5}
     assert (facts.explanation, facts.repeated_steps) == (None, 0)
     brief = read_facts(run, read_status(run), is_brief=True)
-    assert brief.steps is None and brief.used_s == facts.used_s == 62.0
+    assert brief.steps is None and brief.used_s == facts.used_s == 60.0
 
 
 def test_a_stall_is_what_saves_add_to_their_steps() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import accumulate, pairwise
 from typing import Any
 
 from fsdpctl.contract import Cause, Phase, State
 from fsdpctl.launch.build import build_plan
 from fsdpctl.launch.host import SubmitHost
+from fsdpctl.ledger.account import Interval, Ledger, TimeUse
 from fsdpctl.run_report.facts import Attempt, Checkpoint, Code, Facts, Steps
 from fsdpctl.specs.load import parse_job, parse_profile
 
@@ -31,6 +33,15 @@ STEPS = Steps(
     skipped=0,
 )
 ATTEMPT = Attempt(1, 0.0, 3600.0, 1, 3600, State.SUCCEEDED, Cause.FINISHED, "finished", ("alpha",))
+
+
+def ledger_of(**seconds: float) -> Ledger:
+    """Return the ledger of uses that follow each other."""
+    ends = list(accumulate(seconds.values(), initial=0.0))
+    parts = zip(seconds, pairwise(ends), strict=True)
+    return Ledger(tuple(Interval(TimeUse(use), begin, end, 1) for use, (begin, end) in parts), knows_steps=True)
+
+
 GOOD = Facts(
     run_id="mine-aaaa",
     job="mine",
@@ -50,8 +61,7 @@ GOOD = Facts(
     code=Code(None, "", {}),
     attempts=(ATTEMPT,),
     nodes=(),
-    elapsed_s=3600.0,
-    productive=0.98,
+    ledger=ledger_of(step=3528.0, start=72.0),
     steps=STEPS,
     outcome={},
     curves=None,

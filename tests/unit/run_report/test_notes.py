@@ -11,7 +11,7 @@ from fsdpctl.contract.node_report import GpuSample
 from fsdpctl.run_report.facts import Facts, Node, SlowRank
 from fsdpctl.run_report.notes import make_notes, rounded
 from fsdpctl.runs.gpu_history import GpuUse
-from tests.unit.run_report.facts import ATTEMPT, GOOD, PLAN, STEPS, on_gpus, with_steps
+from tests.unit.run_report.facts import ATTEMPT, GOOD, PLAN, STEPS, ledger_of, on_gpus, with_steps
 
 FAILED = replace(ATTEMPT, last_step=200, state=State.FAILED, cause=Cause.SIGNAL)
 AGAIN = replace(ATTEMPT, number=2, first_step=101)
@@ -33,7 +33,11 @@ def with_gpu(peak_gib: float) -> Facts:
             "1 attempt failed (signal); 100 steps were done again, 100 s of work",
             "more frequent checkpoints lose fewer steps",
         ),
-        (replace(GOOD, productive=0.8), "20% of 1:00:00 were starts, restarts and work that was lost", "warm: true"),
+        (
+            replace(GOOD, ledger=ledger_of(queue=900, start=540, redone=180, step=2880)),
+            "20% of 1:00:00 was no training (start 15%, redone 5%)",
+            "warm: true",
+        ),
         (
             with_steps(save_stall_s=90.0),
             "each save held up training for 90.0 s, 9% of the time",
@@ -71,7 +75,7 @@ def test_each_loss_has_its_note(facts: Facts, what: str, change: str) -> None:
         with_gpu(70.0),
         replace(GOOD, gpus=(GpuUse(0, 0, 0.9, None, None),)),
         replace(GOOD, steps=None, checkpoints=()),
-        replace(GOOD, productive=0.1, elapsed_s=60.0),
+        replace(GOOD, ledger=ledger_of(start=50, step=10)),
         replace(UNSAVED, steps=replace(STEPS, count=60, num_saves=0, save_stall_s=None)),
         replace(GOOD, plan=replace(PLAN, procs_per_node=1), outcome={"exposed_communication_share": 0.4}),
         replace(GOOD, attempts=(replace(FAILED, state=State.STOPPED), AGAIN)),

@@ -19,7 +19,7 @@ from fsdpctl.run_report.plain import write_text
 from fsdpctl.run_report.sections import MAX_EVENTS, SECTIONS, build_document
 from fsdpctl.run_report.short import used_rows
 from fsdpctl.runs.git_facts import GitFacts
-from tests.unit.run_report.facts import ATTEMPT, GOOD, on_gpus, with_steps
+from tests.unit.run_report.facts import ATTEMPT, GOOD, ledger_of, on_gpus, with_steps
 
 EVIL = "<script>alert(1)</script>\x1b[31m|\u202e\"'&`<b>`"
 CURVES = RunCurves(
@@ -61,6 +61,7 @@ class Tags(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.add(tag)
         self.attributes |= {name for name, _ in attrs}
+        assert all(re.fullmatch(r"width:\d+\.\d\d%", value or "") for name, value in attrs if name == "style")
         if tag not in self.VOID:
             self.open.append(tag)
 
@@ -73,7 +74,7 @@ def test_no_text_of_a_run_becomes_a_tag_or_a_control_character() -> None:
     found = Tags(page)
     assert found.open == []
     assert not found.tags & {"script", "b", "link", "img", "iframe", "a"}
-    assert not [name for name in found.attributes if name.startswith("on") or name in ("src", "href", "style")]
+    assert not [name for name in found.attributes if name.startswith("on") or name in ("src", "href")]
     assert "alert(1)" in page
     assert page.replace("\n", "").isprintable()
     assert not re.search(r"url\(|@import|https?:", page)
@@ -131,7 +132,11 @@ def test_an_attempt_on_more_nodes_counts_more_hours() -> None:
 
 def test_the_short_form_is_a_few_lines() -> None:
     assert used_rows(GOOD) == [("used", "1:00:00 on 1 node: 1.00 node hours, 2.00 rank hours")]
-    rows = used_rows(replace(with_steps(skipped=2, mfu=0.1), productive=0.5, slow_ranks=(SlowRank(0, "a", 1),)))
+    rows = used_rows(
+        replace(
+            with_steps(skipped=2, mfu=0.1), ledger=ledger_of(start=1800, step=1800), slow_ranks=(SlowRank(0, "a", 1),)
+        )
+    )
     assert [key for key, _ in rows] == ["used", "note", "", ""]
     assert used_rows(replace(GOOD, attempts=())) == []
 
