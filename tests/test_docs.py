@@ -35,7 +35,13 @@ from tests.services import require
 from tests.vocabulary import find_retired
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted(ROOT.glob("docs/*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "README.zh.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "CHANGELOG.md",
+    *sorted(ROOT.glob("docs/*.md")),
+]
 OPTIONS = Path(__file__).with_name("cli_options.txt")
 WRITTEN = (
     *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs"),
@@ -67,6 +73,28 @@ def first_cells(page: str) -> list[str]:
 @pytest.mark.parametrize("name", WRITTEN)
 def test_no_retired_words(name: str) -> None:
     assert not find_retired(ROOT, name, WITH_RETIRED_WORDS)
+
+
+def test_the_chinese_readme_is_in_step() -> None:
+    """The same commands, sections, links and code, though every comment is translated."""
+    ours, theirs = read("README.md"), read("README.zh.md")
+
+    def facts(page: str) -> tuple[object, ...]:
+        code = [
+            re.sub(r" +# .*", "", block) for block in re.findall(r"^```\w+\n.*?^```", page, re.DOTALL | re.MULTILINE)
+        ]
+        text = re.sub(r"^```\w+\n.*?^```", "", page, flags=re.DOTALL | re.MULTILINE)
+        links = {link for link in re.findall(r"\]\(([^)]*)\)", text) if link not in ("README.md", "README.zh.md")}
+        inline = {word for word in re.findall(r"`([^`]+)`", text) if "<" not in word}
+        return (
+            len(re.findall(r"^## ", text, re.MULTILINE)),
+            len(re.findall(r"^\| ", text, re.MULTILINE)),
+            code,
+            links,
+            inline,
+        )
+
+    assert facts(ours) == facts(theirs)
 
 
 # --- links -----------------------------------------------------------------------------------------------------------
