@@ -15,38 +15,25 @@ from docs.tables import FOOT, as_sentence, row
 from fsdpctl.cli.error_report import ReportedError
 from fsdpctl.cli.explain_log import ExplainedLogs
 from fsdpctl.cli.report_json import ReportedRun
-from fsdpctl.cli.shapes import (
-    BenchedDisk,
-    BenchedNetwork,
+from fsdpctl.cli.shapes.checkpoints import Exported, ListedCheckpoint, Pruned, Verified
+from fsdpctl.cli.shapes.cluster import BenchedDisk, BenchedNetwork, Doctored
+from fsdpctl.cli.shapes.data import ListedData
+from fsdpctl.cli.shapes.estimate import EstimatedJob
+from fsdpctl.cli.shapes.gc import Collected
+from fsdpctl.cli.shapes.logs import Failures, LogLine
+from fsdpctl.cli.shapes.runs import Ended, Pinned, Resumed, Shell, Started, TensorBoard, TriedTarget
+from fsdpctl.cli.shapes.specs import (
     Checked,
     CheckedJob,
-    Collected,
     Created,
     DefaultProfile,
-    Doctored,
-    Ended,
-    EstimatedJob,
-    Exported,
     ExportedJob,
-    Failures,
     ImportedJob,
     LintRule,
-    ListedCheckpoint,
-    ListedData,
     ListedFile,
-    ListedRun,
-    LogLine,
-    Pinned,
-    Pruned,
-    Resumed,
-    Shell,
-    ShownRun,
-    ShownUsage,
-    Started,
-    TensorBoard,
-    TriedTarget,
-    Verified,
 )
+from fsdpctl.cli.shapes.status import ListedRun, ShownRun
+from fsdpctl.cli.shapes.usage import ShownUsage
 from fsdpctl.comparison.result import Comparison
 from fsdpctl.contract import Cause, Phase, State
 from fsdpctl.contract.events import Event, EventKind

@@ -12,7 +12,7 @@ from fsdpctl.cli.options import Backend, Json
 from fsdpctl.cli.output import print_json, print_rows, print_table
 
 if TYPE_CHECKING:
-    from fsdpctl.cli.shapes import BenchedDisk
+    from fsdpctl.cli.shapes.cluster import BenchedDisk
     from fsdpctl.contract.benchmarks import DiskReport
     from fsdpctl.verbs.benchmark import Benchmarked
 
@@ -59,7 +59,7 @@ def print_disk(done: Benchmarked[DiskReport], checkpoint: Checkpoint | None) -> 
 
 
 def as_shape(done: Benchmarked[DiskReport], checkpoint: Checkpoint | None) -> BenchedDisk:
-    from fsdpctl.cli.shapes import BenchedDisk
+    from fsdpctl.cli.shapes.cluster import BenchedDisk
 
     size = checkpoint[1] if checkpoint is not None else None
     return BenchedDisk(done.run.root.name, str(done.run.root), done.status.state, done.names, size, done.report)

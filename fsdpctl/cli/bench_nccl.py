@@ -11,7 +11,7 @@ from fsdpctl.cli.options import Backend, Json
 from fsdpctl.cli.output import print_json, print_rows, print_table
 
 if TYPE_CHECKING:
-    from fsdpctl.cli.shapes import BenchedNetwork
+    from fsdpctl.cli.shapes.cluster import BenchedNetwork
     from fsdpctl.contract.benchmarks import NetworkReport
     from fsdpctl.verbs.benchmark import Benchmarked
 
@@ -62,7 +62,7 @@ def has_fault(report: NetworkReport) -> bool:
 
 def as_shape(done: Benchmarked[NetworkReport]) -> BenchedNetwork:
     from fsdpctl.cli.network_text import member_names
-    from fsdpctl.cli.shapes import BenchedNetwork
+    from fsdpctl.cli.shapes.cluster import BenchedNetwork
 
     members = tuple(member_names(done.report, done.names)) if done.report is not None else ()
     return BenchedNetwork(done.run.root.name, str(done.run.root), done.status.state, members, done.report)

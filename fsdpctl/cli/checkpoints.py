@@ -16,7 +16,7 @@ from fsdpctl.errors import BusyError, RunFailed, UsageError, install_hint
 
 if TYPE_CHECKING:
     from fsdpctl.checkpoints.listing import Stored
-    from fsdpctl.cli.shapes import ListedCheckpoint
+    from fsdpctl.cli.shapes.checkpoints import ListedCheckpoint
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="List, verify, prune and export checkpoints.")
 
@@ -54,7 +54,7 @@ def ls(run: Run = None, as_json: Json = False) -> None:
 
 
 def _as_shape(stored: Stored) -> ListedCheckpoint:
-    from fsdpctl.cli.shapes import ListedCheckpoint
+    from fsdpctl.cli.shapes.checkpoints import ListedCheckpoint
 
     manifest = stored.manifest
     return ListedCheckpoint(
@@ -99,7 +99,7 @@ def verify(run: Run = None, step: Step = None, as_json: Json = False) -> None:
     """Read every byte and compare it with its digest; exit 1 if one differs."""
     from fsdpctl.checkpoints.checkpoint_store import open_store
     from fsdpctl.checkpoints.listing import choose_listed
-    from fsdpctl.cli.shapes import Verified
+    from fsdpctl.cli.shapes.checkpoints import Verified
     from fsdpctl.runs.find import find_run
 
     paths = find_run(run)
@@ -137,7 +137,7 @@ def prune(
     """Remove all but the newest checkpoints. Damaged ones do not count, so a complete one always stays."""
     from fsdpctl.checkpoints.checkpoint_store import open_store
     from fsdpctl.checkpoints.listing import choose_removable
-    from fsdpctl.cli.shapes import Pruned
+    from fsdpctl.cli.shapes.checkpoints import Pruned
     from fsdpctl.contract.formats.removal import delete, find_leftovers
     from fsdpctl.runs.find import find_run
     from fsdpctl.runs.store import locked
@@ -189,7 +189,7 @@ def export(
     _require_torch()
     from fsdpctl.checkpoints.checkpoint_store import open_store
     from fsdpctl.checkpoints.export import export_hugging_face, export_torch
-    from fsdpctl.cli.shapes import Exported
+    from fsdpctl.cli.shapes.checkpoints import Exported
     from fsdpctl.runs.find import find_run
 
     paths = find_run(run)

@@ -16,7 +16,7 @@ from fsdpctl.cli.spec_files import plural
 from fsdpctl.errors import RunFailed, UsageError, install_hint
 
 if TYPE_CHECKING:
-    from fsdpctl.cli.shapes import ListedData
+    from fsdpctl.cli.shapes.data import ListedData
     from fsdpctl.contract.formats.dataset import Index, Shard
     from fsdpctl.data.prepared import ListedDataset
     from fsdpctl.data.recipe import Recipe
@@ -139,7 +139,7 @@ def ls(
 
 
 def _as_shape(item: ListedDataset) -> ListedData:
-    from fsdpctl.cli.shapes import ListedData
+    from fsdpctl.cli.shapes.data import ListedData
     from fsdpctl.contract.codec import encode
 
     return ListedData(str(item.path), encode(item.index) if item.index else None, item.broken)
@@ -195,7 +195,7 @@ def check(
 ) -> None:
     """Read all prepared data and compare it with its digests; exit 1 if it differs."""
     from fsdpctl.cli.progress_bar import Bar
-    from fsdpctl.cli.shapes import Checked
+    from fsdpctl.cli.shapes.specs import Checked
     from fsdpctl.contract.byte_progress import Meter
     from fsdpctl.data.prepared import count_bytes, find_damage, open_index
 

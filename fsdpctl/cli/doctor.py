@@ -14,7 +14,7 @@ from fsdpctl.cli.start_progress import live_report
 from fsdpctl.contract import CliExit
 
 if TYPE_CHECKING:
-    from fsdpctl.cli.shapes import Doctored
+    from fsdpctl.cli.shapes.cluster import Doctored
     from fsdpctl.contract.benchmarks import DiskReport, NetworkReport
     from fsdpctl.doctor.examine import Examined
     from fsdpctl.specs.profile import ClusterProfile
@@ -101,7 +101,7 @@ def _leave_measured(network: Benchmarked[NetworkReport], disk: Benchmarked[DiskR
 def _as_shape(profile: str, examined: Sequence[Examined], measured: Measured | None) -> Doctored:
     from fsdpctl.cli.bench_io import as_shape as as_disk
     from fsdpctl.cli.bench_nccl import as_shape as as_network
-    from fsdpctl.cli.shapes import Doctored
+    from fsdpctl.cli.shapes.cluster import Doctored
     from fsdpctl.contract.codec import encode
 
     ok = not any(node.has_failed for node in examined)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fsdpctl.cli.shapes import EstimatedChoice, EstimatedJob, EstimatedMemory, EstimatedTraffic
+from fsdpctl.cli.shapes.estimate import EstimatedChoice, EstimatedJob, EstimatedMemory, EstimatedTraffic
 from fsdpctl.estimate.choices import Choice
 from fsdpctl.estimate.reason import reasons
 from fsdpctl.estimate.simple import simple_view

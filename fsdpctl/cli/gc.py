@@ -14,7 +14,7 @@ from fsdpctl.contract import CliExit
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fsdpctl.cli.shapes import CollectedRun
+    from fsdpctl.cli.shapes.gc import CollectedRun
     from fsdpctl.verbs.gc import Done
     from fsdpctl.verbs.gc_choice import Choice, Limits
 
@@ -84,7 +84,7 @@ def _parse_size(text: str) -> int:
 
 
 def _as_shapes(chosen: Sequence[Choice], done: Sequence[Done] | None) -> list[CollectedRun]:
-    from fsdpctl.cli.shapes import CollectedRun
+    from fsdpctl.cli.shapes.gc import CollectedRun
     from fsdpctl.verbs.gc import Done
 
     return [
@@ -101,7 +101,7 @@ def _as_shapes(chosen: Sequence[Choice], done: Sequence[Done] | None) -> list[Co
 
 
 def _print_json(rows: Sequence[CollectedRun], kept: Sequence[Choice], *, dry_run: bool) -> None:
-    from fsdpctl.cli.shapes import Collected
+    from fsdpctl.cli.shapes.gc import Collected
     from fsdpctl.contract.codec import encode
 
     reasons = {choice.run.run_id: choice.reason for choice in kept}

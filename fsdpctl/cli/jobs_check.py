@@ -13,7 +13,7 @@ from fsdpctl.cli.output import log, print_beside, print_data, print_json, print_
 from fsdpctl.errors import RunFailed, UsageError
 
 if TYPE_CHECKING:
-    from fsdpctl.cli.shapes import CheckedJob, LintFinding
+    from fsdpctl.cli.shapes.specs import CheckedJob, LintFinding
     from fsdpctl.verbs.lint import LocatedFinding
 
 MAX_LINES = 8
@@ -62,7 +62,7 @@ def check(
 
 def rules(as_json: Json = False) -> None:
     """List the rules of `jobs check`."""
-    from fsdpctl.cli.shapes import LintRule
+    from fsdpctl.cli.shapes.specs import LintRule
     from fsdpctl.lint.table import RULES
 
     listed = [LintRule(rule.id, rule.severity, rule.what, rule.why, rule.change, rule.source) for rule in RULES]
@@ -89,7 +89,7 @@ def log_findings(findings: Sequence[LocatedFinding], command: str) -> None:
 def _check(
     name: str, overrides: Sequence[str], profile: str | None, backend: Sequence[str]
 ) -> tuple[CheckedJob, UsageError | None]:
-    from fsdpctl.cli.shapes import CheckedJob
+    from fsdpctl.cli.shapes.specs import CheckedJob
     from fsdpctl.cli.spec_files import summarize_job
     from fsdpctl.verbs.lint import check_job
 
@@ -108,7 +108,7 @@ def _check(
 
 
 def _shape(found: LocatedFinding) -> LintFinding:
-    from fsdpctl.cli.shapes import LintFinding
+    from fsdpctl.cli.shapes.specs import LintFinding
 
     rule = found.finding.rule
     where, text = found.location, found.finding.text

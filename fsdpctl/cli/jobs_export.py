@@ -41,7 +41,7 @@ def export_job(
     seem to be secrets are not written.
     """
     from fsdpctl.cli.new_file import create_files
-    from fsdpctl.cli.shapes import ExportedJob
+    from fsdpctl.cli.shapes.specs import ExportedJob
     from fsdpctl.exporters.exportable import Exportable
     from fsdpctl.exporters.table import write
     from fsdpctl.verbs.export import plan_export

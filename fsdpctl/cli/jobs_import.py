@@ -111,7 +111,7 @@ def _report(imported: Imported, profile_out: Path | None) -> None:
 
 
 def _shape(imported: Imported, out: Path | None, profile_out: Path | None) -> object:
-    from fsdpctl.cli.shapes import ImportedJob, ImportNote
+    from fsdpctl.cli.shapes.specs import ImportedJob, ImportNote
 
     notes = tuple(
         ImportNote(note.location.source, note.location.line, note.key, note.text, note.must_change)

@@ -63,7 +63,7 @@ def print_errors(run: RunPaths, attempt: AttemptPaths, *, is_newest: bool) -> No
 
 def print_errors_json(run: RunPaths, attempt: AttemptPaths) -> None:
     """Print the same as one object."""
-    from fsdpctl.cli.shapes import Failures
+    from fsdpctl.cli.shapes.logs import Failures
     from fsdpctl.logs.failure import describe, find_root_cause
     from fsdpctl.logs.hang import describe_hang
     from fsdpctl.logs.sources import read_errors

@@ -71,7 +71,7 @@ def _row(run: Listed, status: RunStatus | str) -> dict[str, Any]:
 def _print_json(rows: Sequence[dict[str, Any]]) -> None:
     from dataclasses import fields
 
-    from fsdpctl.cli.shapes import ListedRun  # not for a table: so many dataclasses take a tenth of its time
+    from fsdpctl.cli.shapes.status import ListedRun
 
     unknown: dict[str, Any] = {field.name: None for field in fields(ListedRun)}
     print_json([ListedRun(**{**unknown, **row}) for row in rows])

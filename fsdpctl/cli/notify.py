@@ -34,7 +34,7 @@ def test(
     as_json: Json = False,
 ) -> None:
     """Send a test notice to each target from this machine, and show what failed. Exit 1 when anything did."""
-    from fsdpctl.cli.shapes import TriedTarget
+    from fsdpctl.cli.shapes.runs import TriedTarget
     from fsdpctl.contract.codec import encode
     from fsdpctl.specs.load import load_profile
     from fsdpctl.specs.search import choose_profile, settings_file

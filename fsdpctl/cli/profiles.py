@@ -111,7 +111,7 @@ def default(
 ) -> None:
     """Store the profile that `submit` uses without --profile; without a name, print what it uses now."""
     from fsdpctl.cli.output import print_data, print_json
-    from fsdpctl.cli.shapes import DefaultProfile
+    from fsdpctl.cli.shapes.specs import DefaultProfile
     from fsdpctl.specs.load import load_profile
     from fsdpctl.specs.search import choose_profile, store_default_profile
 

@@ -37,7 +37,7 @@ def resume(
 ) -> None:
     """Continue a run from its newest checkpoint."""
     from fsdpctl.cli.copy_progress import show_copy
-    from fsdpctl.cli.shapes import Resumed
+    from fsdpctl.cli.shapes.runs import Resumed
     from fsdpctl.cli.start_progress import show_start
     from fsdpctl.runs.find import find_run
     from fsdpctl.verbs.resume import predict_resumed

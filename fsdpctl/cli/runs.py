@@ -30,7 +30,7 @@ def unpin(runs: Runs, as_json: Json = False) -> None:
 
 
 def _set(names: list[str], *, pinned: bool, as_json: bool) -> None:
-    from fsdpctl.cli.shapes import Pinned
+    from fsdpctl.cli.shapes.runs import Pinned
     from fsdpctl.contract.codec import encode
     from fsdpctl.runs.find import find_run
     from fsdpctl.verbs.pin import pin

@@ -18,7 +18,7 @@ def shell(
     as_json: Annotated[bool, typer.Option("--json", help="Print the command as JSON, and do not run it.")] = False,
 ) -> None:
     """Open a shell on a node of a run, in the directory and environment of its ranks."""
-    from fsdpctl.cli.shapes import Shell
+    from fsdpctl.cli.shapes.runs import Shell
     from fsdpctl.errors import LaunchError
     from fsdpctl.runs.find import find_run
     from fsdpctl.verbs.shell import shell_command

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def print_list(files: Mapping[str, Path], summarize: Callable[[str], str], *, as_json: bool) -> None:
     """Print one line for each file; one that does not load is shown as broken."""
-    from fsdpctl.cli.shapes import ListedFile
+    from fsdpctl.cli.shapes.specs import ListedFile
 
     found = []
     for name, path in files.items():
@@ -43,7 +43,7 @@ def print_spec(spec: Spec, *, as_json: bool) -> None:
 
 def check_all(names: Sequence[str], summarize: Callable[[str], str], *, as_json: bool) -> None:
     """Print a line for each good file, then raise one UsageError with the problems of all others."""
-    from fsdpctl.cli.shapes import Checked
+    from fsdpctl.cli.shapes.specs import Checked
 
     errors, checked = [], []
     for name in names:
@@ -97,7 +97,7 @@ def create_spec(target: Path, text: str) -> None:
 
 
 def print_created(path: Path, *, as_json: bool) -> None:
-    from fsdpctl.cli.shapes import Created
+    from fsdpctl.cli.shapes.specs import Created
 
     if as_json:
         print_json(Created(str(path)))

@@ -22,7 +22,7 @@ def status(run: Run = None, as_json: Json = False) -> None:
     """Show the state of one run."""
     from fsdpctl.cli.explain_run import short_rows
     from fsdpctl.cli.ledger_text import ledger_values
-    from fsdpctl.cli.shapes import ShownRun
+    from fsdpctl.cli.shapes.status import ShownRun
     from fsdpctl.cli.used_rows import read_used_rows
     from fsdpctl.runs.events import find_unsent, newest_events
     from fsdpctl.runs.find import find_run

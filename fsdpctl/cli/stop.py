@@ -47,7 +47,7 @@ def cancel(run: Run = None, as_json: Json = False) -> None:
 
 def print_end(paths: RunPaths, *, acted: bool) -> None:
     """Print as JSON what a run is after a command that was to change it."""
-    from fsdpctl.cli.shapes import Ended
+    from fsdpctl.cli.shapes.runs import Ended
     from fsdpctl.verbs.status import read_status
 
     found = read_status(paths)

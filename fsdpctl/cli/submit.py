@@ -67,7 +67,7 @@ def submit(
 ) -> None:
     """Start a job on a cluster."""
     from fsdpctl.backends.table import get_backend
-    from fsdpctl.cli.shapes import Started
+    from fsdpctl.cli.shapes.runs import Started
     from fsdpctl.notify.check import find_missing
     from fsdpctl.runs.find import find_run
     from fsdpctl.verbs.fit import check_memory

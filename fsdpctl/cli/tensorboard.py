@@ -34,7 +34,7 @@ def tensorboard(
     as_json: Annotated[bool, typer.Option("--json", help="Print the command as JSON, instead of running it.")] = False,
 ) -> None:
     """Start TensorBoard on the metrics of runs. Ctrl-C ends it."""
-    from fsdpctl.cli.shapes import TensorBoard
+    from fsdpctl.cli.shapes.runs import TensorBoard
     from fsdpctl.runs.find import find_runs
 
     found = find_runs(runs or [])

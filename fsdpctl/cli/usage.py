@@ -14,7 +14,7 @@ from fsdpctl.cli.status import date
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fsdpctl.cli.shapes import ShownUsage, UsedAmount
+    from fsdpctl.cli.shapes.usage import ShownUsage, UsedAmount
     from fsdpctl.verbs.usage import Usage
 
 
@@ -47,7 +47,7 @@ def usage(
 
 
 def _as_shape(found: Usage, since: float) -> ShownUsage:
-    from fsdpctl.cli.shapes import ShownUsage, UsedAmount, UsedRun
+    from fsdpctl.cli.shapes.usage import ShownUsage, UsedAmount, UsedRun
 
     runs = tuple(
         UsedRun(

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from fsdpctl.cli.shapes import EstimatedJob
+from fsdpctl.cli.shapes.estimate import EstimatedJob
 from fsdpctl.contract.codec import decode
 
 
