@@ -52,7 +52,11 @@ a check has failed and its result was printed. Programs read values such as `sta
 changes its meaning. A value that is not known or does not apply is null. Times are seconds since the epoch.
 """
 
-ERRORS = "A command that fails ends stderr with one line: an object with the key `error`, which contains this object."
+ERRORS = (
+    "A command that could not do what was asked ends stderr with one line: an object with the key `error`, which"
+    " contains this object. Where a run that was followed has failed, the exit code is 1, and `status --json` has the"
+    " reason."
+)
 
 
 @dataclass(frozen=True)

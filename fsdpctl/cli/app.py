@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
+from typer import TyperException
 
 from fsdpctl import __version__
 from fsdpctl.cli import bench, checkpoints, data, jobs, notify, profiles, runs
 from fsdpctl.cli.compare import compare
 from fsdpctl.cli.doctor import doctor
-from fsdpctl.cli.error_report import problems_of, report_error
+from fsdpctl.cli.error_report import problems_of, report_error, wants_json
 from fsdpctl.cli.estimate import estimate
 from fsdpctl.cli.events import events
 from fsdpctl.cli.explain import explain
@@ -139,7 +140,15 @@ def _log_warning(message: Warning | str, category: type[Warning], *where: Any) -
 
 def _run() -> None:
     try:
-        build_app(*sys.argv[1:2])()
+        app = build_app(*sys.argv[1:2])
+        if wants_json(sys.argv):  # Typer would print a wrong option as text
+            sys.exit(app(standalone_mode=False))
+        app()
+    except TyperException as error:  # a wrong option
+        report_error(CliExit.USAGE, error.format_message())
+        sys.exit(CliExit.USAGE)
+    except typer.Abort:
+        sys.exit(CliExit.FAILED)
     except FsdpctlError as error:
         report_error(error.exit_code, error.message, error.hint, problems_of(error))
         sys.exit(error.exit_code)

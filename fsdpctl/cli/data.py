@@ -87,7 +87,12 @@ def _find_tokenizer(given: str, is_chat: bool) -> Path | None:
             raise UsageError("--chat needs a tokenizer with a chat template: --tokenizer DIR of a Hugging Face model")
         return None
     path = Path(given)
-    return path / TOKENIZER_NAME if path.is_dir() else path
+    found = path / TOKENIZER_NAME if path.is_dir() else path
+    if is_chat and not found.is_file():
+        raise UsageError(
+            f"tokenizer {found}: no such file", hint="--tokenizer DIR takes the directory of a Hugging Face model"
+        )
+    return found
 
 
 def _recipe(

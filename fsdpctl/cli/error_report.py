@@ -35,7 +35,7 @@ class ReportedError:
 
 def report_error(code: int, message: str, hint: str | None = None, problems: Sequence[ReportedProblem] = ()) -> None:
     """Write an error to stderr."""
-    if _wants_json(sys.argv):
+    if wants_json(sys.argv):
         from fsdpctl.contract.codec import encode
 
         report = ReportedError(code, CliExit(code).name.lower(), message, hint, tuple(problems))
@@ -57,6 +57,7 @@ def problems_of(error: FsdpctlError) -> tuple[ReportedProblem, ...]:
     )
 
 
-def _wants_json(argv: Sequence[str]) -> bool:
+def wants_json(argv: Sequence[str]) -> bool:
+    """Return whether a command line has `--json`, before a `--` that begins the words of another command."""
     own = argv[: argv.index("--")] if "--" in argv else argv
     return "--json" in own

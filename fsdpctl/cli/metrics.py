@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fsdpctl.cli.complete import complete_run
+from fsdpctl.cli.new_file import replace_file
 from fsdpctl.cli.options import Json
 from fsdpctl.cli.output import log, print_data, print_json, write
 from fsdpctl.errors import UsageError
@@ -108,10 +109,7 @@ def _draw(curves: Sequence[RunCurves]) -> None:
 def _write(curves: Sequence[RunCurves], out: Path) -> None:
     from fsdpctl.curves.picture import write_picture
 
-    try:
-        write_picture(curves, out)
-    except OSError as error:
-        raise UsageError(f"cannot write {out}: {error.strerror}", hint="--out names a file") from None
+    replace_file(out, lambda path: write_picture(curves, path))
     log(f"written to {out}")
 
 

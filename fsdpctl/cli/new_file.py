@@ -1,9 +1,11 @@
-"""Create a file with its whole content, and never over another one."""
+"""Write files as a whole: new ones never over another one, and results in place of older ones."""
 
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from fsdpctl.errors import UsageError
@@ -34,3 +36,24 @@ def _create(path: Path, text: str) -> None:
         os.link(temporary, path)
     finally:
         Path(temporary).unlink()
+
+
+def replace_file(path: Path, write: Callable[[Path], object]) -> None:
+    """Let `write` make a file, and put it in the place of `path`, which stays as it is where that fails.
+
+    Raise UsageError.
+    """
+    try:
+        if path.exists() and not stat.S_ISREG(path.stat().st_mode):  # such as /dev/stdout
+            write(path)
+            return
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.stem}.", suffix=path.suffix, dir=path.parent)
+        os.close(descriptor)
+        try:
+            write(Path(name))
+            Path(name).chmod(stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600)
+            Path(name).replace(path.resolve())
+        finally:
+            Path(name).unlink(missing_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}", hint="--out names a file") from None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from fsdpctl.cli.new_file import replace_file
 from fsdpctl.cli.options import Json, Run
 from fsdpctl.cli.output import log, print_json, write
 from fsdpctl.errors import UsageError
@@ -47,10 +48,7 @@ def report(
     if out is None:
         write(text.rstrip("\n"))
         return
-    try:
-        out.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {out}: {error.strerror}", hint="--out names a file") from None
+    replace_file(out, lambda path: path.write_text(text, encoding="utf-8"))
     log(f"written to {out}")
 
 

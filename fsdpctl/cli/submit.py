@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fsdpctl.cli.complete import complete_job, complete_profile, complete_run
+from fsdpctl.cli.new_file import replace_file
 from fsdpctl.cli.options import Backend, Follow, Force, Json, Set, TrustHosts, WaitForSlot
 from fsdpctl.cli.output import log, print_data, print_json
 from fsdpctl.cli.rehearsal import rehearse_here
@@ -128,10 +129,7 @@ def _print_plan(request: Request, predicted: str, out: Path | None, *, as_json: 
 
     if out is not None:
         text = json.dumps(preview_json(request.plan), indent=2) if as_json else preview_text(request.plan)
-        try:
-            out.write_text(f"{text}\n", encoding="utf-8")
-        except OSError as error:
-            raise UsageError(f"cannot write {out}: {error.strerror}", hint="--out names a file") from None
+        replace_file(out, lambda path: path.write_text(f"{text}\n", encoding="utf-8"))
         log(f"written to {out}")
     elif as_json:
         print_json(preview_json(request.plan))

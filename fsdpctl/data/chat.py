@@ -36,24 +36,27 @@ class ChatTokenizer:
     """The tokenizer in a directory, with its chat template."""
 
     def __init__(self, directory: Path, end_token: str | None) -> None:
-        self._directory, transformers = directory, _import_transformers()
+        transformers = _import_transformers()
         try:
             self._tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(directory, local_files_only=True)
         except Exception as error:  # the library raises nothing narrower
             raise UsageError(f"{directory}: transformers cannot read this tokenizer: {error}") from None
-        if not isinstance(self._tokenizer.chat_template, str):
+        template = self._tokenizer.chat_template
+        if isinstance(template, dict):  # named ones
+            template = self._tokenizer.chat_template = template.get("default")
+        if not isinstance(template, str):
             raise UsageError(
                 f"{directory} has no chat template, in tokenizer_config.json or chat_template.jinja",
                 hint="--tokenizer DIR takes the directory of a model that was trained on conversations",
             )
         vocabulary = self._tokenizer.get_vocab()
-        self.template: str = self._tokenizer.chat_template
+        self.template: str = template
         self.vocab_size = max(vocabulary.values()) + 1
         self.separator = find_separator(directory, vocabulary, end_token or self._tokenizer.eos_token)
 
     def encode_masked(self, texts: Sequence[bytes]) -> list[Masked]:
         """Return ids and mask of each conversation, followed by the separator, which is no target."""
-        return [self._encode(json.loads(text.decode("utf-8", "surrogatepass"))) for text in texts]
+        return [self._encode(json.loads(text)) for text in texts]
 
     def _encode(self, messages: Messages) -> Masked:
         marks_own = "{% generation" in self.template or "{%- generation" in self.template
@@ -81,8 +84,8 @@ class ChatTokenizer:
             after = self._apply(messages[: number + 1], tokenize=False)
             if not text.startswith(after) or not after.startswith(before):
                 raise UsageError(
-                    f"{self._directory}: its chat template changes earlier messages, so that it is not known which"
-                    f" tokens are the assistant's in {_begin(messages)}",
+                    "the chat template changes earlier messages, so that it is not known which tokens are the"
+                    f" assistant's in the conversation {_begin(messages)}",
                     hint="use a template with {% generation %} blocks",
                 )
             spans.append((len(before), len(after)))
@@ -92,7 +95,10 @@ class ChatTokenizer:
         try:
             return self._tokenizer.apply_chat_template(messages, **options)
         except Exception as error:  # whatever the template does
-            raise UsageError(f"{self._directory}: its chat template refuses {_begin(messages)}: {error}") from None
+            raise UsageError(
+                f"the chat template refuses the conversation {_begin(messages)}: {error}",
+                hint="after a change of the template delete the directory OUT.partial",
+            ) from None
 
 
 def open_for(recipe: Recipe, path: Path | None) -> Tokenizer | ChatTokenizer:

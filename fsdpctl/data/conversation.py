@@ -36,7 +36,10 @@ def encode_conversation(record: Mapping[str, Any]) -> bytes:
         raise ValueError(f"{keys[0]!r} is {found!r:.40}, expected a list of messages")
     if not any(message["role"] == ASSISTANT for message in messages):
         raise ValueError(f"no message with the role {ASSISTANT!r}: nothing of it would be trained")
-    return json.dumps(messages, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    try:
+        return json.dumps(messages, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise ValueError("a message contains half of a surrogate pair, which UTF-8 cannot encode") from None
 
 
 def _as_messages(value: Any, role: str) -> list[dict[str, Any]]:

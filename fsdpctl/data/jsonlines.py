@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fsdpctl.data.compression import is_compressed
-from fsdpctl.data.conversation import encode_conversation
+from fsdpctl.data.conversation import LAYOUTS, encode_conversation
 from fsdpctl.data.lines import LineReader
 from fsdpctl.data.recipe import InputFile, Recipe
 from fsdpctl.data.spans import Document, Span, byte_spans, whole
@@ -29,7 +29,8 @@ def read(span: Span, recipe: Recipe) -> Iterator[Document]:
 def _document(line: bytes, recipe: Recipe, lines: LineReader) -> bytes:
     record = _parse(line, lines)
     if not isinstance(record, dict):
-        lines.fail(f"expected an object with the key {recipe.text_key!r}, got {record!r:.40}")
+        wanted = LAYOUTS if recipe.chat is not None else f"the key {recipe.text_key!r}"
+        lines.fail(f"expected an object with {wanted}, got {record!r:.40}")
     if recipe.chat is None:
         return _text(record, recipe.text_key, lines)
     try:

@@ -150,6 +150,12 @@ def _index(partial: Partial, recipe: Recipe, results: Sequence[PieceResult], tok
     train = tuple(result.train for result in results if result.train)
     val = tuple(result.val for result in results if result.val)
     _refuse_empty(partial, recipe, train, val)
+    if recipe.chat is not None and not sum(shard.targets or 0 for shard in train):
+        partial.discard()
+        raise UsageError(
+            "nothing would be trained: the chat template marks no token of the assistant",
+            hint="its {% generation %} blocks must contain the assistant's messages",
+        )
     counts = np.sum([result.counts for result in results], axis=0)
     made = Index(
         format=FORMAT if recipe.chat is None else MASKED_FORMAT,

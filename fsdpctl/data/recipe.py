@@ -42,6 +42,8 @@ def differences(old: Recipe, new: Recipe) -> list[str]:
         before, after = getattr(old, name), getattr(new, name)
         if name == "inputs" and before != after:
             found += _changed_inputs(before, after)
+        elif name == "chat" and before and after and before != after:
+            found.append("the chat template is another one")
         elif before != after:
             found.append(f"{name} was {before!r}, now {after!r}")
     return found

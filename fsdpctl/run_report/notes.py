@@ -87,7 +87,7 @@ def _saves(facts: Facts) -> Iterator[Note]:
         return
     between = steps.count / steps.num_saves * steps.step_s
     share = steps.save_stall_s / (between + steps.save_stall_s)
-    if share <= MUCH_STALL:
+    if share <= MUCH_STALL or _waited_little_for_saves(facts):
         return
     every = ceil(steps.save_stall_s / GOOD_STALL / steps.step_s)
     yield Note(
@@ -96,6 +96,15 @@ def _saves(facts: Facts) -> Iterator[Note]:
         + ("; `trainer.checkpoint.mode: async` writes beside training" if _is_sync(facts) else ""),
         "docs/checkpoints.md#asynchronous-saves",
     )
+
+
+def _waited_little_for_saves(facts: Facts) -> bool:
+    """Return whether rank 0 has recorded what it does, and hardly ever waited for a save: then something else made
+    the steps of saves long."""
+    ledger = facts.ledger
+    if ledger is None or TimeUse.STEP not in ledger.seconds:
+        return False
+    return ledger.seconds.get(TimeUse.SAVE, 0.0) <= MUCH_STALL * ledger.counted_s
 
 
 def _no_checkpoint(facts: Facts) -> Iterator[Note]:

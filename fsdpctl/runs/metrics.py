@@ -17,6 +17,10 @@ from fsdpctl.contract.paths import RunPaths
 _TAIL_BYTES = 16_384
 _decode = json.JSONDecoder().raw_decode  # `json.loads` takes half as long again for a line
 _LAST_TIME = 1e11
+_LARGEST, _LARGEST_COUNT = 1e300, 2**63  # so that no difference or quotient of two overflows
+_COUNTS = frozenset({"time", "tokens", "tokens_per_s", "total"})
+NUMBERS = _COUNTS | {"loss", "grad_norm", "lr", "mfu"}
+"""Keys of a line from which text, JSON or another number is made."""
 
 
 def total_steps(run: RunPaths, lines: Sequence[dict[str, Any]]) -> int | None:
@@ -52,9 +56,20 @@ def recent_metrics(metrics: Path, count: int) -> list[dict[str, Any]]:
 
 
 def _parse_metrics(line: bytes) -> dict[str, Any] | None:
-    """Return one line, or None if it is not valid: a user's script may write anything, but a step is a whole number."""
+    """Return one line, or None if it is not valid: a user's script may write anything, but a step is a whole number.
+
+    Numbers that are read from it are finite: one that is not is None, and what is no number is left out.
+    """
     found = _parse(line)
-    return found if found is not None and type(found.get("step", 0)) is int else None
+    if found is None or type(step := found.get("step", 0)) is not int or abs(step) >= _LARGEST_COUNT:
+        return None
+    for key in NUMBERS & found.keys():
+        value = found[key]
+        if type(value) not in (int, float) and value is not None:
+            del found[key]
+        elif value is not None and not abs(value) < (_LARGEST_COUNT if key in _COUNTS else _LARGEST):  # NaN, too
+            found[key] = None
+    return found
 
 
 def _parse(line: bytes) -> dict[str, Any] | None:

@@ -143,6 +143,8 @@ def _why_protected(run: RunPaths, status: RunStatus | str, plan: LaunchPlan, nee
         return status or "its state is not known"
     if run.pinned.exists():
         return "it is pinned"
+    if run.root.is_symlink():
+        return "its directory is a link to another place"
     if status.state.is_alive:
         return f"it is {status.state}"
     if RunFacts(run).has_living_supervisor:

@@ -31,6 +31,20 @@ def test_only_the_last_line_is_the_error(tmp_path: Path) -> None:
     assert "error: no job named nothing\nhint: " in fsdpctl("submit", "nothing", cwd=tmp_path, expect=2).stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("gc --keep -1 --json", "Invalid value for '--keep'"),
+        ("submit --json", "Missing argument 'job'"),
+        ("nosuch --json", "No such command 'nosuch'"),
+        ("ls --wrong --json", "No such option: --wrong"),
+    ],
+)
+def test_a_wrong_option_is_an_error_like_others(words: str, text: str, tmp_path: Path) -> None:
+    error = json.loads(fsdpctl(*words.split(), cwd=tmp_path, expect=2).stderr)["error"]
+    assert error["message"].startswith(text) and error["kind"] == "usage"
+
+
 def test_options_of_another_command_are_not_looked_at(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -148,6 +148,13 @@ def keep_on_hosts(run: RunPaths) -> None:
     write_json(run.plan, replace(plan, shared_disk=False))
 
 
+def move_it(run: RunPaths) -> None:
+    """Move its directory to another disk, with a link in its place."""
+    elsewhere = run.root.parent.parent / "elsewhere"
+    run.root.rename(elsewhere)
+    run.root.symlink_to(elsewhere)
+
+
 PROTECTED: dict[str, tuple[Callable[[RunPaths], object], str]] = {
     "pinned": (pin, "it is pinned"),
     "alive": (start_agent, "it is RUNNING"),
@@ -156,6 +163,7 @@ PROTECTED: dict[str, tuple[Callable[[RunPaths], object], str]] = {
     "awaited": (wait_for_it, "run other-aaaa needs it"),
     "begun with": (begin_with_it, "run other-aaaa needs it"),
     "read": (read_it, "step-00000004 is being read"),
+    "moved": (move_it, "its directory is a link to another place"),
     "on its hosts": (keep_on_hosts, "each of its hosts has a directory of its own"),
 }
 

@@ -18,6 +18,7 @@ from fsdpctl.run_report.read import read_facts
 from fsdpctl.run_report.steps import measure_save_stall
 from fsdpctl.verbs.status import read_status
 from tests.backends.harness import COMMAND, cpu_seconds
+from tests.testbed.disks import Mount
 from tests.unit.ended_runs import make_run
 
 
@@ -110,3 +111,14 @@ def test_a_report_of_a_hundred_thousand_steps_is_quick_and_small(tmp_path: Path)
     page = tmp_path / "a.html"
     assert cpu_seconds([COMMAND, "report", "-o", str(page)], {**os.environ}) < 3.0  # 1.4 s on an idle machine
     assert 10_000 < page.stat().st_size < 2 * 10**6
+
+
+def test_an_older_report_stays_where_the_new_one_cannot_be_written(small_disk: Mount) -> None:
+    make_run("mine-aaaa")
+    out = small_disk.path / "run.html"
+    out.write_text("older")
+    small_disk.fill(leave=0)
+    for words in (("report", "-o", str(out)), ("metrics", "-o", str(out.with_suffix(".svg")))):
+        assert "cannot write" in call(*words, code=2).stderr
+    assert out.read_text() == "older"
+    assert sorted(path.name for path in small_disk.path.iterdir()) == ["ballast", "run.html"]

@@ -97,3 +97,30 @@ def test_ls_of_a_thousand_runs_reads_few_files() -> None:
     failed = cpu_seconds([str(COMMAND), "ls", "--state", "failed"], dict(os.environ)) - idle
     assert ls()[0][-1] == "llm-0999"
     assert (newest < 0.5, failed < 1.2) == (True, True), (idle, newest, failed)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"step": 5, "loss": "x", "tokens": [1], "time": {}}',
+        '{"step": 5, "loss": NaN, "mfu": 1e400, "tokens_per_s": Infinity, "time": NaN}',
+        '{"step": 5, "loss": ' + "9" * 400 + ', "total": ' + "9" * 400 + "}",
+        '{"step": 1' + "0" * 400 + ', "loss": 1.0}',
+    ],
+)
+def test_numbers_of_a_script_that_are_none_are_left_out(line: str) -> None:
+    run = create(default_runs_root(), RunRecord.new("llm-aaaa", "llm", "local", "local", 1.0, 1), lambda run: None)
+    run.attempt(1).node(0).root.mkdir(parents=True)
+    run.metrics.write_text('{"step": 4, "loss": 2.0, "time": 1.0, "tokens": 5}\n' + line + "\n")
+    done = [
+        subprocess.run([COMMAND, *words], capture_output=True, text=True)
+        for words in (["status"], ["status", "--json"])
+    ]
+    assert [one.returncode for one in done] == [0, 0], done
+    assert "step " in done[0].stdout
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    shown = json.loads(done[1].stdout, parse_constant=refuse)
+    assert shown["step"] in (4, 5) and shown["loss"] in (None, 2.0)

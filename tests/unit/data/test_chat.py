@@ -119,7 +119,7 @@ def test_a_template_that_marks_answers_and_all_layouts_give_the_same(directory: 
     (marked / "tokenizer_config.json").write_text('{"eos_token": "<|im_end|>"}')
     (marked / "chat_template.jinja").write_text(MARKED)
     assert prepared(tmp_path / "marked.out", sources[0], marked).fingerprint == made[0].fingerprint
-    with pytest.raises(UsageError, match=r"prepared with other options: (tokenizer|chat) was"):
+    with pytest.raises(UsageError, match="prepared with other options: the chat template is another one"):
         prepared(tmp_path / "marked.out", sources[0], directory)
 
 
@@ -132,6 +132,10 @@ def test_a_template_that_marks_answers_and_all_layouts_give_the_same(directory: 
         ({"messages": [message("user", "a")]}, "no message with the role 'assistant'"),
         ({"messages": [{"content": "a"}]}, "message 1 has no 'role'"),
         ({"messages": [{"role": "user", "content": 7}]}, "message 1: 'content' is 7, expected text"),
+        (
+            {"messages": [message("user", "\ud800"), message("assistant", "a")]},
+            "a message contains half of a surrogate",
+        ),
         ({"prompt": 7, "completion": "a"}, "7 is neither text nor a list of messages"),
     ],
 )
@@ -145,15 +149,18 @@ def test_what_is_no_conversation_is_named_with_its_line(
 
 
 def test_templates_that_cannot_be_used_are_refused(directory: Path, tmp_path: Path) -> None:
-    source = written(tmp_path / "chats.jsonl", [{"messages": CONVERSATIONS[0]}])
+    source = written(tmp_path / "chats.jsonl", [{"messages": one} for one in CONVERSATIONS])
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "tokenizer.json").write_bytes((directory / "tokenizer.json").read_bytes())
+    nothing = "{% for m in messages %}{{ m.content }}{% endfor %}{% generation %}{% endgeneration %}"
     templates = (
+        (nothing, "nothing would be trained"),
+        ([{"name": "tool", "template": CHATML}], "has no chat template"),
         (None, "has no chat template"),
-        (ONLY_LAST, "its chat template changes earlier messages"),
-        ("{{ raise_exception('roles must alternate') }}", "its chat template refuses .*: roles must alternate"),
-        ("{% for", "its chat template refuses"),
+        (ONLY_LAST, "the chat template changes earlier messages"),
+        ("{{ raise_exception('roles must alternate') }}", "the chat template refuses .*: roles must alternate"),
+        ("{% for", "the chat template refuses"),
     )
     for number, (template, problem) in enumerate(templates):
         (mine / "tokenizer_config.json").write_text(json.dumps({"chat_template": template} if template else {}))
@@ -163,6 +170,17 @@ def test_templates_that_cannot_be_used_are_refused(directory: Path, tmp_path: Pa
     text.write_text("not a conversation")
     with pytest.raises(UsageError, match="conversations are read from JSON lines, Parquet and Arrow"):
         prepared(tmp_path / "other", text, directory)
+
+
+def test_the_default_one_of_named_templates_is_used(directory: Path, tmp_path: Path) -> None:
+    source = written(tmp_path / "chats.jsonl", [{"messages": one} for one in CONVERSATIONS])
+    named = tmp_path / "named"
+    named.mkdir()
+    (named / "tokenizer.json").write_bytes((directory / "tokenizer.json").read_bytes())
+    templates = [{"name": "tool", "template": ONLY_LAST}, {"name": "default", "template": CHATML}]
+    (named / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<|im_end|>", "chat_template": templates}))
+    found = prepared(tmp_path / "a", source, named)
+    assert found.fingerprint == prepared(tmp_path / "b", source, directory).fingerprint
 
 
 def test_empty_columns_of_a_table_are_left_out() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import sys
 import time
@@ -12,6 +13,7 @@ import pytest
 
 from fsdpctl.contract.notify import NotifyTarget
 from fsdpctl.notify.deliver import Delivery, deliver
+from tests.backends.harness import command_line, wait_for
 from tests.unit.notify.servers import FAILED, SECRET_PATH, http_server, webhook
 
 PAUSES = (0.01, 0.01)
@@ -106,3 +108,19 @@ COMMANDS = [
 def test_a_command_that_fails(argv: list[str], timeout_s: float, problem: str, tries: int) -> None:
     target = command(*argv)
     assert send(target, timeout_s=timeout_s) == [Delivery(target, problem, tries)]
+
+
+def test_what_a_command_has_started_ends_with_it_and_its_signals_are_the_usual_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)  # as the sender of a run does
+    try:
+        script = "grep SigIgn /proc/self/status >signals; sleep 300 & echo $! >pid; wait"
+        (found,) = send(command("sh", "-c", script), timeout_s=3)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert "did not end within" in found.problem
+    assert int((tmp_path / "signals").read_text().split()[1], 16) & 1 << signal.SIGTERM - 1 == 0
+    pid = int((tmp_path / "pid").read_text())
+    wait_for(lambda: not command_line(pid), 10, "the command's child to end")

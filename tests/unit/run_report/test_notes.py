@@ -39,7 +39,7 @@ def with_gpu(peak_gib: float) -> Facts:
             "warm: true",
         ),
         (
-            with_steps(save_stall_s=90.0),
+            replace(with_steps(save_stall_s=90.0), ledger=ledger_of(step=3270, save=330)),
             "each save held up training for 90.0 s, 9% of the time",
             "every 4500 steps: 2%",
         ),
@@ -72,6 +72,7 @@ def test_each_loss_has_its_note(facts: Facts, what: str, change: str) -> None:
         GOOD,
         with_steps(mfu=None),
         with_steps(save_stall_s=10.0),
+        with_steps(save_stall_s=90.0),  # but training has hardly waited for saves
         with_gpu(70.0),
         replace(GOOD, gpus=(GpuUse(0, 0, 0.9, None, None),)),
         replace(GOOD, steps=None, checkpoints=()),
