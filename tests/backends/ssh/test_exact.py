@@ -54,7 +54,7 @@ def test_loss_curve_is_identical_after_two_new_supervisors_and_killed_parts(
 ) -> None:
     """A rank is killed while there is no supervisor, and one part after the other when agents have been taken over."""
     victims = [exact.rank, exact.torchrun, exact.agent]
-    brake.set((*STEP, 0.2), attempts=len(victims) + 1)
+    brake.set((*STEP, 0.6), attempts=len(victims) + 1)
     run = launch(cluster, project, "--set", f"restarts={len(victims) + 1}")
     run.wait_step(9)
     kill_supervisor(run)

@@ -74,8 +74,8 @@ def test_the_option_is_an_override_like_the_others(tmp_path: Path) -> None:
     args = ("submit", "llm-tiny", "--dry-run", "--json", "--profile", "slurm-h100")
     planned = json.loads(fsdpctl(*args, "--debug", "info", cwd=tmp_path).stdout)
     assert planned["nodes"][0]["env"]["NCCL_DEBUG"] == "INFO"
-    stderr = fsdpctl(*args, "--debug", "loud", cwd=tmp_path, expect=2).stderr
-    assert 'debug: must be one of off, info, trace, got "loud"' in stderr
+    error = json.loads(fsdpctl(*args, "--debug", "loud", cwd=tmp_path, expect=2).stderr)["error"]
+    assert 'debug: must be one of off, info, trace, got "loud"' in error["message"]
 
 
 def test_a_wrong_level_is_explained() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -50,11 +51,12 @@ def mutants(tree: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield mutant
 
 
+@pytest.mark.parametrize("part", range(2))
 @pytest.mark.parametrize("index", range(5))
-def test_wrong_values_are_explained_without_terms_of_libraries(index: int) -> None:
+def test_wrong_values_are_explained_without_terms_of_libraries(index: int, part: int) -> None:
     parse, tree = list(full_specs())[index]
     explained = 0
-    for mutant in mutants(tree):
+    for mutant in islice(mutants(tree), part, None, 2):
         try:
             parse(json.dumps(mutant, indent=1), "file.yaml")  # JSON is YAML
         except UsageError as error:
@@ -64,7 +66,7 @@ def test_wrong_values_are_explained_without_terms_of_libraries(index: int) -> No
                 assert not re.search(
                     r"Input|pydantic|valid |tuple|dict|None|Traceback|\{|\bint\b|\bstr\b", _without_code(problem)
                 ), problem
-    assert explained > len(list(paths(tree)))
+    assert explained > len(list(paths(tree))) / 2
 
 
 def _without_code(problem: str) -> str:

@@ -206,15 +206,16 @@ BOMBS = {
 @pytest.mark.parametrize("content", BOMBS.values(), ids=BOMBS)
 def test_a_yaml_bomb_is_refused_at_once(content: str, cli: Cli) -> None:
     Path("bomb.yaml").write_text(content)
-    cli("jobs", "check", "no-such-job")  # exclude the time of imports
-    times = []
+    cli("jobs", "check", "llm-tiny")  # exclude the time of imports
+    bombs, jobs = [], []
     for _ in range(3):  # other processes may slow this one down
-        start = time.process_time()
-        result = cli("jobs", "check", "bomb.yaml")
-        times.append(time.process_time() - start)
-        assert result.code == 2
-        assert "Traceback" not in result.err
-    assert min(times) < 0.1
+        for name, times in (("bomb.yaml", bombs), ("llm-tiny", jobs)):
+            start = time.process_time()
+            result = cli("jobs", "check", name)
+            times.append(time.process_time() - start)
+            assert result.code == (2 if name == "bomb.yaml" else 0)
+            assert "Traceback" not in result.err
+    assert min(bombs) < 8 * min(jobs), "0.1 s on a machine that is idle"
 
 
 @pytest.mark.parametrize("content", [*BOMBS.values(), 'name: "\\ud800"\n', "a:\n  - b\n c"])

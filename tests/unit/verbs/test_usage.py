@@ -96,7 +96,9 @@ def test_a_living_attempt_counts_up_to_now() -> None:
     node = run.attempt(1).node(0)
     node.root.mkdir(parents=True)
     write_json(node.agent, replace(processes.identify(os.getpid()), started=NOW - HOUR))
-    assert read_usage(0).total.gpu_hours == pytest.approx(4, rel=0.05)
+    before = time.time()
+    found = read_usage(0).total.gpu_hours
+    assert found is not None and 4 * (before - NOW + HOUR) <= found * HOUR <= 4 * (time.time() - NOW + HOUR)
 
 
 def test_a_damaged_run_is_named_and_hides_no_other() -> None:
