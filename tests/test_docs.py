@@ -236,6 +236,7 @@ def test_the_pages_from_tables_are_fresh(page: Any) -> None:
     assert read(f"docs/{name}.md") == page.render(), "make docs"
 
 
+@pytest.mark.slow
 def test_every_command_prints_json_in_a_documented_shape() -> None:
     commands = [name for name, _ in commands_page.commands("fsdpctl", typer.main.get_command(build_app()))][1:]
     words = [name.removeprefix("fsdpctl ") for name in commands]

@@ -117,6 +117,7 @@ def test_init_makes_a_job_for_a_script_with_its_arguments() -> None:
     assert (again.returncode, load_job("mine.yaml").args) == (0, ("--json",))
 
 
+@pytest.mark.slow
 def test_init_names_what_is_no_script_of_the_project() -> None:
     Path("broken.py").write_text("x = = 1\n")
     for arguments, problem in (

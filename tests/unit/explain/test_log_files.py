@@ -395,6 +395,7 @@ def test_fields_fill_the_sentence(tmp_path: Path) -> None:
     assert "(_REDUCE_SCATTER_BASE, number 7753)" in found.sentence
 
 
+@pytest.mark.slow
 def test_a_failure_at_the_end_of_a_long_log_is_found_in_bounded_time(tmp_path: Path) -> None:
     path = tmp_path / "long.log"
     block = "".join(f"[rank{rank}]: step 12 loss 2.31 tokens/s 81234 lr 3e-4\n" for rank in range(64)).encode()
