@@ -15,7 +15,7 @@ _SHARE_GPT_ROLES = {"human": "user", "gpt": ASSISTANT}
 
 
 def conversation_keys(present: Collection[str]) -> tuple[str, ...]:
-    """Return the keys or columns that hold a conversation, beside `tools`. Raise ValueError if none of them do."""
+    """Return the keys or columns that hold a conversation. Raise ValueError if none of them do."""
     for keys in ((MESSAGES,), (SHARE_GPT,), (PROMPT, COMPLETION)):
         if all(key in present for key in keys):
             return keys

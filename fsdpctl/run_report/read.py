@@ -58,7 +58,7 @@ def read_facts(paths: RunPaths, status: RunStatus, *, is_brief: bool = False) ->
         plan=_find_plan(paths),
         configuration={} if is_brief else read_configuration(paths),
         code=Code(None, "", {}) if is_brief else _read_code(paths),
-        attempts=tuple(_attempts(run, events, every, now if status.state.is_alive else None)),
+        attempts=tuple(_attempts(run, events, every, now, is_alive=status.state.is_alive)),
         nodes=tuple(_nodes(run.newest, status.hosts)) if run.newest is not None else (),
         ledger=find_ledger(paths, status),
         steps=summarize(every, next(iter(recent_metrics(paths.metrics, 1)), {})) if every is not None else None,
@@ -73,15 +73,17 @@ def read_facts(paths: RunPaths, status: RunStatus, *, is_brief: bool = False) ->
     )
 
 
-def _attempts(run: RunFacts, events: Sequence[Event], every: EveryStep | None, now: float | None) -> Iterator[Attempt]:
+def _attempts(
+    run: RunFacts, events: Sequence[Event], every: EveryStep | None, now: float, *, is_alive: bool
+) -> Iterator[Attempt]:
     begun = {event.attempt: event.time for event in events if event.kind in (EventKind.STARTED, EventKind.RESTARTED)}
     ended = {event.attempt: event.time for event in events if event.kind is EventKind.ENDED}
     spans = {span.attempt: span.last for span in attempt_spans(run.paths.metrics)}
     for paths in run.paths.attempts():
         attempt, number = AttemptFacts(paths), paths.number
         verdict = attempt.verdict
-        ran = read_attempt_time(attempt, time.time())
-        is_open = now is not None and verdict is None
+        ran = read_attempt_time(attempt, now)
+        is_open = is_alive and verdict is None
         newest_step = every.times.steps[-1] if is_open and every is not None and every.times.steps else None
         yield Attempt(
             number=number,

@@ -1,4 +1,4 @@
-"""The few lines on a run that has ended which `submit -f`, `status` and a mail have. Pure."""
+"""The few lines on a run that has ended which `submit -f` and `status` have. Pure."""
 
 from __future__ import annotations
 
