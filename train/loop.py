@@ -48,7 +48,7 @@ class Trainer:
         self.stopper, self.progress = context.stopper, context.progress
         config, world = self.config, self.world
         self.progress.mark(Section.START, 0, "data")
-        self.data = open_source(config, world)
+        self.data = open_source(config, world, self.progress.sign)
         self.order = SampleOrder(self.data.train.num_sequences, config.batch.sequences, config.seed)
         stragglers = StragglerDetector(world, config.log_every, context.launch.record_event)
         self.progress.mark(Section.START, 0, "model")

@@ -10,7 +10,7 @@ from fsdpctl.contract import Env
 
 # A submit from inside another run, a torchrun worker or a Slurm step must not pass on that process's ranks.
 _FOREIGN = re.compile(
-    r"(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)|ROLE_NAME|MASTER_(ADDR|PORT)|TORCHELASTIC_.*|PET_.*|FSDPCTL_(?!HOME$).*"
+    r"(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)|ROLE_NAME|MASTER_(ADDR|PORT)|TORCHELASTIC_.*|PET_.*|FSDPCTL_(?!(HOME|DATA_CACHE|DATA_CACHE_GIB)$).*"
     r"|PYTHON(PATH|SAFEPATH)"
 )
 

@@ -144,6 +144,9 @@ class Env:
     INTEGRATIONS = "FSDPCTL_INTEGRATIONS"  # of the job; 0: transformers and Lightning are left as they are
     SUBMIT_DIR = "FSDPCTL_SUBMIT_DIR"  # working directory of `fsdpctl submit`
 
+    DATA_CACHE = "FSDPCTL_DATA_CACHE"  # directory on the node for data behind a URL
+    DATA_CACHE_GIB = "FSDPCTL_DATA_CACHE_GIB"  # how much it may hold; default: half of the disk
+
     USER_PYTHONPATH = "FSDPCTL_USER_PYTHONPATH"  # PYTHONPATH of the submitting shell, for users' entrypoints
 
     HOME = "FSDPCTL_HOME"  # of the CLI: the registry of runs
@@ -159,7 +162,7 @@ NODE_FOLDERS = ("contract", "commands", "notify", "node", "runs", "supervise", "
 """The folders of this package that are copied to each node; they import each other, `NODE_MODULES` and the standard
 library, and nothing else."""
 NODE_MODULES = ("errors.py", "report.py")
-RANK_FOLDERS = ("benchmarks", "integrations", "trackers")
+RANK_FOLDERS = ("benchmarks", "integrations", "trackers", "remote_data")
 """The folders that are copied with them and run in the Python of the ranks: they need its packages, too."""
 
 RANK_PROGRAM = "fsdpctl.node.agent.rank"

@@ -24,7 +24,7 @@ _CLOCK = re.compile(f"(?:{_N}-)?{_N}:([0-5][0-9]):([0-5][0-9])")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _HOST_SUFFIX = re.compile(r"([.-][A-Za-z0-9]+)+")
 _RESERVED = re.compile(
-    rf"(?!{Env.INTEGRATIONS}$)FSDPCTL_.*|TORCHELASTIC_.*|(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)|MASTER_(ADDR|PORT)"
+    rf"(?!({Env.INTEGRATIONS}|{Env.DATA_CACHE}|{Env.DATA_CACHE_GIB})$)FSDPCTL_.*|TORCHELASTIC_.*|(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)|MASTER_(ADDR|PORT)"
     r"|PYTHONSAFEPATH|PET_SIGNALS_TO_HANDLE"
 )
 

@@ -112,15 +112,20 @@ class Index:
 def read_index(directory: Path) -> Index:
     """Read the index. Raises FileNotFoundError where there is none, CodecError for another format or a broken file."""
     path = directory / INDEX_NAME
+    return parse_index(read_bytes(path), str(path))
+
+
+def parse_index(text: bytes, name: str) -> Index:
+    """Return the index in `text`. Raises CodecError, with the name of the file."""
     try:
-        tree = json.loads(read_bytes(path).decode())
+        tree = json.loads(text.decode())
         found = tree.get("format") if isinstance(tree, dict) else None
         if type(found) is int and not FORMAT <= found <= MASKED_FORMAT:
             age = "newer" if found > FORMAT else "older"
             raise CodecError(f"data format {found} is {age} than this fsdpctl's {MASKED_FORMAT}")
         return decode(Index, tree)
     except (ValueError, RecursionError) as error:
-        raise CodecError(f"{path}: {error}") from None
+        raise CodecError(f"{name}: {error}") from None
 
 
 def split_of(key: bytes, val_fraction: float) -> Split:

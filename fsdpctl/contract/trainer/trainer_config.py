@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
+from fsdpctl.contract.data_url import find_problem, is_url
 from fsdpctl.contract.problems import broken_rule
 from fsdpctl.contract.trainer.frozen import resolve_frozen
 from fsdpctl.contract.trainer.model_config import ModelConfig
@@ -33,13 +34,16 @@ class DataConfig:
     __pydantic_config__ = STRICT
 
     source: str = BUILTIN
-    """Directory written by `fsdpctl data prepare`, or `builtin`: the sources of Python's standard library."""
+    """Directory written by `fsdpctl data prepare`, or its URL, such as `s3://bucket/corpus`, or `builtin`: the sources of
+    Python's standard library."""
     val_fraction: float = 0.02  # fraction of the builtin documents that is held out for evaluation, chosen by hash
     ignore_token: int | None = None  # token id that is excluded from the loss as a target, such as padding
 
     def __post_init__(self) -> None:
         if not self.source:
             raise broken_rule(f"source must not be empty; {BUILTIN} needs no files", "source")
+        if is_url(self.source) and (problem := find_problem(self.source)) is not None:
+            raise broken_rule(f"source: {problem}", "source")
         if not 0 < self.val_fraction < 1:
             raise broken_rule(f"val_fraction must be between 0 and 1, got {self.val_fraction}", "val_fraction")
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fsdpctl.contract.codec import CodecError, read_json
+from fsdpctl.contract.data_url import is_url
 from fsdpctl.contract.formats.dataset import INDEX_NAME, TOKENIZER_NAME, read_index
 from fsdpctl.contract.formats.manifest import committed
 from fsdpctl.contract.formats.weights import list_files
@@ -56,7 +57,7 @@ def data_files(run: RunPaths) -> FileSet | None:
     if not run.trainer_config.exists():
         return None
     source = read_json(TrainerConfig, run.trainer_config).data.source
-    if source == BUILTIN:
+    if source == BUILTIN or is_url(source):
         return None
     directory = Path(source)
     try:
