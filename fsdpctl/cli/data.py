@@ -27,7 +27,7 @@ app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Prepare tra
 @app.command()
 def prepare(
     inputs: Annotated[list[Path], typer.Argument(help="Text, .jsonl, .parquet, .arrow; also .gz, .zst; directories.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Directory to create.")],
+    out: Annotated[str, typer.Option("--out", "-o", help="Directory to create, or its URL, like s3://bucket/corpus.")],
     tokenizer: Annotated[
         str, typer.Option("--tokenizer", help="`bytes`, a tokenizer.json, or the directory of one.")
     ] = "bytes",
@@ -61,15 +61,17 @@ def prepare(
     """Turn text into tokens. After an interruption, the same command continues where it stopped."""
     _require_numpy()
     from fsdpctl.cli.progress_bar import Bar
+    from fsdpctl.contract.data_url import is_url
     from fsdpctl.data.prepare import PrepareRequest
     from fsdpctl.data.prepare import prepare as make
+    from fsdpctl.data.publish import prepare_remote
 
     recipe = _recipe(tokenizer, train_bpe, end_token, text_key, split_on, val_fraction)
     path = _find_tokenizer(tokenizer, is_chat)
-    request = PrepareRequest(inputs, out, path, recipe, workers or len(os.sched_getaffinity(0)), is_chat)
+    request = PrepareRequest(inputs, Path(out), path, recipe, workers or len(os.sched_getaffinity(0)), is_chat)
     try:
         with Bar() as bar:
-            index = make(request, bar)
+            index = prepare_remote(request, out, bar) if is_url(out) else make(request, bar)
     except KeyboardInterrupt:
         log("interrupted; the same command continues where this one stopped")
         raise
@@ -160,23 +162,29 @@ def _row(item: ListedDataset) -> list[str]:
 
 @app.command()
 def show(
-    directory: Annotated[Path, typer.Argument(help="A prepared directory.")],
+    directory: Annotated[str, typer.Argument(help="A prepared directory, or its URL.")],
     as_json: Json = False,
 ) -> None:
     """Show the contents of prepared data."""
+    _print(directory, _open(directory), as_json)
+
+
+def _open(directory: str) -> Index:
+    from fsdpctl.contract.data_url import is_url
     from fsdpctl.data.prepared import open_index
+    from fsdpctl.data.remote import open_remote_index
 
-    _print(directory, open_index(directory), as_json)
+    return open_remote_index(directory) if is_url(directory) else open_index(Path(directory))
 
 
-def _print(directory: Path, index: Index, as_json: bool) -> None:
+def _print(directory: str, index: Index, as_json: bool) -> None:
     if as_json:
         from fsdpctl.contract.codec import encode
 
-        print_json({"path": str(directory), **encode(index)})
+        print_json({"path": directory, **encode(index)})
         return
     rows = [
-        ("directory", str(directory)),
+        ("directory", directory),
         ("source", index.source),
         ("train", _describe(index.train)),
         ("held out", _describe(index.val)),
@@ -196,20 +204,27 @@ def _describe(shards: Sequence[Shard]) -> str:
 
 @app.command()
 def check(
-    directories: Annotated[list[Path], typer.Argument(help="Prepared directories.")], as_json: Json = False
+    directories: Annotated[list[str], typer.Argument(help="Prepared directories, or their URLs.")],
+    as_json: Json = False,
 ) -> None:
     """Read all prepared data and compare it with its digests; exit 1 if it differs."""
     from fsdpctl.cli.progress_bar import Bar
     from fsdpctl.cli.shapes.specs import Checked
     from fsdpctl.contract.byte_progress import Meter
-    from fsdpctl.data.prepared import count_bytes, find_damage, open_index
+    from fsdpctl.contract.data_url import is_url
+    from fsdpctl.data.prepared import count_bytes, find_damage
+    from fsdpctl.data.remote import find_remote_damage
 
     checked: list[Checked] = []
     for directory in directories:
-        index = open_index(directory)
+        index = _open(directory)
         with Bar() as bar:
-            found = find_damage(directory, index, Meter(bar, f"checking {directory}", count_bytes(index)))
-        checked.append(Checked(str(directory), not found, tuple(found)))
+            meter = Meter(bar, f"checking {directory}", count_bytes(index))
+            is_remote = is_url(directory)
+            found = (
+                find_remote_damage(directory, index, meter) if is_remote else find_damage(Path(directory), index, meter)
+            )
+        checked.append(Checked(directory, not found, tuple(found)))
         if not found and not as_json:
             print_data(f"{directory}: ok, {plural(index.train_tokens + index.val_tokens, 'token')}")
     if as_json:

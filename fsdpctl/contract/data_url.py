@@ -1,4 +1,4 @@
-"""URLs of prepared data, such as `s3://bucket/prefix`: how they are told from paths, and what none may contain."""
+"""URLs of prepared data, such as `s3://bucket/prefix`: how they differ from paths, and what none may contain."""
 
 from __future__ import annotations
 

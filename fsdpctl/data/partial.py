@@ -8,6 +8,7 @@ index.json                       written when all pieces are done; then only the
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -17,8 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fsdpctl.contract.codec import CodecError, read_json, write_json
-from fsdpctl.contract.files import take_lock
+from fsdpctl.contract.codec import decode, read_json, write_json
+from fsdpctl.contract.files import read_bytes, take_lock
 from fsdpctl.contract.formats.dataset import INDEX_NAME, TOKENIZER_NAME, Index, Shard
 from fsdpctl.data.piece import PieceResult
 from fsdpctl.data.recipe import Recipe, differences
@@ -115,9 +116,16 @@ class Partial:
 
 def read_recipe(directory: Path) -> Recipe | None:
     """Return the recipe of a data set, finished or not; None if there is none. Raise UsageError if it is broken."""
+    path = directory / RECIPE_NAME
     try:
-        return read_json(Recipe, directory / RECIPE_NAME)
+        return parse_recipe(read_bytes(path), str(path))
     except FileNotFoundError:
         return None
-    except CodecError as error:
-        raise UsageError(str(error)) from None
+
+
+def parse_recipe(text: bytes, name: str) -> Recipe:
+    """Return the recipe in `text`. Raise UsageError, with the name of the file, if it is broken."""
+    try:
+        return decode(Recipe, json.loads(text.decode()))
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{name}: {error}") from None

@@ -37,7 +37,7 @@ from fsdpctl.data.piece import (
     read_piece,
     train_tokenizer,
 )
-from fsdpctl.data.recipe import InputFile, Recipe, differences
+from fsdpctl.data.recipe import Recipe, differences
 from fsdpctl.data.tokenizer import dtype_of, import_tokenizers, open_tokenizer
 from fsdpctl.data.workers import run_all
 from fsdpctl.errors import FsdpctlError, UsageError
@@ -64,7 +64,7 @@ def prepare(request: PrepareRequest, progress: Progress) -> Index:
     Raise UsageError for bad input or options, FsdpctlError if the output cannot be written.
     """
     partial = Partial(request.target.absolute())
-    recipe = _complete(request, find_inputs(request.inputs, exclude=(partial.target, partial.root)))
+    recipe = complete(request)
     if partial.target.exists():
         if not partial.target.is_dir():
             raise UsageError(f"--out {request.target} exists and is not a directory", hint="choose another --out")
@@ -83,8 +83,10 @@ def prepare(request: PrepareRequest, progress: Progress) -> Index:
         ) from None
 
 
-def _complete(request: PrepareRequest, inputs: tuple[InputFile, ...]) -> Recipe:
+def complete(request: PrepareRequest) -> Recipe:
     """Return the recipe with inputs and tokenizer. Raise UsageError for what is wrong before the work begins."""
+    partial = Partial(request.target.absolute())
+    inputs = find_inputs(request.inputs, exclude=(partial.target, partial.root))
     recipe = replace(request.recipe, inputs=inputs)
     if recipe.train_bpe is not None:
         import_tokenizers("--train-bpe")

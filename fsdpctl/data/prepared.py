@@ -70,6 +70,24 @@ def open_index(directory: Path) -> Index:
         raise UsageError(f"{directory / INDEX_NAME}: {error.strerror}") from None
 
 
+def find_wrong_sizes(directory: Path, index: Index) -> list[str]:
+    """Return the files that ranks cannot read whole, one text for each. No content is read."""
+    problems = []
+    for file in (file for shard in index.train + index.val for file in shard.files(index.dtype)):
+        path = directory / file.name
+        try:
+            size = path.stat().st_size
+        except OSError as error:
+            problems.append(f"{path}: {error.strerror}")
+        else:
+            problems += [_wrong_size(path, size, file.num_bytes)] if size != file.num_bytes else []
+    return problems
+
+
+def _wrong_size(path: Path, found: int, listed: int) -> str:
+    return f"{path} has {found:,} bytes, its index lists {listed:,}"
+
+
 def count_bytes(index: Index) -> int:
     """Return the number of bytes that `find_damage` reads."""
     return sum(file.num_bytes for shard in index.train + index.val for file in shard.files(index.dtype))
@@ -92,7 +110,7 @@ def _check_file(path: Path, size: int | None, sha256: str, report: Report) -> li
     try:
         found = path.stat().st_size
         if size is not None and found != size:
-            return [f"{path} has {found:,} bytes, its index lists {size:,}"]
+            return [_wrong_size(path, found, size)]
         digest = hashlib.sha256()
         for block in _blocks(path):
             digest.update(block)

@@ -1,7 +1,7 @@
 """The cache of a node: a directory for each data set, named by the digest of its index.
 
 `$FSDPCTL_DATA_CACHE/<digest>/` has the files of one data set, and `<digest>.in-use` beside it is locked by every
-process that reads them, for as long as it runs. A data set that nobody uses is removed where another one needs the
+process that reads them, for as long as it runs. A data set that no process uses is removed where another one needs the
 room, the least recently used one first.
 """
 
@@ -90,7 +90,7 @@ def use(cache: Cache, directory: Path, index: bytes) -> None:
 
 
 def make_room(cache: Cache, directory: Path) -> None:
-    """Remove data sets that nobody uses until this one fits. Raise RemoteDataError if it cannot fit."""
+    """Remove data sets that no process uses until this one fits. Raise RemoteDataError if it cannot fit."""
     needed = _reserved(directory)
     with _lock(cache.root / "lock"):
         others = [path for path in _data_sets(cache) if path != directory]

@@ -17,7 +17,7 @@ BLOCK = 2**22
 
 def is_verified(directory: Path, file: ShardFile, report: Report) -> bool:
     """Return whether the file in the cache has the content that the index lists. It is read only if its stamp does
-    not fit: it was written by a process that was killed, or changed by somebody else."""
+    not fit: it was written by a process that was killed, or changed afterwards."""
     path = directory / file.name
     try:
         if path.lstat().st_size != file.num_bytes:

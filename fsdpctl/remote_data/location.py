@@ -68,9 +68,7 @@ class Location:
             self._files.invalidate_cache()
             stored = self._files.info(f"{self._root}/{name}")["size"]
         if stored != (size := source.stat().st_size):
-            raise RemoteDataError(
-                f"{self.url}/{name} has {stored:,} bytes after {size:,} were sent", is_lasting=False
-            )
+            raise RemoteDataError(f"{self.url}/{name} has {stored:,} bytes after {size:,} were sent", is_lasting=False)
 
     @contextmanager
     def _named(self, name: str) -> Iterator[None]:

@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fsdpctl.contract.data_url import is_url
 from fsdpctl.contract.trainer.model_config import ModelConfig
 from fsdpctl.contract.trainer.trainer_config import BUILTIN
-from fsdpctl.errors import UsageError
+from fsdpctl.errors import FsdpctlError, UsageError
 from fsdpctl.specs.job import JobSpec
 
 if TYPE_CHECKING:
@@ -24,7 +25,11 @@ def resolve_data(job: JobSpec, submit_dir: Path, *, is_here: bool) -> JobSpec:
     trainer = job.trainer
     if trainer is None or trainer.data.source == BUILTIN:
         return job
-    from fsdpctl.data.prepared import open_index  # many jobs use the builtin data
+    from fsdpctl.data.prepared import find_wrong_sizes, open_index  # many jobs use the builtin data
+
+    if is_url(trainer.data.source):
+        _check_remote(trainer.data.source, trainer.model, is_here=is_here)
+        return job
 
     directory = submit_dir / os.path.expanduser(trainer.data.source)  # noqa: PTH111 - Path's raises without a home
     if is_here or directory.is_dir():
@@ -32,12 +37,30 @@ def resolve_data(job: JobSpec, submit_dir: Path, *, is_here: bool) -> JobSpec:
             index = open_index(directory)
         except UsageError as error:
             raise UsageError(f"trainer.data.source: {error.message}", hint=error.hint) from None
-        _check_fit(directory, index, trainer.model)
+        _check_fit(str(directory), index, trainer.model)
+        if wrong := find_wrong_sizes(directory, index):
+            raise UsageError(
+                f"trainer.data.source: {wrong[0]}", hint="prepare it again, or copy it again from an undamaged one"
+            )
     data = replace(trainer.data, source=str(directory))
     return job.model_copy(update={"trainer": replace(trainer, data=data)})
 
 
-def _check_fit(directory: Path, index: Index, model: ModelConfig) -> None:
+def _check_remote(url: str, model: ModelConfig, *, is_here: bool) -> None:
+    """Check data behind a URL. Where ranks run elsewhere, they may have a package, a network and credentials that this
+    machine does not have."""
+    from fsdpctl.data.remote import open_remote_index
+
+    try:
+        index = open_remote_index(url)
+    except FsdpctlError as error:
+        if is_here:
+            raise type(error)(f"trainer.data.source: {error.message}", hint=error.hint) from None
+        return
+    _check_fit(url, index, model)
+
+
+def _check_fit(directory: str, index: Index, model: ModelConfig) -> None:
     if index.vocab_size > model.vocab_size:
         raise UsageError(
             f"trainer.model.vocab_size is {model.vocab_size}, but {directory} has {index.vocab_size} token ids",

@@ -7,13 +7,15 @@ from pathlib import Path
 from fsdpctl.checkpoints.listing import newest_manifest
 from fsdpctl.contract import State
 from fsdpctl.contract.codec import encode, read_json
-from fsdpctl.contract.formats.dataset import INDEX_NAME
+from fsdpctl.contract.data_url import is_url
+from fsdpctl.contract.formats.dataset import INDEX_NAME, Index
 from fsdpctl.contract.formats.manifest import committed
 from fsdpctl.contract.paths import RunPaths, step_of
 from fsdpctl.contract.trainer.resumable import compare
 from fsdpctl.contract.trainer.trainer_config import BUILTIN, TrainerConfig
 from fsdpctl.data.prepared import open_index
-from fsdpctl.errors import UsageError
+from fsdpctl.data.remote import open_remote_index
+from fsdpctl.errors import FsdpctlError, UsageError
 from fsdpctl.verbs.status import RunStatus
 
 
@@ -37,16 +39,28 @@ def _refuse_another_run(run: RunPaths, wanted: TrainerConfig) -> None:
 
 def _refuse_other_data(run: RunPaths, wanted: TrainerConfig) -> None:
     """Compare data and checkpoint, if both are visible here."""
-    source, manifest = Path(wanted.data.source), newest_manifest(run)
-    if manifest is None or wanted.data.source == BUILTIN or not (source / INDEX_NAME).is_file():
+    source, manifest = wanted.data.source, newest_manifest(run)
+    if manifest is None or (index := _find_index(source)) is None:
         return
-    found = open_index(source).fingerprint
+    found = index.fingerprint
     if found != manifest.data_fingerprint:
         raise UsageError(
             f"run {run.root.name} has trained on data with the fingerprint {manifest.data_fingerprint},"
             f" but that in trainer.data.source, {source}, has {found}",
             hint="submit it as a run of its own, or give the directory with the run's own data",
         )
+
+
+def _find_index(source: str) -> Index | None:
+    """Return the index of prepared data that is visible here."""
+    if source == BUILTIN:
+        return None
+    if not is_url(source):
+        return open_index(Path(source)) if Path(source, INDEX_NAME).is_file() else None
+    try:
+        return open_remote_index(source)
+    except FsdpctlError:
+        return None  # the ranks may have a network and credentials that this machine does not have
 
 
 def _refuse_nothing_left(run: RunPaths, status: RunStatus, steps: int, step: int | None) -> None:

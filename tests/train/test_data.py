@@ -134,4 +134,4 @@ def test_ranks_with_different_data_are_refused(data_dir: Path, config: dict[str,
             return [value, "another"]
 
     with pytest.raises(ConfigError, match="fingerprint three-words-1, rank 1 has another"):
-        open_source(decode(TrainerConfig, config), OneDiffers())
+        open_source(decode(TrainerConfig, config), OneDiffers(), lambda: None)

@@ -81,7 +81,9 @@ def test_what_is_copied_to_a_node_is_what_the_rule_names() -> None:
     named = [
         module
         for rule in rules
-        if rule["name"].startswith(("The node side", "Benchmarks run in", "Integrations run in", "Trackers run beside", "Remote data"))
+        if rule["name"].startswith(
+            ("The node side", "Benchmarks run in", "Integrations run in", "Trackers run beside", "Remote data")
+        )
         for module in rule["source_modules"]
     ]
     copied = [*NODE_FOLDERS, *(name.removesuffix(".py") for name in NODE_MODULES), *RANK_FOLDERS]

@@ -34,7 +34,7 @@ class DataConfig:
     __pydantic_config__ = STRICT
 
     source: str = BUILTIN
-    """Directory written by `fsdpctl data prepare`, or its URL, such as `s3://bucket/corpus`, or `builtin`: the sources of
+    """Directory written by `fsdpctl data prepare`, or its URL, like `s3://bucket/corpus`, or `builtin`: the sources of
     Python's standard library."""
     val_fraction: float = 0.02  # fraction of the builtin documents that is held out for evaluation, chosen by hash
     ignore_token: int | None = None  # token id that is excluded from the loss as a target, such as padding

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,9 @@ def job(source: Path | str) -> JobSpec:
 
 def put_index(directory: Path, *, vocab_size: int = 256, train: int = 1000, val: int = 1000) -> None:
     directory.mkdir()
-    shards = [(Shard(f"{split}-00000", tokens, 1, "", ""),) for split, tokens in (("train", train), ("val", val))]
+    shards = [(Shard(f"{split}-00000", tokens, 1, "", "", 1),) for split, tokens in (("train", train), ("val", val))]
+    for file in (file for (shard,) in shards for file in shard.files("uint16")):
+        (directory / file.name).write_bytes(bytes(file.num_bytes))
     write_json(
         directory / "index.json", Index(FORMAT, "a test", BYTES, 0, "", "uint16", vocab_size, shards[0], shards[1], 0.0)
     )
@@ -62,3 +65,26 @@ def test_data_that_does_not_fit_the_model_is_refused(tmp_path: Path) -> None:
     put_index(tmp_path / "short", val=256)
     with pytest.raises(UsageError, match=r"validation split has 256 tokens, but one sequence takes .* = 257"):
         resolve_data(job("short"), tmp_path, is_here=True)
+
+
+def test_a_file_that_is_cut_or_missing_is_found_before_anything_starts(tmp_path: Path) -> None:
+    put_index(tmp_path / "data")
+    os.truncate(tmp_path / "data/val-00000.bin", 10)
+    with pytest.raises(UsageError, match=r"source: .*/val-00000\.bin has 10 bytes, its index lists 2,000") as caught:
+        resolve_data(job("data"), tmp_path, is_here=True)
+    assert caught.value.hint is not None and caught.value.hint.startswith("prepare it again")
+    (tmp_path / "data/train-00000.mask").unlink()
+    with pytest.raises(UsageError, match=r"train-00000\.mask: No such file"):
+        resolve_data(job("data"), tmp_path, is_here=False)
+
+
+def test_a_url_stays_as_it_is(tmp_path: Path) -> None:
+    put_index(tmp_path / "data")
+    url = (tmp_path / "data").as_uri()
+    assert source_of(resolve_data(job(url), Path("/"), is_here=True)) == url
+    put_index(tmp_path / "wide", vocab_size=300)
+    with pytest.raises(UsageError, match=r"vocab_size is 256, but file:///.*/wide has 300 token ids"):
+        resolve_data(job((tmp_path / "wide").as_uri()), tmp_path, is_here=False)
+    with pytest.raises(UsageError, match=r"^trainer\.data\.source: file:///.*none/index\.json: there is no such file"):
+        resolve_data(job("file:///none"), tmp_path, is_here=True)
+    assert source_of(resolve_data(job("file:///none"), tmp_path, is_here=False)) == "file:///none"

@@ -105,6 +105,8 @@ def test_other_data_than_that_of_the_checkpoint_is_refused(tmp_path: Path) -> No
         splits = [(Shard(f"{split}-00000", 1000, 1, "", ""),) for split in ("train", "val")]
         index = Index(FORMAT, "a test", BYTES, 0, fingerprint, "uint16", 256, splits[0], splits[1], 0.0)
         write_json(tmp_path / name / INDEX_NAME, index)
+        for file in (file for (shard,) in splits for file in shard.files("uint16")):
+            (tmp_path / name / file.name).write_bytes(bytes(file.num_bytes))
     stored = run.job.read_bytes()
     with pytest.raises(UsageError, match=r"fingerprint none, but that in trainer\.data\.source, .*/other, has some"):
         resume(run, [f"trainer.data.source={tmp_path}/other"])
