@@ -308,6 +308,8 @@ def test_the_own_scripts_page_has_every_variable() -> None:
         Env.USER_PYTHONPATH,
         Env.PREEMPT_GRACE,
         Env.INTEGRATIONS,
+        Env.DATA_CACHE,
+        Env.DATA_CACHE_GIB,
     }  # of the command line, its shell, a Slurm job, a job file
     assert {name for name in given if name.startswith("FSDPCTL_")} == variables - elsewhere
 
