@@ -10,7 +10,7 @@ from typing import Any
 
 from fsdpctl.backends.table import get_backend
 from fsdpctl.contract.codec import encode
-from fsdpctl.contract.plan import Head, LaunchPlan
+from fsdpctl.contract.plan import ContainerPlan, Head, LaunchPlan
 from fsdpctl.specs import bundled
 from fsdpctl.specs.job import JobSpec
 
@@ -51,6 +51,11 @@ class Exportable:
     def gpus_per_node(self) -> int:
         """One for each rank: what a node has besides is not known to a plan."""
         return self.plan.procs_per_node if self.has_gpus else 0
+
+    @property
+    def container(self) -> ContainerPlan | None:
+        """The container of the profile, in its present or its older form."""
+        return self.plan.container or (self.plan.slurm.container if self.plan.slurm is not None else None)
 
     @property
     def trainer_config(self) -> str | None:

@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from fsdpctl.exporters.exportable import NODE_RANK, Exportable, Exported, torchrun_options
-from fsdpctl.exporters.kubernetes import IMAGE, command, dump, env_list, notes, resource_name, resources
+from fsdpctl.exporters.kubernetes import (
+    PLACEHOLDER,
+    command,
+    dump,
+    env_list,
+    image_note,
+    image_of,
+    notes,
+    resource_name,
+    resources,
+)
 
 _INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 _JOB = "node"
@@ -33,7 +43,7 @@ def write(export: Exportable) -> Exported:
             "replicatedJobs": [{"name": _JOB, "replicas": 1, "template": {"spec": job}}],
         },
     }
-    return Exported(dump(tree), (*notes(export), f"image: write yours in place of {IMAGE}"))
+    return Exported(dump(tree), (*notes(export), image_note(export)))
 
 
 def _pod(export: Exportable, head: str) -> dict[str, Any]:
@@ -47,7 +57,7 @@ def _pod(export: Exportable, head: str) -> dict[str, Any]:
     rank = {"name": NODE_RANK, "valueFrom": {"fieldRef": {"fieldPath": _INDEX}}}
     container: dict[str, Any] = {
         "name": "trainer",
-        "image": IMAGE,
+        "image": image_of(export) or PLACEHOLDER,
         "command": command(export, torchrun),
         "env": [rank, *env_list(export)],
         "ports": [{"containerPort": export.plan.ports.first}],

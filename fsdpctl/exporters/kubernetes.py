@@ -9,7 +9,7 @@ from typing import Any
 from fsdpctl.exporters.exportable import CONFIG, Exportable
 from fsdpctl.schema.dump import dump_tree
 
-IMAGE = "CHANGE-ME/image:tag"
+PLACEHOLDER = "CHANGE-ME/image:tag"
 _CONFIG_PATH = f"/tmp/{CONFIG}"
 _RUN_DIR = "/runs"
 _MAX_NAME = 45
@@ -35,6 +35,32 @@ def command(export: Exportable, torchrun: Sequence[str]) -> list[str]:
     if config is not None:
         words = ["bash", "-c", _WITH_CONFIG, config, *words, "--run-dir", f"{_RUN_DIR}/{export.name}"]
     return [escape(word) for word in words]
+
+
+def image_of(export: Exportable) -> str | None:
+    """Return the image of the profile's container as a registry has it; None without one, and for one in a file."""
+    container = export.container
+    if container is None or container.image.startswith(("/", ".")):
+        return None
+    protocol, separator, rest = container.image.partition("://")
+    if not separator:
+        rest = protocol
+    elif protocol != "docker":
+        return None  # of apptainer: a library, or another kind of image
+    registry, hash_sign, name = rest.partition("#")  # enroot: REGISTRY#IMAGE
+    return f"{registry}/{name}" if hash_sign else rest
+
+
+def image_note(export: Exportable) -> str:
+    """Return which image the pods have, as text."""
+    container, image = export.container, image_of(export)
+    if container is None:
+        return f"image: write yours in place of {PLACEHOLDER}"
+    if image is None:
+        return (
+            f"image: {container.image} is a file of the cluster; write its name in a registry in place of {PLACEHOLDER}"
+        )
+    return f"image: {image} is that of the profile, whose mounts and options are not in it"
 
 
 def env_list(export: Exportable) -> list[dict[str, Any]]:

@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from fsdpctl.exporters.exportable import Exportable, Exported
-from fsdpctl.exporters.kubernetes import command, dump, env_list, notes, resource_name, resources
+from fsdpctl.exporters.kubernetes import (
+    PLACEHOLDER,
+    command,
+    dump,
+    env_list,
+    image_note,
+    image_of,
+    notes,
+    resource_name,
+    resources,
+)
 
 RUNTIME = "torch-distributed"
 
@@ -14,6 +24,7 @@ def write(export: Exportable) -> Exported:
     """Return the YAML. The runtime gives torchrun its world and its rendezvous by variables."""
     plan = export.plan
     trainer: dict[str, Any] = {
+        **_image(export),
         "command": command(export, ["torchrun"]),
         "numNodes": export.num_nodes,
         "numProcPerNode": plan.procs_per_node,
@@ -31,7 +42,19 @@ def write(export: Exportable) -> Exported:
         "metadata": {"name": resource_name(export.name)},
         "spec": spec,
     }
-    own = [f"the image is that of the runtime {RUNTIME}: `image` under `trainer` names another one"]
+    own = [_image_note(export)]
     if plan.restarts:
         own.append(f"restarts ({plan.restarts}): the runtime decides")
     return Exported(dump(tree), (*notes(export), *own))
+
+
+def _image(export: Exportable) -> dict[str, str]:
+    if export.container is None:
+        return {}
+    return {"image": image_of(export) or PLACEHOLDER}
+
+
+def _image_note(export: Exportable) -> str:
+    if export.container is None:
+        return f"the image is that of the runtime {RUNTIME}: `image` under `trainer` names another one"
+    return image_note(export)

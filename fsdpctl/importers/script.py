@@ -216,14 +216,20 @@ class _ScriptReader:
     def _source(self, statement: Statement) -> None:
         path = plain(statement.words[1]) if len(statement.words) > 1 else ""
         if path.startswith("/") and path.endswith("/bin/activate") and is_resolved(path):
-            self.draft.set("profile.venv", path.removesuffix("/bin/activate"), self.at(statement.line))
+            environment = {"kind": "venv", "path": path.removesuffix("/bin/activate")}
+            self.draft.set("profile.environment", environment, self.at(statement.line))
         else:
-            text = "a file of the shell is not read: name the environment as `venv` or `python` of the profile"
+            text = "a file of the shell is not read: name what it enters as `environment` of the profile"
             self.draft.note(self.at(statement.line), f"source {shorten(path)}", text)
 
     def _activate(self, line: int, words: Sequence[str]) -> None:
         name = plain(words[2]) if len(words) > 2 else "base"
-        text = f"write the interpreter of {shorten(name)} as `python` of the profile: `which python` prints it there"
+        is_plain = is_resolved(name) and re.fullmatch(r"/?[\w.-]+(/[\w.-]+)*", name) and name[0] not in ".-"
+        if is_plain and words[0] != "micromamba":  # whose shell hook differs
+            key = "prefix" if name.startswith("/") else "name"
+            self.draft.set("profile.environment", {"kind": "conda", key: name}, self.at(line))
+            return
+        text = f"write what {shorten(name)} is as `environment` of the profile: {{kind: conda, name: NAME}}"
         self.draft.note(self.at(line), shlex.join(map(plain, words[:2])), text)
 
     def _assign(self, line: int, word: str, *, is_exported: bool) -> None:

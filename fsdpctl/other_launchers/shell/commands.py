@@ -83,7 +83,7 @@ def find_launch(
             launch = replace(launch, notes=(*launch.notes, (program, "ranks are started by torchrun alone")))
             words = parse_options(words[1:], _BINDING).rest
         elif program in _RUNNERS and words[1:2] and words[1] == "run":
-            text = "name the environment as `venv` or `python` of the profile"
+            text = "name the environment as `environment` of the profile"
             launch = replace(launch, notes=(*launch.notes, (f"{program} run", text)))
             words = parse_options(words[2:], _ENVIRONMENT).rest
         elif program == "timeout":

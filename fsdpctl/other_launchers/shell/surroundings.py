@@ -5,14 +5,14 @@ from __future__ import annotations
 from fsdpctl.other_launchers.draft import Draft
 from fsdpctl.other_launchers.shell.commands import Launch
 from fsdpctl.other_launchers.shell.statements import plain
-from fsdpctl.schema.problems import Location, shorten
+from fsdpctl.schema.problems import Location
 
 
 def carry_surroundings(draft: Draft, launch: Launch, location: Location) -> None:
     """Set what belongs to a profile, and note what is before the command."""
     for key, text in launch.notes:
         draft.note(location, key, text)
-    if launch.python and launch.python.startswith("/") and "venv" not in draft.profile:
+    if launch.python and launch.python.startswith("/") and "environment" not in draft.profile:
         draft.set("profile.python", plain(launch.python), location)
     if launch.srun is not None:
         _carry_step(draft, launch, location)
@@ -28,21 +28,21 @@ def tasks_per_node(launch: Launch) -> int | None:
 
 def _carry_step(draft: Draft, launch: Launch, location: Location) -> None:
     assert launch.srun is not None
-    for name, value in launch.srun.options:
-        if name == "container-image" and value:
-            draft.set("profile.backend.container", {"runtime": "pyxis", "image": plain(value)}, location)
-        elif name == "container-mounts" and value:
-            container = draft.profile.get("backend", {}).get("container", {})
-            container["mounts"] = plain(value).split(",")
+    image, mounts = launch.srun.get("container-image"), launch.srun.get("container-mounts")
+    if image:
+        _set_container(draft, "pyxis", plain(image), plain(mounts).split(",") if mounts else [], location)
     draft.profile.setdefault("backend", {}).setdefault("kind", "slurm")
 
 
 def _carry_container(draft: Draft, launch: Launch, location: Location) -> None:
     assert launch.container is not None
-    image = plain(launch.container.rest[0])
-    if draft.profile.get("backend"):
-        mounts = [plain(value) for name, value in launch.container.options if name == "bind" and value]
-        container = {"runtime": "apptainer", "image": image, **({"mounts": mounts} if mounts else {})}
-        draft.set("profile.backend.container", container, location)
-    else:
-        draft.note(location, "container", f"{shorten(image)}: containers need a Slurm profile")
+    mounts = [plain(value) for name, value in launch.container.options if name == "bind" and value]
+    _set_container(draft, "apptainer", plain(launch.container.rest[0]), mounts, location)
+
+
+def _set_container(draft: Draft, kind: str, image: str, mounts: list[str], location: Location) -> None:
+    """Set the container as the environment of the ranks; a virtual environment then runs what is outside of it."""
+    before = draft.profile.get("environment", {})
+    if before.get("kind") == "venv":
+        draft.set("profile.venv", before["path"], draft.profile_locations[("environment",)])
+    draft.set("profile.environment", {"kind": kind, "image": image, **({"mounts": mounts} if mounts else {})}, location)

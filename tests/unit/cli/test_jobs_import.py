@@ -60,6 +60,16 @@ def test_a_script_becomes_a_job_and_a_profile_and_nothing_of_it_runs() -> None:
     assert not Path("new.yaml").exists(), "both files or none"
 
 
+def test_the_profile_of_a_script_passes_its_check_without_a_notice() -> None:
+    around = "source /shared/venv/bin/activate\nsrun --container-image=me/train --container-mounts=/data torchrun"
+    Path("big.sh").write_text(SCRIPT.replace("srun torchrun", around))
+    assert jobs("import", "big.sh", "-o", "big.yaml", "--profile-out", "profile.yaml").returncode == 0
+    command = [sys.executable, "-c", "from fsdpctl.cli.app import main; main()", "profiles", "check", "./profile.yaml"]
+    checked = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (checked.returncode, checked.stderr) == (0, "") and "ok, slurm" in checked.stdout
+    assert "environment:\n  kind: pyxis\n  image: me/train\n" in Path("profile.yaml").read_text()
+
+
 @pytest.mark.parametrize("profile", ["same.yaml", "./same.yaml", "sub/../same.yaml", "link/same.yaml"])
 def test_job_and_profile_cannot_be_one_file(profile: str) -> None:
     Path("big.sh").write_text(SCRIPT)

@@ -139,8 +139,8 @@ def test_the_container_of_a_profile_is_around_torchrun(runtime: str) -> None:
     else:
         assert {"--container-image=/image.sqsh", "--container-mounts=/shared/runs:/shared/runs,/data:/data"} <= {*words}
         assert "module load cuda/13" in text[: text.index("exec srun")].splitlines()
-    imported = read(text, "run.sh", Wanted("x")).profile["backend"]["container"]
-    assert (imported["runtime"], imported["image"]) == (runtime, "/image.sqsh")
+    imported = read(text, "run.sh", Wanted("x")).profile["environment"]
+    assert (imported["kind"], imported["image"]) == (runtime, "/image.sqsh")
 
 
 def test_a_script_without_the_secret_ends_with_its_name(tmp_path: Path) -> None:
@@ -209,6 +209,7 @@ def test_kubernetes_objects_fit_the_published_schemas(kind: str, exported: Any) 
 
     schema = strict(json.loads((Path(__file__).parent / "schemas" / f"{kind}.json").read_text()))
     tree = yaml.safe_load(exported(kind).text)
+    (tree["spec"]["trainer"] if kind == "trainjob" else {})["image"] = "me/train"
     jsonschema.Draft202012Validator(schema).validate(tree)
     tree["spec"]["nodes"] = 2
     with pytest.raises(jsonschema.ValidationError):
@@ -221,6 +222,34 @@ def container(kind: str, **given: str) -> dict[str, Any]:
         return dict(tree["spec"]["trainer"])
     pod = tree["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
     return dict(pod["containers"][0])
+
+
+IMAGES = {
+    "{kind: pyxis, image: 'nvcr.io#nvidia/pytorch:26.08-py3'}": "nvcr.io/nvidia/pytorch:26.08-py3",
+    "{kind: pyxis, image: pytorch/pytorch}": "pytorch/pytorch",
+    "{kind: apptainer, image: 'docker://ghcr.io/me/train:1'}": "ghcr.io/me/train:1",
+    "{kind: apptainer, image: 'library://me/train:1'}": None,
+    "{kind: apptainer, image: /shared/train.sif}": None,
+}
+
+
+@pytest.mark.parametrize("kind", ["trainjob", "jobset"])
+@pytest.mark.parametrize(("environment", "image"), IMAGES.items())
+def test_kubernetes_gets_the_image_of_the_profile(kind: str, environment: str, image: str | None) -> None:
+    profile = PROFILE.replace("venv: /shared/venv", f"environment: {environment}")
+    assert container(kind, profile=profile)["image"] == (image or "CHANGE-ME/image:tag")
+    notes = " ".join(export(kind, profile=profile).notes)
+    if image is None:
+        assert "is a file of the cluster; write its name in a registry in place of CHANGE-ME/image:tag" in notes
+    else:
+        assert f"image: {image} is that of the profile" in notes
+
+
+def test_kubernetes_without_a_container_gets_no_image_of_a_profile() -> None:
+    assert "image" not in container("trainjob")
+    assert container("jobset")["image"] == "CHANGE-ME/image:tag"
+    older = PROFILE.replace("kind: slurm,", "kind: slurm, container: {runtime: pyxis, image: me/train},")
+    assert container("trainjob", profile=older)["image"] == container("jobset", profile=older)["image"] == "me/train"
 
 
 @pytest.mark.parametrize("kind", ["trainjob", "jobset"])

@@ -15,8 +15,9 @@ from fsdpctl.importers.build import Wanted
 from fsdpctl.importers.imported import Imported
 from fsdpctl.importers.read import read
 from fsdpctl.importers.table import KINDS
+from fsdpctl.importers.write import profile_text
 from fsdpctl.schema.dump import dump_tree
-from fsdpctl.specs.load import job_document, parse_job
+from fsdpctl.specs.load import job_document, parse_job, parse_profile
 from fsdpctl.specs.search import find_job
 
 BASE = job_document(find_job("llm300m")).tree
@@ -302,11 +303,47 @@ def test_an_operator_in_quotes_is_a_word() -> None:
     assert imported.job["args"] == [";", "&&", ";", ">", "x"]
 
 
-@pytest.mark.parametrize("line", ["conda activate llm", "source activate llm", "micromamba activate llm"])
+@pytest.mark.parametrize("line", ["micromamba activate llm", "conda activate $NAME", "conda activate ./env"])
 def test_an_environment_that_is_activated_has_an_advice(line: str) -> None:
     (note,) = load(f"#!/bin/bash\n{line}\ntorchrun a.py\n").notes
-    assert note.text.startswith("write the interpreter of llm as `python` of the profile")
+    assert note.text.endswith("as `environment` of the profile: {kind: conda, name: NAME}")
     assert note.location.line == 2
+
+
+ENTERED = {
+    "conda activate llm": {"environment": {"kind": "conda", "name": "llm"}},
+    "source activate llm": {"environment": {"kind": "conda", "name": "llm"}},
+    "conda activate /shared/envs/llm": {"environment": {"kind": "conda", "prefix": "/shared/envs/llm"}},
+    "source /shared/venv/bin/activate": {"environment": {"kind": "venv", "path": "/shared/venv"}},
+}
+"""A line of a script, and the keys of a profile."""
+
+
+@pytest.mark.parametrize("line", ENTERED)
+def test_the_environment_of_a_script_is_that_of_the_profile(line: str) -> None:
+    imported = load(f"#!/bin/bash\n#SBATCH -N 2\n{line}\nsrun torchrun a.py\n")
+    assert ENTERED[line].items() <= imported.profile.items()
+    parse_profile(profile_text(imported, "run.sh"), "profile.yaml")
+
+
+@pytest.mark.parametrize(
+    ("step", "environment"),
+    [
+        (
+            "srun --container-mounts=/a,/b:/c --container-image=me/train torchrun a.py",
+            {"kind": "pyxis", "image": "me/train", "mounts": ["/a", "/b:/c"]},
+        ),
+        (
+            "srun apptainer exec --nv --bind /a /me.sif torchrun a.py",
+            {"kind": "apptainer", "image": "/me.sif", "mounts": ["/a"]},
+        ),
+    ],
+)
+def test_a_container_is_the_environment_and_a_venv_stays_outside(step: str, environment: dict[str, object]) -> None:
+    imported = load(f"#!/bin/bash\n#SBATCH -N 2\nsource /shared/venv/bin/activate\n{step}\n")
+    assert imported.profile["environment"] == environment and imported.profile["venv"] == "/shared/venv"
+    assert "container" not in imported.profile["backend"]
+    parse_profile(profile_text(imported, "run.sh"), "profile.yaml")
 
 
 def test_a_range_of_nodes_is_marked() -> None:

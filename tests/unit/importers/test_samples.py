@@ -264,10 +264,8 @@ PROFILES: dict[str, dict[str, Any]] = {
         **{"gpus_per_node": 4, "modules": ["cuda/12.4"], "pass_env": ["HF_TOKEN"]},
     },
     "script/bash-c.sbatch": {
-        "backend": {
-            "kind": "slurm",
-            "container": {"runtime": "apptainer", "image": "image.sif", "mounts": ["/data:/data"]},
-        },
+        "backend": {"kind": "slurm"},
+        "environment": {"kind": "apptainer", "image": "image.sif", "mounts": ["/data:/data"]},
         **{"gpus_per_node": 8, "network": {"interface": "ib0"}},
         "setup": ["ulimit -l unlimited", 'export LD_LIBRARY_PATH="/opt/ofi/lib:$LD_LIBRARY_PATH"'],
     },
