@@ -22,6 +22,7 @@ _IS_THERE = {
     "lightning": lambda: importlib.util.find_spec("lightning") is not None,
     "aiosmtpd": lambda: importlib.util.find_spec("aiosmtpd") is not None,
     "moto": lambda: importlib.util.find_spec("moto") is not None,
+    "torchtitan": lambda: importlib.util.find_spec("torchtitan") is not None,
     "jsonschema": lambda: importlib.util.find_spec("jsonschema") is not None,
     "strace": lambda: shutil.which("strace") is not None,
     "slurm": lambda: shutil.which("slurmctld", path=f"{os.environ['PATH']}:/usr/sbin") is not None,

@@ -1,4 +1,4 @@
-"""The examples of transformers, Accelerate and Lightning: a stop, a kill and two resumes change no loss."""
+"""The examples of transformers, Accelerate, Lightning and torchtitan: a stop, a kill and two resumes change no loss."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from tests.services import require
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 STEPS = 160
-NEEDS = {"hf_trainer": "transformers", "accelerate": "accelerate", "lightning": "lightning"}
+NEEDS = {"hf_trainer": "transformers", "accelerate": "accelerate", "lightning": "lightning", "torchtitan": "torchtitan"}
+ENV_STEPS = f'env.STEPS="{STEPS}"'
+OTHER_STEPS = {"torchtitan": f"args=[--job.config_file, tiny.toml, --training.steps, '{STEPS}']"}
 
 
-def submit(nodes: int = 2) -> Run:
+def submit(example: str, nodes: int = 2) -> Run:
     """Submit with two ranks."""
-    overrides = [f'env.STEPS="{STEPS}"', f"procs_per_node={2 // nodes}"]
+    overrides = [OTHER_STEPS.get(example, ENV_STEPS), f"procs_per_node={2 // nodes}"]
     return Client().submit("job.yaml", nodes=nodes, overrides=overrides)
 
 
@@ -34,7 +36,7 @@ def test_stop_resume_and_a_kill_change_no_loss(example: str, monkeypatch: pytest
     require("torch")
     require(NEEDS[example])
     monkeypatch.chdir(EXAMPLES / example)
-    run = submit()
+    run = submit(example)
     watched = Watched(run.run_id, run.paths, EXAMPLES / example)
     watched.wait_step(10, limit_s=240)
     assert run.stop()
@@ -52,7 +54,7 @@ def test_stop_resume_and_a_kill_change_no_loss(example: str, monkeypatch: pytest
     assert (status.state, status.attempt, status.step) == ("SUCCEEDED", 3, STEPS), watched.describe()
     assert next(line["step"] for line in run.metrics() if line["attempt"] == 3) > 50  # not from its start
 
-    undisturbed = submit(nodes=1)
+    undisturbed = submit(example, nodes=1)
     assert undisturbed.wait().state == "SUCCEEDED"
     assert losses(run) == losses(undisturbed)
     assert sorted(losses(run)) == list(range(1, STEPS + 1))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fsdpctl.cli.options import Json, Run
+from fsdpctl.cli.out_path import file_only
 from fsdpctl.cli.output import log, print_data, print_json, print_table
 from fsdpctl.contract.clock import MINUTE, format_time
 from fsdpctl.errors import BusyError, RunFailed, UsageError, install_hint
@@ -181,7 +182,10 @@ def export(
         Format, typer.Option("--to", help="torch: one .pth; hf: a directory for transformers.")
     ] = Format.HUGGING_FACE,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="File or directory to create; default: named by the step, here.")
+        Path | None,
+        typer.Option(
+            "--out", "-o", callback=file_only, help="File or directory to create; default: named by the step, here."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fsdpctl.cli.options import Json
+from fsdpctl.cli.out_path import file_only
 from fsdpctl.cli.output import log, print_data, print_json, print_table
 from fsdpctl.cli.spec_files import plural
 from fsdpctl.errors import RunFailed, UsageError, install_hint
@@ -66,6 +67,7 @@ def prepare(
     from fsdpctl.data.prepare import prepare as make
     from fsdpctl.data.publish import prepare_remote
 
+    file_only(Path(out))
     recipe = _recipe(tokenizer, train_bpe, end_token, text_key, split_on, val_fraction)
     path = _find_tokenizer(tokenizer, is_chat)
     request = PrepareRequest(inputs, Path(out), path, recipe, workers or len(os.sched_getaffinity(0)), is_chat)

@@ -10,6 +10,7 @@ import typer
 
 from fsdpctl.cli.complete import complete_job, complete_profile
 from fsdpctl.cli.options import Json, Set
+from fsdpctl.cli.out_path import text_or_stdout
 from fsdpctl.cli.output import log, print_data, print_json
 
 
@@ -32,7 +33,10 @@ def export_job(
     ] = None,
     nodes: Annotated[int | None, typer.Option("--nodes", "-n", help="Number of nodes.", min=1)] = None,
     overrides: Set = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="File to create; default: print to stdout.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", callback=text_or_stdout, help="File to create; default, and `-`: print to stdout."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Write a job as a batch script, a torchrun script, or a file of another launcher, to run without fsdpctl.

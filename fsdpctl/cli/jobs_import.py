@@ -10,6 +10,7 @@ import typer
 
 from fsdpctl.cli.complete import complete_job
 from fsdpctl.cli.options import Json
+from fsdpctl.cli.out_path import file_only, text_or_stdout
 from fsdpctl.cli.output import log, print_data, print_json
 from fsdpctl.errors import UsageError
 
@@ -45,10 +46,16 @@ def import_job(
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="File to create; default: print the job to stdout.")
+        Path | None,
+        typer.Option(
+            "--out", "-o", callback=text_or_stdout, help="File to create; default, and `-`: print the job to stdout."
+        ),
     ] = None,
     profile_out: Annotated[
-        Path | None, typer.Option("--profile-out", help="File to create with the cluster profile, if there is one.")
+        Path | None,
+        typer.Option(
+            "--profile-out", callback=file_only, help="File to create with the cluster profile, if there is one."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -9,6 +9,7 @@ import typer
 
 from fsdpctl.cli.complete import complete_job
 from fsdpctl.cli.options import Json
+from fsdpctl.cli.out_path import file_only
 from fsdpctl.cli.output import log
 from fsdpctl.cli.spec_files import copy_spec, create_spec, find_target, print_created
 from fsdpctl.errors import UsageError
@@ -33,7 +34,10 @@ def init(
         typer.Option("--from-script", help="Make a job for this script; what it needs is found by reading it."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="With --from-script: file to make; default: jobs/SCRIPT.yaml.")
+        Path | None,
+        typer.Option(
+            "--out", "-o", callback=file_only, help="With --from-script: file to make; default: jobs/SCRIPT.yaml."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -12,6 +12,7 @@ import typer
 from fsdpctl.cli.complete import complete_run
 from fsdpctl.cli.new_file import replace_file
 from fsdpctl.cli.options import Json
+from fsdpctl.cli.out_path import file_only
 from fsdpctl.cli.output import log, print_data, print_json, write
 from fsdpctl.errors import UsageError
 
@@ -37,7 +38,8 @@ def metrics(
         list[str] | None, typer.Option("--key", "-k", metavar="NAME", help="A number to show; may be repeated.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write a picture: .png, .svg or .pdf.")
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", callback=file_only, help="Write a picture: .png, .svg or .pdf."),
     ] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print every step as CSV to stdout.")] = False,
     as_json: Json = False,

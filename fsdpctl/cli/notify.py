@@ -38,15 +38,16 @@ def test(
     from fsdpctl.contract.codec import encode
     from fsdpctl.specs.load import load_profile
     from fsdpctl.specs.search import choose_profile, settings_file
-    from fsdpctl.verbs.notify import find_targets, send_test
+    from fsdpctl.verbs.notify import find_targets, name_apart, send_test
 
     spec = load_profile(choose_profile(profile)[0])
     if not (targets := find_targets(spec)):
         places = f"neither profile {spec.name} nor {settings_file()}"
         raise UsageError(f"{places} has targets for notices", hint="docs/notices.md has the key `notify`")
     log(f"sending a test notice to {len(targets)} target{'s' if len(targets) > 1 else ''}")
+    names = dict(zip(targets, name_apart(targets), strict=True))
     found = [
-        TriedTarget(delivery.target.name, not delivery.problem, delivery.problem or None)
+        TriedTarget(names[delivery.target], not delivery.problem, delivery.problem or None)
         for delivery in send_test(targets)
     ]
     if as_json:

@@ -9,6 +9,7 @@ import typer
 
 from fsdpctl.cli.new_file import replace_file
 from fsdpctl.cli.options import Json, Run
+from fsdpctl.cli.out_path import text_or_stdout
 from fsdpctl.cli.output import log, print_json, write
 from fsdpctl.errors import UsageError
 
@@ -24,7 +25,10 @@ def report(
         Format | None, typer.Option("--format", help="Of the file; default: by its name, text without one.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write the report to this file.")
+        Path | None,
+        typer.Option(
+            "--out", "-o", metavar="FILE", callback=text_or_stdout, help="Write the report to this file; `-`: stdout."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:

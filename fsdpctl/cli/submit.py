@@ -15,6 +15,7 @@ import typer
 from fsdpctl.cli.complete import complete_job, complete_profile, complete_run
 from fsdpctl.cli.new_file import replace_file
 from fsdpctl.cli.options import Backend, Follow, Force, Json, Set, TrustHosts, WaitForSlot
+from fsdpctl.cli.out_path import text_or_stdout
 from fsdpctl.cli.output import log, print_data, print_json
 from fsdpctl.cli.rehearsal import rehearse_here
 from fsdpctl.errors import UsageError
@@ -47,7 +48,14 @@ def submit(
     debug: Annotated[str | None, typer.Option("--debug", help="off, info or trace; see docs/networks.md.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would run; create nothing.")] = False,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="With --dry-run: write it to this file.")
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            callback=text_or_stdout,
+            help="With --dry-run: write it to this file; `-`: stdout.",
+        ),
     ] = None,
     trust_hosts: TrustHosts = False,
     smoke: Annotated[

@@ -29,7 +29,7 @@ def tensorboard(
             autocompletion=complete_run,
         ),
     ] = None,
-    port: Annotated[int, typer.Option("--port", help="Port that it listens at; 0: any.")] = 6006,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port that it listens at; 0: any.")] = 6006,
     host: Annotated[str, typer.Option("--host", help="Address that it listens at.")] = "localhost",
     as_json: Annotated[bool, typer.Option("--json", help="Print the command as JSON, instead of running it.")] = False,
 ) -> None:

@@ -13,7 +13,7 @@ from fsdpctl.checkpoints.checkpoint_store import SharedStore
 from fsdpctl.checkpoints.listing import choose_removable
 from fsdpctl.contract import State
 from fsdpctl.contract.codec import CodecError
-from fsdpctl.contract.files import read_bytes
+from fsdpctl.contract.files import read_bytes, take_lock
 from fsdpctl.contract.formats.lease import find_leases
 from fsdpctl.contract.formats.manifest import committed
 from fsdpctl.contract.formats.removal import delete, find_leftovers
@@ -39,12 +39,13 @@ class Done:
 
 
 def plan_gc(limits: Limits) -> list[Choice]:
-    """Return what `gc` would do to each run that can be read, the oldest first. Nothing is changed."""
-    listed = [one for one in list_runs() if one.record is not None]
+    """Return what `gc` would do to each run, the oldest first. Nothing is changed."""
+    registered = list_runs()
+    listed = [one for one in registered if one.record is not None]
     statuses = read_statuses(listed, with_speed=False)
     needed = _find_needed(listed, statuses)
     now = time.time()
-    runs = []
+    runs = [_look_broken(one) for one in registered if one.record is None]
     for one in listed:
         seen = _look(one, statuses[one.run_id], needed)
         is_recent = limits.older_than_s is not None and now - seen.ended < limits.older_than_s
@@ -131,6 +132,13 @@ def _look(one: Listed, status: RunStatus | str, needed: Mapping[str, str]) -> Ol
     return replace(seen, has_checkpoint=has_checkpoint, protected=_why_protected(run, status, plan, needed))
 
 
+def _look_broken(one: Listed) -> OldRun:
+    """Return a run whose record cannot be read: whether it is alive, or has checkpoints, is not known."""
+    root = one.paths.root
+    why = f"it is BROKEN ({one.broken}): whether it has ended is not known; delete {root} where you know that"
+    return OldRun(one.run_id, "", 0.0, protected=why)
+
+
 def _with_sizes(seen: OldRun, run: RunPaths) -> OldRun:
     names = committed(run.checkpoints)
     older = [run.checkpoints / name for name in names[:-1]]
@@ -157,9 +165,22 @@ def _why_protected(run: RunPaths, status: RunStatus | str, plan: LaunchPlan, nee
         return f"run {other} needs it"
     if not plan.entry.is_bundled_trainer and run.checkpoints.is_dir() and any(run.checkpoints.iterdir()):
         return "only its script knows which of its checkpoints are complete"
+    if any(_is_locked(pending) for pending in run.pending_notices()):
+        return "its notices are being sent"
     if leases := find_leases(run.checkpoints, time.time() - LEASE_STALE_S):
         return f"{leases[0]} is being read"
     return ""
+
+
+def _is_locked(path: Path) -> bool:
+    """Return whether a process is at work on this file."""
+    try:
+        descriptor = take_lock(path)
+    except OSError:
+        return False
+    if descriptor is not None:
+        os.close(descriptor)
+    return descriptor is None
 
 
 def _last_change(run: RunPaths, created: float) -> float:

@@ -181,6 +181,33 @@ def test_what_is_protected_stays(protect: Callable[[RunPaths], object], reason: 
     assert checkpoints(run) == before
 
 
+def test_a_run_stays_while_its_notices_are_sent() -> None:
+    run = make_run("mine-aaaa")
+    pending = run.pending_notice(1)
+    hold = "import sys; from fsdpctl.contract.files import take_lock; from pathlib import Path;"
+    hold += "take_lock(Path(sys.argv[1])); print(flush=True); sys.stdin.read()"
+    command = [sys.executable, "-c", hold, str(pending)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as sender:
+        assert sender.stdout is not None and sender.stdout.readline()
+        [choice] = plan_gc(Limits(keep=0))
+        assert (choice.action, choice.reason) == (Action.KEEP, "its notices are being sent")
+        [done] = act([replace(choice, action=Action.REMOVE)])
+        assert done.problem == "its notices are being sent" and run.root.exists()
+    assert pending.exists(), "what a sender leaves that was killed protects nothing"
+    assert [done.problem for done in act(plan_gc(Limits(keep=0)))] == [""] and not run.root.exists()
+
+
+def test_a_broken_run_is_listed_and_left(tmp_path: Path) -> None:
+    make_run("mine-aaaa")
+    broken = make_run("torn-aaaa")
+    broken.record.write_text("{")
+    listed = gc(tmp_path, "--yes")
+    assert [row["run_id"] for row in listed["runs"]] == ["mine-aaaa"]
+    assert listed["kept"]["torn-aaaa"].startswith(f"it is BROKEN ({broken.record}: ")
+    assert f"delete {broken.root} where you know that" in fsdpctl("gc", cwd=tmp_path).stderr
+    assert broken.record.read_text() == "{"
+
+
 def test_a_script_of_its_own_with_checkpoints_stays_and_one_without_goes(tmp_path: Path) -> None:
     with_some, without = make_run("some-aaaa", is_own=True), make_run("none-aaaa", is_own=True)
     with_some.checkpoints.mkdir()

@@ -38,6 +38,20 @@ def test_each_target_gets_a_test_and_what_failed_is_named(home: Path, tmp_path: 
     assert "sends a test notice" in good.bodies[0]["text"] and len(bad.requests) == 1
 
 
+def test_commands_of_one_name_are_numbered_and_their_words_not_shown(tmp_path: Path) -> None:
+    """A name has its own result, whichever is the first to end."""
+    entries = [
+        "{kind: command, command: [sh, -c, 'sleep 0.2; : secret']}",
+        "{kind: command, command: [sh, -c, 'exit 3']}",
+        "{kind: command, command: [cat]}",
+    ]
+    (tmp_path / "p.yaml").write_text("name: here\nnotify:\n" + "".join(f"  - {entry}\n" for entry in entries))
+    done = fsdpctl("notify", "test", "-p", "p.yaml", "--json", cwd=tmp_path, expect=1)
+    found = {one["name"]: one["ok"] for one in json.loads(done.stdout)}
+    assert found == {"command sh, 1 of 2": True, "command sh, 2 of 2": False, "command cat": True}
+    assert "secret" not in done.stdout + done.stderr
+
+
 def test_without_a_target_it_names_both_files(tmp_path: Path) -> None:
     done = fsdpctl("notify", "test", "-p", "local", cwd=tmp_path, expect=2)
     assert "neither profile local nor" in done.stderr and "settings.yaml has targets" in done.stderr

@@ -55,6 +55,13 @@ def test_what_is_missing_is_named() -> None:
     assert done.returncode == 1 and "tensorboard is missing" in done.stderr and "[train]" in done.stderr, done
 
 
+@pytest.mark.parametrize("port", ["99999999", "-1"])
+def test_a_port_that_does_not_exist_is_refused(port: str) -> None:
+    command = [COMMAND, "tensorboard", "--json", "--port", port]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
+    assert (done.returncode, done.stdout) == (2, "") and "Invalid value for '--port'" in done.stderr, done
+
+
 def test_paths_that_tensorboard_would_split_are_refused() -> None:
     assert describe({"a": "/x:y"}) == ["--logdir", "/x:y"]
     with pytest.raises(UsageError, match="comma or colon"):
