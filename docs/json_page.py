@@ -40,6 +40,7 @@ from fsdpctl.contract.events import Event, EventKind
 from fsdpctl.curves.series import RunCurves
 from fsdpctl.explain.explanation import Explanation
 from fsdpctl.scaling.result import Scaling
+from fsdpctl.sweeps.result import Sweep
 from fsdpctl.verbs.stacks import RunStacks
 from fsdpctl.verbs.top import TopRun
 

@@ -36,6 +36,7 @@ from fsdpctl.cli.status import status
 from fsdpctl.cli.stop import cancel, stop
 from fsdpctl.cli.submit import submit
 from fsdpctl.cli.supervise import supervise
+from fsdpctl.cli.sweep import sweep
 from fsdpctl.cli.tensorboard import tensorboard
 from fsdpctl.cli.top import top
 from fsdpctl.cli.usage import usage
@@ -66,7 +67,7 @@ COMMANDS = {
     command.__name__: command
     for command in (
         *(submit, status, ls, top, events, logs, stacks, explain, stop, resume, cancel, shell, doctor, supervise),
-        *(estimate, metrics, tensorboard, compare, report, usage, gc),
+        *(estimate, sweep, metrics, tensorboard, compare, report, usage, gc),
     )
 }
 GROUPS = {

@@ -75,10 +75,11 @@ def read_request(
     *,
     smoke: bool = False,
     dry_run: bool = False,
+    run_id: str | None = None,
 ) -> Request:
     """Find and read both files, then `prepare`. Raise IncompatibleError with the lines that do not fit together.
 
-    `profile` None: the default one.
+    `profile` None: the default one. `run_id`: one that was drawn before.
     """
     with hinting_at_import(job):
         spec, notices = load_job_with_notices(job, overrides)
@@ -86,7 +87,7 @@ def read_request(
     chosen, source = choose_profile(profile, spec.profile)
     loaded = read_profile(chosen, source, backend)
     try:
-        request = prepare(loaded, spec, run_id=spec.name + DRY_RUN_ID_SUFFIX if dry_run else None)
+        request = prepare(loaded, spec, run_id=spec.name + DRY_RUN_ID_SUFFIX if dry_run else run_id)
         return replace(request, profile_source=source, notices=notices)
     except IncompatibleError as error:
         documents = job_document(find_job(job), overrides), profile_document(find_profile(chosen), backend)
