@@ -114,6 +114,7 @@ SHAPES = {
     "checkpoints prune": Shape(Pruned),
     "checkpoints export": Shape(Exported),
     "bench scaling": Shape(Scaling),
+    "sweep": Shape(Sweep),
 }
 
 OTHER_SHAPES = {
