@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import stat
 import time
@@ -28,6 +29,7 @@ GIB = 2**30
 DEFAULT_SHARE = 0.5
 """Of the disk, where no size is set."""
 POLL_S = 0.2
+_NAME = re.compile("[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
@@ -48,10 +50,10 @@ def open_cache(env: Mapping[str, str]) -> Cache:
         raise RemoteDataError(f"{Env.DATA_CACHE} must be an absolute path, got {str(root)!r}")
     try:
         root.mkdir(0o700, parents=True, exist_ok=True)
-        found, disk = root.stat(), os.statvfs(root)
+        found, link, disk = root.stat(), root.lstat(), os.statvfs(root)
     except OSError as error:
         raise RemoteDataError(f"data cache {root}: {error.strerror}", hint=_ELSEWHERE) from None
-    if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o022:
+    if {found.st_uid, link.st_uid} != {os.geteuid()} or stat.S_IMODE(found.st_mode) & 0o022:
         raise RemoteDataError(f"data cache {root} can be changed by other users", hint=_ELSEWHERE)
     return Cache(root, _max_bytes(env, disk.f_blocks * disk.f_frsize))
 
@@ -113,7 +115,12 @@ def make_room(cache: Cache, directory: Path) -> None:
 
 
 def _data_sets(cache: Cache) -> Sequence[Path]:
-    return [path for path in cache.root.iterdir() if (path / INDEX_NAME).is_file()]
+    """Return what this cache has made: in a directory that has other data, too, nothing else is ever removed."""
+    return [
+        path
+        for path in cache.root.iterdir()
+        if _NAME.fullmatch(path.name) and _in_use(path).exists() and (path / INDEX_NAME).is_file()
+    ]
 
 
 def _reserved(directory: Path) -> int:

@@ -15,6 +15,9 @@ READ_AHEAD = 16 * 2**20
 """Bytes of one request while a file is read."""
 
 
+_OBJECT_STORAGE = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oci", "oss")
+
+
 class RemoteDataError(Exception):
     """Data behind a URL cannot be used. The text has no secrets: credentials are never part of a URL."""
 
@@ -35,6 +38,8 @@ class Location:
             raise RemoteDataError(problem)
         self.url = url.rstrip("/")
         self._files, self._root = _open(self.url)
+        # Object storage has none: making one would make a bucket of a misspelled name.
+        self._has_directories = self.url.partition("://")[0] not in _OBJECT_STORAGE
 
     def read(self, name: str) -> bytes:
         """Return a small file. Raise RemoteDataError."""
@@ -63,7 +68,8 @@ class Location:
     def write(self, name: str, source: Path) -> None:
         """Store a file under `name`: readers see all of it or none. Raise RemoteDataError."""
         with self._named(name):
-            self._files.makedirs(self._root, exist_ok=True)
+            if self._has_directories:
+                self._files.makedirs(self._root, exist_ok=True)
             self._files.put_file(str(source), f"{self._root}/{name}")
             self._files.invalidate_cache()
             stored = self._files.info(f"{self._root}/{name}")["size"]

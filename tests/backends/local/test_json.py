@@ -13,6 +13,9 @@ from docs.json_page import OTHER_SHAPES, SHAPES
 from fsdpctl.contract.codec import decode
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.runs.evidence import RunFacts
+from fsdpctl.sweeps.plan import SweepRequest, plan_sweep
+from fsdpctl.sweeps.record import sweep_paths
+from fsdpctl.sweeps.run import begin
 from tests.backends.harness import Run, fsdpctl, submit, wait_for
 
 pytestmark = pytest.mark.slow
@@ -193,6 +196,13 @@ def test_files_and_clusters(project: Path) -> None:
     assert [row["path"] for row in call("data ls", cwd=project)] == ["data"]
     assert call("data check", "data", cwd=project) == [{"name": "data", "ok": True, "problems": []}]
     assert call("estimate", "llm7b", "--gpu", "h100", "--gpus", "8", cwd=project)["fit"] == "fits"
+    planned = plan_sweep(SweepRequest("llm-tiny", ("trainer.seed=1,2",), None, ()))
+    begin(sweep_paths(planned.default_name), planned)
+    swept = call("sweep", "llm-tiny", "--set", "trainer.seed=1,2", "--show", cwd=project)
+    assert [(one["values"], one["state"]) for one in swept["runs"]] == [
+        ({"trainer.seed": "1"}, None),
+        ({"trainer.seed": "2"}, None),
+    ]
     plan = json.loads(fsdpctl("submit", "llm-tiny", "--dry-run", "--json", cwd=project).stdout)
     assert {"plan", "nodes"} <= set(plan)
     seen.update(OTHER_SHAPES)

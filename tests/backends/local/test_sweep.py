@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from fsdpctl.contract.codec import decode
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.runs.store import default_runs_root, read_record
+from fsdpctl.sweeps.result import Sweep
 from tests.backends.harness import COMMAND, wait_for
 from tests.services import require
 
@@ -75,5 +77,6 @@ def test_it_is_killed_stopped_and_continued(tmp_path: Path, monkeypatch: pytest.
     assert len(one.attempts()) == 2 and len(other.attempts()) == 1
 
     again = sweep("--json")
+    decode(Sweep, json.loads(again.stdout))
     assert again.returncode == 0 and "started" not in again.stderr
     assert [run["run_id"] for run in json.loads(again.stdout)["runs"]] == [first["run_id"], second["run_id"]]

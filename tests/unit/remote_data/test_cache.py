@@ -63,6 +63,19 @@ def test_unused_data_makes_room_the_oldest_first(tmp_path: Path, cache: Path, mo
     used.end()
 
 
+def test_other_data_in_the_directory_of_the_cache_is_never_removed(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache.mkdir(0o700)
+    own = [make(cache / name, seed=9) for name in ("corpus", "0123456789abcdef0123456789abcdef")]
+    source = make(tmp_path / "source", seed=1)
+    size = sum(file.num_bytes for file in needed_files(read_index(source)))
+    allow(monkeypatch, size)
+    run = Run(source)
+    assert run.end() == "" and run.directory.exists()
+    assert all((path / "index.json").exists() for path in own)
+
+
 def test_data_that_is_larger_than_the_cache_is_refused_before_it_is_fetched(
     source: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

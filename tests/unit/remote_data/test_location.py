@@ -63,6 +63,15 @@ def test_failures_of_a_real_server(bucket: Bucket, monkeypatch: pytest.MonkeyPat
     assert "set the credentials in the environment of the ranks" in done.stderr
 
 
+def test_a_bucket_of_a_misspelled_name_is_not_made(bucket: Bucket, tmp_path: Path) -> None:
+    import boto3
+
+    (tmp_path / "data").write_bytes(b"tokens")
+    with pytest.raises(RemoteDataError):
+        Location("s3://copora/data").write("data", tmp_path / "data")
+    assert [one["Name"] for one in boto3.client("s3").list_buckets()["Buckets"]] == ["corpora"]
+
+
 def test_a_file_is_written_whole(bucket: Bucket, tmp_path: Path) -> None:
     (tmp_path / "data").write_bytes(b"tokens" * 1000)
     location = Location(bucket.url)
