@@ -1,6 +1,6 @@
 """torchtitan 0.2.2 knows accelerators only. For a trial without one, CPUs take its place; with a GPU this does nothing.
 
-A trial shows that a job starts, stops and resumes. It says nothing about speed, memory, float8, compilation, or NCCL.
+A trial shows that a job starts, stops and resumes. It shows nothing of speed, memory, float8, compilation, or NCCL.
 """
 
 import sys
