@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fsdpctl.contract import Cause
 from fsdpctl.contract.findings import Check, Finding, Result, fail, ok
-from fsdpctl.contract.paths import NodePaths
+from fsdpctl.contract.paths import NodePaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.node.checks.gpus import check_gpus
 from fsdpctl.node.checks.limits import check_limits
@@ -39,10 +39,10 @@ def check_node(plan: LaunchPlan, node_dir: Path) -> list[Finding]:
 
 def inspect(plan: LaunchPlan, node_rank: int, directory: Path) -> list[Finding]:
     """Return all findings about this node alone, in under two seconds. `directory` is where the run writes."""
-    env = rank_env(plan, node_rank)
+    env, run = rank_env(plan, node_rank), RunPaths.of(plan.run_dir)
     return [
         check_python(plan.python, env),
-        check_packages(plan.python, needed_packages(plan.entry), env, plan.report_to if node_rank == 0 else ()),
+        check_packages(plan.python, needed_packages(plan.entry, run), env, plan.report_to if node_rank == 0 else ()),
         *check_gpus(plan, env),
         *check_infiniband(plan, env),
         check_interface(plan.interface),

@@ -8,8 +8,12 @@ import subprocess
 from collections.abc import Mapping
 
 from fsdpctl.contract import Env
+from fsdpctl.contract.codec import find_json
+from fsdpctl.contract.data_url import is_url
 from fsdpctl.contract.findings import Check, Finding, fail, ok, unknown, warn
+from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import Entry
+from fsdpctl.contract.trainer.trainer_config import TrainerConfig
 
 FIND_S = 60.0
 """Seconds for a start of Python from a cold network disk."""
@@ -24,9 +28,17 @@ for name in sys.argv[1:]:
 """
 
 
-def needed_packages(entry: Entry) -> tuple[str, ...]:
+def needed_packages(entry: Entry, run: RunPaths) -> tuple[str, ...]:
     """Return what the ranks of an entry must be able to import, as far as it is known: torch starts every rank."""
-    return ("torch", "numpy") if entry.is_bundled_trainer else ("torch",)
+    return ("torch", "numpy", *_data_packages(run)) if entry.is_bundled_trainer else ("torch",)
+
+
+def _data_packages(run: RunPaths) -> tuple[str, ...]:
+    """Return what reads the data of a run; nothing before the run exists, as for doctor."""
+    config = find_json(TrainerConfig, run.trainer_config)
+    if config is None or not is_url(config.data.source):
+        return ()
+    return ("fsspec", "s3fs") if config.data.source.startswith(("s3://", "s3a://")) else ("fsspec",)
 
 
 def check_packages(

@@ -6,18 +6,21 @@ import resource
 import sys
 import time
 import venv
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fsdpctl.contract import Cause, Env
+from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.findings import Check, Result
+from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.launch.build import build_plan
 from fsdpctl.launch.host import SubmitHost
 from fsdpctl.node.checks.limits import judge_memlock, judge_nofile, judge_shm
 from fsdpctl.node.checks.node_check import NodeCheckError, check_node, inspect
-from fsdpctl.node.checks.packages import check_packages
+from fsdpctl.node.checks.packages import check_packages, needed_packages
 from fsdpctl.node.checks.storage import check_storage
 from fsdpctl.specs.load import load_job, parse_profile
 from tests.testbed.disks import Mount
@@ -66,6 +69,20 @@ def test_missing_packages_are_named_with_what_installs_them(tmp_path: Path) -> N
     with pytest.raises(NodeCheckError, match="'ib77' does not exist") as caught:
         check_node(plan("network: {interface: ib77}\n", python=bare), tmp_path / "attempts" / "1" / "node-0")
     assert caught.value.cause is Cause.NODE_CHECK, "another node may have the interface"
+
+
+@pytest.mark.parametrize(
+    ("source", "packages"),
+    [("s3://bucket/data", ("fsspec", "s3fs")), ("gs://bucket/data", ("fsspec",)), ("/data", ()), ("builtin", ())],
+)
+def test_data_behind_a_url_needs_its_packages(source: str, packages: tuple[str, ...], tmp_path: Path) -> None:
+    run = RunPaths(tmp_path)
+    entry = plan().entry
+    assert needed_packages(entry, run) == ("torch", "numpy")
+    trainer = load_job("llm-tiny", [f"trainer.data.source={source}"]).trainer
+    write_json(run.trainer_config, trainer)
+    assert needed_packages(entry, run) == ("torch", "numpy", *packages)
+    assert needed_packages(replace(entry, target="mine"), run) == ("torch",)
 
 
 def test_packages_are_found_as_ranks_find_them(tmp_path: Path) -> None:
