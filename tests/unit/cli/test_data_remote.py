@@ -34,6 +34,7 @@ def ignore(what: str, done: int, total: int) -> None:
     pass
 
 
+@pytest.mark.slow
 def test_from_text_to_checked_data_in_a_bucket(bucket: Bucket) -> None:
     arguments = ["prepare", "text.txt", "--split-on", "", "--workers", "1"]
     made = data(*arguments, "--out", bucket.url)
@@ -44,9 +45,8 @@ def test_from_text_to_checked_data_in_a_bucket(bucket: Bucket) -> None:
     checked = data("check", bucket.url)
     assert checked.returncode == 0 and checked.stdout.startswith(f"{bucket.url}: ok, ")
     assert not list(Path(os.environ["FSDPCTL_DATA_CACHE"]).iterdir()), "what was sent is not kept"
-    again = data(*arguments, "--out", f"{bucket.url}/")
-    assert again.returncode == 0
-    assert SECRET not in made.stdout + made.stderr + checked.stdout + again.stderr
+    assert prepare_remote(request(), f"{bucket.url}/", ignore) == local, "found, and left as it is"
+    assert SECRET not in made.stdout + made.stderr + checked.stdout
 
 
 def test_other_data_at_the_url_is_left_as_it_is(bucket: Bucket) -> None:

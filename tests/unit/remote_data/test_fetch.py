@@ -157,9 +157,11 @@ def test_processes_of_a_node_divide_the_files(source: Path, cache: Path, tmp_pat
 def test_the_files_of_a_killed_process_are_fetched_by_another(source: Path, cache: Path, tmp_path: Path) -> None:
     log, gate = tmp_path / "log", tmp_path / "gate"
     process = start(source, log, gate)
-    wait_for(lambda: len(lines(log)) == len(list(cache.glob("*/.*.fetched"))) == 4, 60, "four files at work")
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    try:
+        wait_for(lambda: len(lines(log)) == len(list(cache.glob("*/.*.fetched"))) == 4, 60, "four files at work")
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
     if process.stdout is not None:
         process.stdout.close()
     assert not list(cache.glob("*/*.bin"))
