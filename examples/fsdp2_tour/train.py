@@ -94,8 +94,7 @@ def build(mesh: DeviceMesh) -> nn.Module:
         model: nn.Module = Net()
     if has_float8(mesh.device_type):
         use_float8(model)
-    dtype = torch.bfloat16 if mesh.device_type == "cuda" else torch.float32
-    policy = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32)
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
     for layer in model.layers:
         fully_shard(layer, mesh=mesh, mp_policy=policy)
     fully_shard(model, mesh=mesh, mp_policy=replace(policy, output_dtype=torch.float32))
