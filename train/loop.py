@@ -212,6 +212,6 @@ class Trainer:
         return Outcome("finished", self.step, checkpoint, "", {**self._summary(), **numbers})
 
     def _summary(self) -> dict[str, float]:
-        peak = round(memory.peak_memory_gib(self.world), 3)
+        peak = round(memory.peak_memory_gib(self.world, self.telemetry.recorder.gpu_peaks), 3)
         log.info("peak memory %.2f GiB", peak)
         return {**self.telemetry.summary(), **self.profiler.summary(), "peak_memory_gib": peak}
