@@ -29,9 +29,10 @@ def run(line: list[str], cwd: Path) -> str:
 
 
 def write_job(project: Path, **trainer: object) -> None:
-    """Write an llm-tiny with other keys of its trainer where `submit` looks first."""
+    """Write an llm-tiny of short sequences, with other keys of its trainer, where `submit` looks first."""
     job = yaml.safe_load((ROOT / "jobs/llm-tiny.yaml").read_text())
-    job["trainer"] |= {"checkpoint": {"every_steps": 20}, **trainer}
+    job["trainer"] |= {"checkpoint": {"every_steps": 8}, **trainer}
+    job["trainer"]["model"]["seq_len"] = 64
     job["trainer"]["optim"]["warmup_steps"] = 2
     (project / "jobs").mkdir(parents=True)
     (project / "jobs/llm-tiny.yaml").write_text(yaml.safe_dump(job))

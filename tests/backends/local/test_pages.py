@@ -18,10 +18,10 @@ SKILL = "fsdpctl/.agents/skills/fsdpctl/SKILL.md"
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """Return a directory in which llm-tiny has few steps."""
+    """Return a directory in which llm-tiny has few and small steps, but enough of them to be stopped."""
     require("torch")
     directory = tmp_path / "my project"
-    write_job(directory, steps=60)
+    write_job(directory, steps=24, batch={"sequences": 16, "micro_batch": 4}, eval={"sequences": 8})
     return directory
 
 
@@ -30,7 +30,7 @@ def test_the_quick_start(project: Path) -> None:
     words = commands(QUICK_START)
     assert {line[0] for line in words} == {"submit", "ls", "checkpoints", "logs", "status", "stop", "resume"}
     for line in words:
-        fsdpctl(*line, cwd=project)
+        fsdpctl(*line, cwd=project, timeout=300)
     assert json.loads(fsdpctl("status", "--json", cwd=project).stdout)["state"] == "SUCCEEDED"
 
 
