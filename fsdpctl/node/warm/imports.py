@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from fsdpctl.commands.torchrun import TORCHRUN
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.node.os.processes import PROC
 
@@ -15,7 +16,7 @@ TORCH = "torch"
 TRAINER = "trainer"
 COMPILER = "compiler"
 _SETS = {
-    TORCH: ("torch", "torch.distributed.run", "torch.distributed.fsdp", "fsdpctl.node.agent.rank"),
+    TORCH: ("torch", "torch.distributed.run", "torch.distributed.fsdp", "fsdpctl.node.agent.rank", TORCHRUN),
     TRAINER: (
         "train.context",
         "train.loop",
