@@ -20,10 +20,12 @@ SKILL = "fsdpctl/.agents/skills/fsdpctl/SKILL.md"
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """Return a directory in which llm-tiny has few steps."""
+    """Return a directory in which llm-tiny has few steps, and little to compute in each."""
     require("torch")
     job = yaml.safe_load((ROOT / "jobs/llm-tiny.yaml").read_text())
-    job["trainer"] |= {"steps": 60, "checkpoint": {"every_steps": 20}}
+    job["trainer"] |= {"steps": 24, "checkpoint": {"every_steps": 8}, "eval": {"sequences": 8}}
+    job["trainer"]["model"]["seq_len"] = 64
+    job["trainer"]["batch"] = {"sequences": 16, "micro_batch": 4}
     job["trainer"]["optim"]["warmup_steps"] = 2
     directory = tmp_path / "my project"
     (directory / "jobs").mkdir(parents=True)
