@@ -15,6 +15,7 @@ import pkgutil
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -87,7 +88,7 @@ def _umask() -> int:
 
 def _read_all(descriptor: int) -> str:
     """Return what comes until the last process has closed the pipe."""
-    with os.fdopen(descriptor, newline="") as pipe:
+    with os.fdopen(descriptor) as pipe:
         return pipe.read()
 
 
@@ -109,6 +110,7 @@ def main(descriptor: int) -> None:
     os.umask(umask)
     os.environ.clear()
     os.environ.update(request.env)
+    time.tzset()
     sys.argv = request.argv
     try:
         importlib.import_module("fsdpctl.__main__").main()
