@@ -123,7 +123,7 @@ def main(descriptor: int) -> None:
 
 
 def _enter(init: int) -> None:
-    """Go on in the namespaces of a process, in a child; return there only."""
+    """Return in a child only, which is in the namespaces of a process."""
     spaces = [os.open(f"/proc/{init}/ns/{kind}", os.O_RDONLY) for kind in ("net", "uts", "pid", "mnt")]
     for space in spaces:
         if ctypes.CDLL(None, use_errno=True).setns(space, 0) != 0:
