@@ -34,6 +34,7 @@ from fsdpctl.specs.search import ProfileSource, choose_profile, find_job, find_p
 from fsdpctl.specs.settings import load_settings
 from fsdpctl.verbs.data_source import resolve_data
 from fsdpctl.verbs.foreign import hinting_at_import
+from fsdpctl.verbs.micro_batch import choose_micro_batch
 from fsdpctl.verbs.pretrained import resolve_weights
 from fsdpctl.verbs.slot import WaitInterrupted, check_waiting, start_run
 from fsdpctl.verbs.status import read_status
@@ -49,7 +50,7 @@ class Request:
     job: JobSpec
     plan: LaunchPlan
     profile_source: ProfileSource = ProfileSource.OPTION
-    notices: tuple[str, ...] = ()  # what was left out of the job's command
+    notices: tuple[str, ...] = ()  # what was left out of the job's command, and what was chosen
 
 
 def prepare(profile: ClusterProfile, job: JobSpec, *, run_id: str | None = None) -> Request:
@@ -87,7 +88,7 @@ def read_request(
     loaded = read_profile(chosen, source, backend)
     try:
         request = prepare(loaded, spec, run_id=spec.name + DRY_RUN_ID_SUFFIX if dry_run else None)
-        return replace(request, profile_source=source, notices=notices)
+        return replace(request, profile_source=source, notices=(*notices, *request.notices))
     except IncompatibleError as error:
         documents = job_document(find_job(job), overrides), profile_document(find_profile(chosen), backend)
         raise locate_problems(error, *documents) from None
@@ -118,12 +119,15 @@ def plan_request(profile: ClusterProfile, job: JobSpec, host: SubmitHost) -> Req
     job = resolve_data(job, Path(host.submit_dir), is_here=is_here)
     job = resolve_weights(job, Path(host.submit_dir), is_here=is_here)
     plan = build_plan(profile, job, host)
+    chosen, notices = choose_micro_batch(profile, job, plan)
+    if chosen != job:
+        job, plan = chosen, build_plan(profile, chosen, host)
     if is_here and not plan.setup and plan.container is None and shutil.which(plan.python) is None:
         raise UsageError(
             f"profile {profile.name}: this machine has no program {plan.python}",
             hint="`environment` in the profile sets what runs the ranks, or `python`, `venv`",
         )
-    return Request(profile, job, plan)
+    return Request(profile, job, plan, notices=notices)
 
 
 def runs_root_of(profile: ClusterProfile) -> Path:
