@@ -76,7 +76,7 @@ def kill_a_rank(run: Run) -> None:
         pid
         for pid in processes.find(Tag(run.run_id, 1))
         if b"fsdpctl.node.agent.rank" in (line := Path(f"/proc/{pid}/cmdline").read_bytes())
-        and b"distributed.run" not in line
+        and b"fsdpctl.node.agent.torchrun" not in line
     ]
     os.kill(ranks[0], signal.SIGKILL)
 

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 
+from fsdpctl.commands.torchrun import TORCHRUN
 from fsdpctl.contract.codec import read_json
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.records import ProcessIdentity
@@ -77,7 +78,7 @@ class Place(ABC):
         return rank_processes(self.tag(node))[node * self.ranks + local_rank]
 
     def torchrun(self, node: int) -> int:
-        return self._oldest(node, "torch.distributed.run")
+        return self._oldest(node, TORCHRUN)
 
     def agent(self, node: int) -> int:
         """Return the pid of a node's agent: its guard, which has the same command line, is younger."""

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from fsdpctl.cli.output import safe
+from fsdpctl.commands.torchrun import TORCHRUN
 from fsdpctl.node.os.usage import find_wait
 from tests.backends.harness import Run, command_line, find_variable, fsdpctl, kill, paused, submit, wait_for
 from tests.services import require
@@ -359,7 +360,7 @@ class LauncherContract:
         """As under NCCL: a rank dies, and its peers on the node neither fail nor hear TERM."""
         run = self.submit_script(project, DEAF_PEERS)
         self.wait_up(run)
-        victims = [pid for pid in run.find(1, "script.py") if "distributed.run" not in command_line(pid)]
+        victims = [pid for pid in run.find(1, "script.py") if TORCHRUN not in command_line(pid)]
         kill(victims[:1])
         status = run.wait_ended(limit_s=25)
         assert "signal 9 (SIGKILL)" in status["reason"]

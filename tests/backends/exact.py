@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from fsdpctl.commands.torchrun import TORCHRUN
 from tests.backends.harness import Run, command_line, kill, wait_for
 
 Curve = list[tuple[int, str, str]]
@@ -75,13 +76,11 @@ def _strike(run: Run, victim: Callable[[Run], list[int]], attempt: int, number: 
 
 
 def rank(run: Run) -> list[int]:
-    return [pid for pid in run.find(1, "fsdpctl.node.agent.rank") if "torch.distributed.run" not in command_line(pid)][
-        :1
-    ]
+    return [pid for pid in run.find(1, "fsdpctl.node.agent.rank") if TORCHRUN not in command_line(pid)][:1]
 
 
 def torchrun(run: Run) -> list[int]:
-    return run.find(1, "torch.distributed.run")
+    return run.find(1, TORCHRUN)
 
 
 def agent(run: Run) -> list[int]:

@@ -11,16 +11,29 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.node.os import processes
 from fsdpctl.runs.evidence import RunFacts
+from tests.backends.cli_server import CliServer
 
 COMMAND = Path(sys.executable).with_name("fsdpctl")
 """The installed command: `python -m fsdpctl` would look for a package in the current directory first."""
+
+
+@dataclass(frozen=True)
+class Where:
+    """Where a command runs that is forked from the server of commands: a process whose namespaces it enters, if any."""
+
+    init: int = 0
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+FORKED = {COMMAND: Where()}
 
 ALIVE = {"QUEUED", "RUNNING", "RESTARTING"}
 ASK_EVERY_S = 15.0
@@ -36,13 +49,20 @@ def fsdpctl(
     stdin: str = "",
 ) -> subprocess.CompletedProcess[str]:
     """Run the CLI as a user would, with `env` added to the environment; check its exit code unless `expect` is None."""
-    given = {**os.environ, **(env or {})}
-    words = (str(COMMAND), *words)
-    done = subprocess.run(words, cwd=cwd, capture_output=True, text=True, timeout=timeout, env=given, input=stdin)
+    given, argv = {**os.environ, **(env or {})}, [str(COMMAND), *words]
+    if (where := FORKED.get(COMMAND)) is not None:
+        done = _cli_server().run(argv, cwd, {**given, **where.env}, stdin, timeout, where.init)
+    else:
+        done = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, timeout=timeout, env=given, input=stdin)
     if expect is not None:
         assert done.returncode == expect, f"exit {done.returncode}, wanted {expect}\n{done.stdout}\n{done.stderr}"
     assert "Traceback" not in done.stderr
     return done
+
+
+@cache
+def _cli_server() -> CliServer:
+    return CliServer()
 
 
 def cpu_seconds(argv: list[str], env: dict[str, str]) -> float:

@@ -30,6 +30,7 @@ from fsdpctl.node.agent.flight import FlightRecorder
 from fsdpctl.node.agent.import_path import use_copy
 from fsdpctl.node.agent.stack_writer import StackWriter
 from fsdpctl.node.os import processes, signals
+from fsdpctl.node.os.quick_imports import import_torch_quickly
 
 
 def main(argv: list[str]) -> None:
@@ -43,6 +44,7 @@ def main(argv: list[str]) -> None:
     recorder = FlightRecorder(paths.rank_flight(rank))
     recorder.start()
     signals.handle_as_rank()
+    import_torch_quickly()
     if rank != 0:
         drop_trainer_server(os.environ, paths.trainer_token)
     try:

@@ -19,6 +19,7 @@ from contextlib import suppress
 from typing import NoReturn
 
 from fsdpctl.node.os import process_memory, processes
+from fsdpctl.node.os.quick_imports import without_collector
 from fsdpctl.node.warm.imports import find_fork_hazard, import_all
 from fsdpctl.node.warm.messages import Request
 from fsdpctl.node.warm.server import Server
@@ -36,7 +37,8 @@ def main(argv: list[str]) -> None:
         _reap_all()
     processes.die_with_parent(lambda parent: parent == keeper)
     listener = socket.socket(fileno=int(descriptor))
-    import_all(sets)
+    with without_collector():
+        import_all(sets)
     if (hazard := find_fork_hazard()) is not None:
         sys.exit(f"no warm start: an import has {hazard}")
     gc.collect()

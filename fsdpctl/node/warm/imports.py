@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from fsdpctl.commands.torchrun import TORCHRUN
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.node.os.processes import PROC
 
@@ -17,7 +18,7 @@ TORCH = "torch"
 TRAINER = "trainer"
 COMPILER = "compiler"
 _SETS = {
-    TORCH: ("torch", "torch.distributed.run", "torch.distributed.fsdp", "fsdpctl.node.agent.rank"),
+    TORCH: ("torch", "torch.distributed.run", "torch.distributed.fsdp", "fsdpctl.node.agent.rank", TORCHRUN),
     TRAINER: (
         "train.context",
         "train.loop",

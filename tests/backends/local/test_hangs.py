@@ -78,6 +78,7 @@ def test_a_script_that_hangs_is_found_and_comes_back(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     (tmp_path / "script.yaml").write_text(
         f"name: script\nnodes: 2\nprocs_per_node: 1\nrestarts: {len(SCRIPTS)}\nentrypoint: {{script: script.py}}\n"
+        "warm: true\n"  # torch is imported once for all attempts
         "report_to: [tensorboard]\nhang: {after: 4s, leave_after: 2s}\n"  # that others have left is seen first
     )
     run = submit("./script.yaml", cwd=tmp_path)

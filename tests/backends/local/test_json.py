@@ -17,6 +17,7 @@ from fsdpctl.sweeps.plan import SweepRequest, plan_sweep
 from fsdpctl.sweeps.record import sweep_paths
 from fsdpctl.sweeps.run import begin
 from tests.backends.harness import Run, fsdpctl, submit, wait_for
+from tests.backends.slow import STEP, Brake
 
 pytestmark = pytest.mark.slow
 
@@ -57,9 +58,14 @@ def call(command: str, *words: str, cwd: Path, expect: int = 0) -> Any:
     return objects if shape.how != "object" else objects[0]
 
 
-def test_a_run_from_its_start_to_its_end(project: Path) -> None:
-    steps = ("--set", "trainer.steps=400", "--set", "trainer.checkpoint.every_steps=4")
-    submitted = call("submit", "llm-tiny", "--nodes", "2", "--procs-per-node", "1", *steps, cwd=project)
+def test_a_run_from_its_start_to_its_end(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Brake(project / "slow", monkeypatch).set((*STEP, 0.1))
+    settings = (
+        *("trainer.steps=400", "trainer.checkpoint.every_steps=4", "trainer.eval.sequences=4"),
+        *("trainer.model.seq_len=64", "trainer.batch={sequences: 4, micro_batch: 2}"),
+    )
+    words = [word for setting in settings for word in ("--set", setting)]
+    submitted = call("submit", "llm-tiny", "--nodes", "2", "--procs-per-node", "1", *words, cwd=project)
     run = Run.of(submitted, project)
     run.wait_step(9)
     shown = call("status", run.run_id, cwd=project)

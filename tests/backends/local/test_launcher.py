@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from fsdpctl.commands.torchrun import TORCHRUN
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.runs.evidence import read_plan
 from fsdpctl.runs.store import default_runs_root, read_record
@@ -73,7 +74,7 @@ class TestLocal(LauncherContract):
         run = submit("./job.yaml", cwd=project)
         self.wait_up(run)
         for rank, node in enumerate(planned["nodes"]):
-            (pid,) = run.find(rank, "torch.distributed.run")
+            (pid,) = run.find(rank, TORCHRUN)
             argv = Path(f"/proc/{pid}/cmdline").read_text().split("\0")[:-1]
             real = [word.replace(run.run_id, planned["plan"]["run_id"]) for word in argv]
             port = [word for word in real if word.startswith("--master-port=")]

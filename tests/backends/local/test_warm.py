@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fsdpctl.commands.torchrun import TORCHRUN
 from fsdpctl.node.os.processes import children
 from tests.backends.harness import Run, find_variable, fsdpctl, kill, paused, submit, wait_for
 from tests.services import require
@@ -62,7 +63,7 @@ def test_the_next_attempt_is_forked_from_the_same_process_and_nothing_outlives_w
     ends = json.loads((run.paths.root / "attempts/2/node-0/end.json").read_text())
     assert ends["cause"] == "torchrun", ends
 
-    kill(run.find(0, "torch.distributed.run"))
+    kill(run.find(0, TORCHRUN))
     assert wait_up(run, 4) == second
 
     agent, guard = sorted(run.find(0, "fsdpctl.node.agent --run-dir"))

@@ -12,7 +12,7 @@ import pytest
 
 from fsdpctl.contract.paths import RunPaths
 from tests.backends import harness
-from tests.backends.harness import Run
+from tests.backends.harness import Run, Where
 from tests.testbed.ssh_hosts import NUM_HOSTS, Host, Lan
 
 PROFILE = """
@@ -80,6 +80,7 @@ def cluster(lan: Lan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     command.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
     command.chmod(0o755)
     monkeypatch.setattr(harness, "COMMAND", command)
+    monkeypatch.setitem(harness.FORKED, command, Where(lan.login.init, {"HOME": str(lan.login.home)}))
     cluster = Cluster(lan, tmp_path / "ssh-test.yaml")
     cluster.write_profile()
     yield cluster

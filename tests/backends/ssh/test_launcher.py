@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from fsdpctl.commands.torchrun import TORCHRUN
 from fsdpctl.contract.codec import read_json
 from fsdpctl.contract.plan import DroppedHost
 from fsdpctl.runs.store import default_runs_root
@@ -340,4 +341,4 @@ def renamed(host: Host, old: str, new: str) -> Iterator[None]:
 
 
 def _is_rank(pid: int) -> bool:
-    return "torch.distributed.run" not in command_line(pid)
+    return TORCHRUN not in command_line(pid)

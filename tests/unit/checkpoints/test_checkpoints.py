@@ -27,7 +27,7 @@ from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import create, default_runs_root
 from fsdpctl.specs.load import load_job, load_profile, parse_job
 from fsdpctl.verbs.rewind import go_back, move_newer_away
-from tests.backends.harness import COMMAND
+from tests.backends.harness import fsdpctl
 
 
 @pytest.fixture
@@ -54,8 +54,7 @@ def damage(run: RunPaths, step: int) -> None:
 
 
 def checkpoints(*args: str) -> subprocess.CompletedProcess[str]:
-    command = [COMMAND, "checkpoints", *args]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, env={**os.environ, "TZ": "UTC"})
+    return fsdpctl("checkpoints", *args, cwd=Path.cwd(), expect=None, env={"TZ": "UTC"})
 
 
 def names(run: RunPaths) -> list[str]:

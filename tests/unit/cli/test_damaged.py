@@ -18,7 +18,7 @@ from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import create
 from fsdpctl.specs.load import load_job, load_profile
 from fsdpctl.verbs.submit import prepare, write_specs
-from tests.backends.harness import COMMAND
+from tests.backends import harness
 from tests.testbed.no_files import NO_FILES
 
 DAMAGE: dict[str, Callable[[Path], object]] = {
@@ -51,7 +51,7 @@ def run() -> RunPaths:
 
 
 def fsdpctl(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, timeout=60)
+    return harness.fsdpctl(*arguments, cwd=Path.cwd(), expect=None)
 
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.backends.harness import fsdpctl
+
 TEXT = "".join(f"paragraph {number} is about shards\nand their replicas\n\n" for number in range(300))
 
 
@@ -26,7 +28,7 @@ def command(*arguments: str) -> list[str]:
 
 
 def data(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=60)
+    return fsdpctl("data", *arguments, cwd=Path.cwd(), expect=None)
 
 
 def test_from_text_to_a_checked_data_set() -> None:

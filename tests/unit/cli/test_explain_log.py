@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.contract import CliExit
-from tests.backends.harness import COMMAND
+from tests.backends.harness import fsdpctl
 
 LOGS = Path(__file__).parents[1] / "explain" / "logs"
 
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([COMMAND, "explain", *arguments], capture_output=True, text=True, timeout=60)
+    return fsdpctl("explain", *map(str, arguments), cwd=Path.cwd(), expect=None)
 
 
 def test_the_first_failure_is_printed_with_what_followed() -> None:

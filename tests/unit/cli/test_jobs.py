@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from fsdpctl.specs.load import load_job, parse_job
+from tests.backends.harness import fsdpctl
 
 GOOD = "name: good\nnodes: 2\nentrypoint: {module: mypackage.train}\n"
 
@@ -21,8 +21,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def jobs(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from fsdpctl.cli.app import main; main()", "jobs", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return fsdpctl("jobs", *arguments, cwd=Path.cwd(), expect=None)
 
 
 def test_ls_shows_a_broken_job_among_the_others() -> None:

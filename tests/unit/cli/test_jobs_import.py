@@ -15,6 +15,7 @@ from fsdpctl.exporters.table import TARGETS
 from fsdpctl.importers.table import KINDS
 from fsdpctl.importers.table import SCRIPT as SCRIPT_KIND
 from fsdpctl.specs.load import load_job, load_profile, parse_job
+from tests.backends.harness import fsdpctl
 
 SCRIPT = """#!/bin/bash
 #SBATCH --job-name=big --nodes=2 --gpus-per-node=8 --partition=gpu
@@ -31,8 +32,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def jobs(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from fsdpctl.cli.app import main; main()", "jobs", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return fsdpctl("jobs", *arguments, cwd=Path.cwd(), expect=None)
 
 
 def files() -> list[str]:

@@ -15,6 +15,7 @@ from fsdpctl.runs.store import default_runs_root
 from fsdpctl.specs.load import load_profile, parse_profile
 from fsdpctl.specs.search import store_default_profile
 from fsdpctl.verbs.submit import read_request
+from tests.backends.harness import fsdpctl
 
 
 @pytest.fixture(autouse=True)
@@ -24,8 +25,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def profiles(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from fsdpctl.cli.app import main; main()", "profiles", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return fsdpctl("profiles", *arguments, cwd=Path.cwd(), expect=None)
 
 
 def test_ls_shows_a_broken_profile_among_the_others() -> None:

@@ -17,13 +17,13 @@ from fsdpctl.errors import UsageError
 from fsdpctl.run_report.read import read_facts
 from fsdpctl.run_report.steps import measure_save_stall
 from fsdpctl.verbs.status import read_status
-from tests.backends.harness import COMMAND, cpu_seconds
+from tests.backends.harness import COMMAND, cpu_seconds, fsdpctl
 from tests.testbed.disks import Mount
 from tests.unit.ended_runs import make_run
 
 
 def call(*words: str, code: int = 0, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run([COMMAND, *words], capture_output=True, text=True, timeout=120, cwd=cwd)
+    done = fsdpctl(*words, cwd=cwd or Path.cwd(), expect=None)
     assert done.returncode == code, done
     return done
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +18,7 @@ from fsdpctl.runs.store import create, default_runs_root
 from fsdpctl.runs.verdict import Verdict
 from fsdpctl.specs.load import parse_job, parse_profile
 from fsdpctl.supervise.decide import State
-from tests.backends.harness import COMMAND, cpu_seconds
+from tests.backends.harness import COMMAND, cpu_seconds, fsdpctl
 
 
 def test_a_reason_of_several_lines_stays_in_its_column() -> None:
@@ -47,7 +48,7 @@ def runs() -> list[str]:
 
 
 def ls(*words: str) -> tuple[list[str], str]:
-    done = subprocess.run([COMMAND, "ls", *words], capture_output=True, text=True, timeout=60, check=True)
+    done = fsdpctl("ls", *words, cwd=Path.cwd())
     return [line.split()[0] for line in done.stdout.splitlines()[1:]], done.stderr
 
 
@@ -58,7 +59,7 @@ def test_ls_has_the_newest_runs_at_the_bottom(runs: list[str]) -> None:
     failed = runs[::3]
     assert ls("--state", "failed", "--limit", "3") == (failed[-3:], "the newest 3 of 8; --limit 8 shows all\n")
     assert ls("--state", "failed", "--state", "planned", "--limit", "99")[0] == runs
-    printed = subprocess.run([COMMAND, "ls", "--json"], capture_output=True, text=True, timeout=60, check=True).stdout
+    printed = fsdpctl("ls", "--json", cwd=Path.cwd()).stdout
     assert [row["run_id"] for row in json.loads(printed)] == runs[::-1]
 
 
@@ -66,7 +67,7 @@ def test_ls_lists_only_runs_since_a_time(runs: list[str]) -> None:
     assert ls("--since", "2d")[0] == []
     assert ls("--since", "1970-01-02")[0] == []
     assert ls("--since", "1969-12-30", "--limit", "99")[0] == runs
-    done = subprocess.run([COMMAND, "ls", "--since", "soon"], capture_output=True, text=True, timeout=60)
+    done = fsdpctl("ls", "--since", "soon", cwd=Path.cwd(), expect=2)
     assert done.returncode == 2
     assert done.stderr == "error: --since takes a duration like 90m or 2d, or a date like 2026-11-28, got 'soon'\n"
 

@@ -13,7 +13,7 @@ from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.runs.copied import CopiedFiles, inventory_project
 from fsdpctl.runs.evidence import RunFacts
-from tests.backends.harness import COMMAND
+from tests.backends.harness import fsdpctl
 from tests.unit.ended_runs import make_run
 
 
@@ -66,9 +66,7 @@ def test_the_command_prints_tables_or_json_or_a_patch(tmp_path: Path) -> None:
     write_code(b, {"train.py": "lr = 2\n"})
 
     def run(*words: str) -> str:
-        done = subprocess.run([COMMAND, "compare", "mine", "other", *words], capture_output=True, text=True, timeout=60)
-        assert done.returncode == 0, done
-        return done.stdout
+        return fsdpctl("compare", "mine", "other", *words, cwd=tmp_path).stdout
 
     shown = run()
     assert "configuration: the same" in shown and "changed    src/train.py" in shown

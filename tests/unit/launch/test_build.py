@@ -123,7 +123,7 @@ def test_the_command_of_a_node() -> None:
     assert torchrun_argv(made, context) == [
         "/venv/bin/python",
         "-m",
-        "torch.distributed.run",
+        "fsdpctl.node.agent.torchrun",
         "--nnodes=2",
         "--nproc-per-node=2",
         "--node-rank=1",
