@@ -24,6 +24,7 @@ from fsdpctl.cli.estimate import estimate
 from fsdpctl.cli.events import events
 from fsdpctl.cli.explain import explain
 from fsdpctl.cli.gc import gc
+from fsdpctl.cli.hold import hold, holds, release
 from fsdpctl.cli.logs import logs
 from fsdpctl.cli.ls import ls
 from fsdpctl.cli.metrics import metrics
@@ -66,7 +67,7 @@ COMMANDS = {
     command.__name__: command
     for command in (
         *(submit, status, ls, top, events, logs, stacks, explain, stop, resume, cancel, shell, doctor, supervise),
-        *(estimate, metrics, tensorboard, compare, report, usage, gc),
+        *(estimate, metrics, tensorboard, compare, report, usage, gc, hold, holds, release),
     )
 }
 GROUPS = {

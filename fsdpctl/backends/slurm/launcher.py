@@ -32,11 +32,11 @@ FOUND_WITHIN_S = 20.0
 def start(run: RunPaths, plan: LaunchPlan) -> None:
     """Submit the newest submission once: if an earlier submit was killed after its sbatch, its job is used.
 
-    In an interactive allocation the run is started there instead.
+    In a hold or an interactive allocation the run is started there instead.
     """
     submission, ref = len(read_record(run).submissions), read_ref(run)
     existing = living_job(run) if ref is not None else None
-    if existing is None and (allocation := find_allocation(os.environ)) is not None:
+    if existing is None and (allocation := _find_allocation(plan)) is not None:
         start_inside(run, plan, submission, allocation)
         return
     if ref is None or ref.submission < submission:  # else this is another try of the same submit
@@ -46,11 +46,15 @@ def start(run: RunPaths, plan: LaunchPlan) -> None:
         return
     run.supervisor.unlink(missing_ok=True)  # of an earlier start in an allocation
     try:
-        job_id = sbatch(run, batch_script(plan, find_after_job(plan)))
+        job_id = sbatch(run.root, batch_script(plan, find_after_job(plan)))
     except UncertainError as error:
         job_id = _find_late(run, error)
     update_ref(run, job_id=job_id)
     _refuse_hopeless(run)
+
+
+def _find_allocation(plan: LaunchPlan) -> str | None:
+    return plan.hold.job_id if plan.hold is not None else find_allocation(os.environ)
 
 
 def _find_late(run: RunPaths, error: UncertainError) -> str:

@@ -32,7 +32,7 @@ from fsdpctl.node.agent.log_watch import LogWatch
 from fsdpctl.node.agent.rank_watch import RankWatch, rank_processes
 from fsdpctl.node.agent.start_torchrun import rank_environment, start_torchrun
 from fsdpctl.node.agent.stop import Stopping
-from fsdpctl.node.agent.warm_start import find_fork_server, start_fork_server
+from fsdpctl.node.agent.warm_start import find_fork_server, leave_fork_server, start_fork_server
 from fsdpctl.node.agent.warm_torchrun import Torchrun
 from fsdpctl.node.checks.node_check import NodeCheckError, check_node
 from fsdpctl.node.os import processes
@@ -183,14 +183,12 @@ class Agent:
         return processes.sweep(self.tag, below=[me, *living.roots], spare=spared, term_s=term_s, meanwhile=self._beat)
 
     def _leave_fork_server(self, end: NodeEnd) -> None:
-        """Leave the fork server to the next attempt if there may be one."""
+        """Leave the fork server to the next attempt if there may be one, or to the next run in a hold."""
         if self.fork_server is None:
             return
         abort = read_control_file(self.attempt.abort)
-        if end.code in GOOD_ENDS or (abort is not None and abort.is_cancel):
-            self.fork_server.end()
-        else:
-            self.fork_server.detach()
+        is_last = end.code in GOOD_ENDS or (abort is not None and abort.is_cancel)
+        leave_fork_server(self.plan, self.node_rank, self.fork_server, is_last=is_last)
 
 
 def end_attempt(attempt: AttemptPaths, paths: NodePaths, reason: str, cause: str = AbortReason.FAULT) -> None:

@@ -18,6 +18,7 @@ from fsdpctl.contract.records import ForkServerRecord
 from fsdpctl.node.agent.warm_torchrun import WarmTorchrun
 from fsdpctl.node.os import processes, signals
 from fsdpctl.node.warm.messages import Request, send_request
+from fsdpctl.node.warm.server import LINGER_S
 
 IMPORT_S = 120.0
 """How long the fork server may import; then the node starts cold, where a rank that hangs at an import is named."""
@@ -45,14 +46,21 @@ class ForkServer:
 
     @classmethod
     def start(
-        cls, path: Path, key: str, command: Sequence[str], env: Mapping[str, str], directory: str, log: int
+        cls,
+        path: Path,
+        key: str,
+        command: Sequence[str],
+        env: Mapping[str, str],
+        directory: str,
+        log: int,
+        linger_s: float = LINGER_S,
     ) -> ForkServer:
         """Start one, which imports while the agent does other things. Raise OSError."""
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind("")  # the kernel chooses an abstract address (unix(7))
             listener.listen()
             started = subprocess.Popen(
-                [*command, str(listener.fileno()), "-" * _TITLE_ROOM],
+                [*command, str(path), str(linger_s), str(listener.fileno()), "-" * _TITLE_ROOM],
                 env=env,
                 cwd=directory,
                 stdin=subprocess.DEVNULL,

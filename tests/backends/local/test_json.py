@@ -162,6 +162,12 @@ def remove_it(run: Run, project: Path) -> None:
     assert call("ls", cwd=project) == [] and not run.paths.root.exists()
 
 
+def test_a_hold(project: Path) -> None:
+    name = call("hold", "--profile", "local", cwd=project)["name"]
+    assert [row["name"] for row in call("holds", cwd=project)] == [name]
+    assert call("release", name, cwd=project) == {"name": name}
+
+
 def test_files_and_clusters(project: Path) -> None:
     for group, good in (("jobs", "llm-tiny"), ("profiles", "local")):
         assert good in [row["name"] for row in call(f"{group} ls", cwd=project)]

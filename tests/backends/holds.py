@@ -1,0 +1,78 @@
+"""A hold from its start to its release, the same on every backend."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from fsdpctl.contract.paths import HoldPaths
+from tests.backends.harness import Run, fsdpctl, submit, wait_for
+
+SCRIPT = """
+import os, sys, time
+from pathlib import Path
+run, rank = Path(os.environ["FSDPCTL_RUN_DIR"]), os.environ["RANK"]
+(run / f"seen-{rank}").write_text(f"{TEXT} {'torch' in sys.modules} {os.getppid()}")
+while "WAIT" in TEXT and not Path(os.environ["FSDPCTL_STOP_FILE"]).exists():
+    time.sleep(0.05)
+"""
+JOB = "name: quick\nnodes: {nodes}\nprocs_per_node: 1\nwarm: true\nentrypoint: {{script: script.py}}\n"
+
+
+def write_job(project: Path, text: str, nodes: int) -> None:
+    (project / "script.py").write_text(SCRIPT.replace("TEXT", repr(text)))
+    (project / "job.yaml").write_text(JOB.format(nodes=nodes))
+
+
+def rows(project: Path) -> list[dict[str, Any]]:
+    return list(json.loads(fsdpctl("holds", "--json", cwd=project).stdout))
+
+
+def run_in(hold: str, project: Path, text: str, nodes: int) -> Run:
+    write_job(project, text, nodes)
+    return submit("./job.yaml", "--in", hold, cwd=project)
+
+
+def check_hold(project: Path, profile: str, *, held: int, nodes: int) -> HoldPaths:
+    """Hold nodes, run changed code on some of them, and give them back."""
+    words = ["--nodes", str(held), "--name", "dev", "--time", "1h", "--idle", "20m", "--json"]
+    taken = json.loads(fsdpctl("hold", "-p", profile, *words, cwd=project).stdout)
+    assert (taken["state"], len(taken["nodes"]), taken["run_id"]) == ("idle", held, None)
+    assert 0 < taken["ends_in_s"] <= 1200 and taken["cost"] is None
+    again = fsdpctl("hold", "-p", profile, "--name", "dev", cwd=project, expect=2)
+    assert "there is a hold dev already" in again.stderr
+
+    first = run_in("dev", project, "first", nodes)
+    assert first.wait_ended()["state"] == "SUCCEEDED", first.describe()
+    second = run_in("dev", project, "second WAIT", nodes)
+    seen = [second.paths.root / f"seen-{rank}" for rank in range(nodes)]
+    wait_for(lambda: all(path.exists() and path.read_text() for path in seen), 60, second.describe)
+    before, after = (_seen(run, nodes) for run in (first, second))
+    assert [line.rpartition(" ")[0] for line in before] == ["first True"] * nodes
+    assert [line.rpartition(" ")[0] for line in after] == ["second WAIT True"] * nodes
+    assert [line.split()[-1] for line in before] == [line.split()[-1] for line in after], "forked from one process"
+
+    (busy,) = rows(project)
+    assert (busy["state"], busy["run_id"], busy["idle_s"]) == ("busy", second.run_id, None)
+    assert busy["nodes"] == taken["nodes"] and busy["job_id"] == taken["job_id"]
+    refused = fsdpctl("submit", "./job.yaml", "--in", "dev", cwd=project, expect=5)
+    assert f"run {second.run_id} is in hold dev" in refused.stderr
+    fsdpctl("release", "dev", cwd=project, expect=5)
+    fsdpctl("stop", second.run_id, cwd=project, expect=None)
+    second.wait_ended()
+
+    (idle,) = rows(project)
+    assert idle["state"] == "idle" and idle["idle_s"] < 600
+    shown = fsdpctl("ls", cwd=project).stderr
+    assert "hold dev is idle for" in shown
+    hold = HoldPaths.below(second.paths.root.parent, "dev")
+    fsdpctl("release", "dev", cwd=project)
+    assert rows(project) == [] and not hold.root.exists()
+    first.assert_nothing_left()
+    second.assert_nothing_left()
+    return hold
+
+
+def _seen(run: Run, nodes: int) -> list[str]:
+    return [(run.paths.root / f"seen-{rank}").read_text() for rank in range(nodes)]
