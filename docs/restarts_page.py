@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from docs.source import member_comments
 from docs.tables import FOOT, as_sentence, row
+from fsdpctl.backends.slurm.job.decide_step import MAX_EXCLUDED
 from fsdpctl.contract.causes import RULES, Rule, Then
 from fsdpctl.ledger.account import TimeUse
 from fsdpctl.node.agent.fork_server import IMPORT_S
 from fsdpctl.node.warm.server import LINGER_S
+from fsdpctl.runs.suspects import REMEMBERED_S
 from fsdpctl.supervise.history import MAX_WITHOUT_PROGRESS
 
 INTRO = f"""\
@@ -45,12 +47,32 @@ there is one small process (`fsdpctl.node.warm.worker`) that ends as its rank en
 After a failure the fork server waits {LINGER_S:.0f} s for the next attempt on its node, and is used again if
 nothing that it has read has changed: command, environment, code. One that was killed, has another thread or a GPU
 open is replaced. Where its imports fail (`warm.log` in the node's directory) or take longer than {IMPORT_S:.0f} s,
-torchrun starts cold. It ends with the run.
+torchrun starts cold. It ends with the run, but [in a hold](holds.md), where the next run has it.
 
 The bundled trainer starts warm on CPUs; `warm: false` in the job turns that off. It was not run on GPUs yet, where
 `warm: true` turns it on. `warm: true` does the same for your own script, of which only torch is imported
 beforehand, and the modules of `warm_imports`: a script that changes variables for torch in `os.environ` before it
 imports torch must stay cold. Under Slurm the process ends with the attempt where Slurm tracks processes by cgroup.
+"""
+
+SUSPECTS = f"""
+## Nodes that may be bad
+
+A node is suspect after its check or a line of `setup` failed, after a rank on it ended by a fault of its GPU, link or
+disk, after its agent left no exit record, or after its host was replaced; not if that happened to all nodes of the
+attempt, nor after a stop, a preemption or a cancel. For {REMEMBERED_S / 3600:.0f} hours this counts in your other
+runs, too:
+
+```console
+$ fsdpctl nodes
+NODE   RUN            ATTEMPT  WHEN              UNTIL             REASON
+gpu07  llm-70b-k3f9   2        2026-11-29 14:02  2026-11-30 14:02  its agent left no exit record
+$ fsdpctl nodes forgive gpu07
+```
+
+Over SSH, hosts of the profile that are not suspect come first, and a suspect is used where there are too few others.
+Under Slurm a new job excludes the newest {MAX_EXCLUDED} suspects (`--exclude`), unless Slurm refuses it then. `submit`
+and `resume` name each one. The evidence is in the run directories: a run that is deleted takes its own along.
 """
 
 LEDGER = """
@@ -102,7 +124,7 @@ def render() -> str:
     uses = [row("use", "seconds"), row(*["---"] * 2)]
     uses += [row(f"`{use}`", as_sentence(text)) for use, text in member_comments(TimeUse).items()]
     ledger = LEDGER + "\n".join(uses) + "\n" + LEDGER_LIMITS
-    return "\n".join([INTRO, *lines, WARM.rstrip(), ledger, FOOT]) + "\n"
+    return "\n".join([INTRO, *lines, WARM.rstrip(), SUSPECTS.rstrip(), ledger, FOOT]) + "\n"
 
 
 def _counts(rule: Rule) -> str:

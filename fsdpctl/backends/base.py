@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from fsdpctl.backends.placement import Avoid, Own
+from fsdpctl.backends.placement import Avoid, Own, Placed
 from fsdpctl.contract import Phase, State
 from fsdpctl.contract.formats.manifest import Manifest
 from fsdpctl.contract.paths import HoldPaths, RunPaths
@@ -98,7 +98,7 @@ class Planning(Protocol):
 class Placement(Protocol):
     """The module `placement` of a backend: which nodes a run gets."""
 
-    def place(self, plan: LaunchPlan, avoid: Avoid, own: Own | None = None) -> LaunchPlan:
+    def place(self, plan: LaunchPlan, avoid: Avoid, own: Own | None = None) -> Placed:
         """Return the plan on nodes that are not held, suspects last; with `own`, on nodes of that hold.
 
         Raise RefusedError if too few are left.

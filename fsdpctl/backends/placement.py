@@ -1,9 +1,11 @@
-"""What the choice of a run's nodes depends on beside its profile: nodes that are held, and nodes under suspicion."""
+"""What the choice of a run's nodes depends on beside its profile: nodes that are held, and those that may be bad."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+
+from fsdpctl.contract.plan import LaunchPlan
 
 
 @dataclass(frozen=True)
@@ -11,7 +13,7 @@ class Avoid:
     """Nodes that a run must not get, or should not get; by machine, which is the same in every profile."""
 
     held: Mapping[str, str] = field(default_factory=dict)  # machine -> the hold that has it
-    suspects: Mapping[str, str] = field(default_factory=dict)  # machine -> why
+    suspects: Sequence[str] = ()  # machines, the newest evidence first
 
 
 @dataclass(frozen=True)
@@ -20,3 +22,12 @@ class Own:
 
     hold: str
     machines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A plan on chosen nodes."""
+
+    plan: LaunchPlan
+    avoided: tuple[str, ...] = ()  # suspects that it does not get
+    used: tuple[str, ...] = ()  # suspects that it gets all the same

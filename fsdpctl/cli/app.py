@@ -16,7 +16,7 @@ import typer
 from typer import TyperException
 
 from fsdpctl import __version__
-from fsdpctl.cli import bench, checkpoints, data, jobs, notify, profiles, runs
+from fsdpctl.cli import bench, checkpoints, data, jobs, nodes, notify, profiles, runs
 from fsdpctl.cli.compare import compare
 from fsdpctl.cli.doctor import doctor
 from fsdpctl.cli.error_report import problems_of, report_error, wants_json
@@ -78,6 +78,7 @@ GROUPS = {
     "bench": bench.app,
     "notify": notify.app,
     "runs": runs.app,
+    "nodes": nodes.app,
 }
 
 

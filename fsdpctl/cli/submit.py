@@ -93,7 +93,7 @@ def submit(
     request = read_request(job, profile, overrides, backend or (), smoke=smoke, dry_run=dry_run, hold=held)
     if after is not None:
         request = start_after(request, find_run(after))
-    for notice in request.notices:
+    for notice in (*request.notices, *request.suspects):
         log(notice)
     source = f"hold {hold}" if hold is not None else request.profile_source
     log(f"profile {request.profile.name} ({request.plan.backend}), from {source}")

@@ -143,6 +143,7 @@ class SlurmPlan:
     python: str  # of the batch script, which runs outside of the container
     comment: str = ""
     container: ContainerPlan | None = None
+    suspects: tuple[str, ...] = ()  # nodes that the job does not get, if it can start without them
 
 
 @dataclass(frozen=True)

@@ -62,6 +62,7 @@ class RankError:
     place: str = ""  # the innermost frame of the user's code
     kinds: tuple[str, ...] = ()  # the classes of the exception, then those of what it was raised from
     errno: int | None = None  # of the first of them that has one
+    is_hardware: bool = False  # a GPU, a link or a disk of the node reports a fault
 
 
 @dataclass(frozen=True)

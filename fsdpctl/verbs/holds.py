@@ -60,7 +60,7 @@ def take_hold(profile: ClusterProfile, nodes: int, time_s: int, idle_s: int, nam
             raise UsageError(f"there is a hold {name} already", hint=f"fsdpctl release {name}, or another --name")
         name = name or next(new for new in iter(lambda: new_run_id("hold"), None) if new not in known)
         hold, plan = HoldPaths.below(runs_root_of(profile), name), _plan(profile, nodes)
-        plan, backend = place(plan), get_backend(plan.backend)
+        (plan, _), backend = place(plan), get_backend(plan.backend)
         gpus = nodes * plan.procs_per_node if plan.device == "cuda" else 0
         record = Hold(
             name=name,

@@ -12,11 +12,17 @@ from fsdpctl.holds.decide import ends_at
 from fsdpctl.holds.record import Hold, find_held
 from fsdpctl.holds.store import list_holds
 from fsdpctl.holds.use import read_use
+from fsdpctl.verbs.nodes import describe, find_suspects
 
 
-def place(plan: LaunchPlan, own: Own | None = None) -> LaunchPlan:
-    """Return the plan on nodes that are free, or on those of a hold. Raise RefusedError if there are too few."""
-    return get_backend(plan.backend).placement.place(plan, Avoid(_find_held()), own)
+def place(plan: LaunchPlan, own: Own | None = None) -> tuple[LaunchPlan, list[str]]:
+    """Return the plan on nodes that are free, or on those of a hold, and a line for each suspect. Raise RefusedError if
+    there are too few.
+    """
+    suspects = find_suspects(plan.backend)
+    placed = get_backend(plan.backend).placement.place(plan, Avoid(_find_held(), list(suspects)), own)
+    avoided, used = ([suspects[one] for one in found] for found in (placed.avoided, placed.used))
+    return placed.plan, [*describe(avoided, is_used=False), *describe(used, is_used=True)]
 
 
 def _find_held() -> dict[str, str]:

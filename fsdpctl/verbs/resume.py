@@ -104,7 +104,7 @@ def resume(
             has_new_fsdpctl=is_older(record) and not update_code,
             code_dir=project if update_code and not request.plan.entry.is_bundled_trainer else None,
             kept=tuple(kept),
-            warnings=(tight,) if tight else (),
+            warnings=(*([tight] if tight else ()), *request.suspects),
         )
 
 

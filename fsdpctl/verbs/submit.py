@@ -50,6 +50,7 @@ class Request:
     plan: LaunchPlan
     profile_source: ProfileSource = ProfileSource.OPTION
     notices: tuple[str, ...] = ()  # what was left out of the job's command
+    suspects: tuple[str, ...] = ()  # a line for each node that may be bad
     hold: HoldStatus | None = None  # in which the run takes place
 
 
@@ -69,9 +70,10 @@ def prepare(
 
 def place_request(request: Request, hold: HoldStatus | None = None) -> Request:
     """Return the request on nodes that are free, or on those of a hold. Raise LaunchError."""
-    if hold is None:
-        return replace(request, plan=place(request.plan))
-    return replace(request, plan=replace(place(request.plan, own_machines(hold)), hold=plan_of(hold)), hold=hold)
+    own = own_machines(hold) if hold is not None else None
+    part = plan_of(hold) if hold is not None else None
+    plan, suspects = place(request.plan, own)
+    return replace(request, plan=replace(plan, hold=part), hold=hold, suspects=tuple(suspects))
 
 
 def without_notices(request: Request) -> Request:

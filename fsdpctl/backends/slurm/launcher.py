@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from fsdpctl.backends.base import View
 from fsdpctl.backends.detached import control
@@ -21,7 +22,7 @@ from fsdpctl.backends.slurm.queue import explain
 from fsdpctl.backends.slurm.sbatch import UncertainError, sbatch
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.errors import LaunchError, RefusedError
+from fsdpctl.errors import LaunchError, NoSlotError, RefusedError
 from fsdpctl.runs.evidence import RunFacts
 from fsdpctl.runs.store import read_record
 
@@ -45,6 +46,18 @@ def start(run: RunPaths, plan: LaunchPlan) -> None:
         update_ref(run, job_id=existing.job_id)
         return
     run.supervisor.unlink(missing_ok=True)  # of an earlier start in an allocation
+    try:
+        _submit(run, plan)
+    except NoSlotError:
+        raise
+    except RefusedError:
+        if plan.slurm is None or not plan.slurm.suspects:
+            raise
+        _submit(run, replace(plan, slurm=replace(plan.slurm, suspects=())))  # there are not enough other nodes
+
+
+def _submit(run: RunPaths, plan: LaunchPlan) -> None:
+    """Submit the job once. Raise RefusedError if Slurm does not accept it, or would never start it."""
     try:
         job_id = sbatch(run.root, batch_script(plan, find_after_job(plan)))
     except UncertainError as error:

@@ -10,6 +10,7 @@ from fsdpctl.backends.fanout import HostError, HostResult, fan_out
 from fsdpctl.backends.ssh.hosts import Hosts
 from fsdpctl.backends.ssh.liveness import Liveness, StallTimer, describe_unanswered, find_lost
 from fsdpctl.backends.ssh.older_plan import with_hosts
+from fsdpctl.backends.ssh.placement import machine
 from fsdpctl.backends.ssh.preflight import compare
 from fsdpctl.backends.ssh.sync.disks import Disks
 from fsdpctl.backends.ssh.transport.answer import NoRunDirectoryError, module_argv, read_answer
@@ -119,6 +120,10 @@ class SshAgents(Agents):
     def _follow(self, attempt: AttemptPaths) -> None:
         if self._disks is not None:
             self._disks.follow(attempt, self._links)
+
+    def machine(self, rank: int) -> tuple[str, str]:
+        node = self.plan.nodes[rank]
+        return machine(node), node.id
 
     def is_over(self, attempt: AttemptPaths) -> bool:
         """Return whether every agent has ended, or has no heartbeat and is not found on its host either."""

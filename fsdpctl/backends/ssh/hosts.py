@@ -6,6 +6,7 @@ import time
 
 from fsdpctl.backends.fanout import HostError
 from fsdpctl.backends.ssh.candidates import BAD_FOR_S, find_bad, find_candidates
+from fsdpctl.backends.ssh.placement import machine
 from fsdpctl.backends.ssh.transport.link import Link
 from fsdpctl.backends.ssh.transport.ssh_config import target_of
 from fsdpctl.contract.clock import MINUTE, format_time
@@ -14,6 +15,7 @@ from fsdpctl.contract.events import EventKind
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import DroppedHost, LaunchPlan, PlannedNode
 from fsdpctl.runs.events import add_event
+from fsdpctl.runs.suspects import Suspect, note_suspects
 
 
 class Hosts:
@@ -53,6 +55,9 @@ class Hosts:
             old = dropped.node.id
             text = f"{node.id} takes the place of {old}, which is not used until {until}: {reason}"
             add_event(attempt, text, EventKind.HOST_REPLACED, node=rank, host=node.id)
+            note_suspects(
+                attempt, [Suspect(self.plan.backend, machine(dropped.node), old, reason, attempt.number, dropped.time)]
+            )
             return link
         return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fsdpctl.backends.placement import Avoid, Own
+from fsdpctl.backends.placement import Avoid, Own, Placed
 from fsdpctl.contract.plan import LaunchPlan, PlannedNode
 from fsdpctl.errors import RefusedError
 
@@ -19,7 +19,7 @@ def machine(node: PlannedNode) -> str:
     return f"{node.address}:{node.ssh_port}"
 
 
-def place(plan: LaunchPlan, avoid: Avoid, own: Own | None = None) -> LaunchPlan:
+def place(plan: LaunchPlan, avoid: Avoid, own: Own | None = None) -> Placed:
     assert plan.ssh is not None
     usable = [node for node in plan.ssh.nodes if _may_use(node, avoid, own)]
     if len(usable) < len(plan.nodes):
@@ -29,7 +29,13 @@ def place(plan: LaunchPlan, avoid: Avoid, own: Own | None = None) -> LaunchPlan:
     chosen = [*fixed, *rest][: len(plan.nodes)]
     spares = tuple(node for node in plan.ssh.spares if machine(node) not in avoid.held)
     nodes = tuple(replace(node, rank=rank) for rank, node in enumerate(chosen))
-    return replace(plan, nodes=nodes, ssh=replace(plan.ssh, spares=spares))
+    used = {machine(node) for node in nodes}
+    suspects = [one for one in avoid.suspects if one in map(machine, usable)]
+    return Placed(
+        replace(plan, nodes=nodes, ssh=replace(plan.ssh, spares=spares)),
+        avoided=tuple(one for one in suspects if one not in used),
+        used=tuple(one for one in suspects if one in used),
+    )
 
 
 def _may_use(node: PlannedNode, avoid: Avoid, own: Own | None) -> bool:

@@ -19,7 +19,7 @@ from pathlib import Path
 from fsdpctl.contract import GOOD_ENDS, Env
 from fsdpctl.contract.codec import find_json, write_json
 from fsdpctl.contract.files import open_log
-from fsdpctl.contract.first_failure import classify, find_errno, name_error, name_kinds
+from fsdpctl.contract.first_failure import classify, find_errno, is_hardware_fault, name_error, name_kinds
 from fsdpctl.contract.paths import NodePaths, RunPaths
 from fsdpctl.contract.plan import Entry
 from fsdpctl.contract.records import ForkServerRecord, ProcessIdentity, RankEnd, RankError
@@ -123,6 +123,7 @@ def _report(error: BaseException, rank: int, paths: NodePaths) -> None:
         failure=classify(error),
         kinds=name_kinds(error),
         errno=find_errno(error),
+        is_hardware=is_hardware_fault(error),
     )
     write_json(paths.rank_error(rank), record)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fsdpctl.backends.placement import Avoid, Own
+from fsdpctl.backends.placement import Avoid, Own, Placed
 from fsdpctl.backends.ssh.placement import machines, place
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import RefusedError
@@ -28,18 +28,18 @@ def plan(nodes: int = 2, more: str = "") -> LaunchPlan:
 
 
 def placed(plan: LaunchPlan, avoid: Avoid, own: Own | None = None) -> list[tuple[int, str]]:
-    return [(node.rank, node.id) for node in place(plan, avoid, own).nodes]
+    return [(node.rank, node.id) for node in place(plan, avoid, own).plan.nodes]
 
 
 def test_a_plan_stays_as_it_is_where_nothing_is_to_be_avoided() -> None:
-    assert place(plan(), Avoid()) == plan()
+    assert place(plan(), Avoid()) == Placed(plan())
     assert machines(plan()) == (A, B)
 
 
 def test_hosts_that_are_held_are_left_out_spares_too() -> None:
     avoid = Avoid(held={A: "dev", S: "dev"})
     assert placed(plan(), avoid) == [(0, "b"), (1, "c")]
-    found = place(plan(), avoid)
+    found = place(plan(), avoid).plan
     assert found.nodes[1].env == {"X": "1"}
     assert found.ssh is not None and [node.id for node in found.ssh.spares] == ["t"]
 
@@ -51,18 +51,19 @@ def test_too_few_that_are_free_are_refused_with_the_holds() -> None:
 
 
 def test_suspects_come_last_and_are_taken_if_there_is_no_other() -> None:
-    suspects = Avoid(suspects={A: "died"})
+    suspects = Avoid(suspects=[A])
     assert placed(plan(), suspects) == [(0, "b"), (1, "c")]
+    assert place(plan(), suspects).avoided == (A,) and place(plan(3), suspects).used == (A,)
     assert placed(plan(3), suspects) == [(0, "b"), (1, "c"), (2, "a")]
 
 
 def test_the_head_that_a_profile_names_stays_the_head() -> None:
     named = plan(more="master_address: 10.0.0.1\n")
-    assert placed(named, Avoid(suspects={A: "died", B: "died"})) == [(0, "a"), (1, "c")]
+    assert placed(named, Avoid(suspects=[A, B])) == [(0, "a"), (1, "c")]
 
 
 def test_a_run_in_a_hold_gets_its_hosts() -> None:
-    avoid = Avoid(held={B: "dev", C: "dev"}, suspects={B: "died"})
+    avoid = Avoid(held={B: "dev", C: "dev"}, suspects=[B])
     assert placed(plan(), avoid, Own("dev", (C, B))) == [(0, "c"), (1, "b")]
     with pytest.raises(RefusedError, match="3 nodes wanted, but hold dev has 2"):
         place(plan(3), avoid, Own("dev", (C, B)))
