@@ -43,6 +43,8 @@ POLL_S = 0.1
 PEERS_EVERY_S = 0.5
 TERM_S = 5.0
 """Seconds from TERM to KILL when ranks are ended."""
+TERM_OF_VICTIMS_S = 1.0
+"""The same after a node was lost: its peers wait in a collective for it, and cannot save together."""
 
 
 class Agent:
@@ -158,7 +160,7 @@ class Agent:
             own = None
         else:
             own = self._own_failure(torchrun, failure) if not abort.is_cancel and failure.has_begun() else None
-        self._end_ranks(torchrun)
+        self._end_ranks(torchrun, TERM_OF_VICTIMS_S if abort.cause == AbortReason.LOST else TERM_S)
         return own or NodeEnd(1, f"{abort.cause}: {abort.reason}".rstrip(": "), cause=Cause.ABORT)
 
     def _own_failure(self, torchrun: Torchrun, failure: FailureWatch) -> NodeEnd | None:

@@ -32,7 +32,7 @@ def suspect(host: str, reason: str, age_s: float = 0.0, attempt: int = 1) -> Sus
 
 def test_evidence_counts_for_a_day_and_is_an_event(home: Path) -> None:
     first, second = attempt_of("run-1", home), attempt_of("run-2", home)
-    note_suspects(first, [suspect("h1", "died", 100), suspect("h2", "no disk", REMEMBERED_S + 1)])
+    note_suspects(first, [suspect("h1", "died", 100), suspect("h2", "no disk", REMEMBERED_S + 600)])
     note_suspects(first, [suspect("h1", "said twice", 50)])
     note_suspects(second, [suspect("h1", "died again", 10)])
     assert [(one.run_id, one.suspect.reason) for one in read_evidence(NOW)] == [
