@@ -96,8 +96,8 @@ host died, and half of that is the time-out. Measured on hosts of the tests, two
 1. Peers of a lost node wait in a collective for it, and cannot save together.
 2. A thread asks each host all the time, and one that answers again is used again.
 
-The machine had load 6 before, and 18 now; the ranks that ended within 1.5 s are of the bundled trainer in a run of their
-own. Then torchrun and the ranks start, cold on the spare. With the default `peer_timeout` of 15 s, all of it comes 10 s
+The machine had load 6 before, and 18 now; the ranks that ended within 1.5 s are of another run, of the bundled trainer.
+Then torchrun and the ranks start, cold on the spare. With the default `peer_timeout` of 15 s, all of it comes 10 s
 later.
 
 Where hosts share no disk, their agents do not see each other. The supervisor ends the attempt when a host has given no

@@ -34,5 +34,5 @@ class Held:
 
 
 def find_held(hold: HoldPaths) -> Held | None:
-    """Return what a hold was given; None while that is nothing. Raise OSError and CodecError."""
+    """Return what a hold was given; None while that is nothing. Raise OSError."""
     return find_json(Held, hold.held)

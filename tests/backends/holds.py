@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,7 @@ from tests.backends.harness import Run, fsdpctl, submit, wait_for
 SCRIPT = """
 import os, sys, time
 from pathlib import Path
-run, rank = Path(os.environ["FSDPCTL_RUN_DIR"]), os.environ["RANK"]
-(run / f"seen-{rank}").write_text(f"{TEXT} {'torch' in sys.modules} {os.getppid()}")
+print(f"seen {TEXT} {'torch' in sys.modules} {os.getppid()};", flush=True)
 while "WAIT" in TEXT and not Path(os.environ["FSDPCTL_STOP_FILE"]).exists():
     time.sleep(0.05)
 """
@@ -34,8 +34,16 @@ def run_in(hold: str, project: Path, text: str, nodes: int) -> Run:
     return submit("./job.yaml", "--in", hold, cwd=project)
 
 
-def check_hold(project: Path, profile: str, *, held: int, nodes: int) -> HoldPaths:
-    """Hold nodes, run changed code on some of them, and give them back."""
+def same(run: Run) -> Run:
+    return run
+
+
+def check_hold(
+    project: Path, profile: str, *, held: int, nodes: int, seen_from_here: Callable[[Run], Run] = same
+) -> HoldPaths:
+    """Hold nodes, run changed code on some of them, and give them back. `seen_from_here`: a run whose directory is on
+    another machine, as this one sees it.
+    """
     words = ["--nodes", str(held), "--name", "dev", "--time", "1h", "--idle", "20m", "--json"]
     taken = json.loads(fsdpctl("hold", "-p", profile, *words, cwd=project).stdout)
     assert (taken["state"], len(taken["nodes"]), taken["run_id"]) == ("idle", held, None)
@@ -43,12 +51,11 @@ def check_hold(project: Path, profile: str, *, held: int, nodes: int) -> HoldPat
     again = fsdpctl("hold", "-p", profile, "--name", "dev", cwd=project, expect=2)
     assert "there is a hold dev already" in again.stderr
 
-    first = run_in("dev", project, "first", nodes)
+    first = seen_from_here(run_in("dev", project, "first", nodes))
     assert first.wait_ended()["state"] == "SUCCEEDED", first.describe()
-    second = run_in("dev", project, "second WAIT", nodes)
-    seen = [second.paths.root / f"seen-{rank}" for rank in range(nodes)]
-    wait_for(lambda: all(path.exists() and path.read_text() for path in seen), 60, second.describe)
-    before, after = (_seen(run, nodes) for run in (first, second))
+    second = seen_from_here(run_in("dev", project, "second WAIT", nodes))
+    wait_for(lambda: all(read_seen(second, nodes)), 60, second.describe)
+    before, after = (read_seen(run, nodes) for run in (first, second))
     assert [line.rpartition(" ")[0] for line in before] == ["first True"] * nodes
     assert [line.rpartition(" ")[0] for line in after] == ["second WAIT True"] * nodes
     assert [line.split()[-1] for line in before] == [line.split()[-1] for line in after], "forked from one process"
@@ -74,5 +81,7 @@ def check_hold(project: Path, profile: str, *, held: int, nodes: int) -> HoldPat
     return hold
 
 
-def _seen(run: Run, nodes: int) -> list[str]:
-    return [(run.paths.root / f"seen-{rank}").read_text() for rank in range(nodes)]
+def read_seen(run: Run, nodes: int) -> list[str]:
+    """Return what ranks have found: on which parent, with which modules."""
+    logs = [path for node in run.paths.attempt(1).nodes() for path in node.rank_logs().values()]
+    return [log.read_text().partition("seen ")[2].partition(";")[0] for log in logs] or [""] * nodes

@@ -14,6 +14,7 @@ from fsdpctl.contract.codec import read_json, write_json
 from fsdpctl.contract.events import EventKind
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import DroppedHost, LaunchPlan, PlannedNode
+from fsdpctl.holds.taken import read_taken
 from fsdpctl.runs.events import add_event
 from fsdpctl.runs.suspects import Suspect, note_suspects
 
@@ -43,7 +44,11 @@ class Hosts:
         """Replace the host of `rank` by another; return the connection to it, or None if there is no other."""
         if rank == 0 and self.plan.head.address is not None:
             return None  # the profile's master_address names this host
+        taken = read_taken()
+        own = self.plan.hold.name if self.plan.hold is not None else None
         for node in find_candidates(self.plan, rank, self.dropped, time.time()):
+            if taken.get(machine(node), own) != own:
+                continue  # a hold has it
             link = self._link(node)
             try:
                 link.open()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.backends.harness import fsdpctl, wait_for
-from tests.backends.holds import check_hold, rows, run_in, write_job
+from tests.backends.holds import check_hold, read_seen, rows, run_in, write_job
 from tests.backends.slurm.profile import write_profile
 from tests.services import require
 from tests.testbed.slurm import SlurmCluster
@@ -32,12 +32,11 @@ def test_a_hold_waits_for_nodes_and_ends_with_its_job(slurm: SlurmCluster, tmp_p
     (first,) = rows(tmp_path)
     assert len(first["nodes"]) == 3 and first["job_id"]
 
-    too_many = fsdpctl("submit", "./job.yaml", "--in", "a", "--nodes", "4", cwd=tmp_path, expect=None)
     write_job(tmp_path, "WAIT", 1)
     too_many = fsdpctl("submit", "./job.yaml", "--in", "a", "--nodes", "4", cwd=tmp_path, expect=4)
     assert "4 nodes wanted, but hold a has 3" in too_many.stderr
     run = run_in("a", tmp_path, "WAIT", 1)
-    wait_for((run.paths.root / "seen-0").exists, 60, run.describe)
+    wait_for(lambda: all(read_seen(run, 1)), 60, run.describe)
     slurm.run("scancel", first["job_id"])
     assert run.wait_ended()["state"] in ("STOPPED", "LOST", "FAILED", "CANCELLED")
     wait_for(lambda: rows(tmp_path) == [], 60, "the hold to end with its job")
