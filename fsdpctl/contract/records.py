@@ -30,6 +30,14 @@ class ForkServerRecord:
 
 
 @dataclass(frozen=True)
+class KeeperRecord:
+    """The process of a node that starts the fork servers of a hold."""
+
+    process: ProcessIdentity
+    address: str  # abstract, of its Unix socket, without the first NUL
+
+
+@dataclass(frozen=True)
 class Rewind:
     """A run went back to `step`: from `attempt` on, later checkpoints of older attempts no longer count."""
 

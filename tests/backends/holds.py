@@ -34,15 +34,25 @@ def run_in(hold: str, project: Path, text: str, nodes: int) -> Run:
     return submit("./job.yaml", "--in", hold, cwd=project)
 
 
+def nothing(hold: HoldPaths) -> None:
+    pass
+
+
 def same(run: Run) -> Run:
     return run
 
 
 def check_hold(
-    project: Path, profile: str, *, held: int, nodes: int, seen_from_here: Callable[[Run], Run] = same
+    project: Path,
+    profile: str,
+    *,
+    held: int,
+    nodes: int,
+    seen_from_here: Callable[[Run], Run] = same,
+    look: Callable[[HoldPaths], None] = nothing,
 ) -> HoldPaths:
     """Hold nodes, run changed code on some of them, and give them back. `seen_from_here`: a run whose directory is on
-    another machine, as this one sees it.
+    another machine, as this one sees it. `look` is called while a run is on the nodes.
     """
     words = ["--nodes", str(held), "--name", "dev", "--time", "1h", "--idle", "20m", "--json"]
     taken = json.loads(fsdpctl("hold", "-p", profile, *words, cwd=project).stdout)
@@ -59,6 +69,7 @@ def check_hold(
     assert [line.rpartition(" ")[0] for line in before] == ["first True"] * nodes
     assert [line.rpartition(" ")[0] for line in after] == ["second WAIT True"] * nodes
     assert [line.split()[-1] for line in before] == [line.split()[-1] for line in after], "forked from one process"
+    look(HoldPaths.below(second.paths.root.parent, "dev"))
 
     (busy,) = rows(project)
     assert (busy["state"], busy["run_id"], busy["idle_s"]) == ("busy", second.run_id, None)

@@ -45,6 +45,10 @@ class HoldPaths:
         """Output of its job, where a scheduler gives the nodes."""
         return self.root / "batch.log"
 
+    def keeper(self, node_rank: int) -> Path:
+        """KeeperRecord of a node, where a scheduler gives the nodes: who starts its fork servers."""
+        return self.root / f"keeper-{node_rank}.json"
+
     def fork_server(self, node_rank: int) -> Path:
         """ForkServerRecord of a node: the next run in the hold finds it there."""
         return self.root / f"fork-server-{node_rank}.json"

@@ -36,8 +36,8 @@ def start_fork_server(plan: LaunchPlan, attempt: int, node_rank: int) -> ForkSer
     try:
         path.parent.mkdir(mode=DIR_MODE, parents=True, exist_ok=True)  # of a hold whose hosts share no disk
         with open(open_log(run.attempt(attempt).node(node_rank).warm_log), "ab") as log:
-            key, directory = warm_key(command, env, run), working_directory(plan)
-            server = ForkServer.start(path, key, command, env, directory, log.fileno(), linger_s)
+            key, directory, keeper = warm_key(command, env, run), working_directory(plan), _keeper(plan, node_rank)
+            server = ForkServer.start(path, key, command, env, directory, log.fileno(), linger_s, keeper)
         return _note(plan, node_rank, server)
     except OSError as error:  # a full disk, too
         print(f"warm start: {error}", flush=True)
@@ -61,6 +61,10 @@ def _record(plan: LaunchPlan, node_rank: int) -> Path:
     if plan.hold is not None:
         return HoldPaths(Path(plan.hold.root)).fork_server(node_rank)
     return RunPaths.of(plan.run_dir).fork_server(node_rank)
+
+
+def _keeper(plan: LaunchPlan, node_rank: int) -> Path | None:
+    return HoldPaths(Path(plan.hold.root)).keeper(node_rank) if plan.hold is not None else None
 
 
 def _note(plan: LaunchPlan, node_rank: int, server: ForkServer | None) -> ForkServer | None:

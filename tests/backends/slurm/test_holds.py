@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from fsdpctl.contract.codec import read_json
+from fsdpctl.contract.paths import HoldPaths
+from fsdpctl.contract.records import ForkServerRecord, KeeperRecord
+from fsdpctl.node.os import processes
 from tests.backends.harness import fsdpctl, wait_for
 from tests.backends.holds import check_hold, read_seen, rows, run_in, write_job
 from tests.backends.slurm.profile import write_profile
@@ -20,7 +24,13 @@ def test_a_hold_keeps_an_allocation_between_runs_without_a_queue(
 ) -> None:
     require("torch")
     profile = write_profile(tmp_path)
-    check_hold(tmp_path, profile, held=2, nodes=1)
+
+    def is_kept(hold: HoldPaths) -> None:
+        fork_server = read_json(ForkServerRecord, hold.fork_server(0))
+        keeper = read_json(KeeperRecord, hold.keeper(0))
+        assert keeper.process.pid in processes.ancestors(fork_server.process.pid), "not of the step of a run"
+
+    check_hold(tmp_path, profile, held=2, nodes=1, look=is_kept)
     assert slurm.run("squeue", "--noheader") == ""
 
 

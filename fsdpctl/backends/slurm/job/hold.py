@@ -1,4 +1,4 @@
-"""The job of a hold, on its first node: keep the nodes until the hold ends.
+"""The job of a hold, on its first node: keep the nodes until the hold ends, with a keeper on each.
 
 python -m fsdpctl.backends.slurm.job.hold HOLD_DIR
 """
@@ -6,11 +6,13 @@ python -m fsdpctl.backends.slurm.job.hold HOLD_DIR
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
 
 from fsdpctl.backends.slurm.job.scontrol import allocated_nodes
+from fsdpctl.backends.slurm.job.srun import keeper_argv, step_env
 from fsdpctl.contract.codec import read_json, write_json
 from fsdpctl.contract.paths import HoldPaths
 from fsdpctl.holds.decide import ends_at
@@ -27,6 +29,7 @@ def main(hold: HoldPaths) -> None:
     nodes = tuple(node.name for node in allocated_nodes(os.environ["SLURM_JOB_NODELIST"]))
     held = Held(time.time(), nodes, nodes, os.environ["SLURM_JOB_ID"])
     write_json(hold.held, held)
+    keepers = subprocess.Popen(keeper_argv(hold, len(nodes)), env=step_env(os.environ), stdin=subprocess.DEVNULL)
     end = time.time() + LOOK_S
     while time.time() < end:
         time.sleep(LOOK_S)
@@ -36,6 +39,8 @@ def main(hold: HoldPaths) -> None:
             print(f"asks again: {error}", flush=True)
             end = held.since + record.time_s
     print("the hold has ended", flush=True)
+    keepers.kill()
+    keepers.wait()
 
 
 if __name__ == "__main__":
