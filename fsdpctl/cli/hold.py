@@ -93,6 +93,10 @@ def release(
 
 def log_idle_holds() -> None:
     """Log what holds cost on which no run is."""
+    from fsdpctl.holds import store
+
+    if not store.list_holds():  # as mostly: the rest takes long to import
+        return
     from fsdpctl.verbs.holds import list_holds
 
     now = time.time()

@@ -11,7 +11,7 @@ from pathlib import Path
 from fsdpctl.backends.base import HoldView
 from fsdpctl.backends.placement import Own
 from fsdpctl.backends.table import get_backend
-from fsdpctl.contract.codec import read_json, write_text
+from fsdpctl.contract.codec import find_json, read_json, write_text
 from fsdpctl.contract.paths import HoldPaths, RunPaths
 from fsdpctl.contract.plan import HoldPlan, LaunchPlan
 from fsdpctl.errors import BusyError, LaunchError, UsageError
@@ -98,8 +98,10 @@ def wait_for_nodes(status: HoldStatus, report: Callable[[str], None]) -> HoldSta
     said = ""
     while status.held is None:
         if status.view.state == "over":
-            raise LaunchError(f"hold {status.record.name} has ended: {status.view.reason}")
-        if status.view.reason != said:
+            reason = f"{status.view.reason}{_last_line(status.paths.batch_log)}"
+            store.remove(status.paths)
+            raise LaunchError(f"hold {status.record.name} has ended: {reason}")
+        if status.view.state == "queued" and status.view.reason != said:
             report(f"hold {status.record.name} waits for nodes: {status.view.reason}")
             said = status.view.reason
         time.sleep(POLL_S)
@@ -169,6 +171,12 @@ def own_machines(status: HoldStatus) -> Own:
     return Own(status.record.name, status.held.machines if status.held is not None else ())
 
 
+def _last_line(log: Path) -> str:
+    """Return the last line of the output of a hold's job, to be appended to a reason."""
+    lines = log.read_text(errors="replace").split("\n")[-2:-1] if log.exists() else []
+    return f"; {lines[0]}" if lines and lines[0] else ""
+
+
 def _plan(profile: ClusterProfile, nodes: int) -> LaunchPlan:
     """Return the plan of a job on the nodes of a hold."""
     job = JobSpec(name="hold", nodes=nodes, entrypoint=Entrypoint(script="hold"))
@@ -176,7 +184,8 @@ def _plan(profile: ClusterProfile, nodes: int) -> LaunchPlan:
 
 
 def _read_all() -> list[HoldStatus]:
-    records = {hold: read_json(Hold, hold.record) for hold in store.list_holds()}
+    found = {hold: find_json(Hold, hold.record) for hold in store.list_holds()}
+    records = {hold: record for hold, record in found.items() if record is not None}
     views: dict[str, HoldView] = {}
     for backend in {record.backend for record in records.values()}:
         names = [record.name for record in records.values() if record.backend == backend]

@@ -93,6 +93,7 @@ def check_hold(
 
 
 def read_seen(run: Run, nodes: int) -> list[str]:
-    """Return what ranks have found: on which parent, with which modules."""
-    logs = [path for node in run.paths.attempt(1).nodes() for path in node.rank_logs().values()]
-    return [log.read_text().partition("seen ")[2].partition(";")[0] for log in logs] or [""] * nodes
+    """Return what each rank has found: the code, whether torch was there, its parent; "" before it has."""
+    logs = [run.paths.attempt(1).node(rank).rank_log(rank) for rank in range(nodes)]
+    texts = [log.read_text() if log.exists() else "" for log in logs]
+    return [text.partition("seen ")[2].partition(";")[0] if ";" in text else "" for text in texts]

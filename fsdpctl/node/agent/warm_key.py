@@ -29,10 +29,9 @@ def warm_key(command: Sequence[str], env: Mapping[str, str], run: RunPaths) -> s
     return hashlib.sha256(json.dumps([list(command), kept, files], sort_keys=True).encode()).hexdigest()
 
 
-def _files(directory: Path, code: Path) -> Iterator[tuple[str, int, int]]:
-    """Yield path, size and time of each source file below."""
+def _files(directory: Path, code: Path) -> Iterator[tuple[str, str]]:
+    """Yield path and digest of each source file below: copies for hosts without a shared disk have other times."""
     for root, folders, names in os.walk(directory):
         folders[:] = [name for name in folders if name != "__pycache__"]
-        for name in names:
-            found = (Path(root) / name).stat()
-            yield str((Path(root) / name).relative_to(code)), found.st_size, found.st_mtime_ns
+        for path in (Path(root) / name for name in names):
+            yield str(path.relative_to(code)), hashlib.sha256(path.read_bytes()).hexdigest()
