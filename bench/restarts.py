@@ -1,13 +1,15 @@
 """Measure the time from SIGKILL of a rank to the first new step, warm and cold, on two local nodes.
 
-    python -m bench.restarts [--kills 9] [--job llm-tiny] [--ranks 1] [--set KEY=VALUE ...]
+    python -m bench.restarts [--kills 9] [--round 3] [--steps-before 12] [--job llm-tiny] [--ranks 1] [--set KEY=VALUE]
 
-Warm and cold alternate, so that other work on the machine affects both. On GPUs take `--job llm300m`.
+Warm and cold alternate, so that other work on the machine affects both. A row of JSON is printed for each run. On GPUs
+take `--job llm300m`, and so many `--steps-before` that a checkpoint is complete before the first kill.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import signal
 import statistics
@@ -18,9 +20,6 @@ from fsdpctl import Client, Run
 from fsdpctl.node.agent.rank_watch import rank_processes
 from fsdpctl.node.os.processes import Tag
 
-ROUND = 3
-"""Kills of one run, before the other kind's turn."""
-STEPS_BEFORE = 12
 WAIT_S = 240.0
 HEADER = ("start", "kills", "median s", "worst s", "submit to first step, median s")
 
@@ -28,6 +27,8 @@ HEADER = ("start", "kills", "median s", "worst s", "submit to first step, median
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=9)
+    parser.add_argument("--round", type=int, default=3, help="kills of one run, before the other kind's turn")
+    parser.add_argument("--steps-before", type=int, default=12, help="steps of an attempt before its kill")
     parser.add_argument("--job", default="llm-tiny")
     parser.add_argument("--ranks", type=int, default=1, help="ranks per node")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides")
@@ -41,10 +42,13 @@ def main() -> None:
             run = Client().submit(args.job, nodes=2, overrides=[*overrides, "restarts=100", "trainer.steps=100000"])
             try:
                 wait_steps(run, 1, 1)
-                starts[kind].append(time.monotonic() - began)
-                kills[kind] += [kill_and_wait(run, attempt) for attempt in range(1, ROUND + 1)]
+                start = time.monotonic() - began
+                found = [kill_and_wait(run, attempt, args.steps_before) for attempt in range(1, args.round + 1)]
             finally:
                 run.cancel()
+            starts[kind].append(start)
+            kills[kind] += found
+            print(json.dumps({"run": run.run_id, "start": kind, "first_step_s": start, "kills_s": found}), flush=True)
     rows = [
         [
             kind,
@@ -56,9 +60,9 @@ def main() -> None:
     print_table(f"{args.job}, two nodes of {args.ranks}", HEADER, rows)
 
 
-def kill_and_wait(run: Run, attempt: int) -> float:
+def kill_and_wait(run: Run, attempt: int, steps_before: int) -> float:
     """Kill the first rank of the second node amid an attempt; return the seconds to a step of the next one."""
-    wait_steps(run, attempt, STEPS_BEFORE)
+    wait_steps(run, attempt, steps_before)
     pid = min(rank_processes(Tag(run.run_id, 1)).items())[1]
     began = time.monotonic()
     os.kill(pid, signal.SIGKILL)

@@ -22,7 +22,7 @@ from annotated_types import Ge, Le
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from docs import commands_page, failures_page, import_page, json_page, lint_page, restarts_page
+from docs import commands_page, failures_page, import_page, json_page, licences_page, lint_page, man_page, restarts_page
 from docs.source import sentences
 from docs.tables import FOOT, row
 from fsdpctl.backends.slurm.profile_keys import ContainerOption, Mount, SbatchOption
@@ -265,6 +265,8 @@ def main() -> None:
     (DOCS / "lint.md").write_text(lint_page.render(), encoding="utf-8")
     (DOCS / "import.md").write_text(import_page.render(), encoding="utf-8")
     (DOCS / "failures.md").write_text(failures_page.render(), encoding="utf-8")
+    (DOCS / "licences.md").write_text(licences_page.render(), encoding="utf-8")
+    man_page.write(DOCS.parent / "share")
 
 
 if __name__ == "__main__":

@@ -51,10 +51,10 @@ nothing that it has read has changed: command, environment, code. One that was k
 open is replaced. Where its imports fail (`warm.log` in the node's directory) or take longer than {IMPORT_S:.0f} s,
 torchrun starts cold. It ends with the run, but [in a hold](holds.md), where the next run has it.
 
-The bundled trainer starts warm on CPUs; `warm: false` in the job turns that off. It was not run on GPUs yet, where
-`warm: true` turns it on. `warm: true` does the same for your own script, of which only torch is imported
-beforehand, and the modules of `warm_imports`: a script that changes variables for torch in `os.environ` before it
-imports torch must stay cold. Under Slurm the process ends with the attempt where Slurm tracks processes by cgroup.
+The bundled trainer starts warm; `warm: false` in the job turns that off. `warm: true` does the same for your own
+script, of which only torch is imported beforehand, and the modules of `warm_imports`: a script that changes variables
+for torch in `os.environ` before it imports torch must stay cold. Under Slurm the process ends with the attempt where
+Slurm tracks processes by cgroup.
 """
 
 SUSPECTS = f"""

@@ -1,5 +1,7 @@
 """Hooks of mkdocs: pages in the order of index.md, anchors as GitHub makes them, and files outside of docs/ as pages.
 
+Diagrams are pictures that docs/diagrams.py has drawn: with the theme's own way a page loads Mermaid from another host.
+
 https://www.mkdocs.org/user-guide/configuration/#hooks
 """
 
@@ -14,7 +16,8 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.pages import Page
 from pymdownx.slugs import slugify
-from pymdownx.superfences import fence_code_format
+
+from docs import diagrams
 
 ROOT = Path(__file__).parents[1]
 OUTSIDE = "files"
@@ -25,8 +28,6 @@ _FENCES = {".py": "python", ".yaml": "yaml", ".toml": "toml", ".sh": "bash"}
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     config.mdx_configs["toc"] = {"slugify": slugify(case="lower"), "permalink": True}
-    mermaid = {"name": "mermaid", "class": "mermaid", "format": fence_code_format}
-    config.mdx_configs["pymdownx.superfences"] = {"custom_fences": [mermaid]}
     config.nav = read_nav((ROOT / "docs" / "index.md").read_text(encoding="utf-8"))
     return config
 
@@ -37,7 +38,7 @@ def read_nav(index: str) -> list[dict[str, Any]]:
     for section in re.split(r"^## ", index, flags=re.MULTILINE)[1:]:
         title, _, rest = section.partition("\n")
         pages = re.findall(r"^\| \[([^]]+)\]\(([^)]+)\)", rest, re.MULTILINE)
-        nav.append({title.strip(): [{name: path} for name, path in pages]})
+        nav.append({title.strip(): [{name.replace("`", ""): path} for name, path in pages]})
     return nav
 
 
@@ -55,16 +56,20 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """Point links to files outside of docs/ at their pages."""
+    """Put pictures in the place of diagrams, and point links to files outside of docs/ at their pages."""
     uri = page.file.src_uri
     source = _source_of(uri)
+
+    def draw(match: re.Match[str]) -> str:
+        picture = os.path.relpath(f"docs/{diagrams.picture_of(match[1])}", source.parent)
+        return f"![Diagram]({picture})\n"
 
     def rewrite(match: re.Match[str]) -> str:
         target = _normal(source.parent / match[1])
         new = _site_uri(target) if (ROOT / target).is_file() else match[1]
         return f"]({os.path.relpath(new, PurePosixPath(uri).parent)}{match[2] or ''})"
 
-    return _LINK.sub(rewrite, markdown)
+    return _LINK.sub(rewrite, diagrams.BLOCK.sub(draw, markdown))
 
 
 def on_post_build(config: MkDocsConfig) -> None:

@@ -15,6 +15,7 @@ _IS_THERE = {
     "cuda": lambda: shutil.which("nvidia-smi") is not None,
     "transformers": lambda: importlib.util.find_spec("transformers") is not None,
     "modules": lambda: any(map(os.path.exists, ("/usr/share/modules/init/bash", "/usr/share/lmod/lmod/init/bash"))),
+    "torchao": lambda: importlib.util.find_spec("torchao") is not None,
     "wandb": lambda: importlib.util.find_spec("wandb") is not None,
     "mlflow": lambda: importlib.util.find_spec("mlflow") is not None,
     "tensorboard": lambda: importlib.util.find_spec("tensorboard") is not None,

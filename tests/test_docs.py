@@ -10,13 +10,15 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
 
-from docs import commands_page, failures_page, generate, import_page, json_page, lint_page, restarts_page
+from docs import commands_page, failures_page, generate, import_page, json_page, licences_page, lint_page, restarts_page
 from docs.json_page import OTHER_SHAPES, SHAPES
 from fsdpctl import Client, Run, errors
 from fsdpctl.cli.app import build_app
@@ -40,7 +42,7 @@ PAGES = [
     ROOT / "README.zh.md",
     ROOT / "CONTRIBUTING.md",
     ROOT / "CHANGELOG.md",
-    *sorted(ROOT.glob("docs/*.md")),
+    *sorted(ROOT.glob("docs/**/*.md")),
 ]
 OPTIONS = Path(__file__).with_name("cli_options.txt")
 WRITTEN = (
@@ -75,26 +77,36 @@ def test_no_retired_words(name: str) -> None:
     assert not find_retired(ROOT, name, WITH_RETIRED_WORDS)
 
 
-def test_the_chinese_readme_is_in_step() -> None:
+CHINESE = {ROOT / "README.zh.md": ROOT / "README.md"} | {
+    page: ROOT / "docs" / page.name for page in sorted(ROOT.glob("docs/zh/*.md"))
+}
+
+
+@pytest.mark.parametrize("page", CHINESE, ids=lambda path: path.name)
+def test_a_chinese_page_is_in_step(page: Path) -> None:
     """The same commands, sections, links and code, though every comment is translated."""
-    ours, theirs = read("README.md"), read("README.zh.md")
+    assert facts(page) == facts(CHINESE[page])
 
-    def facts(page: str) -> tuple[object, ...]:
-        code = [
-            re.sub(r" +# .*", "", block) for block in re.findall(r"^```\w+\n.*?^```", page, re.DOTALL | re.MULTILINE)
-        ]
-        text = re.sub(r"^```\w+\n.*?^```", "", page, flags=re.DOTALL | re.MULTILINE)
-        links = {link for link in re.findall(r"\]\(([^)]*)\)", text) if link not in ("README.md", "README.zh.md")}
-        inline = {word for word in re.findall(r"`([^`]+)`", text) if "<" not in word}
-        return (
-            len(re.findall(r"^## ", text, re.MULTILINE)),
-            len(re.findall(r"^\| ", text, re.MULTILINE)),
-            code,
-            links,
-            inline,
-        )
 
-    assert facts(ours) == facts(theirs)
+def facts(page: Path) -> tuple[object, ...]:
+    """Return what a translation leaves as it is; a link to a translated page counts as one to the page."""
+    text = page.read_text(encoding="utf-8")
+    fence = re.compile(r"^```\w*\n.*?^```", re.DOTALL | re.MULTILINE)
+    code = [re.sub(r" +# .*", "", block) for block in fence.findall(text)]
+    text = fence.sub("", text)
+    targets = {
+        os.path.relpath(page.parent / link, ROOT).replace("/zh/", "/").replace("README.zh", "README")
+        for link in re.findall(r"\]\(([^)]*)\)", text)
+    }
+    own = {os.path.relpath(CHINESE.get(page, page), ROOT)}  # the link to the other language
+    inline = {word for word in re.findall(r"`([^`]+)`", text) if "<" not in word}
+    return (
+        len(re.findall(r"^## ", text, re.MULTILINE)),
+        len(re.findall(r"^\| ", text, re.MULTILINE)),
+        code,
+        targets - own,
+        inline,
+    )
 
 
 # --- links -----------------------------------------------------------------------------------------------------------
@@ -132,14 +144,18 @@ def test_every_page_can_be_reached_from_the_index() -> None:
 
 def test_every_page_is_behind_one_door() -> None:
     index = read("docs/index.md")
-    assert re.findall(r"^## (.*)$", index, re.MULTILINE) == ["Use", "Cluster", "Reference", "Internals"]
-    pages = Counter(page.name for page in ROOT.glob("docs/*.md") if page.name != "index.md")
-    assert Counter(re.findall(r"^\| \[[^\]]*\]\(([\w-]+\.md)\)", index, re.MULTILINE)) == pages
+    assert re.findall(r"^## (.*)$", index, re.MULTILINE) == [
+        *("Use", "Concepts", "Coming from another launcher", "Cluster", "Reference", "Internals", "中文")
+    ]
+    pages = Counter(str(page.relative_to(ROOT / "docs")) for page in PAGES if page.is_relative_to(ROOT / "docs"))
+    assert Counter(re.findall(r"^\| \[[^\]]*\]\(([\w/-]+\.md)\)", index, re.MULTILINE)) + Counter(["index.md"]) == pages
 
 
 def test_files_that_are_named_exist() -> None:
     code = [path for folder in ("fsdpctl", "train", "examples") for path in ROOT.glob(f"{folder}/**/*.py")]
-    named = {(path, name) for path in code for name in re.findall(r"docs/[\w-]+\.md", path.read_text(errors="replace"))}
+    named = {
+        (path, name) for path in code for name in re.findall(r"docs/[\w/-]+\.md", path.read_text(errors="replace"))
+    }
     in_pages = r"`((?:docs|tests|fsdpctl|train|jobs|examples|cluster_profiles|bench)/[\w./-]+)`"
     named |= {(page, name) for page in PAGES for name in re.findall(in_pages, page.read_text(encoding="utf-8"))}
     assert len(named) > 20
@@ -151,8 +167,13 @@ def test_files_that_are_named_exist() -> None:
 
 
 def commands() -> Iterator[tuple[str, list[str]]]:
-    """Yield page and words of each command: after a prompt or in an indented block. `status | stop` are two."""
+    """Yield page and words of each command: after a prompt or in an indented block. `status | stop` are two.
+
+    Translations have the same.
+    """
     for page in PAGES:
+        if page in CHINESE:
+            continue
         for line in re.findall(r"^(?:\$ |    )fsdpctl (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE):
             yield from ((page.name, shlex.split(part, comments=True)) for part in line.split(" | "))
 
@@ -169,9 +190,15 @@ def test_commands_are_understood(page: str, words: list[str], tmp_path: Path) ->
         assert not (Path(os.environ["FSDPCTL_HOME"])).exists(), "and create nothing"
 
 
+@cache
+def app() -> Any:
+    """Return the whole command line, whose options take a while to build."""
+    return typer.main.get_command(build_app())
+
+
 def parse(words: list[str]) -> None:
     """Parse and check every option and argument, without running the command."""
-    command: Any = typer.main.get_command(build_app())
+    command: Any = app()
     context = command.make_context("fsdpctl", list(words))
     while hasattr(command, "commands"):
         name, command, rest = command.resolve_command(context, [*context._protected_args, *context.args])
@@ -211,7 +238,7 @@ def cli_options() -> Iterator[str]:
         for inner, below in sorted(getattr(command, "commands", {}).items()):
             yield from of(below, f"{name} {inner}")
 
-    yield from of(typer.main.get_command(build_app()), "fsdpctl")
+    yield from of(app(), "fsdpctl")
 
 
 def test_no_option_comes_by_accident() -> None:
@@ -236,9 +263,16 @@ def test_the_pages_from_tables_are_fresh(page: Any) -> None:
     assert read(f"docs/{name}.md") == page.render(), "make docs"
 
 
+def test_the_licences_are_fresh() -> None:
+    name = "torch"
+    if metadata.version(name).partition("+")[0] != licences_page.pins()[name]:
+        pytest.skip("another torch than that of constraints.txt may name another licence")
+    assert read("docs/licences.md") == licences_page.render(), "make docs"
+
+
 @pytest.mark.slow
 def test_every_command_prints_json_in_a_documented_shape() -> None:
-    commands = [name for name, _ in commands_page.commands("fsdpctl", typer.main.get_command(build_app()))][1:]
+    commands = [name for name, _ in commands_page.commands("fsdpctl", app())][1:]
     words = [name.removeprefix("fsdpctl ") for name in commands]
     assert [name for name in words if f"fsdpctl {name} --json" not in cli_options()] == []
     assert sorted(words) == sorted({name for name in (*SHAPES, *OTHER_SHAPES) if " --" not in name})

@@ -31,6 +31,7 @@ from train.metrics.writer import HeldOutLoss
 from train.model.language_model import IGNORED
 from train.nonfinite import NonFiniteError, NonFiniteGuard
 from train.optim import build_optimizer, clip_gradients, learning_rate, take_step
+from train.parallel.float8 import compute_scales
 from train.parallel.parallelize import build_model, compute_dtype, set_gradient_sync
 from train.preempt import Stop
 
@@ -65,6 +66,7 @@ class Trainer:
         self.profiler = Profiler(context)
         self.progress.mark(Section.START, 0, "checkpoint", Work.RESTORE)
         self.step = self.checkpoints.resume()
+        self._weights_changed()
         self.progress.work_log.begin(Work.START)
         if self.step >= config.steps:
             log.info("all %d steps are done already: evaluating only", config.steps)
@@ -121,6 +123,7 @@ class Trainer:
         self.saver.hold()
         skip = self.guard.judge(loss, grad_norm)
         take_step(self.optimizer, rate, skip)
+        self._weights_changed()
         self.step += 1
         guard = self.guard
         tensors = StepTensors(loss, grad_norm, own_loss, valid_tokens, guard.skipped, guard.in_a_row, scale)
@@ -149,6 +152,10 @@ class Trainer:
             sums += torch.stack((loss.detach().double(), (targets != IGNORED).sum().double()))
         loss_sum, valid_tokens = world.all_reduce_sum(sums.clone())
         return sums[0], loss_sum, valid_tokens
+
+    def _weights_changed(self) -> None:
+        if self.config.precision == "float8":
+            compute_scales(self.model)
 
     def _between_steps(self) -> None:
         evaluation, checkpoint = self.config.eval, self.config.checkpoint
@@ -205,6 +212,6 @@ class Trainer:
         return Outcome("finished", self.step, checkpoint, "", {**self._summary(), **numbers})
 
     def _summary(self) -> dict[str, float]:
-        peak = round(memory.peak_memory_gib(self.world), 3)
+        peak = round(memory.peak_memory_gib(self.world, self.telemetry.recorder.gpu_peaks), 3)
         log.info("peak memory %.2f GiB", peak)
         return {**self.telemetry.summary(), **self.profiler.summary(), "peak_memory_gib": peak}

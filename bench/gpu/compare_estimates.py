@@ -19,7 +19,8 @@ from typing import Any
 from fsdpctl.contract.cards import CARDS, GIB, find_card
 from fsdpctl.contract.codec import decode
 from fsdpctl.contract.trainer.trainer_config import TrainerConfig
-from fsdpctl.estimate import Cluster, estimate
+from fsdpctl.estimate import Cluster, Estimate, estimate
+from fsdpctl.estimate.items import MARGIN, Moment
 
 
 @dataclass(frozen=True)
@@ -47,15 +48,25 @@ def compare(line: dict[str, Any]) -> Compared:
     card = find_card(line.get("card", "h200")) or CARDS["h200"]
     config = {key: value for key, value in line["config"].items() if key != "data"}
     result = estimate(decode(TrainerConfig, config), Cluster(line["nodes"], line["procs"]), card)
-    time = result.time
+    time, more = result.time, kept_before(result) if line.get("projection_kept") else 0
     return Compared(
         name=line["name"],
         held_out=line.get("held_out", False),
         peak_gib=line["max_memory_allocated"] / GIB,
-        estimated_gib=result.memory.allocated / GIB,
+        estimated_gib=(result.memory.allocated + more) / GIB,
         step_ms=1000 * line["step_s"],
         estimated_ms=1000 * (time.compute + time.optimizer if line["fake"] else time.total),
     )
+
+
+def kept_before(result: Estimate) -> float:
+    """Return what blocks kept in addition when a case was measured: q and k before their rotation, because of v."""
+    model, memory, half = result.config.model, result.config.memory, 4 if result.config.precision == "fp32" else 2
+    if memory.recompute == "selective" or result.memory.moment is Moment.END:
+        return 0
+    blocks = model.layers if memory.recompute == "none" else 1
+    values = (model.heads + model.kv_heads) * model.head_dim * blocks
+    return half * values * result.batch.micro_tokens * (1 + MARGIN)
 
 
 def table(cases: Iterable[Compared]) -> str:

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
+
+import torch
 
 from bench.gpu import agreement, checks, compilations, failures, kernel_time, roofline, stops, training
 from bench.gpu import hangs as watched
@@ -17,6 +20,7 @@ from bench.gpu.training import ALONE, SYNTHETIC, Changes, Mesh
 from bench.gpu.workspace import Workspace
 
 SPEED = "tokens_per_s_gpu"
+SHORT = 18  # steps of a large model: the last two thirds of them take ten seconds
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,10 @@ FULL_SHARD: Changes = {"mesh.strategy": "FULL_SHARD"}
 A_GRAPH_A_BLOCK: Changes = {"mesh.units": {"blocks": 1}}
 UNTIED: Changes = {**SYNTHETIC, "model.tie_embeddings": False}
 """llm90m as torchtitan's llama3 can be: it has no tied embedding."""
+ONE_BILLION: Changes = {
+    **{"model.d_model": 2048, "model.layers": 16, "model.heads": 16, "model.kv_heads": 8, "model.head_dim": 128},
+    **{"model.ffn": 5632, "model.tie_embeddings": False},
+}
 SIXTEEN_LAYERS: Changes = {**SYNTHETIC, "model.layers": 16}
 """Of llm7b: weights, gradients and moments of all 32 fit four cards, but take minutes to draw."""
 
@@ -169,6 +177,65 @@ def four_gpus() -> list[Row]:
     ]
 
 
+def seven_billion() -> list[Row]:
+    """Return rows on llm7b, in bf16 and float8, beside torchtitan: as many of its layers as the GPUs there can hold."""
+    gpus = next((number for number in (4, 2) if torch.cuda.device_count() >= number), 1)
+    layers = {1: 8, 2: 16, 4: 32}[gpus]
+    name = f"llm7b/{layers} x{gpus}"
+
+    def changed(micro_batch: int, **more: Any) -> Changes:
+        return {**SYNTHETIC, **FULL_SHARD, "model.layers": layers, "batch.micro_batch": micro_batch, **more}
+
+    def theirs(micro_batch: int, precision: str = "bf16", **more: Any) -> Row:
+        shape = changed(micro_batch, precision=precision, **more)
+        return titan(f"{name} torchtitan {precision}, {micro_batch}", 35, "llm7b", shape, (1, gpus), steps=SHORT)
+
+    def ours(micro_batch: int, precision: str = "bf16", what: str = "", **more: Any) -> Row:
+        shape, peers = changed(micro_batch, precision=precision, **more), peers_of(micro_batch)
+        row = f"{name} ours {precision}{what}, {micro_batch}"
+        return train(row, 45, "llm7b", shape, *peers, gpus=gpus, steps=SHORT)
+
+    def peers_of(micro_batch: int) -> tuple[str, ...]:
+        return tuple(f"{name} torchtitan {precision}, {micro_batch}" for precision in ("bf16", "float8"))
+
+    return [
+        theirs(4),
+        ours(4),
+        theirs(4, "float8"),
+        ours(4, "float8"),
+        ours(4, "float8", ", rowwise", float8={"recipe": "rowwise"}),
+        ours(4, "float8", ", gathered in bf16", float8={"gather": False}),
+        theirs(2),
+        ours(2),
+        theirs(8),
+        ours(8),
+        theirs(8, "float8"),
+        ours(8, "float8"),
+        ours(4, "bf16", ", two blocks a unit", **{"mesh.units": {"blocks": 2}}),
+        ours(4, "bf16", ", two ahead", **{"mesh.prefetch": 2}),
+        ours(4, "bf16", ", reduced in bf16", reduce_dtype="bf16"),
+    ]
+
+
+def one_billion() -> list[Row]:
+    """Return rows on a billion parameters on one GPU: float8 beside bf16, in 500 steps of text, and speed."""
+    text: Changes = {**ONE_BILLION, "batch.micro_batch": 4}
+    large: Changes = {**ONE_BILLION, **SYNTHETIC, "batch.micro_batch": 16}
+
+    def curve(name: str, *against: str, **changed: Any) -> Row:
+        return train(f"1B {name}, 500 steps of text", 110, "llm300m", {**text, **changed}, *against, steps=500)
+
+    peer, straight = "1B torchtitan", "1B bf16, 500 steps of text"
+    return [
+        curve("bf16"),
+        curve("float8", straight, precision="float8"),
+        curve("bf16, another seed", straight, seed=4321),
+        titan(peer, 45, "llm300m", large, steps=SHORT),
+        train("1B ours float8", 90, "llm300m", {**large, "precision": "float8"}, peer, steps=SHORT),
+        train("1B ours", 80, "llm300m", large, peer, steps=SHORT),
+    ]
+
+
 def rest() -> list[Row]:
     """Return the rows on everything else that needs GPUs."""
     return [
@@ -202,6 +269,8 @@ CALLS: dict[str, Callable[[], list[Row]]] = {
     "two-gpus": two_gpus,
     "four-gpus": four_gpus,
     "rest": rest,
+    "one-billion": one_billion,
+    "seven-billion": seven_billion,
     "failures": failing,
     "hangs": hangs,
 }

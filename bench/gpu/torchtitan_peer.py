@@ -118,7 +118,21 @@ def _job(config: dict[str, Any], replicate: int, shard: int, checkpoints: Path |
     job.compile.enable = True
     job.metrics.log_freq = 10_000
     job.lr_scheduler.warmup_steps = 10
+    if config.get("precision") == "float8":
+        _set_float8(job, config.get("float8", {}).get("recipe", "tensorwise"))
     return job
+
+
+def _set_float8(job: JobConfig, recipe: str) -> None:
+    """Set what its documentation recommends: the output layer stays in bf16, weights are gathered in float8."""
+    job.model.converters = ["quantize.linear.float8"]
+    float8 = job.quantize.linear.float8
+    float8.filter_fqns = ["output"]
+    if recipe == "tensorwise":
+        float8.enable_fsdp_float8_all_gather = True
+        float8.precompute_float8_dynamic_scale_for_fsdp = True
+    else:
+        float8.recipe_name = recipe
 
 
 if __name__ == "__main__":

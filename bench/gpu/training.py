@@ -7,7 +7,7 @@ import math
 import re
 import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -25,6 +25,7 @@ ALONE: Mesh = (1, 1)
 SYNTHETIC: Changes = {"data.source": "synthetic"}
 STEPS_ONLY = ("-m", "bench.gpu.steps")
 TIMELINE = ("-m", "bench.gpu.timeline")
+LAST_LOSSES = 50
 WHOLE = ("-m", "train")
 
 
@@ -125,8 +126,16 @@ def _our_result(config: dict[str, Any], gpus: int, began: float, root: Path, log
         first_step_s=lines[0]["time"] - began + ahead,
         losses=tuple(math.nan if line["loss"] is None else line["loss"] for line in lines),
         sequences=config["batch"]["sequences"],
-        found="the compiler gave up on a part" if "WON'T CONVERT" in log else "",
+        found=_notes(settled, log),
     )
+
+
+def _notes(settled: Sequence[Mapping[str, Any]], log: str) -> str:
+    shares = [line["mfu"] for line in settled if line["mfu"] is not None]
+    mfu = [f"MFU {statistics.median(shares):.1%}"] if shares else []
+    losses = [line["loss"] for line in settled[-LAST_LOSSES:]]
+    curve = [f"mean loss of the last {LAST_LOSSES} steps {statistics.mean(losses):.4f}"] if len(settled) > 200 else []
+    return "; ".join([*mfu, *curve, *(["the compiler gave up on a part"] if "WON'T CONVERT" in log else [])])
 
 
 def longest_save(log: str) -> float | None:

@@ -27,8 +27,8 @@ def main():
     set_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.GELU(), torch.nn.Linear(64, 1))
     loader = torch.utils.data.DataLoader(Sums(), batch_size=32, shuffle=True)
-    model, loader = accelerator.prepare(model, loader)
-    optimizer = accelerator.prepare(torch.optim.AdamW(model.parameters(), lr=1e-2))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    model, optimizer, loader = accelerator.prepare(model, optimizer, loader)  # together: FSDP2 replaces the parameters
 
     step, last_step = load_state(accelerator), int(os.environ.get("STEPS", "200"))
     stop = False

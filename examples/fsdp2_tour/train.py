@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -93,11 +94,10 @@ def build(mesh: DeviceMesh) -> nn.Module:
         model: nn.Module = Net()
     if has_float8(mesh.device_type):
         use_float8(model)
-    dtype = torch.bfloat16 if mesh.device_type == "cuda" else torch.float32
-    policy = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32, output_dtype=torch.float32)
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
     for layer in model.layers:
         fully_shard(layer, mesh=mesh, mp_policy=policy)
-    fully_shard(model, mesh=mesh, mp_policy=policy)
+    fully_shard(model, mesh=mesh, mp_policy=replace(policy, output_dtype=torch.float32))
     model.to_empty(device=mesh.device_type)
     draw(model)
     return model

@@ -22,6 +22,7 @@ class Card:
     link_gb_s: float  # to the other GPUs of its node: NVLink, else PCIe
     network_gbps: float  # of the adapter that a GPU usually has to itself
     has_bf16: bool = True
+    has_float8: bool = True
     link: str = "NVLink"
 
     @property
@@ -35,16 +36,16 @@ class Card:
 
 _PCIE4, _PCIE5 = 32, 64
 _ROWS = (
-    Card("t4", 14.56, 65, 320, 16, 25, has_bf16=False, link="PCIe"),
-    Card("v100-16", 15.77, 125, 900, 150, 100, has_bf16=False),
-    Card("v100-32", 31.73, 125, 900, 150, 100, has_bf16=False),
-    Card("a10", 21.9, 125, 600, _PCIE4, 100, link="PCIe"),
+    Card("t4", 14.56, 65, 320, 16, 25, has_bf16=False, has_float8=False, link="PCIe"),
+    Card("v100-16", 15.77, 125, 900, 150, 100, has_bf16=False, has_float8=False),
+    Card("v100-32", 31.73, 125, 900, 150, 100, has_bf16=False, has_float8=False),
+    Card("a10", 21.9, 125, 600, _PCIE4, 100, has_float8=False, link="PCIe"),
     Card("l4", 22.0, 121, 300, _PCIE4, 100, link="PCIe"),
     Card("rtx-4090", 23.5, 165, 1008, _PCIE4, 100, link="PCIe"),
-    Card("a100-40", 39.38, 312, 1555, 300, 200),
+    Card("a100-40", 39.38, 312, 1555, 300, 200, has_float8=False),
     Card("l40s", 44.3, 362, 864, _PCIE4, 200, link="PCIe"),
-    Card("a6000", 47.4, 155, 768, _PCIE4, 100, link="PCIe"),
-    Card("a100-80", 79.14, 312, 2039, 300, 200),
+    Card("a6000", 47.4, 155, 768, _PCIE4, 100, has_float8=False, link="PCIe"),
+    Card("a100-80", 79.14, 312, 2039, 300, 200, has_float8=False),
     Card("h100-80", 79.1, 989.5, 3350, 450, 400),
     Card("h100-pcie", 79.1, 756, 2000, _PCIE5, 200, link="PCIe"),
     Card("h100-nvl", 93.0, 835, 3900, 300, 400),

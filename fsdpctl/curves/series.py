@@ -12,6 +12,7 @@ LABELS = {
     "tokens_per_s": "tokens/s",
     "mfu": "MFU",
     "grad_norm": "gradient norm",
+    "peak_memory_gib": "peak memory of rank 0, GiB",
     "gpu_memory_gib": "memory of the fullest GPU, GiB",
     "gpu_power_w": "power of all GPUs, W",
 }

@@ -21,6 +21,7 @@ class Tokens:
     model: ModelConfig
     compiled: bool
     half: int
+    float8: bool = False  # all products of the blocks
 
     @property
     def residual(self) -> int:
@@ -30,14 +31,16 @@ class Tokens:
     def kept(self, recompute: Recompute) -> int:
         """What a block keeps from its forward to its backward pass.
 
-        All of: its input, the same after attention, both normalized, q, k and v before and k and q after the rotation,
-        attention's output, gate and up, and their product. Selective keeps the results of matrix products and of
-        attention; full keeps the input, and compiled also the product of gate and up.
+        All of: its input, the same after attention, both normalized, q and k after the rotation, v, attention's output,
+        gate and up, and their product; compiled for float8 neither what is normalized nor the product, which are cheap
+        to compute again from what is there. Selective keeps the results of matrix products and of attention; full keeps
+        the input, and compiled also the product of gate and up.
         """
         d, q, kv, f = self._widths()
         log_sums = SINGLE * self.model.heads
         if recompute == "none":
-            return self.half * (4 * d + 2 * q + (q + kv) + kv // 2 + 3 * f) + log_sums + 2 * SINGLE
+            again = 2 * d + f if self.compiled and self.float8 else 0
+            return self.half * (4 * d + 2 * q + kv + 3 * f - again) + log_sums + 2 * SINGLE
         if recompute == "selective":
             results = 2 * d if self.compiled else 3 * d
             return self.half * (results + q + (q + kv) + 2 * f) + log_sums

@@ -54,8 +54,8 @@ def _keys(old: TrainerConfig, new: TrainerConfig) -> Iterator[str]:
             yield f"trainer.mesh.{key}=null"
     if new.mesh.units != old.mesh.units:
         yield f"trainer.mesh.units={_units_word(new.mesh.units)}"
-    if new.batch.micro_batch != old.batch.micro_batch:
-        yield f"trainer.batch.micro_batch={new.batch.micro_batch}"
+    if new.batch.limit != old.batch.limit:
+        yield f"trainer.batch.micro_batch={new.batch.limit}"
     if new.memory.recompute != old.memory.recompute:
         yield f"trainer.memory.recompute={new.memory.recompute}"
     if new.memory.cpu_offload != old.memory.cpu_offload:

@@ -49,7 +49,7 @@ class Planner:
 
     def batches(self) -> list[Choice]:
         """Return the job with half, the same and twice its micro-batch, each with every way to recompute."""
-        now = self.config.batch.micro_batch
+        now = self.config.batch.limit
         sizes = sorted({max(1, now // 2), now, now * 2})
         found = self._choose(Change(micro_batch=size, recompute=how) for size, how in product(sizes, RECOMPUTES))
         by_size = {(one.estimate.batch.micro_batch, one.estimate.config.memory.recompute): one for one in found[::-1]}
@@ -89,7 +89,7 @@ class Planner:
         try:
             now = plan_batch(self.config, self.cluster.nodes * self.cluster.procs_per_node).micro_batch
         except ValueError:
-            now = self.config.batch.micro_batch
+            now = self.config.batch.limit
         return [None, now * 4, now * 2, *(now // 2**power for power in range(1, now.bit_length()))]
 
     def _choose(self, changes: Iterable[Change]) -> list[Choice]:

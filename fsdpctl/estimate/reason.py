@@ -56,8 +56,7 @@ def _of_others(choice: Choice, planner: Planner) -> Iterator[str]:
         without = _after(planner, best, Change(recompute="none"))
         needs = f": without it {without.memory.total / GIB:.1f} GiB would be needed" if without else ""
         yield f"Recomputing ({how}){needs}."
-    if config.batch.micro_batch != planner.config.batch.micro_batch:
-        size, before = config.batch.micro_batch, planner.config.batch.micro_batch
+    if (size := config.batch.limit) != (before := planner.config.batch.limit):
         yield f"Micro-batch {size} instead of {before}; the global batch stays {config.batch.sequences} sequences."
     if best.batch.accumulation > 1 and best.world.shard > 1:
         whole = f"{best.sizes.trained * 4 / GIB:.1f} GiB"

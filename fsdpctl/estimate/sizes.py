@@ -6,10 +6,12 @@ positions.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from fsdpctl.contract.trainer.float8 import resolve_float8
 from fsdpctl.contract.trainer.frozen import resolve_frozen
 from fsdpctl.contract.trainer.model_config import ModelConfig
 from fsdpctl.contract.trainer.trainer_config import TrainerConfig
@@ -41,6 +43,15 @@ class Flops:
 
 
 @dataclass(frozen=True)
+class Float8:
+    """The layers that multiply in float8."""
+
+    parameters: int = 0
+    casts: int = 0  # values of each token that are cast: a layer's input, and the gradient of its output
+    all_blocks: bool = False  # with all layers of the blocks
+
+
+@dataclass(frozen=True)
 class ModelSizes:
     config: TrainerConfig
 
@@ -66,6 +77,16 @@ class ModelSizes:
     def trained(self) -> int:
         frozen = resolve_frozen(self.config.optim.frozen, self.model)
         return self.parameters - sum(parameters_of(self.model)[name] for name in frozen)
+
+    @cached_property
+    def float8(self) -> Float8:
+        """The layers that multiply in float8."""
+        if self.config.precision != "float8":
+            return Float8()
+        shapes = self.model.linear_shapes()
+        chosen = [shapes[name] for name in resolve_float8(self.config.float8, self.model)]
+        parameters = sum(rows * columns for rows, columns in chosen)
+        return Float8(parameters, sum(map(sum, chosen)), parameters >= sum(map(math.prod, shapes.values())) - self.head)
 
     @property
     def units(self) -> Units:

@@ -9,9 +9,11 @@ from fsdpctl.contract.trainer.trainer_config import TrainerConfig
 from fsdpctl.estimate.activations import Tokens, kept_in_all
 from fsdpctl.estimate.items import Item, Items, Moment
 from fsdpctl.estimate.sizes import ModelSizes
+from fsdpctl.estimate.traffic import gathers_float8
 from fsdpctl.estimate.world import Batch, World, uses_fsdp
 
 MASTER, MOMENTS = 4, 8  # bytes of a parameter: in fp32, and AdamW's two
+FLOAT8_SHARD = 1.2  # bytes of a parameter, measured
 MATRIX_WORKSPACE = 0.07 * GIB  # of cuBLAS, rotary tables and small tensors
 
 
@@ -31,7 +33,8 @@ class Step:
 
     @property
     def tokens(self) -> Tokens:
-        return Tokens(self.config.model, self.config.compile is not False, self.half)
+        in_float8 = self.sizes.float8.all_blocks
+        return Tokens(self.config.model, self.config.compile is not False, self.half, in_float8)
 
     @property
     def accumulates(self) -> bool:
@@ -49,11 +52,16 @@ class Step:
         held: Items = {
             Item.WEIGHTS: MASTER * self.sizes.parameters / self.world.shard,
             Item.MOMENTS: MOMENTS * self.sizes.trained / self.world.shard,
-            Item.BUFFERS: MATRIX_WORKSPACE,
+            Item.BUFFERS: MATRIX_WORKSPACE + self._float8_shards(),
         }
         if self.config.memory.cpu_offload:
             held[Item.WEIGHTS] = held[Item.MOMENTS] = 0.0
         return {item: held.get(item, 0.0) + part.get(item, 0.0) for item in {**held, **part}}
+
+    def _float8_shards(self) -> float:
+        """Where weights are gathered in float8, each rank's part of them stays in it, too."""
+        gathers = uses_fsdp(self.config, self.world) and gathers_float8(self.config, self.world)
+        return FLOAT8_SHARD * self.sizes.float8.parameters / self.world.shard if gathers else 0.0
 
     def activations(self, blocks_less: int = 0) -> float:
         """What blocks keep, and the input and output of the last norm."""

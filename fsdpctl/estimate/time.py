@@ -9,12 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fsdpctl.contract.cards import Card
+from fsdpctl.contract.trainer.float8 import Float8Recipe
 from fsdpctl.contract.trainer.trainer_config import Recompute
 from fsdpctl.estimate.sizes import ModelSizes
 from fsdpctl.estimate.traffic import Traffic
 from fsdpctl.estimate.world import Batch, World, uses_fsdp
 
 PRODUCTS = 0.75  # of the card's speed
+FLOAT8_PRODUCTS = 1.6  # of the card's speed in bf16
+CAST_BYTES: dict[Float8Recipe, float] = {"tensorwise": 19.5, "rowwise": 37.0}
+"""Bytes for each value that is cast to float8: its scale is found first, and each gradient is cast twice."""
 ATTENTION, ATTENTION_NARROW = 0.41, 0.295  # of it, with heads of 128, and narrower ones
 NARROW = 64
 AGAIN: dict[Recompute, float] = {"none": 0.0, "selective": 0.0, "full": 1 / 3}
@@ -69,12 +73,15 @@ def micro_step_s(sizes: ModelSizes, world: World, batch: Batch, card: Card) -> f
     tokens, memory, moved = batch.micro_tokens, config.memory, MOVED[config.compile is not False]
     again = AGAIN[memory.recompute] / memory.recompute_every
     head = 6 * sizes.head
-    products = ((sizes.flops.matrices - head) * (1 + again) + head) / PRODUCTS
+    in_float8 = 6 * sizes.float8.parameters
+    products = ((sizes.flops.matrices - head - in_float8) * (1 + again) + head) / PRODUCTS
+    products += in_float8 * (1 + again) / FLOAT8_PRODUCTS
     share = ATTENTION if model.head_dim > NARROW else ATTENTION_NARROW
     attention = sizes.flops.attention * (1 + 3 * again * ATTENTION_AGAIN) / share
     elements = moved.element * model.layers * model.d_model + moved.logit * model.vocab_size
     if memory.recompute == "selective":
         elements += ELEMENTS_AGAIN / memory.recompute_every * moved.element * model.layers * model.d_model
+    elements += CAST_BYTES[config.float8.recipe] * sizes.float8.casts * (1 + again)
     in_memory = tokens * elements + GRADIENT_BYTES * sizes.trained
     units = len(sizes.units.sizes) if uses_fsdp(config, world) else 0
     host = BLOCK_S * model.layers + UNIT_S * units

@@ -71,7 +71,7 @@ def _shard_bytes(sizes: ModelSizes, world: World, batch: Batch) -> float:
     config = sizes.config
     if world.shard == 1 or not uses_fsdp(config, world):
         return 0.0
-    gathers = gathers_per_micro_step(sizes) * COMPUTE_BYTES * batch.accumulation
+    gathers = (gathers_per_micro_step(sizes) * COMPUTE_BYTES - _saved_by_float8(sizes, world)) * batch.accumulation
     reduced = sizes.trained * reduce_bytes(config)
     return (gathers + reduced) * (world.shard - 1) / world.shard
 
@@ -80,6 +80,17 @@ def gathers_per_micro_step(sizes: ModelSizes) -> int:
     """Return the parameters gathered in a forward and a backward pass: units twice if they are freed in between."""
     in_units = sum(sizes.units.sizes)
     return sizes.units.root + in_units * (2 if sizes.config.mesh.reshards_after_forward else 1)
+
+
+def _saved_by_float8(sizes: ModelSizes, world: World) -> int:
+    """Return the bytes that the gathers of a micro-step are less, where weights are gathered in float8."""
+    times = 2 if sizes.config.mesh.reshards_after_forward else 1
+    return times * sizes.float8.parameters if gathers_float8(sizes.config, world) else 0
+
+
+def gathers_float8(config: TrainerConfig, world: World) -> bool:
+    in_float8 = config.precision == "float8" and not config.memory.cpu_offload
+    return in_float8 and config.float8.gathers(between_nodes=not world.shards_within_node)
 
 
 def _replica_bytes(sizes: ModelSizes, world: World) -> float:

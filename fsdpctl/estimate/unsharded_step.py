@@ -23,7 +23,7 @@ class UnshardedStep(Step):
 
     def _forward(self) -> Items:
         """Autocast keeps the weights that it has cast; the compiler keeps them where nothing is computed again."""
-        casts = self.half * (self.sizes.head if self.tokens.compiled and self.recompute else self.sizes.multiplied)
+        casts = self.half * (self.sizes.head if self.tokens.compiled and self.recompute else self._kept_casts())
         logits = self.logits(self.tokens.loss_forward())
         return {Item.GATHERED: casts, Item.ACTIVATIONS: self.activations(), Item.LOGITS: logits}
 
@@ -48,4 +48,8 @@ class UnshardedStep(Step):
         return {Item.GRADIENTS: MASTER * new + (MASTER + self.half) * twice}
 
     def _casts(self) -> float:
-        return self.half * (self.sizes.head if self.recompute else self.sizes.multiplied)
+        return self.half * (self.sizes.head if self.recompute else self._kept_casts())
+
+    def _kept_casts(self) -> int:
+        """Return the parameters whose casts are kept: the compiler makes those to float8 again."""
+        return self.sizes.multiplied - (self.sizes.float8.parameters if self.tokens.compiled else 0)

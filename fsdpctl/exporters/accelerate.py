@@ -20,7 +20,11 @@ def write(export: Exportable) -> Exported:
     tree: dict[str, Any] = {
         "compute_environment": "LOCAL_MACHINE",
         "distributed_type": "FSDP" if fsdp else _without_fsdp(export),
-        "mixed_precision": {"auto": "bf16" if export.has_gpus else "no", "fp32": "no"}.get(precision, precision),
+        "mixed_precision": {
+            "auto": "bf16" if export.has_gpus else "no",
+            "fp32": "no",
+            "float8": "fp8",
+        }.get(precision, precision),
         "num_machines": export.num_nodes,
         "num_processes": plan.world_size,
         "machine_rank": 0,

@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 from fsdpctl.backends.base import BackendPlan
 from fsdpctl.backends.table import get_backend
-from fsdpctl.contract.plan import Device, Entry, HangLimits, Head, LaunchPlan, Mesh, PlannedNode, Ports, TrackerName
+from fsdpctl.contract.plan import Entry, HangLimits, Head, LaunchPlan, Mesh, PlannedNode, Ports, TrackerName
 from fsdpctl.contract.problems import Problem
 from fsdpctl.contract.trainer.mesh import resolve_mesh, split_batch
 from fsdpctl.errors import UsageError
@@ -122,7 +122,7 @@ def _launch_plan(profile: ClusterProfile, job: JobSpec, host: SubmitHost, fit: _
         container=plan_container(profile.environment, _runs_root(host)),
         outside_python=fit.backend.outside_python if profile.has_container else "",
         # In a container, a process that stays for the next attempt would end with the agent.
-        warm=not profile.has_container and _is_warm(job, fit.backend.device),
+        warm=not profile.has_container and _is_warm(job),
         warm_imports=job.warm_imports,
         progress_regex=job.progress_regex,
         notify=tuple(dict.fromkeys((*plan_targets(profile.notify), *host.notify))),
@@ -130,11 +130,11 @@ def _launch_plan(profile: ClusterProfile, job: JobSpec, host: SubmitHost, fit: _
     )
 
 
-def _is_warm(job: JobSpec, device: Device) -> bool:
-    """Return what the job asks for; by default the bundled trainer is warm on CPUs, since GPUs were not tried yet."""
+def _is_warm(job: JobSpec) -> bool:
+    """Return what the job asks for; by default the bundled trainer is warm."""
     if job.warm is not None:
         return job.warm
-    return bool(job.warm_imports) or (job.entrypoint.is_bundled_trainer and device == "cpu")
+    return bool(job.warm_imports) or job.entrypoint.is_bundled_trainer
 
 
 def plan_hang_limits(hang: Hang) -> HangLimits:

@@ -36,7 +36,7 @@ def micro_batch_shrunk(subject: Subject) -> Iterator[Found]:
     batch = subject.trainer.batch
     micro, repeats = subject.micro_batch
     share = micro * repeats
-    allowed = min(batch.micro_batch, share)
+    allowed = min(batch.limit, share)
     if 2 * micro <= allowed:
         text = f"{share} sequences of each rank divide into micro-batches of {micro}, though {allowed} are allowed"
         yield Found("trainer.batch.micro_batch", text)

@@ -27,6 +27,7 @@ _PRECISIONS = {
     "fp32": "no none fp32 float32 32 32-true",
     "bf16": "bf16 bfloat16 bf16-mixed bf16-true",
     "fp16": "fp16 float16 half 16 16-mixed 16-true",
+    "float8": "fp8 float8 transformer-engine",
 }
 _PRECISION_OF = {name: ours for ours, names in _PRECISIONS.items() for name in names.split()}
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
@@ -86,8 +87,6 @@ def strategy(value: Any) -> str:
 
 def precision(value: Any) -> str:
     name = str(value).rpartition(".")[2].lower()
-    if name == "fp8":
-        raise LeftOutError("the bundled trainer computes in fp32, bf16 or fp16, not in fp8")
     if name not in _PRECISION_OF:
         raise WrongError(
             f"{show(value)} is no precision{did_you_mean(name, _PRECISION_OF)}; there are fp32 (no), bf16, fp16, fp8"

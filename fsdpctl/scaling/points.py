@@ -102,7 +102,7 @@ def _configure_trainer(config: TrainerConfig, point: Point, how: Measurement) ->
     return replace(
         config,
         steps=steps,
-        batch=config.batch if how.is_strong else _weak_batch(config.batch.micro_batch, point.gpus),
+        batch=config.batch if how.is_strong else _weak_batch(config.batch.limit, point.gpus),
         mesh=_mesh(config.mesh, point.strategy or config.mesh.strategy),
         optim=replace(config.optim, warmup_steps=min(config.optim.warmup_steps, steps - 1)),
         checkpoint=CheckpointConfig(every_steps=steps, mode="none"),

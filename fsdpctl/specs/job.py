@@ -104,8 +104,8 @@ class JobSpec(Spec):
     """Signal that all ranks of your own entrypoint get at a stop; `none`: they have to read the stop file, and get TERM
     5 seconds before they are killed."""
     warm: bool | None = None
-    """Fork ranks from a process of the node that has imported torch; default: those of the bundled trainer on CPUs, and
-    of a job with `warm_imports`."""
+    """Fork ranks from a process of the node that has imported torch; default: those of the bundled trainer, and of a
+    job with `warm_imports`."""
     warm_imports: tuple[Module, ...] = ()
     """Modules that this process imports beside torch, for your own entrypoint; they must start no thread and not touch
     a GPU."""

@@ -37,6 +37,7 @@ class RuleId(StrEnum):
 
     FP16 = "fp16"
     EMULATED_BF16 = "emulated-bf16"
+    NO_FLOAT8 = "no-float8"
     FP32_ON_GPUS = "fp32-on-gpus"
     BF16_REDUCTION = "bf16-reduction"
     COMPILE_OFF = "compile-off"

@@ -12,6 +12,7 @@ from fsdpctl.contract.files import read_bytes
 from fsdpctl.errors import UsageError
 from fsdpctl.estimate.choices import Planner
 from fsdpctl.estimate.hugging_face import TheirModel, read_sizes
+from fsdpctl.estimate.micro_batch import fastest_micro_batch
 from fsdpctl.estimate.result import Cluster, Estimate, estimate
 from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.load import load_job, load_profile
@@ -67,11 +68,14 @@ def estimate_job(
         procs = USUAL_GPUS
         notes.append(f"profile {loaded.name} has no gpus_per_node: {USUAL_GPUS} assumed; --gpus N changes that")
     cluster = Cluster(spec.nodes, procs, loaded.network.gbps)
+    chooses = spec.trainer.batch.micro_batch is None
     try:
-        found = estimate(spec.trainer, cluster, card)
+        found = (fastest_micro_batch if chooses else estimate)(spec.trainer, cluster, card)
     except ValueError as error:
         raise UsageError(f"job {spec.name} on {spec.nodes} x {procs} GPUs: {error}") from None
-    return Estimated(spec, loaded, Planner(spec.trainer, cluster, card), found, source, tuple(notes))
+    if chooses:
+        notes.append(f"the job has no micro_batch: {found.batch.micro_batch} is chosen, as `submit` does")
+    return Estimated(spec, loaded, Planner(found.config, cluster, card), found, source, tuple(notes))
 
 
 def count_gpus(profile: ClusterProfile) -> int | None:

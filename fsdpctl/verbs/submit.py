@@ -32,6 +32,7 @@ from fsdpctl.specs.search import ProfileSource, choose_profile, find_job, find_p
 from fsdpctl.verbs.data_source import resolve_data
 from fsdpctl.verbs.foreign import hinting_at_import
 from fsdpctl.verbs.holds import HoldStatus, entering, own_machines, plan_of
+from fsdpctl.verbs.micro_batch import choose_micro_batch
 from fsdpctl.verbs.placing import place
 from fsdpctl.verbs.pretrained import resolve_weights
 from fsdpctl.verbs.slot import WaitInterrupted, check_waiting, start_run
@@ -49,7 +50,7 @@ class Request:
     job: JobSpec
     plan: LaunchPlan
     profile_source: ProfileSource = ProfileSource.OPTION
-    notices: tuple[str, ...] = ()  # what was left out of the job's command
+    notices: tuple[str, ...] = ()  # what was left out of the job's command, and what was chosen
     suspects: tuple[str, ...] = ()  # a line for each node that may be bad
     hold: HoldStatus | None = None  # in which the run takes place
 
@@ -108,7 +109,7 @@ def read_request(
     loaded = read_profile(chosen, source, backend)
     try:
         request = prepare(loaded, spec, run_id=spec.name + DRY_RUN_ID_SUFFIX if dry_run else None, hold=hold)
-        return replace(request, profile_source=source, notices=notices)
+        return replace(request, profile_source=source, notices=(*notices, *request.notices))
     except IncompatibleError as error:
         documents = job_document(find_job(job), overrides), profile_document(find_profile(chosen), backend)
         raise locate_problems(error, *documents) from None
@@ -139,12 +140,15 @@ def plan_request(profile: ClusterProfile, job: JobSpec, host: SubmitHost) -> Req
     job = resolve_data(job, Path(host.submit_dir), is_here=is_here)
     job = resolve_weights(job, Path(host.submit_dir), is_here=is_here)
     plan = build_plan(profile, job, host)
+    chosen, notices = choose_micro_batch(profile, job, plan)
+    if chosen != job:
+        job, plan = chosen, build_plan(profile, chosen, host)
     if is_here and not plan.setup and plan.container is None and shutil.which(plan.python) is None:
         raise UsageError(
             f"profile {profile.name}: this machine has no program {plan.python}",
             hint="`environment` in the profile sets what runs the ranks, or `python`, `venv`",
         )
-    return Request(profile, job, plan)
+    return Request(profile, job, plan, notices=notices)
 
 
 def submit(request: Request, progress: Progress = ignore, report_wait: Callable[[str], None] | None = None) -> RunPaths:

@@ -17,6 +17,7 @@ from fsdpctl.contract.trainer.trainer_config import Recompute, TrainerConfig
 from tests.train.ranks import Config, column, step_in_turn, train
 from tests.train.single_rank import SingleRank
 from tests.train.test_model import small_model
+from train.metrics.memory import GpuPeaks
 from train.metrics.stragglers import LocalComputeTimer
 from train.model.llama.decoder import Llama
 from train.parallel.parallelize import build_model
@@ -58,6 +59,16 @@ def test_recomputing_gives_the_same_gradients_to_the_bit() -> None:
     assert results["selective", 1][1] == results["selective", 2][1] == products  # no product is made twice
     assert results["full", 1][1] - products == 2 * (results["full", 2][1] - products) > 0
     assert results["full", 1][2] < results["full", 2][2]
+
+
+def test_the_peak_of_a_run_outlives_those_of_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    allocated = iter([3, 9, 4, 5])
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: next(allocated))
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda device: None)
+    peaks = GpuPeaks(torch.device("cuda"))
+    assert [peaks.take_step() for _ in range(3)] == [3, 9, 4]
+    assert peaks.highest() == 9
+    assert (GpuPeaks(torch.device("cpu")).take_step(), GpuPeaks(torch.device("cpu")).highest()) == (None, None)
 
 
 def test_blocks_recompute_as_configured(config: Config) -> None:

@@ -27,7 +27,9 @@ from train.metrics.writer import HeldOutLoss, MetricsWriter, StepMetrics
 
 
 def step_metrics(step: int, loss: float = 1.0) -> StepMetrics:
-    return StepMetrics(step, loss, loss.hex(), "00" * 8, 1e-3, 0.5, 100.0, None, step * 256, 0.0, 1, 256, 0, 1.0, {})
+    return StepMetrics(
+        step, loss, loss.hex(), "00" * 8, 1e-3, 0.5, 100.0, None, step * 256, 0.0, 1, 256, 0, 1.0, None, {}
+    )
 
 
 def test_the_utilization_needs_a_gpu_whose_speed_is_known(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from fsdpctl.contract.trainer.resumable import compare
 from train.errors import ConfigError
 from train.model.language_model import LanguageModel
 from train.nonfinite import NonFiniteGuard
+from train.parallel.float8 import master_weight
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class TrainState:
         """Name every tensor to be saved. They share memory with the originals, so that loading fills those."""
         tensors = self.guard.tensors()
         for name, parameter in self.model.named_parameters():
-            tensors[f"model.{name}"] = parameter.detach()
+            tensors[f"model.{name}"] = master_weight(parameter)
             for key, value in self.optimizer.state.get(parameter, {}).items():
                 tensors[f"optimizer.{name}.{key}"] = value
         return tensors

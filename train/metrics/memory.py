@@ -14,7 +14,7 @@ from fsdpctl.contract.trainer.trainer_config import TrainerConfig
 from fsdpctl.contract.trainer.units import Unit, resolve_units
 from train.parallel.world import World
 
-MIB = 2**20
+MIB, GIB = 2**20, 2**30
 ROOT: Unit = ()
 
 
@@ -33,11 +33,33 @@ def describe(config: TrainerConfig, model: nn.Module, optimizer: torch.optim.Opt
     )
 
 
-def peak_memory_gib(world: World) -> float:
+class GpuPeaks:
+    """The most that this rank has allocated on its GPU, by step and so far; torch counts from the last reset only."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.before = 0  # the most until the last reset
+
+    def take_step(self) -> int | None:
+        """Return the most since the last call, in bytes; None without a GPU."""
+        if self.device.type != "cuda":
+            return None
+        peak = torch.cuda.max_memory_allocated(self.device)
+        torch.cuda.reset_peak_memory_stats(self.device)
+        self.before = max(self.before, peak)
+        return peak
+
+    def highest(self) -> int | None:
+        """Return the most of the whole attempt, in bytes; None without a GPU."""
+        if self.device.type != "cuda":
+            return None
+        return max(self.before, torch.cuda.max_memory_allocated(self.device))
+
+
+def peak_memory_gib(world: World, gpu_peaks: GpuPeaks) -> float:
     """Return the most that any rank has used so far, of its GPU, or of the host where there is none. Collective."""
-    if world.device.type == "cuda":
-        peak = torch.cuda.max_memory_allocated(world.device)
-    else:
+    peak = gpu_peaks.highest()
+    if peak is None:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return world.maximum(peak // MIB) / 1024
 

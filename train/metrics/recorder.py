@@ -19,6 +19,7 @@ from torch import Tensor
 from train.context import RankContext
 from train.errors import TrainError
 from train.metrics.device_timestamp import DeviceTimestamp
+from train.metrics.memory import GIB, GpuPeaks
 from train.metrics.stragglers import Span, StragglerDetector
 from train.metrics.utilization import utilization_per_rate
 from train.metrics.writer import MetricsWriter, StepMetrics
@@ -54,6 +55,7 @@ class _Pending:
     begin: DeviceTimestamp
     end: DeviceTimestamp
     spans: list[Span]
+    peak: int | None  # bytes
 
 
 class Recorder:
@@ -74,6 +76,7 @@ class Recorder:
         self.writers = writers
         self.watch = watch
         self.stragglers = stragglers
+        self.gpu_peaks = GpuPeaks(self.device)
         self.lag = LAG.get(self.device.type, 0)
         self.pending: deque[_Pending] = deque()
         self.delivered = start_step
@@ -90,7 +93,8 @@ class Recorder:
         values = tensors.stack().to("cpu", non_blocking=True)
         end = DeviceTimestamp(self.device)
         spans = self.stragglers.local_compute.take()
-        self.pending.append(_Pending(step, values, lr, samples, time.time(), self.begin, end, spans))
+        peak = self.gpu_peaks.take_step()
+        self.pending.append(_Pending(step, values, lr, samples, time.time(), self.begin, end, spans, peak))
         self.begin = end
         while len(self.pending) > self.lag:
             self._deliver(self.pending.popleft())
@@ -133,6 +137,7 @@ class Recorder:
             valid_tokens=int(valid_tokens),
             skipped=int(skipped),
             loss_scale=loss_scale,
+            peak_memory_gib=round(pending.peak / GIB, 3) if pending.peak is not None else None,
             slow_ranks={str(rank): host for rank, host in self.stragglers.slow.items()},
         )
         for writer in self.writers:

@@ -12,7 +12,7 @@ from train.metrics.writer import HeldOutLoss, MetricsWriter, StepMetrics
 
 log = logging.getLogger(__name__)
 
-SCALARS = ("loss", "lr", "grad_norm", "tokens_per_s", "mfu", "skipped", "loss_scale")
+SCALARS = ("loss", "lr", "grad_norm", "tokens_per_s", "mfu", "peak_memory_gib", "skipped", "loss_scale")
 
 
 class TensorBoardWriter(MetricsWriter):

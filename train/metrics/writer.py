@@ -26,6 +26,7 @@ class StepMetrics:
     valid_tokens: int  # targets of this step that counted
     skipped: int  # steps so far that changed nothing, because loss or gradient were not finite
     loss_scale: float  # 1 unless the precision is fp16
+    peak_memory_gib: float | None  # most that rank 0 has allocated on its GPU since the step before; null: no GPU
     slow_ranks: Mapping[str, str]  # rank -> host of those whose own work takes longer than the others'
 
 

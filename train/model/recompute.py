@@ -17,6 +17,7 @@ from fsdpctl.contract.trainer.trainer_config import Recompute
 
 KEPT = [
     torch.ops.aten.mm.default,
+    torch.ops.aten._scaled_mm.default,
     torch.ops.aten._scaled_dot_product_cudnn_attention.default,
     torch.ops.aten._scaled_dot_product_flash_attention.default,
     torch.ops.aten._scaled_dot_product_efficient_attention.default,

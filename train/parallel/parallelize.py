@@ -23,6 +23,7 @@ from fsdpctl.contract.trainer.trainer_config import Precision, TrainerConfig
 from fsdpctl.contract.trainer.units import Unit, has_units_inside_blocks, resolve_units
 from train.model import table
 from train.model.language_model import LanguageModel
+from train.parallel import float8
 from train.parallel.world import World
 
 log = logging.getLogger(__name__)
@@ -50,6 +51,8 @@ def build_model(
     dtype = compute_dtype(config.precision, world.device)
     uses_fsdp = config.mesh.strategy != "DDP" and (world.size > 1 or config.memory.cpu_offload)
     units = resolve_units(config.mesh.units, config.model) if uses_fsdp else ()
+    if config.precision == "float8":
+        float8.convert_layers(model, config, world, shards=shape[1] if uses_fsdp else 1)
     if config.compile or (config.compile is None and world.device.type == "cuda"):
         apply_compile(model, units)
     local_part = find_local_compute(units, model.HEAD_MODULES)
@@ -71,7 +74,7 @@ def compute_dtype(precision: Precision, device: torch.device) -> torch.dtype:
         if device.type != "cuda":
             return torch.float32
         return torch.bfloat16 if has_bf16(device) else torch.float16
-    return {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}[precision]
+    return {"bf16": torch.bfloat16, "float8": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}[precision]
 
 
 def has_bf16(device: torch.device) -> bool:

@@ -42,11 +42,11 @@ def resolve_mesh(mesh: MeshConfig, nodes: int, procs_per_node: int) -> tuple[int
 def split_batch(batch: BatchConfig, world: int) -> tuple[int, int]:
     """Return (micro_batch, accumulation steps): sequences = world * micro_batch * accumulation.
 
-    The micro-batch is the largest divisor of a rank's share that does not exceed `batch.micro_batch`.
+    The micro-batch is the largest divisor of a rank's share that does not exceed `batch.limit`.
     Raises ValueError when the global batch does not divide over the world.
     """
     if batch.sequences % world:
         raise ValueError(f"a global batch of {batch.sequences} sequences does not divide over {world} ranks")
     share = batch.sequences // world
-    micro = next(m for m in range(min(batch.micro_batch, share), 0, -1) if share % m == 0)
+    micro = next(m for m in range(min(batch.limit, share), 0, -1) if share % m == 0)
     return micro, share // micro

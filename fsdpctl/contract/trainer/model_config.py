@@ -8,6 +8,7 @@ An architecture is a folder beside this file and one below `train/model/`, each 
     num_parameters, block_parameters    how many parameters the model has, and each of its blocks
     matrix_flops, attention_flops       floating-point operations of a token, forward and backward
     BLOCK_PARTS                         names of the modules in a block, each before those inside of it
+    linear_shapes()                     the sides (out, in) of the matrix of each linear layer, by its name
     module_names(), parameter_names()   names of all, in the order of the model; blocks are blocks.0, blocks.1, ...
     shared_modules()                    names of those with a weight that another module uses, too: they are no units
 """

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from typing import Literal, cast
 
 from fsdpctl.contract.problems import broken_rule
+from fsdpctl.contract.trainer.float8 import Float8Config, resolve_float8
 from fsdpctl.contract.trainer.frozen import resolve_frozen
 from fsdpctl.contract.trainer.model_config import ModelConfig
 from fsdpctl.contract.trainer.strict import STRICT, require_at_least, require_fraction, require_positive
 from fsdpctl.contract.trainer.units import UnitsConfig, has_units_inside_blocks, resolve_units
 
 Strategy = Literal["FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD", "_HYBRID_SHARD_ZERO2", "DDP"]
-Precision = Literal["auto", "fp32", "bf16", "fp16"]
+Precision = Literal["auto", "fp32", "bf16", "fp16", "float8"]
 ReduceDtype = Literal["fp32", "bf16"]
 Recompute = Literal["none", "selective", "full"]
 Schedule = Literal["cosine", "linear", "constant", "wsd"]
@@ -104,7 +105,9 @@ class BatchConfig:
 
     __pydantic_config__ = STRICT
 
-    micro_batch: int  # maximum number of sequences in one forward pass on one rank
+    micro_batch: int | None = None
+    """Maximum number of sequences in one forward pass on one rank; unset: the fastest that fits the GPUs, chosen at
+    `submit`."""
     sequences: int = 0  # global batch size in sequences; give this or `tokens`
     tokens: int = 0  # global batch size in tokens; give this or `sequences`
 
@@ -114,6 +117,11 @@ class BatchConfig:
             raise broken_rule(
                 "give the global batch as sequences or as tokens, one of them, at least 1", "sequences", "tokens"
             )
+
+    @property
+    def limit(self) -> int:
+        """The maximum as a number: 1 where nothing has chosen it, as on CPUs."""
+        return self.micro_batch or 1
 
     def in_sequences(self, seq_len: int) -> BatchConfig:
         """Return the same batch, counted in sequences. Raises ValueError where tokens do not divide into them."""
@@ -223,7 +231,10 @@ class TrainerConfig:
     memory: MemoryConfig = field(default_factory=MemoryConfig)
     eval: EvalConfig = field(default_factory=EvalConfig)
     profile: ProfileConfig = field(default_factory=ProfileConfig)
-    precision: Precision = "auto"  # compute precision over fp32 weights; `auto`: bf16, else fp16 on GPUs, fp32 on CPUs
+    precision: Precision = "auto"
+    """Compute precision over fp32 weights. `auto`: bf16, else fp16 on GPUs, fp32 on CPUs; `float8`: bf16 with matrix
+    products in float8, which needs torchao, and a GPU of compute capability 8.9 or more; CPUs emulate it."""
+    float8: Float8Config = field(default_factory=Float8Config)
     reduce_dtype: ReduceDtype = "fp32"  # data type of the gradient reduction over ranks
     compile: bool | None = None  # use torch.compile; unset: on GPUs only
     init_from: str | None = None
@@ -262,6 +273,7 @@ class TrainerConfig:
                 "units",
             )
         resolve_frozen(self.optim.frozen, self.model)
+        self._check_float8()
         if self.data.source == BUILTIN and self.model.vocab_size < BUILTIN_VOCAB:
             needs = (
                 f"data.source {BUILTIN} needs model.vocab_size of at least {BUILTIN_VOCAB}, for its tokens are bytes"
@@ -277,6 +289,20 @@ class TrainerConfig:
                 "init_from",
             )
         require_at_least(1, steps=self.steps, log_every=self.log_every, max_skipped_steps=self.max_skipped_steps)
+
+    def _check_float8(self) -> None:
+        """Raise ValueError for float8 that is not possible here, or not asked for."""
+        if self.precision != "float8":
+            if self.float8 != Float8Config():
+                raise broken_rule("float8 does nothing without precision: float8", "float8", "precision")
+            return
+        resolve_float8(self.float8, self.model)
+        if self.float8.gather and self.mesh.strategy in ("NO_SHARD", "DDP"):
+            text = f"{self.mesh.strategy} gathers nothing; leave float8.gather away"
+            raise broken_rule(text, "gather", "strategy")
+        if self.float8.gather and self.memory.cpu_offload:
+            text = "with cpu_offload weights are gathered in bf16; leave float8.gather away"
+            raise broken_rule(text, "gather", "cpu_offload")
 
     def _refuse_what_does_nothing(self) -> None:
         """Raise ValueError for keys that ask for something which never happens."""

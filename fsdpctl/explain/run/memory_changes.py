@@ -47,8 +47,8 @@ def _changes(trainer: TrainerConfig, fields: Mapping[str, str]) -> Iterator[str]
         allocator = "env.PYTORCH_ALLOC_CONF=expandable_segments:True"
         yield f"--set {allocator}  ({fields['unused']} are reserved and not used)"
     batch, memory, mesh = trainer.batch, trainer.memory, trainer.mesh
-    if (half := batch.micro_batch // 2) > 0:
-        note = f"now {batch.micro_batch}; the global batch stays {batch.sequences}"
+    if (half := batch.limit // 2) > 0:
+        note = f"now {batch.limit}; the global batch stays {batch.sequences}"
         yield f"--set trainer.batch.micro_batch={half}  ({note})"
     if memory.recompute == "none":
         yield "--set trainer.memory.recompute=selective  (slower by some percent)"

@@ -43,6 +43,8 @@ POLL_S = 0.1
 PEERS_EVERY_S = 0.5
 TERM_S = 5.0
 """Seconds from TERM to KILL when ranks are ended."""
+TRAINER_TERM_S = 0.5
+"""The same for the bundled trainer: it ends at TERM at once, except in a collective, which under NCCL never returns."""
 TERM_OF_VICTIMS_S = 1.0
 """The same after a node was lost: its peers wait in a collective for it, and cannot save together."""
 
@@ -62,6 +64,7 @@ class Agent:
         self.companions: Companions | None = None
         self.fork_server: ForkServer | None = None
         self.resources = ResourceWatch.begin()
+        self.term_s = TRAINER_TERM_S if plan.entry.is_bundled_trainer else TERM_S
 
     def run(self) -> NodeEnd:
         """Check the node, join the others, run the ranks and sweep. Errors that a user can cause are returned."""
@@ -133,7 +136,7 @@ class Agent:
                     end_attempt(self.attempt, self.paths, lost.reason, lost.cause)
                 if not stopping.has_signalled and failure.is_overdue():
                     # Spare torchrun itself: it has yet to report which rank failed first.
-                    self._sweep(torchrun.pid, term_s=TERM_S)
+                    self._sweep(torchrun.pid, term_s=self.term_s)
             time.sleep(POLL_S)
         return describe_end(code, self.attempt, self.paths, failure.failed_at, stopping.signal)
 
@@ -160,18 +163,19 @@ class Agent:
             own = None
         else:
             own = self._own_failure(torchrun, failure) if not abort.is_cancel and failure.has_begun() else None
-        self._end_ranks(torchrun, TERM_OF_VICTIMS_S if abort.cause == AbortReason.LOST else TERM_S)
+        lost = abort.cause == AbortReason.LOST
+        self._end_ranks(torchrun, min(self.term_s, TERM_OF_VICTIMS_S) if lost else self.term_s)
         return own or NodeEnd(1, f"{abort.cause}: {abort.reason}".rstrip(": "), cause=Cause.ABORT)
 
     def _own_failure(self, torchrun: Torchrun, failure: FailureWatch) -> NodeEnd | None:
         """Return the failure of this node's own rank: the reason of the abort file must not hide the first failure."""
-        self._sweep(torchrun.pid, term_s=TERM_S)
+        self._sweep(torchrun.pid, term_s=self.term_s)
         with suppress(subprocess.TimeoutExpired):
             end = describe_end(torchrun.wait(TERM_S), self.attempt, self.paths, failure.failed_at)
             return end if end.failed_rank is not None else None
         return None
 
-    def _end_ranks(self, torchrun: Torchrun, term_s: float = TERM_S) -> None:
+    def _end_ranks(self, torchrun: Torchrun, term_s: float) -> None:
         self._sweep(term_s=term_s)
         torchrun.wait()
 

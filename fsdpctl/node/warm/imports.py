@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import threading
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from fsdpctl.contract.plan import LaunchPlan
@@ -61,10 +63,19 @@ def find_fork_hazard() -> str | None:
         os._exit(int(torch is not None and torch.cuda._is_in_bad_fork()))
     if os.waitpid(pid, 0)[1] != 0:
         return "touched CUDA"
-    threads = len(os.listdir(PROC / "self/task"))
-    if threads > 1:
-        return f"started {threads - 1} threads"
+    if threads := _other_threads():
+        return f"started threads: {', '.join(threads)}"
     return "opened a GPU" if any(map(_is_gpu, (PROC / "self/fd").iterdir())) else None
+
+
+def _other_threads() -> list[str]:
+    """Return the names of all threads but this one, as the kernel has them: libraries name most of theirs."""
+    names = []
+    for task in (PROC / "self/task").iterdir():
+        if task.name != str(threading.get_native_id()):
+            with suppress(OSError):  # it has ended
+                names.append((task / "comm").read_text().strip())
+    return sorted(names)
 
 
 def _is_gpu(descriptor: Path) -> bool:

@@ -3,40 +3,26 @@
 from __future__ import annotations
 
 import json
-import re
-import shlex
+import shutil
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.backends.harness import fsdpctl
+from tests.backends.pages import ROOT, commands, write_job
 from tests.services import require
 
-ROOT = Path(__file__).parents[3]
 QUICK_START = "docs/quickstart-laptop.md"
 SKILL = "fsdpctl/.agents/skills/fsdpctl/SKILL.md"
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """Return a directory in which llm-tiny has few steps."""
+    """Return a directory in which llm-tiny has few and small steps, but enough of them to be stopped."""
     require("torch")
-    job = yaml.safe_load((ROOT / "jobs/llm-tiny.yaml").read_text())
-    job["trainer"] |= {"steps": 60, "checkpoint": {"every_steps": 20}}
-    job["trainer"]["optim"]["warmup_steps"] = 2
     directory = tmp_path / "my project"
-    (directory / "jobs").mkdir(parents=True)
-    (directory / "jobs/llm-tiny.yaml").write_text(yaml.safe_dump(job))
+    write_job(directory, steps=24, batch={"sequences": 16, "micro_batch": 4}, eval={"sequences": 8})
     return directory
-
-
-def commands(page: str) -> list[list[str]]:
-    """Return the arguments of fsdpctl in a page's console blocks, in their order."""
-    blocks = re.findall(r"^```console\n(.*?)^```", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE)
-    lines = [line for block in blocks for line in block.splitlines()]
-    found = [re.match(r"(?:\$ |\.venv/bin/)fsdpctl (.*)", line) for line in lines]
-    return [shlex.split(match[1], comments=True) for match in found if match is not None]
 
 
 @pytest.mark.timeout(600)
@@ -44,7 +30,7 @@ def test_the_quick_start(project: Path) -> None:
     words = commands(QUICK_START)
     assert {line[0] for line in words} == {"submit", "ls", "checkpoints", "logs", "status", "stop", "resume"}
     for line in words:
-        fsdpctl(*line, cwd=project)
+        fsdpctl(*line, cwd=project, timeout=300)
     assert json.loads(fsdpctl("status", "--json", cwd=project).stdout)["state"] == "SUCCEEDED"
 
 
@@ -58,3 +44,20 @@ def test_what_an_agent_is_taught(project: Path) -> None:
         except ValueError:
             assert [json.loads(one) for one in printed.splitlines()], line  # one object a line
     assert json.loads(fsdpctl("status", "--json", cwd=project).stdout)["attempt"] == 2
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("page", "example", "needs"),
+    [("own-script", "minimal", "torch"), ("hf-trainer", "hf_trainer", "transformers")],
+)
+def test_a_tutorial(page: str, example: str, needs: str, tmp_path: Path) -> None:
+    require(needs)
+    directory = tmp_path / "mine"
+    shutil.copytree(ROOT / "examples" / example, directory)
+    words = commands(f"docs/tutorial-{page}.md")
+    assert {"submit", "status", "stop", "resume", "logs"} <= {line[0] for line in words}
+    for line in words:
+        fsdpctl(*line, cwd=directory, timeout=300)
+    status = json.loads(fsdpctl("status", "--json", cwd=directory).stdout)
+    assert (status["state"], status["attempt"]) == ("SUCCEEDED", 2)

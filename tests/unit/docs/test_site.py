@@ -1,7 +1,8 @@
-"""The documentation as a site: every page, every link and every anchor."""
+"""The documentation as a site: every page, every link, every anchor, all of it offline, and what a search finds."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -12,6 +13,22 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
+NAMES = {path.relative_to(ROOT / "docs").with_suffix(".html").as_posix() for path in ROOT.glob("docs/**/*.md")}
+OUTSIDE = re.compile(
+    r"<(?:script|img|iframe|source|link)\b[^>]*\b(?:src|href)=[\"']?(?:https?:)?//[^>]*"  # loaded by a page
+    r"|@import\s+[^;]*//[^;]*|url\([\"']?(?:https?:)?//[^)]*"  # loaded by a style
+    r"|class=[\"']?mermaid\b"  # for which the theme loads a script from another host
+)
+QUESTIONS = {
+    "why rendezvous hang": ("concepts/communication.html", "127.0.1.1"),
+    "resume fewer nodes": ("questions.html", "fsdpctl resume --nodes 1"),
+    "out of GPU memory": ("troubleshooting.html", "The micro-batch or the model is too large"),
+    "processes memory in use": ("questions.html", "fsdpctl cancel RUN"),
+    "losses differ resume": ("questions.html", "deterministic"),
+    "preempted job": ("questions.html", "queued again"),
+    "prompt passphrase": ("launchers-ssh.html", "Nothing prompts"),
+}
+"""What a reader types, the page that has the answer, and a part of the answer."""
 
 
 def build(project: Path, out: Path) -> subprocess.CompletedProcess[str]:
@@ -20,19 +37,58 @@ def build(project: Path, out: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(argv, cwd=project, env=env, capture_output=True, text=True)
 
 
-@pytest.mark.slow
-def test_the_site_has_all_pages_and_loads_nothing_from_other_hosts(tmp_path: Path) -> None:
-    done = build(ROOT, tmp_path / "site")
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("site")
+    done = build(ROOT, out)
     assert (done.returncode, "WARNING" in done.stderr) == (0, False), done.stderr
-    pages = {path.relative_to(tmp_path / "site").as_posix(): path.read_text() for path in tmp_path.rglob("*.html")}
-    assert {f"{path.stem}.html" for path in (ROOT / "docs").glob("*.md")} <= pages.keys()
-    assert {"files/CHANGELOG.html", "files/examples/hf_trainer/train.py.html"} <= pages.keys()
-    assert [
-        name for name, text in pages.items() if re.search(r'<(script|img|link)[^>]*(src|href)="https?://', text)
-    ] == []
-    listed = (tmp_path / "site/llms.txt").read_text()
-    linked = set(re.findall(r"^- \[.+?\]\((.+?)\): .+\.$", listed, re.MULTILINE))
-    assert linked == {f"{path.stem}.html" for path in (ROOT / "docs").glob("*.md")} - {"index.html"}
+    return out
+
+
+@pytest.mark.slow
+def test_the_site_has_all_pages(site: Path) -> None:
+    pages = {path.relative_to(site).as_posix() for path in site.rglob("*.html")}
+    assert {*NAMES, "files/CHANGELOG.html", "files/examples/hf_trainer/train.py.html"} <= pages
+    listed = (site / "llms.txt").read_text()
+    linked = set(re.findall(r"^- \[.+?\]\((.+?)\): .+[.。]$", listed, re.MULTILINE))
+    assert linked == NAMES - {"index.html"}
+
+
+@pytest.mark.slow
+def test_the_site_loads_nothing_from_other_hosts(site: Path) -> None:
+    files = [path for suffix in ("html", "css", "svg") for path in site.rglob(f"*.{suffix}")]
+    assert any(path.suffix == ".svg" and path.parent.name == "diagrams" for path in files)
+    assert (site / "search/search_index.js").exists(), "for a search without a server"
+    found = {path.name: OUTSIDE.findall(path.read_text()) for path in files}
+    assert not {name: parts for name, parts in found.items() if parts}
+
+
+def test_what_loads_from_other_hosts_is_found() -> None:
+    for text in (
+        '<script src="https://unpkg.com/mermaid.js"></script>',
+        "<img alt='a' src=//host/a.png>",
+        '<link rel="stylesheet" href="https://fonts.googleapis.com/css">',
+        "@import 'https://host/a.css';",
+        "src:url(https://host/a.woff2)",
+        '<pre class="mermaid"><code>',
+    ):
+        assert OUTSIDE.search(text), text
+    assert not OUTSIDE.search('<a href="https://host">a</a> <link rel="icon" href="a.png"> url(data:image/svg+xml)')
+
+
+@pytest.mark.slow
+def test_a_search_finds_the_answers(site: Path) -> None:
+    """Sections that have all words of a question, as the site's own search has them first."""
+    index = json.loads((site / "search/search_index.json").read_text())["docs"]
+    for question, (page, answer) in QUESTIONS.items():
+        words = question.lower().split()
+        found = {
+            part["location"]: part["text"]
+            for part in index
+            if all(word in f"{part['title']} {part['text']}".lower() for word in words)
+        }
+        answers = [text for location, text in found.items() if location.partition("#")[0] == page]
+        assert any(answer in re.sub(r"<[^>]+>", "", text) for text in answers), (question, list(found))
 
 
 @pytest.mark.slow
@@ -43,8 +99,8 @@ def test_a_broken_link_a_missing_anchor_and_a_page_outside_of_the_index_are_erro
         (project / name).symlink_to(ROOT / name)
     (project / "docs/lost.md").write_text("# Lost\n")
     with (project / "docs/data.md").open("a") as page:
-        page.write("[a](nowhere.md) [b](jobs.md#nothing) [c](../nofile.py)\n")
+        page.write("[a](nowhere.md) [b](jobs.md#nothing) [c](../nofile.py)\n\n```mermaid\nflowchart\n```\n")
     done = build(project, tmp_path / "site")
     assert done.returncode == 1
-    for problem in ("'nowhere.md'", "'jobs.md#nothing'", "'../nofile.py'", "lost.md"):
+    for problem in ("'nowhere.md'", "'jobs.md#nothing'", "'../nofile.py'", "lost.md", "'diagrams/"):
         assert problem in done.stderr, done.stderr

@@ -11,6 +11,7 @@ from tests.unit.estimate.jobs import llama, trainer
 
 WIDTH = 4096
 MODEL = llama(32000, WIDTH, 32, 32, 32, 8 * WIDTH // 3)
+D, F = MODEL.d_model, MODEL.ffn
 EAGER, COMPILED = (Tokens(MODEL, compiled=compiled, half=2) for compiled in (False, True))
 
 
@@ -26,6 +27,12 @@ def test_without_recomputing_a_block_keeps_about_34_s_b_h() -> None:
 def test_selective_keeps_less_and_full_least() -> None:
     for tokens in (EAGER, COMPILED):
         assert tokens.kept("full") < tokens.kept("selective") < tokens.kept("none")
+
+
+def test_float8_keeps_neither_what_is_normalized_nor_the_product() -> None:
+    in_float8 = replace(COMPILED, float8=True)
+    assert COMPILED.kept("none") - in_float8.kept("none") == 2 * (2 * D + F)
+    assert replace(EAGER, float8=True).kept("none") == EAGER.kept("none")
 
 
 def test_recompute_every_leaves_the_other_blocks_as_they_are() -> None:

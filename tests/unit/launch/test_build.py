@@ -236,9 +236,9 @@ def test_a_suffix_of_host_names_is_on_every_name_and_on_no_ip_address() -> None:
 
 @pytest.mark.parametrize(
     ("host", "overrides", "warm"),
-    [(SITE, (), True), (SITE, ("warm=false",), False), (GPUS, (), False), (GPUS, ("warm=true",), True)],
+    [(SITE, (), True), (GPUS, (), True), (GPUS, ("warm=false",), False)],
 )
-def test_the_trainer_is_warm_on_cpus_and_where_the_job_asks_for_it(
+def test_the_trainer_is_warm_unless_the_job_asks_for_a_cold_start(
     host: SubmitHost, overrides: tuple[str, ...], warm: bool
 ) -> None:
     assert plan("local", "llm-tiny", host, *overrides).warm is warm

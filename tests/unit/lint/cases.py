@@ -229,6 +229,12 @@ CASES = [
         Given(("trainer.precision=fp16", *ONE_SEQUENCE), ("gpu=v100-16",)),
     ),
     Case(
+        RuleId.NO_FLOAT8,
+        "trainer.precision",
+        Given(("trainer.precision=float8", *ONE_SEQUENCE), ("gpu=a100-80",)),
+        Given(("trainer.precision=float8", *ONE_SEQUENCE), ("gpu=h100-80",)),
+    ),
+    Case(
         RuleId.FP32_ON_GPUS,
         "trainer.precision",
         job("trainer.precision=fp32"),

@@ -43,7 +43,7 @@ def test_what_fits_is_started_without_a_warning() -> None:
 
 
 def test_less_than_5_percent_to_spare_is_a_warning() -> None:
-    warning = check("llm7b", "trainer.batch.micro_batch=2")
+    warning = check("llm7b", "trainer.batch.micro_batch=2", "trainer.mesh.units={blocks: 2}")
     assert warning is not None
     assert "only" in warning
 

@@ -42,7 +42,7 @@ class Attention(nn.Module):
         y_BHTE = F.scaled_dot_product_attention(
             rotate(q_BTHE, cos_TP, sin_TP).transpose(1, 2),
             rotate(k_BTKE, cos_TP, sin_TP).transpose(1, 2),
-            v_BTKE.transpose(1, 2),
+            v_BTKE.contiguous().transpose(1, 2),  # a view would keep q and k as they were before they were rotated
             is_causal=True,
             enable_gqa=self.heads != self.kv_heads,
         )

@@ -95,6 +95,18 @@ class LlamaConfig:
         """Those between tokens: 12 L H E T for the whole square, of which a causal mask needs half."""
         return 6 * self.layers * self.heads * self.head_dim * self.seq_len
 
+    def linear_shapes(self) -> dict[str, tuple[int, int]]:
+        """Return the sides of the matrix of each linear layer, (out, in); a tied head is no layer of its own."""
+        d, head_dim = self.d_model, self.head_dim
+        in_block = {
+            "attention.qkv": ((self.heads + 2 * self.kv_heads) * head_dim, d),
+            "attention.out": (d, self.heads * head_dim),
+            "mlp.gate_up": (2 * self.ffn, d),
+            "mlp.down": (d, self.ffn),
+        }
+        shapes = {f"blocks.{n}.{part}": sides for n in range(self.layers) for part, sides in in_block.items()}
+        return shapes if self.tie_embeddings else {**shapes, "head": (self.vocab_size, d)}
+
     def module_names(self) -> list[str]:
         """Return the modules that can be units, without `shared_modules`."""
         blocks = [f"blocks.{number}" for number in range(self.layers)]

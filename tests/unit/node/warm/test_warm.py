@@ -214,7 +214,7 @@ def test_the_key_is_of_command_environment_and_code(tmp_path: Path) -> None:
     [
         (
             "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n",
-            "started 1 threads",
+            "started threads: python",
         ),
         (
             "import sys, types\nsys.modules['torch'] = types.SimpleNamespace(cuda=types.SimpleNamespace("
@@ -232,4 +232,4 @@ def test_a_process_that_an_import_has_spoilt_is_not_used(tmp_path: Path, module:
         fork_server = ForkServer.start(path, "key", command, env, directory, log.fileno())
         assert fork_server.start_torchrun(Request("program", [], {}, directory, []), log.fileno(), lambda: None) is None
         fork_server.end()
-    assert (tmp_path / "log").read_text() == f"no warm start: an import has {hazard}\n"
+    assert (tmp_path / "log").read_text().startswith(f"no warm start: an import has {hazard}")

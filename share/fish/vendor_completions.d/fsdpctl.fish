@@ -1,0 +1,1 @@
+complete --command fsdpctl --no-files --arguments "(env _FSDPCTL_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=get-args _TYPER_COMPLETE_ARGS=(commandline -cp) fsdpctl)" --condition "env _FSDPCTL_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=is-args _TYPER_COMPLETE_ARGS=(commandline -cp) fsdpctl"
