@@ -20,7 +20,9 @@ from fsdpctl.cli.shapes.cluster import BenchedDisk, BenchedNetwork, Doctored
 from fsdpctl.cli.shapes.data import ListedData
 from fsdpctl.cli.shapes.estimate import EstimatedJob
 from fsdpctl.cli.shapes.gc import Collected
+from fsdpctl.cli.shapes.holds import ListedHold, Released
 from fsdpctl.cli.shapes.logs import Failures, LogLine
+from fsdpctl.cli.shapes.nodes import SuspectNode
 from fsdpctl.cli.shapes.runs import Ended, Pinned, Resumed, Shell, Started, TensorBoard, TriedTarget
 from fsdpctl.cli.shapes.specs import (
     Checked,
@@ -94,6 +96,11 @@ SHAPES = {
     "supervise": Shape(Ended),
     "usage": Shape(ShownUsage),
     "gc": Shape(Collected),
+    "nodes": Shape(SuspectNode, "list"),
+    "nodes forgive": Shape(SuspectNode, "list"),
+    "hold": Shape(ListedHold),
+    "holds": Shape(ListedHold, "list"),
+    "release": Shape(Released),
     "runs pin": Shape(Pinned, "list"),
     "runs unpin": Shape(Pinned, "list"),
     "jobs ls": Shape(ListedFile, "list"),

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from docs.source import member_comments
 from docs.tables import FOOT, as_sentence, row
+from fsdpctl.backends.slurm.job.decide_step import MAX_EXCLUDED
+from fsdpctl.backends.ssh.liveness import RECENT
 from fsdpctl.contract.causes import RULES, Rule, Then
 from fsdpctl.ledger.account import TimeUse
+from fsdpctl.node.agent.agent import TERM_OF_VICTIMS_S, TERM_S
 from fsdpctl.node.agent.fork_server import IMPORT_S
 from fsdpctl.node.warm.server import LINGER_S
+from fsdpctl.runs.suspects import REMEMBERED_S
 from fsdpctl.supervise.history import MAX_WITHOUT_PROGRESS
 
 INTRO = f"""\
@@ -45,12 +49,61 @@ there is one small process (`fsdpctl.node.warm.worker`) that ends as its rank en
 After a failure the fork server waits {LINGER_S:.0f} s for the next attempt on its node, and is used again if
 nothing that it has read has changed: command, environment, code. One that was killed, has another thread or a GPU
 open is replaced. Where its imports fail (`warm.log` in the node's directory) or take longer than {IMPORT_S:.0f} s,
-torchrun starts cold. It ends with the run.
+torchrun starts cold. It ends with the run, but [in a hold](holds.md), where the next run has it.
 
 The bundled trainer starts warm; `warm: false` in the job turns that off. `warm: true` does the same for your own
 script, of which only torch is imported beforehand, and the modules of `warm_imports`: a script that changes variables
 for torch in `os.environ` before it imports torch must stay cold. Under Slurm the process ends with the attempt where
 Slurm tracks processes by cgroup.
+"""
+
+SUSPECTS = f"""
+## Nodes that may be bad
+
+A node is suspect after its check or a line of `setup` failed, after a rank on it ended by a fault of its GPU, link or
+disk, after its agent left no exit record, or after its host was replaced; not if that happened to all nodes of the
+attempt, nor after a stop, a preemption or a cancel. For {REMEMBERED_S / 3600:.0f} hours this counts in your other
+runs, too:
+
+```console
+$ fsdpctl nodes
+NODE   RUN            ATTEMPT  WHEN              UNTIL             REASON
+gpu07  llm-70b-k3f9   2        2026-11-29 14:02  2026-11-30 14:02  its agent left no exit record
+$ fsdpctl nodes forgive gpu07
+```
+
+Over SSH, hosts of the profile that are not suspect come first, and a suspect is used where there are too few others.
+Under Slurm a new job excludes the newest {MAX_EXCLUDED} suspects (`--exclude`), unless Slurm refuses it then. `submit`
+and `resume` name each one. The evidence is in the run directories: a run that is deleted takes its own along.
+"""
+
+HOSTS = f"""
+## When a host dies
+
+Over SSH, with `peer_timeout: 5s`, a spare and a disk that all hosts share, the next attempt begins about 10 s after its
+host died, and half of that is the time-out. Measured on hosts of the tests, two processors for all of them:
+
+| seconds | before | now | what is done |
+| --- | --- | --- | --- |
+| until it is found | 4.8 | 5.0 | The other agents see no heartbeat for `peer_timeout`. |
+| the other ranks end | 5.2 | 1.5 | TERM, then KILL: after {TERM_OF_VICTIMS_S:.0f} s, no longer {TERM_S:.0f} (1). |
+| the agents are looked for | 3.2 | 0 | A host without an answer for `peer_timeout` is not asked again (2). |
+| their nodes are swept | 6.1 | 0.9 | The same; it was tried twice. |
+| a spare is found | 9.4 | 1.2 | The same, three times; now only the connection to the spare. |
+| agents are up | 4.7 | 2.2 | Both hosts are checked, then the agents started. |
+| sum | 33.4 | 10.8 | |
+
+1. Peers of a lost node wait in a collective for it, and cannot save together.
+2. A thread asks each host all the time, and one that answers again is used again.
+
+The machine had load 6 before, and 18 now; the ranks that ended within 1.5 s are of another run, of the bundled trainer.
+Then torchrun and the ranks start, cold on the spare. With the default `peer_timeout` of 15 s, all of it comes 10 s
+later.
+
+Where hosts share no disk, their agents do not see each other. The supervisor ends the attempt when a host has given no
+answer for `peer_timeout` and the run has written nothing for twice the longest of its last {RECENT} pauses between two
+writes; for at least twice `peer_timeout`, since connections may need so long after an outage, and for at most four
+times, which is also the limit before {RECENT} pauses are known.
 """
 
 LEDGER = """
@@ -102,7 +155,7 @@ def render() -> str:
     uses = [row("use", "seconds"), row(*["---"] * 2)]
     uses += [row(f"`{use}`", as_sentence(text)) for use, text in member_comments(TimeUse).items()]
     ledger = LEDGER + "\n".join(uses) + "\n" + LEDGER_LIMITS
-    return "\n".join([INTRO, *lines, WARM.rstrip(), ledger, FOOT]) + "\n"
+    return "\n".join([INTRO, *lines, WARM.rstrip(), SUSPECTS.rstrip(), HOSTS.rstrip(), ledger, FOOT]) + "\n"
 
 
 def _counts(rule: Rule) -> str:

@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from fsdpctl.backends.placement import Avoid, Own, Placed
 from fsdpctl.contract import Phase, State
 from fsdpctl.contract.formats.manifest import Manifest
-from fsdpctl.contract.paths import RunPaths
+from fsdpctl.contract.paths import HoldPaths, RunPaths
 from fsdpctl.contract.plan import Device, LaunchPlan, PlannedNode, SlurmPlan, SshPlan
 from fsdpctl.contract.problems import Problem
+from fsdpctl.holds.record import Hold
 from fsdpctl.node.queries.checkpoint_copies import HostCopy
 from fsdpctl.runs.evidence import RunFacts
 
@@ -91,6 +93,40 @@ class Planning(Protocol):
 
     def plan_backend(self, keys: Any, cluster: Cluster) -> BackendPlan:
         """Return the backend's part of a plan, from its own keys of the profile and the cluster."""
+
+
+class Placement(Protocol):
+    """The module `placement` of a backend: which nodes a run gets."""
+
+    def place(self, plan: LaunchPlan, avoid: Avoid, own: Own | None = None) -> Placed:
+        """Return the plan on nodes that are not held, suspects last; with `own`, on nodes of that hold.
+
+        Raise RefusedError if too few are left.
+        """
+
+    def machines(self, plan: LaunchPlan) -> tuple[str, ...]:
+        """Return what identifies the nodes of a plan in every profile; none where a scheduler assigns them."""
+
+
+@dataclass(frozen=True)
+class HoldView:
+    """What only the backend knows about a hold."""
+
+    state: Literal["queued", "held", "over", "unknown"]
+    reason: str = ""
+
+
+class Holding(Protocol):
+    """The module `holding` of a backend: nodes that stay with the user between runs."""
+
+    def take(self, hold: HoldPaths, record: Hold, plan: LaunchPlan) -> None:
+        """Take the nodes of a plan, or ask for them; `hold.held` is written once they are given. Raise LaunchError."""
+
+    def look(self, names: Sequence[str]) -> Mapping[str, HoldView]:
+        """Return name -> HoldView of many holds. Never raise because a scheduler is down."""
+
+    def release(self, hold: HoldPaths, plan: LaunchPlan) -> None:
+        """Give the nodes back; `plan` is one on all of them. Raise FsdpctlError."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,17 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
-from fsdpctl.backends.base import CopyHosts, JobUsage, Launcher, Planning, Prediction, ProbeTransport, ShellCommand
+from fsdpctl.backends.base import (
+    CopyHosts,
+    Holding,
+    JobUsage,
+    Launcher,
+    Placement,
+    Planning,
+    Prediction,
+    ProbeTransport,
+    ShellCommand,
+)
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import FsdpctlError, UsageError
@@ -35,6 +45,14 @@ class Backend:
     @property
     def planning(self) -> Planning:
         return cast(Planning, self._part("planning"))
+
+    @property
+    def placement(self) -> Placement:
+        return cast(Placement, self._part("placement"))
+
+    @property
+    def holding(self) -> Holding:
+        return cast(Holding, self._part("holding"))
 
     def open_agents(self, run: RunPaths, plan: LaunchPlan) -> Agents:
         """Return the node agents of a run, for its detached supervisor."""

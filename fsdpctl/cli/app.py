@@ -16,7 +16,7 @@ import typer
 from typer import TyperException
 
 from fsdpctl import __version__
-from fsdpctl.cli import bench, checkpoints, data, jobs, notify, profiles, runs
+from fsdpctl.cli import bench, checkpoints, data, jobs, nodes, notify, profiles, runs
 from fsdpctl.cli.compare import compare
 from fsdpctl.cli.doctor import doctor
 from fsdpctl.cli.error_report import problems_of, report_error, wants_json
@@ -24,6 +24,7 @@ from fsdpctl.cli.estimate import estimate
 from fsdpctl.cli.events import events
 from fsdpctl.cli.explain import explain
 from fsdpctl.cli.gc import gc
+from fsdpctl.cli.hold import hold, holds, release
 from fsdpctl.cli.logs import logs
 from fsdpctl.cli.ls import ls
 from fsdpctl.cli.metrics import metrics
@@ -67,7 +68,7 @@ COMMANDS = {
     command.__name__: command
     for command in (
         *(submit, status, ls, top, events, logs, stacks, explain, stop, resume, cancel, shell, doctor, supervise),
-        *(estimate, sweep, metrics, tensorboard, compare, report, usage, gc),
+        *(estimate, sweep, metrics, tensorboard, compare, report, usage, gc, hold, holds, release),
     )
 }
 GROUPS = {
@@ -78,6 +79,7 @@ GROUPS = {
     "bench": bench.app,
     "notify": notify.app,
     "runs": runs.app,
+    "nodes": nodes.app,
 }
 
 

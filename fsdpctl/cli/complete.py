@@ -56,3 +56,19 @@ def complete_backend_key() -> Iterable[str]:
     from fsdpctl.schema.keys import hints_of
 
     return sorted({f"{key}=" for section in SECTIONS.values() for key in hints_of(section)} - {"kind="})
+
+
+@_offer
+def complete_hold() -> Iterable[str]:
+    from fsdpctl.holds.store import list_holds
+
+    return [hold.root.name for hold in list_holds()]
+
+
+@_offer
+def complete_suspect() -> Iterable[str]:
+    import time
+
+    from fsdpctl.verbs.nodes import read_evidence
+
+    return sorted({one.suspect.node for one in read_evidence(time.time())})

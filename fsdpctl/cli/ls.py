@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fsdpctl.cli.complete import complete_job
+from fsdpctl.cli.hold import log_idle_holds
 from fsdpctl.cli.options import Json
 from fsdpctl.cli.output import log, print_json, print_table
 from fsdpctl.cli.since import parse_since
@@ -52,6 +53,7 @@ def ls(
     _print(found[:most][::-1])
     if most < (total := len(found) if state else len(runs)):
         log(f"the newest {most} of {total}; --limit {total} shows all")
+    log_idle_holds()
 
 
 def _is_asked_for(run: Listed, job: str | None, earliest: float | None) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fsdpctl.cli.complete import complete_job, complete_profile, complete_run
+from fsdpctl.cli.complete import complete_hold, complete_job, complete_profile, complete_run
 from fsdpctl.cli.new_file import replace_file
 from fsdpctl.cli.options import Backend, Follow, Force, Json, Set, TrustHosts, WaitForSlot
 from fsdpctl.cli.out_path import text_or_stdout
@@ -68,6 +68,15 @@ def submit(
         str | None,
         typer.Option("--after", metavar="RUN", help="Start when this run has succeeded.", autocompletion=complete_run),
     ] = None,
+    hold: Annotated[
+        str | None,
+        typer.Option(
+            "--in",
+            metavar="HOLD",
+            help="Start at once on the nodes of `fsdpctl hold`, with its profile.",
+            autocompletion=complete_hold,
+        ),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Start a large model on CPUs without a question.")] = False,
     force: Force = False,
     wait_for_slot: WaitForSlot = False,
@@ -80,6 +89,7 @@ def submit(
     from fsdpctl.notify.check import find_missing
     from fsdpctl.runs.find import find_run
     from fsdpctl.verbs.fit import check_memory
+    from fsdpctl.verbs.holds import find_hold
     from fsdpctl.verbs.submit import read_request, start_after
 
     if out is not None and not dry_run:
@@ -87,12 +97,14 @@ def submit(
     if rehearse and dry_run:
         raise UsageError("--dry-run creates nothing, and --rehearse starts ranks: give one of them")
     overrides = [*_options(nodes, procs_per_node, name, debug), *(set_ or [])]
-    request = read_request(job, profile, overrides, backend or (), smoke=smoke, dry_run=dry_run)
+    held = find_hold(hold) if hold is not None else None
+    request = read_request(job, profile, overrides, backend or (), smoke=smoke, dry_run=dry_run, hold=held)
     if after is not None:
         request = start_after(request, find_run(after))
-    for notice in request.notices:
+    for notice in (*request.notices, *request.suspects):
         log(notice)
-    log(f"profile {request.profile.name} ({request.plan.backend}), from {request.profile_source}")
+    source = f"hold {hold}" if hold is not None else request.profile_source
+    log(f"profile {request.profile.name} ({request.plan.backend}), from {source}")
     predicted = get_backend(request.plan.backend).predict(request.plan)
     memory = check_memory(request.profile, request.job, request.plan, force=force or dry_run)
     unsent = [f"no notices until this is there: {missing}" for missing in find_missing(request.plan.notify)]

@@ -158,7 +158,7 @@ BUNDLED_TRAINER = "train"
 BENCHMARKS = "fsdpctl.benchmarks"
 """The package of the benchmarks: each of its packages is a program for ranks."""
 
-NODE_FOLDERS = ("contract", "commands", "notify", "node", "runs", "supervise", "backends/slurm/job")
+NODE_FOLDERS = ("contract", "commands", "notify", "node", "runs", "holds", "supervise", "backends/slurm/job")
 """The folders of this package that are copied to each node; they import each other, `NODE_MODULES` and the standard
 library, and nothing else."""
 NODE_MODULES = ("errors.py", "report.py")

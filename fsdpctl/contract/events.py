@@ -39,6 +39,7 @@ class EventKind(StrEnum):
     WAITING = "waiting"  # the supervisor waits for hosts, or for ranks at the start
     ANSWERED = "answered"  # all hosts answer again
     HOST_REPLACED = "host_replaced"  # a spare takes the place of a failed host
+    SUSPECT = "suspect"  # a node that may be bad: for a day, other nodes come first
     STOP_REQUESTED = "stop_requested"  # by a user
     CANCEL_REQUESTED = "cancel_requested"  # by a user
     TIME_LIMIT = "time_limit"  # ranks were asked to save, because the time limit is near

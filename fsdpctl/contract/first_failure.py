@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from errno import EIO, EROFS
 
 from fsdpctl.contract import RankFailure
 from fsdpctl.contract.records import NodeEnd, RankError
@@ -12,6 +13,11 @@ _LOST_PEER = re.compile(
     r"connection (?:was )?(?:likely )?(?:closed|reset)(?: by (?:remote )?peer)?|connection refused|broken pipe"
     r"|remote process exited|ncclRemoteError|socket timeout|watchdog caught collective operation timeout"
     r"|timed out waiting \d+ ?ms|(?:wait|barrier) timeout after|timed out in monitoredBarrier|waiting for clients",
+    re.IGNORECASE,
+)
+_HARDWARE = re.compile(
+    r"uncorrectable (?:ECC|NVLink)|(?:ECC|NVLink) error|CUDA error: hardware stack error|GPU is lost|fallen off the bus"
+    r"|device (?:not ready|unavailable)|\bXid\b|contained memory error|IB\w* .*(?:port error|remote access error)",
     re.IGNORECASE,
 )
 _SENTENCE_LIMIT = 300
@@ -32,6 +38,14 @@ def classify(error: BaseException) -> RankFailure:
 def names_lost_peer(text: str) -> bool:
     """Return whether a message of a library is about a peer that is gone or does not answer."""
     return _LOST_PEER.search(text) is not None
+
+
+def is_hardware_fault(error: BaseException) -> bool:
+    """Return whether a GPU, a link or a disk reports a fault: CUDA and NCCL do so as a RuntimeError with a text."""
+    chain = list(_chain(error))
+    if any(isinstance(one, OSError) and one.errno in (EIO, EROFS) for one in chain):
+        return True
+    return any(isinstance(one, RuntimeError) and _HARDWARE.search(str(one)) for one in chain)
 
 
 def name_error(error: BaseException) -> str:

@@ -143,6 +143,7 @@ class SlurmPlan:
     python: str  # of the batch script, which runs outside of the container
     comment: str = ""
     container: ContainerPlan | None = None
+    suspects: tuple[str, ...] = ()  # nodes that the job does not get, if it can start without them
 
 
 @dataclass(frozen=True)
@@ -173,6 +174,17 @@ class AfterRun:
 
     run_id: str
     run_dir: str
+
+
+@dataclass(frozen=True)
+class HoldPlan:
+    """The hold in which a run takes place: nodes that stay with the user between runs."""
+
+    name: str
+    root: str  # its directory, on each node
+    until: float  # seconds since the epoch
+    idle_s: int  # after so long without a run it ends
+    job_id: str | None = None  # of its allocation, where a scheduler has given the nodes
 
 
 @dataclass(frozen=True)
@@ -222,6 +234,7 @@ class LaunchPlan:
     progress_regex: str | None = None  # finds the steps of a user's script in the log of rank 0
     notify: tuple[NotifyTarget, ...] = ()
     installed_python: str = ""  # runs fsdpctl on the submitting host
+    hold: HoldPlan | None = None
 
     def place(self, nodes: Sequence[AllocatedNode]) -> LaunchPlan:
         """Return the plan with the names and addresses of the nodes that a scheduler allocated."""

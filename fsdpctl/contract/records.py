@@ -30,6 +30,14 @@ class ForkServerRecord:
 
 
 @dataclass(frozen=True)
+class KeeperRecord:
+    """The process of a node that starts the fork servers of a hold."""
+
+    process: ProcessIdentity
+    address: str  # abstract, of its Unix socket, without the first NUL
+
+
+@dataclass(frozen=True)
 class Rewind:
     """A run went back to `step`: from `attempt` on, later checkpoints of older attempts no longer count."""
 
@@ -62,6 +70,7 @@ class RankError:
     place: str = ""  # the innermost frame of the user's code
     kinds: tuple[str, ...] = ()  # the classes of the exception, then those of what it was raised from
     errno: int | None = None  # of the first of them that has one
+    is_hardware: bool = False  # a GPU, a link or a disk of the node reports a fault
 
 
 @dataclass(frozen=True)

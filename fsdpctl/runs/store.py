@@ -179,6 +179,11 @@ def run_ids() -> list[str]:
     return found
 
 
+def run_dirs() -> list[RunPaths]:
+    """Return the directories of all registered runs, also of those that are gone; no record is read."""
+    return [RunPaths(target) for pointer in _pointers() if (target := _find_target(pointer)) is not None]
+
+
 def read_record(paths: RunPaths) -> RunRecord:
     """Return the record of a run. Raise CodecError if it is unreadable or from a newer fsdpctl, OSError if missing."""
     record = read_json(RunRecord, paths.record)

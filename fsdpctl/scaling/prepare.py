@@ -21,7 +21,8 @@ from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.profile import ClusterProfile
 from fsdpctl.verbs.cards import find_profile_card
 from fsdpctl.verbs.fit import find_memory_problem
-from fsdpctl.verbs.submit import Request, prepare, runs_root_of, submit_host, without_notices
+from fsdpctl.verbs.submit import Request, prepare, without_notices
+from fsdpctl.verbs.submit_host import runs_root_of, submit_host
 
 
 @dataclass(frozen=True)

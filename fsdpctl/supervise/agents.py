@@ -85,6 +85,10 @@ class Agents(ABC):
         Unless it is the last attempt, the fork servers stay for the next one.
         """
 
+    def machine(self, rank: int) -> tuple[str, str] | None:
+        """Return what identifies the node in every profile, and its name; None if there is no other one to choose."""
+        return None
+
     def decide(self, attempt: AttemptPaths, end: AttemptEnd, verdict: Verdict, history: History) -> Step:
         """Return what follows; `verdict` comes from `decide_next`."""
         return Step(Next.AGAIN if verdict.restart else Next.LEAVE, verdict)

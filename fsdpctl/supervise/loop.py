@@ -22,7 +22,8 @@ from fsdpctl.runs.events import add_event, record_start, record_verdict
 from fsdpctl.runs.evidence import AttemptFacts, read_verdict
 from fsdpctl.runs.progress import with_progress
 from fsdpctl.runs.store import read_record
-from fsdpctl.runs.verdict import Verdict
+from fsdpctl.runs.suspects import Suspect, note_suspects
+from fsdpctl.runs.verdict import AttemptEnd, Verdict
 from fsdpctl.supervise.agents import Agents, Next, Step
 from fsdpctl.supervise.decide import end_between, judge
 from fsdpctl.supervise.disk import begin_attempt, log
@@ -30,6 +31,7 @@ from fsdpctl.supervise.hang import Hang, Missing
 from fsdpctl.supervise.history import History, read_history
 from fsdpctl.supervise.loss_watch import LossWatch
 from fsdpctl.supervise.retries import decide_next
+from fsdpctl.supervise.suspects import find_evidence
 from fsdpctl.supervise.waiting import Waiting
 from fsdpctl.supervise.world_watch import WorldWatch
 
@@ -88,6 +90,7 @@ class Supervisor:
         if refusal is None:
             self._follow(attempt)
         end = AttemptFacts(attempt).end(len(self.plan.nodes))
+        self._note_suspects(attempt, end)
         verdict = with_progress(judge(end), self.run)
         if refusal is not None and verdict.state in (State.FAILED, State.LOST):
             verdict = replace(verdict, state=State.FAILED, reason=refusal, cause=Cause.START)
@@ -95,6 +98,13 @@ class Supervisor:
                 return Step(Next.LEAVE, verdict)  # the submitting command waits for this answer
         history = self._history(attempt, verdict)
         return self.agents.decide(attempt, end, decide_next(verdict, history, self.plan.restart_on), history)
+
+    def _note_suspects(self, attempt: AttemptPaths, end: AttemptEnd) -> None:
+        """Record evidence against nodes for other runs."""
+        now, backend = time.time(), self.plan.backend
+        named = [(self.agents.machine(rank), reason) for rank, reason in find_evidence(end).items()]
+        found = [Suspect(backend, *of, reason, attempt.number, now) for of, reason in named if of is not None]
+        note_suspects(attempt, found)
 
     def _start(self, attempt: AttemptPaths) -> str | None:
         """Start the agents, unless a stop or cancel was requested before; return why they could not start, or None."""

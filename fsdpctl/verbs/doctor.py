@@ -16,7 +16,7 @@ from fsdpctl.doctor.probe_requests import plan_nodes
 from fsdpctl.launch.host import SubmitHost
 from fsdpctl.node.checks.notify import check_targets
 from fsdpctl.specs.profile import ClusterProfile
-from fsdpctl.verbs.submit import runs_root_of, submit_host
+from fsdpctl.verbs.submit_host import runs_root_of, submit_host
 
 
 def examine_cluster(

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from fsdpctl.specs.load import load_job, load_profile
 from fsdpctl.specs.search import choose_profile
-from fsdpctl.verbs.submit import Request, plan_request, runs_root_of, submit_host
+from fsdpctl.verbs.submit import Request, plan_request
+from fsdpctl.verbs.submit_host import runs_root_of, submit_host
 
 
 def plan_export(job: str, profile: str | None, overrides: Sequence[str] = ()) -> Request:

@@ -23,7 +23,8 @@ from fsdpctl.specs.profile import ClusterProfile
 from fsdpctl.specs.search import ProfileSource, choose_profile, find_job, find_profile
 from fsdpctl.verbs.cards import find_profile_card
 from fsdpctl.verbs.foreign import hinting_at_import
-from fsdpctl.verbs.submit import Request, runs_root_of, submit_host
+from fsdpctl.verbs.submit import Request
+from fsdpctl.verbs.submit_host import runs_root_of, submit_host
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from fsdpctl.errors import LaunchError
 from fsdpctl.node.queries.describe_host import describe_host
 from fsdpctl.specs.load import parse_profile
 from fsdpctl.specs.profile import ClusterProfile
-from fsdpctl.verbs.submit import runs_root_of, submit_host
+from fsdpctl.verbs.submit_host import runs_root_of, submit_host
 
 
 @dataclass(frozen=True)

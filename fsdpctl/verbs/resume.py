@@ -33,13 +33,8 @@ from fsdpctl.verbs.rewind import go_back
 from fsdpctl.verbs.run_code import bring_up_to_date, is_older, prepare_code, repair_code, replace_code
 from fsdpctl.verbs.slot import check_waiting, start_run
 from fsdpctl.verbs.status import read_status
-from fsdpctl.verbs.submit import (
-    Request,
-    check_entrypoint,
-    plan_request,
-    submit_host,
-    write_specs,
-)
+from fsdpctl.verbs.submit import Request, check_entrypoint, place_request, plan_request, write_specs
+from fsdpctl.verbs.submit_host import submit_host
 
 
 @dataclass(frozen=True)
@@ -109,7 +104,7 @@ def resume(
             has_new_fsdpctl=is_older(record) and not update_code,
             code_dir=project if update_code and not request.plan.entry.is_bundled_trainer else None,
             kept=tuple(kept),
-            warnings=(tight,) if tight else (),
+            warnings=(*([tight] if tight else ()), *request.suspects),
         )
 
 
@@ -139,7 +134,8 @@ def _prepare(
     profile = profile.model_copy(update={"runs_root": str(run.root.parent)})
     job = read_job(run.job, overrides)
     try:
-        return plan_request(profile, job, submit_host(profile, run.root.parent, run.root.name, submit_dir))
+        host = submit_host(profile, run.root.parent, run.root.name, submit_dir)
+        return place_request(plan_request(profile, job, host))
     except IncompatibleError as error:
         documents = job_document(run.job, overrides), profile_document(profile_file, backend)
         raise locate_problems(error, *documents) from None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,21 +23,21 @@ from fsdpctl.launch.host import SubmitHost
 from fsdpctl.launch.locate import locate_problems
 from fsdpctl.launch.smoke import shrink
 from fsdpctl.launch.snapshot import list_project, take_snapshot
-from fsdpctl.node.checks.smi import visible_gpus
 from fsdpctl.runs.record import RunRecord
-from fsdpctl.runs.store import claim_run_id, create, default_runs_root, discard, locked
+from fsdpctl.runs.store import claim_run_id, create, discard, locked
 from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.load import job_document, load_job_with_notices, load_profile, profile_document
-from fsdpctl.specs.notify import plan_targets
 from fsdpctl.specs.profile import ClusterProfile
 from fsdpctl.specs.search import ProfileSource, choose_profile, find_job, find_profile
-from fsdpctl.specs.settings import load_settings
 from fsdpctl.verbs.data_source import resolve_data
 from fsdpctl.verbs.foreign import hinting_at_import
+from fsdpctl.verbs.holds import HoldStatus, entering, own_machines, plan_of
 from fsdpctl.verbs.micro_batch import choose_micro_batch
+from fsdpctl.verbs.placing import place
 from fsdpctl.verbs.pretrained import resolve_weights
 from fsdpctl.verbs.slot import WaitInterrupted, check_waiting, start_run
 from fsdpctl.verbs.status import read_status
+from fsdpctl.verbs.submit_host import runs_root_of, submit_host
 
 DRY_RUN_ID_SUFFIX = "-dryrun"
 
@@ -51,16 +51,30 @@ class Request:
     plan: LaunchPlan
     profile_source: ProfileSource = ProfileSource.OPTION
     notices: tuple[str, ...] = ()  # what was left out of the job's command, and what was chosen
+    suspects: tuple[str, ...] = ()  # a line for each node that may be bad
+    hold: HoldStatus | None = None  # in which the run takes place
 
 
-def prepare(profile: ClusterProfile, job: JobSpec, *, run_id: str | None = None) -> Request:
-    """Build the plan of a new run from the current directory. Nothing is created. `run_id` None: draw a new one."""
+def prepare(
+    profile: ClusterProfile, job: JobSpec, *, run_id: str | None = None, hold: HoldStatus | None = None
+) -> Request:
+    """Build the plan of a new run from the current directory. Nothing is created.
+
+    `run_id` None: draw a new one. `hold`: where the run takes place.
+    """
     runs_root = runs_root_of(profile)
     submit_dir = Path.cwd()
     check_entrypoint(job, submit_dir)
-    return plan_request(
-        profile, job, submit_host(profile, runs_root, run_id or claim_run_id(job.name, runs_root), submit_dir)
-    )
+    host = submit_host(profile, runs_root, run_id or claim_run_id(job.name, runs_root), submit_dir)
+    return place_request(plan_request(profile, job, host), hold)
+
+
+def place_request(request: Request, hold: HoldStatus | None = None) -> Request:
+    """Return the request on nodes that are free, or on those of a hold. Raise LaunchError."""
+    own = own_machines(hold) if hold is not None else None
+    part = plan_of(hold) if hold is not None else None
+    plan, suspects = place(request.plan, own)
+    return replace(request, plan=replace(plan, hold=part), hold=hold, suspects=tuple(suspects))
 
 
 def without_notices(request: Request) -> Request:
@@ -77,18 +91,25 @@ def read_request(
     smoke: bool = False,
     dry_run: bool = False,
     run_id: str | None = None,
+    hold: HoldStatus | None = None,
 ) -> Request:
     """Find and read both files, then `prepare`. Raise IncompatibleError with the lines that do not fit together.
 
-    `profile` None: the default one. `run_id`: one that was drawn before.
+    `profile` None: that of `hold`, else the default one. `run_id`: one that was drawn before.
     """
+    if hold is not None:
+        if profile is not None or backend:
+            raise UsageError(
+                f"hold {hold.record.name} has profile {hold.record.profile}: --in takes no other one, and no --backend"
+            )
+        profile = str(hold.paths.profile)
     with hinting_at_import(job):
         spec, notices = load_job_with_notices(job, overrides)
     spec = shrink(spec) if smoke else spec
     chosen, source = choose_profile(profile, spec.profile)
     loaded = read_profile(chosen, source, backend)
     try:
-        request = prepare(loaded, spec, run_id=spec.name + DRY_RUN_ID_SUFFIX if dry_run else run_id)
+        request = prepare(loaded, spec, run_id=spec.name + DRY_RUN_ID_SUFFIX if dry_run else run_id, hold=hold)
         return replace(request, profile_source=source, notices=(*notices, *request.notices))
     except IncompatibleError as error:
         documents = job_document(find_job(job), overrides), profile_document(find_profile(chosen), backend)
@@ -131,24 +152,6 @@ def plan_request(profile: ClusterProfile, job: JobSpec, host: SubmitHost) -> Req
     return Request(profile, job, plan, notices=notices)
 
 
-def runs_root_of(profile: ClusterProfile) -> Path:
-    """Return the absolute directory of a profile's runs: they are used from any directory."""
-    return Path(profile.runs_root).expanduser().absolute() if profile.runs_root else default_runs_root()
-
-
-def submit_host(profile: ClusterProfile, runs_root: Path, run_id: str, submit_dir: Path) -> SubmitHost:
-    """Return this machine's part of a plan; GPUs only if they are used, as the driver may take seconds."""
-    has_own_gpus = get_backend(profile.backend.kind).runs_here and profile.gpus_per_node != 0
-    return SubmitHost(
-        run_id=run_id,
-        run_dir=str(runs_root / run_id),
-        submit_dir=str(submit_dir),
-        python=sys.executable,
-        gpus=tuple(visible_gpus()) if has_own_gpus else (),
-        notify=plan_targets(load_settings().notify),
-    )
-
-
 def submit(request: Request, progress: Progress = ignore, report_wait: Callable[[str], None] | None = None) -> RunPaths:
     """Create the run and start it; `progress`: of copying a project. A crash in between leaves a PLANNED run.
 
@@ -172,13 +175,14 @@ def submit(request: Request, progress: Progress = ignore, report_wait: Callable[
             write_json(run.secrets, secrets)
         take_snapshot(plan, run, progress)
 
-    run = create(Path(plan.run_dir).parent, record, fill)
-    try:
-        with locked(run):
-            start_run(run, plan, report_wait)
-    except (RefusedError, WaitInterrupted):
-        discard(run)
-        raise
+    with entering(request.hold, RunPaths.of(plan.run_dir)) if request.hold is not None else nullcontext():
+        run = create(Path(plan.run_dir).parent, record, fill)
+        try:
+            with locked(run):
+                start_run(run, plan, report_wait)
+        except (RefusedError, WaitInterrupted):
+            discard(run)
+            raise
     return run
 
 

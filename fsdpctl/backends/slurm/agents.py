@@ -1,10 +1,12 @@
-"""The agents of a run in an interactive allocation, for its detached supervisor."""
+"""The agents of a run in a hold or an interactive allocation, for its detached supervisor."""
 
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import replace
 
+from fsdpctl.backends.slurm.batch_script import SIGNAL_MARGIN_S
 from fsdpctl.backends.slurm.environment import job_environment, tool_environment
 from fsdpctl.backends.slurm.job.agents import OwnJob, SlurmAgents
 from fsdpctl.backends.slurm.job.partition import read_partitions
@@ -14,13 +16,14 @@ from fsdpctl.backends.slurm.job_refs import read_ref
 from fsdpctl.commands.container import task_setup
 from fsdpctl.commands.environment import code_env
 from fsdpctl.commands.setup_lines import with_setup
-from fsdpctl.contract import Env
+from fsdpctl.contract import Env, StopReason
+from fsdpctl.contract.control_files import write_request
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import LaunchError, RefusedError
 from fsdpctl.runs.evidence import AttemptFacts
 from fsdpctl.runs.verdict import AttemptEnd, Verdict
-from fsdpctl.supervise.agents import Agents, Step
+from fsdpctl.supervise.agents import Agents, AttemptCheck, Step
 from fsdpctl.supervise.history import History
 
 
@@ -42,6 +45,12 @@ class AllocationAgents(SlurmAgents):
     def is_over(self, attempt: AttemptPaths) -> bool:
         return super().is_over(attempt) and not AttemptFacts(attempt).living_agents
 
+    def check(self, attempt: AttemptPaths) -> AttemptCheck:
+        hold = self.plan.hold
+        if hold is not None and time.time() > hold.until - self.plan.grace_s - SIGNAL_MARGIN_S:
+            write_request(attempt.stop, StopReason.TIME, f"hold {hold.name} is about to end")
+        return super().check(attempt)
+
     def decide(self, attempt: AttemptPaths, end: AttemptEnd, verdict: Verdict, history: History) -> Step:
         if verdict.restart and has_ended(self.job.job_id):
             reason = f"allocation {self.job.job_id} has ended; {verdict.reason}"
@@ -62,10 +71,15 @@ def open_agents(run: RunPaths, plan: LaunchPlan) -> AllocationAgents:
     ref = read_ref(run)
     if ref is None or ref.job_id is None or not ref.is_interactive:
         raise LaunchError(f"{run.root.name} has a job of its own, which supervises it")
-    return AllocationAgents(run, plan, read_allocation(ref.job_id))
+    return AllocationAgents(run, plan, read_allocation(ref.job_id, owner(plan)))
 
 
-def read_allocation(job_id: str) -> OwnJob:
+def owner(plan: LaunchPlan) -> str:
+    """Return who has the allocation of a run, for messages."""
+    return f"hold {plan.hold.name}" if plan.hold is not None else "this shell"
+
+
+def read_allocation(job_id: str, owner: str) -> OwnJob:
     """Return a running allocation of this user. Raise RefusedError if it has ended, or Slurm does not answer."""
     argv = ["squeue", "--noheader", f"--jobs={job_id}", "--states=RUNNING", "--format=%N|%P"]
     try:
@@ -75,7 +89,7 @@ def read_allocation(job_id: str) -> OwnJob:
         nodes = allocated_nodes(hosts)
     except SlurmError as error:
         hint = "`exit` leaves a shell whose allocation has ended; `unset SLURM_JOB_ID` keeps the shell"
-        raise RefusedError(f"this shell has allocation {job_id}, but Slurm reports: {error}", hint=hint) from error
+        raise RefusedError(f"{owner} has allocation {job_id}, but Slurm reports: {error}", hint=hint) from error
     return OwnJob(job_id, 0, nodes, next(iter(read_partitions(partition, tool_environment())), None))
 
 

@@ -1,4 +1,4 @@
-"""Runs in an interactive allocation (`salloc`): a detached supervisor here starts their agents by srun.
+"""Runs in a hold or an interactive allocation (`salloc`): a detached supervisor here starts their agents by srun.
 
 Such a run has no job of its own. It ends with the allocation at the latest, and is never requeued.
 """
@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from fsdpctl.backends.base import View
 from fsdpctl.backends.detached import control
-from fsdpctl.backends.slurm.agents import AllocationAgents, read_allocation
+from fsdpctl.backends.slurm.agents import AllocationAgents, owner, read_allocation
 from fsdpctl.backends.slurm.job_refs import SlurmRef, append_ref, read_ref
 from fsdpctl.backends.slurm.lookup import wait_for
 from fsdpctl.contract import Env
@@ -38,17 +38,17 @@ def find_allocation(env: Mapping[str, str]) -> str | None:
 
 
 def is_inside(run: RunPaths) -> bool:
-    """Return whether the newest submission was started in an interactive allocation."""
+    """Return whether the newest submission was started in a hold or an interactive allocation."""
     ref = read_ref(run)
     return ref is not None and ref.is_interactive
 
 
 def start_inside(run: RunPaths, plan: LaunchPlan, submission: int, job_id: str) -> None:
     """Start the newest submission in an allocation. Raise RefusedError if the allocation is over, or too small."""
-    job = read_allocation(job_id)
+    job = read_allocation(job_id, owner(plan))
     if len(job.nodes) < len(plan.nodes):
         raise RefusedError(
-            f"this shell has allocation {job_id} of {len(job.nodes)} nodes, and the run needs {len(plan.nodes)}",
+            f"{owner(plan)} has allocation {job_id} of {len(job.nodes)} nodes, and the run needs {len(plan.nodes)}",
             hint="env -u SLURM_JOB_ID fsdpctl ... submits a job of its own",
         )
     append_ref(run, SlurmRef(submission, time.time(), job_id, is_interactive=True))

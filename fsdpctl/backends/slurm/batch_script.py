@@ -12,9 +12,10 @@ import shlex
 from fsdpctl.commands.environment import code_env
 from fsdpctl.contract import Env
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.contract.plan import LaunchPlan, SlurmPlan
 from fsdpctl.errors import UsageError
 
+_EXCLUDE = "--exclude="
 COMMENT_PREFIX = "fsdpctl:"
 SIGNAL_MARGIN_S = 30
 """From the KILL of ranks that did not save within the grace, to the end of the allocation."""
@@ -73,8 +74,17 @@ def sbatch_options(plan: LaunchPlan, after_job: str | None = None) -> list[str]:
         "--open-mode=append",
         f"--output={log}",
         f"--chdir={plan.run_dir}",
-        *plan.slurm.options,
+        *_without_suspects(plan.slurm),
     ]
+
+
+def _without_suspects(slurm: SlurmPlan) -> list[str]:
+    """Return the profile's options, with the suspects among the nodes that it excludes."""
+    if not slurm.suspects:
+        return list(slurm.options)
+    excluded = [option.partition("=")[2] for option in slurm.options if option.startswith(_EXCLUDE)]
+    others = [option for option in slurm.options if not option.startswith(_EXCLUDE)]
+    return [*others, _EXCLUDE + ",".join([*excluded, *slurm.suspects])]
 
 
 def job_comment(run_id: str, text: str = "") -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from fsdpctl.backends.base import View
 from fsdpctl.backends.detached import control
@@ -21,7 +22,7 @@ from fsdpctl.backends.slurm.queue import explain
 from fsdpctl.backends.slurm.sbatch import UncertainError, sbatch
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.errors import LaunchError, RefusedError
+from fsdpctl.errors import LaunchError, NoSlotError, RefusedError
 from fsdpctl.runs.evidence import RunFacts
 from fsdpctl.runs.store import read_record
 
@@ -32,11 +33,11 @@ FOUND_WITHIN_S = 20.0
 def start(run: RunPaths, plan: LaunchPlan) -> None:
     """Submit the newest submission once: if an earlier submit was killed after its sbatch, its job is used.
 
-    In an interactive allocation the run is started there instead.
+    In a hold or an interactive allocation the run is started there instead.
     """
     submission, ref = len(read_record(run).submissions), read_ref(run)
     existing = living_job(run) if ref is not None else None
-    if existing is None and (allocation := find_allocation(os.environ)) is not None:
+    if existing is None and (allocation := _find_allocation(plan)) is not None:
         start_inside(run, plan, submission, allocation)
         return
     if ref is None or ref.submission < submission:  # else this is another try of the same submit
@@ -46,11 +47,27 @@ def start(run: RunPaths, plan: LaunchPlan) -> None:
         return
     run.supervisor.unlink(missing_ok=True)  # of an earlier start in an allocation
     try:
-        job_id = sbatch(run, batch_script(plan, find_after_job(plan)))
+        _submit(run, plan)
+    except NoSlotError:
+        raise
+    except RefusedError:
+        if plan.slurm is None or not plan.slurm.suspects:
+            raise
+        _submit(run, replace(plan, slurm=replace(plan.slurm, suspects=())))  # there are not enough other nodes
+
+
+def _submit(run: RunPaths, plan: LaunchPlan) -> None:
+    """Submit the job once. Raise RefusedError if Slurm does not accept it, or would never start it."""
+    try:
+        job_id = sbatch(run.root, batch_script(plan, find_after_job(plan)))
     except UncertainError as error:
         job_id = _find_late(run, error)
     update_ref(run, job_id=job_id)
     _refuse_hopeless(run)
+
+
+def _find_allocation(plan: LaunchPlan) -> str | None:
+    return plan.hold.job_id if plan.hold is not None else find_allocation(os.environ)
 
 
 def _find_late(run: RunPaths, error: UncertainError) -> str:

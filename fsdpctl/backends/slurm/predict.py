@@ -19,6 +19,8 @@ def predict(plan: LaunchPlan, save_s: float) -> Prediction:
 
     `save_s`: seconds that the newest checkpoint took; 0: nothing was saved yet, and the job's grace counts.
     """
+    if plan.hold is not None:
+        return Prediction()
     if (job_id := find_allocation(os.environ)) is not None:
         inside = f"the run starts in allocation {job_id} of this shell, and ends with it at the latest"
         return Prediction(inside, (f"{inside}; partition, time and other options of the profile do not count",))

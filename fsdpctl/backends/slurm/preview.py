@@ -14,4 +14,6 @@ from fsdpctl.contract.plan import LaunchPlan
 def preview(plan: LaunchPlan) -> dict[str, Any]:
     """Return the batch script, and the step that it starts for the first attempt."""
     first = RunPaths.of(plan.run_dir).attempt(1)
+    if plan.hold is not None:  # whose supervisor is on this machine
+        return {"srun": srun_argv(plan, first)}
     return {"batch_script": batch_script(plan, find_after_job(plan)), "srun": srun_argv(plan, first)}

@@ -7,9 +7,9 @@ import io
 import os
 import re
 import shutil
+from pathlib import Path
 
 from fsdpctl.backends.slurm.environment import job_environment, swapped
-from fsdpctl.contract.paths import RunPaths
 from fsdpctl.errors import LaunchError, NoSlotError, RefusedError
 from fsdpctl.schema.problems import shorten
 
@@ -29,7 +29,7 @@ class UncertainError(LaunchError):
     """sbatch failed, but the job may exist."""
 
 
-def sbatch(run: RunPaths, script: str) -> str:
+def sbatch(folder: Path, script: str) -> str:
     """Submit `script` and return the job's id. Raise RefusedError or UncertainError with Slurm's own message."""
     if shutil.which("sbatch") is None or shutil.which("srun") is None:  # submitit wants srun here, too
         raise RefusedError(
@@ -51,7 +51,7 @@ def sbatch(run: RunPaths, script: str) -> str:
     # submitit prints the message of sbatch, and raises it too.
     with swapped(job_environment(os.environ)), contextlib.redirect_stderr(io.StringIO()):
         try:
-            return str(Executor(folder=run.root)._submit_command("").job_id)
+            return str(Executor(folder=folder)._submit_command("").job_id)
         except submitit.core.utils.FailedJobError as error:
             message = error_line(str(error))
     if _AT_LIMIT.search(message):

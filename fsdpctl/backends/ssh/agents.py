@@ -10,6 +10,7 @@ from fsdpctl.backends.fanout import HostError, HostResult, fan_out
 from fsdpctl.backends.ssh.hosts import Hosts
 from fsdpctl.backends.ssh.liveness import Liveness, StallTimer, describe_unanswered, find_lost
 from fsdpctl.backends.ssh.older_plan import with_hosts
+from fsdpctl.backends.ssh.placement import machine
 from fsdpctl.backends.ssh.preflight import compare
 from fsdpctl.backends.ssh.sync.disks import Disks
 from fsdpctl.backends.ssh.transport.answer import NoRunDirectoryError, module_argv, read_answer
@@ -65,6 +66,7 @@ class SshAgents(Agents):
     def _open(self, rank: int) -> None:
         """Raise HostError unless the host answers now: a connection to a dead host looks open for minutes."""
         link = self._links[rank]
+        self._check_answers(rank, link)
         if not link.is_answering(link.target.connect_timeout_s):
             link.open()
 
@@ -120,6 +122,10 @@ class SshAgents(Agents):
         if self._disks is not None:
             self._disks.follow(attempt, self._links)
 
+    def machine(self, rank: int) -> tuple[str, str]:
+        node = self.plan.nodes[rank]
+        return machine(node), node.id
+
     def is_over(self, attempt: AttemptPaths) -> bool:
         """Return whether every agent has ended, or has no heartbeat and is not found on its host either."""
         if AttemptFacts(attempt).never_started:
@@ -149,7 +155,7 @@ class SshAgents(Agents):
                 return ControlFile(AbortReason.FAULT, failed)
             if (rank := self._disks.find_unresponsive(timeout_s)) is not None:
                 return ControlFile(AbortReason.LOST, f"node {rank}: no heartbeat for {timeout_s} s")
-        rank = find_lost(self._liveness.unanswered_s(), self._stall.seconds(), timeout_s)
+        rank = find_lost(self._liveness.unanswered_s(), self._stall.seconds(), self._stall.longest_s, timeout_s)
         if rank is None or attempt.node(rank).end.exists():
             return None
         reason = f"node {rank}: {self._links[rank].target} is unreachable, and the run makes no progress"
@@ -190,8 +196,18 @@ class SshAgents(Agents):
         return fan_out(chosen, lambda rank: self._ask(kind, verb, attempt, rank, self._links[rank]))
 
     def _ask(self, kind: type[T], verb: str, attempt: AttemptPaths, rank: int, link: Link) -> T:
+        self._check_answers(rank, link)
         answer = link.run(remote_argv(self.plan, self.run, verb, attempt.number, rank), timeout_s=ANSWER_S)
         return read_answer(kind, answer, link.target, self.plan)
+
+    def _check_answers(self, rank: int, link: Link) -> None:
+        """Raise HostError for a host that has not answered for longer than the limit: each try would wait for it again.
+
+        It is asked all the time beside this, and counts as soon as it answers.
+        """
+        unanswered_s = self._liveness.unanswered_s()[rank]
+        if link is self._links[rank] and unanswered_s > self.plan.peer_timeout_s:
+            raise HostError(f"{link.target}: no answer for {unanswered_s:.0f} s", passing=True)
 
     def _find_problems(self, checks: Sequence[HostResult[int, NodeFacts]]) -> list[str]:
         facts = {result.item: result.value for result in checks if result.value}

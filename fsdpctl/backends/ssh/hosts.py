@@ -6,6 +6,7 @@ import time
 
 from fsdpctl.backends.fanout import HostError
 from fsdpctl.backends.ssh.candidates import BAD_FOR_S, find_bad, find_candidates
+from fsdpctl.backends.ssh.placement import machine
 from fsdpctl.backends.ssh.transport.link import Link
 from fsdpctl.backends.ssh.transport.ssh_config import target_of
 from fsdpctl.contract.clock import MINUTE, format_time
@@ -13,7 +14,9 @@ from fsdpctl.contract.codec import read_json, write_json
 from fsdpctl.contract.events import EventKind
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import DroppedHost, LaunchPlan, PlannedNode
+from fsdpctl.holds.taken import read_taken
 from fsdpctl.runs.events import add_event
+from fsdpctl.runs.suspects import Suspect, note_suspects
 
 
 class Hosts:
@@ -41,7 +44,11 @@ class Hosts:
         """Replace the host of `rank` by another; return the connection to it, or None if there is no other."""
         if rank == 0 and self.plan.head.address is not None:
             return None  # the profile's master_address names this host
+        taken = read_taken()
+        own = self.plan.hold.name if self.plan.hold is not None else None
         for node in find_candidates(self.plan, rank, self.dropped, time.time()):
+            if taken.get(machine(node), own) != own:
+                continue  # a hold has it
             link = self._link(node)
             try:
                 link.open()
@@ -53,6 +60,9 @@ class Hosts:
             old = dropped.node.id
             text = f"{node.id} takes the place of {old}, which is not used until {until}: {reason}"
             add_event(attempt, text, EventKind.HOST_REPLACED, node=rank, host=node.id)
+            note_suspects(
+                attempt, [Suspect(self.plan.backend, machine(dropped.node), old, reason, attempt.number, dropped.time)]
+            )
             return link
         return None
 

@@ -9,25 +9,41 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from fsdpctl.backends.ssh.transport.link import Link
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
+from fsdpctl.supervise.hang import OUTAGE_FACTOR
 
 EVERY_S = 2.0
 DOUBT_S = 4.5
 """Two requests without an answer: a host that dies just after it has answered is reported within 5 s."""
 STALL_FACTOR = 4
 """A run makes no progress if nothing was written for this many times the limit for a host without an answer."""
+USUAL_FACTOR = 2
+"""Or, if that is less, for this many times its longest recent pause."""
+RECENT = 10
+"""How many pauses between two writes count as recent."""
 
 
-def find_lost(unanswered_s: Mapping[int, float], stalled_s: float, timeout_s: float) -> int | None:
-    """Return the rank of a lost host, or None. All times in seconds."""
+def find_lost(
+    unanswered_s: Mapping[int, float], stalled_s: float, longest_s: float | None, timeout_s: float
+) -> int | None:
+    """Return the rank of a lost host, or None. All times in seconds; `longest_s`: of the recent pauses, if known."""
     lost = [rank for rank, seconds in unanswered_s.items() if seconds > timeout_s]
-    if not lost or len(lost) == len(unanswered_s) or stalled_s <= STALL_FACTOR * timeout_s:
+    if not lost or len(lost) == len(unanswered_s) or stalled_s <= stall_limit_s(longest_s, timeout_s):
         return None
     return lost[0]
+
+
+def stall_limit_s(longest_s: float | None, timeout_s: float) -> float:
+    """Return after how long without a write a run makes no progress: longer than the pause after an outage that is to
+    cost nothing.
+    """
+    limit_s = STALL_FACTOR * timeout_s
+    return limit_s if longest_s is None else min(limit_s, max(OUTAGE_FACTOR * timeout_s, USUAL_FACTOR * longest_s))
 
 
 def describe_unanswered(unanswered_s: Mapping[int, float], names: Mapping[int, str]) -> str | None:
@@ -101,12 +117,19 @@ class StallTimer:
     def __init__(self, run: RunPaths, attempt: AttemptPaths, clock: Callable[[], float] = time.monotonic) -> None:
         self._run, self._attempt, self._clock = run, attempt, clock
         self._newest, self._since = 0, clock()
+        self._pauses: deque[float] = deque(maxlen=RECENT)
 
     def seconds(self) -> float:
         newest = max((_mtime_ns(path) for path in self._files()), default=0)
         if newest != self._newest:
+            self._pauses.append(self._clock() - self._since)
             self._newest, self._since = newest, self._clock()
         return self._clock() - self._since
+
+    @property
+    def longest_s(self) -> float | None:
+        """The longest of the recent pauses between two writes; None before there were so many."""
+        return max(self._pauses) if len(self._pauses) == RECENT else None
 
     def _files(self) -> Iterable[Path]:
         yield self._run.metrics

@@ -1,9 +1,10 @@
-"""The run directory: where each file is. No other module joins these names."""
+"""The directories of runs and holds: where each file is. No other module joins these names."""
 
 from __future__ import annotations
 
 from fsdpctl.contract.paths.attempt import AttemptPaths
 from fsdpctl.contract.paths.checkpoint import CHECKPOINT_MANIFEST, CHECKPOINT_PREFIX, checkpoint_name, step_of
+from fsdpctl.contract.paths.hold import HoldPaths
 from fsdpctl.contract.paths.node import NodePaths, times_of
 from fsdpctl.contract.paths.run import RunPaths
 
@@ -12,6 +13,7 @@ __all__ = [
     "CHECKPOINT_PREFIX",
     "DIR_MODE",
     "AttemptPaths",
+    "HoldPaths",
     "NodePaths",
     "RunPaths",
     "checkpoint_name",

@@ -118,6 +118,11 @@ class RunPaths:
         return self.root / "dropped.json"
 
     @property
+    def suspects(self) -> Path:
+        """tuple[Suspect, ...], the oldest first: nodes that other runs should get last."""
+        return self.root / "suspects.json"
+
+    @property
     def rewinds(self) -> Path:
         """tuple[Rewind, ...], the oldest first: to which steps a run without a shared disk went back."""
         return self.root / "rewinds.json"

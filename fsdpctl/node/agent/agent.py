@@ -32,7 +32,7 @@ from fsdpctl.node.agent.log_watch import LogWatch
 from fsdpctl.node.agent.rank_watch import RankWatch, rank_processes
 from fsdpctl.node.agent.start_torchrun import rank_environment, start_torchrun
 from fsdpctl.node.agent.stop import Stopping
-from fsdpctl.node.agent.warm_start import find_fork_server, start_fork_server
+from fsdpctl.node.agent.warm_start import find_fork_server, leave_fork_server, start_fork_server
 from fsdpctl.node.agent.warm_torchrun import Torchrun
 from fsdpctl.node.checks.node_check import NodeCheckError, check_node
 from fsdpctl.node.os import processes
@@ -45,6 +45,8 @@ TERM_S = 5.0
 """Seconds from TERM to KILL when ranks are ended."""
 TRAINER_TERM_S = 0.5
 """The same for the bundled trainer: it ends at TERM at once, except in a collective, which under NCCL never returns."""
+TERM_OF_VICTIMS_S = 1.0
+"""The same after a node was lost: its peers wait in a collective for it, and cannot save together."""
 
 
 class Agent:
@@ -161,7 +163,8 @@ class Agent:
             own = None
         else:
             own = self._own_failure(torchrun, failure) if not abort.is_cancel and failure.has_begun() else None
-        self._end_ranks(torchrun, self.term_s)
+        lost = abort.cause == AbortReason.LOST
+        self._end_ranks(torchrun, min(self.term_s, TERM_OF_VICTIMS_S) if lost else self.term_s)
         return own or NodeEnd(1, f"{abort.cause}: {abort.reason}".rstrip(": "), cause=Cause.ABORT)
 
     def _own_failure(self, torchrun: Torchrun, failure: FailureWatch) -> NodeEnd | None:
@@ -186,14 +189,12 @@ class Agent:
         return processes.sweep(self.tag, below=[me, *living.roots], spare=spared, term_s=term_s, meanwhile=self._beat)
 
     def _leave_fork_server(self, end: NodeEnd) -> None:
-        """Leave the fork server to the next attempt if there may be one."""
+        """Leave the fork server to the next attempt if there may be one, or to the next run in a hold."""
         if self.fork_server is None:
             return
         abort = read_control_file(self.attempt.abort)
-        if end.code in GOOD_ENDS or (abort is not None and abort.is_cancel):
-            self.fork_server.end()
-        else:
-            self.fork_server.detach()
+        is_last = end.code in GOOD_ENDS or (abort is not None and abort.is_cancel)
+        leave_fork_server(self.plan, self.node_rank, self.fork_server, is_last=is_last)
 
 
 def end_attempt(attempt: AttemptPaths, paths: NodePaths, reason: str, cause: str = AbortReason.FAULT) -> None:

@@ -16,8 +16,10 @@ from typing import Any
 from fsdpctl.contract.codec import CodecError, find_json, write_json
 from fsdpctl.contract.records import ForkServerRecord
 from fsdpctl.node.agent.warm_torchrun import WarmTorchrun
-from fsdpctl.node.os import processes, signals
+from fsdpctl.node.os import processes
+from fsdpctl.node.warm.keeper import LISTENER, ask_keeper, start_server
 from fsdpctl.node.warm.messages import Request, send_request
+from fsdpctl.node.warm.server import LINGER_S
 
 IMPORT_S = 120.0
 """How long the fork server may import; then the node starts cold, where a rank that hangs at an import is named."""
@@ -45,31 +47,38 @@ class ForkServer:
 
     @classmethod
     def start(
-        cls, path: Path, key: str, command: Sequence[str], env: Mapping[str, str], directory: str, log: int
+        cls,
+        path: Path,
+        key: str,
+        command: Sequence[str],
+        env: Mapping[str, str],
+        directory: str,
+        log: int,
+        linger_s: float = LINGER_S,
+        keeper: Path | None = None,
     ) -> ForkServer:
-        """Start one, which imports while the agent does other things. Raise OSError."""
+        """Start one, which imports while the agent does other things: by the keeper whose record is `keeper`, if it is
+        alive. Raise OSError.
+        """
+        words = [*command, str(path), str(linger_s), LISTENER, "-" * _TITLE_ROOM]
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind("")  # the kernel chooses an abstract address (unix(7))
             listener.listen()
-            started = subprocess.Popen(
-                [*command, str(listener.fileno()), "-" * _TITLE_ROOM],
-                env=env,
-                cwd=directory,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                pass_fds=[listener.fileno()],
-                preexec_fn=signals.ignore,
-            )
+            how = (words, env, directory, listener.fileno(), log)
+            kept = ask_keeper(keeper, *how) if keeper is not None else None
+            started = start_server(*how) if kept is None else None
+            pid = kept if started is None else started.pid
+            assert pid is not None
             address = listener.getsockname()[1:].decode()
             try:
-                record = ForkServerRecord(processes.identify(started.pid), address, key)
+                record = ForkServerRecord(processes.identify(pid), address, key)
                 write_json(path, record)
                 return cls(record, path, started)
             except BaseException:
-                started.kill()
-                started.wait()
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                if started is not None:
+                    started.wait()
                 raise
 
     def start_torchrun(self, request: Request, log: int, beat: Callable[[], Any]) -> WarmTorchrun | None:

@@ -19,10 +19,10 @@ from pathlib import Path
 from fsdpctl.contract import GOOD_ENDS, Env
 from fsdpctl.contract.codec import find_json, write_json
 from fsdpctl.contract.files import open_log
-from fsdpctl.contract.first_failure import classify, find_errno, name_error, name_kinds
+from fsdpctl.contract.first_failure import classify, find_errno, is_hardware_fault, name_error, name_kinds
 from fsdpctl.contract.paths import NodePaths, RunPaths
 from fsdpctl.contract.plan import Entry
-from fsdpctl.contract.records import ProcessIdentity, RankEnd, RankError
+from fsdpctl.contract.records import ForkServerRecord, ProcessIdentity, RankEnd, RankError
 from fsdpctl.contract.source_files import is_users
 from fsdpctl.contract.trainer_server import drop_trainer_server
 from fsdpctl.node.agent.after_import import attach_integrations
@@ -69,13 +69,15 @@ def _die_with_torchrun(paths: NodePaths) -> None:
 
     A rank whose torchrun has died before this has another parent: the agent, which sweeps, or any other process.
     torchrun has the tag; where its variables cannot be read, as for a Python with capabilities, it descends from the
-    agent.
+    agent. The parent of a warm rank is the fork server, which ends it when torchrun ends.
     """
     tag = processes.Tag(os.environ[Env.RUN_ID], int(os.environ[Env.NODE_RANK]))
     agent = find_json(ProcessIdentity, paths.agent)
+    fork_server = find_json(ForkServerRecord, RunPaths.of(os.environ[Env.RUN_DIR]).fork_server(int(tag.node_rank or 0)))
+    above = [process.pid for process in (agent, fork_server.process if fork_server else None) if process is not None]
 
     def is_torchrun(parent: int) -> bool:
-        return processes.has_tag(parent, tag) or (agent is not None and agent.pid in processes.ancestors(parent))
+        return processes.has_tag(parent, tag) or any(pid in processes.ancestors(parent) for pid in above)
 
     processes.die_with_parent(is_torchrun)
 
@@ -123,6 +125,7 @@ def _report(error: BaseException, rank: int, paths: NodePaths) -> None:
         failure=classify(error),
         kinds=name_kinds(error),
         errno=find_errno(error),
+        is_hardware=is_hardware_fault(error),
     )
     write_json(paths.rank_error(rank), record)
 

@@ -1,7 +1,7 @@
 """Serve the socket of the fork server: fork a child for each request, and report how the child ended.
 
 A child lives no longer than the connection that asked for it, and no longer than this process; ranks live no longer
-than torchrun. The process ends some seconds after the last connection: the next attempt may begin by then.
+than torchrun. The process ends some time after the last connection: the next attempt may begin by then.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import signal
 import socket
 import struct
 import sys
+import time
+from collections.abc import Callable
 from contextlib import suppress
 
 from fsdpctl.contract import RANK_PROGRAM
@@ -19,7 +21,9 @@ from fsdpctl.node.os import processes
 from fsdpctl.node.warm.messages import Request, receive_request, send_value
 
 LINGER_S = 10.0
-"""How long a process without a connection waits for the next attempt."""
+"""How long a process without a connection waits for the next attempt of a run."""
+LOOK_S = 2.0
+"""How often it looks meanwhile whether it is still wanted."""
 _REQUEST_S = 5.0
 """What a client gets to send a whole request."""
 
@@ -27,8 +31,11 @@ _REQUEST_S = 5.0
 class Server:
     """Forks on request. Use it in a process with one thread."""
 
-    def __init__(self, listener: socket.socket) -> None:
-        self._listener = listener
+    def __init__(
+        self, listener: socket.socket, linger_s: float = LINGER_S, is_wanted: Callable[[], bool] = lambda: True
+    ) -> None:
+        self._listener, self._linger_s, self._is_wanted = listener, linger_s, is_wanted
+        self._used = time.monotonic()
         self._children: dict[int, socket.socket] = {}
         self._torchrun = 0
         self._clients: set[socket.socket] = set()
@@ -40,14 +47,17 @@ class Server:
     def serve(self) -> tuple[Request, list[int]]:
         """Serve; return only in a forked child, with the request and the streams that the child is for.
 
-        Raise SystemExit when there was no connection for LINGER_S.
+        Raise SystemExit when there was no connection for too long, or while the process is not wanted any more.
         """
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)  # a byte to wake up needs a handler
         signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._selector.register(self._woken, selectors.EVENT_READ)
         while True:
-            if not (ready := self._selector.select(None if self._clients else LINGER_S)) and not self._clients:
+            if self._clients:
+                self._used = time.monotonic()
+            ready = self._selector.select(None if self._clients else min(LOOK_S, self._linger_s))
+            if not ready and (time.monotonic() - self._used >= self._linger_s or not self._is_wanted()):
                 sys.exit()
             for key, _events in ready:
                 if key.fileobj is self._listener:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from docs.json_page import OTHER_SHAPES, SHAPES
 from fsdpctl.contract.codec import decode
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.runs.evidence import RunFacts
+from fsdpctl.runs.suspects import Suspect, note_suspects
 from fsdpctl.sweeps.plan import SweepRequest, plan_sweep
 from fsdpctl.sweeps.record import sweep_paths
 from fsdpctl.sweeps.run import begin
@@ -164,11 +166,21 @@ def test_a_run_that_fails_and_restarts(project: Path) -> None:
 def remove_it(run: Run, project: Path) -> None:
     """Check that a pinned run stays, and goes once it is not pinned any more."""
     wait_for(lambda: not RunFacts(run.paths).has_living_supervisor, 60, "the supervisor to end")
+    note_suspects(run.paths.attempt(1), [Suspect("ssh", "10.0.0.7:22", "h7", "died", 1, time.time())])
+    (suspect,) = call("nodes", cwd=project)
+    assert (suspect["node"], suspect["run_id"], suspect["reason"]) == ("h7", run.run_id, "died")
+    assert call("nodes forgive", "h7", cwd=project) == [suspect] and call("nodes", cwd=project) == []
     assert call("runs pin", run.run_id, cwd=project)[0]["pinned"]
     assert call("gc", "--keep", "0", "--yes", cwd=project)["kept"] == {run.run_id: "it is pinned"}
     assert not call("runs unpin", run.run_id, cwd=project)[0]["pinned"]
     assert call("gc", "--keep", "0", "--yes", cwd=project)["runs"][0]["action"] == "remove"
     assert call("ls", cwd=project) == [] and not run.paths.root.exists()
+
+
+def test_a_hold(project: Path) -> None:
+    name = call("hold", "--profile", "local", cwd=project)["name"]
+    assert [row["name"] for row in call("holds", cwd=project)] == [name]
+    assert call("release", name, cwd=project) == {"name": name}
 
 
 def test_files_and_clusters(project: Path) -> None:

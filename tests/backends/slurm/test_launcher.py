@@ -313,6 +313,17 @@ class TestSlurm(LauncherContract):
             run.reasons()[0]
             == "without node2, asks for a requeue; node 1: a line of `setup` or `environment` failed; see agent.log"
         )
+        (listed,) = json.loads(fsdpctl("nodes", "--json", cwd=project).stdout)
+        assert (listed["node"], listed["run_id"], listed["attempt"]) == ("node2", run.run_id, 1)
+        script = ["submit", "./job.yaml", "--profile", self.profile]
+        planned = fsdpctl(*script, "--dry-run", cwd=project)
+        assert "#SBATCH --exclude=node2\n" in planned.stdout
+        assert f"node2 is left out: suspect ({run.run_id}: a line of `setup`" in planned.stderr
+        other = self.submit_script(project, WAITS_FOR_STOP, nodes=4)  # there are not enough others: it gets them all
+        assert self.slurm.job(other.job_id)["ExcNodeList"] == "(null)"
+        fsdpctl("cancel", other.run_id, cwd=project)
+        fsdpctl("nodes", "forgive", "node2", cwd=project)
+        assert "--exclude" not in fsdpctl(*script, "--dry-run", cwd=project).stdout
 
     def test_time_limits_without_a_step_end_the_run(self, project: Path) -> None:
         """As where a start takes longer than the allocation."""

@@ -133,6 +133,10 @@ class TestSsh(LauncherContract):
         refused = json.loads(run.paths.attempt(2).verdict.read_text())["reason"]
         assert refused.startswith("node3 (10.77.0.3): ") and fault in refused
         cluster.assert_clean()
+        listed = json.loads(fsdpctl("nodes", "--json", cwd=project).stdout)
+        assert {(row["node"], row["reason"]) for row in listed} == {
+            (dropped.node.id, dropped.reason) for dropped in (busy, unfit)
+        }
 
     def test_cancel_is_retried_until_a_host_answers_again_and_ends_only_its_run(
         self, cluster: Cluster, project: Path

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from fsdpctl.backends.slurm.job import scontrol
-from fsdpctl.backends.slurm.job.decide_step import Situation, decide_step, find_suspects, is_final, read_signal
+from fsdpctl.backends.slurm.job.decide_step import Situation, decide_step, is_final, read_signal
 from fsdpctl.backends.slurm.job.partition import Partition
 from fsdpctl.backends.slurm.job.scontrol_output import Job
 from fsdpctl.backends.slurm.job.srun import srun_argv, srun_env, sweep_argv
@@ -30,6 +30,7 @@ from fsdpctl.supervise.decide import judge, stopped
 from fsdpctl.supervise.disk import begin_attempt, log
 from fsdpctl.supervise.history import History, read_history
 from fsdpctl.supervise.notify import Notifier, record_and_notify
+from fsdpctl.supervise.suspects import find_suspects
 
 ASK_AGAIN_S = 1.0
 """Between two queries to a controller that does not answer."""
@@ -126,6 +127,10 @@ class SlurmAgents(Agents):
     def inherited(self) -> Mapping[str, str]:
         """Return the environment that srun is given, but for the attempt's own variables."""
         return os.environ
+
+    def machine(self, rank: int) -> tuple[str, str]:
+        name = self.job.nodes[rank].name
+        return name, name
 
     def is_over(self, attempt: AttemptPaths) -> bool:
         return self._srun is None or self._srun.poll() is not None

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from fsdpctl.backends.slurm.job.scontrol_output import Job
-from fsdpctl.contract import AbortReason, Cause, NodeExit, State, StopReason
+from fsdpctl.contract import AbortReason, Cause, State, StopReason
 from fsdpctl.contract.causes import RULES, Then
 from fsdpctl.contract.control_files import ControlFile
-from fsdpctl.runs.verdict import AttemptEnd, Verdict
+from fsdpctl.runs.verdict import Verdict
 from fsdpctl.supervise.agents import Next, Step
 from fsdpctl.supervise.history import History
 
@@ -103,14 +103,6 @@ def _give_up(situation: Situation, why: str, cause: Cause) -> Step:
 
 def _restarting(verdict: Verdict, why: str, cause: Cause) -> Verdict:
     return replace(verdict, reason=f"{why}; {verdict.reason}", restart=True, cause=cause)
-
-
-def find_suspects(end: AttemptEnd) -> list[int]:
-    """Return the ranks of nodes that were at fault or vanished; none if that is all of several nodes."""
-    at_fault = [rank for rank, node in end.ends.items() if node.code == NodeExit.NODE_FAULT]
-    vanished = [rank for rank in range(end.num_nodes) if rank not in end.ends]
-    found = at_fault or vanished
-    return [] if len(found) == end.num_nodes > 1 else found
 
 
 def count_hosts(expression: str) -> int:

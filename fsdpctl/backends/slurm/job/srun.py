@@ -15,7 +15,7 @@ from fsdpctl.commands.environment import code_env
 from fsdpctl.commands.setup_lines import lines_reporting_failure
 from fsdpctl.commands.torchrun import agent_argv
 from fsdpctl.contract import Env, NodeExit
-from fsdpctl.contract.paths import AttemptPaths, RunPaths
+from fsdpctl.contract.paths import AttemptPaths, HoldPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.supervise.agents import MOUNT_WAIT_S
 
@@ -87,6 +87,14 @@ def sweep_argv(attempt: AttemptPaths, node_rank: int, node: str) -> list[str]:
     ]
 
 
+def keeper_argv(hold: HoldPaths, num_nodes: int) -> list[str]:
+    """Return the srun command that starts the keeper of each node of a hold, in a step beside those of runs."""
+    size = [f"--nodes={num_nodes}", f"--ntasks={num_nodes}", "--ntasks-per-node=1", "--distribution=block"]
+    how = ["--mpi=none", "--cpu-bind=none"]
+    keeper = [sys.executable, "-m", "fsdpctl.node.warm.keeper", str(hold.root)]
+    return ["srun", "--overlap", *size, *how, *keeper]
+
+
 def _task(plan: LaunchPlan) -> str:
     code = shlex.join(f"{name}={value}" for name, value in code_env(RunPaths.of(plan.run_dir)).items())
     return _TASK.format(
@@ -99,7 +107,11 @@ def _task(plan: LaunchPlan) -> str:
     )
 
 
+def step_env(batch: Mapping[str, str]) -> dict[str, str]:
+    """Return the batch script's environment without options of srun."""
+    return {name: value for name, value in batch.items() if name not in _NOT_FOR_SRUN}
+
+
 def srun_env(batch: Mapping[str, str], attempt: AttemptPaths, preempt_grace_s: int) -> dict[str, str]:
     """Return srun's environment: the batch script's without options of srun, the attempt's number, the grace in s."""
-    kept = {name: value for name, value in batch.items() if name not in _NOT_FOR_SRUN}
-    return {**kept, Env.ATTEMPT: str(attempt.number), Env.PREEMPT_GRACE: str(preempt_grace_s)}
+    return {**step_env(batch), Env.ATTEMPT: str(attempt.number), Env.PREEMPT_GRACE: str(preempt_grace_s)}

@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from fsdpctl.backends.ssh.liveness import DOUBT_S, STALL_FACTOR, LastSeen, StallTimer, describe_unanswered, find_lost
+from fsdpctl.backends.ssh.liveness import (
+    DOUBT_S,
+    RECENT,
+    STALL_FACTOR,
+    LastSeen,
+    StallTimer,
+    describe_unanswered,
+    find_lost,
+    stall_limit_s,
+)
 from fsdpctl.contract.paths import RunPaths
 
 LONG = STALL_FACTOR * 5 + 0.1
@@ -25,7 +34,7 @@ LONG = STALL_FACTOR * 5 + 0.1
     ],
 )
 def test_find_lost(unanswered_s: dict[int, float], stalled_s: float, lost: int | None) -> None:
-    assert find_lost(unanswered_s, stalled_s, 5.0) == lost
+    assert find_lost(unanswered_s, stalled_s, None, 5.0) == lost
 
 
 @pytest.mark.parametrize(
@@ -60,17 +69,49 @@ def test_the_first_host_to_answer_after_a_cut_does_not_make_the_others_look_lost
     now = [0.0]
     last_seen = LastSeen((0, 1), 5.0, late_s=3.0, clock=lambda: now[0])
     now[0] = 25.0
-    assert find_lost(last_seen.seconds(), 99.0, 5.0) is None, "this machine is cut off"
+    assert find_lost(last_seen.seconds(), 99.0, None, 5.0) is None, "this machine is cut off"
     last_seen.mark_alive(0)
-    assert find_lost(last_seen.seconds(), 99.0, 5.0) is None, "the other one may be the next to answer"
+    assert find_lost(last_seen.seconds(), 99.0, None, 5.0) is None, "the other one may be the next to answer"
     for unanswered_s in (0.0, 1.0, 3.0, 5.0):
         now[0] += 2.0
         last_seen.mark_alive(0)
         assert last_seen.seconds() == {0: 0.0, 1: unanswered_s}
-        assert find_lost(last_seen.seconds(), 99.0, 5.0) is None
+        assert find_lost(last_seen.seconds(), 99.0, None, 5.0) is None
     now[0] += 2.0
     last_seen.mark_alive(0)
-    assert find_lost(last_seen.seconds(), 99.0, 5.0) == 1
+    assert find_lost(last_seen.seconds(), 99.0, None, 5.0) == 1
+
+
+@pytest.mark.parametrize(
+    ("longest_s", "limit_s"),
+    [
+        (None, 20.0),  # it may still compile
+        (0.3, 10.0),  # after an outage of 5 s, connections are used again within 10 s
+        (7.0, 14.0),  # saves take so long
+        (60.0, 20.0),
+    ],
+)
+def test_a_run_with_short_pauses_is_stalled_sooner(longest_s: float | None, limit_s: float) -> None:
+    assert stall_limit_s(longest_s, 5.0) == limit_s
+    unanswered_s = {0: 0.0, 1: 99.0}
+    assert find_lost(unanswered_s, limit_s, longest_s, 5.0) is None
+    assert find_lost(unanswered_s, limit_s + 0.1, longest_s, 5.0) == 1
+
+
+def test_the_longest_recent_pause_is_known_after_some_writes(tmp_path: Path) -> None:
+    run, now = RunPaths(tmp_path), [0.0]
+    stall = StallTimer(run, run.attempt(1), clock=lambda: now[0])
+    for stamp, pause in enumerate([30.0, *[1.0] * (RECENT - 2), 4.0], start=1):
+        assert stall.longest_s is None
+        now[0] += pause
+        run.metrics.touch()
+        os.utime(run.metrics, ns=(stamp, stamp))
+        stall.seconds()
+    assert stall.longest_s == 30.0, "the start counts while it is recent"
+    now[0] += 1.0
+    os.utime(run.metrics, ns=(999, 999))
+    stall.seconds()
+    assert stall.longest_s == 4.0
 
 
 def test_a_stall_is_the_time_since_anything_was_written(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from fsdpctl.contract.paths import RunPaths
 from fsdpctl.node.agent.fork_server import ForkServer
 from fsdpctl.node.agent.warm_key import warm_key
 from fsdpctl.node.agent.warm_torchrun import WarmTorchrun
@@ -189,19 +191,21 @@ def test_hundreds_of_children_leave_nothing_behind(node: Node) -> None:
 
 
 def test_the_key_is_of_command_environment_and_code(tmp_path: Path) -> None:
-    package = tmp_path / "train"
-    package.mkdir()
-    (package / "loop.py").write_text("1\n")
-    env = {"OMP_NUM_THREADS": "1", "SLURM_STEP_ID": "1", "FSDPCTL_ATTEMPT": "1"}
-    key = warm_key(["python"], env, [package])
-    assert warm_key(["python"], {**env, "SLURM_STEP_ID": "2", "SSH_CLIENT": "::1"}, [package]) == key
+    run, other = RunPaths(tmp_path / "run-1"), RunPaths(tmp_path / "run-2")
+    (run.code / "train").mkdir(parents=True)
+    (run.code / "train" / "loop.py").write_text("1\n")
+    shutil.copytree(run.root, other.root)
+    env = {"OMP_NUM_THREADS": "1", "SLURM_STEP_ID": "1", "FSDPCTL_ATTEMPT": "1", "PYTHONPATH": f"{run.code}:/lib"}
+    key = warm_key(["python"], env, run)
+    assert warm_key(["python"], {**env, "SLURM_STEP_ID": "2", "SSH_CLIENT": "::1"}, run) == key
+    assert warm_key(["python"], {**env, "PYTHONPATH": f"{other.code}:/lib"}, other) == key, "an equal copy of the code"
     others = [
-        warm_key(["python3"], env, [package]),
-        warm_key(["python"], {**env, "OMP_NUM_THREADS": "2"}, [package]),
-        warm_key(["python"], {**env, "TORCH_LOGS": "+dynamo"}, [package]),
+        warm_key(["python3"], env, run),
+        warm_key(["python"], {**env, "OMP_NUM_THREADS": "2"}, run),
+        warm_key(["python"], {**env, "TORCH_LOGS": "+dynamo"}, run),
     ]
-    (package / "loop.py").write_text("22\n")
-    others.append(warm_key(["python"], env, [package]))
+    (run.code / "train" / "loop.py").write_text("22\n")
+    others.append(warm_key(["python"], env, run))
     assert len({key, *others}) == 5
 
 

@@ -11,14 +11,12 @@ from fsdpctl.backends.slurm.job.decide_step import (
     MAX_EXCLUDED,
     Situation,
     decide_step,
-    find_suspects,
     read_signal,
 )
 from fsdpctl.backends.slurm.job.scontrol_output import Job
-from fsdpctl.contract import AbortReason, Cause, NodeExit, State, StopReason
+from fsdpctl.contract import AbortReason, Cause, State, StopReason
 from fsdpctl.contract.control_files import ControlFile
-from fsdpctl.contract.records import NodeEnd
-from fsdpctl.runs.verdict import AttemptEnd, Verdict
+from fsdpctl.runs.verdict import Verdict
 from fsdpctl.supervise.agents import Next
 from fsdpctl.supervise.history import History
 
@@ -161,19 +159,3 @@ def test_no_decision_of_a_requeue_depends_on_a_text() -> None:
 )
 def test_what_a_signal_asks_for(number: int, job: Job | None, reason: StopReason | AbortReason) -> None:
     assert read_signal(number, job, own_restarts=0)[0] is reason
-
-
-@pytest.mark.parametrize(
-    ("codes", "found"),
-    [
-        ({0: 1, 1: NodeExit.NODE_FAULT}, [1]),
-        ({0: 1}, [1]),  # node 1 vanished without an exit record
-        ({0: NodeExit.NODE_FAULT}, [0]),  # the others may have vanished because of it
-        ({0: NodeExit.NODE_FAULT, 1: NodeExit.NODE_FAULT}, []),
-        ({}, []),
-        ({0: 1, 1: 1}, []),
-    ],
-)
-def test_a_failure_of_all_nodes_is_no_nodes_fault(codes: dict[int, int], found: list[int]) -> None:
-    ends = {rank: NodeEnd(code, "") for rank, code in codes.items()}
-    assert find_suspects(AttemptEnd(2, ends, outcome=None, stop=None, abort=None)) == found

@@ -1,0 +1,1 @@
+"""Holds: nodes that stay with a user between runs. Their records, and when they end."""

@@ -1,0 +1,21 @@
+"""The batch script of a hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fsdpctl.backends.slurm.holding import hold_script
+from fsdpctl.contract.paths import HoldPaths
+from fsdpctl.holds.record import Hold
+from tests.unit.backends.slurm.test_batch_script import plan
+
+
+def test_the_job_has_the_options_of_the_profile_and_the_time_of_the_hold() -> None:
+    record = Hold("dev", "h100", "slurm", 3, created=0.0, time_s=5400, idle_s=600)
+    lines = hold_script(HoldPaths(Path("/runs/.holds/dev")), record, plan()).splitlines()
+    options = [line.removeprefix("#SBATCH ") for line in lines if line.startswith("#SBATCH ")]
+    assert {"--job-name=fsdpctl-hold-dev", "--nodes=3", "--time=0-01:30:00", "--no-requeue"} <= set(options)
+    given = plan().slurm
+    assert given is not None and options[-len(given.options) :] == list(given.options)
+    assert lines[-1].endswith("-m fsdpctl.backends.slurm.job.hold /runs/.holds/dev")
+    assert "export PYTHONPATH=/runs/.holds/dev/code" in lines
