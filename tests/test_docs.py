@@ -201,7 +201,10 @@ def parse(words: list[str]) -> None:
     command: Any = app()
     context = command.make_context("fsdpctl", list(words))
     while hasattr(command, "commands"):
-        name, command, rest = command.resolve_command(context, [*context._protected_args, *context.args])
+        left = [*context._protected_args, *context.args]
+        if not left and command.invoke_without_command:
+            return
+        name, command, rest = command.resolve_command(context, left)
         context = command.make_context(name, rest, parent=context)
 
 
