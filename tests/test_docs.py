@@ -208,6 +208,19 @@ def parse(words: list[str]) -> None:
         context = command.make_context(name, rest, parent=context)
 
 
+ESTIMATE = "estimate llm7b -p slurm-h100 --nodes 2"
+
+
+@pytest.mark.parametrize("page", ["README.md", "README.zh.md", "docs/estimate.md"])
+def test_the_estimate_on_a_page_is_what_one_sees(page: str, tmp_path: Path) -> None:
+    (shown,) = re.findall(rf"^\$ fsdpctl {ESTIMATE}\n(.*?)^(?:\.\.\.|```)$", read(page), re.MULTILINE | re.DOTALL)
+    printed = fsdpctl(*ESTIMATE.split(), cwd=tmp_path).stdout
+    assert printed.startswith(shown)
+    (refused,) = re.findall(r"^(error: job llm7b needs .*?)^```$", read(page), re.MULTILINE | re.DOTALL)
+    words = ("submit", "llm7b", "-p", "slurm-h100", "--set", "trainer.mesh.strategy=DDP")
+    assert fsdpctl(*words, cwd=tmp_path, expect=None).stderr.endswith(refused)
+
+
 def test_the_parser_of_these_tests_refuses() -> None:
     for words in (
         ["submit", "x", "--nodse", "2"],
