@@ -31,6 +31,7 @@ def _shrink_trainer(config: TrainerConfig, small: ModelConfig) -> TrainerConfig:
     return replace(
         config,
         model=small,
+        batch=replace(config.batch, micro_batch=config.batch.limit),
         steps=STEPS,
         init_from=None,
         init_optimizer=False,

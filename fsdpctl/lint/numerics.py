@@ -49,15 +49,15 @@ def emulated_bf16(subject: Subject) -> Iterator[Found]:
     RuleId.NO_FLOAT8,
     "warning",
     what="float8 is asked for on GPUs that do not have it.",
-    why="Tensor cores multiply float8 since compute capability 8.9 (L4, L40S, RTX 4090, H100). On others the ranks end"
-    " at their start, with this reason.",
+    why="Tensor cores multiply float8 since compute capability 8.9 (L4, L40S, RTX 4090, H100). `submit`"
+    " refuses it on others where the profile names their kind, and ranks end at their start.",
     change="Write `bf16`, or remove `precision`.",
     source=TRAINER,
 )
 def no_float8(subject: Subject) -> Iterator[Found]:
     card, trainer = subject.card, subject.trainer
     if trainer is not None and trainer.precision == "float8" and card is not None and not card.has_float8:
-        yield Found("trainer.precision", f"a {card.name} multiplies no float8: the ranks would refuse it")
+        yield Found("trainer.precision", f"a {card.name} multiplies no float8: `submit` refuses it")
 
 
 @rule(

@@ -19,6 +19,7 @@ from fsdpctl.specs.load import load_job, load_profile
 from fsdpctl.specs.profile import ClusterProfile
 from fsdpctl.specs.search import choose_profile
 from fsdpctl.verbs.cards import choose_card
+from fsdpctl.verbs.float8 import check_float8
 from fsdpctl.verbs.foreign import hinting_at_import
 
 USUAL_GPUS = 8
@@ -61,6 +62,7 @@ def estimate_job(
         raise UsageError(f"job {spec.name} runs a program of its own: its memory is not known here")
     loaded = load_profile(choose_profile(profile, spec.profile)[0])
     card, source = choose_card(loaded, gpu)
+    check_float8(spec.trainer, card)
     if gpus is None:
         _check_procs(spec, listed_gpus(loaded))
     procs = gpus or spec.procs_per_node or count_gpus(loaded)

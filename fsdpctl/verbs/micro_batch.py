@@ -8,12 +8,13 @@ from fsdpctl.contract.cards import GIB
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import UsageError
 from fsdpctl.estimate.micro_batch import fastest_micro_batch
-from fsdpctl.estimate.result import Cluster
+from fsdpctl.estimate.result import Cluster, Fit
 from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.profile import ClusterProfile
 from fsdpctl.verbs.cards import find_profile_card
 
-CPU_MICRO_BATCH = 1
+CPU_MICRO_BATCH = 8
+"""Sequences of a pass on CPUs, whose memory is not estimated: more of them are hardly faster."""
 
 
 def choose_micro_batch(profile: ClusterProfile, job: JobSpec, plan: LaunchPlan) -> tuple[JobSpec, tuple[str, ...]]:
@@ -24,7 +25,7 @@ def choose_micro_batch(profile: ClusterProfile, job: JobSpec, plan: LaunchPlan) 
     if job.trainer is None or job.trainer.batch.micro_batch is not None:
         return job, ()
     if plan.device != "cuda":
-        return _with_micro_batch(job, CPU_MICRO_BATCH), ()
+        return _with_micro_batch(job, CPU_MICRO_BATCH), (f"micro-batch {CPU_MICRO_BATCH} at most, as always on CPUs",)
     if (found := find_profile_card(profile)) is None:
         raise UsageError(
             f"job {job.name} has no trainer.batch.micro_batch, and profile {profile.name} no `gpu` to choose it for",
@@ -34,6 +35,8 @@ def choose_micro_batch(profile: ClusterProfile, job: JobSpec, plan: LaunchPlan) 
     cluster = Cluster(len(plan.nodes), plan.procs_per_node, profile.network.gbps)
     best = fastest_micro_batch(job.trainer, cluster, card)
     size, needs = best.batch.micro_batch, best.memory.total / GIB
+    if best.fit is Fit.TOO_LARGE:
+        return _with_micro_batch(job, size), ()
     line = f"micro-batch {size}: about {needs:.1f} of the {card.memory_gib:.1f} GiB of each {card.name}"
     return _with_micro_batch(job, size), (line,)
 

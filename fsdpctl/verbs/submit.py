@@ -29,7 +29,9 @@ from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.load import job_document, load_job_with_notices, load_profile, profile_document
 from fsdpctl.specs.profile import ClusterProfile
 from fsdpctl.specs.search import ProfileSource, choose_profile, find_job, find_profile
+from fsdpctl.verbs.cards import find_profile_card
 from fsdpctl.verbs.data_source import resolve_data
+from fsdpctl.verbs.float8 import check_float8
 from fsdpctl.verbs.foreign import hinting_at_import
 from fsdpctl.verbs.holds import HoldStatus, entering, own_machines, plan_of
 from fsdpctl.verbs.micro_batch import choose_micro_batch
@@ -141,6 +143,8 @@ def plan_request(profile: ClusterProfile, job: JobSpec, host: SubmitHost) -> Req
     job = resolve_data(job, Path(host.submit_dir), is_here=is_here)
     job = resolve_weights(job, Path(host.submit_dir), is_here=is_here)
     plan = build_plan(profile, job, host)
+    if job.trainer is not None and plan.device == "cuda" and (found := find_profile_card(profile)) is not None:
+        check_float8(job.trainer, found[0])
     chosen, notices = choose_micro_batch(profile, job, plan)
     if chosen != job:
         job, plan = chosen, build_plan(profile, chosen, host)

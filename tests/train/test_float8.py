@@ -22,6 +22,7 @@ FORMS: dict[str, dict[str, Any]] = {
 SHARDED: dict[str, dict[str, Any]] = {
     **FORMS,
     "gathered in float8": {"float8": {"gather": True}},
+    "units of float8 only": {"float8": {"gather": True}, "mesh": {"units": {"names": ["blocks.*.attention", "embed"]}}},
     "recomputed": {"memory": {"recompute": "selective"}},
     "DDP": {"mesh": {"strategy": "DDP"}},
     "NO_SHARD": {"mesh": {"strategy": "NO_SHARD"}},

@@ -16,14 +16,17 @@ from torch.distributed.tensor import DTensor
 
 from fsdpctl.contract.trainer.float8 import resolve_float8
 from fsdpctl.contract.trainer.trainer_config import TrainerConfig
+from fsdpctl.contract.trainer.units import Unit
 from train.errors import ConfigError
 from train.parallel.world import World
+
+log = logging.getLogger(__name__)
 
 FIRST_CAPABILITY = (8, 9)
 """Compute capability of the first GPUs whose tensor cores multiply float8."""
 
 
-def convert_layers(model: nn.Module, config: TrainerConfig, world: World, shards: int) -> None:
+def convert_layers(model: nn.Module, config: TrainerConfig, world: World, shards: int, units: tuple[Unit, ...]) -> None:
     """Replace the chosen linear layers. `shards`: the ranks over which FSDP divides a weight, 1 without FSDP.
 
     Raises ConfigError without torchao, and on a GPU that cannot.
@@ -34,15 +37,35 @@ def convert_layers(model: nn.Module, config: TrainerConfig, world: World, shards
     gathers = config.float8.gathers(between_nodes=shards > world.rank_info.local_world_size)
     gathers = gathers and shards > 1 and not config.memory.cpu_offload
     chosen = resolve_float8(config.float8, config.model)
+    beside_others = _beside_others(model, units, chosen)
+    in_float8 = 0
     for name in sorted(chosen):
         layer = model.get_submodule(name)
         assert isinstance(layer, nn.Linear)
         even = layer.out_features % shards == 0  # FSDP gathers no float8 that it had to pad
+        gathered = gathers and even and name in beside_others
+        in_float8 += gathered
         emulate = device.type != "cuda"
-        model.set_submodule(name, convert(layer, config.float8.recipe, gathers=gathers and even, emulate=emulate))
+        model.set_submodule(name, convert(layer, config.float8.recipe, gathers=gathered, emulate=emulate))
+    how = f"{in_float8} of them gathered in float8" if in_float8 else "none gathered in it"
+    log.info("float8: %s products in %d layers, %s", config.float8.recipe, len(chosen), how)
     if device.type != "cuda":
         # torchao's layer asks for the data type of autocast on GPUs, whatever its device is.
         torch.set_autocast_dtype("cuda", torch.bfloat16)
+
+
+def _beside_others(model: nn.Module, units: tuple[Unit, ...], chosen: frozenset[str]) -> set[str]:
+    """Return the layers whose unit has other weights, too: FSDP sends such a unit as bytes.
+
+    One of float8 alone it would send as float8, a type that gloo does not have, nor every NCCL.
+    """
+    owner: dict[str, Unit] = {name.rpartition(".")[0]: () for name, _ in model.named_parameters()}
+    for unit in units:  # one inside of another comes later, and takes its weights from that
+        for name in unit:
+            inside = model.get_submodule(name).named_parameters(name)
+            owner |= {parameter.rpartition(".")[0]: unit for parameter, _ in inside}
+    mixed = {unit for name, unit in owner.items() if name not in chosen}
+    return {name for name in chosen if owner[name] in mixed}
 
 
 def compute_scales(model: nn.Module) -> None:

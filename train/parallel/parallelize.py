@@ -52,7 +52,7 @@ def build_model(
     uses_fsdp = config.mesh.strategy != "DDP" and (world.size > 1 or config.memory.cpu_offload)
     units = resolve_units(config.mesh.units, config.model) if uses_fsdp else ()
     if config.precision == "float8":
-        float8.convert_layers(model, config, world, shards=shape[1] if uses_fsdp else 1)
+        float8.convert_layers(model, config, world, shape[1] if uses_fsdp else 1, units)
     if config.compile or (config.compile is None and world.device.type == "cuda"):
         apply_compile(model, units)
     local_part = find_local_compute(units, model.HEAD_MODULES)

@@ -111,7 +111,7 @@ class BatchConfig:
 
     micro_batch: int | None = None
     """Maximum number of sequences in one forward pass on one rank; unset: the fastest that fits the GPUs, chosen at
-    `submit`."""
+    `submit`; 8 on CPUs."""
     sequences: int = 0  # global batch size in sequences; give this or `tokens`
     tokens: int = 0  # global batch size in tokens; give this or `sequences`
 

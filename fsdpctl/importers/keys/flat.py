@@ -50,6 +50,9 @@ _OWN_NAMES = (
 )
 """Keys of a job whose names such files have with the same meaning."""
 
+_NOT_MEANT = "trainer.float8."
+"""Keys of ours with names that mean another one there: `layers` is a number."""
+
 _SCHEDULES = {name: name for name in ("cosine", "linear", "constant", "wsd")}
 _READERS: dict[str, Read] = {
     "trainer.mesh.strategy": strategy,
@@ -107,7 +110,8 @@ def _lenient(read: Read) -> Read:
 
 def _make_rows() -> tuple[Row, ...]:
     """Return a row for each name in use: those of a job itself, and those of other programs with the same meaning."""
-    paths = sorted((key.dotted for key in walk(JobSpec)), key=lambda path: -path.count("."))
+    names = [key.dotted for key in walk(JobSpec) if not key.dotted.startswith(_NOT_MEANT)]
+    paths = sorted(names, key=lambda path: -path.count("."))
     own = {path.rpartition(".")[2]: path for path in paths}
     targets = {**OTHER_NAMES, **{name: own[name] for name in _OWN_NAMES}, "name": "name"}
     decided = {

@@ -39,6 +39,11 @@ def test_without_the_kind_of_gpu_there_is_nothing_to_choose_by() -> None:
     assert "gpu: h100-80" in str(refused.value.hint)
 
 
-def test_on_cpus_it_is_one() -> None:
+def test_on_cpus_it_is_eight() -> None:
     request = plan("trainer.batch.micro_batch=null", profile="gpus_per_node: 0\nprocs_per_node: 8\n")
+    assert (chosen(request), request.notices) == (8, ("micro-batch 8 at most, as always on CPUs",))
+
+
+def test_what_does_not_fit_is_left_to_the_gate() -> None:
+    request = plan("trainer.batch.micro_batch=null", "trainer.mesh.strategy=DDP")
     assert (chosen(request), request.notices) == (1, ())
