@@ -23,6 +23,7 @@ from pathlib import Path
 from threading import Timer
 
 import fsdpctl
+from fsdpctl.contract import RANK_PROGRAM
 from fsdpctl.node.warm.messages import Request, receive_value, send_request
 from fsdpctl.node.warm.server import Server
 
@@ -51,7 +52,9 @@ class CliServer:
 
         The command is killed after `timeout`.
         """
-        request = Request(json.dumps([_umask(), init]), words, dict(env), str(cwd), words)
+        # As ranks are asked for, since all children of a server end with its torchrun.
+        argv = [json.dumps([_umask(), init]), *words]
+        request = Request(RANK_PROGRAM, argv, dict(env), str(cwd), words)
         with ExitStack() as stack:
             connection = stack.enter_context(self._connect())
             given, typed = os.pipe()
@@ -103,7 +106,8 @@ def main(descriptor: int) -> None:
     for target, stream in enumerate(streams):
         os.dup2(stream, target)
         os.close(stream)
-    umask, init = json.loads(request.module)
+    given, *argv = request.argv
+    umask, init = json.loads(given)
     if init:
         _enter(init)
     os.chdir(request.directory)
@@ -111,7 +115,7 @@ def main(descriptor: int) -> None:
     os.environ.clear()
     os.environ.update(request.env)
     time.tzset()
-    sys.argv = request.argv
+    sys.argv = argv
     try:
         importlib.import_module("fsdpctl.__main__").main()
     except SystemExit as end:

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from fsdpctl.contract.paths import RunPaths
@@ -60,8 +61,17 @@ def fsdpctl(
     return done
 
 
-@cache
+_starting = Lock()
+
+
 def _cli_server() -> CliServer:
+    """Return the one of this process: tests call from several threads, and a second one would end with its commands."""
+    with _starting:
+        return _start_cli_server()
+
+
+@cache
+def _start_cli_server() -> CliServer:
     return CliServer()
 
 
