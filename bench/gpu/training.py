@@ -131,10 +131,12 @@ def _our_result(config: dict[str, Any], gpus: int, began: float, root: Path, log
 
 
 def _notes(settled: Sequence[Mapping[str, Any]], log: str) -> str:
-    shares = [line["mfu"] for line in settled if line["mfu"] is not None]
+    shares = [line["mfu"] for line in settled if line.get("mfu") is not None]
     mfu = [f"MFU {statistics.median(shares):.1%}"] if shares else []
-    losses = [line["loss"] for line in settled[-LAST_LOSSES:]]
-    curve = [f"mean loss of the last {LAST_LOSSES} steps {statistics.mean(losses):.4f}"] if len(settled) > 200 else []
+    curve = []
+    if len(settled) > 4 * LAST_LOSSES:
+        mean = statistics.mean(line["loss"] for line in settled[-LAST_LOSSES:])
+        curve = [f"mean loss of the last {LAST_LOSSES} steps {mean:.4f}"]
     return "; ".join([*mfu, *curve, *(["the compiler gave up on a part"] if "WON'T CONVERT" in log else [])])
 
 
