@@ -125,8 +125,8 @@ def test_a_job_that_cannot_fit_its_gpus_is_refused_and_leaves_nothing(
     asked = ["submit", "llm7b", "-p", "slurm-h100", "--set", "trainer.mesh.strategy=DDP"]
     refused = runner.invoke(build_app("submit"), asked)
     assert isinstance(refused.exception, UsageError)
-    assert "87.9 GiB too much" in refused.exception.message
+    assert "85.7 GiB too much" in refused.exception.message
     assert list(tmp_path.glob("runs/*")) == []
     shown = runner.invoke(build_app("submit"), [*asked, "--dry-run"])
     assert shown.exit_code == 0
-    assert "warning: job llm7b needs about 167.0 GiB" in shown.stderr
+    assert "warning: job llm7b needs about 164.8 GiB" in shown.stderr
