@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,6 +27,8 @@ def create_files(texts: dict[Path, str]) -> None:
 
 def _create(path: Path, text: str) -> None:
     """Create one file: a temporary one is linked, so that no reader sees a part of it."""
+    import tempfile  # brings random, bz2 and lzma, to every --help
+
     path.parent.mkdir(exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
@@ -43,6 +44,8 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
 
     Raise UsageError.
     """
+    import tempfile
+
     try:
         if path.exists() and not stat.S_ISREG(path.stat().st_mode):  # such as /dev/stdout
             write(path)

@@ -16,11 +16,9 @@ from fsdpctl.runs.store import create
 from fsdpctl.runs.suspects import REMEMBERED_S, Suspect, note_suspects, read_suspects
 from fsdpctl.verbs.nodes import describe, find_suspects, forgive, read_evidence
 
-NOW = time.time()
-
 
 def attempt_of(run_id: str, home: Path) -> AttemptPaths:
-    run = create(home / "runs", RunRecord.new(run_id, "job", "p", "ssh", NOW, 1), lambda run: None)
+    run = create(home / "runs", RunRecord.new(run_id, "job", "p", "ssh", time.time(), 1), lambda run: None)
     attempt = RunPaths(run.root).attempt(1)
     attempt.root.mkdir(parents=True)
     return attempt
@@ -35,7 +33,7 @@ def test_evidence_counts_for_a_day_and_is_an_event(home: Path) -> None:
     note_suspects(first, [suspect("h1", "died", 100), suspect("h2", "no disk", REMEMBERED_S + 600)])
     note_suspects(first, [suspect("h1", "said twice", 50)])
     note_suspects(second, [suspect("h1", "died again", 10)])
-    assert [(one.run_id, one.suspect.reason) for one in read_evidence(NOW)] == [
+    assert [(one.run_id, one.suspect.reason) for one in read_evidence(time.time())] == [
         ("run-2", "died again"),
         ("run-1", "died"),
     ]
@@ -62,4 +60,4 @@ def test_what_is_forgiven_no_longer_counts_and_new_evidence_does(name: str, home
 def test_a_damaged_record_is_no_evidence(home: Path) -> None:
     attempt = attempt_of("run-1", home)
     RunPaths(attempt.run_dir).suspects.write_text("{")
-    assert read_suspects(RunPaths(attempt.run_dir)) == () and read_evidence(NOW) == []
+    assert read_suspects(RunPaths(attempt.run_dir)) == () and read_evidence(time.time()) == []
