@@ -51,7 +51,7 @@ _OWN_NAMES = (
 """Keys of a job whose names such files have with the same meaning."""
 
 _NOT_MEANT = "trainer.float8."
-"""Keys of ours with names that mean another one there: `layers` is a number."""
+"""Keys of a job with names that mean another key there: `layers` is a number."""
 
 _SCHEDULES = {name: name for name in ("cosine", "linear", "constant", "wsd")}
 _READERS: dict[str, Read] = {
