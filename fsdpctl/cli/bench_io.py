@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fsdpctl.cli.benchmark_run import Nodes, Profile, leave, show_benchmark
+from fsdpctl.cli.benchmark_run import Nodes, leave, show_benchmark
 from fsdpctl.cli.complete import complete_job
-from fsdpctl.cli.options import Backend, Json
+from fsdpctl.cli.options import Backend, Json, Profile
 from fsdpctl.cli.output import print_json, print_rows, print_table
 
 if TYPE_CHECKING:

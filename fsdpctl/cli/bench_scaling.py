@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from fsdpctl.cli.complete import complete_job, complete_profile
-from fsdpctl.cli.options import Backend, Json, Set
+from fsdpctl.cli.complete import complete_job
+from fsdpctl.cli.options import Backend, Json, Profile, Set
 from fsdpctl.cli.output import log, print_json
 from fsdpctl.cli.scaling_options import check_plot, parse_gpus, parse_limit, parse_strategies, refuse_slow
 from fsdpctl.cli.spec_files import plural
@@ -28,15 +28,7 @@ def scaling(
     gpus: Annotated[
         str, typer.Option("--gpus", "-g", metavar="N,N,...", help="Numbers of GPUs; of ranks, where there are none.")
     ],
-    profile: Annotated[
-        str | None,
-        typer.Option(
-            "--profile",
-            "-p",
-            help="A cluster profile's name or path; default: as for `submit`.",
-            autocompletion=complete_profile,
-        ),
-    ] = None,
+    profile: Profile = None,
     strategy: Annotated[
         str | None,
         typer.Option(

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fsdpctl.cli.complete import complete_profile
 from fsdpctl.cli.output import log
 from fsdpctl.contract import CliExit, State
 from fsdpctl.errors import RunFailed
@@ -18,15 +17,6 @@ if TYPE_CHECKING:
     from fsdpctl.verbs.status import RunStatus
     from fsdpctl.verbs.submit import Request
 
-Profile = Annotated[
-    str | None,
-    typer.Option(
-        "--profile",
-        "-p",
-        help="A cluster profile's name or path; default: as for `submit`.",
-        autocompletion=complete_profile,
-    ),
-]
 Nodes = Annotated[
     int | None, typer.Option("--nodes", "-n", min=1, max=1024, help="Number of nodes; default: all; 2 under Slurm.")
 ]

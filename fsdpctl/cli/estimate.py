@@ -7,22 +7,14 @@ from typing import Annotated
 
 import typer
 
-from fsdpctl.cli.complete import complete_job, complete_profile
-from fsdpctl.cli.options import Json, Set
+from fsdpctl.cli.complete import complete_job
+from fsdpctl.cli.options import Json, Profile, Set
 from fsdpctl.cli.output import log, print_json
 
 
 def estimate(
     job: Annotated[str, typer.Argument(help="A job's name or a path to its YAML file.", autocompletion=complete_job)],
-    profile: Annotated[
-        str | None,
-        typer.Option(
-            "--profile",
-            "-p",
-            help="A cluster profile's name or path; default: as for `submit`.",
-            autocompletion=complete_profile,
-        ),
-    ] = None,
+    profile: Profile = None,
     nodes: Annotated[int | None, typer.Option("--nodes", "-n", help="Number of nodes.")] = None,
     gpu: Annotated[
         str | None, typer.Option("--gpu", help="Kind of GPU, like a100-80, h100 or h200; default: the profile's.")

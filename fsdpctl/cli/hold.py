@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fsdpctl.cli.complete import complete_hold, complete_profile
-from fsdpctl.cli.options import Json
+from fsdpctl.cli.complete import complete_hold
+from fsdpctl.cli.options import Json, Profile
 from fsdpctl.cli.output import log, print_data, print_json, print_table
 
 if TYPE_CHECKING:
@@ -22,15 +22,7 @@ DEFAULT_IDLE = "30m"
 
 
 def hold(
-    profile: Annotated[
-        str | None,
-        typer.Option(
-            "--profile",
-            "-p",
-            help="A cluster profile's name or path; default: as for `submit`.",
-            autocompletion=complete_profile,
-        ),
-    ] = None,
+    profile: Profile = None,
     nodes: Annotated[int, typer.Option("--nodes", "-n", min=1, help="Number of nodes.")] = 1,
     time_limit: Annotated[str, typer.Option("--time", metavar="TIME", help="How long at most, like 90m.")] = (
         DEFAULT_TIME

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
-from fsdpctl.cli.complete import complete_profile
-from fsdpctl.cli.options import Json
+from fsdpctl.cli.options import Json, Profile
 from fsdpctl.cli.output import log, print_json, print_table
 from fsdpctl.contract import CliExit
 from fsdpctl.errors import UsageError
@@ -22,15 +19,7 @@ def _notify() -> None:
 
 @app.command()
 def test(
-    profile: Annotated[
-        str | None,
-        typer.Option(
-            "--profile",
-            "-p",
-            help="A cluster profile's name or path; default: as for `submit`.",
-            autocompletion=complete_profile,
-        ),
-    ] = None,
+    profile: Profile = None,
     as_json: Json = False,
 ) -> None:
     """Send a test notice to each target from this machine, and show what failed. Exit 1 when anything did."""

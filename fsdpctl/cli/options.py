@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fsdpctl.cli.complete import complete_backend_key, complete_key, complete_run
+from fsdpctl.cli.complete import complete_backend_key, complete_key, complete_profile, complete_run
 
 Run = Annotated[
     str | None,
@@ -22,6 +22,15 @@ Set = Annotated[
         metavar="KEY=VALUE",
         help="Change a key of the job, like trainer.steps=50.",
         autocompletion=complete_key,
+    ),
+]
+Profile = Annotated[
+    str | None,
+    typer.Option(
+        "--profile",
+        "-p",
+        help="A cluster profile's name or path; default: as for `submit`.",
+        autocompletion=complete_profile,
     ),
 ]
 TrustHosts = Annotated[

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fsdpctl.cli.complete import complete_job, complete_key, complete_profile
-from fsdpctl.cli.options import Backend, Force, Json
+from fsdpctl.cli.complete import complete_job, complete_key
+from fsdpctl.cli.options import Backend, Force, Json, Profile
 from fsdpctl.cli.output import log, print_data, print_json, print_table
 from fsdpctl.cli.spec_files import plural
 from fsdpctl.contract import CliExit, State
@@ -32,15 +32,7 @@ def sweep(
             autocompletion=complete_key,
         ),
     ] = None,
-    profile: Annotated[
-        str | None,
-        typer.Option(
-            "--profile",
-            "-p",
-            help="A cluster profile's name or path; default: as for `submit`.",
-            autocompletion=complete_profile,
-        ),
-    ] = None,
+    profile: Profile = None,
     nodes: Annotated[int | None, typer.Option("--nodes", "-n", help="Number of nodes of each run.")] = None,
     backend: Backend = None,
     at_once: Annotated[
