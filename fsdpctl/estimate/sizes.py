@@ -15,7 +15,7 @@ from fsdpctl.contract.trainer.float8 import resolve_float8
 from fsdpctl.contract.trainer.frozen import resolve_frozen
 from fsdpctl.contract.trainer.model_config import ModelConfig
 from fsdpctl.contract.trainer.trainer_config import TrainerConfig
-from fsdpctl.contract.trainer.units import Unit, UnitsConfig, resolve_units
+from fsdpctl.contract.trainer.units import ROOT, UnitsConfig, owning_units, resolve_units
 
 
 @dataclass(frozen=True)
@@ -106,23 +106,12 @@ def parameters_of(model: ModelConfig) -> Mapping[str, int]:
 
 @lru_cache
 def _units_of(config: UnitsConfig, model: ModelConfig) -> Units:
-    units = resolve_units(config, model)
-    unit_of = {name: unit for unit in units for name in unit}
-    held = dict.fromkeys(units, 0)
-    for name, size in parameters_of(model).items():
-        if (unit := _innermost(name, unit_of)) is not None:
-            held[unit] += size
-    return Units(tuple(held.values()), model.num_parameters - sum(held.values()))
-
-
-def _innermost(parameter: str, unit_of: Mapping[str, Unit]) -> Unit | None:
-    """Return the unit of the smallest module with this parameter that is in one."""
-    module = parameter
-    while "." in module:
-        module = module.rpartition(".")[0]
-        if module in unit_of:
-            return unit_of[module]
-    return None
+    units, sizes = resolve_units(config, model), parameters_of(model)
+    held = dict.fromkeys((*units, ROOT), 0)
+    for name, unit in owning_units(sizes, units).items():
+        held[unit] += sizes[name]
+    root = held.pop(ROOT)
+    return Units(tuple(held.values()), root)
 
 
 def _size(name: str, model: ModelConfig) -> int:

@@ -90,7 +90,7 @@ def _saved_by_float8(sizes: ModelSizes, world: World) -> int:
 
 def gathers_float8(config: TrainerConfig, world: World) -> bool:
     in_float8 = config.precision == "float8" and not config.memory.cpu_offload
-    return in_float8 and config.float8.gathers(between_nodes=not world.shards_within_node)
+    return in_float8 and config.float8.gathers(world.shard, world.procs_per_node)
 
 
 def _replica_bytes(sizes: ModelSizes, world: World) -> float:

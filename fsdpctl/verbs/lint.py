@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fsdpctl.errors import UsageError
-from fsdpctl.launch.build import IncompatibleError, build_plan
+from fsdpctl.launch.build import IncompatibleError
 from fsdpctl.launch.locate import locate_problems
 from fsdpctl.lint.find import find_all
 from fsdpctl.lint.rule import Finding
@@ -23,7 +23,7 @@ from fsdpctl.specs.profile import ClusterProfile
 from fsdpctl.specs.search import ProfileSource, choose_profile, find_job, find_profile
 from fsdpctl.verbs.cards import find_profile_card
 from fsdpctl.verbs.foreign import hinting_at_import
-from fsdpctl.verbs.micro_batch import choose_micro_batch
+from fsdpctl.verbs.micro_batch import plan_with_micro_batch
 from fsdpctl.verbs.submit import Request
 from fsdpctl.verbs.submit_host import runs_root_of, submit_host
 
@@ -74,9 +74,8 @@ def _plan(job: JobSpec, job_file: YamlDocument, profile_file: YamlDocument) -> R
     profile = validate(profile_file, ClusterProfile)
     host = submit_host(profile, runs_root_of(profile), f"{job.name}-check", Path.cwd())
     try:
-        plan = build_plan(profile, job, host)
-        job, _ = choose_micro_batch(profile, job, plan)
-        return Request(profile, job, build_plan(profile, job, host))
+        job, plan, _ = plan_with_micro_batch(profile, job, host)
+        return Request(profile, job, plan)
     except IncompatibleError as error:
         raise locate_problems(error, job_file, profile_file) from None
 

@@ -9,12 +9,23 @@ from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import UsageError
 from fsdpctl.estimate.micro_batch import fastest_micro_batch
 from fsdpctl.estimate.result import Cluster, Fit
+from fsdpctl.launch.build import build_plan
+from fsdpctl.launch.host import SubmitHost
 from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.profile import ClusterProfile
 from fsdpctl.verbs.cards import find_profile_card
 
 CPU_MICRO_BATCH = 8
 """Sequences of a pass on CPUs, whose memory is not estimated: more of them are hardly faster."""
+
+
+def plan_with_micro_batch(
+    profile: ClusterProfile, job: JobSpec, host: SubmitHost
+) -> tuple[JobSpec, LaunchPlan, tuple[str, ...]]:
+    """Build the plan; return the job with a micro-batch, its plan, and a line on what was chosen, if anything was."""
+    plan = build_plan(profile, job, host)
+    chosen, notices = choose_micro_batch(profile, job, plan)
+    return chosen, plan if chosen == job else build_plan(profile, chosen, host), notices
 
 
 def choose_micro_batch(profile: ClusterProfile, job: JobSpec, plan: LaunchPlan) -> tuple[JobSpec, tuple[str, ...]]:

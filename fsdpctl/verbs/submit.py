@@ -18,7 +18,7 @@ from fsdpctl.contract.codec import write_json, write_text
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import AfterRun, LaunchPlan
 from fsdpctl.errors import RefusedError, UsageError
-from fsdpctl.launch.build import IncompatibleError, build_plan
+from fsdpctl.launch.build import IncompatibleError
 from fsdpctl.launch.host import SubmitHost
 from fsdpctl.launch.locate import locate_problems
 from fsdpctl.launch.smoke import shrink
@@ -34,7 +34,7 @@ from fsdpctl.verbs.data_source import resolve_data
 from fsdpctl.verbs.float8 import check_float8
 from fsdpctl.verbs.foreign import hinting_at_import
 from fsdpctl.verbs.holds import HoldStatus, entering, own_machines, plan_of
-from fsdpctl.verbs.micro_batch import choose_micro_batch
+from fsdpctl.verbs.micro_batch import plan_with_micro_batch
 from fsdpctl.verbs.placing import place
 from fsdpctl.verbs.pretrained import resolve_weights
 from fsdpctl.verbs.slot import WaitInterrupted, check_waiting, start_run
@@ -142,12 +142,9 @@ def plan_request(profile: ClusterProfile, job: JobSpec, host: SubmitHost) -> Req
     is_here = get_backend(profile.backend.kind).runs_here
     job = resolve_data(job, Path(host.submit_dir), is_here=is_here)
     job = resolve_weights(job, Path(host.submit_dir), is_here=is_here)
-    plan = build_plan(profile, job, host)
+    job, plan, notices = plan_with_micro_batch(profile, job, host)
     if job.trainer is not None and plan.device == "cuda" and (found := find_profile_card(profile)) is not None:
         check_float8(job.trainer, found[0])
-    chosen, notices = choose_micro_batch(profile, job, plan)
-    if chosen != job:
-        job, plan = chosen, build_plan(profile, chosen, host)
     if is_here and not plan.setup and plan.container is None and shutil.which(plan.python) is None:
         raise UsageError(
             f"profile {profile.name}: this machine has no program {plan.python}",

@@ -11,11 +11,10 @@ from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor
 
 from fsdpctl.contract.trainer.trainer_config import TrainerConfig
-from fsdpctl.contract.trainer.units import Unit, resolve_units
+from fsdpctl.contract.trainer.units import ROOT, Unit, owning_units, resolve_units
 from train.parallel.world import World
 
 MIB, GIB = 2**20, 2**30
-ROOT: Unit = ()
 
 
 def describe(config: TrainerConfig, model: nn.Module, optimizer: torch.optim.Optimizer) -> Iterator[str]:
@@ -66,12 +65,10 @@ def peak_memory_gib(world: World, gpu_peaks: GpuPeaks) -> float:
 
 def _describe_units(model: nn.Module, units: Sequence[Unit]) -> str:
     """Describe number and size of the units, equal ones together: the whole unit, and its part on this rank."""
-    owner: dict[nn.Parameter, Unit] = {}
-    for unit in units:  # one inside of another comes later, and takes its parameters from that
-        owner |= {p: unit for name in unit for p in model.get_submodule(name).parameters()}
     held: dict[Unit, list[nn.Parameter]] = {unit: [] for unit in (*units, ROOT)}
-    for parameter in model.parameters():
-        held[owner.get(parameter, ROOT)].append(parameter)
+    named = dict(model.named_parameters())
+    for name, unit in owning_units(named, units).items():
+        held[unit].append(named[name])
     alike: dict[tuple[int, int], list[Unit]] = {}
     for unit, parameters in held.items():
         alike.setdefault((_count(parameters), _count(map(_local, parameters))), []).append(unit)

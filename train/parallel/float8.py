@@ -16,7 +16,7 @@ from torch.distributed.tensor import DTensor
 
 from fsdpctl.contract.trainer.float8 import resolve_float8
 from fsdpctl.contract.trainer.trainer_config import TrainerConfig
-from fsdpctl.contract.trainer.units import Unit
+from fsdpctl.contract.trainer.units import Unit, owning_units
 from train.errors import ConfigError
 from train.parallel.world import World
 
@@ -34,8 +34,7 @@ def convert_layers(model: nn.Module, config: TrainerConfig, world: World, shards
     device = world.device
     if device.type == "cuda":
         require_float8(device)
-    gathers = config.float8.gathers(between_nodes=shards > world.rank_info.local_world_size)
-    gathers = gathers and shards > 1 and not config.memory.cpu_offload
+    gathers = config.float8.gathers(shards, world.rank_info.local_world_size) and not config.memory.cpu_offload
     chosen = resolve_float8(config.float8, config.model)
     beside_others = _beside_others(model, units, chosen)
     in_float8 = 0
@@ -59,13 +58,10 @@ def _beside_others(model: nn.Module, units: tuple[Unit, ...], chosen: frozenset[
 
     One of float8 alone it would send as float8, a type that gloo does not have, nor every NCCL.
     """
-    owner: dict[str, Unit] = {name.rpartition(".")[0]: () for name, _ in model.named_parameters()}
-    for unit in units:  # one inside of another comes later, and takes its weights from that
-        for name in unit:
-            inside = model.get_submodule(name).named_parameters(name)
-            owner |= {parameter.rpartition(".")[0]: unit for parameter, _ in inside}
-    mixed = {unit for name, unit in owner.items() if name not in chosen}
-    return {name for name in chosen if owner[name] in mixed}
+    owners = owning_units(dict(model.named_parameters()), units)
+    weights = {f"{name}.weight": name for name in chosen}
+    mixed = {unit for parameter, unit in owners.items() if parameter not in weights}
+    return {name for weight, name in weights.items() if owners[weight] in mixed}
 
 
 def compute_scales(model: nn.Module) -> None:
@@ -94,6 +90,7 @@ def _wrapped(parameter: Tensor) -> Tensor | None:
 
 
 def convert(layer: nn.Linear, recipe: str, *, gathers: bool, emulate: bool) -> nn.Module:
+    """Return torchao's layer with the weight of this one. Raises ConfigError without torchao."""
     logging.getLogger("torchao").setLevel(logging.ERROR)  # it warns of each of its kernels that it cannot load
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -109,6 +106,7 @@ def convert(layer: nn.Linear, recipe: str, *, gathers: bool, emulate: bool) -> n
 
 
 def require_float8(device: torch.device) -> None:
+    """Raise ConfigError for a GPU whose tensor cores multiply no float8."""
     if torch.version.hip is None and torch.cuda.get_device_capability(device) < FIRST_CAPABILITY:
         name, needed = torch.cuda.get_device_name(device), ".".join(map(str, FIRST_CAPABILITY))
         text = f"precision float8: a {name} multiplies no float8, which begins with compute capability {needed}"

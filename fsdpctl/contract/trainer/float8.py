@@ -41,9 +41,11 @@ class Float8Config:
                 "recipe",
             )
 
-    def gathers(self, *, between_nodes: bool) -> bool:
-        """Return whether weights are gathered in float8: over NVLink that costs more than it saves."""
-        return self.recipe == "tensorwise" and between_nodes if self.gather is None else self.gather
+    def gathers(self, shards: int, ranks_per_node: int) -> bool:
+        """Return whether weights in `shards` parts are gathered in float8: over NVLink it costs more than it saves."""
+        if shards == 1 or self.gather is not None:
+            return shards > 1 and bool(self.gather)
+        return self.recipe == "tensorwise" and ranks_per_node % shards != 0
 
 
 def resolve_float8(config: Float8Config, model: ModelConfig) -> frozenset[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -12,6 +13,8 @@ from fsdpctl.contract.trainer.strict import STRICT, require_at_least
 
 Unit = tuple[str, ...]
 """Names of the modules that are gathered together."""
+ROOT: Unit = ()
+"""The rest: what no unit holds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +55,22 @@ def resolve_units(units: UnitsConfig, model: ModelConfig) -> tuple[Unit, ...]:
     return tuple(tuple(blocks[i : i + size]) for i in range(0, len(blocks), size)) if size else ()
 
 
+def owning_units(parameters: Iterable[str], units: Iterable[Unit]) -> dict[str, Unit]:
+    """Return the unit of each parameter, that of the smallest module with it that is in one; ROOT where none is."""
+    unit_of = {name: unit for unit in units for name in unit}
+    return {name: next((unit_of[m] for m in _modules_around(name) if m in unit_of), ROOT) for name in parameters}
+
+
 def has_units_inside_blocks(units: tuple[Unit, ...]) -> bool:
     """Return whether some unit begins inside of a block."""
     return any(name.count(".") > 1 for unit in units for name in unit)
+
+
+def _modules_around(parameter: str) -> Iterator[str]:
+    """Yield the modules with a parameter, the smallest first."""
+    while "." in parameter:
+        parameter = parameter.rpartition(".")[0]
+        yield parameter
 
 
 def _choose(patterns: tuple[str, ...], model: ModelConfig) -> list[str]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import socket
-import struct
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -21,12 +20,11 @@ from fsdpctl.contract.codec import CodecError, find_json, write_json
 from fsdpctl.contract.paths import HoldPaths
 from fsdpctl.contract.records import KeeperRecord
 from fsdpctl.node.os import processes, signals
-from fsdpctl.node.warm.messages import Request, receive_request, receive_value, send_request, send_value
+from fsdpctl.node.warm.messages import Request, is_own, receive_request, receive_value, send_request, send_value
 
 LISTENER = "{listener}"
 """Stands for the descriptor of the socket in the command of a fork server."""
 _ANSWER_S = 10.0
-_CREDENTIALS = struct.Struct("3i")  # pid, uid, gid: SO_PEERCRED of socket(7)
 
 
 def main(record: Path) -> None:
@@ -42,7 +40,7 @@ def main(record: Path) -> None:
             started = [server for server in started if server.poll() is None]  # and reap the others
             with client, suppress(OSError, EOFError, ValueError, TypeError):
                 client.settimeout(_ANSWER_S)
-                if _is_own(client) and (found := receive_request(client)) is not None:
+                if is_own(client) and (found := receive_request(client)) is not None:
                     started.append(_start(*found))
                     send_value(client, started[-1].pid)
 
@@ -84,15 +82,10 @@ def ask_keeper(
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(_ANSWER_S)
             connection.connect(f"\0{keeper.address}")
-            if _is_own(connection):
+            if is_own(connection):
                 send_request(connection, Request("", command, dict(env), directory, []), (listener, log))
                 return int(receive_value(connection))
     return None
-
-
-def _is_own(connection: socket.socket) -> bool:
-    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    return bool(_CREDENTIALS.unpack(credentials)[1] == os.getuid())
 
 
 if __name__ == "__main__":

@@ -12,6 +12,13 @@ from typing import Any
 
 _LENGTH = struct.Struct("!I")
 _MAX_DESCRIPTORS = 3
+_CREDENTIALS = struct.Struct("3i")  # pid, uid, gid: SO_PEERCRED of socket(7)
+
+
+def is_own(connection: socket.socket) -> bool:
+    """Return whether the process at the other end belongs to this user: an abstract address has no permissions."""
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return bool(_CREDENTIALS.unpack(credentials)[1] == os.getuid())
 
 
 @dataclass(frozen=True)

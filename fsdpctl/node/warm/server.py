@@ -10,7 +10,6 @@ import os
 import selectors
 import signal
 import socket
-import struct
 import sys
 import time
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from contextlib import suppress
 
 from fsdpctl.contract import RANK_PROGRAM
 from fsdpctl.node.os import processes
-from fsdpctl.node.warm.messages import Request, receive_request, send_value
+from fsdpctl.node.warm.messages import Request, is_own, receive_request, send_value
 
 LINGER_S = 10.0
 """How long a process without a connection waits for the next attempt of a run."""
@@ -69,7 +68,7 @@ class Server:
 
     def _accept(self) -> None:
         client, _address = self._listener.accept()
-        if _peer_uid(client) != os.getuid():
+        if not is_own(client):
             client.close()
             return
         client.settimeout(_REQUEST_S)
@@ -132,11 +131,6 @@ class Server:
         self._selector.close()
         for one in (self._listener, self._woken, self._wake, *self._clients):
             one.close()
-
-
-def _peer_uid(client: socket.socket) -> int:
-    _pid, uid, _gid = struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-    return int(uid)
 
 
 def _kill_group(pid: int) -> None:

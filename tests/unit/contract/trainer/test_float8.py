@@ -72,14 +72,17 @@ def test_keys_that_do_not_go_together_are_refused(keys: dict[str, Any], text: st
 
 
 @pytest.mark.parametrize(
-    ("float8", "between_nodes", "gathers"),
+    ("float8", "shards", "gathers"),
     [
-        (Float8Config(), False, False),  # measured over NVLink: a step is no shorter, and takes more memory
-        (Float8Config(), True, True),
-        (Float8Config(gather=True), False, True),
-        (Float8Config(gather=False), True, False),
-        (Float8Config(recipe="rowwise"), True, False),
+        (Float8Config(), 4, False),  # measured over NVLink: a step is no shorter, and takes more memory
+        (Float8Config(), 2, False),
+        (Float8Config(), 8, True),
+        (Float8Config(), 3, True),  # some groups of three are on two nodes
+        (Float8Config(gather=True), 4, True),
+        (Float8Config(gather=True), 1, False),
+        (Float8Config(gather=False), 8, False),
+        (Float8Config(recipe="rowwise"), 8, False),
     ],
 )
-def test_weights_are_gathered_in_float8_between_nodes(float8: Float8Config, between_nodes: bool, gathers: bool) -> None:
-    assert float8.gathers(between_nodes=between_nodes) is gathers
+def test_weights_are_gathered_in_float8_between_nodes(float8: Float8Config, shards: int, gathers: bool) -> None:
+    assert float8.gathers(shards, ranks_per_node=4) is gathers

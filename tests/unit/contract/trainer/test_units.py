@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from fsdpctl.contract.trainer.llama.config import LlamaConfig
-from fsdpctl.contract.trainer.units import Unit, UnitsConfig, has_units_inside_blocks, resolve_units
+from fsdpctl.contract.trainer.units import (
+    ROOT,
+    Unit,
+    UnitsConfig,
+    has_units_inside_blocks,
+    owning_units,
+    resolve_units,
+)
 
 MODEL = LlamaConfig(vocab_size=128, d_model=32, layers=3, heads=2, kv_heads=1, head_dim=16, ffn=64, seq_len=32)
 B0, B1, B2 = "blocks.0", "blocks.1", "blocks.2"
@@ -66,3 +73,9 @@ def test_a_tied_embedding_is_no_unit() -> None:
             resolve_units(UnitsConfig(names=("norm", pattern)), tied)
     with pytest.raises(ValueError, match="no module is called 'embedding'; there are norm, blocks"):
         resolve_units(UnitsConfig(names=("embedding",)), tied)
+
+
+def test_a_parameter_belongs_to_the_smallest_module_in_a_unit() -> None:
+    names = ("embed.weight", "blocks.0.mlp.down.weight", "blocks.0.mlp_norm.weight", "blocks.1.mlp.down.weight")
+    units = (("blocks.0",), ("blocks.0.mlp",))
+    assert list(owning_units(names, units).values()) == [ROOT, ("blocks.0.mlp",), ("blocks.0",), ROOT]
