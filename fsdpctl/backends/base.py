@@ -6,20 +6,22 @@ Each backend is one folder, and `table.py` has one row for it. A part is a modul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from fsdpctl.backends.placement import Avoid, Own, Placed
-from fsdpctl.contract import Phase, State
-from fsdpctl.contract.formats.manifest import Manifest
-from fsdpctl.contract.paths import HoldPaths, RunPaths
-from fsdpctl.contract.plan import Device, LaunchPlan, PlannedNode, SlurmPlan, SshPlan
-from fsdpctl.contract.problems import Problem
-from fsdpctl.holds.record import Hold
-from fsdpctl.node.queries.checkpoint_copies import HostCopy
-from fsdpctl.runs.evidence import RunFacts
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from fsdpctl.backends.placement import Avoid, Own, Placed
+    from fsdpctl.contract import Phase, State
+    from fsdpctl.contract.formats.manifest import Manifest
+    from fsdpctl.contract.paths import HoldPaths, RunPaths
+    from fsdpctl.contract.plan import Device, LaunchPlan, PlannedNode, SlurmPlan, SshPlan
+    from fsdpctl.contract.problems import Problem
+    from fsdpctl.holds.record import Hold
+    from fsdpctl.node.queries.checkpoint_copies import HostCopy
+    from fsdpctl.runs.evidence import RunFacts
 
 
 @dataclass(frozen=True)

@@ -85,9 +85,7 @@ def submit(
 ) -> None:
     """Start a job on a cluster."""
     from fsdpctl.backends.table import get_backend
-    from fsdpctl.cli.shapes.runs import Started
     from fsdpctl.notify.check import find_missing
-    from fsdpctl.runs.find import find_run
     from fsdpctl.verbs.fit import check_memory
     from fsdpctl.verbs.holds import find_hold
     from fsdpctl.verbs.submit import read_request, start_after
@@ -100,6 +98,8 @@ def submit(
     held = find_hold(hold) if hold is not None else None
     request = read_request(job, profile, overrides, backend or (), smoke=smoke, dry_run=dry_run, hold=held)
     if after is not None:
+        from fsdpctl.runs.find import find_run
+
         request = start_after(request, find_run(after))
     for notice in (*request.notices, *request.suspects):
         log(notice)
@@ -124,6 +124,8 @@ def submit(
     run = _start(request, quiet=as_json, wait_for_slot=wait_for_slot)
     log(f"started {run.root.name} in {run.root}")
     if as_json:
+        from fsdpctl.cli.shapes.runs import Started
+
         print_json(Started(run.root.name, str(run.root)))
     if follow:
         _follow(run, quiet=as_json)

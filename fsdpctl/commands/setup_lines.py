@@ -7,12 +7,9 @@ from collections.abc import Sequence
 
 from fsdpctl.contract import Cause, NodeExit
 from fsdpctl.contract.codec import encode
-from fsdpctl.contract.records import NodeEnd
 
 UNUSABLE = 78
 """Exit code of a line that found the profile's environment missing, after it has printed why and what to do."""
-
-_FAILED = NodeEnd(NodeExit.NODE_FAULT, "a line of `setup` or `environment` failed; see agent.log", cause=Cause.SETUP)
 
 
 def with_setup(setup: Sequence[str], argv: list[str]) -> list[str]:
@@ -34,5 +31,8 @@ def lines_reporting_failure(setup: Sequence[str], end: str) -> list[str]:
 
     `end` is the file as a word of the shell.
     """
-    record = json.dumps(encode(_FAILED)).replace("`", "\\`").replace('"', '\\"')
+    from fsdpctl.contract.records import NodeEnd  # few profiles have such lines
+
+    failed = NodeEnd(NodeExit.NODE_FAULT, "a line of `setup` or `environment` failed; see agent.log", cause=Cause.SETUP)
+    record = json.dumps(encode(failed)).replace("`", "\\`").replace('"', '\\"')
     return [f"trap 'echo \"{record}\" >{end}' EXIT", "set -e", *setup, "trap - EXIT"]

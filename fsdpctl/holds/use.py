@@ -11,7 +11,6 @@ from fsdpctl.contract.codec import CodecError
 from fsdpctl.contract.files import read_bytes
 from fsdpctl.contract.paths import HoldPaths, RunPaths
 from fsdpctl.holds.decide import Use
-from fsdpctl.runs.evidence import RunFacts
 
 
 def read_use(hold: HoldPaths) -> Use:
@@ -23,6 +22,8 @@ def read_use(hold: HoldPaths) -> Use:
         started = hold.newest_run.stat().st_mtime
     except FileNotFoundError:
         return Use()
+    from fsdpctl.runs.evidence import RunFacts  # most holds are looked at without a run
+
     facts = RunFacts(run)
     with suppress(CodecError, OSError):
         if facts.is_running or facts.has_living_supervisor:

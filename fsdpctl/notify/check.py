@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fsdpctl.contract.notify import NotifyTarget, SecretPlace
-from fsdpctl.notify.channels.mail import find_sendmail
 from fsdpctl.notify.secrets import SecretError, read_secret
 
 
@@ -24,8 +23,11 @@ def _problems(target: NotifyTarget) -> Iterator[str]:
             yield str(error)
         if place.file is not None and _is_open(Path(place.file)):
             yield f"{place.file} can be read by others; chmod 600 {place.file}"
-    if target.mail is not None and target.mail.smtp is None and find_sendmail(target.mail.sendmail) is None:
-        yield f"there is no program {target.mail.sendmail}"
+    if target.mail is not None and target.mail.smtp is None:
+        from fsdpctl.notify.channels.mail import find_sendmail  # few targets are mail, and it loads ssl
+
+        if find_sendmail(target.mail.sendmail) is None:
+            yield f"there is no program {target.mail.sendmail}"
     if target.command and shutil.which(target.command[0]) is None:
         yield f"there is no program {target.command[0]}"
 

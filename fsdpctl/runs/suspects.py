@@ -8,9 +8,7 @@ from dataclasses import dataclass
 
 from fsdpctl.contract.clock import MINUTE, format_time
 from fsdpctl.contract.codec import CodecError, read_json, write_json
-from fsdpctl.contract.events import EventKind
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
-from fsdpctl.runs.events import add_event
 
 REMEMBERED_S = 86_400.0
 
@@ -40,6 +38,9 @@ def read_suspects(run: RunPaths) -> tuple[Suspect, ...]:
 
 def note_suspects(attempt: AttemptPaths, found: Iterable[Suspect]) -> None:
     """Record evidence, each node once for an attempt. Errors of the disk are ignored: no run depends on it."""
+    from fsdpctl.contract.events import EventKind  # each submission reads, few write
+    from fsdpctl.runs.events import add_event
+
     run = RunPaths(attempt.run_dir)
     known = read_suspects(run)
     seen = {(one.machine, one.attempt) for one in known}

@@ -17,7 +17,6 @@ from fsdpctl.contract.paths.checkpoint import CHECKPOINT_MANIFEST
 from fsdpctl.contract.trainer.hugging_face import check_fit, hf_config
 from fsdpctl.contract.trainer.model_config import ModelConfig
 from fsdpctl.errors import FsdpctlError, UsageError
-from fsdpctl.runs.find import find_run
 from fsdpctl.specs.job import JobSpec
 
 _HINT = f"{WANTED}, or a run; after a checkpoint: --set trainer.init_from=null"
@@ -41,6 +40,8 @@ def _of_run(given: str, path: Path) -> Path:
     """Return the newest checkpoint of a run, given by its directory or as in other commands; else the path."""
     run = RunPaths(path)
     if not path.exists() and "/" not in given:
+        from fsdpctl.runs.find import find_run  # few jobs start from a run
+
         try:
             run = find_run(given)
         except FsdpctlError:

@@ -38,7 +38,6 @@ from fsdpctl.verbs.micro_batch import plan_with_micro_batch
 from fsdpctl.verbs.placing import place
 from fsdpctl.verbs.pretrained import resolve_weights
 from fsdpctl.verbs.slot import WaitInterrupted, check_waiting, start_run
-from fsdpctl.verbs.status import read_status
 from fsdpctl.verbs.submit_host import runs_root_of, submit_host
 
 DRY_RUN_ID_SUFFIX = "-dryrun"
@@ -130,6 +129,8 @@ def read_profile(chosen: str, source: ProfileSource, backend: Sequence[str]) -> 
 
 def start_after(request: Request, run: RunPaths) -> Request:
     """Return the request for a run that starts when `run` has succeeded. Raise UsageError if it cannot any more."""
+    from fsdpctl.verbs.status import read_status
+
     status = read_status(run)
     if not (status.state.is_alive or status.state is State.SUCCEEDED):
         name = run.root.name

@@ -46,7 +46,7 @@ def test_the_list_of_commands_is_that_of_the_whole_app() -> None:
 
 
 def test_a_dry_run_needs_no_torch_and_no_servers() -> None:
-    needless = {"torch", "numpy", "fabric", "submitit", "rich", "xml", "concurrent"}
+    needless = {"torch", "numpy", "fabric", "submitit", "rich", "xml", "concurrent", "ssl", "smtplib", "ctypes"}
     assert imported("submit", "llm300m", "--nodes", "2", "--dry-run") & needless == set()
 
 
