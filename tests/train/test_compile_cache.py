@@ -19,11 +19,12 @@ from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.rank_progress import RankProgressWriter
 from fsdpctl.contract.trainer.trainer_config import TrainerConfig
 from tests.train.ranks import Config, start
-from train.compile_cache.agree import Choice, Offer, choose
+from train.compile_cache.archive import pack, unpack
 from train.compile_cache.cache import CACHE_DIR, CompileCache
+from train.compile_cache.choose import Choice, Offer, choose
 from train.compile_cache.key import compute_key
 from train.compile_cache.node_caches import NodeCaches
-from train.compile_cache.packed import Stored, Unusable, pack, read_stored, unpack, write_stored
+from train.compile_cache.stored import Stored, Unusable, read_stored, write_stored
 from train.config import load_config
 from train.context import RankContext
 from train.launch import LaunchEnv

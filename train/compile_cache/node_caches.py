@@ -13,7 +13,8 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from train.compile_cache.packed import IN_USE, READY, is_private, unpack
+from train.compile_cache.archive import IN_USE, READY, unpack
+from train.compile_cache.stored import is_private
 
 
 class NodeCaches:
