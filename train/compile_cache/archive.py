@@ -32,7 +32,7 @@ def names_in(payload: bytes) -> set[str]:
 
 
 def pack(directory: Path) -> bytes:
-    """Return the files of the compiler's directory as an archive, those with several names as several. Raise OSError."""
+    """Return the files of the compiler's directory as an archive. Raise OSError."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=_FAST, dereference=True) as archive:
         for name in find_files(directory):
