@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 import tarfile
 from collections.abc import Callable
@@ -95,7 +96,9 @@ def test_a_stored_cache_that_cannot_be_trusted_is_refused(
     path.parent.mkdir(mode=0o700)
     assert read_stored(path, "key") is None
     write_stored(path, STORED)
-    assert (read_stored(path, "key"), read_stored(path, "other")) == (STORED, None)
+    assert read_stored(path, "key") == STORED
+    with pytest.raises(Unusable, match="made for other code"):
+        read_stored(path, "other")
     assert os.listdir(path.parent) == ["compile-cache"]
     change(path)
     with pytest.raises(Unusable, match=reason):
@@ -177,6 +180,21 @@ def test_a_node_on_a_disk_of_its_own_gets_the_cache_of_another(tmp_path: Path, c
         assert f"node {node} uses {tmp_path}/compiler-{node}/fsdpctl-{os.geteuid()}/{key}/a: of node 1" in ranks.log()
 
 
+def test_all_nodes_begin_with_an_empty_cache_where_one_cannot_take_it(tmp_path: Path, config: Config) -> None:
+    key = compute_key(decode(TrainerConfig, {**config, "compile": True}), 2, 2, torch.device("cpu"))
+    made = NodeCaches(tmp_path / "compiler-1")
+    made.open(key)
+    (made.use("a") / "graph").write_text("of node 1")
+    made.mark_ready("a")
+    (tmp_path / "compiler-0" / f"fsdpctl-{os.geteuid()}" / key).mkdir(mode=0o700, parents=True)
+    (tmp_path / "compiler-0" / f"fsdpctl-{os.geteuid()}" / key / "a").write_text("no directory")
+    ranks = start(tmp_path, {**config, "compile": True}, 2, 1, own_disks=True, fault=agree, fault_args=(tmp_path,))
+    assert ranks.wait() == [0, 0], ranks.log()
+    assert "compile cache: empty on all nodes, since on rank 0: " in ranks.log()
+    names = re.findall(rf"uses .*/{key}/(\w+): nothing", ranks.log())
+    assert len(names) == 2 and len({*names, "a"}) == 2, "another one, the same on both nodes"
+
+
 def agree(root: Path) -> None:
     """Agree on a cache as the trainer does, print it, and end the process."""
     from train.__main__ import _set_up_logging
@@ -190,6 +208,7 @@ def agree(root: Path) -> None:
     progress, cleanup = RankProgressWriter(None), ExitStack()
     CompileCache(RankContext(config, layout, RunPaths(disk), launch, world, Stopper(None), progress, cleanup))
     used = Path(os.environ[CACHE_DIR])
-    print(f"node {rank_info.node} uses {used}: {(used / 'graph').read_text()}", file=sys.stderr)
+    content = (used / "graph").read_text() if (used / "graph").exists() else "nothing"
+    print(f"node {rank_info.node} uses {used}: {content}", file=sys.stderr)
     world.close()
     sys.exit(0)

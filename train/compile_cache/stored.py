@@ -36,7 +36,7 @@ def write_stored(path: Path, stored: Stored) -> None:
 
 
 def read_stored(path: Path, key: str) -> Stored | None:
-    """Return the cache of a run; None if there is none, or one of another key. Raise Unusable."""
+    """Return the cache of a run; None if there is none. Raise Unusable, also for one of another key."""
     try:
         with open_file(path) as file:
             if not all(is_private(status) for status in (os.fstat(file.fileno()), path.parent.stat())):
@@ -52,7 +52,9 @@ def read_stored(path: Path, key: str) -> Stored | None:
     stored = Stored(words[0], words[1], payload)
     if header != _header(stored):
         raise Unusable("damaged: its digest differs")
-    return stored if stored.key == key else None
+    if stored.key != key:
+        raise Unusable("made for other code, versions or cards, or for another configuration")
+    return stored
 
 
 def is_private(status: os.stat_result) -> bool:
