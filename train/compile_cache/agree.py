@@ -73,12 +73,13 @@ class Agreement:
         return True
 
     def _payload(self, name: str) -> bytes:
-        if self.stored and self.stored.name == name:
+        """Return the cache as this node has it, else as it was saved; empty, which no node can take, if that fails."""
+        if self.stored and name not in self._node.ready():
             return self.stored.payload
         try:
             return pack(self._node.directory(name))
         except (OSError, tarfile.TarError):
-            return b""  # which no node can take
+            return b""
 
     def _take(self, name: str, payload: bytes) -> str:
         """Return why this node cannot have the cache; empty if it has it now."""

@@ -17,9 +17,23 @@ SETTINGS = (
     *("--set", 'trainer.mesh.units={"names": ["blocks.*.mlp"]}'),
     *("--set", "trainer.checkpoint.every_steps=4", "--set", 'trainer.eval={"sequences": 2, "every_steps": 2}'),
 )
-OWN_DIRECTORY = """
+IN_EACH = """
 def own_directory(root):
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{root}/node-{os.environ['FSDPCTL_NODE_RANK']}"
+
+def wait_before_step_7(flag):
+    while not hasattr(sys.modules.get("train.loop"), "Trainer"):
+        time.sleep(0.01)
+    trainer = sys.modules["train.loop"].Trainer
+    step = trainer._train_step
+    def later(self):
+        while self.step == 6 and os.path.exists(flag):
+            time.sleep(0.05)
+        step(self)
+    trainer._train_step = later
+
+in_ranks(own_directory, ROOT)
+in_ranks(wait_before_step_7, ROOT + "/wait")
 """
 COMPILER = r"""#!/bin/sh
 case "$*" in *.so\ *) echo "$*" >> "$FSDPCTL_RUN_DIR/compiled-$FSDPCTL_ATTEMPT-$FSDPCTL_NODE_RANK";; esac
@@ -46,17 +60,19 @@ def test_a_node_without_the_cache_gets_it_and_a_damaged_one_is_dropped(
     nodes = tmp_path / "node-0", tmp_path / "node-1"
     site, compiler = tmp_path / "site", tmp_path / "c++"
     site.mkdir()
-    (site / "sitecustomize.py").write_text(f"{IN_RANKS}{OWN_DIRECTORY}\nin_ranks(own_directory, {str(tmp_path)!r})\n")
+    (site / "sitecustomize.py").write_text(f"ROOT = {str(tmp_path)!r}{IN_RANKS}{IN_EACH}")
     compiler.write_text(COMPILER)
     compiler.chmod(0o755)
     monkeypatch.setenv("PYTHONPATH", str(site))
     monkeypatch.setenv("CXX", str(compiler))
     monkeypatch.setenv("TORCHINDUCTOR_VEC_ISA_OK", "0")  # else each start tries out what the processor can
 
+    (tmp_path / "wait").touch()
     run = submit("exact.yaml", *SETTINGS, cwd=project)
     wait_for(lambda: run.paths.compile_cache.exists() and run.checkpoints(), 600, run.describe)
     shutil.rmtree(nodes[1])
     kill(exact.rank(run))
+    (tmp_path / "wait").unlink()
     assert run.wait_ended(600)["state"] == "SUCCEEDED", run.describe()
     assert line(run, 1) == "empty on all nodes" and min(compiled(run, 1)) > 0
     assert line(run, 2).startswith("node 1 got it from node 0") and compiled(run, 2) == [0, 0]
