@@ -75,7 +75,7 @@ class Sweep:
 
 
 @pytest.mark.timeout(900)
-def test_one_array_whose_tasks_are_requeued_cancelled_and_resumed_one_by_one(
+def test_one_array_whose_tasks_are_preempted_cancelled_and_resumed_one_by_one(
     slurm: SlurmCluster, tmp_path: Path
 ) -> None:
     require("torch")
@@ -95,8 +95,9 @@ def test_one_array_whose_tasks_are_requeued_cancelled_and_resumed_one_by_one(
         fsdpctl("cancel", second.run_id, cwd=tmp_path)
         assert (second.status()["state"], first.status()["state"]) == ("CANCELLED", "RUNNING")
         third.wait_step(1)
-        slurm.run("scontrol", "requeue", first.job_id)
-        slurm.release(first.job_id, restarts=1)
+        slurm.preempt(seconds=0)
+        for run in (first, third):
+            slurm.release(run.job_id, restarts=1)
         (tmp_path / "hold").unlink()
         out, errors = command.communicate(timeout=300)
     assert command.returncode == 1, errors
@@ -109,7 +110,8 @@ def test_one_array_whose_tasks_are_requeued_cancelled_and_resumed_one_by_one(
         ["1", "SUCCEEDED", "3", "0.3333"],
     ]
     assert best == f"best: {third.run_id}"
-    assert [len(run.paths.attempts()) for run in (first, second, third)] == [2, 1, 1]
+    assert [len(run.paths.attempts()) for run in (first, second, third)] == [2, 1, 2]
+    assert all("preempted" in run.reasons()[0] for run in (first, third)), first.reasons()
     assert first.paths.batch_log.read_text() and second.paths.batch_log.exists() and third.paths.batch_log.exists()
 
     fsdpctl("resume", second.run_id, cwd=tmp_path)
