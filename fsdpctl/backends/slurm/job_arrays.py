@@ -131,7 +131,8 @@ def _make_directory(runs: Sequence[RunPaths], name: str) -> Path:
 
 def _changed_options(plans: Sequence[LaunchPlan]) -> list[str]:
     """Return the names of the options of sbatch, and of parts of the script, in which plans differ. Pure."""
-    options = [{*job_options(plan, JobNames("", "", "", ""))} for plan in plans]
-    changed = {option.partition("=")[0] for option in set.union(*options) - set.intersection(*options)}
-    parts = {"setup": {plan.setup for plan in plans}, "python": {plan.slurm and plan.slurm.python for plan in plans}}
-    return [*sorted(changed), *(name for name, values in parts.items() if len(values) > 1)]
+    options = [set(job_options(plan, JobNames("", "", "", ""))) for plan in plans]
+    in_all = set.intersection(*options)
+    changed = sorted({option.partition("=")[0] for one in options for option in one - in_all})
+    setups, pythons = {plan.setup for plan in plans}, {plan.slurm.python for plan in plans if plan.slurm is not None}
+    return [*changed, *(["setup"] if len(setups) > 1 else []), *(["python"] if len(pythons) > 1 else [])]
