@@ -22,8 +22,8 @@ def scaling_blocks(result: Scaling) -> Iterator[Block]:
     header = (f"{counted}s", "nodes", "strategy", "batch", "tokens/s", f"tokens/s per {counted}", "efficiency", "MFU")
     rows = tuple(_row(point) for point in sorted(result.points, key=_order) if point.measured is not None)
     yield Table(header, rows, numbers=(0, 1, 3, 4, 5, 6, 7))
-    if missing := [str(point.gpus) for point in result.points if point.measured is None]:
-        yield Paragraph(f"Not measured: {', '.join(missing)} {counted}s.")
+    if missing := [f"{point.gpus} {counted}s ({point.strategy})" for point in result.points if point.measured is None]:
+        yield Paragraph(f"Not measured: {', '.join(missing)}.")
     yield from map(Paragraph, result.summary)
 
 

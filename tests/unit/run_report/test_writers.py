@@ -147,7 +147,7 @@ def test_a_scaling_table_is_in_every_format(write: Callable[[Document], str]) ->
         )
     ] == [True] * 3, words
     assert "Weak scaling of mine on h100" in page and "FULL_SHARD: it scales" in words
-    assert "Not measured: 16 GPUs." in page and "Weak scaling" not in without
+    assert "Not measured: 16 GPUs (DDP)." in page and "Weak scaling" not in without
 
 
 def test_an_attempt_on_more_nodes_counts_more_hours() -> None:
