@@ -167,6 +167,19 @@ class Prediction:
     warnings: tuple[str, ...] = ()
 
 
+class JobArrays(Protocol):
+    """The module `job_arrays` of a backend with a scheduler: several runs as one job."""
+
+    def find_obstacle(self, plans: Sequence[LaunchPlan]) -> str | None:
+        """Return why these runs cannot be one job array; None if they can."""
+
+    def start_array(self, runs: Sequence[RunPaths], plans: Sequence[LaunchPlan], name: str, at_once: int | None) -> str:
+        """Start the newest submission of each run as a task of one job array; return the id of the array.
+
+        The locks of the runs are held. Raise RefusedError if the scheduler does not accept it.
+        """
+
+
 @dataclass(frozen=True)
 class JobUsage:
     """What a scheduler's jobs have used, by its own accounts."""

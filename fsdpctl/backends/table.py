@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from fsdpctl.backends.base import (
     CopyHosts,
     Holding,
+    JobArrays,
     JobUsage,
     Launcher,
     Placement,
@@ -77,6 +78,17 @@ class Backend:
     def preview(self, plan: LaunchPlan) -> dict[str, Any]:
         """Return what the scheduler gets: name -> text of a file, or a command."""
         return cast("dict[str, Any]", self._part("preview").preview(plan)) if self.has_scheduler else {}
+
+    def stop_all(self, runs: Sequence[RunPaths], report: Callable[[str], None]) -> list[RunPaths]:
+        """Stop many runs, with few queries to a scheduler; return those that were alive. `report`: as for `stop`."""
+        if self.has_scheduler:
+            return cast("list[RunPaths]", self._part("launcher").stop_all(runs, report))
+        return [run for run in runs if self.launcher.stop(run, report)]
+
+    @property
+    def job_arrays(self) -> JobArrays | None:
+        """Return how several runs start as one job; None without a scheduler."""
+        return cast(JobArrays, self._part("job_arrays")) if self.has_scheduler else None
 
     def job_usage(self, runs: Sequence[RunPaths]) -> dict[str, JobUsage]:
         """Return run id -> what its jobs have used, where the scheduler keeps accounts."""

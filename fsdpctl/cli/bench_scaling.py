@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -75,11 +76,10 @@ def scaling(
     points = compare(results)
     kind: Literal["weak", "strong"] = "strong" if strong else "weak"
     device = planned[0].request.plan.device
-    _show(
-        Scaling(spec.name, cluster.name, device, kind, steps, points, summarize(points, unit(device))),
-        plot,
-        as_json=as_json,
-    )
+    summary = summarize(points, unit(device))
+    result = Scaling(spec.name, cluster.name, device, kind, steps, points, summary, round(time.time(), 3))
+    _store(planned[0], result)
+    _show(result, plot, as_json=as_json)
     if is_interrupted:
         raise typer.Exit(CliExit.INTERRUPTED)
     if any(point.measured is None for point in points):
@@ -118,6 +118,19 @@ def _describe_end(point: ScalingPoint) -> str:
     ended = f"{point.run_id}  {point.state}" if point.run_id else "not started"
     speed = f"  {point.measured.tokens_per_s_gpu:,.0f} tokens/s each" if point.measured else ""
     return ended + speed + (f"  {point.problem}" if point.problem else "")
+
+
+def _store(planned: PlannedPoint, result: Scaling) -> None:
+    """Keep the result for `fsdpctl report`, if it compares anything."""
+    from fsdpctl.scaling.stored import store_scaling
+
+    trainer = planned.request.job.trainer
+    if trainer is None or not result.compares:
+        return
+    try:
+        store_scaling(trainer.model, result)
+    except OSError as error:
+        log(f"warning: the result is not kept for reports: {error.strerror}")
 
 
 def _show(result: Scaling, plot: Path | None, *, as_json: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -30,19 +31,30 @@ def report(
             "--out", "-o", metavar="FILE", callback=text_or_stdout, help="Write the report to this file; `-`: stdout."
         ),
     ] = None,
+    scaling: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Output of `bench scaling --json`; default: the newest of this model and profile.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Report on a run: what ran, curves, events, nodes, checkpoints, what it used, and what to change."""
     from fsdpctl.run_report.read import read_facts
     from fsdpctl.run_report.sections import build_document
     from fsdpctl.runs.find import find_run
+    from fsdpctl.scaling.stored import read_scaling
     from fsdpctl.verbs.status import read_status
 
     if as_json and (form is not None or out is not None):
         raise UsageError("--json prints the facts to stdout, without --format and --out")
     chosen = form or _guess_format(out)
     paths = find_run(run)
+    given = read_scaling(scaling) if scaling is not None else None
     facts = read_facts(paths, read_status(paths))
+    if given is not None:
+        facts = replace(facts, scaling=given)
     if as_json:
         from fsdpctl.cli.report_json import shape_facts
 

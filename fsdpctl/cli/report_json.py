@@ -11,6 +11,7 @@ from fsdpctl.run_report.facts import Attempt, Checkpoint, Facts, SlowRank, Steps
 from fsdpctl.run_report.notes import Note, make_notes
 from fsdpctl.runs.git_facts import GitFacts
 from fsdpctl.runs.gpu_history import GpuUse
+from fsdpctl.scaling.result import Scaling
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class ReportedRun:
     slow_ranks: tuple[SlowRank, ...]
     checkpoints: tuple[Checkpoint, ...]
     notes: tuple[Note, ...]
+    scaling: Scaling | None  # the newest result of `bench scaling` for its model on its profile, or of `--scaling`
 
 
 def shape_facts(facts: Facts) -> ReportedRun:
@@ -65,4 +67,5 @@ def shape_facts(facts: Facts) -> ReportedRun:
         slow_ranks=facts.slow_ranks,
         checkpoints=facts.checkpoints,
         notes=tuple(make_notes(facts)),
+        scaling=facts.scaling,
     )

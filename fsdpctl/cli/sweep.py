@@ -118,9 +118,7 @@ def _run(paths: SweepPaths, planned: PlannedSweep, request: SweepRequest, at_onc
         try:
             record = _watch(run_sweep(paths, record, requests, limit, log), record)
         except KeyboardInterrupt:
-            log(
-                "interrupted: what has started continues, and nothing else starts; the same command continues the sweep"
-            )
+            log("interrupted: what is submitted continues, nothing else starts; the same command continues the sweep")
             raise
     return record
 

@@ -46,6 +46,8 @@ class EventKind(StrEnum):
     PREEMPTED = "preempted"  # ranks were asked to save, because the scheduler takes the nodes
     FAULT = "fault"  # a node failed, which ends the attempt
     HANG = "hang"  # a rank makes no progress, which ends the attempt
+    LOSS_SPIKE = "loss_spike"  # the loss has risen far above those before
+    NON_FINITE_LOSS = "non_finite_loss"  # the first one of an attempt
     LOST = "lost"  # a node has no heartbeat any more, which ends the attempt
     ENDED = "ended"  # the verdict on an attempt
     NOTICE_SENT = "notice_sent"  # of `notify` in a profile or the settings

@@ -7,7 +7,7 @@ from typing import Literal
 
 from fsdpctl.contract import Cause, State
 
-Occasion = Literal["end", "failure", "preemption", "hang", "no_start", "non_finite_loss"]
+Occasion = Literal["end", "failure", "preemption", "hang", "no_start", "spike", "non_finite_loss"]
 """When a notice is sent: `failure` is that of an attempt, also where the run restarts."""
 Form = Literal["slack", "discord", "teams", "json"]
 """What a webhook expects."""

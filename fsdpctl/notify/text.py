@@ -12,7 +12,7 @@ VERSION = 1
 _WIDTH = 11
 _LIMITS: dict[Form, int] = {"slack": 3500, "discord": 1800, "teams": 15_000, "json": 15_000}
 """Characters of the text that a service shows; Discord refuses messages of more than 2000."""
-_ORDER: tuple[Occasion, ...] = ("hang", "preemption", "no_start", "non_finite_loss")
+_ORDER: tuple[Occasion, ...] = ("hang", "preemption", "no_start", "non_finite_loss", "spike")
 
 
 def title(notice: Notice) -> str:
@@ -27,6 +27,8 @@ def _happened(notice: Notice) -> str:
         return "has not started"
     if "non_finite_loss" in notice.occasions:
         return "has a loss that is not finite"
+    if "spike" in notice.occasions:
+        return "has a loss spike"
     if not notice.restart:
         return str(notice.state)
     first = next((occasion for occasion in _ORDER if occasion in notice.occasions), "failure")

@@ -15,6 +15,7 @@ from fsdpctl.explain.explanation import Explanation
 from fsdpctl.ledger.account import Ledger
 from fsdpctl.runs.git_facts import GitFacts
 from fsdpctl.runs.gpu_history import GpuUse
+from fsdpctl.scaling.result import Scaling
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,7 @@ class Facts:
     slow_ranks: tuple[SlowRank, ...]
     checkpoints: tuple[Checkpoint, ...]
     explanation: Explanation | None  # of a run that failed
+    scaling: Scaling | None = None  # of its model on its profile, or that which the user gives
 
     @property
     def num_nodes(self) -> int:

@@ -10,11 +10,12 @@ from fsdpctl.checkpoints.listing import list_checkpoints
 from fsdpctl.comparison.code import read_versions
 from fsdpctl.comparison.configuration import read_configuration
 from fsdpctl.contract import State
-from fsdpctl.contract.codec import CodecError
+from fsdpctl.contract.codec import CodecError, read_json
 from fsdpctl.contract.events import Event, EventKind
 from fsdpctl.contract.node_report import read_report
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.contract.trainer.trainer_config import TrainerConfig
 from fsdpctl.curves.read import EveryStep, read_every_step
 from fsdpctl.errors import FsdpctlError
 from fsdpctl.explain.explanation import Explanation
@@ -26,6 +27,8 @@ from fsdpctl.runs.git_facts import read_git_diff, read_git_facts
 from fsdpctl.runs.gpu_history import NodeHistory, measure_energy, read_gpu_history, summarize_gpus
 from fsdpctl.runs.metrics import attempt_spans, recent_metrics
 from fsdpctl.runs.timeline import read_timeline
+from fsdpctl.scaling.result import Scaling
+from fsdpctl.scaling.stored import find_scaling
 from fsdpctl.verbs.explain import explain_ended
 from fsdpctl.verbs.ledger import find_ledger
 from fsdpctl.verbs.status import RunStatus
@@ -70,6 +73,7 @@ def read_facts(paths: RunPaths, status: RunStatus, *, is_brief: bool = False) ->
         slow_ranks=count_slow_ranks(events),
         checkpoints=() if is_brief else tuple(_checkpoints(paths)),
         explanation=None if is_brief else _explain(paths, status),
+        scaling=None if is_brief else _find_scaling(paths, run.record.profile),
     )
 
 
@@ -142,6 +146,12 @@ def _read_code(run: RunPaths) -> Code:
 def _find_plan(run: RunPaths) -> LaunchPlan | None:
     with suppress(OSError, CodecError):
         return read_plan(run)
+    return None
+
+
+def _find_scaling(run: RunPaths, profile: str) -> Scaling | None:
+    with suppress(OSError, CodecError):
+        return find_scaling(read_json(TrainerConfig, run.trainer_config).model, profile)
     return None
 
 

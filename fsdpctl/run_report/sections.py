@@ -13,6 +13,7 @@ from fsdpctl.curves.series import Curve, format_number, label_of
 from fsdpctl.run_report.document import Block, Charts, Document, Listing, Notes, Paragraph, Rows, Section, Shares, Table
 from fsdpctl.run_report.facts import Attempt, Checkpoint, Facts, Node
 from fsdpctl.run_report.notes import duration, make_notes, plural
+from fsdpctl.run_report.scaling import scaling_blocks
 from fsdpctl.runs.gpu_history import GpuUse
 
 MAX_EVENTS = 120
@@ -149,6 +150,8 @@ def _checkpoints(facts: Facts) -> Iterator[Block]:
         return
     shown = facts.checkpoints[:MAX_CHECKPOINTS]
     yield Table(("checkpoint", "size", "written in", "problem"), tuple(map(_checkpoint_row, shown)), numbers=(1, 2))
+    if facts.plan is not None and not facts.plan.shared_disk:
+        yield Paragraph(f"Each host has copies of its own; `fsdpctl checkpoints ls {facts.run_id}` asks them.")
     if len(shown) < len(facts.checkpoints):
         yield Paragraph(f"and {len(facts.checkpoints) - len(shown):,} older ones")
 
@@ -206,7 +209,9 @@ def _resources(facts: Facts) -> Iterator[Block]:
     if facts.ledger is not None and facts.ledger.effective is not None:
         rows.append(("effective", f"{facts.ledger.effective:.0%} of the time without queue"))
     yield Rows(tuple(rows))
-    if facts.plan is not None and facts.plan.entry.is_bundled_trainer:
+    if facts.scaling is not None:
+        yield from scaling_blocks(facts.scaling)
+    elif facts.plan is not None and facts.plan.entry.is_bundled_trainer:
         yield Paragraph("`fsdpctl bench scaling` measures the job on several numbers of GPUs, for a scaling table.")
 
 

@@ -39,7 +39,7 @@ def read_metrics(metrics: Path) -> Iterator[dict[str, Any]]:
     try:
         with BufferedReader(open_file(metrics)) as file:
             for line in file:
-                if line.endswith(b"\n") and (found := _parse_metrics(line)) is not None:
+                if line.endswith(b"\n") and (found := parse_line(line)) is not None:
                     yield found
     except FileNotFoundError:
         return
@@ -51,11 +51,11 @@ def recent_metrics(metrics: Path, count: int) -> list[dict[str, Any]]:
         lines = read_tail(metrics, _TAIL_BYTES).split(b"\n")[:-1]
     except OSError:
         return []
-    newest_first = (found for line in reversed(lines) if (found := _parse_metrics(line)) is not None)
+    newest_first = (found for line in reversed(lines) if (found := parse_line(line)) is not None)
     return list(islice(newest_first, count))[::-1]
 
 
-def _parse_metrics(line: bytes) -> dict[str, Any] | None:
+def parse_line(line: bytes) -> dict[str, Any] | None:
     """Return one line, or None if it is not valid: a user's script may write anything, but a step is a whole number.
 
     Numbers that are read from it are finite: one that is not is None, and what is no number is left out.
@@ -123,7 +123,7 @@ def _next_line(file: BufferedReader[FileIO], position: int) -> _Line | None:
         file.readline()  # the rest of the line before
     start = file.tell()
     while (raw := file.readline()).endswith(b"\n"):
-        line = _parse_metrics(raw) or {}
+        line = parse_line(raw) or {}
         attempt, time = line.get("attempt"), line.get("time")
         if isinstance(attempt, int) and _is_time(time):
             return _Line(start, start + len(raw), attempt, float(time))

@@ -76,6 +76,12 @@ class Scaling:
     steps: int  # measured at each point
     points: tuple[ScalingPoint, ...]  # those that have run
     summary: tuple[str, ...] = ()  # for each strategy, where the gap is
+    ended: float = 0.0  # seconds since the epoch; 0: not known
+
+    @property
+    def compares(self) -> bool:
+        """Return whether several numbers of GPUs were measured."""
+        return len({point.gpus for point in self.points if point.measured is not None}) > 1
 
 
 def measure(

@@ -37,7 +37,8 @@ class _Notify(Spec):
     """Keys of all kinds."""
 
     on: tuple[Occasion, ...] = ("end", "failure")
-    """When: `end` of the run, `failure` of an attempt, `preemption`, `hang`, `no_start`, `non_finite_loss`."""
+    """When: `end` of the run, `failure` of an attempt, `preemption`, `hang`, `no_start`, `spike` of the loss,
+    `non_finite_loss`."""
     no_start_after: Duration = 3600
     """Time after a submission without a start, for `no_start`."""
 

@@ -125,7 +125,7 @@ class Supervisor:
 
     def _follow(self, attempt: AttemptPaths) -> None:
         ranks = WorldWatch(attempt, self.agents.plan)
-        loss = LossWatch(attempt) if self.agents.notifier.wants("non_finite_loss") else None
+        loss = LossWatch(attempt, self.first_attempt)
         missing: Missing | None = None
         while not self.agents.is_over(attempt):
             if (hang := ranks.look()) is not None:
@@ -133,8 +133,9 @@ class Supervisor:
             if ranks.missing is not None and (missing is None or ranks.missing.ranks != missing.ranks):
                 missing = ranks.missing
                 add_event(attempt, missing.text, EventKind.WAITING)
-            if loss is not None and (found := loss.look()) is not None:
-                self.agents.notifier.non_finite_loss(attempt, *found)
+            for found in loss.look():
+                add_event(attempt, found.text, found.kind, step=found.step)
+                self.agents.notifier.loss(attempt, found)
             check = self.agents.check(attempt)
             if check.lost is not None and create_once(attempt.abort, check.lost.cause, check.lost.reason):
                 add_event(attempt, f"ends the attempt: {check.lost.reason}", EventKind.LOST)

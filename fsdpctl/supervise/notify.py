@@ -9,6 +9,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fsdpctl.contract import Cause, Env, State
 from fsdpctl.contract.codec import encode, find_json, write_json
@@ -19,6 +20,9 @@ from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.node.os import signals
 from fsdpctl.runs.events import add_event, record_verdict
 from fsdpctl.runs.verdict import Verdict
+
+if TYPE_CHECKING:
+    from fsdpctl.supervise.loss_watch import LossFinding
 
 MAX_REASON = 2000
 """Characters: a notice must fit into a pipe, of which no process may be reading."""
@@ -66,20 +70,19 @@ class Notifier:
             )
         )
 
-    def non_finite_loss(self, attempt: AttemptPaths, step: int | None) -> None:
-        """Send the notices of a loss that is not finite."""
-        reason = f"the loss of step {step} is not finite"
+    def loss(self, attempt: AttemptPaths, finding: LossFinding) -> None:
+        """Send the notices of a loss spike, or of a loss that is not finite."""
         self._send(
             Notice(
-                occasions=("non_finite_loss",),
+                occasions=finding.occasions,
                 run_id=self._plan.run_id,
                 job=self._plan.job_name,
                 run_dir=str(self._run.root),
                 time=round(time.time(), 3),
                 attempt=attempt.number,
                 state=State.RUNNING,
-                reason=reason,
-                step=step,
+                reason=finding.text,
+                step=finding.step,
             )
         )
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import groupby
 
+from fsdpctl.backends.table import get_backend
 from fsdpctl.contract import State
-from fsdpctl.errors import NoSlotError, UsageError
+from fsdpctl.errors import NoSlotError, RefusedError, UsageError
 from fsdpctl.runs.store import Listed, read_record
+from fsdpctl.sweeps.array import find_obstacle, start_together
 from fsdpctl.sweeps.decide import Todo, choose, todo
 from fsdpctl.sweeps.plan import PlannedSweep, SweepRequest, again
 from fsdpctl.sweeps.points import Point
@@ -16,7 +19,7 @@ from fsdpctl.sweeps.record import SweepPaths, SweepRecord, SweptRun, find_record
 from fsdpctl.sweeps.result import update
 from fsdpctl.verbs.resume import resume
 from fsdpctl.verbs.status import RunStatus, read_statuses
-from fsdpctl.verbs.stop import stop
+from fsdpctl.verbs.stop import ignore
 from fsdpctl.verbs.submit import Request, submit
 
 POLL_S = 1.0
@@ -62,6 +65,10 @@ def run_sweep(
     """
     record = refresh(record)
     stopped = {run.run_id for run in record.runs if run.state is State.STOPPED}
+    if not paths.stop.exists() and _start_as_array(record, stopped, requests, at_once, report):
+        stopped.clear()
+        record = refresh(record)
+        write_record(paths, record)
     while True:
         if may_start := not paths.stop.exists():
             for number in choose(_todos(record, stopped), at_once):
@@ -102,11 +109,41 @@ def stop_sweep(paths: SweepPaths, record: SweepRecord) -> list[str]:
     """Let no further run start, and ask those that run to save and exit. Return their ids."""
     paths.stop.touch(0o600)
     alive = [run for run in refresh(record).runs if run.state is not None and run.state.is_alive]
-    return [run.run_id for run in alive if stop(record.paths(run))]
+    backends = groupby(alive, key=lambda run: read_record(record.paths(run)).backend)
+    stopped = {
+        paths
+        for backend, runs in backends
+        for paths in get_backend(backend).stop_all([record.paths(run) for run in runs], ignore)
+    }
+    return [run.run_id for run in alive if record.paths(run) in stopped]
 
 
 def _todos(record: SweepRecord, stopped: set[str]) -> list[Todo]:
     return [todo(run.state, was_stopped=run.run_id in stopped) for run in record.runs]
+
+
+def _start_as_array(
+    record: SweepRecord,
+    stopped: set[str],
+    requests: Mapping[str, Request],
+    at_once: int | None,
+    report: Callable[[str], None],
+) -> bool:
+    """Start all runs that have not begun or were stopped as one job array; return False if they cannot be one."""
+    todos = _todos(record, stopped)
+    if (obstacle := find_obstacle(record, todos, requests, at_once)) is None:
+        runs = [record.runs[number] for number in choose(todos, None)]
+        try:
+            array_id = start_together(record, runs, requests, at_once)
+        except RefusedError as error:
+            obstacle = error.message
+        else:
+            limit = "" if at_once is None else f", at most {at_once} at a time"
+            report(f"job array {array_id}: {len(runs)} runs{limit}")
+            return True
+    if obstacle:
+        report(f"a job for each run, not one job array: {obstacle}")
+    return False
 
 
 def _start(record: SweepRecord, run: SweptRun, requests: Mapping[str, Request], report: Callable[[str], None]) -> bool:

@@ -62,6 +62,7 @@ def resume(
     force: bool = False,
     progress: Progress = ignore,
     report_wait: Callable[[str], None] | None = None,
+    start: Callable[[RunPaths, LaunchPlan], None] | None = None,
 ) -> Resumed:
     """Start the run again.
 
@@ -69,7 +70,7 @@ def resume(
     again, from `code_dir`, else from where it was copied before. `only_stranded`: only if its scheduler does not
     requeue it, and no other command has resumed it since. `force`: also where a change does not fit the GPUs' memory.
     `hold`: where it takes place. `progress`: of copying the project. `report_wait`: wait at the scheduler's limit of
-    jobs, after a line to this function.
+    jobs, after a line to this function. `start`: what to do instead of starting the run.
     """
     if code_dir is not None and not update_code:
         raise UsageError(f"{code_dir} is not copied without --update-code", hint="add it, or leave out --from")
@@ -105,7 +106,10 @@ def resume(
             if step is not None:
                 go_back(run, request.plan, step)
             _store(run, record, request, update_code)
-            start_run(run, request.plan, report_wait)
+            if start is not None:
+                start(run, request.plan)
+            else:
+                start_run(run, request.plan, report_wait)
         return Resumed(
             has_new_fsdpctl=is_older(record) and not update_code,
             code_dir=project if update_code and not request.plan.entry.is_bundled_trainer else None,

@@ -156,6 +156,20 @@ def submit(request: Request, progress: Progress = ignore, report_wait: Callable[
     """
     plan = request.plan
     check_waiting(plan, report_wait)
+    with entering(request.hold, RunPaths.of(plan.run_dir)):
+        run = create_run(request, progress)
+        try:
+            with locked(run):
+                start_run(run, plan, report_wait)
+        except (RefusedError, WaitInterrupted):
+            discard(run)
+            raise
+    return run
+
+
+def create_run(request: Request, progress: Progress = ignore) -> RunPaths:
+    """Create the run, which is PLANNED then. Raise UsageError if a secret is missing."""
+    plan = request.plan
     secrets, missing = read_secrets(plan.pass_env)
     if missing:
         raise UsageError(
@@ -172,15 +186,7 @@ def submit(request: Request, progress: Progress = ignore, report_wait: Callable[
             write_json(run.secrets, secrets)
         take_snapshot(plan, run, progress)
 
-    with entering(request.hold, RunPaths.of(plan.run_dir)):
-        run = create(Path(plan.run_dir).parent, record, fill)
-        try:
-            with locked(run):
-                start_run(run, plan, report_wait)
-        except (RefusedError, WaitInterrupted):
-            discard(run)
-            raise
-    return run
+    return create(Path(plan.run_dir).parent, record, fill)
 
 
 def write_specs(run: RunPaths, request: Request) -> None:

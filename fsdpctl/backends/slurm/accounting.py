@@ -1,6 +1,7 @@
 """Ask sacct about jobs that the controller has forgotten, on clusters that keep accounts.
 
-Most clusters do not store comments there: a job is recognized by its working directory, which is the run's own.
+Most clusters do not store comments there: a job is recognized by its working directory, which is that of its run or
+of its job array.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import PurePath
 
+from fsdpctl.backends.slurm.batch_script import name_owner
 from fsdpctl.backends.slurm.environment import tool_environment
 from fsdpctl.backends.slurm.job.scontrol import SlurmError, ask
 from fsdpctl.backends.slurm.queue import LAUNCH_FAILURE, MAX_POLL_S, POLL_S, QueuedJob
 
-FORMAT = "JobIDRaw,State,ExitCode,Submit,WorkDir"
+FORMAT = "JobID,State,ExitCode,Submit,WorkDir"
 """The directory is last, because it may contain the separator."""
 
 
@@ -25,7 +27,8 @@ def parse_accounts(text: str) -> list[QueuedJob]:
         if len(fields) == FORMAT.count(",") + 1 and fields[1]:
             job_id, state, exit_code, submitted, directory = fields
             reason = LAUNCH_FAILURE if exit_code == "0:53" else ""
-            jobs.append(QueuedJob(job_id, state.split()[0], reason, "", submitted, PurePath(directory).name))
+            owner = name_owner(PurePath(directory).name, job_id)
+            jobs.append(QueuedJob(job_id, state.split()[0], reason, "", submitted, owner))
     return jobs
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from fsdpctl.commands.environment import code_env
 from fsdpctl.contract import Env
@@ -17,6 +19,7 @@ from fsdpctl.errors import UsageError
 
 _EXCLUDE = "--exclude="
 COMMENT_PREFIX = "fsdpctl:"
+SUPERVISOR = "fsdpctl.backends.slurm.job"
 SIGNAL_MARGIN_S = 30
 """From the KILL of ranks that did not save within the grace, to the end of the allocation."""
 
@@ -33,17 +36,21 @@ def batch_script(plan: LaunchPlan, after_job: str | None = None) -> str:
     assert plan.slurm is not None
     run = RunPaths.of(plan.run_dir)
     env = {Env.RUN_ID: plan.run_id, **code_env(run)}
-    lines = [
-        "#!/bin/bash",
-        *[f"#SBATCH {quote_option(option)}" for option in sbatch_options(plan, after_job)],
-        "",
-        "set -e",
-        "umask 077",
-        _refuse_without_code(run),
-        *plan.setup,
-        *[f"export {name}={shlex.quote(value)}" for name, value in env.items()],
-        shlex.join(["exec", plan.slurm.python, "-m", "fsdpctl.backends.slurm.job", plan.run_dir]),
-    ]
+    return script_of(
+        sbatch_options(plan, after_job),
+        [
+            _refuse_without_code(run),
+            *plan.setup,
+            *[f"export {name}={shlex.quote(value)}" for name, value in env.items()],
+            shlex.join(["exec", plan.slurm.python, "-m", SUPERVISOR, plan.run_dir]),
+        ],
+    )
+
+
+def script_of(options: Sequence[str], commands: Sequence[str]) -> str:
+    """Return a batch script. Raise UsageError for a control character."""
+    header = [f"#SBATCH {quote_option(option)}" for option in options]
+    lines = ["#!/bin/bash", *header, "", "set -e", "umask 077", *commands]
     if found := next((line for line in lines if _CONTROL.search(line)), None):
         raise UsageError(f"a control character would reach the batch script: {found!r}")
     return "\n".join(lines) + "\n"
@@ -57,14 +64,29 @@ def _refuse_without_code(run: RunPaths) -> str:
 
 def sbatch_options(plan: LaunchPlan, after_job: str | None = None) -> list[str]:
     """Return all options of the job, unquoted: those of fsdpctl, then those of the profile."""
+    log = escape_pattern(str(RunPaths.of(plan.run_dir).batch_log))
+    return job_options(plan, JobNames(plan.job_name, plan.run_id, log, plan.run_dir), after_job)
+
+
+@dataclass(frozen=True)
+class JobNames:
+    """The options of a job that no other job has."""
+
+    name: str
+    owner: str  # for its comment
+    log: str  # a pattern
+    directory: str
+
+
+def job_options(plan: LaunchPlan, names: JobNames, after_job: str | None = None) -> list[str]:
+    """Return all options of a job, unquoted."""
     assert plan.slurm is not None
-    log = _escape_pattern(str(RunPaths.of(plan.run_dir).batch_log))
     time_limit = [f"--time={format_time(plan.time_limit_s)}"] if plan.time_limit_s is not None else []
     after = [f"--dependency=afterok:{after_job}", "--kill-on-invalid-dep=yes"] if after_job is not None else []
     warning_s = min(plan.grace_s + SIGNAL_MARGIN_S, _MAX_SIGNAL_S)
     return [
-        f"--job-name={plan.job_name}",
-        f"--comment={job_comment(plan.run_id, plan.slurm.comment)}",
+        f"--job-name={names.name}",
+        f"--comment={job_comment(names.owner, plan.slurm.comment)}",
         f"--nodes={len(plan.nodes)}",
         "--ntasks-per-node=1",
         *time_limit,
@@ -72,8 +94,8 @@ def sbatch_options(plan: LaunchPlan, after_job: str | None = None) -> list[str]:
         f"--signal=B:USR2@{warning_s}",
         "--requeue" if plan.slurm.max_requeues else "--no-requeue",
         "--open-mode=append",
-        f"--output={log}",
-        f"--chdir={plan.run_dir}",
+        f"--output={names.log}",
+        f"--chdir={names.directory}",
         *_without_suspects(plan.slurm),
     ]
 
@@ -87,14 +109,22 @@ def _without_suspects(slurm: SlurmPlan) -> list[str]:
     return [*others, _EXCLUDE + ",".join([*excluded, *slurm.suspects])]
 
 
-def job_comment(run_id: str, text: str = "") -> str:
+def job_comment(owner: str, text: str = "") -> str:
     """Return the comment that identifies a run's job: job ids are reused after the controller lost its state."""
-    return f"{COMMENT_PREFIX}{run_id} {text}".rstrip()
+    return f"{COMMENT_PREFIX}{owner} {text}".rstrip()
 
 
-def run_of(comment: str) -> str:
-    """Return the run id in a job's comment, or "" for a job that fsdpctl did not submit."""
-    return comment.removeprefix(COMMENT_PREFIX).partition(" ")[0] if comment.startswith(COMMENT_PREFIX) else ""
+def owner_of(comment: str, job_id: str) -> str:
+    """Return to what a job belongs, or "" for a job that fsdpctl did not submit."""
+    if not comment.startswith(COMMENT_PREFIX):
+        return ""
+    return name_owner(comment.removeprefix(COMMENT_PREFIX).partition(" ")[0], job_id)
+
+
+def name_owner(name: str, job_id: str) -> str:
+    """Return the run id `name` of a job of its own, or `ARRAY/TASK` for a task of the job array `name`."""
+    _, is_task, task = job_id.partition("_")
+    return f"{name}/{task}" if is_task else name
 
 
 def format_time(seconds: int) -> str:
@@ -113,7 +143,7 @@ def quote_option(option: str) -> str:
     return f'{name}{equals}"{escaped}"'
 
 
-def _escape_pattern(path: str) -> str:
+def escape_pattern(path: str) -> str:
     if "\\" in path:  # there is no escape for it: sbatch stops replacing `%` in a name with a backslash
         raise UsageError(f"Slurm cannot write a log to a path with a backslash: {path}", hint="change runs_root")
     return path.replace("%", "%%")

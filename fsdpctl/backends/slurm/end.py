@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from fsdpctl.backends.slurm.environment import tool_environment
 from fsdpctl.backends.slurm.job.scontrol import SlurmError, ask
 from fsdpctl.backends.slurm.job_refs import update_ref
-from fsdpctl.backends.slurm.lookup import NoAnswerError, living_job, wait_for
+from fsdpctl.backends.slurm.lookup import NoAnswerError, living_job, living_jobs, wait_for
 from fsdpctl.backends.slurm.observe import is_judged
+from fsdpctl.backends.slurm.queue import QueuedJob
 from fsdpctl.contract import AbortReason, State, StopReason
 from fsdpctl.contract.control_files import write_request
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
@@ -21,25 +22,39 @@ ATTEMPT_LIMIT_S = 30.0
 """From a job's start to its attempt's directory."""
 
 
-def stop_job(run: RunPaths, report: Callable[[str], None]) -> bool:
-    """Ask a running job's attempt to save and exit; remove a waiting job from the queue."""
+def stop_jobs(runs: Sequence[RunPaths], report: Callable[[str], None]) -> list[RunPaths]:
+    """Remove waiting jobs from the queue; ask the attempts of running ones to save and exit.
+
+    Return the runs that were alive. Raise FsdpctlError if one could not be asked; all others are.
+    """
     try:
-        job = living_job(run)
+        alive = living_jobs(runs)
+        running = _remove_waiting(alive)
     except NoAnswerError as error:
-        return _stop_attempt(run, error, report)
-    if job is None:
-        return False
-    if job.is_waiting:
-        scancel(["--state=PENDING", job.job_id])
-        job = living_job(run)
-        if job is None:
+        return [run for run in runs if _stop_attempt(run, error, report)]
+    problems = [problem for run, job in running.items() if (problem := _ask_to_stop(run, job)) is not None]
+    if problems:
+        raise problems[0]
+    return [*alive]
+
+
+def _remove_waiting(alive: Mapping[RunPaths, QueuedJob]) -> Mapping[RunPaths, QueuedJob]:
+    """Cancel the jobs that wait in the queue; return those that run, one that has begun in between included."""
+    if not (waiting := [job.job_id for job in alive.values() if job.is_waiting]):
+        return alive
+    scancel(["--state=PENDING", *waiting])
+    left = living_jobs([*alive])
+    for run, job in alive.items():
+        if job.is_waiting and run not in left:
             update_ref(run, final=State.STOPPED, reason="stopped (user) while it waited in the queue")
-            return True
-    attempt = wait_for(lambda: _open_attempt(run), ATTEMPT_LIMIT_S)
-    if attempt is None:
-        raise FsdpctlError(f"job {job.job_id} has not begun to train", hint=f"fsdpctl cancel {run.root.name}")
+    return left
+
+
+def _ask_to_stop(run: RunPaths, job: QueuedJob) -> FsdpctlError | None:
+    if (attempt := wait_for(lambda: _open_attempt(run), ATTEMPT_LIMIT_S)) is None:
+        return FsdpctlError(f"job {job.job_id} has not begun to train", hint=f"fsdpctl cancel {run.root.name}")
     write_request(attempt.stop, StopReason.USER, "fsdpctl stop")
-    return True
+    return None
 
 
 def cancel_job(run: RunPaths, report: Callable[[str], None]) -> bool:

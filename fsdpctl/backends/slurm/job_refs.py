@@ -26,6 +26,7 @@ class SlurmRef:
     final: State | None = None  # the state that the CLI gave it, where no attempt was recorded
     reason: str = ""
     is_interactive: bool = False  # the job is an allocation of the user's, in which the run was started
+    array_task: str | None = None  # `ARRAY/TASK`, where the job is a task of a job array
 
 
 @dataclass(frozen=True)
@@ -43,10 +44,12 @@ def read_ref(run: RunPaths) -> SlurmRef | None:
 
 def read_job_ids(run: RunPaths) -> list[str]:
     """Return the ids of all jobs of a run; none if they cannot be read."""
-    try:
-        return [ref.job_id for ref in _read(run).jobs if ref.job_id is not None]
-    except (CodecError, OSError):
-        return []
+    return [ref.job_id for ref in _find_refs(run) if ref.job_id is not None]
+
+
+def read_owners(run: RunPaths) -> set[str]:
+    """Return what Slurm's jobs of a run are recognized by, as `batch_script.owner_of` returns it."""
+    return {run.root.name, *(ref.array_task for ref in _find_refs(run) if ref.array_task is not None)}
 
 
 def find_after_job(plan: LaunchPlan) -> str | None:
@@ -73,6 +76,14 @@ def update_ref(run: RunPaths, **changes: object) -> None:
     """Change the newest reference."""
     *older, newest = _read(run).jobs
     write_json(run.slurm, SlurmRefs((*older, replace(newest, **changes))))  # type: ignore[arg-type]
+
+
+def _find_refs(run: RunPaths) -> tuple[SlurmRef, ...]:
+    """Return all references; none if they cannot be read."""
+    try:
+        return _read(run).jobs
+    except (CodecError, OSError):
+        return ()
 
 
 def _read(run: RunPaths) -> SlurmRefs:

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
 from fsdpctl.backends.base import JobUsage
+from fsdpctl.backends.slurm.batch_script import name_owner
 from fsdpctl.backends.slurm.environment import tool_environment
 from fsdpctl.backends.slurm.job.scontrol import SlurmError, ask
-from fsdpctl.backends.slurm.job_refs import read_job_ids
+from fsdpctl.backends.slurm.job_refs import read_job_ids, read_owners
 from fsdpctl.contract.paths import RunPaths
 
-FORMAT = "JobIDRaw,ElapsedRaw,AllocCPUS,TotalCPU,WorkDir"
+FORMAT = "JobID,ElapsedRaw,AllocCPUS,TotalCPU,WorkDir"
 """The directory is last, because it may contain the separator."""
 _CPU_TIME = re.compile(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d+(?:\.\d+)?)")
 
@@ -27,25 +28,29 @@ def read_job_usage(runs: Sequence[RunPaths]) -> dict[str, JobUsage]:
         found = parse_usage(ask(argv, tool_environment()))
     except SlurmError:
         return {}
-    return {run.root.name: found[run.root.name] for run in runs if run.root.name in found}
+    own = {run.root.name: [found[owner] for owner in read_owners(run) if owner in found] for run in runs}
+    return {run_id: _add(usages) for run_id, usages in own.items() if usages}
+
+
+def _add(usages: Sequence[JobUsage]) -> JobUsage:
+    return JobUsage(
+        sum(usage.elapsed_s for usage in usages),
+        sum(usage.allocated_cpu_s for usage in usages),
+        sum(usage.used_cpu_s for usage in usages),
+    )
 
 
 def parse_usage(text: str) -> Mapping[str, JobUsage]:
-    """Return the usage by the last part of the working directory, which is the run's own: a controller that lost its
-    state gives out old ids again. Rows of steps have no directory, and their job's row has their sum."""
-    found: dict[str, JobUsage] = {}
+    """Return the usage by owner, from the last part of the working directory: a controller that lost its state gives
+    out old ids again. Rows of steps have no directory, and their job's row has their sum."""
+    found: dict[str, list[JobUsage]] = {}
     for line in text.splitlines():
         fields = line.split("|", FORMAT.count(","))
         if len(fields) <= FORMAT.count(",") or not fields[4] or not (fields[1].isdigit() and fields[2].isdigit()):
             continue
-        run_id, elapsed_s, cpus = PurePath(fields[4]).name, float(fields[1]), int(fields[2])
-        before = found.get(run_id, JobUsage())
-        found[run_id] = JobUsage(
-            before.elapsed_s + elapsed_s,
-            before.allocated_cpu_s + elapsed_s * cpus,
-            before.used_cpu_s + parse_cpu_time(fields[3]),
-        )
-    return found
+        owner, elapsed_s, cpus = name_owner(PurePath(fields[4]).name, fields[0]), float(fields[1]), int(fields[2])
+        found.setdefault(owner, []).append(JobUsage(elapsed_s, elapsed_s * cpus, parse_cpu_time(fields[3])))
+    return {owner: _add(usages) for owner, usages in found.items()}
 
 
 def parse_cpu_time(text: str) -> float:

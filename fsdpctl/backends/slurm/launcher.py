@@ -14,20 +14,17 @@ from fsdpctl.backends.base import View
 from fsdpctl.backends.detached import control
 from fsdpctl.backends.slurm.allocation import cancel_inside, find_allocation, is_inside, observe_inside, start_inside
 from fsdpctl.backends.slurm.batch_script import batch_script
-from fsdpctl.backends.slurm.end import cancel_job, scancel, stop_job
+from fsdpctl.backends.slurm.end import cancel_job, scancel, stop_jobs
 from fsdpctl.backends.slurm.job_refs import SlurmRef, append_ref, find_after_job, read_ref, update_ref
 from fsdpctl.backends.slurm.lookup import living_job, wait_for
 from fsdpctl.backends.slurm.observe import observe_jobs
 from fsdpctl.backends.slurm.queue import explain
-from fsdpctl.backends.slurm.sbatch import UncertainError, sbatch
+from fsdpctl.backends.slurm.sbatch import FOUND_WITHIN_S, UncertainError, sbatch
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import LaunchError, NoSlotError, RefusedError
 from fsdpctl.runs.evidence import RunFacts
 from fsdpctl.runs.store import read_record
-
-FOUND_WITHIN_S = 20.0
-"""How long the job of an sbatch without an answer may take to appear in the queue."""
 
 
 def start(run: RunPaths, plan: LaunchPlan) -> None:
@@ -95,7 +92,14 @@ def observe(runs: Sequence[RunFacts]) -> Mapping[str, View]:
 
 
 def stop(run: RunPaths, report: Callable[[str], None]) -> bool:
-    return control.stop(run) if is_inside(run) else stop_job(run, report)
+    return bool(stop_all([run], report))
+
+
+def stop_all(runs: Sequence[RunPaths], report: Callable[[str], None]) -> list[RunPaths]:
+    """Stop many runs with few queries, those that wait first; return those that were alive."""
+    inside = [run for run in runs if is_inside(run)]
+    own = [run for run in runs if run not in inside]
+    return [*(run for run in inside if control.stop(run)), *stop_jobs(own, report)]
 
 
 def cancel(run: RunPaths, report: Callable[[str], None]) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from fsdpctl.backends.slurm.job.scontrol import SlurmError
+from fsdpctl.backends.slurm.job_refs import read_owners
 from fsdpctl.backends.slurm.queue import POLL_S, Queue, QueuedJob
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.errors import LaunchError
@@ -22,17 +23,24 @@ class NoAnswerError(LaunchError):
 
 def living_job(run: RunPaths) -> QueuedJob | None:
     """Ask Slurm now for the queued or running job of the run. Raise NoAnswerError."""
+    return living_jobs([run]).get(run)
+
+
+def living_jobs(runs: Sequence[RunPaths]) -> dict[RunPaths, QueuedJob]:
+    """Ask Slurm now, once, for the queued and running jobs of these runs. Raise NoAnswerError."""
     try:
         queue.refresh()
-        job = newest_job(run, queue.jobs())
+        jobs = queue.jobs()
     except SlurmError as error:
         raise NoAnswerError(f"Slurm does not answer: {error}") from error
-    return job if job is not None and not job.is_over else None
+    newest = {run: newest_job(run, jobs) for run in runs}
+    return {run: job for run, job in newest.items() if job is not None and not job.is_over}
 
 
 def newest_job(run: RunPaths, jobs: Sequence[QueuedJob]) -> QueuedJob | None:
     """Return of the run's jobs one that is alive, else the last one."""
-    own = sorted((job for job in jobs if job.run_id == run.root.name), key=lambda job: (not job.is_over, job.submitted))
+    owners = read_owners(run)
+    own = sorted((job for job in jobs if job.owner in owners), key=lambda job: (not job.is_over, job.submitted))
     return own[-1] if own else None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fsdpctl.backends.base import View
-from fsdpctl.backends.slurm.batch_script import run_of
+from fsdpctl.backends.slurm.batch_script import owner_of
 from fsdpctl.backends.slurm.environment import tool_environment
 from fsdpctl.backends.slurm.job.scontrol import SlurmError, ask
 from fsdpctl.contract import Phase, State
@@ -35,6 +35,7 @@ _MEANINGS = {
     "BeginTime": "Slurm delays a requeued job for about two minutes",
     "Dependency": "waits for another job",
     "DependencyNeverSatisfied": "a job that it waits for has failed or is gone",
+    "JobArrayTaskLimit": "so many runs of its sweep as `--at-once` allows are alive",
     "JobHeldAdmin": "held by an administrator",
     "JobHeldUser": "held; `scontrol release` releases it",
     "PartitionConfig": "the partition has no such nodes, or not so many",
@@ -64,7 +65,7 @@ class QueuedJob:
     reason: str
     start: str  # expected or real; "N/A" when unknown
     submitted: str
-    run_id: str  # "" for jobs that fsdpctl did not submit
+    owner: str  # run id, or `ARRAY/TASK`; "" for jobs that fsdpctl did not submit
 
     @property
     def is_waiting(self) -> bool:
@@ -90,7 +91,7 @@ def parse_queue(text: str) -> list[QueuedJob]:
         fields = line.strip().split("|", FORMAT.count("|"))
         if len(fields) == FORMAT.count("|") + 1:
             job_id, state, reason, start, submitted, comment = fields
-            jobs.append(QueuedJob(job_id, state, reason, start, submitted, run_of(comment)))
+            jobs.append(QueuedJob(job_id, state, reason, start, submitted, owner_of(comment, job_id)))
     return jobs
 
 
@@ -139,7 +140,7 @@ def _expected(start: str) -> str:
 
 
 def ask_queue() -> list[QueuedJob]:
-    argv = ["squeue", "--me", "--states=all", "--noheader", f"--format={FORMAT}"]
+    argv = ["squeue", "--me", "--array", "--states=all", "--noheader", f"--format={FORMAT}"]
     return parse_queue(ask(argv, tool_environment()))
 
 

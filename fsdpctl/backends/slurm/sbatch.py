@@ -25,6 +25,10 @@ _SUBMITTED = re.compile(r"^Submitted batch job (\d+)\b", re.MULTILINE)
 _AT_LIMIT = re.compile(r"\b(Assoc|QOS)\w*Submit\w*Limit\b|Resource temporarily unavailable")
 
 
+FOUND_WITHIN_S = 20.0
+"""How long the job of an sbatch without an answer may take to appear in the queue."""
+
+
 class UncertainError(LaunchError):
     """sbatch failed, but the job may exist."""
 

@@ -7,6 +7,7 @@ import os
 from fsdpctl.backends.base import ShellCommand
 from fsdpctl.backends.slurm.allocation import is_inside
 from fsdpctl.backends.slurm.environment import job_environment
+from fsdpctl.backends.slurm.job.scontrol import SlurmError, show_job
 from fsdpctl.backends.slurm.job_refs import read_ref
 from fsdpctl.backends.slurm.lookup import living_job
 from fsdpctl.commands.container import enter, step_options, task_setup
@@ -35,4 +36,9 @@ def _running_job(run: RunPaths) -> str | None:
     if ref is not None and is_inside(run):
         return ref.job_id
     job = living_job(run)
-    return job.job_id if job is not None and not job.is_waiting else None
+    if job is None or job.is_waiting:
+        return None
+    try:
+        return show_job(job.job_id).job_id  # srun takes no `JOB_TASK`
+    except (SlurmError, ValueError) as error:
+        raise LaunchError(f"Slurm does not answer: {error}") from error

@@ -243,6 +243,8 @@ def test_a_scaling_benchmark(project: Path) -> None:
     assert again.stdout.splitlines()[0].split()[:2] == ["RANKS", "STRATEGY"] and "FULL_SHARD: each of 2" in again.stdout
     assert (project / "chart.svg").read_text().count("<circle") == 2
     assert len(call("ls", cwd=project)) == 2, "nothing has run again"
+    reported = call("report", both["run_id"], cwd=project)["scaling"]
+    assert reported["points"] == scaling["points"] and reported["ended"] > scaling["ended"]
 
 
 def test_no_shape_is_left_out() -> None:

@@ -104,3 +104,25 @@ def _submit(directory: Path, env: dict[str, str]) -> Run:
         fsdpctl("submit", "job.yaml", "-p", "p.yaml", "--json", cwd=directory, env=env).stdout
     )
     return Run.of(row, directory)
+
+
+def test_a_spike_of_the_loss_is_sent_while_the_run_continues(tmp_path: Path) -> None:
+    require("torch")
+    script = (
+        "import os, time\nfrom pathlib import Path\nfrom fsdpctl.report import step\n"
+        "for number in range(1, 104):\n    step(number, loss=2.0 if number <= 100 else 9.0)\n"
+        "while not Path(os.environ['FSDPCTL_STOP_FILE']).exists():\n    time.sleep(0.1)\n"
+    )
+    write(tmp_path, script, "  - {kind: json, url_env: HOOK, on: [spike]}\n")
+    (tmp_path / "job.yaml").write_text(JOB.replace("hang: {after: 2s}\n", ""))
+    with http_server() as server:
+        run = _submit(tmp_path, {"HOOK": server.url})
+        assert wait_for_notices(run, 1) == ["notice_sent: notice of spike to json webhook of $HOOK sent"]
+        fsdpctl("stop", run.run_id, cwd=tmp_path)
+        assert run.wait_ended()["state"] in ("STOPPED", "SUCCEEDED"), run.describe()
+    (body,) = server.bodies
+    assert body["title"] == f"fsdpctl: {run.run_id} has a loss spike" and body["state"] == "RUNNING"
+    assert (body["step"], body["reason"]) == (101, "the loss of step 101 is 9, and was about 2 before")
+    lines = [json.loads(line) for line in fsdpctl("events", run.run_id, "--json", cwd=tmp_path).stdout.splitlines()]
+    (event,) = [line for line in lines if line["kind"] == "loss_spike"]
+    assert (event["step"], event["who"], event["attempt"]) == (101, "supervisor", 1)

@@ -38,6 +38,7 @@ def test_the_text_is_that_of_the_end_of_submit() -> None:
         (replace(FAILED, occasions=("end",), state=State.SUCCEEDED), "SUCCEEDED"),
         (replace(FAILED, occasions=("no_start",), state=None), "has not started"),
         (replace(FAILED, occasions=("non_finite_loss",), state=State.RUNNING), "has a loss that is not finite"),
+        (replace(FAILED, occasions=("spike",), state=State.RUNNING), "has a loss spike"),
         (replace(FAILED, occasions=()), "sends a test notice"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -12,6 +13,7 @@ from fsdpctl.contract import State
 from fsdpctl.contract.events import Actor, Event, EventKind
 from fsdpctl.curves.series import Curve, Mark, RunCurves
 from fsdpctl.run_report.chart import draw, nice_ticks
+from fsdpctl.run_report.document import Document
 from fsdpctl.run_report.facts import Code, Facts, Node, SlowRank
 from fsdpctl.run_report.html import write_html
 from fsdpctl.run_report.markdown import write_markdown
@@ -19,12 +21,17 @@ from fsdpctl.run_report.plain import write_text
 from fsdpctl.run_report.sections import MAX_EVENTS, SECTIONS, build_document
 from fsdpctl.run_report.short import used_rows
 from fsdpctl.runs.git_facts import GitFacts
+from fsdpctl.scaling.result import Scaling, compare
 from tests.unit.run_report.facts import ATTEMPT, GOOD, ledger_of, on_gpus, with_steps
+from tests.unit.scaling.results import point
 
 EVIL = "<script>alert(1)</script>\x1b[31m|\u202e\"'&`<b>`"
 CURVES = RunCurves(
     EVIL, EVIL, (Curve("loss", (1, 2, 3), (3.0, 1.0, 2.0)), Curve(EVIL, (1, 2), (1.0, 1.0))), (Mark("restart", 2, 2),)
 )
+
+POINTS = compare([point(1, None, 1000), point(8, "FULL_SHARD", 900), point(8, "DDP", 800), point(16, "DDP", None)])
+SCALING = Scaling("mine", "h100", "cuda", "weak", 20, POINTS, ("FULL_SHARD: it scales",))
 
 
 def evil() -> Facts:
@@ -43,6 +50,7 @@ def evil() -> Facts:
         curves=CURVES,
         events=(Event(EventKind.NOTICE, 0.0, Actor.RANK, EVIL, 1),),
         slow_ranks=(SlowRank(0, EVIL, 1),),
+        scaling=replace(SCALING, job=EVIL, profile=EVIL, points=(replace(POINTS[1], strategy=EVIL),), summary=(EVIL,)),
     )
 
 
@@ -123,6 +131,23 @@ def test_hours_are_of_all_attempts_and_all_ranks() -> None:
     assert (facts.node_hours, facts.rank_hours) == (1.5, 12.0)
     page = write_text(build_document(facts))
     assert re.search(r"GPU hours +12.00", page) and re.search(r"tokens per GPU hour +300,000", page)
+
+
+@pytest.mark.parametrize("write", [write_markdown, write_text, lambda document: write_html(document, 0.0)])
+def test_a_scaling_table_is_in_every_format(write: Callable[[Document], str]) -> None:
+    without, page = write(build_document(GOOD)), write(build_document(replace(GOOD, scaling=SCALING)))
+    words = re.sub(r"<[^>]*>|\|", " ", page).replace("\\", "")
+    assert re.search(r"GPUs +nodes +strategy +batch +tokens/s +tokens/s per GPU +efficiency +MFU", words)
+    assert [
+        re.search(pattern, words) is not None
+        for pattern in (
+            r"\b1 +1 +- +8 +1,000 +1,000 +100% +-",
+            r"\b8 +1 +FULL_SHARD +64 +7,200 +900 +90% +-",
+            r"\b8 +1 +DDP +64 +6,400 +800 +80% +-",
+        )
+    ] == [True] * 3, words
+    assert "Weak scaling of mine on h100" in page and "FULL_SHARD: it scales" in words
+    assert "Not measured: 16 GPUs (DDP)." in page and "Weak scaling" not in without
 
 
 def test_an_attempt_on_more_nodes_counts_more_hours() -> None:

@@ -1,4 +1,4 @@
-"""Which notices a verdict calls for; and a loss that is not finite."""
+"""Which notices a verdict calls for, and their process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from fsdpctl.launch.host import SubmitHost
 from fsdpctl.runs.events import notice_events
 from fsdpctl.runs.verdict import Verdict
 from fsdpctl.specs.load import load_job, load_profile
-from fsdpctl.supervise.loss_watch import LOOK_EVERY_S, LossWatch
 from fsdpctl.supervise.notify import RESEND_WITHIN_S, Notifier, occasions_of
 
 
@@ -40,27 +39,6 @@ from fsdpctl.supervise.notify import RESEND_WITHIN_S, Notifier, occasions_of
 )
 def test_occasions(verdict: Verdict, occasions: tuple[str, ...]) -> None:
     assert occasions_of(verdict) == occasions
-
-
-def test_a_loss_that_is_not_finite_is_found_once_for_its_attempt(tmp_path: Path) -> None:
-    run, now = RunPaths(tmp_path), 0.0
-    watch = LossWatch(run.attempt(2), lambda: now)
-    assert watch.look() is None, "there is no file yet"
-    lines = [
-        {"step": 4, "attempt": 1, "loss": None},
-        {"step": 5, "attempt": 2, "loss": 1.0},
-        {"step": 6, "attempt": 2},
-    ]
-    run.metrics.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    now += LOOK_EVERY_S
-    assert watch.look() is None
-    with run.metrics.open("a") as file:
-        file.write('{"step": 7, "attempt": 2, "loss": null}\n{"step": 8, "att')
-    assert watch.look() is None, "it looks now and then"
-    now += LOOK_EVERY_S
-    assert watch.look() == (7,)
-    now += LOOK_EVERY_S
-    assert watch.look() is None
 
 
 def make_run(root: Path) -> tuple[RunPaths, Notifier]:

@@ -150,6 +150,8 @@ SACCT = """\
 8|200|2|1-00:00:01|/runs/a|b
 9||4||/runs/none
 10|0|0|00:00:00|/runs/never-ran
+11_2|60|2|01:00|/runs/.arrays/lr-cccc
+11_2.batch|60|2|01:00|
 """
 
 
@@ -157,6 +159,7 @@ def test_the_accounts_of_slurm_count_requeued_jobs_and_no_step_twice() -> None:
     found = parse_usage(SACCT)
     assert found["mine-aaaa"] == JobUsage(150, 600, 240.5)
     assert found["mine-aaaa"].cpu_efficiency == pytest.approx(240.5 / 600)
+    assert found["lr-cccc/2"] == JobUsage(60, 120, 60)
     assert found["a|b"].used_cpu_s == 86_401
     assert found["never-ran"].cpu_efficiency is None and "none" not in found
 

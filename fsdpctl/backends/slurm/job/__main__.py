@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
 
@@ -31,7 +32,7 @@ def main(run: RunPaths) -> int:
     """Run attempts until this allocation is not needed any more; return the exit code of the job."""
     os.umask(0o077)
     job = OwnJob(
-        job_id=os.environ["SLURM_JOB_ID"],
+        job_id=own_job_id(os.environ),
         restarts=int(os.environ.get("SLURM_RESTART_COUNT", "0")),
         nodes=allocated_nodes(os.environ["SLURM_JOB_NODELIST"]),
         partition=next(iter(read_partitions(os.environ["SLURM_JOB_PARTITION"])), None),
@@ -46,6 +47,13 @@ def main(run: RunPaths) -> int:
     ended = retry_disk_errors(lambda: (Supervisor(agents).work(),), agents.disk_tries)
     agents.notifier.wait(NOTICE_WAIT_S)  # Slurm kills what is left of the job when this process ends
     return 1 if ended is None else exit_code(*ended)
+
+
+def own_job_id(env: Mapping[str, str]) -> str:
+    """Return the id by which Slurm's commands know this job alone: that of an array's last task is the array's own."""
+    if (array := env.get("SLURM_ARRAY_JOB_ID")) is not None:
+        return f"{array}_{env['SLURM_ARRAY_TASK_ID']}"
+    return env["SLURM_JOB_ID"]
 
 
 def exit_code(verdict: Verdict | None) -> int:

@@ -11,11 +11,12 @@ TEXT = """\
 7|CANCELLED by 0|0:15|2026-11-28T03:50:06|/runs/a b|c/llm-aaaa
 7|COMPLETED|0:0|2026-11-28T04:10:11|/home/alice
 8|FAILED|0:53|2026-11-28T04:10:11|/runs/llm-bbbb
+9_1|COMPLETED|0:0|2026-11-28T04:10:11|/runs/.arrays/lr-cccc
 """
 
 
-def job(job_id: str, state: str, submitted: str, run_id: str, reason: str = "") -> QueuedJob:
-    return QueuedJob(job_id, state, reason, "", submitted, run_id)
+def job(job_id: str, state: str, submitted: str, owner: str, reason: str = "") -> QueuedJob:
+    return QueuedJob(job_id, state, reason, "", submitted, owner)
 
 
 def test_accounts_are_read_line_by_line() -> None:
@@ -23,6 +24,7 @@ def test_accounts_are_read_line_by_line() -> None:
         job("7", "CANCELLED", "2026-11-28T03:50:06", "llm-aaaa"),
         job("7", "COMPLETED", "2026-11-28T04:10:11", "alice"),
         job("8", "FAILED", "2026-11-28T04:10:11", "llm-bbbb", "JobLaunchFailure"),
+        job("9_1", "COMPLETED", "2026-11-28T04:10:11", "lr-cccc/1"),
     ]
     assert parse_accounts("") == parse_accounts("Slurm accounting storage is disabled\n7||\n7||||/x\n") == []
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fsdpctl.backends.slurm.batch_script import batch_script, job_comment, quote_option, run_of
+from fsdpctl.backends.slurm.batch_script import batch_script, job_comment, owner_of, quote_option
 from fsdpctl.backends.slurm.profile_keys import SlurmSection
 from fsdpctl.contract.codec import decode, encode
 from fsdpctl.contract.plan import LaunchPlan
@@ -225,8 +225,9 @@ def test_quoting_leaves_one_shell_like_word() -> None:
 
 def test_a_comment_identifies_its_run_whatever_follows() -> None:
     for text in ("", "mine", "fsdpctl:other-run", "a | b"):
-        assert run_of(job_comment("llm-aaaa", text)) == "llm-aaaa"
-    assert run_of("my fsdpctl:llm-aaaa") == run_of("") == ""
+        assert owner_of(job_comment("llm-aaaa", text), "7") == "llm-aaaa"
+        assert owner_of(job_comment("lr-aaaa", text), "7_2") == "lr-aaaa/2"
+    assert owner_of("my fsdpctl:llm-aaaa", "7") == owner_of("", "7_2") == ""
 
 
 def test_the_plan_survives_its_file() -> None:

@@ -16,17 +16,21 @@ TEXT = """\
 13|RUNNING|None|2026-11-28T01:00:01|2026-11-28T01:00:00|fsdpctl:llm-bbbb
 14|RUNNING|None|2026-11-28T01:00:01|2026-11-28T01:00:00|my own | comment
 15|PENDING|ReqNodeNotAvail, May be reserved for other job|N/A|2026-11-28T01:00:00|
+16_0|RUNNING|None|2026-11-28T01:00:01|2026-11-28T01:00:00|fsdpctl:lr-cccc
+16_1|PENDING|JobArrayTaskLimit|N/A|2026-11-28T01:00:00|fsdpctl:lr-cccc
 slurm_load_jobs error: something else
 """
 
 
 def test_a_queue_is_read_line_by_line() -> None:
     jobs = parse_queue(TEXT)
-    assert [(job.job_id, job.run_id) for job in jobs] == [
+    assert [(job.job_id, job.owner) for job in jobs] == [
         ("12", "llm-aaaa"),
         ("13", "llm-bbbb"),
         ("14", ""),
         ("15", ""),
+        ("16_0", "lr-cccc/0"),
+        ("16_1", "lr-cccc/1"),
     ]
     assert parse_queue("") == parse_queue("\x1b[2J|||\n") == []
 
