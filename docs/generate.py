@@ -266,7 +266,7 @@ def main() -> None:
     (DOCS / "import.md").write_text(import_page.render(), encoding="utf-8")
     (DOCS / "failures.md").write_text(failures_page.render(), encoding="utf-8")
     (DOCS / "licences.md").write_text(licences_page.render(), encoding="utf-8")
-    man_page.write(DOCS.parent / "share")
+    (DOCS.parent / "share/man/man1/fsdpctl.1").write_text(man_page.render(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,27 +1,17 @@
-"""Render share/, which a wheel installs below the prefix: the man page and the completions of three shells."""
+"""Render the man page, which a wheel installs below share/ of the prefix, beside the completions of three shells."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import typer
-from typer.completion import get_completion_script
 
 from docs.commands_page import commands, default, one_line, spelling
 from docs.source import member_comments
 from docs.tables import as_sentence
 from fsdpctl.cli.app import build_app
 from fsdpctl.contract import CliExit
-
-MAN_PAGE = "man/man1/fsdpctl.1"
-COMPLETIONS = {
-    "bash": "bash-completion/completions/fsdpctl",
-    "zsh": "zsh/site-functions/_fsdpctl",
-    "fish": "fish/vendor_completions.d/fsdpctl.fish",
-}
-"""Where each shell looks below /usr/share, or below the share/ of a prefix that it knows."""
 
 INTRO = r""".\" Written by docs/generate.py from the code. Change the code, then: make docs
 .TH FSDPCTL 1
@@ -63,22 +53,7 @@ Profile that is used without
 """
 
 
-def files() -> dict[str, str]:
-    """Return all files by their paths below share/."""
-    scripts = {
-        path: get_completion_script(prog_name="fsdpctl", complete_var="_FSDPCTL_COMPLETE", shell=shell).strip() + "\n"
-        for shell, path in COMPLETIONS.items()
-    }
-    return {MAN_PAGE: man_page(), **scripts}
-
-
-def write(share: Path) -> None:
-    for name, text in files().items():
-        (share / name).parent.mkdir(parents=True, exist_ok=True)
-        (share / name).write_text(text, encoding="utf-8")
-
-
-def man_page() -> str:
+def render() -> str:
     found = commands("fsdpctl", typer.main.get_command(build_app()))
     sections = [section(name, command) for name, command in found]
     return "".join([INTRO, *sections, ".SH EXIT STATUS\n", *exit_codes(), FILES])

@@ -1,6 +1,6 @@
 """Shell completion: runs, jobs, profiles and keys of `--set`.
 
-`fsdpctl --install-completion` sets it up for the current shell; Typer supports bash, zsh and fish.
+The scripts of share/ ask it from bash, zsh and fish; `fsdpctl --install-completion` sets up those of Typer.
 """
 
 from __future__ import annotations

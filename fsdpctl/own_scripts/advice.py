@@ -17,7 +17,8 @@ _STOP = {
 _RESUME = {
     Framework.TRAINER: "nothing to do, `train()` continues from the newest complete checkpoint of its output_dir",
     Framework.LIGHTNING: "nothing to do, `fit()` continues from the checkpoint of the last stop, or `last.ckpt`",
-    Framework.ACCELERATE: "begin with `step = load_state(accelerator)` of fsdpctl.integrations.accelerate",
+    Framework.ACCELERATE: "begin with `step = load_state(accelerator)` of fsdpctl.integrations.accelerate, and continue"
+    " in epoch `step // len(loader)`, with `accelerator.skip_first_batches(loader, step % len(loader))`",
 }
 _SLOW_IMPORTS = {Framework.TRAINER: "transformers.trainer", Framework.ACCELERATE: "accelerate"}
 _SIGNALS = ("TERM", "USR1", "USR2", "INT")  # that `stop_signal` may be
@@ -31,6 +32,8 @@ def advise(facts: Facts, args: tuple[str, ...]) -> Iterator[str]:
     yield f"stop: {_stop(facts)}"
     yield f"resume: {_resume(facts)}"
     yield f"progress: {_progress(facts)}"
+    if framework is Framework.LIGHTNING:
+        yield "ranks: `nodes` and `procs_per_node` must be num_nodes and devices of the Trainer"
     if framework in _SLOW_IMPORTS:
         yield f"start: `warm_imports: [{_SLOW_IMPORTS[framework]}]` imports it once a node, for restarts in seconds"
     yield from _outputs(facts, args)
@@ -40,7 +43,7 @@ def advise(facts: Facts, args: tuple[str, ...]) -> Iterator[str]:
 
 def stop_signal(facts: Facts) -> str | None:
     """Return the signal at which the script saves by itself; None where it has another way to stop."""
-    if Env.STOP_FILE in facts.variables or facts.framework in _STOP:
+    if Env.STOP_FILE in facts.variables or facts.stops is not None or facts.framework in _STOP:
         return None
     return next((signal for signal in _SIGNALS if signal in facts.signals), None)
 
@@ -48,11 +51,16 @@ def stop_signal(facts: Facts) -> str | None:
 def _stop(facts: Facts) -> str:
     if Env.STOP_FILE in facts.variables:
         return f"nothing to do, it reads {Env.STOP_FILE} ({facts.variables[Env.STOP_FILE]})"
+    if facts.stops is not None:
+        return f"nothing to do, it calls stop_requested ({facts.stops})"
     if (signal := stop_signal(facts)) is not None:
         return f"it handles {signal} ({facts.signals[signal]}): `stop_signal` below sends it to all ranks"
     if facts.framework in _STOP:
         return _STOP[facts.framework]
-    return f"after each step all ranks save and exit with 0 if the file ${Env.STOP_FILE} exists, or `stop_signal: TERM`"
+    return (
+        "after each step `if stop_requested():`, of fsdpctl.integrations.stop, all ranks save and exit with 0,"
+        " or `stop_signal: TERM`"
+    )
 
 
 def _resume(facts: Facts) -> str:

@@ -48,6 +48,7 @@ class Facts:
     signals: dict[str, Place] = field(default_factory=dict)  # that it handles, without SIG
     local_rank: Place | None = None  # an option --local_rank
     reports: Place | None = None  # it imports fsdpctl.report
+    stops: Place | None = None  # by `stop_requested`
     reads_training_arguments: Place | None = None  # all fields of TrainingArguments are options
 
     @property
@@ -87,6 +88,8 @@ def _look_at_import(facts: Facts, module: str, names: list[str] | tuple[()], pla
         facts.frameworks.setdefault(framework, place)
     if module == "fsdpctl.report" or (module == "fsdpctl" and "report" in names):
         facts.reports = facts.reports or place
+    if module.startswith("fsdpctl.integrations") and "stop_requested" in names:
+        facts.stops = facts.stops or place
 
 
 def _frameworks(module: str, names: list[str] | tuple[()]) -> Iterator[Framework]:

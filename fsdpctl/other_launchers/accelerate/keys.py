@@ -71,6 +71,11 @@ ROWS = (
     Row("num_cpu_threads_per_process", env="OMP_NUM_THREADS"),
     Row("gpu_ids", why="each rank gets its GPU from fsdpctl", silent=("all",)),
     Row("mixed_precision", "trainer.precision", precision, "ACCELERATE_MIXED_PRECISION", _lower),
+    Row(
+        "fp8_config",
+        why="write its keys as ACCELERATE_FP8_... under `env`; the bundled trainer has `precision: float8`",
+        is_section=True,
+    ),
     Row("fp16", why="older form of mixed_precision: write that"),
     Row("downcast_bf16", why="for TPUs only"),
     Row("use_cpu", read=is_true, env="ACCELERATE_USE_CPU", write_env=str, decides="`profile.gpus_per_node: 0`"),

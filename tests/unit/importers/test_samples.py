@@ -280,3 +280,9 @@ def test_profiles(name: str) -> None:
         assert {key: value for key, value in imported.profile.items() if key != "name"} == PROFILES[name]
     elif "script/" not in name and name != "accelerate/multi-gpu.yaml":
         assert not imported.profile
+
+
+@pytest.mark.parametrize("bundled", [False, True], ids=["own", "bundled"])
+def test_a_recipe_for_fp8_is_named(bundled: bool) -> None:
+    notes = load("accelerate/fp8.yaml", bundled=bundled).notes
+    assert [(note.key, note.location.line) for note in notes if note.key.startswith("fp8")] == [("fp8_config", 9)]

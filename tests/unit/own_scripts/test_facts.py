@@ -37,8 +37,8 @@ def advice(source: str, *args: str) -> list[str]:
 
 def test_a_script_with_nothing_for_it_needs_all_of_it() -> None:
     assert advice("import torch\n") == [
-        "stop: after each step all ranks save and exit with 0 if the file $FSDPCTL_STOP_FILE exists, or"
-        " `stop_signal: TERM`",
+        "stop: after each step `if stop_requested():`, of fsdpctl.integrations.stop, all ranks save and exit with 0,"
+        " or `stop_signal: TERM`",
         "resume: save below $FSDPCTL_CHECKPOINT_DIR, and load the newest complete checkpoint at each start",
         "progress: `from fsdpctl.report import step`, then `step(number, loss=...)` after each step, or"
         " `progress_regex` in the job for what it prints",
@@ -57,6 +57,20 @@ folder = os.getenv("FSDPCTL_CHECKPOINT_DIR")
         "resume: it uses FSDPCTL_CHECKPOINT_DIR (a.py:4): load the newest complete one at each start",
         "progress: nothing to do, it reports its steps (a.py:2)",
     ]
+
+
+def test_a_script_that_calls_stop_requested_needs_nothing_to_stop() -> None:
+    for module in ("fsdpctl.integrations.stop", "fsdpctl.integrations.accelerate"):
+        source = f"from {module} import stop_requested\nsignal(signal.SIGTERM, f)\n"
+        assert "stop: nothing to do, it calls stop_requested (a.py:1)" in advice(source)
+        assert stop_signal(read_facts({"a.py": source})) is None
+
+
+def test_the_loop_of_accelerate_continues_and_lightning_names_its_ranks() -> None:
+    assert any("accelerator.skip_first_batches(" in line for line in advice("from accelerate import Accelerator\n"))
+    assert "ranks: `nodes` and `procs_per_node` must be num_nodes and devices of the Trainer" in advice(
+        "import lightning as L\n"
+    )
 
 
 def test_options_of_directories_and_of_resuming_are_named_with_their_lines() -> None:
