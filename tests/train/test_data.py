@@ -14,7 +14,7 @@ import pytest
 from fsdpctl.contract.formats.dataset import ShardWriter, split_of
 from train.data import builtin_data
 from train.data.builtin_data import fingerprint_of, prepare_builtin, read_documents
-from train.data.sample_order import split_targets
+from train.data.batch import Batch, split_targets
 from train.data.tokens import Tokens, entropy, open_dataset
 from train.errors import ConfigError
 from train.model.language_model import IGNORED
@@ -94,7 +94,7 @@ def test_masked_tokens_are_inputs_and_no_targets(tmp_path: Path) -> None:
         writer.add(tokens.tobytes(), [end - begin], (tokens % 3 == 0).astype("u1").tobytes())
         shards.append(writer.close())
     tokens = Tokens(tmp_path, [shard for shard in shards if shard], "uint16", seq_len=11)
-    inputs, targets = split_targets(tokens.sequences(np.arange(3)), ignore_token=30)
+    inputs, targets = split_targets(Batch(tokens.sequences(np.arange(3)), None), ignore_token=30)
     assert inputs.flatten().tolist() == list(range(33))
     counted = {token for token in range(34) if token % 3 == 0 or 10 <= token < 13} - {0, 30}
     assert targets.flatten().tolist() == [token if token in counted else IGNORED for token in range(1, 34)]
