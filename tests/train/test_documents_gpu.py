@@ -40,9 +40,7 @@ def gradients(model: Llama) -> list[Tensor]:
 
 @pytest.mark.parametrize("recompute", ["none", "selective", "full"])
 @pytest.mark.parametrize("compiled", ["no", "blocks", "body"])
-def test_kernels_give_what_the_dense_mask_gives(
-    compiled: str, recompute: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kernels_give_what_the_dense_mask_gives(compiled: str, recompute: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     require("cuda")
     torch._dynamo.reset()
     model = small_model(seq_len=LENGTH, head_dim=64).cuda()

@@ -11,7 +11,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
+from torch.utils.checkpoint import (
+    CheckpointPolicy,
+    SelectiveCheckpointContext,
+    checkpoint,
+    create_selective_checkpoint_contexts,
+)
 
 from fsdpctl.contract.trainer.trainer_config import Recompute
 
@@ -54,7 +59,12 @@ def call(function: Callable[..., Tensor], recompute: Recompute, *inputs: Any) ->
 
 
 def _keep_products() -> Any:
-    return create_selective_checkpoint_contexts(KEPT)  # type: ignore[no-untyped-call]
+    return create_selective_checkpoint_contexts(_policy)  # type: ignore[no-untyped-call]
+
+
+def _policy(context: SelectiveCheckpointContext, operator: Any, *_: Any, **__: Any) -> CheckpointPolicy:
+    """Choose by a function: not every torch takes a list with flex attention, which is a higher-order operator."""
+    return CheckpointPolicy.MUST_SAVE if operator in KEPT else CheckpointPolicy.PREFER_RECOMPUTE
 
 
 _keep_products.cache_hash = str(KEPT)  # type: ignore[attr-defined]  # without it the compiler's cache takes no such graph

@@ -9,7 +9,8 @@ A prepared directory holds
 
 The shards of a split, in the index's order, are one long row of tokens, which the trainer cuts into sequences. Each
 document ends with a separator token that the tokenizer chose; the trainer does not look for it, and takes the ends of
-documents from their file. The split is chosen by document, so that no held-out text has a neighbour in the training data.
+documents from their file. The split is chosen by document, so that no held-out text has a neighbour in the training
+data.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ class LlamaBlock(Block):
 
 
 def rotate(x_BTNE: Tensor, cos_TP: Tensor, sin_TP: Tensor) -> Tensor:
-    """Apply rotary positions to N heads, in the tables' precision. The tables may differ between sequences, (B, T, P)."""
+    """Apply rotary positions to N heads, in the tables' precision. Tables may differ by sequence: (B, T, P)."""
     low_BTNP, high_BTNP = x_BTNE.chunk(2, dim=-1)
     cos_T1P, sin_T1P = cos_TP.unsqueeze(-2), sin_TP.unsqueeze(-2)
     rotated = (low_BTNP * cos_T1P - high_BTNP * sin_T1P, high_BTNP * cos_T1P + low_BTNP * sin_T1P)
