@@ -88,6 +88,17 @@ def test_the_first_token_of_a_document_is_no_target() -> None:
     assert [(row, at + 1) for row, at in (targets == IGNORED).nonzero().tolist()] == [(0, 5), (0, 6)]
 
 
+def test_positions_begin_at_0_in_each_document() -> None:
+    model = small_model()
+    tokens, positions = packed()
+    given: list[Tensor] = []
+    model.blocks[0].register_forward_pre_hook(lambda _, inputs: given.extend(inputs[1:3]))
+    model.logits(tokens, find_documents(positions))
+    for found, table in zip(given, (model.cos_TP, model.sin_TP), strict=True):
+        for row, lengths in enumerate(LENGTHS):
+            assert torch.equal(found[row], torch.cat([table[:length] for length in lengths]))
+
+
 def test_positions_follow_the_ends_of_documents_over_shards(tmp_path: Path) -> None:
     """Documents of 3, 7, 2 and 12 tokens in two shards; one goes over three sequences."""
     shards = []
