@@ -31,6 +31,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     for name in list(os.environ):
         if name.startswith(("FSDPCTL_", "XDG_", "TORCHELASTIC_", "SLURM_")) and name != "FSDPCTL_REQUIRE":
             monkeypatch.delenv(name)
+    monkeypatch.delenv("PYTHONPATH", raising=False)  # ranks of own scripts get the submitting shell's
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("FSDPCTL_HOME", str(home / "fsdpctl"))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")

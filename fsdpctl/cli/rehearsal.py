@@ -1,4 +1,4 @@
-"""`submit --rehearse`: the first step of an own script on this machine, before anything is queued."""
+"""`submit --rehearse`: the first step of an own script, before anything is queued."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ if TYPE_CHECKING:
     from fsdpctl.verbs.submit import Request
 
 
-def rehearse_here(request: Request) -> None:
-    """Rehearse, and log how far it came. Raise RunFailed with what is wrong."""
-    from fsdpctl.verbs.rehearse import rehearse
+def rehearse(request: Request, *, here: bool, on_node: bool) -> None:
+    """Rehearse on this machine, then on a node, and log how far it came. Raise RunFailed with what is wrong."""
+    from fsdpctl.verbs.rehearse import rehearse_here, rehearse_on_node
 
-    log(describe_rehearsal(rehearse(request, log)))
+    for place in ([rehearse_here] if here else []) + ([rehearse_on_node] if on_node else []):
+        log(describe_rehearsal(place(request, log)))
 
 
 def describe_rehearsal(done: Rehearsal) -> str:
     """Return what a rehearsal has shown, and what it has not."""
-    from fsdpctl.verbs.rehearse import LIMIT_S, Sign
+    from fsdpctl.verbs.rehearse import LIMIT_S, Sign, count_ranks
 
-    ranks = f"{done.ranks} {'rank' if done.ranks == 1 else 'ranks'}"
+    ranks = count_ranks(done.ranks)
     match done.sign:
         case Sign.STEP:
             text = f"{ranks} finished step {done.step} after {done.seconds:.0f} s"

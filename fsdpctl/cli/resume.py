@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fsdpctl.cli.complete import complete_profile
+from fsdpctl.cli.complete import complete_hold, complete_profile
 from fsdpctl.cli.options import Backend, Follow, Force, Json, Run, Set, WaitForSlot
 from fsdpctl.cli.output import log, print_json
 
@@ -19,6 +19,15 @@ def resume(
         str | None,
         typer.Option(
             "--profile", "-p", help="Continue under another cluster profile.", autocompletion=complete_profile
+        ),
+    ] = None,
+    hold: Annotated[
+        str | None,
+        typer.Option(
+            "--in",
+            metavar="HOLD",
+            help="Continue at once on the nodes of `fsdpctl hold`, with its profile.",
+            autocompletion=complete_hold,
         ),
     ] = None,
     set_: Set = None,
@@ -40,6 +49,7 @@ def resume(
     from fsdpctl.cli.shapes.runs import Resumed
     from fsdpctl.cli.start_progress import show_start
     from fsdpctl.runs.find import find_run
+    from fsdpctl.verbs.holds import find_hold
     from fsdpctl.verbs.resume import predict_resumed
     from fsdpctl.verbs.resume import resume as resume_run
 
@@ -55,6 +65,7 @@ def resume(
             code_dir=code_dir,
             progress=progress,
             profile=profile,
+            hold=find_hold(hold) if hold is not None else None,
             force=force,
             report_wait=log if wait_for_slot else None,
         )

@@ -17,7 +17,7 @@ from fsdpctl.cli.new_file import replace_file
 from fsdpctl.cli.options import Backend, Follow, Force, Json, Set, TrustHosts, WaitForSlot
 from fsdpctl.cli.out_path import text_or_stdout
 from fsdpctl.cli.output import log, print_data, print_json
-from fsdpctl.cli.rehearsal import rehearse_here
+from fsdpctl.cli.rehearsal import rehearse as rehearse_first
 from fsdpctl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -64,6 +64,9 @@ def submit(
     rehearse: Annotated[
         bool, typer.Option("--rehearse", help="Run your own script here first, until its first step or an error.")
     ] = False,
+    rehearse_node: Annotated[
+        bool, typer.Option("--rehearse-node", help="The same on one node of the cluster, through its queue.")
+    ] = False,
     after: Annotated[
         str | None,
         typer.Option("--after", metavar="RUN", help="Start when this run has succeeded.", autocompletion=complete_run),
@@ -92,8 +95,8 @@ def submit(
 
     if out is not None and not dry_run:
         raise UsageError("--out is the file of --dry-run", hint="add --dry-run")
-    if rehearse and dry_run:
-        raise UsageError("--dry-run creates nothing, and --rehearse starts ranks: give one of them")
+    if (rehearse or rehearse_node) and dry_run:
+        raise UsageError("--dry-run creates nothing, and a rehearsal starts ranks: give one of them")
     overrides = [*_options(nodes, procs_per_node, name, debug), *(set_ or [])]
     held = find_hold(hold) if hold is not None else None
     request = read_request(job, profile, overrides, backend or (), smoke=smoke, dry_run=dry_run, hold=held)
@@ -117,10 +120,9 @@ def submit(
         return
     _warn_if_live(request)
     _confirm_slow(request, job, yes=yes)
-    if rehearse:
-        rehearse_here(request)
     if trust_hosts:
         _trust_hosts(request)
+    rehearse_first(request, here=rehearse, on_node=rehearse_node)
     run = _start(request, quiet=as_json, wait_for_slot=wait_for_slot)
     log(f"started {run.root.name} in {run.root}")
     if as_json:

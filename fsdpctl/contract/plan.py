@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from fsdpctl.contract import BENCHMARKS, BUNDLED_TRAINER, Cause
+from fsdpctl.contract import Cause
 from fsdpctl.contract.causes import RESTART_ON
+from fsdpctl.contract.entry import Entry
 from fsdpctl.contract.notify import NotifyTarget
 
 Device = Literal["cpu", "cuda"]
@@ -103,25 +104,6 @@ class Mesh:
     def replicate_groups(self) -> list[range]:
         """Return the groups of ranks that hold the same shard: they sum gradients over replicas."""
         return [range(s, self.replicate * self.shard, self.shard) for s in range(self.shard)]
-
-
-@dataclass(frozen=True)
-class Entry:
-    """The program that each rank runs."""
-
-    kind: Literal["module", "script"]
-    target: str
-    args: tuple[str, ...] = ()
-
-    @property
-    def is_bundled_trainer(self) -> bool:
-        """False for a user's own program, about whose checkpoints nothing is known."""
-        return self.kind == "module" and self.target == BUNDLED_TRAINER
-
-    @property
-    def is_bundled(self) -> bool:
-        """True for the bundled trainer and the benchmarks: no project of a user is copied."""
-        return self.is_bundled_trainer or (self.kind == "module" and self.target.startswith(f"{BENCHMARKS}."))
 
 
 @dataclass(frozen=True)

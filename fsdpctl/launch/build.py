@@ -8,7 +8,8 @@ from pathlib import PurePath
 
 from fsdpctl.backends.base import BackendPlan
 from fsdpctl.backends.table import get_backend
-from fsdpctl.contract.plan import Entry, HangLimits, Head, LaunchPlan, Mesh, PlannedNode, Ports, TrackerName
+from fsdpctl.contract.entry import Entry
+from fsdpctl.contract.plan import HangLimits, Head, LaunchPlan, Mesh, PlannedNode, Ports, TrackerName
 from fsdpctl.contract.problems import Problem
 from fsdpctl.contract.trainer.mesh import resolve_mesh, split_batch
 from fsdpctl.errors import UsageError

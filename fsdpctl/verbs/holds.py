@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,8 +143,13 @@ def release(name: str) -> None:
 
 
 @contextmanager
-def entering(status: HoldStatus, run: RunPaths) -> Iterator[None]:
-    """Start a run in a hold in this context. Raise BusyError if another run is on its nodes, or starts there."""
+def entering(status: HoldStatus | None, run: RunPaths) -> Iterator[None]:
+    """Start a run in this context, in a hold if one is given. Raise BusyError if another run is on its nodes, or starts
+    there.
+    """
+    if status is None:
+        yield
+        return
     with store.entering(status.paths):
         deadline = time.monotonic() + ENDING_S
         while (use := read_use(status.paths)).is_ending and time.monotonic() < deadline:
@@ -155,6 +160,15 @@ def entering(status: HoldStatus, run: RunPaths) -> Iterator[None]:
             )
         write_text(status.paths.newest_run, f"{run.root}\n")
         yield
+
+
+def profile_of(status: HoldStatus, profile: str | None, backend: Sequence[str]) -> str:
+    """Return the file of a hold's profile. Raise UsageError if the user asks for another one."""
+    if profile is not None or backend:
+        raise UsageError(
+            f"hold {status.record.name} has profile {status.record.profile}: --in takes no other one, and no --backend"
+        )
+    return str(status.paths.profile)
 
 
 def plan_of(status: HoldStatus) -> HoldPlan:

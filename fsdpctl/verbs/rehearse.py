@@ -1,7 +1,7 @@
-"""Rehearse an own script before it is queued: look for its modules, then start two ranks of it on this machine.
+"""Rehearse an own script before it is queued: two ranks of it on this machine, or on one node of the cluster.
 
-A rehearsal is a run of its own on the local backend, of the same copy of the project: it ends at the first sign of
-progress, and is removed. One that fails is kept, for its logs.
+A rehearsal is a run of its own, of the same copy of the project: it ends at the first sign of progress, and is removed.
+One that fails is kept, for its logs.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Sign(StrEnum):
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """How far the ranks came, without a failure."""
+    """How far the ranks came, without a failure; `seconds` without the time in a queue."""
 
     sign: Sign
     ranks: int
@@ -60,17 +60,12 @@ class Rehearsal:
     step: int | None = None
 
 
-def rehearse(request: Request, report: Callable[[str], None]) -> Rehearsal:
+def rehearse_here(request: Request, report: Callable[[str], None]) -> Rehearsal:
     """Start ranks of an own script here until the first sign of progress. `report` gets a line for each part.
 
     Raise RunFailed with the user's line if a module is missing or a rank fails, UsageError for the bundled trainer.
     """
-    job = request.job
-    if request.plan.entry.is_bundled:
-        raise UsageError(
-            f"job {job.name} has no script of its own to rehearse",
-            hint="--smoke runs it with a tiny model, for 8 steps",
-        )
+    _require_own_script(request)
     here = _local_profile(request)
     gpus = len(visible_gpus()) if here.gpus_per_node != 0 else 0
     if find_container(request.plan) is None:  # else they are in the image
@@ -78,9 +73,32 @@ def rehearse(request: Request, report: Callable[[str], None]) -> Rehearsal:
     if request.plan.device == "cuda" and not gpus:
         return Rehearsal(Sign.IMPORTS, 0, 0.0)
     ranks = min(RANKS, request.plan.world_size, gpus or RANKS)
-    small = without_notices(prepare(here, _first_ranks(job, ranks)))
-    report(f"rehearsal: {ranks} {'rank' if ranks == 1 else 'ranks'} on this machine, by {small.plan.python}")
-    return _run(small, ranks)
+    small = without_notices(prepare(here, _first_ranks(request.job, ranks)))
+    report(f"rehearsal: {count_ranks(ranks)} on this machine, by {small.plan.python}")
+    return _run(small, ranks, report)
+
+
+def rehearse_on_node(request: Request, report: Callable[[str], None]) -> Rehearsal:
+    """Start them on one node of the request's profile, or of its hold, once it is given; see `rehearse_here`."""
+    _require_own_script(request)
+    ranks = min(RANKS, request.plan.procs_per_node)
+    profile = request.profile.model_copy(update={"procs_per_node": None})
+    small = without_notices(prepare(profile, _first_ranks(request.job, ranks), hold=request.hold))
+    report(f"rehearsal: {count_ranks(ranks)} on one node of profile {profile.name}")
+    return _run(small, ranks, report)
+
+
+def count_ranks(ranks: int) -> str:
+    """Return the number as words."""
+    return f"{ranks} {'rank' if ranks == 1 else 'ranks'}"
+
+
+def _require_own_script(request: Request) -> None:
+    if request.plan.entry.is_bundled:
+        raise UsageError(
+            f"job {request.job.name} has no script of its own to rehearse",
+            hint="--smoke runs it with a tiny model, for 8 steps",
+        )
 
 
 def check_modules(request: Request, python: str) -> None:
@@ -137,11 +155,12 @@ def _first_ranks(job: JobSpec, ranks: int) -> JobSpec:
     return job.model_copy(update=changed)
 
 
-def _run(request: Request, ranks: int) -> Rehearsal:
+def _run(request: Request, ranks: int, report: Callable[[str], None]) -> Rehearsal:
     """Run until the first sign, then end all ranks and remove the run. One that fails stays, without processes."""
-    run, started = RunPaths.of(request.plan.run_dir), time.monotonic()
+    run = RunPaths.of(request.plan.run_dir)
     try:
         submit(request)
+        started = _wait_until_started(run, report)
         sign, status = _wait(run, started + LIMIT_S)
     except BaseException:  # an interrupt, too
         if run.root.exists():
@@ -151,10 +170,23 @@ def _run(request: Request, ranks: int) -> Rehearsal:
     cancel(run)
     if sign is None:
         failure = describe_failure(run, status)
-        hint = f"fsdpctl logs {run.root.name}; the job runs without --rehearse, if this machine is the reason"
+        hint = f"fsdpctl logs {run.root.name}; leave out the rehearsal to submit it all the same"
         raise RunFailed(f"the rehearsal failed; nothing was queued\n{failure}", hint=hint)
     discard(run)
     return Rehearsal(sign, ranks, time.monotonic() - started, status.step)
+
+
+def _wait_until_started(run: RunPaths, report: Callable[[str], None]) -> float:
+    """Return the monotonic time at which no queue is left to wait in; `report` gets each new reason to wait."""
+    reason = ""
+    for observed in watch(run):
+        status = observed.status
+        if status.state is not State.QUEUED:
+            break
+        if status.reason != reason:
+            report(f"rehearsal waits for a node: {status.reason}")
+            reason = status.reason
+    return time.monotonic()
 
 
 def _wait(run: RunPaths, deadline: float) -> tuple[Sign | None, RunStatus]:

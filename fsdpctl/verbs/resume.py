@@ -28,6 +28,7 @@ from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.load import job_document, profile_document, read_job, read_profile
 from fsdpctl.specs.search import find_profile
 from fsdpctl.verbs.fit import check_memory
+from fsdpctl.verbs.holds import HoldStatus, entering, profile_of
 from fsdpctl.verbs.refusals import check_trainer
 from fsdpctl.verbs.rewind import go_back
 from fsdpctl.verbs.run_code import bring_up_to_date, is_older, prepare_code, repair_code, replace_code
@@ -53,6 +54,7 @@ def resume(
     backend: Sequence[str] = (),
     *,
     profile: str | None = None,
+    hold: HoldStatus | None = None,
     step: int | None = None,
     update_code: bool = False,
     code_dir: Path | None = None,
@@ -66,11 +68,13 @@ def resume(
     Raise BusyError while it is alive, UsageError if the changed job does not fit. `update_code`: copy the project
     again, from `code_dir`, else from where it was copied before. `only_stranded`: only if its scheduler does not
     requeue it, and no other command has resumed it since. `force`: also where a change does not fit the GPUs' memory.
-    `progress`: of copying the project. `report_wait`: wait at
-    the scheduler's limit of jobs, after a line to this function.
+    `hold`: where it takes place. `progress`: of copying the project. `report_wait`: wait at the scheduler's limit of
+    jobs, after a line to this function.
     """
     if code_dir is not None and not update_code:
         raise UsageError(f"{code_dir} is not copied without --update-code", hint="add it, or leave out --from")
+    if hold is not None:
+        profile = profile_of(hold, profile, backend)
     with locked(run):
         repair_code(run)
         if (status := read_status(run)).state.is_alive:
@@ -80,7 +84,8 @@ def resume(
         if only_stranded and not status.is_stranded:
             raise BusyError(f"run {run.root.name} is {status.state}, and does not wait for a new submission")
         project = Path(read_plan(run).submit_dir) if code_dir is None else code_dir.absolute()
-        request = _prepare(run, overrides, backend, find_profile(profile) if profile else run.profile, project)
+        chosen = find_profile(profile) if profile else run.profile
+        request = _prepare(run, overrides, backend, chosen, project, hold)
         _check_profile(run, request, profile)
         changes = bool(overrides or backend or profile)
         tight = check_memory(request.profile, request.job, request.plan, force=force) if changes else None
@@ -96,10 +101,11 @@ def resume(
             raise FsdpctlError(f"the run's code is missing: {run.code}", hint="--update-code copies it again")
         record = open_record(run)
         kept = prepare_code(run, request.plan, record.created, progress) if update_code else []
-        if step is not None:
-            go_back(run, request.plan, step)
-        _store(run, record, request, update_code)
-        start_run(run, request.plan, report_wait)
+        with entering(hold, run):
+            if step is not None:
+                go_back(run, request.plan, step)
+            _store(run, record, request, update_code)
+            start_run(run, request.plan, report_wait)
         return Resumed(
             has_new_fsdpctl=is_older(record) and not update_code,
             code_dir=project if update_code and not request.plan.entry.is_bundled_trainer else None,
@@ -127,7 +133,12 @@ def _check_profile(run: RunPaths, request: Request, profile: str | None) -> None
 
 
 def _prepare(
-    run: RunPaths, overrides: Sequence[str], backend: Sequence[str], profile_file: Path, submit_dir: Path
+    run: RunPaths,
+    overrides: Sequence[str],
+    backend: Sequence[str],
+    profile_file: Path,
+    submit_dir: Path,
+    hold: HoldStatus | None,
 ) -> Request:
     """Plan from the run's stored specs: a resume does not depend on the current directory."""
     profile = read_profile(profile_file, backend)
@@ -135,7 +146,7 @@ def _prepare(
     job = read_job(run.job, overrides)
     try:
         host = submit_host(profile, run.root.parent, run.root.name, submit_dir)
-        return place_request(plan_request(profile, job, host))
+        return place_request(plan_request(profile, job, host), hold)
     except IncompatibleError as error:
         documents = job_document(run.job, overrides), profile_document(profile_file, backend)
         raise locate_problems(error, *documents) from None

@@ -10,7 +10,6 @@ from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import NoSlotError, UsageError
 from fsdpctl.runs.store import read_record
-from fsdpctl.supervise.notify import start_no_start_watch
 
 SLOT_POLL_S = 10.0
 
@@ -33,7 +32,10 @@ def start_run(run: RunPaths, plan: LaunchPlan, report: Callable[[str], None] | N
     while True:
         try:
             get_backend(plan.backend).launcher.start(run, plan)
-            start_no_start_watch(run, plan, read_record(run).submissions[-1].first_attempt)
+            if plan.notify:
+                from fsdpctl.supervise.notify import start_no_start_watch
+
+                start_no_start_watch(run, plan, read_record(run).submissions[-1].first_attempt)
             return
         except NoSlotError as error:
             if report is None:

@@ -6,7 +6,6 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -33,7 +32,7 @@ from fsdpctl.verbs.cards import find_profile_card
 from fsdpctl.verbs.data_source import resolve_data
 from fsdpctl.verbs.float8 import check_float8
 from fsdpctl.verbs.foreign import hinting_at_import
-from fsdpctl.verbs.holds import HoldStatus, entering, own_machines, plan_of
+from fsdpctl.verbs.holds import HoldStatus, entering, own_machines, plan_of, profile_of
 from fsdpctl.verbs.micro_batch import plan_with_micro_batch
 from fsdpctl.verbs.placing import place
 from fsdpctl.verbs.pretrained import resolve_weights
@@ -99,11 +98,7 @@ def read_request(
     `profile` None: that of `hold`, else the default one. `run_id`: one that was drawn before.
     """
     if hold is not None:
-        if profile is not None or backend:
-            raise UsageError(
-                f"hold {hold.record.name} has profile {hold.record.profile}: --in takes no other one, and no --backend"
-            )
-        profile = str(hold.paths.profile)
+        profile = profile_of(hold, profile, backend)
     with hinting_at_import(job):
         spec, notices = load_job_with_notices(job, overrides)
     spec = shrink(spec) if smoke else spec
@@ -177,7 +172,7 @@ def submit(request: Request, progress: Progress = ignore, report_wait: Callable[
             write_json(run.secrets, secrets)
         take_snapshot(plan, run, progress)
 
-    with entering(request.hold, RunPaths.of(plan.run_dir)) if request.hold is not None else nullcontext():
+    with entering(request.hold, RunPaths.of(plan.run_dir)):
         run = create(Path(plan.run_dir).parent, record, fill)
         try:
             with locked(run):

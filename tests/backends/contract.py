@@ -71,6 +71,17 @@ while True:
     time.sleep(0.05)
 """
 
+FAILS_OR_STEPS = """
+import os, time
+from pathlib import Path
+from fsdpctl.report import step
+if "FAIL" in os.environ:
+    raise RuntimeError("no data on this node")
+step(int(os.environ["WORLD_SIZE"]))
+while not Path(os.environ["FSDPCTL_STOP_FILE"]).exists():
+    time.sleep(0.05)
+"""
+
 DEAF_PEERS = """
 import os, signal, time
 from pathlib import Path
@@ -308,6 +319,23 @@ class LauncherContract:
         status = run.status()
         assert (status["state"], status["reason"]) == ("STOPPED", "stopped (user)"), run.describe()
         assert len(self.written(run, "saved-*")) == 4
+
+    def test_a_rehearsal_on_a_node_comes_first_and_one_that_fails_is_all_there_is(self, project: Path) -> None:
+        (project / "script.py").write_text(FAILS_OR_STEPS)
+        (project / "job.yaml").write_text("name: probe\nnodes: 2\nprocs_per_node: 2\nentrypoint: {script: script.py}\n")
+        words = ["submit", "./job.yaml", "--profile", self.profile, "--rehearse-node", "--json"]
+        failed = fsdpctl(*words, "--set", 'env.FAIL="1"', cwd=project, timeout=120, expect=1)
+        assert "the rehearsal failed; nothing was queued" in failed.stderr, failed.stderr
+        assert "RuntimeError: no data on this node" in failed.stderr, failed.stderr
+        (kept,) = json.loads(fsdpctl("ls", "--json", cwd=project).stdout)
+        assert (kept["job"], kept["state"]) == ("probe-rehearsal", "FAILED")
+        started = fsdpctl(*words, cwd=project, timeout=120)
+        assert "rehearsal: 2 ranks finished step 2 after" in started.stderr, started.stderr
+        run = Run.of(json.loads(started.stdout), project)
+        rows = json.loads(fsdpctl("ls", "--json", cwd=project).stdout)
+        assert [row["run_id"] for row in rows] == [run.run_id, kept["run_id"]]
+        fsdpctl("cancel", run.run_id, cwd=project)
+        run.assert_nothing_left()
 
     def test_cancel_ends_detached_child_processes_too(self, project: Path) -> None:
         run = self.submit_script(project, FORKS_AWAY)

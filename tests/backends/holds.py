@@ -80,6 +80,14 @@ def check_hold(
     fsdpctl("stop", second.run_id, cwd=project, expect=None)
     second.wait_ended()
 
+    write_job(project, "third", nodes)
+    fsdpctl("resume", first.run_id, "--in", "dev", "-p", profile, cwd=project, expect=2)
+    fsdpctl("resume", second.run_id, "--in", "dev", "--update-code", cwd=project)
+    assert second.wait_ended()["state"] == "SUCCEEDED", second.describe()
+    again = read_seen(second, nodes, attempt=2)
+    assert [line.rpartition(" ")[0] for line in again] == ["third True"] * nodes
+    assert [line.split()[-1] for line in again] == [line.split()[-1] for line in before], "forked from one process"
+
     # Its supervisor is on the nodes a little longer than its verdict takes.
     wait_for(lambda: rows(project)[0]["state"] == "idle", 60, lambda: str(rows(project)))
     assert rows(project)[0]["idle_s"] < 600
@@ -93,8 +101,8 @@ def check_hold(
     return hold
 
 
-def read_seen(run: Run, nodes: int) -> list[str]:
+def read_seen(run: Run, nodes: int, attempt: int = 1) -> list[str]:
     """Return what each rank has found: the code, whether torch was there, its parent; "" before it has."""
-    logs = [run.paths.attempt(1).node(rank).rank_log(rank) for rank in range(nodes)]
+    logs = [run.paths.attempt(attempt).node(rank).rank_log(rank) for rank in range(nodes)]
     texts = [log.read_text() if log.exists() else "" for log in logs]
     return [text.partition("seen ")[2].partition(";")[0] if ";" in text else "" for text in texts]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import socket
 import subprocess
 import sys
@@ -31,7 +30,7 @@ class ProgressWatch:
         """Start the process. Nothing of it is needed for the ranks to run."""
         self._token, agent = attempt.node(0).trainer_token, os.getpid()
         listening = _listen()
-        write_text(self._token, secrets.token_urlsafe(32))
+        write_text(self._token, os.urandom(32).hex())
         self._port = listening.getsockname()[1] if listening is not None else None
         argv = [sys.executable, "-m", "fsdpctl.node.progress"]
         argv += [f"--run-dir={attempt.run_dir}", f"--attempt={attempt.number}"]

@@ -18,10 +18,10 @@ from pathlib import Path
 
 from fsdpctl.contract import GOOD_ENDS, Env
 from fsdpctl.contract.codec import find_json, write_json
+from fsdpctl.contract.entry import Entry
 from fsdpctl.contract.files import open_log
 from fsdpctl.contract.first_failure import classify, find_errno, is_hardware_fault, name_error, name_kinds
 from fsdpctl.contract.paths import NodePaths, RunPaths
-from fsdpctl.contract.plan import Entry
 from fsdpctl.contract.records import ForkServerRecord, ProcessIdentity, RankEnd, RankError
 from fsdpctl.contract.source_files import is_users
 from fsdpctl.contract.trainer_server import drop_trainer_server

@@ -98,7 +98,7 @@ def test_the_collective_that_holds_a_run_is_named_and_equal_stacks_are_shown_onc
     require("torch")
     (tmp_path / "script.py").write_text(SCRIPT)
     (tmp_path / "job.yaml").write_text(
-        f"name: flight\nnodes: 2\nprocs_per_node: 2\nrestarts: {len(KINDS)}\nhang: {{after: 3s}}\n"
+        f"name: flight\nnodes: 2\nprocs_per_node: 2\nrestarts: {len(KINDS)}\nwarm: true\nhang: {{after: 3s}}\n"
         "entrypoint: {script: script.py}\n"
     )
     run = submit("./job.yaml", cwd=tmp_path)

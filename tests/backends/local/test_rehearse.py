@@ -46,7 +46,7 @@ def write(project: Path, script: str) -> None:
 def test_a_rehearsal_ends_at_the_first_step_and_leaves_nothing(project: Path) -> None:
     write(project, STEPS)
     job = parse_job((project / "mine.yaml").read_text(), "mine.yaml")
-    done = verb.rehearse(prepare(load_profile("local"), job), print)
+    done = verb.rehearse_here(prepare(load_profile("local"), job), print)
     assert (done.sign, done.ranks) == (verb.Sign.STEP, 2) and (done.step or 0) >= 1
     assert run_ids() == [] and list((project / "home" / "runs").iterdir()) == []
 
@@ -67,5 +67,5 @@ def test_a_rehearsal_is_bounded_and_ends_ranks_that_report_nothing(
     write(project, "import time\ntime.sleep(600)\n")
     monkeypatch.setattr(verb, "LIMIT_S", 0.5)
     request = prepare(load_profile("local"), parse_job((project / "mine.yaml").read_text(), "mine.yaml"))
-    assert verb.rehearse(request, print).sign is verb.Sign.TIME
+    assert verb.rehearse_here(request, print).sign is verb.Sign.TIME
     assert run_ids() == []
