@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch._dynamo.utils import counters
 from torch.nn.attention import flex_attention
 from torch.nn.attention.flex_attention import create_block_mask
 
@@ -128,20 +129,31 @@ def test_the_blocks_of_a_gpu_s_mask_are_those_that_torch_finds() -> None:
             assert torch.equal(getattr(ours, name), getattr(theirs, name)), (length, name)
 
 
-def test_flex_attention_sees_what_the_mask_of_cpus_sees(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its kernels need a GPU, and it refuses to train on CPUs: here torch computes what they are defined by."""
+def test_flex_attention_gives_the_same_from_one_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One block is compiled, of the other attention alone. The kernels need a GPU, and flex attention refuses to train
+    on CPUs: here torch computes what they are defined by."""
+    torch._dynamo.reset()
     model = small_model(head_dim=16)
-    tokens, positions = packed()
-    model(tokens, tokens, positions).backward()
-    expected = {name: parameter.grad for name, parameter in model.named_parameters()}
-    model.zero_grad()
+    batches = [packed(lengths) for lengths in (LENGTHS, ((16,), (3, 3, 10)))]
+    expected = [gradients(model, *batch) for batch in batches]
     monkeypatch.setattr(flex_attention, "_validate_device", lambda *_: None)
     monkeypatch.setattr(documents, "dense_mask", block_mask)
-    eager = torch.compile(flex_attention.flex_attention, dynamic=False, backend="aot_eager")
-    monkeypatch.setattr(documents, "_compiled_attention", lambda: eager)
-    model(tokens, tokens, positions).backward()
-    for name, parameter in model.named_parameters():
-        torch.testing.assert_close(parameter.grad, expected[name], rtol=1e-5, atol=1e-6)
+    alone = torch.compile(flex_attention.flex_attention, dynamic=False, backend="aot_eager")
+    monkeypatch.setattr(documents, "_compiled_attention", lambda: alone)
+    compiled, _ = model.block_list()
+    compiled.recompute = "selective"
+    compiled.compile(dynamic=False, backend="aot_eager")
+    counters.clear()
+    found = [gradients(model, *batch) for batch in batches]
+    assert counters["stats"]["unique_graphs"] == 2 and not counters["graph_break"]
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+def gradients(model: Llama, tokens_BT: Tensor, positions_BT: Tensor) -> dict[str, Tensor | None]:
+    model.zero_grad()
+    model(tokens_BT, tokens_BT.roll(-1, 1), positions_BT).backward()
+    return {name: parameter.grad for name, parameter in model.named_parameters()}
 
 
 def test_the_mask_of_cpus_is_causal_within_documents() -> None:

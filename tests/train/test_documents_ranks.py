@@ -1,4 +1,4 @@
-"""Attention within documents at every strategy, compiled, and over a resume."""
+"""Attention within documents at every strategy, and over a resume."""
 
 from __future__ import annotations
 
@@ -48,18 +48,15 @@ def within(documents_dir: Path) -> Config:
     return config
 
 
-@pytest.mark.timeout(600)
 def test_every_strategy_gives_the_numbers_of_one_rank(tmp_path: Path, within: Config) -> None:
     within.update(steps=4, eval={"sequences": 9, "every_steps": 2})
     within["model"]["dropout"] = 0.0
-    compiled = {**within, "compile": True, "memory": {"recompute": "selective"}, "eval": {"sequences": 9}}
-    alone = step_in_turn(tmp_path / "1", {"alone": within, "compiled": compiled}, timeout_each=120)
+    alone = step_in_turn(tmp_path / "1", {"alone": within})
     configs = {name: {**within, **changed} for name, changed in SHARDED.items()}
-    ranks = step_in_turn(tmp_path / "2", configs, procs_per_node=2, timeout_each=120)
+    ranks = step_in_turn(tmp_path / "2", configs, procs_per_node=2)
     expected = column(tmp_path / "1/alone", "loss")
-    for run in (tmp_path / "1/compiled", *(tmp_path / "2" / name for name in SHARDED)):
-        assert column(run, "loss") == pytest.approx(expected, rel=1e-5), run.name
-    assert "compiled: 1 graphs, 0 breaks" in alone.log(), "whatever the documents are"
+    for name in SHARDED:
+        assert column(tmp_path / "2" / name, "loss") == pytest.approx(expected, rel=1e-5), name
     [held_out] = re.findall(r"held-out loss (\S{6})", alone.log())
     assert re.findall(r"held-out loss (\S{6})", ranks.log()) == [held_out] * 2 * len(SHARDED)
 
