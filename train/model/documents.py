@@ -45,7 +45,7 @@ def attend(q_BHTE: Tensor, k_BKTE: Tensor, v_BKTE: Tensor, mask: Mask | None) ->
     if isinstance(mask, Tensor):
         added = mask.type_as(q_BHTE)
         return F.scaled_dot_product_attention(q_BHTE, k_BKTE, v_BKTE, attn_mask=added, enable_gqa=grouped)
-    attention: Callable[..., Any] = flex_attention if torch.compiler.is_compiling() else _compiled_attention()
+    attention: Any = flex_attention if torch.compiler.is_compiling() else _compiled_attention()
     out: Tensor = attention(q_BHTE, k_BKTE, v_BKTE, block_mask=mask, enable_gqa=grouped)
     return out
 
