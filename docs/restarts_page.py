@@ -55,6 +55,9 @@ The bundled trainer starts warm; `warm: false` in the job turns that off. `warm:
 script, of which only torch is imported beforehand, and the modules of `warm_imports`: a script that changes variables
 for torch in `os.environ` before it imports torch must stay cold. Under Slurm the process ends with the attempt where
 Slurm tracks processes by cgroup.
+
+What the compiler made is saved with the run, and all nodes of the next attempt start from it, also a spare and a node
+with an empty `/tmp`: [trainer.md](trainer.md#units).
 """
 
 SUSPECTS = f"""

@@ -130,6 +130,7 @@ def test_whatever_a_test_writes_to_the_real_home_fails_it_and_stays_out(tmp_path
     assert list(session.real_home.iterdir()) == [], "not even an empty directory stays"
 
 
+@pytest.mark.slow
 def test_what_another_process_writes_there_meanwhile_fails_no_test_and_stays(tmp_path: Path) -> None:
     services.require("mount")
     session = Session(tmp_path, "from tests.real_home import *", WAITS)

@@ -9,6 +9,7 @@
     ranks, device, mesh, sharding              parallel/
     which tokens a step sees                   data/
     the model                                  model/
+    what the compiler has made                 compile_cache/
     a step, and what is due between two        loop optim nonfinite evaluate preempt
     the state and its files                    checkpoint/
     metrics, log, profiles                     metrics/

@@ -15,6 +15,7 @@ from fsdpctl.contract.records import Outcome
 from fsdpctl.contract.work_log import Work
 from train.checkpoint.manager import CheckpointManager
 from train.checkpoint.train_state import TrainState, seed_dropout
+from train.compile_cache.cache import CompileCache
 from train.context import RankContext
 from train.data.batch import read_batch, split_targets
 from train.data.sample_order import SampleIds, SampleOrder, hash_samples, rank_share
@@ -54,6 +55,7 @@ class Trainer:
         self.data = open_source(config, world, self.progress.sign)
         self.order = SampleOrder(self.data.train.num_sequences, config.batch.sequences, config.seed)
         stragglers = StragglerDetector(world, config.log_every, context.launch.record_event)
+        self.compile_cache = CompileCache(context)
         self.progress.mark(Section.START, 0, "model")
         self.model = build_model(config, world, self.layout.mesh, stragglers.local_compute.timed)
         record_compiling(self.progress.work_log)
@@ -107,6 +109,7 @@ class Trainer:
             self.progress.mark(Section.STEP, self.step)
             if stop := self.stopper.agree(self.world):
                 return self._stop(stop)
+            self.compile_cache.settle()
             self.profiler.before_step(self.step + 1)
             self._train_step()
             self.profiler.after_step(self.step)

@@ -160,6 +160,7 @@ def test_a_run_that_cannot_be_read_is_an_fsdpctl_error(project: Path) -> None:
     assert list(run.logs()) == []
 
 
+@pytest.mark.slow
 def test_importing_the_package_imports_nothing() -> None:
     script = (
         "import sys, fsdpctl; assert not [name for name in sys.modules if name.startswith('fsdpctl.')];"

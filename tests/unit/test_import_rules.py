@@ -63,6 +63,7 @@ def lint(root: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("file", "line", "rule"), WRONG.values(), ids=WRONG)
 def test_a_wrong_import_fails(file: str, line: str, rule: str, copy: Path) -> None:
     path = copy / file

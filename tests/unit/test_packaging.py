@@ -63,6 +63,7 @@ def test_only_fsdpctl_is_at_the_top_level(wheel: Path) -> None:
     assert set(DATA) <= set(names)
 
 
+@pytest.mark.slow
 def test_an_installed_fsdpctl_finds_its_bundled_files(environment: Path, tmp_path: Path) -> None:
     done = fsdpctl(environment, "submit", "llm300m", "--nodes", "2", "--dry-run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

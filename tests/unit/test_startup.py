@@ -50,6 +50,7 @@ def test_a_dry_run_needs_no_torch_and_no_servers() -> None:
     assert imported("submit", "llm300m", "--nodes", "2", "--dry-run") & needless == set()
 
 
+@pytest.mark.slow
 def test_a_launcher_loads_no_plugin_of_another_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Pydantic gives its plugins every value that it checks."""
     plugin = "class Plugin:\n    def new_schema_validator(self, *_, **__): return None, None, None\nplugin = Plugin()\n"

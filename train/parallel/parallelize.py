@@ -53,7 +53,7 @@ def build_model(
     units = resolve_units(config.mesh.units, config.model) if uses_fsdp else ()
     if config.precision == "float8":
         float8.convert_layers(model, config, world, shape[1] if uses_fsdp else 1, units)
-    if config.compile or (config.compile is None and world.device.type == "cuda"):
+    if uses_compiler(config, world.device):
         apply_compile(model, units)
     local_part = find_local_compute(units, model.HEAD_MODULES)
     setattr(model, local_part, timed(getattr(model, local_part)))
@@ -66,6 +66,11 @@ def build_model(
     if world.size > 1 and not uses_fsdp:
         replicate(model, device_id=world.device)
     return model
+
+
+def uses_compiler(config: TrainerConfig, device: torch.device) -> bool:
+    """Return whether the model is compiled: by default on GPUs."""
+    return config.compile or (config.compile is None and device.type == "cuda")
 
 
 def compute_dtype(precision: Precision, device: torch.device) -> torch.dtype:

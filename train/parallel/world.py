@@ -41,10 +41,10 @@ class ControlGroup:
     def is_main(self) -> bool:
         return self.rank == 0
 
-    def broadcast(self, value: T) -> T:
-        """Return rank 0's value on every rank."""
+    def broadcast(self, value: T, source: int = 0) -> T:
+        """Return the value of one rank, by its rank in this group, on every rank."""
         box = [value]
-        dist.broadcast_object_list(box, src=self.members[0], group=self.process_group)
+        dist.broadcast_object_list(box, src=self.members[source], group=self.process_group)
         return box[0]
 
     def gather(self, value: T) -> list[T]:

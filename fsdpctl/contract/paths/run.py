@@ -163,6 +163,11 @@ class RunPaths:
         return self.root / f"sent-{name}.json"
 
     @property
+    def compile_cache(self) -> Path:
+        """What torch's compiler made for this run: a line with a digest, and an archive. Of the bundled trainer."""
+        return self.root / "compile-cache"
+
+    @property
     def profiles(self) -> Path:
         """Traces of chosen steps and snapshots of GPU memory, one file per rank."""
         return self.root / "profiles"

@@ -37,6 +37,7 @@ def test_a_full_disk_of_standard_output_is_reported(arguments: str, monkeypatch:
     assert json.loads(last)["error"]["message"] == text if "--json" in arguments else last == f"error: {text}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("left", [0, 4096, 40_000, 300_000])
 def test_a_full_disk_is_named_at_each_stage_of_a_submit(
     left: int, small_disk: Mount, monkeypatch: pytest.MonkeyPatch
@@ -51,6 +52,7 @@ def test_a_full_disk_is_named_at_each_stage_of_a_submit(
     assert not list(small_disk.path.glob("home/*/*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 @pytest.mark.parametrize(
     "arguments", [("jobs", "ls"), ("profiles", "ls"), ("jobs", "show", "llm-tiny"), ("ls",), ("logs",)]
@@ -124,6 +126,7 @@ def test_every_command_is_built_if_none_is_named() -> None:
     assert "Did you mean 'submit'?" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize(("arguments", "code"), [("jobs ls", CliExit.OK), ("jobs check nosuch", CliExit.USAGE)])
 def test_a_closed_stream_is_no_bug(closed: str, arguments: str, code: int) -> None:

@@ -47,6 +47,7 @@ def ask(shell: str, line: str, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([COMMAND], env={**os.environ, **variables}, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_jobs() -> None:
     assert ask_bash("submit", "mi") == ["mine"]
     assert {"llm-tiny", "llm300m"} <= set(ask_bash("submit", "llm"))
@@ -54,11 +55,13 @@ def test_jobs() -> None:
     assert ask_bash("submit", "./jobs/mi") == [], "then bash completes files by itself"
 
 
+@pytest.mark.slow
 def test_profiles() -> None:
     assert ask_bash("submit", "mine", "--profile", "s") == ["slurm-h100", "ssh-h100"]
     assert ask_bash("profiles", "check", "lo") == ask_bash("doctor", "lo") == ["local"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["status", "logs", "stop", "resume", "cancel", "supervise"])
 def test_runs(command: str) -> None:
     for run_id in ("fast-aaaa", "fast-bbbb", "slow-cccc"):
@@ -66,11 +69,13 @@ def test_runs(command: str) -> None:
     assert sorted(ask_bash(command, "fa")) == ["fast-aaaa", "fast-bbbb"]
 
 
+@pytest.mark.slow
 def test_a_run_whose_directory_is_gone_is_not_offered() -> None:
     add_run("fast-aaaa").root.rename("elsewhere")
     assert ask_bash("status", "") == []
 
 
+@pytest.mark.slow
 def test_keys_of_set() -> None:
     assert ask_bash("submit", "x", "--set", "trainer.optim.l") == ["trainer.optim.lr="]
     assert ask_bash("resume", "--set", "env") == ["env."]
@@ -78,6 +83,7 @@ def test_keys_of_set() -> None:
     assert "trainer.mesh=" not in ask_bash("submit", "x", "--set", "trainer.m"), "no key that only holds others"
 
 
+@pytest.mark.slow
 def test_zsh_and_fish() -> None:
     assert ask("zsh", "fsdpctl submit mi").stdout == "_arguments '*: :((\"mine\"))'\n"
     assert ask("fish", "fsdpctl submit mi", _TYPER_COMPLETE_FISH_ACTION="get-args").stdout == "mine\n"
@@ -85,6 +91,7 @@ def test_zsh_and_fish() -> None:
     assert ask("fish", "fsdpctl submit ./jo", _TYPER_COMPLETE_FISH_ACTION="is-args").returncode == 1
 
 
+@pytest.mark.slow
 def test_garbage_hides_no_run(home: Path) -> None:
     add_run("fast-aaaa")
     for name, garbage in (("odd-bbbb", b"\xff\n"), ("odd-cccc", b"\0"), ("odd-dddd", b"")):
@@ -92,6 +99,7 @@ def test_garbage_hides_no_run(home: Path) -> None:
     assert ask_bash("status", "fa") == ["fast-aaaa"]
 
 
+@pytest.mark.slow
 def test_an_unreadable_folder_offers_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FSDPCTL_HOME", "/dev/null")
     assert ask_bash("status", "") == []

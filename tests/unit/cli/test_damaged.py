@@ -90,6 +90,7 @@ def test_a_start_does_not_wait_for_a_reader_of_its_log(
     assert str(run.supervisor_log) in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize(
     "arguments", [("ls",), ("status",), ("explain",), ("logs", "--agent")], ids=lambda arguments: arguments[0]

@@ -94,6 +94,7 @@ def test_wrong_arguments_are_refused_and_create_nothing(arguments: list[str], pr
     assert os.listdir() == ["text.txt"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "module", "problem", "extra"),
     [
@@ -119,6 +120,7 @@ def test_a_missing_library_is_named(arguments: str, module: str, problem: str, e
     assert f"[{extra}]'" in hint
 
 
+@pytest.mark.slow
 def test_a_long_prepare_shows_a_bar_and_ctrl_c_prints_how_to_continue() -> None:
     """On a terminal; the text is long enough for the key to find it at work."""
     with open("long.txt", "w") as file:

@@ -49,6 +49,7 @@ def test_from_text_to_checked_data_in_a_bucket(bucket: Bucket) -> None:
     assert SECRET not in made.stdout + made.stderr + checked.stdout
 
 
+@pytest.mark.slow
 def test_other_data_at_the_url_is_left_as_it_is(bucket: Bucket) -> None:
     index = prepare_remote(request(), bucket.url, ignore)
     with pytest.raises(UsageError, match="was prepared with other options: split_on was '', now '-'"):
@@ -89,6 +90,7 @@ def test_an_interrupted_upload_continues_and_the_index_comes_last(
     assert find_remote_damage(bucket.url, index, lambda num_bytes: None) == []
 
 
+@pytest.mark.slow
 def test_a_url_with_a_secret_is_refused_and_nothing_is_stored(home: Path) -> None:
     refused = data("prepare", "text.txt", "--out", "s3://key:hidden@bucket/data")
     assert refused.returncode == 2 and "must not contain credentials" in refused.stderr

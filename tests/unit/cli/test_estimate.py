@@ -29,6 +29,7 @@ def estimate(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, env=os.environ)
 
 
+@pytest.mark.slow
 def test_the_answer_comes_first_and_items_neighbours_and_costs_follow() -> None:
     Path("big.yaml").write_text(
         "name: big\nbackend: {kind: slurm}\nruns_root: /shared\ngpus_per_node: 8\ngpu: h100-80\n"
@@ -48,11 +49,13 @@ def test_the_answer_comes_first_and_items_neighbours_and_costs_follow() -> None:
     assert "\x1b" not in done.stdout
 
 
+@pytest.mark.slow
 def test_advice_is_quoted_for_the_shell() -> None:
     done = estimate("llm7b", "--gpu", "h100", "--gpus", "8", "--set", "trainer.mesh.units={blocks: 0}")
     assert "advice     --set 'trainer.mesh.units={blocks: 1}' --set trainer.batch.micro_batch=2 " in done.stdout
 
 
+@pytest.mark.slow
 def test_json_is_its_shape() -> None:
     done = estimate("llm7b", "--gpu", "a100", "--gpus", "4", "--set", "trainer.mesh.strategy=DDP", "--json")
     found = decode(EstimatedJob, json.loads(done.stdout))
@@ -64,6 +67,7 @@ def test_json_is_its_shape() -> None:
     assert found.smallest_change.fit != "too_large"
 
 
+@pytest.mark.slow
 def test_a_model_of_transformers_takes_the_place_of_the_jobs() -> None:
     sizes = {"vocab_size": 32000, "hidden_size": 5120, "num_hidden_layers": 40, "num_attention_heads": 40}
     Path("config.json").write_text(json.dumps({"model_type": "mistral", "intermediate_size": 13824, **sizes}))
@@ -72,6 +76,7 @@ def test_a_model_of_transformers_takes_the_place_of_the_jobs() -> None:
     assert "note: a mistral model" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -62,6 +62,7 @@ def test_a_pipe_has_one_line_for_each_fact() -> None:
     assert lines[-1] == "logs       fsdpctl logs mine-aaaa --errors"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [80, 40])
 def test_a_terminal_has_one_screen_of_whole_words(columns: int) -> None:
     lines = on_terminal(columns, SCREEN)

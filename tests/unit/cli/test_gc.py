@@ -238,6 +238,7 @@ def test_a_run_that_was_pinned_meanwhile_or_is_locked_stays() -> None:
     assert pinned.root.is_dir() and busy.root.is_dir()
 
 
+@pytest.mark.slow
 def test_a_second_gc_at_the_same_time_is_refused_and_both_leave_whole_runs(tmp_path: Path) -> None:
     for number in range(30):
         make_run(f"run-{number:04}", *([4, 8] if number % 2 else []))

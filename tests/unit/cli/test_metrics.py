@@ -52,6 +52,7 @@ def test_a_locale_without_braille_gets_plain_signs() -> None:
     assert "\\u" not in shown
 
 
+@pytest.mark.slow
 def test_csv_has_every_step_and_json_the_thinned_curves() -> None:
     make_run("mine-aaaa", steps=2000, starts=(1, 1001), save_every=1000)
     rows = list(csv.DictReader(metrics("--csv", "-k", "loss", "-k", "grad_norm").stdout.splitlines()))
@@ -88,6 +89,7 @@ def test_a_missing_package_is_named_with_its_extra(words: list[str], package: st
     assert package in done.stderr and "[plots]" in done.stderr
 
 
+@pytest.mark.slow
 def test_wrong_words_are_answered_with_what_there_is() -> None:
     make_run("mine-aaaa")
     found = metrics("--key", "los", code=2).stderr
@@ -100,6 +102,7 @@ def test_a_run_without_steps_is_no_empty_picture() -> None:
     assert "no step with a number yet: mine-aaaa" in metrics(code=2).stderr
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_steps_take_a_second() -> None:
     run = make_run("mine-aaaa", steps=1)
     line = run.metrics.read_text().partition('"loss"')[2]

@@ -26,6 +26,7 @@ def fsdpctl(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([COMMAND, *words], capture_output=True, text=True, timeout=60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", TO_STDOUT, ids=lambda words: words[0] + words[1])
 def test_text_goes_to_stdout(words: list[str]) -> None:
     without, given = fsdpctl(*words), fsdpctl(*words, "-o", "-")

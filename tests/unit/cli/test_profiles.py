@@ -92,6 +92,7 @@ def test_the_profile_is_that_of_the_option_the_job_the_variable_the_stored_one_o
     assert refused.value.hint == "this profile is from FSDPCTL_PROFILE; --profile takes another"
 
 
+@pytest.mark.slow
 def test_a_default_profile_is_stored_checked_and_forgotten() -> None:
     Path("cluster_profiles/mine.yaml").write_text("name: mine\nbackend: local\n")
     assert profiles("default", "./cluster_profiles/mine.yaml").stdout == f"{Path.cwd()}/cluster_profiles/mine.yaml\n"
@@ -102,6 +103,7 @@ def test_a_default_profile_is_stored_checked_and_forgotten() -> None:
     assert profiles("default", "--clear").stdout == "local\n"
 
 
+@pytest.mark.slow
 def test_a_large_model_is_not_trained_on_cpus_without_a_question() -> None:
     submit = [sys.executable, "-c", "from fsdpctl.cli.app import main; main()", "submit", "llm300m", "--nodes", "2"]
     done = subprocess.run(submit, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
@@ -114,6 +116,7 @@ def test_a_large_model_is_not_trained_on_cpus_without_a_question() -> None:
     assert not default_runs_root().exists()
 
 
+@pytest.mark.slow
 def test_a_dry_run_is_written_to_a_file() -> None:
     submit = [sys.executable, "-c", "from fsdpctl.cli.app import main; main()", "submit", "llm-tiny", "--out", "plan"]
     done = subprocess.run([*submit, "--dry-run", "--json"], capture_output=True, text=True, timeout=60)

@@ -99,6 +99,7 @@ def test_status_of_an_ended_run_has_what_it_used_and_a_note() -> None:
     assert facts["attempts"][0]["cause"] == "signal"
 
 
+@pytest.mark.slow
 def test_a_report_of_a_hundred_thousand_steps_is_quick_and_small(tmp_path: Path) -> None:
     run: RunPaths = make_run("mine-aaaa", steps=1)
     line = run.metrics.read_text().partition('"loss": ')[2].partition(",")[2]

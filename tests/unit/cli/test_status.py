@@ -72,6 +72,7 @@ def test_ls_lists_only_runs_since_a_time(runs: list[str]) -> None:
     assert done.stderr == "error: --since takes a duration like 90m or 2d, or a date like 2026-11-28, got 'soon'\n"
 
 
+@pytest.mark.slow
 def test_ls_of_a_thousand_runs_reads_few_files() -> None:
     """It takes 0.3 s of a core; a busy machine needs more."""
     root, registry = default_runs_root(), default_runs_root().parent / "registry"

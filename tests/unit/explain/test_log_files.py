@@ -431,6 +431,7 @@ AFTER = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", AFTER)
 def test_noise_before_and_after_a_failure_changes_nothing(after: str, tmp_path: Path) -> None:
     certain = [rule for rule in all_rules() if rule.strength is Strength.CERTAIN and rule.role is Role.INITIATING]

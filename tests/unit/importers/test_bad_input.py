@@ -487,6 +487,7 @@ NONSENSE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NONSENSE)
 def test_nonsense_is_answered_soon(name: str) -> None:
     """In processor time, which another program on the machine does not change."""
@@ -532,6 +533,7 @@ VALUES = st.one_of(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bundled", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=60, deadline=None, derandomize=True)

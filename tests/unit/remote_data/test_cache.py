@@ -40,6 +40,7 @@ def allow(monkeypatch: pytest.MonkeyPatch, num_bytes: int) -> None:
     monkeypatch.setenv("FSDPCTL_DATA_CACHE_GIB", repr(num_bytes / GIB))
 
 
+@pytest.mark.slow
 def test_unused_data_makes_room_the_oldest_first(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sources = [make(tmp_path / f"source-{seed}", seed=seed) for seed in range(1, 5)]
     size = sum(file.num_bytes for file in needed_files(read_index(sources[0])))

@@ -49,6 +49,7 @@ def test_a_missing_package_has_an_install_command(module: str) -> None:
     assert "-m pip install " in done.stdout and "[s3]'" in done.stdout
 
 
+@pytest.mark.slow
 def test_failures_of_a_real_server(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RemoteDataError, match=r"index\.json: there is no such file") as missing:
         Location(bucket.url).read("index.json")

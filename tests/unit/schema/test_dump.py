@@ -33,6 +33,7 @@ def _accepted(text: str) -> bool:
         return False
 
 
+@pytest.mark.slow
 @settings(deadline=None)  # test machines are busy
 @given(st.lists(one_line_texts, max_size=5), texts.filter(lambda text: "\0" not in text), seconds, seconds)
 def test_a_job_of_any_text_loads_back(args: list[str], value: str, grace: int, more: int) -> None:
@@ -47,6 +48,7 @@ def test_a_job_of_any_text_loads_back(args: list[str], value: str, grace: int, m
     assert parse_job(dump_yaml(job), "job.yaml") == job
 
 
+@pytest.mark.slow
 @settings(deadline=None)  # test machines are busy
 @given(st.floats(min_value=0, exclude_min=True, allow_infinity=False), st.none() | st.booleans())
 def test_a_trainer_loads_back(number: float, compiled: bool | None) -> None:
@@ -72,6 +74,7 @@ def test_a_trainer_loads_back(number: float, compiled: bool | None) -> None:
     assert parse_job(dump_yaml(job), "job.yaml") == job
 
 
+@pytest.mark.slow
 @settings(deadline=None)  # test machines are busy
 @given(st.dictionaries(st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,9}", fullmatch=True), one_line_texts, max_size=4))
 def test_a_profile_loads_back(labels: dict[str, str]) -> None:

@@ -51,6 +51,7 @@ def mutants(tree: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield mutant
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(2))
 @pytest.mark.parametrize("index", range(5))
 def test_wrong_values_are_explained_without_terms_of_libraries(index: int, part: int) -> None:

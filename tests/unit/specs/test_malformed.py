@@ -203,6 +203,7 @@ BOMBS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", BOMBS.values(), ids=BOMBS)
 def test_a_yaml_bomb_is_refused_at_once(content: str, cli: Cli) -> None:
     Path("bomb.yaml").write_text(content)
@@ -218,6 +219,7 @@ def test_a_yaml_bomb_is_refused_at_once(content: str, cli: Cli) -> None:
     assert min(bombs) < 8 * min(jobs), "0.1 s on a machine that is idle"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", [*BOMBS.values(), 'name: "\\ud800"\n', "a:\n  - b\n c"])
 def test_the_pure_python_parser_refuses_the_same(content: str, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(yaml_tree, "_Loader", yaml_tree.yaml.SafeLoader)

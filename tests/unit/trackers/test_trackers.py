@@ -37,6 +37,7 @@ def test_every_name_that_a_job_may_have_is_a_tracker() -> None:
     assert tuple(TRACKERS) == get_args(TrackerName)
 
 
+@pytest.mark.slow
 def test_tensorboard(tmp_path: Path) -> None:
     require("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator

@@ -159,6 +159,7 @@ def die_before_step(number: int, act: Callable[[], object]) -> bool:
     return code == 0
 
 
+@pytest.mark.slow
 def test_an_update_killed_at_any_step_leaves_the_old_code_or_the_new_one(
     run: RunPaths, plan: LaunchPlan, tmp_path: Path
 ) -> None:

@@ -194,6 +194,7 @@ ABORTED = (
 )
 
 
+@pytest.mark.slow
 def test_64_ranks_with_100_mb_of_log_each_cost_two_seconds_and_100_mb(tmp_path: Path) -> None:
     run = RunPaths(tmp_path / "r-aaaa")
     for number in range(8):

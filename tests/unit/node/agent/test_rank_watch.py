@@ -140,6 +140,7 @@ def test_the_stack_of_a_late_rank_is_read(rank: Rank) -> None:
     assert (report.activity, report.where) == (Activity.WORKING, "<string>:6 <module>")
 
 
+@pytest.mark.slow
 def test_a_rank_that_keeps_the_lock_of_the_interpreter_is_read_by_force_and_only_once_it_hangs(rank: Rank) -> None:
     writer = RankProgressWriter(rank.paths.rank_progress(3))
     for step in (1, 2, 3):

@@ -89,6 +89,7 @@ def test_tokens_are_read_of_the_nodes_that_wrote_them(tmp_path: Path, monkeypatc
     assert read_tokens(tmp_path, (0, 1, 2)) == (0, 2)
 
 
+@pytest.mark.slow
 def test_versions_come_from_the_python_of_the_ranks() -> None:
     found, problems = read_versions(sys.executable, dict(os.environ))
     assert found.python == ".".join(map(str, sys.version_info[:3]))

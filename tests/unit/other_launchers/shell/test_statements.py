@@ -108,6 +108,7 @@ def test_an_unquoted_variable_may_be_several_words() -> None:
     assert len(variables.expand(statement.words, 1)) == 2
 
 
+@pytest.mark.slow
 def test_a_variable_that_doubles_itself_stays_small() -> None:
     variables = Variables()
     variables.assign("A", "x")
