@@ -6,7 +6,8 @@ import numpy as np
 import torch
 
 from train.context import RankContext
-from train.data.sample_order import rank_share, split_targets
+from train.data.batch import read_batch, split_targets
+from train.data.sample_order import rank_share
 from train.data.tokens import Tokens
 from train.model.language_model import IGNORED, LanguageModel
 from train.parallel.parallelize import release_gathered
@@ -28,10 +29,12 @@ def held_out_loss(context: RankContext, model: LanguageModel, tokens: Tokens) ->
     for share in rank_share(ids, world.rank, world.size, micro_batch):
         if is_cut_short := context.stopper.agree(world) is not None:
             break
-        batch = tokens.sequences(share.clip(min=0))
-        batch[torch.from_numpy(share < 0)] = ~0
-        inputs, targets = split_targets(batch.to(world.device), config.data.ignore_token)
-        totals += torch.stack((model(inputs, targets).double(), (targets != IGNORED).sum().double()))
+        batch = read_batch(tokens, share.clip(min=0), config.data)
+        batch.tokens_BS[torch.from_numpy(share < 0)] = ~0
+        batch = batch.to(world.device)
+        inputs, targets = split_targets(batch, config.data.ignore_token)
+        loss = model(inputs, targets, batch.positions_BT)
+        totals += torch.stack((loss.double(), (targets != IGNORED).sum().double()))
         context.progress.sign()
     model.train()
     release_gathered(model)

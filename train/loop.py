@@ -17,7 +17,8 @@ from train.checkpoint.manager import CheckpointManager
 from train.checkpoint.train_state import TrainState, seed_dropout
 from train.compile_cache.cache import CompileCache
 from train.context import RankContext
-from train.data.sample_order import SampleIds, SampleOrder, hash_samples, rank_share, split_targets
+from train.data.batch import read_batch, split_targets
+from train.data.sample_order import SampleIds, SampleOrder, hash_samples, rank_share
 from train.data.source import open_source
 from train.errors import TrainError
 from train.evaluate import held_out_loss
@@ -28,6 +29,7 @@ from train.metrics.recorder import StepTensors
 from train.metrics.run_header import log_run_header
 from train.metrics.stragglers import StragglerDetector
 from train.metrics.telemetry import Telemetry
+from train.metrics.utilization import attended_share
 from train.metrics.writer import HeldOutLoss
 from train.model.language_model import IGNORED
 from train.nonfinite import NonFiniteError, NonFiniteGuard
@@ -117,7 +119,7 @@ class Trainer:
     def _train_step(self) -> None:
         self.progress.step_begins()
         ids = self.order.step_ids(self.step)
-        own_loss, loss_sum, valid_tokens = self._backward(ids)
+        own_loss, (loss_sum, valid_tokens, position_sum) = self._backward(ids)
         divisor = valid_tokens.clamp(min=1)
         loss, scale = loss_sum / divisor, self.guard.scale.clone()
         factor = (self.layout.tokens_per_step / divisor).float() / scale
@@ -129,32 +131,32 @@ class Trainer:
         self._weights_changed()
         self.step += 1
         guard = self.guard
-        tensors = StepTensors(loss, grad_norm, own_loss, valid_tokens, guard.skipped, guard.in_a_row, scale)
+        attended = attended_share(position_sum, self.layout.tokens_per_step, self.config.model.seq_len)
+        tensors = StepTensors(loss, grad_norm, own_loss, valid_tokens, guard.skipped, guard.in_a_row, scale, attended)
         self.telemetry.recorder.record(self.step, tensors, rate, hash_samples(ids))
 
-    def _backward(self, ids: SampleIds) -> tuple[Tensor, Tensor, Tensor]:
+    def _backward(self, ids: SampleIds) -> tuple[Tensor, Tensor]:
         """Compute the gradient of the step's token losses, summed, times the loss scale, over its number of tokens.
 
-        Returns this rank's sum of token losses, that of all ranks, and how many tokens counted in it: scalars on the
-        device.
+        Returns this rank's sum of token losses, and of all ranks that sum, how many tokens counted in it, and the sum
+        of the positions of all tokens: on the device.
         """
         world, device = self.world, self.world.device
-        sums = torch.zeros(2, dtype=torch.float64, device=device)
+        sums = torch.zeros(3, dtype=torch.float64, device=device)
         for micro_step, chosen in enumerate(rank_share(ids, world.rank, world.size, self.layout.micro_batch)):
             seed_dropout(device, self.config.seed, self.step, micro_step, world.rank)
             set_gradient_sync(self.model, micro_step == self.layout.accumulation - 1)
             self.progress.mark(Section.DATA, self.step)
-            batch = self.data.train.sequences(chosen)
+            batch = read_batch(self.data.train, chosen, self.config.data)
             self.progress.mark(Section.STEP, self.step)
-            if device.type == "cuda":
-                batch = batch.pin_memory().to(device, non_blocking=True)
+            batch = batch.to(device)
             inputs, targets = split_targets(batch, self.config.data.ignore_token)
-            loss = self.model(inputs, targets)
+            loss = self.model(inputs, targets, batch.positions_BT)
             # FSDP takes the mean over ranks; times the world that is the sum, divided by the step's own tokens.
             (loss * (world.size / self.layout.tokens_per_step) * self.guard.scale).backward()
-            sums += torch.stack((loss.detach().double(), (targets != IGNORED).sum().double()))
-        loss_sum, valid_tokens = world.all_reduce_sum(sums.clone())
-        return sums[0], loss_sum, valid_tokens
+            parts = (loss.detach(), (targets != IGNORED).sum(), batch.position_sum())
+            sums += torch.stack([part.double() for part in parts])
+        return sums[0], world.all_reduce_sum(sums.clone())
 
     def _weights_changed(self) -> None:
         if self.config.precision == "float8":

@@ -69,9 +69,9 @@ def memory(workspace: Workspace) -> Result:
     return Result(found=f"{len(requested)} on request; {len(ran_out)} where it ran out: {reason}")
 
 
-def staging(workspace: Workspace) -> Result:
-    """Run the tests that need a GPU."""
-    argv = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", ".", "tests/train/test_async_gpu.py"]
+def on_gpu(workspace: Workspace, test: str) -> Result:
+    """Run a file of tests that need a GPU."""
+    argv = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", ".", test]
     output = run(argv, workspace.root / "log", workspace.limit_s, {"FSDPCTL_REQUIRE": "cuda"})
     return Result(found=output.strip().splitlines()[-1])
 

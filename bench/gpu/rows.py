@@ -106,7 +106,7 @@ def proofs() -> list[Row]:
 
     return [
         Row("doctor", 15, checks.doctor),
-        Row("tests that need a GPU", 25, checks.staging),
+        Row("tests that need a GPU", 25, partial(checks.on_gpu, test="tests/train/test_async_gpu.py")),
         Row("llm90m, 200 steps compiled against eager", 60, partial(agreement.agreement, job="llm90m", changed={})),
         Row("llm90m compilations", 90, partial(compilations.compilations, job="llm90m", gpus=1, changed=SYNTHETIC)),
         train(bf16, 25, "llm90m", small, steps=agreement.STEPS),
@@ -233,6 +233,31 @@ def one_billion() -> list[Row]:
     ]
 
 
+def documents() -> list[Row]:
+    """Return rows on attention within documents on one GPU: is it right, is it compiled once, its speed and memory."""
+    within: Changes = {"data.attention": "document"}
+    long: Changes = {**SYNTHETIC, "model.seq_len": 8192, "batch.micro_batch": 4}
+    recomputed: Changes = {**SYNTHETIC, "memory.recompute": "selective"}
+    compiled_once = partial(compilations.compilations, job="llm90m", gpus=1, changed={**SYNTHETIC, **within})
+    agrees = partial(agreement.agreement, job="llm90m", changed=within)
+
+    def pair(name: str, changed: Changes) -> list[Row]:
+        whole = f"{name}, sequences"
+        return [
+            train(whole, 80, "llm300m", changed, steps=30),
+            train(f"{name}, documents", 90, "llm300m", {**changed, **within}, whole, steps=30),
+        ]
+
+    return [
+        Row("flex attention on a GPU", 60, partial(checks.on_gpu, test="tests/train/test_documents_gpu.py")),
+        *pair("llm300m", SYNTHETIC),
+        Row("llm90m documents, compilations", 110, compiled_once),
+        *pair("llm300m 4 x 8192", long),
+        *pair("llm300m recompute selective", recomputed),
+        Row("llm90m documents, 200 steps compiled against eager", 70, agrees),
+    ]
+
+
 def rest() -> list[Row]:
     """Return the rows on everything else that needs GPUs."""
     return [
@@ -241,7 +266,7 @@ def rest() -> list[Row]:
         Row("debug trace", 30, partial(checks.debug, level="trace")),
         Row("examples/minimal", 45, checks.minimal),
         Row("memory snapshots", 55, checks.memory),
-        Row("tests that need a GPU", 25, checks.staging),
+        Row("tests that need a GPU", 25, partial(checks.on_gpu, test="tests/train/test_async_gpu.py")),
     ]
 
 
@@ -268,6 +293,7 @@ CALLS: dict[str, Callable[[], list[Row]]] = {
     "rest": rest,
     "one-billion": one_billion,
     "seven-billion": seven_billion,
+    "documents": documents,
     "failures": failing,
     "hangs": hangs,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +12,14 @@ from typing import Any
 import numpy as np
 import torch
 import yaml
+from numpy.typing import NDArray
 
-from train.data.tokens import write_dataset
+from fsdpctl.contract.formats.dataset import Split
+from train.data.tokens import TokenArray, write_dataset
 
 SYNTHETIC_SEQUENCES = 2048
+MEDIAN_LENGTH, SPREAD = 400, 1.1
+"""Of documents, as a log-normal distribution with a mean of about 730 tokens, like text of the web."""
 
 
 @dataclass(frozen=True)
@@ -68,19 +73,26 @@ class Workspace:
     def _synthetic(self, model: Mapping[str, Any]) -> Path:
         """Write random tokens of the whole vocabulary, as torchtitan gets them, and return their directory.
 
-        Bytes of text would use few rows of the embedding, and often.
+        Bytes of text would use few rows of the embedding, and often. Where documents end matters to attention only.
         """
         directory = self.shared / f"tokens-{model['vocab_size']}-{model['seq_len']}"
         if not (directory / "index.json").exists():
             directory.mkdir()
             tokens = np.random.default_rng(0).integers(model["vocab_size"], size=SYNTHETIC_SEQUENCES * model["seq_len"])
-            documents = [("train", tokens[model["seq_len"] * 64 :]), ("val", tokens[: model["seq_len"] * 64])]
+            held_out = model["seq_len"] * 64
             write_dataset(
                 directory,
-                [(split, part.astype(np.uint16)) for split, part in documents],  # type: ignore[misc]
+                [*_documents("val", tokens[:held_out]), *_documents("train", tokens[held_out:])],
                 source="random tokens",
                 fingerprint=directory.name,
                 dtype="uint16",
                 vocab_size=model["vocab_size"],
             )
         return directory
+
+
+def _documents(split: Split, tokens: NDArray[np.int64]) -> list[tuple[Split, TokenArray]]:
+    """Cut tokens into documents."""
+    lengths = np.random.default_rng(1).lognormal(math.log(MEDIAN_LENGTH), SPREAD, size=len(tokens) // 100)
+    ends = np.cumsum(lengths.astype(np.int64) + 1)
+    return [(split, part) for part in np.split(tokens.astype(np.uint16), ends[ends < len(tokens)])]

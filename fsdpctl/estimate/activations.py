@@ -12,6 +12,8 @@ from fsdpctl.contract.trainer.model_config import ModelConfig
 from fsdpctl.contract.trainer.trainer_config import Recompute, TrainerConfig
 
 SINGLE = 4  # bytes of a value in fp32
+POSITION = 8
+FLEX_BLOCK, FLEX_LISTS = 128, 4  # of tokens; numbers of blocks in four lists, of four bytes each
 
 
 @dataclass(frozen=True)
@@ -83,3 +85,15 @@ def kept_in_all(config: TrainerConfig, tokens: Tokens) -> int:
     layers, memory = config.model.layers, config.memory
     recomputed = len(range(0, layers, memory.recompute_every)) if memory.recompute != "none" else 0
     return recomputed * tokens.kept(memory.recompute) + (layers - recomputed) * tokens.kept("none")
+
+
+def of_documents(config: TrainerConfig, micro_batch: int) -> int:
+    """Return what attention within documents adds to a micro-batch.
+
+    Of each token its position and its row of both rotary tables; of each sequence the blocks of flex attention's mask.
+    """
+    if config.data.attention == "sequence":
+        return 0
+    model = config.model
+    blocks = -(-model.seq_len // FLEX_BLOCK)
+    return micro_batch * (model.seq_len * (POSITION + SINGLE * model.head_dim) + FLEX_LISTS * SINGLE * blocks**2)

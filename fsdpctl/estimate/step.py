@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fsdpctl.contract.cards import GIB
 from fsdpctl.contract.trainer.trainer_config import TrainerConfig
-from fsdpctl.estimate.activations import Tokens, kept_in_all
+from fsdpctl.estimate.activations import Tokens, kept_in_all, of_documents
 from fsdpctl.estimate.items import Item, Items, Moment
 from fsdpctl.estimate.sizes import ModelSizes
 from fsdpctl.estimate.traffic import gathers_float8
@@ -64,9 +64,10 @@ class Step:
         return FLOAT8_SHARD * self.sizes.float8.parameters / self.world.shard if gathers else 0.0
 
     def activations(self, blocks_less: int = 0) -> float:
-        """What blocks keep, and the input and output of the last norm."""
+        """What blocks keep, the input and output of the last norm, and the limits of documents."""
         kept = kept_in_all(self.config, self.tokens) - blocks_less * self.tokens.kept(self.config.memory.recompute)
-        return (kept + 2 * self.tokens.residual) * self.batch.micro_tokens
+        documents = of_documents(self.config, self.batch.micro_batch)
+        return (kept + 2 * self.tokens.residual) * self.batch.micro_tokens + documents
 
     def working(self) -> float:
         one_graph = not self.sizes.units.sizes or not uses_fsdp(self.config, self.world)

@@ -75,9 +75,8 @@ def _max_bytes(env: Mapping[str, str], disk_bytes: int) -> int:
 
 
 def needed_files(index: Index) -> list[ShardFile]:
-    """Return what ranks read: tokens and masks. The ends of documents stay where they are."""
-    shards = (*index.train, *index.val)
-    return [file for shard in shards for file in shard.files(index.dtype) if file.name != shard.ends_file]
+    """Return what ranks read: tokens, the ends of documents, and masks."""
+    return [file for shard in (*index.train, *index.val) for file in shard.files(index.dtype)]
 
 
 def use(cache: Cache, directory: Path, index: bytes) -> None:

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fsdpctl.contract.data_url import is_url
-from fsdpctl.contract.trainer.model_config import ModelConfig
+from fsdpctl.contract.problems import Problem
 from fsdpctl.contract.trainer.trainer_config import BUILTIN
 from fsdpctl.errors import FsdpctlError, UsageError
+from fsdpctl.launch.build import IncompatibleError
 from fsdpctl.specs.job import JobSpec
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def resolve_data(job: JobSpec, submit_dir: Path, *, is_here: bool) -> JobSpec:
     from fsdpctl.data.prepared import find_wrong_sizes, open_index  # many jobs use the builtin data
 
     if is_url(trainer.data.source):
-        _check_remote(trainer.data.source, trainer.model, is_here=is_here)
+        _check_remote(trainer.data.source, job, is_here=is_here)
         return job
 
     directory = submit_dir / os.path.expanduser(trainer.data.source)  # noqa: PTH111 - Path's raises without a home
@@ -37,7 +38,7 @@ def resolve_data(job: JobSpec, submit_dir: Path, *, is_here: bool) -> JobSpec:
             index = open_index(directory)
         except UsageError as error:
             raise UsageError(f"trainer.data.source: {error.message}", hint=error.hint) from None
-        _check_fit(str(directory), index, trainer.model)
+        _check_fit(str(directory), index, job)
         if wrong := find_wrong_sizes(directory, index):
             raise UsageError(
                 f"trainer.data.source: {wrong[0]}", hint="prepare it again, or copy it again from an undamaged one"
@@ -46,7 +47,7 @@ def resolve_data(job: JobSpec, submit_dir: Path, *, is_here: bool) -> JobSpec:
     return job.model_copy(update={"trainer": replace(trainer, data=data)})
 
 
-def _check_remote(url: str, model: ModelConfig, *, is_here: bool) -> None:
+def _check_remote(url: str, job: JobSpec, *, is_here: bool) -> None:
     """Check data behind a URL. Where ranks run elsewhere, they may have a package, a network and credentials that this
     machine does not have."""
     from fsdpctl.data.remote import open_remote_index
@@ -57,10 +58,16 @@ def _check_remote(url: str, model: ModelConfig, *, is_here: bool) -> None:
         if is_here:
             raise type(error)(f"trainer.data.source: {error.message}", hint=error.hint) from None
         return
-    _check_fit(url, index, model)
+    _check_fit(url, index, job)
 
 
-def _check_fit(directory: str, index: Index, model: ModelConfig) -> None:
+def _check_fit(directory: str, index: Index, job: JobSpec) -> None:
+    assert job.trainer is not None
+    model = job.trainer.model
+    if job.trainer.data.attention == "document" and not index.has_documents:
+        text = f"document needs data of several documents, and {directory} is one, without limits in it"
+        problem = Problem("trainer.data.attention", text, ("trainer.data.source",))
+        raise IncompatibleError(f"job {job.name} does not fit its data", [problem])
     if index.vocab_size > model.vocab_size:
         raise UsageError(
             f"trainer.model.vocab_size is {model.vocab_size}, but {directory} has {index.vocab_size} token ids",

@@ -156,8 +156,9 @@ def test_the_key_is_of_what_shapes_the_graphs(config: Config) -> None:
     other_rate = replace(first, steps=99, optim=replace(first.optim, lr=1.0))
     assert key == compute_key(other_rate, 2, 2, cpu) == compute_key(first, 2, 64, cpu)
     other_model = replace(first, model=replace(first.model, layers=3))
-    others = {compute_key(other_model, 2, 2, cpu), compute_key(first, 4, 2, cpu), compute_key(first, 2, 1, cpu)}
-    assert len({key, *others}) == 4
+    documents = replace(first, data=replace(first.data, attention="document"))
+    others = {compute_key(other, 2, 2, cpu) for other in (other_model, documents)}
+    assert len({key, *others, compute_key(first, 4, 2, cpu), compute_key(first, 2, 1, cpu)}) == 5
 
 
 @pytest.mark.parametrize("given", ["ready", "stored"])

@@ -13,8 +13,8 @@ import pytest
 
 from fsdpctl.contract.formats.dataset import ShardWriter, split_of
 from train.data import builtin_data
+from train.data.batch import Batch, split_targets
 from train.data.builtin_data import fingerprint_of, prepare_builtin, read_documents
-from train.data.sample_order import split_targets
 from train.data.tokens import Tokens, entropy, open_dataset
 from train.errors import ConfigError
 from train.model.language_model import IGNORED
@@ -94,7 +94,7 @@ def test_masked_tokens_are_inputs_and_no_targets(tmp_path: Path) -> None:
         writer.add(tokens.tobytes(), [end - begin], (tokens % 3 == 0).astype("u1").tobytes())
         shards.append(writer.close())
     tokens = Tokens(tmp_path, [shard for shard in shards if shard], "uint16", seq_len=11)
-    inputs, targets = split_targets(tokens.sequences(np.arange(3)), ignore_token=30)
+    inputs, targets = split_targets(Batch(tokens.sequences(np.arange(3)), None), ignore_token=30)
     assert inputs.flatten().tolist() == list(range(33))
     counted = {token for token in range(34) if token % 3 == 0 or 10 <= token < 13} - {0, 30}
     assert targets.flatten().tolist() == [token if token in counted else IGNORED for token in range(1, 34)]
@@ -114,6 +114,10 @@ def test_data_that_does_not_fit_is_refused(data_dir: Path, tmp_path: Path) -> No
     (cut / "train-00000.bin").write_bytes((data_dir / "train-00000.bin").read_bytes()[:-2])
     with pytest.raises(ConfigError, match="holds 1399 tokens, its index has 1400: prepare it again"):
         open_dataset(cut, seq_len=16, vocab_size=128)
+    (cut / "train-00000.bin").write_bytes((data_dir / "train-00000.bin").read_bytes())
+    (cut / "train-00000.ends").write_bytes((1399).to_bytes(8, "little"))
+    with pytest.raises(ConfigError, match=r"train-00000\.ends ends at token 1399, its index has 1400"):
+        open_dataset(cut, seq_len=16, vocab_size=128)
 
 
 def test_entropy() -> None:
@@ -121,7 +125,9 @@ def test_entropy() -> None:
     assert entropy(np.array([7, 0])) == 0
 
 
-def test_ranks_with_different_data_are_refused(data_dir: Path, config: dict[str, object]) -> None:
+def test_ranks_with_different_data_and_data_without_limits_are_refused(
+    data_dir: Path, config: dict[str, object]
+) -> None:
     from fsdpctl.contract.codec import decode
     from fsdpctl.contract.trainer.trainer_config import TrainerConfig
     from train.data.source import open_source
@@ -135,3 +141,6 @@ def test_ranks_with_different_data_are_refused(data_dir: Path, config: dict[str,
 
     with pytest.raises(ConfigError, match="fingerprint three-words-1, rank 1 has another"):
         open_source(decode(TrainerConfig, config), OneDiffers(), lambda: None)
+    within = {**config, "data": {"source": str(data_dir), "attention": "document"}}
+    with pytest.raises(ConfigError, match=r"data\.attention document: .* has one document, and so no limits"):
+        open_source(decode(TrainerConfig, within), OneDiffers(), lambda: None)

@@ -22,7 +22,7 @@ from train.metrics.progress_log import ProgressLog
 from train.metrics.recorder import Recorder, StepTensors, _rate
 from train.metrics.stragglers import StragglerDetector
 from train.metrics.tensorboard import TensorBoardWriter
-from train.metrics.utilization import utilization_per_rate
+from train.metrics.utilization import Utilization, attended_share
 from train.metrics.writer import HeldOutLoss, MetricsWriter, StepMetrics
 
 
@@ -34,14 +34,20 @@ def step_metrics(step: int, loss: float = 1.0) -> StepMetrics:
 
 def test_the_utilization_needs_a_gpu_whose_speed_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     model = LlamaConfig(vocab_size=8, d_model=4, layers=1, heads=1, kv_heads=1, head_dim=4, ffn=8, seq_len=16)
-    flops = model.matrix_flops + model.attention_flops
+    flops = 100 * (model.matrix_flops + 0.25 * model.attention_flops)
     eight_gpus: Any = SimpleNamespace(device=torch.device("cuda"), size=8)
     for name, tflops in (("NVIDIA H100 80GB HBM3", 989.5), ("Some Card", None)):
         monkeypatch.setattr(torch.cuda, "get_device_name", lambda _, name=name: name)
         expected = flops / (8 * tflops * 1e12) if tflops else None
-        assert utilization_per_rate(model, eight_gpus) == expected
+        assert Utilization.of(model, eight_gpus).at(100, attended=0.25) == pytest.approx(expected)
     a_cpu: Any = SimpleNamespace(device=torch.device("cpu"), size=8)
-    assert utilization_per_rate(model, a_cpu) is None
+    assert Utilization.of(model, a_cpu).at(100, attended=1.0) is None
+
+
+def test_documents_leave_a_share_of_the_pairs_of_tokens() -> None:
+    whole, documents = torch.arange(8), torch.tensor([0, 1, 0, 1, 2, 3, 4, 5])
+    assert attended_share(whole.sum(), 8, 8) == 1
+    assert attended_share(documents.sum(), 8, 8) == (2 * 2 + 6 * 6) / 64
 
 
 def test_a_resume_cuts_off_what_is_beyond_the_checkpoint(tmp_path: Path) -> None:
@@ -129,7 +135,7 @@ def test_the_recorder_keeps_the_loss_to_the_bit_and_the_order() -> None:
     recorder.lag = 2  # as on a GPU
     for step in (1, 2, 3):
         loss, one = torch.tensor(1 / (step + 2), dtype=torch.float64), torch.tensor(1.0)
-        recorder.record(step, StepTensors(loss, one, loss, one, one, one, one), lr=0.1, samples="ab")
+        recorder.record(step, StepTensors(loss, one, loss, one, one, one, one, one), lr=0.1, samples="ab")
     assert [m.step for m in seen] == [1]
     recorder.drain()
     assert [m.step for m in seen] == [1, 2, 3]

@@ -14,7 +14,8 @@ from fsdpctl.contract.trainer.trainer_config import OptimConfig, TrainerConfig
 from tests.train import faults
 from tests.train.ranks import Config, checkpoints, column, metrics, start, step_in_turn, train
 from tests.train.test_model import small_model
-from train.data.sample_order import SampleOrder, split_targets
+from train.data.batch import Batch, split_targets
+from train.data.sample_order import SampleOrder
 from train.data.tokens import open_dataset, write_dataset
 from train.model.language_model import IGNORED
 from train.model.llama.decoder import Llama
@@ -148,7 +149,7 @@ def assert_mean_over_valid_targets(run: Path, config: Config) -> None:
     model.fill_buffers()
     tokens = open_dataset(Path(parsed.data.source), parsed.model.seq_len, parsed.model.vocab_size).train
     ids = SampleOrder(tokens.num_sequences, parsed.batch.sequences, parsed.seed).step_ids(0)
-    inputs, targets = split_targets(tokens.sequences(ids), ord(" "))
+    inputs, targets = split_targets(Batch(tokens.sequences(ids), None), ord(" "))
     loss = torch.nn.functional.cross_entropy(model.logits(inputs).flatten(0, 1), targets.flatten())
     loss.backward()
     norm = torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
@@ -172,7 +173,7 @@ def test_a_batch_without_a_valid_token_has_zero_loss(tmp_path: Path, config: Con
 
 
 def test_only_the_ignored_token_is_masked_and_only_as_a_target() -> None:
-    inputs, targets = split_targets(torch.tensor([[0, 1, 0, 2]]), ignore_token=0)
+    inputs, targets = split_targets(Batch(torch.tensor([[0, 1, 0, 2]]), None), ignore_token=0)
     assert inputs.tolist() == [[0, 1, 0]]
     assert targets.tolist() == [[1, IGNORED, 2]]
-    assert split_targets(torch.tensor([[0, 0]]), None)[1].tolist() == [[0]]
+    assert split_targets(Batch(torch.tensor([[0, 0]]), None), None)[1].tolist() == [[0]]

@@ -22,7 +22,8 @@ SOURCES = ("model", "parallel")
 def compute_key(config: TrainerConfig, micro_batch: int, num_ranks: int, device: torch.device) -> str:
     """Return a digest of sources, shapes, versions and the card."""
     shapes = (config.model, config.memory, config.mesh.strategy, config.mesh.units, config.precision, config.float8)
-    parts = (*shapes, micro_batch, num_ranks > 1, torch.__version__, platform.python_version(), describe_card(device))
+    batch = (config.data.attention, micro_batch, num_ranks > 1)
+    parts = (*shapes, *batch, torch.__version__, platform.python_version(), describe_card(device))
     digest = hashlib.sha256(repr(parts).encode())
     for source in _sources(Path(__file__).parents[1]):
         digest.update(source)

@@ -11,12 +11,9 @@ import hashlib
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from train.data.permute import permute
-from train.model.language_model import IGNORED
 
 SampleIds = NDArray[np.int64]
 
@@ -43,18 +40,6 @@ class SampleOrder:
 def rank_share(ids: SampleIds, rank: int, world: int, micro_batch: int) -> SampleIds:
     """Return one rank's part of a step: (accumulation steps, micro_batch)."""
     return ids.reshape(-1, world, micro_batch)[:, rank]
-
-
-def split_targets(sequences_BS: Tensor, ignore_token: int | None) -> tuple[Tensor, Tensor]:
-    """Split sequences of T + 1 tokens into inputs and targets, each (B, T).
-
-    Targets that do not count are IGNORED: inverted ones (~id), and `ignore_token`.
-    """
-    inputs_BT, targets_BT = sequences_BS[:, :-1], sequences_BS[:, 1:]
-    inputs_BT, targets_BT = torch.maximum(inputs_BT, ~inputs_BT), targets_BT.masked_fill(targets_BT < 0, IGNORED)
-    if ignore_token is not None:
-        targets_BT = targets_BT.masked_fill(targets_BT == ignore_token, IGNORED)
-    return inputs_BT, targets_BT
 
 
 def hash_samples(ids: SampleIds) -> str:

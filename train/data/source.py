@@ -35,6 +35,8 @@ def open_source(config: TrainerConfig, world: World, sign: Callable[[], None]) -
     else:
         directory = Path(config.data.source)
     dataset = open_dataset(directory, config.model.seq_len, config.model.vocab_size)
+    if config.data.attention == "document" and not dataset.index.has_documents:
+        raise ConfigError(f"data.attention document: {config.data.source} has one document, and so no limits of any")
     fingerprints = world.gather(dataset.index.fingerprint)
     for rank, fingerprint in enumerate(fingerprints):
         if fingerprint != fingerprints[0]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -52,35 +52,79 @@ class Tokens:
             self._read(row, start)
         return torch.from_numpy(rows)
 
+    def positions(self, ids: NDArray[np.int64]) -> Tensor:
+        """Return where in its document each token of these sequences is: (len(ids), T + 1), counted from 0.
+
+        The first document of a sequence may have begun before it: it is counted from the sequence's first token.
+        """
+        length = self.seq_len + 1
+        begins = np.zeros((len(ids), length), dtype=np.int64)
+        for row, start in zip(begins, (ids * self.seq_len).tolist(), strict=True):
+            for part in self._parts(start, length):
+                begun = part.shard.begun_documents(part.offset, part.length) + part.at
+                row[begun] = begun
+        return torch.from_numpy(np.arange(length) - np.maximum.accumulate(begins, axis=1))
+
     def _read(self, row: NDArray[np.int64], start: int) -> None:
         """Fill `row` with the tokens from `start` onwards, over the ends of shards."""
+        for part in self._parts(start, len(row)):
+            chosen, own = slice(part.offset, part.offset + part.length), row[part.at : part.at + part.length]
+            own[:] = part.shard.tokens[chosen]
+            if part.shard.mask is not None:
+                np.invert(own, out=own, where=part.shard.mask[chosen] == 0)
+
+    def _parts(self, start: int, length: int) -> Iterator[_Part]:
+        """Yield the parts of shards that hold `length` tokens from `start` onwards."""
         number = bisect_right(self.starts, start) - 1
-        filled = 0
-        while filled < len(row):
-            shard, offset = self.shards[number], start + filled - self.starts[number]
-            part = shard.tokens[offset : offset + len(row) - filled]
-            own = row[filled : filled + len(part)]
-            own[:] = part
-            if shard.mask is not None:
-                np.invert(own, out=own, where=shard.mask[offset : offset + len(part)] == 0)
-            filled += len(part)
+        at = 0
+        while at < length:
+            shard, offset = self.shards[number], start + at - self.starts[number]
+            part = _Part(shard, offset, min(len(shard.tokens) - offset, length - at), at)
+            yield part
+            at += part.length
             number += 1
 
 
 class _MappedShard(NamedTuple):
     tokens: TokenArray
+    ends: NDArray[np.int64]  # where each document ends
     mask: TokenArray | None  # 1 where a token is a target of the loss
+
+    def begun_documents(self, offset: int, length: int) -> NDArray[np.int64]:
+        """Return where documents begin among `length` tokens from `offset` onwards, counted from there."""
+        first, last = np.searchsorted(self.ends, (offset, offset + length))
+        begun: NDArray[np.int64] = self.ends[first:last] - offset
+        return begun if offset else np.insert(begun, 0, 0)
+
+
+class _Part(NamedTuple):
+    """A part of a shard, and where in a sequence it belongs."""
+
+    shard: _MappedShard
+    offset: int  # in the shard
+    length: int
+    at: int  # in the sequence
 
 
 def _map_shard(directory: Path, shard: Shard, dtype: Dtype) -> _MappedShard:
-    tokens = _map(directory / shard.tokens_file, dtype, shard.tokens)
-    return _MappedShard(tokens, _map(directory / shard.mask_file, "uint8", shard.tokens) if shard.mask_file else None)
+    mask = _map(directory / shard.mask_file, "uint8", shard.tokens) if shard.mask_file else None
+    return _MappedShard(
+        _map(directory / shard.tokens_file, dtype, shard.tokens), _map_ends(directory / shard.ends_file, shard), mask
+    )
 
 
-def _map(path: Path, dtype: str, num_tokens: int) -> TokenArray:
-    array: TokenArray = np.memmap(path, dtype=np.dtype(dtype).newbyteorder("<"), mode="r")
-    if len(array) != num_tokens:
-        raise ConfigError(f"{path} holds {len(array)} tokens, its index has {num_tokens}: prepare it again")
+def _map_ends(path: Path, shard: Shard) -> NDArray[np.int64]:
+    """Map signed numbers: to search unsigned ones for a signed one, numpy copies all of them."""
+    ends = _map(path, "int64", shard.documents, what="documents")
+    if ends[-1] != shard.tokens:
+        raise ConfigError(f"{path} ends at token {ends[-1]}, its index has {shard.tokens}: prepare it again")
+    return ends
+
+
+def _map(path: Path, dtype: str, length: int, what: str = "tokens") -> NDArray[Any]:
+    array: NDArray[Any] = np.memmap(path, dtype=np.dtype(dtype).newbyteorder("<"), mode="r")
+    if len(array) != length:
+        raise ConfigError(f"{path} holds {len(array)} {what}, its index has {length}: prepare it again")
     return array
 
 

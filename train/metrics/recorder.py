@@ -21,7 +21,7 @@ from train.errors import TrainError
 from train.metrics.device_timestamp import DeviceTimestamp
 from train.metrics.memory import GIB, GpuPeaks
 from train.metrics.stragglers import Span, StragglerDetector
-from train.metrics.utilization import utilization_per_rate
+from train.metrics.utilization import Utilization
 from train.metrics.writer import MetricsWriter, StepMetrics
 from train.nonfinite import StepResult
 
@@ -39,6 +39,7 @@ class StepTensors:
     skipped: Tensor
     in_a_row: Tensor
     loss_scale: Tensor
+    attended: Tensor  # the share of causal attention's pairs of tokens that is computed
 
     def stack(self) -> Tensor:
         """Return all of them, in the order of the fields, as one tensor of float64."""
@@ -71,7 +72,7 @@ class Recorder:
     ) -> None:
         self.device = context.world.device
         self.tokens_per_step = context.layout.tokens_per_step
-        self.utilization_per_rate = utilization_per_rate(context.config.model, context.world)
+        self.utilization = Utilization.of(context.config.model, context.world)
         self.attempt = context.attempt
         self.writers = writers
         self.watch = watch
@@ -120,8 +121,9 @@ class Recorder:
     def _deliver(self, pending: _Pending) -> None:
         pending.end.wait()
         self.stragglers.watch(pending.step, pending.spans)
-        loss, grad_norm, own_loss, valid_tokens, skipped, in_a_row, loss_scale = pending.values.tolist()
+        loss, grad_norm, own_loss, valid_tokens, skipped, in_a_row, loss_scale, attended = pending.values.tolist()
         rate = _rate(self.tokens_per_step, pending.end.seconds_since(pending.begin))
+        mfu = self.utilization.at(rate, attended)
         metrics = StepMetrics(
             step=pending.step,
             loss=_finite(loss),
@@ -130,7 +132,7 @@ class Recorder:
             lr=pending.lr,
             grad_norm=_finite(grad_norm),
             tokens_per_s=rate,
-            mfu=round(rate * self.utilization_per_rate, 4) if self.utilization_per_rate is not None else None,
+            mfu=None if mfu is None else round(mfu, 4),
             tokens=pending.step * self.tokens_per_step,
             time=round(pending.time, 3),
             attempt=self.attempt,

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from train.model.documents import Documents, find_documents
 from train.model.recompute import Block
 
 IGNORED = -100  # a target that does not count
@@ -43,8 +44,8 @@ class LanguageModel(nn.Module):
         self.loss = TokenLoss()
         self.body = self.summed_loss  # compiled as one, or with compiled parts
 
-    def hidden(self, tokens_BT: Tensor) -> Tensor:
-        """Return the output of the last block, (B, T, D)."""
+    def hidden(self, tokens_BT: Tensor, documents: Documents | None = None) -> Tensor:
+        """Return the output of the last block, (B, T, D). With `documents`, no token sees one of another document."""
         raise NotImplementedError
 
     def head_logits(self, x_BTD: Tensor) -> Tensor:
@@ -58,14 +59,16 @@ class LanguageModel(nn.Module):
     def fill_buffers(self, device: torch.device | str = "cpu") -> None:
         """Compute what is neither trained nor saved, on the CPU so that every device gets the same bits."""
 
-    def forward(self, tokens_BT: Tensor, targets_BT: Tensor) -> Tensor:
+    def forward(self, tokens_BT: Tensor, targets_BT: Tensor, positions_BT: Tensor | None = None) -> Tensor:
+        """Return the loss. `positions_BT`: of each token in its document, where documents are kept apart."""
+        documents = None if positions_BT is None else find_documents(positions_BT)
         casts = self.autocast_dtype is not None
         with torch.autocast(tokens_BT.device.type, self.autocast_dtype, enabled=casts):
-            return self.body(tokens_BT, targets_BT)
+            return self.body(tokens_BT, targets_BT, documents)
 
-    def summed_loss(self, tokens_BT: Tensor, targets_BT: Tensor) -> Tensor:
+    def summed_loss(self, tokens_BT: Tensor, targets_BT: Tensor, documents: Documents | None) -> Tensor:
         """Return the loss. Methods within methods: the units decide which of them is timed to find stragglers."""
-        return self.head_loss(self.hidden(tokens_BT), targets_BT)
+        return self.head_loss(self.hidden(tokens_BT, documents), targets_BT)
 
     def head_loss(self, x_BTD: Tensor, targets_BT: Tensor) -> Tensor:
         return self.token_loss(self.head_logits(x_BTD), targets_BT)
@@ -74,9 +77,9 @@ class LanguageModel(nn.Module):
         loss: Tensor = self.loss(logits_BTV, targets_BT)
         return loss
 
-    def logits(self, tokens_BT: Tensor) -> Tensor:
+    def logits(self, tokens_BT: Tensor, documents: Documents | None = None) -> Tensor:
         """Return the logits of every position, (B, T, V)."""
-        return self.head_logits(self.hidden(tokens_BT))
+        return self.head_logits(self.hidden(tokens_BT, documents))
 
     def block_list(self) -> list[Block]:
         return list(self.blocks)  # type: ignore[arg-type]

@@ -11,7 +11,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
+from torch.utils.checkpoint import (
+    CheckpointPolicy,
+    SelectiveCheckpointContext,
+    checkpoint,
+    create_selective_checkpoint_contexts,
+)
 
 from fsdpctl.contract.trainer.trainer_config import Recompute
 
@@ -22,6 +27,7 @@ KEPT = [
     torch.ops.aten._scaled_dot_product_flash_attention.default,
     torch.ops.aten._scaled_dot_product_efficient_attention.default,
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default,
+    torch.ops.higher_order.flex_attention,
 ]
 """What `selective` keeps: the products of matrices and attention. All else is cheap to compute again."""
 
@@ -35,25 +41,30 @@ class Block(nn.Module):
         super().__init__()
         self.recompute: Recompute = "none"
 
-    def forward(self, *tensors: Tensor) -> Tensor:
-        return call(self.compute, self.recompute, *tensors)
+    def forward(self, *inputs: Any) -> Tensor:
+        return call(self.compute, self.recompute, *inputs)
 
 
-def call(function: Callable[..., Tensor], recompute: Recompute, *tensors: Tensor) -> Tensor:
+def call(function: Callable[..., Tensor], recompute: Recompute, *inputs: Any) -> Tensor:
     """Call `function`, keeping of its intermediate values what `recompute` leaves."""
     if recompute == "none" or not torch.is_grad_enabled():
-        return function(*tensors)
+        return function(*inputs)
     # The compiler wants to see the context function in the call itself, a plain one.
     out: Tensor
     if recompute == "selective":
-        out = checkpoint(function, *tensors, use_reentrant=False, context_fn=_keep_products)
+        out = checkpoint(function, *inputs, use_reentrant=False, context_fn=_keep_products)
     else:
-        out = checkpoint(function, *tensors, use_reentrant=False)
+        out = checkpoint(function, *inputs, use_reentrant=False)
     return out
 
 
 def _keep_products() -> Any:
-    return create_selective_checkpoint_contexts(KEPT)  # type: ignore[no-untyped-call]
+    return create_selective_checkpoint_contexts(_policy)  # type: ignore[no-untyped-call]
+
+
+def _policy(context: SelectiveCheckpointContext, operator: Any, *_: Any, **__: Any) -> CheckpointPolicy:
+    """Choose by a function: not every torch takes a list with flex attention, which is a higher-order operator."""
+    return CheckpointPolicy.MUST_SAVE if operator in KEPT else CheckpointPolicy.PREFER_RECOMPUTE
 
 
 _keep_products.cache_hash = str(KEPT)  # type: ignore[attr-defined]  # without it the compiler's cache takes no such graph

@@ -8,8 +8,9 @@ A prepared directory holds
     index.json                             Index, written last: without it there is no data
 
 The shards of a split, in the index's order, are one long row of tokens, which the trainer cuts into sequences. Each
-document ends with a separator token that the tokenizer chose; the trainer does not look for it. The split is chosen by
-document, so that no held-out text has a neighbour in the training data.
+document ends with a separator token that the tokenizer chose; the trainer does not look for it, and takes the ends of
+documents from their file. The split is chosen by document, so that no held-out text has a neighbour in the training
+data.
 """
 
 from __future__ import annotations
@@ -102,6 +103,11 @@ class Index:
     @property
     def val_tokens(self) -> int:
         return sum(shard.tokens for shard in self.val)
+
+    @property
+    def has_documents(self) -> bool:
+        """Return whether attention within documents differs from that within sequences: one document has no limits."""
+        return sum(shard.documents for shard in self.train) > 1
 
     @property
     def model_vocab_size(self) -> int:

@@ -22,10 +22,13 @@ ReduceDtype = Literal["fp32", "bf16"]
 Recompute = Literal["none", "selective", "full"]
 Schedule = Literal["cosine", "linear", "constant", "wsd"]
 SaveMode = Literal["async", "sync", "none"]
+AttentionScope = Literal["sequence", "document"]
 
 BUILTIN = "builtin"
 """The data source that needs no files: the Python standard library's sources, as bytes."""
 BUILTIN_VOCAB = 256
+LEAST_HEAD_DIM = 16
+"""Of flex attention's kernels."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +42,9 @@ class DataConfig:
     Python's standard library."""
     val_fraction: float = 0.02  # fraction of the builtin documents that is held out for evaluation, chosen by hash
     ignore_token: int | None = None  # token id that is excluded from the loss as a target, such as padding
+    attention: AttentionScope = "sequence"
+    """Which tokens attention connects: those of a `sequence`, whatever documents it is packed from, or those of one
+    `document`, whose positions then begin at 0."""
 
     def __post_init__(self) -> None:
         if not self.source:
@@ -314,6 +320,9 @@ class TrainerConfig:
         if ignored is not None and not 0 <= ignored < vocab:
             text = f"ignore_token {ignored} is no token: with vocab_size {vocab} they are 0 to {vocab - 1}"
             raise broken_rule(text, "ignore_token", "vocab_size")
+        if self.data.attention == "document" and (width := self.model.head_dim) < LEAST_HEAD_DIM:
+            text = f"attention within documents needs heads of at least {LEAST_HEAD_DIM} on GPUs; head_dim is {width}"
+            raise broken_rule(text, "data.attention", "model.head_dim")
         if (warmup := self.optim.warmup_steps) and warmup >= self.steps:
             text = f"warmup_steps {warmup} must be less than steps ({self.steps}), or no step has the learning rate lr"
             raise broken_rule(text, "warmup_steps", "steps")

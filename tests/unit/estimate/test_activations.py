@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fsdpctl.estimate.activations import Tokens, kept_in_all
+from fsdpctl.estimate.activations import Tokens, kept_in_all, of_documents
 from tests.unit.estimate.jobs import llama, trainer
 
 WIDTH = 4096
@@ -44,3 +44,11 @@ def test_eager_logits_are_there_three_times_in_fp32() -> None:
     assert EAGER.loss_backward(in_one_graph=True) == 3 * 4 * 32000
     assert COMPILED.loss_backward(in_one_graph=True) == 2 * 32000
     assert COMPILED.loss_backward(in_one_graph=False) == 2 * 2 * 32000
+
+
+def test_limits_of_documents_take_little_beside_activations() -> None:
+    config = replace(trainer("llm7b", "data.attention=document"), model=replace(MODEL, seq_len=4096))
+    tables, blocks = 4096 * (8 + 4 * 128), 4 * 4 * 32 * 32
+    assert of_documents(config, micro_batch=3) == 3 * (tables + blocks)
+    assert of_documents(config, 1) < 0.001 * 4096 * kept_in_all(config, COMPILED)
+    assert of_documents(trainer("llm7b"), micro_batch=3) == 0

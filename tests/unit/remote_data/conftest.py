@@ -10,7 +10,7 @@ from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.formats.dataset import BYTES, FORMAT, INDEX_NAME, MASKED_FORMAT, Index, ShardWriter
 from fsdpctl.remote_data import fetch
 
-SHARDS = 6
+SHARDS = 3
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +30,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def make(directory: Path, *, seed: int, tokens: int = 4096) -> Path:
-    """Write a data set whose content depends on `seed`: 6 shards of 8 KiB, of which one has a mask of 4 KiB."""
+    """Write a data set whose content depends on `seed`: 3 shards of 8 KiB, of which one has a mask of 4 KiB."""
     directory.mkdir()
     shards = []
     for number in range(SHARDS):

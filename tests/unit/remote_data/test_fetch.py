@@ -18,7 +18,8 @@ from fsdpctl.remote_data.fetch import TRIES, fetch_dataset
 from fsdpctl.remote_data.location import Location, RemoteDataError
 from tests.backends.harness import wait_for
 
-FILES = [f"train-{number:05d}.bin" for number in range(1, 6)] + ["train-00001.mask", "val-00000.bin"]
+ENDS = ["train-00001.ends", "train-00002.ends", "val-00000.ends"]
+FILES = ["train-00001.bin", "train-00002.bin", *ENDS, "train-00001.mask", "val-00000.bin"]
 
 
 def ignore(num_bytes: int) -> None:
@@ -84,11 +85,11 @@ def test_a_file_without_a_stamp_is_compared_and_kept(source: Path, cache: Path, 
 
 
 def test_damage_at_the_source_is_refused(source: Path, cache: Path, downloads: list[str]) -> None:
-    (source / "train-00003.bin").write_bytes(b"x" * 8192)
-    with pytest.raises(RemoteDataError, match=r"train-00003\.bin is damaged: its sha256 is not the index's"):
+    (source / "train-00002.bin").write_bytes(b"x" * 8192)
+    with pytest.raises(RemoteDataError, match=r"train-00002\.bin is damaged: its sha256 is not the index's"):
         fetch(source)
-    assert downloads.count("train-00003.bin") == TRIES
-    assert not list(cache.glob("*/train-00003.bin")) and not list(cache.glob("*/.*.fetched"))
+    assert downloads.count("train-00002.bin") == TRIES
+    assert not list(cache.glob("*/train-00002.bin")) and not list(cache.glob("*/.*.fetched"))
 
 
 def test_a_file_that_is_longer_than_listed_does_not_fill_the_disk(source: Path, cache: Path) -> None:

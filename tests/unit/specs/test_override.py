@@ -140,6 +140,10 @@ RULES = {
     ('trainer.mesh.units={"names":[x]}',): "trainer.mesh.units.names: no module is called 'x'",
     ("trainer.data.ignore_token=256",): "trainer: ignore_token 256 is no token: with vocab_size 256 they are 0 to 255",
     ("trainer.data.ignore_token=-100",): "trainer: ignore_token -100 is no token",
+    (
+        "trainer.data.attention=document",
+        "trainer.model.head_dim=8",
+    ): "trainer: attention within documents needs heads of at least 16 on GPUs; head_dim is 8",
     ("trainer.steps=10",): "trainer: warmup_steps 10 must be less than steps (10), or no step has the learning rate lr",
     ("trainer.profile.first_step=121",): "trainer: first_step 121 is after the last step, 120: nothing would be traced",
     ("time_limit=20s",): "time_limit: 20s must exceed grace (30s)",

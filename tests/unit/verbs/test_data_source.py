@@ -10,6 +10,7 @@ import pytest
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.formats.dataset import BYTES, FORMAT, Index, Shard
 from fsdpctl.errors import UsageError
+from fsdpctl.launch.build import IncompatibleError
 from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.load import load_job
 from fsdpctl.verbs.data_source import resolve_data
@@ -65,6 +66,17 @@ def test_data_that_does_not_fit_the_model_is_refused(tmp_path: Path) -> None:
     put_index(tmp_path / "short", val=256)
     with pytest.raises(UsageError, match=r"validation split has 256 tokens, but one sequence takes .* = 257"):
         resolve_data(job("short"), tmp_path, is_here=True)
+
+
+def test_attention_within_documents_needs_more_than_one(tmp_path: Path) -> None:
+    put_index(tmp_path / "one")
+    spec = load_job("llm-tiny", ["trainer.data.source=one", "trainer.data.attention=document"])
+    with pytest.raises(
+        IncompatibleError, match=r"document needs data of several documents, and .*one is one"
+    ) as caught:
+        resolve_data(spec, tmp_path, is_here=True)
+    [problem] = caught.value.problems
+    assert problem.keys == ("trainer.data.attention", "trainer.data.source")
 
 
 def test_a_file_that_is_cut_or_missing_is_found_before_anything_starts(tmp_path: Path) -> None:

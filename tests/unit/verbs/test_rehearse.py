@@ -12,7 +12,7 @@ from fsdpctl.contract.records import RankError
 from fsdpctl.errors import RunFailed, UsageError
 from fsdpctl.specs.load import load_job, load_profile, parse_job, parse_profile
 from fsdpctl.verbs.rehearsal_failure import describe_error
-from fsdpctl.verbs.rehearse import Rehearsal, Sign, rehearse
+from fsdpctl.verbs.rehearse import Rehearsal, Sign, rehearse_here
 from fsdpctl.verbs.submit import Request, prepare
 
 SLURM = f"""\
@@ -40,7 +40,7 @@ def test_missing_modules_are_named_with_their_lines_and_nothing_starts(project: 
     request = request_of(project, "import json\nimport helper, torch_not_there\n")
     (project / "helper.py").write_text("\nfrom not_there.inner import x\n")
     with pytest.raises(RunFailed) as error:
-        rehearse(request, print)
+        rehearse_here(request, print)
     assert error.value.message.splitlines()[1:] == [
         f"train.py:2: import torch_not_there: {sys.executable} has no module torch_not_there",
         f"helper.py:2: import not_there.inner: {sys.executable} has no module not_there",
@@ -52,14 +52,14 @@ def test_without_a_gpu_a_job_for_gpus_has_its_modules_looked_for_alone(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(project))  # no nvidia-smi
-    assert rehearse(request_of(project, "import json\n", SLURM), print) == Rehearsal(Sign.IMPORTS, 0, 0.0)
+    assert rehearse_here(request_of(project, "import json\n", SLURM), print) == Rehearsal(Sign.IMPORTS, 0, 0.0)
     with pytest.raises(RunFailed, match=r"train\.py:1: import not_there"):
-        rehearse(request_of(project, "import not_there\n", SLURM), print)
+        rehearse_here(request_of(project, "import not_there\n", SLURM), print)
 
 
 def test_the_bundled_trainer_has_nothing_to_rehearse(project: Path) -> None:
     with pytest.raises(UsageError, match="no script of its own to rehearse"):
-        rehearse(prepare(load_profile("local"), load_job("llm-tiny"), run_id="r"), print)
+        rehearse_here(prepare(load_profile("local"), load_job("llm-tiny"), run_id="r"), print)
 
 
 def test_the_users_line_comes_first() -> None:

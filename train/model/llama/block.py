@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx
 
 from fsdpctl.contract.trainer.llama.config import LlamaConfig
+from train.model.documents import Mask, attend
 from train.model.recompute import Block
 
 
@@ -34,17 +35,16 @@ class Attention(nn.Module):
         self.qkv = nn.Linear(config.d_model, (config.heads + 2 * config.kv_heads) * config.head_dim, bias=False)
         self.out = nn.Linear(config.heads * config.head_dim, config.d_model, bias=False)
 
-    def forward(self, x_BTD: Tensor, cos_TP: Tensor, sin_TP: Tensor) -> Tensor:
+    def forward(self, x_BTD: Tensor, cos_TP: Tensor, sin_TP: Tensor, mask: Mask | None) -> Tensor:
         B, T, _ = x_BTD.shape
         qkv_BTNE = self.qkv(x_BTD).view(B, T, self.heads + 2 * self.kv_heads, self.head_dim)
         q_BTHE, k_BTKE, v_BTKE = qkv_BTNE.split([self.heads, self.kv_heads, self.kv_heads], dim=2)
         # Rotated before the heads come first: the next product then reads attention's output without a copy.
-        y_BHTE = F.scaled_dot_product_attention(
+        y_BHTE = attend(
             rotate(q_BTHE, cos_TP, sin_TP).transpose(1, 2),
             rotate(k_BTKE, cos_TP, sin_TP).transpose(1, 2),
             v_BTKE.contiguous().transpose(1, 2),  # a view would keep q and k as they were before they were rotated
-            is_causal=True,
-            enable_gqa=self.heads != self.kv_heads,
+            mask,
         )
         out: Tensor = self.out(y_BHTE.transpose(1, 2).reshape(B, T, -1))
         return out
@@ -96,15 +96,15 @@ class LlamaBlock(Block):
         self.mlp = SwiGLU(config)
         self.dropout = nn.Dropout(config.dropout)
 
-    def compute(self, x_BTD: Tensor, cos_TP: Tensor, sin_TP: Tensor) -> Tensor:
-        x_BTD = x_BTD + self.dropout(self.attention(self.attention_norm(x_BTD), cos_TP, sin_TP))
+    def compute(self, x_BTD: Tensor, cos_TP: Tensor, sin_TP: Tensor, mask: Mask | None) -> Tensor:
+        x_BTD = x_BTD + self.dropout(self.attention(self.attention_norm(x_BTD), cos_TP, sin_TP, mask))
         y_BTD: Tensor = self.dropout(self.mlp(self.mlp_norm(x_BTD)))
         return x_BTD + y_BTD
 
 
 def rotate(x_BTNE: Tensor, cos_TP: Tensor, sin_TP: Tensor) -> Tensor:
-    """Apply rotary positions to N heads, in the tables' precision."""
+    """Apply rotary positions to N heads, in the tables' precision. Tables may differ by sequence: (B, T, P)."""
     low_BTNP, high_BTNP = x_BTNE.chunk(2, dim=-1)
-    cos_T1P, sin_T1P = cos_TP[:, None], sin_TP[:, None]
+    cos_T1P, sin_T1P = cos_TP.unsqueeze(-2), sin_TP.unsqueeze(-2)
     rotated = (low_BTNP * cos_T1P - high_BTNP * sin_T1P, high_BTNP * cos_T1P + low_BTNP * sin_T1P)
     return torch.cat([half_BTNP.type_as(x_BTNE) for half_BTNP in rotated], dim=-1)

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fsdpctl.contract.trainer.llama.config import LlamaConfig
+from train.model.documents import Documents
 from train.model.language_model import LanguageModel, draw_normal
 from train.model.llama.block import LlamaBlock, Norm
 
@@ -33,12 +34,13 @@ class Llama(LanguageModel):
         for name in ("cos_TP", "sin_TP"):
             self.register_buffer(name, torch.empty(config.seq_len, config.head_dim // 2), persistent=False)
 
-    def hidden(self, tokens_BT: Tensor) -> Tensor:
-        T = tokens_BT.shape[1]
+    def hidden(self, tokens_BT: Tensor, documents: Documents | None = None) -> Tensor:
         x_BTD: Tensor = self.dropout(self.embed(tokens_BT))
         x_BTD = x_BTD.to(self.autocast_dtype or x_BTD.dtype)
+        at, mask = documents or (slice(tokens_BT.shape[1]), None)
+        cos_TP, sin_TP = self.cos_TP[at], self.sin_TP[at]  # (B, T, P) where documents are kept apart
         for block in self.blocks:
-            x_BTD = block(x_BTD, self.cos_TP[:T], self.sin_TP[:T])
+            x_BTD = block(x_BTD, cos_TP, sin_TP, mask)
         return x_BTD
 
     def head_logits(self, x_BTD: Tensor) -> Tensor:
