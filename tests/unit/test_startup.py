@@ -50,6 +50,22 @@ def test_a_dry_run_needs_no_torch_and_no_servers() -> None:
     assert imported("submit", "llm300m", "--nodes", "2", "--dry-run") & needless == set()
 
 
+@pytest.mark.parametrize(
+    ("module", "needless"),
+    [
+        ("fsdpctl.node.agent.rank", {"fsdpctl.contract.plan", "fsdpctl.contract.trainer", "subprocess", "tempfile"}),
+        ("fsdpctl.node.agent.__main__", {"fsdpctl.contract.trainer", "fsdpctl.estimate", "secrets", "pydantic"}),
+        ("fsdpctl.backends.detached.__main__", {"fsdpctl.contract.trainer", "fsdpctl.estimate", "pydantic", "typer"}),
+        ("fsdpctl.verbs.submit", {"fsdpctl.verbs.status", "fsdpctl.runs.evidence", "fsdpctl.contract.records"}),
+    ],
+)
+def test_a_process_imports_nothing_of_another_ones_work(module: str, needless: set[str]) -> None:
+    """Each class of records costs a millisecond, and each node starts an agent, each GPU a rank."""
+    script = f"import json, sys, {module}; print(json.dumps(list(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert set(json.loads(done.stdout)) & needless == set()
+
+
 @pytest.mark.slow
 def test_a_launcher_loads_no_plugin_of_another_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Pydantic gives its plugins every value that it checks."""
