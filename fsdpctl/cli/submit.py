@@ -87,9 +87,6 @@ def submit(
     as_json: Json = False,
 ) -> None:
     """Start a job on a cluster."""
-    from fsdpctl.backends.table import get_backend
-    from fsdpctl.notify.check import find_missing
-    from fsdpctl.verbs.fit import check_memory
     from fsdpctl.verbs.holds import find_hold
     from fsdpctl.verbs.submit import read_request, start_after
 
@@ -104,19 +101,11 @@ def submit(
         from fsdpctl.runs.find import find_run
 
         request = start_after(request, find_run(after))
-    for notice in (*request.notices, *request.suspects):
-        log(notice)
-    source = f"hold {hold}" if hold is not None else request.profile_source
-    log(f"profile {request.profile.name} ({request.plan.backend}), from {source}")
-    predicted = get_backend(request.plan.backend).predict(request.plan)
-    memory = check_memory(request.profile, request.job, request.plan, force=force or dry_run)
-    unsent = [f"no notices until this is there: {missing}" for missing in find_missing(request.plan.notify)]
-    for warning in (*predicted.warnings, *([memory] if memory else []), *unsent):
-        log(f"warning: {warning}")
+    predicted = _log_request(request, hold, force=force or dry_run)
     if not smoke:
         _lint(request, job, profile, overrides, backend or ())
     if dry_run:
-        _print_plan(request, predicted.text, out, as_json=as_json)
+        _print_plan(request, predicted, out, as_json=as_json)
         return
     _warn_if_live(request)
     _confirm_slow(request, job, yes=yes)
@@ -134,6 +123,27 @@ def submit(
     elif not as_json:
         print_data(run.root.name)
         log(f"hint: fsdpctl logs -f {run.root.name} | status {run.root.name} | stop {run.root.name}")
+
+
+def _log_request(request: Request, hold: str | None, *, force: bool) -> str:
+    """Log where the run takes place, and what its user may not expect; return the scheduler's prediction.
+
+    Raise UsageError if it does not fit the memory of its GPUs; `force`: warn instead.
+    """
+    from fsdpctl.backends.table import get_backend
+    from fsdpctl.notify.check import find_missing
+    from fsdpctl.verbs.fit import check_memory
+
+    for notice in (*request.notices, *request.suspects):
+        log(notice)
+    source = f"hold {hold}" if hold is not None else request.profile_source
+    log(f"profile {request.profile.name} ({request.plan.backend}), from {source}")
+    predicted = get_backend(request.plan.backend).predict(request.plan)
+    memory = check_memory(request.profile, request.job, request.plan, force=force)
+    unsent = [f"no notices until this is there: {missing}" for missing in find_missing(request.plan.notify)]
+    for warning in (*predicted.warnings, *([memory] if memory else []), *unsent):
+        log(f"warning: {warning}")
+    return predicted.text
 
 
 def _options(nodes: int | None, procs_per_node: int | None, name: str | None, debug: str | None) -> list[str]:
