@@ -29,7 +29,7 @@ from fsdpctl.supervise.decide import end_between, judge
 from fsdpctl.supervise.disk import begin_attempt, log
 from fsdpctl.supervise.hang import Hang, Missing
 from fsdpctl.supervise.history import History, read_history
-from fsdpctl.supervise.loss_watch import LossWatch
+from fsdpctl.supervise.loss_watch import LossFinding, LossWatch
 from fsdpctl.supervise.retries import decide_next
 from fsdpctl.supervise.suspects import find_evidence
 from fsdpctl.supervise.waiting import Waiting
@@ -133,9 +133,7 @@ class Supervisor:
             if ranks.missing is not None and (missing is None or ranks.missing.ranks != missing.ranks):
                 missing = ranks.missing
                 add_event(attempt, missing.text, EventKind.WAITING)
-            for found in loss.look():
-                add_event(attempt, found.text, found.kind, step=found.step)
-                self.agents.notifier.loss(attempt, found)
+            self._report_loss(attempt, loss.look())
             check = self.agents.check(attempt)
             if check.lost is not None and create_once(attempt.abort, check.lost.cause, check.lost.reason):
                 add_event(attempt, f"ends the attempt: {check.lost.reason}", EventKind.LOST)
@@ -152,6 +150,12 @@ class Supervisor:
             self.left = self.agents.end(attempt, is_last=False)
             for line in self.left:
                 add_event(attempt, f"may have left something behind: {line}")
+        self._report_loss(attempt, loss.look(is_last=True))  # a loss that is not finite is often what ended it
+
+    def _report_loss(self, attempt: AttemptPaths, findings: list[LossFinding]) -> None:
+        for found in findings:
+            add_event(attempt, found.text, found.kind, step=found.step)
+            self.agents.notifier.loss(attempt, found)
 
     def _end_hang(self, attempt: AttemptPaths, hang: Hang) -> None:
         if not attempt.abort.exists():

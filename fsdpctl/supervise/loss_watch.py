@@ -50,9 +50,9 @@ class LossWatch:
         self._next, self._quiet_until = clock(), clock()
         self._position: int | None = None  # in the file; None before the first look
 
-    def look(self) -> list[LossFinding]:
-        """Return what is new."""
-        if (now := self._clock()) < self._next:
+    def look(self, *, is_last: bool = False) -> list[LossFinding]:
+        """Return what is new; nothing too soon after another look, unless it is the last one."""
+        if (now := self._clock()) < self._next and not is_last:
             return []
         self._next = now + LOOK_EVERY_S
         is_first = self._position is None

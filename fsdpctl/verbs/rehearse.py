@@ -73,7 +73,8 @@ def rehearse_here(request: Request, report: Callable[[str], None]) -> Rehearsal:
     if request.plan.device == "cuda" and not gpus:
         return Rehearsal(Sign.IMPORTS, 0, 0.0)
     ranks = min(RANKS, request.plan.world_size, gpus or RANKS)
-    small = without_notices(prepare(here, _first_ranks(request.job, ranks)))
+    hold = request.hold if get_backend(request.profile.backend.kind).runs_here else None  # it holds this machine
+    small = without_notices(prepare(here, _first_ranks(request.job, ranks), hold=hold))
     report(f"rehearsal: {count_ranks(ranks)} on this machine, by {small.plan.python}")
     return _run(small, ranks, report)
 

@@ -11,6 +11,7 @@ from fsdpctl.node.os import processes
 from fsdpctl.runs.store import run_ids
 from fsdpctl.specs.load import load_profile, parse_job
 from fsdpctl.verbs import rehearse as verb
+from fsdpctl.verbs.holds import release, take_hold
 from fsdpctl.verbs.submit import prepare
 from tests.backends.harness import fsdpctl
 from tests.services import require
@@ -49,6 +50,15 @@ def test_a_rehearsal_ends_at_the_first_step_and_leaves_nothing(project: Path) ->
     done = verb.rehearse_here(prepare(load_profile("local"), job), print)
     assert (done.sign, done.ranks) == (verb.Sign.STEP, 2) and (done.step or 0) >= 1
     assert run_ids() == [] and list((project / "home" / "runs").iterdir()) == []
+
+
+def test_a_rehearsal_here_takes_place_in_a_hold_of_this_machine(project: Path) -> None:
+    write(project, "from fsdpctl.report import step\nstep(1)\n")
+    profile, job = load_profile("local"), parse_job((project / "mine.yaml").read_text(), "mine.yaml")
+    hold = take_hold(profile, 1, 600, 600, "dev")
+    done = verb.rehearse_here(prepare(profile, job, hold=hold), print)
+    assert done.sign in (verb.Sign.STEP, verb.Sign.END)
+    release("dev")
 
 
 def test_arguments_that_the_script_refuses_are_found_before_anything_is_queued(project: Path) -> None:

@@ -59,6 +59,15 @@ def test_a_loss_that_is_not_finite_is_found_once_for_its_attempt(tmp_path: Path)
     assert Watched(tmp_path).look() == [], "a supervisor that was started again"
 
 
+def test_the_last_look_finds_what_was_logged_just_before_the_end(tmp_path: Path) -> None:
+    watched = Watched(tmp_path)
+    watched.log(1, 2.0)
+    assert watched.look() == []
+    watched.log(2, None)
+    assert watched.look(after_s=0) == []
+    assert [found.step for found in watched.watch.look(is_last=True)] == [2]
+
+
 def test_a_spike_is_found_once_and_not_again_where_a_restart_repeats_it(tmp_path: Path) -> None:
     watched = Watched(tmp_path, attempt=1)
     watched.log(1, *[2.0] * 100)
