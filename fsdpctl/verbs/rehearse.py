@@ -163,12 +163,12 @@ def _run(request: Request, ranks: int, report: Callable[[str], None]) -> Rehears
         submit(request)
         started = _wait_until_started(run, report)
         sign, status = _wait(run, started + LIMIT_S)
+        cancel(run)
     except BaseException:  # an interrupt, too
         if run.root.exists():
             cancel(run)
             discard(run)
         raise
-    cancel(run)
     if sign is None:
         failure = describe_failure(run, status)
         hint = f"fsdpctl logs {run.root.name}; leave out the rehearsal to submit it all the same"
