@@ -5,9 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from itertools import groupby
 
-from fsdpctl.backends.table import get_backend
 from fsdpctl.contract import State
 from fsdpctl.errors import NoSlotError, RefusedError, UsageError
 from fsdpctl.runs.store import Listed, read_record
@@ -19,7 +17,7 @@ from fsdpctl.sweeps.record import SweepPaths, SweepRecord, SweptRun, find_record
 from fsdpctl.sweeps.result import update
 from fsdpctl.verbs.resume import resume
 from fsdpctl.verbs.status import RunStatus, read_statuses
-from fsdpctl.verbs.stop import ignore
+from fsdpctl.verbs.stop import stop_all
 from fsdpctl.verbs.submit import Request, submit
 
 POLL_S = 1.0
@@ -109,12 +107,7 @@ def stop_sweep(paths: SweepPaths, record: SweepRecord) -> list[str]:
     """Let no further run start, and ask those that run to save and exit. Return their ids."""
     paths.stop.touch(0o600)
     alive = [run for run in refresh(record).runs if run.state is not None and run.state.is_alive]
-    backends = groupby(alive, key=lambda run: read_record(record.paths(run)).backend)
-    stopped = {
-        paths
-        for backend, runs in backends
-        for paths in get_backend(backend).stop_all([record.paths(run) for run in runs], ignore)
-    }
+    stopped = stop_all(record.paths(run) for run in alive)
     return [run.run_id for run in alive if record.paths(run) in stopped]
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 
 from fsdpctl.backends.table import get_backend
 from fsdpctl.contract.paths import RunPaths
@@ -19,6 +20,14 @@ def stop(run: RunPaths, report: Callable[[str], None] = ignore) -> bool:
     `report` gets a line if the scheduler does not answer, and the run is asked through its directory.
     """
     return get_backend(open_record(run).backend).launcher.stop(run, report)
+
+
+def stop_all(runs: Iterable[RunPaths], report: Callable[[str], None] = ignore) -> list[RunPaths]:
+    """Ask many runs to save and exit, with few queries to a scheduler; return those that were alive."""
+    of_backend: defaultdict[str, list[RunPaths]] = defaultdict(list)
+    for run in runs:
+        of_backend[open_record(run).backend].append(run)
+    return [run for backend, own in of_backend.items() for run in get_backend(backend).stop_all(own, report)]
 
 
 def cancel(run: RunPaths, report: Callable[[str], None] = ignore) -> bool:

@@ -14,26 +14,9 @@ from fsdpctl.contract.paths import RunPaths
 from fsdpctl.runs.store import default_runs_root, read_record
 from fsdpctl.sweeps.result import Sweep
 from tests.backends.harness import COMMAND, wait_for
+from tests.backends.sweeps import write_project
 from tests.services import require
 
-JOB = """
-name: mine
-nodes: 1
-procs_per_node: 1
-grace: 30s
-entrypoint: {script: train.py}
-"""
-SCRIPT = """
-import os, time
-from pathlib import Path
-from fsdpctl.report import step
-for number in range(1, 4):
-    step(number, total=3, loss=float(os.environ["LR"]) / number)
-    while Path(os.environ["FSDPCTL_SUBMIT_DIR"], "hold").exists():
-        if Path(os.environ["FSDPCTL_STOP_FILE"]).exists():
-            raise SystemExit(0)
-        time.sleep(0.05)
-"""
 SWEEP = [COMMAND, "sweep", "./mine.yaml", "--set", "env.LR=3,0.5", "--set", "restarts=0", "--at-once", "1"]
 
 
@@ -50,8 +33,7 @@ def shown() -> list[dict[str, Any]]:
 def test_it_is_killed_stopped_and_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     require("torch")
     monkeypatch.chdir(tmp_path)
-    for name, text in (("mine.yaml", JOB), ("train.py", SCRIPT), ("hold", "")):
-        Path(name).write_text(text)
+    write_project(tmp_path)
     with subprocess.Popen(SWEEP, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as command:
         wait_for(lambda: any(default_runs_root().glob("mine-LR3-*/metrics.jsonl")), 240, "a step of the first run")
         command.kill()

@@ -15,27 +15,9 @@ from fsdpctl.contract.paths import RunPaths
 from fsdpctl.runs.store import default_runs_root
 from tests.backends.harness import COMMAND, fsdpctl, wait_for
 from tests.backends.slurm.profile import SlurmRun, write_profile
+from tests.backends.sweeps import write_project
 from tests.services import require
 from tests.testbed.slurm import SlurmCluster
-
-JOB = """
-name: mine
-nodes: 1
-procs_per_node: 1
-grace: 30s
-entrypoint: {script: train.py}
-"""
-SCRIPT = """
-import os, time
-from pathlib import Path
-from fsdpctl.report import step
-for number in range(1, 4):
-    step(number, total=3, loss=float(os.environ["LR"]) / number)
-    while Path(os.environ["FSDPCTL_SUBMIT_DIR"], "hold").exists():
-        if Path(os.environ["FSDPCTL_STOP_FILE"]).exists():
-            raise SystemExit(0)
-        time.sleep(0.05)
-"""
 
 
 class Sweep:
@@ -44,8 +26,7 @@ class Sweep:
     def __init__(self, slurm: SlurmCluster, project: Path, *words: str) -> None:
         self.slurm, self.project = slurm, project
         self.words = ["sweep", "./mine.yaml", "--profile", write_profile(project), "--set", "restarts=0", *words]
-        for name, text in (("mine.yaml", JOB), ("train.py", SCRIPT), ("hold", "")):
-            (project / name).write_text(text)
+        write_project(project)
 
     @contextmanager
     def started(self) -> Iterator[subprocess.Popen[str]]:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -224,7 +225,9 @@ class TestSsh(LauncherContract):
     def test_an_interrupted_submit_reports_that_the_run_may_still_start(
         self, cluster: Cluster, project: Path, home: Path
     ) -> None:
-        cluster.write_profile("setup: [sleep 3]\n")  # before each answer of a host
+        go = project / "go"
+        wait = f"until test -e {shlex.quote(str(go))}; do sleep 0.1; done"  # before each answer of a host
+        cluster.write_profile(f"setup: [{json.dumps(wait)}]\n")
         (project / "script.py").write_text(WAITS_FOR_STOP)
         (project / "job.yaml").write_text("name: probe\nnodes: 2\nentrypoint: {script: script.py}\n")
         words = [str(harness.COMMAND), "submit", "./job.yaml", "--profile", self.profile]
@@ -232,6 +235,7 @@ class TestSsh(LauncherContract):
         (supervisor,) = wait_for(lambda: list(home.glob("fsdpctl/runs/*/supervisor.json")), 60, "the supervisor")
         cluster.lan.login.run("pkill", "-INT", "-f", "submit ./job.yaml")
         _, said = submit.communicate(timeout=60)
+        go.touch()
         run = Run.of({"run_id": supervisor.parent.name, "run_dir": str(supervisor.parent)}, project)
         assert submit.returncode == 130
         assert f"{run.run_id} may still start; fsdpctl cancel {run.run_id} ends it" in said
