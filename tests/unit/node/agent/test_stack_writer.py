@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
+import threading
 import time
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from fsdpctl.contract.stack_dump import find_main, parse_stacks
+from fsdpctl.node.agent.stack_writer import format_stacks
 from fsdpctl.node.os.signals import DUMP_SIGNAL
 
 BUSY = """
@@ -59,3 +63,28 @@ def test_a_busy_process_survives_many_dumps_of_all_its_threads(busy: subprocess.
     assert threads[0].frames[-1].function == "<module>"
     assert sorted(thread.name for thread in threads[1:]) == ["busy-0", "busy-1", "busy-2"], "and not the one that wrote"
     assert all("run" in [frame.function for frame in thread.frames] for thread in threads[1:])
+
+
+class Batch:
+    """Something large that a function works on."""
+
+
+def test_what_a_thread_worked_on_is_freed_without_a_garbage_collection() -> None:
+    """As in the trainer, which collects garbage only each hundred steps: stacks kept a step's gradients until then."""
+    looked = threading.Event()
+
+    def look() -> None:
+        format_stacks()
+        looked.set()
+
+    def step() -> weakref.ref[Batch]:
+        batch = Batch()
+        threading.Thread(target=look).start()
+        assert looked.wait(timeout=60)
+        return weakref.ref(batch)
+
+    gc.disable()
+    try:
+        assert step()() is None
+    finally:
+        gc.enable()
