@@ -201,9 +201,11 @@ class EvalConfig:
 
     def __post_init__(self) -> None:
         require_at_least(0, sequences=self.sequences)
-        require_at_least(1, every_steps=self.every_steps)
+        if self.every_steps is not None and self.every_steps < 1:
+            raise broken_rule(f"every_steps must be at least 1, or null; got {self.every_steps}", "every_steps")
         if self.every_steps is not None and self.sequences == 0:
-            raise broken_rule("every_steps without sequences evaluates nothing", "every_steps", "sequences")
+            reason = "without sequences nothing is evaluated, so every_steps must be null"
+            raise broken_rule(reason, "every_steps", "sequences")
 
 
 @dataclass(frozen=True, kw_only=True)

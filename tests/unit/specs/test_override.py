@@ -150,6 +150,8 @@ RULES = {
     ("grace=2h", "time_limit=1h"): "time_limit: 1h must exceed grace (2h)",
     ("trainer.batch.tokens=8192",): "trainer.batch: give the global batch as sequences or as tokens",
     ("trainer.model.kv_heads=3",): "trainer.model: heads (4) must be a multiple of kv_heads (3)",
+    ("trainer.eval.every_steps=0",): "trainer.eval: every_steps must be at least 1, or null; got 0",
+    ("trainer.eval.sequences=0", "trainer.eval.every_steps=5"): "nothing is evaluated, so every_steps must be null",
     ("trainer.mesh.prefetch=0",): "trainer.mesh: prefetch must be at least 1, got 0",
     ("--grace=2h", "time_limit=1h"): "time_limit: 1h must exceed grace (2h)",
 }
