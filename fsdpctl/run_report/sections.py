@@ -205,7 +205,8 @@ def _resources(facts: Facts) -> Iterator[Block]:
     if facts.busy is not None:
         rows.append(("busy", f"{facts.busy:.0%} of the samples of all GPUs"))
     if facts.energy_kwh is not None:
-        rows.append(("energy", f"{facts.energy_kwh:,.2f} kWh of the GPUs"))
+        amount = f"{facts.energy_kwh:,.2f}" if facts.energy_kwh >= 0.1 else f"{facts.energy_kwh:.2g}"
+        rows.append(("energy", f"{amount} kWh of the GPUs"))
     if facts.ledger is not None and facts.ledger.effective is not None:
         rows.append(("effective", f"{facts.ledger.effective:.0%} of the time without queue"))
     yield Rows(tuple(rows))

@@ -105,6 +105,11 @@ def test_text_has_no_control_characters_and_one_line_a_row() -> None:
     assert "\\x1b[31m|\\u202e" in page
 
 
+@pytest.mark.parametrize(("kwh", "shown"), [(0.0029, "0.0029"), (0.5, "0.50"), (12345.678, "12,345.68")])
+def test_the_energy_of_a_short_run_is_not_zero(kwh: float, shown: str) -> None:
+    assert f"{shown} kWh of the GPUs" in write_text(build_document(replace(GOOD, energy_kwh=kwh)))
+
+
 @pytest.mark.parametrize("write", [write_markdown, write_text, lambda document: write_html(document, 0.0)])
 def test_every_part_is_in_every_format(write: object) -> None:
     assert callable(write)
