@@ -107,7 +107,7 @@ def _failure(end: _End, first: _End, summary: LauncherSummary | None) -> Failure
         host=host,
         role=_role(end, first),
         rule=rule.id,
-        category=rule.category,
+        category=match.category,
         domain=rule.domain,
         retry=rule.retry,
         confidence=match.confidence,

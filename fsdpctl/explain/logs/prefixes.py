@@ -37,6 +37,7 @@ _LOG = re.compile(
     | \[[\w./-]+\.py:\d+\]\s+
     | .{0,120}?\d+%\|.*?\|\ \d+/\d+\ \[[^\]]*\]\s*(?=[A-Z])  # a progress bar
     | -\ (?=\S)
+    | _?\*{1,2}(?=\w) | `{1,3}(?=\w)  # Markdown
     | ErrorMessage\ "(?=[\w.]+(?:Error|Exception)\b)  # SageMaker
     | [\w.]+(?:\.py)?:\d+\ *[-:|]\ +
     """,

@@ -13,7 +13,7 @@ from fsdpctl.explain.logs.diagnosis import Failure, LogDiagnosis
 from fsdpctl.explain.logs.files import explain_files
 from fsdpctl.explain.logs.streams import MAX_BYTES
 from fsdpctl.explain.rule import Strength
-from fsdpctl.explain.rulebook import all_rules
+from fsdpctl.explain.rulebook import all_rules, rule_of
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of 79.15 GiB"
 TRACE = 'Traceback (most recent call last):\n  File "/home/ann/train.py", line 8, in step\n    loss.backward()\n'
@@ -350,6 +350,20 @@ def test_what_ended_on_request_is_teardown(tmp_path: Path) -> None:
          + prefixed("    | ", TRACE + "ValueError: bad shard"), "exception"),
         (TRACE + "RuntimeError: Unhandled FakeTensor Device Propagation for aten.add.Tensor, found two different"
          " devices cuda:0, cpu", "device_mismatch"),
+        ("  0%|     | 0/2 [00:00<?, ?it/s]WARNING:torch.distributed.elastic.multiprocessing.api:Sending process 899505"
+         " closing signal SIGTERM      ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -9)"
+         " local_rank: 4 (pid: 899509) of binary: /env/bin/python", "sigkill"),
+        ('ERROR:torch.distributed.elastic.multiprocessing.errors.error_handler:{\n  "message": {\n    "message":'
+         ' "RuntimeError: Permission denied",\n    "extraInfo": {', "permission"),
+        ("_**RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:0 and"
+         " cpu!**_", "device_mismatch"),
+        ("docker: Error response from daemon: OCI runtime create failed: runc create failed: exec: \"torchrun\":"
+         " executable file not found in $PATH: unknown", "file_not_found"),
+        (TRACE + "requests.exceptions.HTTPError: 403 Client Error: Forbidden for url: https://huggingface.co",
+         "permission"),
+        (TRACE + "OSError: Unable to open file (unable to lock file, errno = 11, error message = 'Resource temporarily"
+         " unavailable')", "exception"),
+        ("12345  train  gpu  acme  64  NODE_FAIL  1:0", "slurm_node_failure"),
         ("python: can't open file 'x.py': [Errno 2] No such file or directory\n" + TRACE
          + "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:", "file_not_found_line"),
     ],
@@ -387,6 +401,24 @@ def test_what_ended_a_process(text: str, rule: str, tmp_path: Path) -> None:
 )  # fmt: skip
 def test_what_is_no_failure(text: str, tmp_path: Path) -> None:
     assert diagnose(tmp_path, text).first is None
+
+
+@pytest.mark.parametrize(
+    ("error", "category"),
+    [
+        (
+            "ValueError: Must flatten tensors with uniform dtype but got torch.bfloat16 and torch.float32",
+            Category.EXCEPTION,
+        ),
+        ("RuntimeError: expected scalar type Half but found Float", Category.RUNTIME_ERROR),
+        ("RuntimeError: received 0 items of ancdata", Category.RUNTIME_ERROR),
+        ("torch._dynamo.exc.TorchRuntimeError: Failed running call_function", Category.RUNTIME_ERROR),
+        ("OSError: [Errno 24] Too many open files: '/data/1.bin'", Category.EXCEPTION),
+        ("socket.timeout: timed out", Category.EXCEPTION),
+    ],
+)
+def test_an_error_of_no_other_category_has_that_of_its_class(error: str, category: Category, tmp_path: Path) -> None:
+    assert first(tmp_path, TRACE + error + "\n").category is category
 
 
 def test_fields_fill_the_sentence(tmp_path: Path) -> None:
@@ -441,7 +473,7 @@ def test_noise_before_and_after_a_failure_changes_nothing(after: str, tmp_path: 
             path = tmp_path / f"{rule.id}{number}.log"
             path.write_text(f"{BEFORE}{text}\n{AFTER[after]}", encoding="utf-8")
             found = explain_files([path]).first
-            if found is None or found.category is not rule.category:
+            if found is None or rule_of(found.rule).category is not rule.category:
                 wrong[text] = found and found.rule
     assert not wrong
 
