@@ -118,6 +118,7 @@ def _second_best(matches: Sequence[Match]) -> Match | None:
     for role, strengths in (
         (Role.CASCADE, (Strength.CERTAIN, Strength.GENERIC)),
         (Role.INITIATING, (Strength.HINT,)),
+        (Role.INITIATING, (Strength.GENERIC,)),
         (Role.CASCADE, (Strength.HINT,)),
         (Role.TEARDOWN, tuple(Strength)),
     ):

@@ -23,7 +23,7 @@ from fsdpctl.logs.stamp import parse_stamp
 
 _MANY_RANKS = re.compile(
     r"torch[./]distributed|ProcessGroup|local_rank|ChildFailedError|DistributedDataParallel|NCCL (?:INFO|WARN)"
-    r"|deepspeed"
+    r"|deepspeed|srun: error: .*: tasks? \d"
 )
 
 

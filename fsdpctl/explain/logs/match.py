@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from fsdpctl.contract.stack_dump import Frame
@@ -82,7 +82,11 @@ def match_text(lines: Iterable[str]) -> list[Match]:
 def _match_once(statement: Statement, unfit: set[str]) -> Match | None:
     """Return the best rule for a statement; for lines of one shape, of which the first fits none, only once."""
     if statement.is_exception:
-        return _match(statement, _rules(True))
+        found = _match(statement, _rules(True))
+        if statement.in_traceback or (found is not None and found.strength is not Strength.GENERIC):
+            return found
+        line = replace(statement, text=statement.text.partition("\n")[0], is_exception=False)
+        return _match(line, _rules(False)) or found  # programs begin the line with "Error: ", too
     shape = shape_of(statement.text)
     if shape in unfit:
         return None

@@ -179,7 +179,8 @@ def _exception(
     message = [head]
     last = at
     for text in lines[at + 1 : at + MAX_MESSAGE_LINES]:
-        if _NEXT_MESSAGE.match(text) or _HEAD.match(text):
+        is_inner = last == at and head.endswith("raised:")  # a compiler reports the error of its own in the next line
+        if _NEXT_MESSAGE.match(text) or (_HEAD.match(text) and not is_inner):
             break
         last += 1
         message.append(text)

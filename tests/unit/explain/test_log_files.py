@@ -364,6 +364,29 @@ def test_what_ended_on_request_is_teardown(tmp_path: Path) -> None:
         (TRACE + "OSError: Unable to open file (unable to lock file, errno = 11, error message = 'Resource temporarily"
          " unavailable')", "exception"),
         ("12345  train  gpu  acme  64  NODE_FAIL  1:0", "slurm_node_failure"),
+        (TRACE + OOM + "\n" + "Loading modules: 100%|##########| 4/4 [00:15<00:00,  3.85s/it]\n" * 4
+         + "srun: error: n2: tasks 0-1: Exited with exit code 1", "cuda_oom_allocated"),
+        (TRACE + "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:\nRuntimeError: Triton Error"
+         " [CUDA]: device kernel image is invalid", "cuda_no_kernel_image"),
+        (TRACE + "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:\nAttributeError: 'float' object"
+         " has no attribute 'meta'", "compile_failed"),
+        ("Error: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container"
+         " process", "container_start"),
+        ("FATAL:   could not open image /data/train.sif: failed to retrieve path for /data/train.sif: lstat"
+         " /data/train.sif: no such file or directory", "file_not_found_line"),
+        ("Error: dial tcp: lookup registry.example.com: no such host", "name_resolution"),
+        ("NVRM: The NVIDIA GPU 0000:b3:00.0\n   NVRM: fallen off the bus and is not responding to commands.",
+         "xid_fallen_off_the_bus"),
+        ("eta 28:34:54\n04/18/2016 22:55:25;0008;PBS_Server.1;Job;7.sched1;Job deleted at request of root@sched1",
+         "job_cancelled"),
+        ("PBS Job Id: 26066307\nJob deleted at request of root@sched\nMOAB_INFO:  job exceeded wallclock limit",
+         "slurm_time_limit"),
+        ("[rank1]:    size mismatch for head.bias: copying a param with shape torch.Size([9]) from checkpoint, the shape"
+         " in current model is torch.Size([4]).", "checkpoint_shapes"),
+        (TRACE + "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n\tpid: 3\nThe"
+         " actor is dead because its worker process has died. Worker exits with an exit code None. The worker may have"
+         " exceeded K8s pod memory limits.", "host_oom_kill"),
+        ("Detected KeyboardInterrupt, attempting graceful shutdown ...", "interrupted"),
         ("python: can't open file 'x.py': [Errno 2] No such file or directory\n" + TRACE
          + "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:", "file_not_found_line"),
     ],
