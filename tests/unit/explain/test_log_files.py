@@ -381,12 +381,28 @@ def test_what_ended_on_request_is_teardown(tmp_path: Path) -> None:
          "job_cancelled"),
         ("PBS Job Id: 26066307\nJob deleted at request of root@sched\nMOAB_INFO:  job exceeded wallclock limit",
          "slurm_time_limit"),
-        ("[rank1]:    size mismatch for head.bias: copying a param with shape torch.Size([9]) from checkpoint, the shape"
-         " in current model is torch.Size([4]).", "checkpoint_shapes"),
+        ("[rank1]:    size mismatch for head.bias: copying a param with shape torch.Size([9]) from checkpoint, the"
+         " shape in current model is torch.Size([4]).", "checkpoint_shapes"),
         (TRACE + "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n\tpid: 3\nThe"
          " actor is dead because its worker process has died. Worker exits with an exit code None. The worker may have"
          " exceeded K8s pod memory limits.", "host_oom_kill"),
         ("Detected KeyboardInterrupt, attempting graceful shutdown ...", "interrupted"),
+        ("# [rank1]: torch.distributed.DistBackendError: NCCL error in: x.cpp:1, unhandled cuda error\n"
+         "    [rank1]: ncclUnhandledCudaError: Call to CUDA function failed.\n    [rank1]: Last error:\n"
+         "    [rank1]: Cuda failure 2 'out of memory'", "cuda_oom"),
+        ("srun: forcing job termination\nslurmstepd: error: *** STEP 4.0 ON n3 CANCELLED AT 2025-04-15T19:07:03 ***\n"
+         "srun: error: n3: task 0: Killed", "job_cancelled"),
+        ("slurmstepd: error: pyxis:     [ERROR] URL https://ghcr.io/v2/x returned error code: 404 Not Found",
+         "container_start"),
+        ("slurmstepd: error: pyxis: [ERROR] URL https://ghcr.io/v2/x returned error code: 401 Unauthorized",
+         "permission_line"),
+        ("sbatch: error: A Quality of Service (QoS) has not been provided", "slurm_launch_failure"),
+        ("sbatch: error: Unable to open file train.sh", "file_not_found_line"),
+        ("/var/spool/slurmd/job8759973/slurm_script: line 166: syntax error: unexpected end of file", "setup_line"),
+        (TRACE + "RuntimeError: Rank 1 successfully reached monitoredBarrier, but received errors while waiting for"
+         " send/recv from rank 0.", "gloo_lost_peer"),
+        (TRACE + "RuntimeError: [/pytorch/gloo/transport/tcp/pair.cc:547] Connection closed by peer\n" + TRACE
+         + "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.", "gloo_lost_peer"),
         ("python: can't open file 'x.py': [Errno 2] No such file or directory\n" + TRACE
          + "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:", "file_not_found_line"),
     ],
