@@ -49,7 +49,7 @@ class Match:
 
     @property
     def category(self) -> Category:
-        """What failed; where that is only a kind of exception, the kind that its class says."""
+        """What failed; of an error that fits no other category, that of its class."""
         raised = _CLASS.match(self.line) if self.is_exception else None
         if raised is None or self.rule.category not in _OF_CLASS or self.rule.role is not Role.INITIATING:
             return self.rule.category

@@ -387,6 +387,9 @@ def test_what_ended_on_request_is_teardown(tmp_path: Path) -> None:
          " actor is dead because its worker process has died. Worker exits with an exit code None. The worker may have"
          " exceeded K8s pod memory limits.", "host_oom_kill"),
         ("Detected KeyboardInterrupt, attempting graceful shutdown ...", "interrupted"),
+        ("F1030 00:01:42.205154   604 device_context.cc:318] cudaStreamSynchronize an illegal memory access was"
+         " encountered errno: 77\n*** Check failure stack trace: ***", "cuda_illegal_access"),
+        (TRACE + "TimeoutError: The read operation timed out", "download_failed"),
         ("# [rank1]: torch.distributed.DistBackendError: NCCL error in: x.cpp:1, unhandled cuda error\n"
          "    [rank1]: ncclUnhandledCudaError: Call to CUDA function failed.\n    [rank1]: Last error:\n"
          "    [rank1]: Cuda failure 2 'out of memory'", "cuda_oom"),
