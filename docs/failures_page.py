@@ -17,6 +17,7 @@ finds the rank that failed first among many, and prints what the failure means a
 first. Give all files of a job at once, one per rank or node, or one file in which the ranks are mixed, as torchrun,
 srun and mpirun write it. Of long files the end is read.
 
+An error that fits no other category is `runtime_error` or `exception` by its class, whichever failure it is.
 The rank of a line is that of its prefix, or of the file's name, as in `rank-3.log`.
 A failure that follows from another one (marked "follows from another rank") is only shown as the first if nothing else
 is found.

@@ -30,6 +30,8 @@ class CodecError(ValueError):
 
 def encode(value: Any) -> Any:
     """Return `value` as JSON-ready dicts, lists and scalars."""
+    if type(value) in _SCALARS:  # most values are, and the checks for the others take time
+        return value
     if isinstance(value, Enum):
         return value.value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

@@ -47,8 +47,8 @@ def choose_end(matches: Sequence[Match], *, first: bool = False) -> Match | None
 
 
 def _without_killed(matches: Sequence[Match]) -> list[Match]:
-    """Return the matches without the processes that a launcher reports to kill."""
-    killed = next((m.number for m in matches if m.rule.id == "ended_by_launcher"), None)
+    """Return the matches without the processes that a launcher reports to kill, or that were killed with their job."""
+    killed = next((m.number for m in matches if m.rule.id in ("ended_by_launcher", "job_cancelled")), None)
     return [m for m in matches if killed is None or m.number <= killed or m.rule.id != "sigkill"]
 
 
@@ -118,6 +118,7 @@ def _second_best(matches: Sequence[Match]) -> Match | None:
     for role, strengths in (
         (Role.CASCADE, (Strength.CERTAIN, Strength.GENERIC)),
         (Role.INITIATING, (Strength.HINT,)),
+        (Role.INITIATING, (Strength.GENERIC,)),
         (Role.CASCADE, (Strength.HINT,)),
         (Role.TEARDOWN, tuple(Strength)),
     ):

@@ -23,7 +23,7 @@ from fsdpctl.logs.stamp import parse_stamp
 
 _MANY_RANKS = re.compile(
     r"torch[./]distributed|ProcessGroup|local_rank|ChildFailedError|DistributedDataParallel|NCCL (?:INFO|WARN)"
-    r"|deepspeed"
+    r"|deepspeed|srun: error: .*: tasks? \d"
 )
 
 
@@ -107,7 +107,7 @@ def _failure(end: _End, first: _End, summary: LauncherSummary | None) -> Failure
         host=host,
         role=_role(end, first),
         rule=rule.id,
-        category=rule.category,
+        category=match.category,
         domain=rule.domain,
         retry=rule.retry,
         confidence=match.confidence,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from fsdpctl.contract.stack_dump import Frame
-from fsdpctl.explain.categories import Role
+from fsdpctl.explain.categories import Category, Role
 from fsdpctl.explain.logs.prefilter import is_decided_by_words, shape_of
 from fsdpctl.explain.logs.statements import Link, Statement, read_messages, read_statements
 from fsdpctl.explain.rule import Rule, Strength, read_fields
@@ -18,6 +18,8 @@ _OF_MESSAGE = 0.6
 """How sure a message in the middle of a line is, compared to an exception."""
 
 
+_CLASS = re.compile(r"(?:[\w.:]+[.:])?(?P<name>[A-Z]\w*)(?=:|$)")
+_OF_CLASS = {Category.RUNTIME_ERROR, Category.EXCEPTION}
 _ENDS = re.compile(
     r"(?i)(?:[-,;:.!)]\s|\band )(?:aborting|stopping|exiting|quitting|terminating|giving up|bailing out)\b"
 )
@@ -46,6 +48,15 @@ class Match:
         return Strength.CERTAIN if ends and self.rule.strength is Strength.HINT else self.rule.strength
 
     @property
+    def category(self) -> Category:
+        """What failed; of an error that fits no other category, that of its class."""
+        raised = _CLASS.match(self.line) if self.is_exception else None
+        if raised is None or self.rule.category not in _OF_CLASS or self.rule.role is not Role.INITIATING:
+            return self.rule.category
+        is_error = raised["name"].endswith("RuntimeError") or raised[0] == "c10::Error"
+        return Category.RUNTIME_ERROR if is_error else Category.EXCEPTION
+
+    @property
     def confidence(self) -> float:
         return self.rule.confidence * (_OF_MESSAGE if self.is_message else 1.0)
 
@@ -71,7 +82,11 @@ def match_text(lines: Iterable[str]) -> list[Match]:
 def _match_once(statement: Statement, unfit: set[str]) -> Match | None:
     """Return the best rule for a statement; for lines of one shape, of which the first fits none, only once."""
     if statement.is_exception:
-        return _match(statement, _rules(True))
+        found = _match(statement, _rules(True))
+        if statement.in_traceback or (found is not None and found.strength is not Strength.GENERIC):
+            return found
+        line = replace(statement, text=statement.text.partition("\n")[0], is_exception=False)
+        return _match(line, _rules(False)) or found  # programs begin the line with "Error: ", too
     shape = shape_of(statement.text)
     if shape in unfit:
         return None
@@ -102,7 +117,7 @@ def _fields(rule: Rule, statement: Statement) -> dict[str, str] | None:
     """Return the named groups of the rule's pattern that fits; None if none does."""
     for pattern in rule.exception_patterns if statement.is_exception else rule.line_patterns:
         # A message without its exception begins where the text does.
-        find = pattern.match if statement.is_message else pattern.search
+        find = pattern.match if statement.is_bare else pattern.search
         if found := find(statement.text):
             fields = read_fields(found)
             if rule.holds(fields):
@@ -112,7 +127,9 @@ def _fields(rule: Rule, statement: Statement) -> dict[str, str] | None:
 
 @cache
 def _rules(is_exception: bool) -> tuple[Rule, ...]:
-    return tuple(rule for rule in all_rules() if (rule.exceptions if is_exception else rule.lines))
+    """Return the rules for exceptions or lines; a line may be of several processes, of which others are only ended."""
+    rules = (rule for rule in all_rules() if (rule.exceptions if is_exception else rule.lines))
+    return tuple(sorted(rules, key=lambda rule: not is_exception and rule.role is Role.TEARDOWN))
 
 
 @cache

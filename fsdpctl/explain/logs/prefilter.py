@@ -16,8 +16,10 @@ quota, stale, nfs, endpoint, lustre, blk_, denied, permit, read-only, chdir, inf
 segmentation, pthread, thread, fork, mpi_, revoked, requeued, support, exceeded, what(), resource, offline,
 diverge, scale, zip, empty, unpickl, resp, refused, pipe, duplicate, network, out_of, sent, version, module,
 corrupt, invalid, illegal, heartbeat, progress, stuck, hung, hanging, stall, deadlock, no activity,
-subset of ranks, override, fallen off, nccl warn, nccl op, nccl watch, handling of, no such, not found, no space,
-return code, bus err
+subset of ranks, override, different device, devices were, identification, notready, deleted at, modulefile,
+lmod, mismatch, module(s), i/o err, creation, extracting, mounting, address already, too many, ctrl-c,
+marked down, unbound, unexpected, fallen off, nccl warn, nccl op, nccl watch, handling of, no such, not found,
+no space, return code, bus err
 """
 _WORDS = re.compile(r"\b(?:nan|inf|hang)\b|\bexc\.")
 _NUMBERED = re.compile(r"(?i)exit|code|status|signal|xid|errno|oom|failcnt|return")

@@ -8,9 +8,9 @@ from typing import NamedTuple
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _WRITER = re.compile(
     r"""
-    >\s                                           # quoted in a mail or a report
+    [>#]\s                                        # quoted in a mail, a report or a script
     | \d+\.\d+s\t\d+\t                             # a log of Kaggle
-    | \[(?:rank|Rank\ )(?P<rank>\d+)\]:\s?          # torch
+    | \s*\[(?:rank|Rank\ )(?P<rank>\d+)\]:\s?       # torch
     | \[[A-Za-z_]+?(?P<local>\d+)\]:\s?  # torchrun --tee
     | (?:node\d+\s+)?rank(?P<ours>\d+)\s+\|\s      # fsdpctl logs
     | \s{0,3}(?P<task>\d{1,6}):\ (?!\d\d:)         # srun --label
@@ -22,7 +22,7 @@ _WRITER = re.compile(
 _INNER = re.compile(r"\[(?:rank(?P<rank>\d+)|default(?P<local>\d+))\]: ?")
 _HOST = re.compile(r"([\w.-]+): ")  # of pdsh
 _GLOBAL = ("rank", "ours", "task", "mpi")
-_FIRST = frozenset("[(> rn0123456789")
+_FIRST = frozenset("[(># rn0123456789")
 _LOG = re.compile(
     r"""
     \[?\d{4}[-/]\d\d[-/]\d\d[T\ ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?:?[\ \t]*
@@ -37,6 +37,7 @@ _LOG = re.compile(
     | \[[\w./-]+\.py:\d+\]\s+
     | .{0,120}?\d+%\|.*?\|\ \d+/\d+\ \[[^\]]*\]\s*(?=[A-Z])  # a progress bar
     | -\ (?=\S)
+    | _?\*{1,2}(?=\w) | `{1,3}(?=\w)  # Markdown
     | ErrorMessage\ "(?=[\w.]+(?:Error|Exception)\b)  # SageMaker
     | [\w.]+(?:\.py)?:\d+\ *[-:|]\ +
     """,

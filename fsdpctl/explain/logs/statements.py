@@ -73,6 +73,7 @@ class Statement:
     text: str
     is_exception: bool = False
     is_message: bool = False
+    is_bare: bool = False  # a message that does not begin with the type of an exception
     in_traceback: bool = False
     link: Link = Link.NONE
     frames: tuple[Frame, ...] = ()
@@ -110,7 +111,10 @@ def read_messages(lines: Sequence[str]) -> Iterator[Statement]:
         if may_matter(line) and not _MILD.search(line):
             for delimiter in _DELIMITER.finditer(line):
                 text = line[delimiter.end() :]
-                yield Statement(number, number, text, is_exception=True, is_message=True)
+                if delimiter[0].endswith('"'):
+                    text = text.partition('"')[0]
+                is_bare = _HEAD.match(text) is None
+                yield Statement(number, number, text, is_exception=True, is_message=True, is_bare=is_bare)
 
 
 def _read_line(lines: Sequence[str], at: int) -> Statement | None:
@@ -175,8 +179,10 @@ def _exception(
     message = [head]
     last = at
     for text in lines[at + 1 : at + MAX_MESSAGE_LINES]:
-        if _NEXT_MESSAGE.match(text) or _HEAD.match(text):
+        is_inner = last == at and head.endswith("raised:")  # a compiler reports the error of its own in the next line
+        if _NEXT_MESSAGE.match(text) or (_HEAD.match(text) and not is_inner):
             break
         last += 1
         message.append(text)
-    return Statement(at, last, "\n".join(message), True, False, in_traceback, link, frames)
+    text = "\n".join(message)
+    return Statement(at, last, text, is_exception=True, in_traceback=in_traceback, link=link, frames=frames)

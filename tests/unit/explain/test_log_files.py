@@ -13,7 +13,7 @@ from fsdpctl.explain.logs.diagnosis import Failure, LogDiagnosis
 from fsdpctl.explain.logs.files import explain_files
 from fsdpctl.explain.logs.streams import MAX_BYTES
 from fsdpctl.explain.rule import Strength
-from fsdpctl.explain.rulebook import all_rules
+from fsdpctl.explain.rulebook import all_rules, rule_of
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of 79.15 GiB"
 TRACE = 'Traceback (most recent call last):\n  File "/home/ann/train.py", line 8, in step\n    loss.backward()\n'
@@ -350,6 +350,62 @@ def test_what_ended_on_request_is_teardown(tmp_path: Path) -> None:
          + prefixed("    | ", TRACE + "ValueError: bad shard"), "exception"),
         (TRACE + "RuntimeError: Unhandled FakeTensor Device Propagation for aten.add.Tensor, found two different"
          " devices cuda:0, cpu", "device_mismatch"),
+        ("  0%|     | 0/2 [00:00<?, ?it/s]WARNING:torch.distributed.elastic.multiprocessing.api:Sending process 899505"
+         " closing signal SIGTERM      ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -9)"
+         " local_rank: 4 (pid: 899509) of binary: /env/bin/python", "sigkill"),
+        ('ERROR:torch.distributed.elastic.multiprocessing.errors.error_handler:{\n  "message": {\n    "message":'
+         ' "RuntimeError: Permission denied",\n    "extraInfo": {', "permission"),
+        ("_**RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:0 and"
+         " cpu!**_", "device_mismatch"),
+        ("docker: Error response from daemon: OCI runtime create failed: runc create failed: exec: \"torchrun\":"
+         " executable file not found in $PATH: unknown", "file_not_found"),
+        (TRACE + "requests.exceptions.HTTPError: 403 Client Error: Forbidden for url: https://huggingface.co",
+         "permission"),
+        (TRACE + "OSError: Unable to open file (unable to lock file, errno = 11, error message = 'Resource temporarily"
+         " unavailable')", "exception"),
+        ("12345  train  gpu  acme  64  NODE_FAIL  1:0", "slurm_node_failure"),
+        (TRACE + OOM + "\n" + "Loading modules: 100%|##########| 4/4 [00:15<00:00,  3.85s/it]\n" * 4
+         + "srun: error: n2: tasks 0-1: Exited with exit code 1", "cuda_oom_allocated"),
+        (TRACE + "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:\nRuntimeError: Triton Error"
+         " [CUDA]: device kernel image is invalid", "cuda_no_kernel_image"),
+        (TRACE + "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:\nAttributeError: 'float' object"
+         " has no attribute 'meta'", "compile_failed"),
+        ("Error: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container"
+         " process", "container_start"),
+        ("FATAL:   could not open image /data/train.sif: failed to retrieve path for /data/train.sif: lstat"
+         " /data/train.sif: no such file or directory", "file_not_found_line"),
+        ("Error: dial tcp: lookup registry.example.com: no such host", "name_resolution"),
+        ("NVRM: The NVIDIA GPU 0000:b3:00.0\n   NVRM: fallen off the bus and is not responding to commands.",
+         "xid_fallen_off_the_bus"),
+        ("eta 28:34:54\n04/18/2016 22:55:25;0008;PBS_Server.1;Job;7.sched1;Job deleted at request of root@sched1",
+         "job_cancelled"),
+        ("PBS Job Id: 26066307\nJob deleted at request of root@sched\nMOAB_INFO:  job exceeded wallclock limit",
+         "slurm_time_limit"),
+        ("[rank1]:    size mismatch for head.bias: copying a param with shape torch.Size([9]) from checkpoint, the"
+         " shape in current model is torch.Size([4]).", "checkpoint_shapes"),
+        (TRACE + "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n\tpid: 3\nThe"
+         " actor is dead because its worker process has died. Worker exits with an exit code None. The worker may have"
+         " exceeded K8s pod memory limits.", "host_oom_kill"),
+        ("Detected KeyboardInterrupt, attempting graceful shutdown ...", "interrupted"),
+        ("F1030 00:01:42.205154   604 device_context.cc:318] cudaStreamSynchronize an illegal memory access was"
+         " encountered errno: 77\n*** Check failure stack trace: ***", "cuda_illegal_access"),
+        (TRACE + "TimeoutError: The read operation timed out", "download_failed"),
+        ("# [rank1]: torch.distributed.DistBackendError: NCCL error in: x.cpp:1, unhandled cuda error\n"
+         "    [rank1]: ncclUnhandledCudaError: Call to CUDA function failed.\n    [rank1]: Last error:\n"
+         "    [rank1]: Cuda failure 2 'out of memory'", "cuda_oom"),
+        ("srun: forcing job termination\nslurmstepd: error: *** STEP 4.0 ON n3 CANCELLED AT 2025-04-15T19:07:03 ***\n"
+         "srun: error: n3: task 0: Killed", "job_cancelled"),
+        ("slurmstepd: error: pyxis:     [ERROR] URL https://ghcr.io/v2/x returned error code: 404 Not Found",
+         "container_start"),
+        ("slurmstepd: error: pyxis: [ERROR] URL https://ghcr.io/v2/x returned error code: 401 Unauthorized",
+         "permission_line"),
+        ("sbatch: error: A Quality of Service (QoS) has not been provided", "slurm_launch_failure"),
+        ("sbatch: error: Unable to open file train.sh", "file_not_found_line"),
+        ("/var/spool/slurmd/job8759973/slurm_script: line 166: syntax error: unexpected end of file", "setup_line"),
+        (TRACE + "RuntimeError: Rank 1 successfully reached monitoredBarrier, but received errors while waiting for"
+         " send/recv from rank 0.", "gloo_lost_peer"),
+        (TRACE + "RuntimeError: [/pytorch/gloo/transport/tcp/pair.cc:547] Connection closed by peer\n" + TRACE
+         + "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.", "gloo_lost_peer"),
         ("python: can't open file 'x.py': [Errno 2] No such file or directory\n" + TRACE
          + "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:", "file_not_found_line"),
     ],
@@ -387,6 +443,24 @@ def test_what_ended_a_process(text: str, rule: str, tmp_path: Path) -> None:
 )  # fmt: skip
 def test_what_is_no_failure(text: str, tmp_path: Path) -> None:
     assert diagnose(tmp_path, text).first is None
+
+
+@pytest.mark.parametrize(
+    ("error", "category"),
+    [
+        (
+            "ValueError: Must flatten tensors with uniform dtype but got torch.bfloat16 and torch.float32",
+            Category.EXCEPTION,
+        ),
+        ("RuntimeError: expected scalar type Half but found Float", Category.RUNTIME_ERROR),
+        ("RuntimeError: received 0 items of ancdata", Category.RUNTIME_ERROR),
+        ("torch._dynamo.exc.TorchRuntimeError: Failed running call_function", Category.RUNTIME_ERROR),
+        ("OSError: [Errno 24] Too many open files: '/data/1.bin'", Category.EXCEPTION),
+        ("socket.timeout: timed out", Category.EXCEPTION),
+    ],
+)
+def test_an_error_of_no_other_category_has_that_of_its_class(error: str, category: Category, tmp_path: Path) -> None:
+    assert first(tmp_path, TRACE + error + "\n").category is category
 
 
 def test_fields_fill_the_sentence(tmp_path: Path) -> None:
@@ -441,7 +515,7 @@ def test_noise_before_and_after_a_failure_changes_nothing(after: str, tmp_path: 
             path = tmp_path / f"{rule.id}{number}.log"
             path.write_text(f"{BEFORE}{text}\n{AFTER[after]}", encoding="utf-8")
             found = explain_files([path]).first
-            if found is None or found.category is not rule.category:
+            if found is None or rule_of(found.rule).category is not rule.category:
                 wrong[text] = found and found.rule
     assert not wrong
 
