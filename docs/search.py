@@ -3,8 +3,8 @@
 The search splits text and queries at the separator, finds what begins with any word of the query, and has titles first.
 Four things follow. Small words are separators, too: `a` would find all words that begin with it. Headings without text
 are left out. Pages that answer questions come before lists of keys and names. And Chinese, which has no spaces, gets
-fields that are not displayed: for each character a word of that character and the following ones. Each of them ends in a
-mark, without which the search would take a query apart into shorter words and drop its last one.
+fields that are not displayed: for each character a word of that character and the following ones. Each of them ends in
+a mark, without which the search would take a query apart into shorter words and drop its last one.
 """
 
 from __future__ import annotations

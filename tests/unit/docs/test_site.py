@@ -87,6 +87,15 @@ def test_the_site_has_all_pages(site: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_page_marks_options_in_sentences_and_not_in_blocks(site: Path) -> None:
+    page = (site / "questions.html").read_text()
+    assert '<code>fsdpctl logs <span class="option">--errors</span></code>' in page
+    blocks = re.findall(r"<pre>.*?</pre>", page, re.DOTALL)
+    assert blocks
+    assert not [block for block in blocks if 'class="option"' in block]
+
+
+@pytest.mark.slow
 def test_the_site_loads_nothing_from_other_hosts(site: Path) -> None:
     files = [path for suffix in ("html", "css", "svg") for path in site.rglob(f"*.{suffix}")]
     assert any(path.suffix == ".svg" and path.parent.name == "diagrams" for path in files)
