@@ -105,6 +105,12 @@ runs_root: /shared/me/runs
 venv: /shared/me/venv
 ```
 
+`fsdpctl profiles check FILE` lists all problems with their line numbers. `fsdpctl profiles show NAME` prints a profile
+with all defaults filled in. `fsdpctl submit JOB --profile NAME --dry-run` prints every command that the profile leads
+to. A duration is written as `90s`, `30m`, `1h30m`, `2d` or `1:30:00`.
+
+## Environment: containers, conda, modules
+
 `environment` is what the ranks run in, on every backend:
 
 ```yaml
@@ -122,10 +128,6 @@ of its node, and `runs_root`; everything else, such as data, is in `mounts`. Out
 without torch) starts it, except on local, where it is the one of fsdpctl. Pull an image that is in a registry before:
 a start waits 30 s for it. An environment that is missing on a node is reported with the node and a remedy by
 `fsdpctl doctor`, and in `agent.log` of an attempt.
-
-`fsdpctl profiles check FILE` lists all problems with their line numbers. `fsdpctl profiles show NAME` prints a profile
-with all defaults filled in. `fsdpctl submit JOB --profile NAME --dry-run` prints every command that the profile leads
-to. A duration is written as `90s`, `30m`, `1h30m`, `2d` or `1:30:00`.
 """
 
 TYPE_NAMES: list[tuple[Any, str]] = [

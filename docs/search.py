@@ -1,10 +1,10 @@
 """Hook of mkdocs: what the search of the site finds, and in which order.
 
 The search splits text and queries at the separator, finds what begins with any word of the query, and has titles first.
-Three things follow. Small words are separators, too: `a` would find all words that begin with it. Pages that answer
-questions come before lists of keys and names. And Chinese, which has no spaces, gets fields that are not displayed: for
-each character a word of that character and the following ones. Each of them ends in a mark, without which the search
-would take a query apart into shorter words and drop its last one.
+Four things follow. Small words are separators, too: `a` would find all words that begin with it. Headings without text
+are left out. Pages that answer questions come before lists of keys and names. And Chinese, which has no spaces, gets
+fields that are not displayed: for each character a word of that character and the following ones. Each of them ends in
+a mark, without which the search would take a query apart into shorter words and drop its last one.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ def on_config(config: MkDocsConfig) -> None:
 
 @event_priority(50)  # before the search writes its index
 def on_post_build(config: MkDocsConfig) -> None:
-    for section in config.plugins["material/search"].search_index.entries:
+    index = config.plugins["material/search"].search_index
+    index.entries = [section for section in index.entries if section["text"] or "#" not in section["location"]]
+    for section in index.entries:
         section |= chinese_words(section)
         section["boost"] = weight(section["location"])
 

@@ -23,6 +23,8 @@ ROOT = Path(__file__).parents[1]
 OUTSIDE = "files"
 """Folder of the site with the files that are not below docs/."""
 _LINK = re.compile(r"\]\((?![a-z]+:|#)([^)#\s]+)(#[^)\s]*)?\)")
+_INLINE_CODE = re.compile(r"(?<!</span>)<code>[^<\n]*</code>")
+_OPTION = re.compile(r"(?<![\w-])--?[a-z][\w-]{0,23}(?![\w-])")
 _FENCES = {".py": "python", ".yaml": "yaml", ".toml": "toml", ".sh": "bash"}
 
 
@@ -70,6 +72,11 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
         return f"]({os.path.relpath(new, PurePosixPath(uri).parent)}{match[2] or ''})"
 
     return _LINK.sub(rewrite, diagrams.BLOCK.sub(draw, markdown))
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Mark options in the code of a sentence, so that no line ends within one."""
+    return _INLINE_CODE.sub(lambda match: _OPTION.sub(r'<span class="option">\g<0></span>', match[0]), html)
 
 
 def on_post_build(config: MkDocsConfig) -> None:

@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Literal
 
 from fsdpctl.contract import AbortReason, StopReason
+from fsdpctl.contract.codec import write_text
 from fsdpctl.contract.files import FULL_DISK, read_bytes
+
+_STOPPED_BY = "fsdpctl stop"
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,21 @@ def write_request(path: Path, cause: StopReason | Literal[AbortReason.CANCEL], r
     except FileExistsError:
         return False
     return True
+
+
+def request_stop(path: Path) -> None:
+    """Create the stop file of a user, or put it in the place of one for the time limit, after which a run comes back.
+
+    It keeps the time of the first request, from which ranks measure the grace period. One for a preemption stays: its
+    grace period is shorter.
+    """
+    if write_request(path, StopReason.USER, _STOPPED_BY):
+        return
+    request = read_control_file(path)
+    if request is not None and request.cause == StopReason.TIME:
+        since = path.stat()
+        write_text(path, f"{StopReason.USER} {_STOPPED_BY}\n")
+        os.utime(path, ns=(since.st_atime_ns, since.st_mtime_ns))
 
 
 def _create_without_space(path: Path, spare: Path) -> None:

@@ -10,8 +10,8 @@ from fsdpctl.backends.slurm.job_refs import update_ref
 from fsdpctl.backends.slurm.lookup import NoAnswerError, living_job, living_jobs, wait_for
 from fsdpctl.backends.slurm.observe import is_judged
 from fsdpctl.backends.slurm.queue import QueuedJob
-from fsdpctl.contract import AbortReason, State, StopReason
-from fsdpctl.contract.control_files import write_request
+from fsdpctl.contract import AbortReason, State
+from fsdpctl.contract.control_files import request_stop, write_request
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.errors import FsdpctlError, LaunchError
 from fsdpctl.runs.evidence import RunFacts, read_verdict
@@ -53,7 +53,7 @@ def _remove_waiting(alive: Mapping[RunPaths, QueuedJob]) -> Mapping[RunPaths, Qu
 def _ask_to_stop(run: RunPaths, job: QueuedJob) -> FsdpctlError | None:
     if (attempt := wait_for(lambda: _open_attempt(run), ATTEMPT_LIMIT_S)) is None:
         return FsdpctlError(f"job {job.job_id} has not begun to train", hint=f"fsdpctl cancel {run.root.name}")
-    write_request(attempt.stop, StopReason.USER, "fsdpctl stop")
+    request_stop(attempt.stop)
     return None
 
 
@@ -86,7 +86,7 @@ def _stop_attempt(run: RunPaths, error: NoAnswerError, report: Callable[[str], N
     if (attempt := _running_attempt(run, error)) is None:
         return False
     report(f"{error.message}; the run is asked through its directory")
-    write_request(attempt.stop, StopReason.USER, "fsdpctl stop")
+    request_stop(attempt.stop)
     return True
 
 

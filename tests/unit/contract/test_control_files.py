@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.contract import AbortReason, StopReason
-from fsdpctl.contract.control_files import ControlFile, create_once, preallocate, read_control_file, write_request
+from fsdpctl.contract.control_files import (
+    ControlFile,
+    create_once,
+    preallocate,
+    read_control_file,
+    request_stop,
+    write_request,
+)
 from tests.testbed.disks import Mount
 
 
@@ -18,6 +25,17 @@ def test_the_first_writer_wins(tmp_path: Path) -> None:
     assert not create_once(path, "time")
     assert read_control_file(path) == ControlFile("user", "fsdpctl stop")
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("cause", StopReason)
+def test_a_users_stop_replaces_one_for_the_time_limit_and_keeps_its_time(cause: StopReason, tmp_path: Path) -> None:
+    path = tmp_path / "stop"
+    create_once(path, cause, "the time limit is near")
+    os.utime(path, (1000, 1000))
+    request_stop(path)
+    request = read_control_file(path)
+    assert request is not None and request.cause == (StopReason.USER if cause is StopReason.TIME else cause)
+    assert path.stat().st_mtime == 1000
 
 
 def test_a_touched_file_has_no_cause(tmp_path: Path) -> None:

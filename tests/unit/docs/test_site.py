@@ -29,7 +29,16 @@ QUESTIONS = {
     "zombie processes GPU memory": ("questions.html", "fsdpctl cancel RUN"),
     "losses differ resume": ("questions.html", "deterministic"),
     "preempted job": ("questions.html", "queued again"),
+    "resume bitwise exact": ("questions.html", "on GPUs"),
+    "Hugging Face Trainer two nodes": ("questions.html", "-p PROFILE"),
+    "export safetensors": ("questions.html", "fsdpctl checkpoints export"),
+    "stack of hung rank": ("questions.html", "fsdpctl stacks"),
+    "slack message when a run fails": ("questions.html", "url_file"),
+    "gpu hours last month": ("questions.html", "fsdpctl usage"),
+    "delete old checkpoints": ("questions.html", "fsdpctl gc"),
+    "run in a container": ("questions.html", "kind: apptainer"),
     "prompt passphrase": ("launchers-ssh.html", "Nothing prompts"),
+    "waiting for rendezvous": ("questions.html", "master_address: 10.0.0.1"),
     "NCCL_SOCKET_IFNAME": ("questions.html", "interface: ib0"),
     "raise hang timeout": ("questions.html", "resume --set hang.after=10m"),
     "NCCL timeout": ("questions.html", "Watchdog caught collective operation timeout"),
@@ -48,6 +57,8 @@ QUESTIONS = {
     "抢占": ("zh/quickstart-slurm.html", "抢占"),
     "主机密钥": ("zh/quickstart-ssh.html", "主机密钥"),
     "停止与恢复": ("zh/quickstart-laptop.html", "恢复后的损失"),
+    "崩溃后恢复": ("zh/quickstart-laptop.html", "fsdpctl resume"),
+    "没有 Slurm": ("zh/quickstart-ssh.html", "无需输入密码"),
 }
 """What a reader types, a page among the first two that are found, and a part of what a found section of it answers."""
 
@@ -73,6 +84,15 @@ def test_the_site_has_all_pages(site: Path) -> None:
     listed = (site / "llms.txt").read_text()
     linked = set(re.findall(r"^- \[.+?\]\((.+?)\): .+[.。]$", listed, re.MULTILINE))
     assert linked == NAMES - {"index.html"}
+
+
+@pytest.mark.slow
+def test_a_page_marks_options_in_sentences_and_not_in_blocks(site: Path) -> None:
+    page = (site / "questions.html").read_text()
+    assert '<code>fsdpctl logs <span class="option">--errors</span></code>' in page
+    blocks = re.findall(r"<pre>.*?</pre>", page, re.DOTALL)
+    assert blocks
+    assert not [block for block in blocks if 'class="option"' in block]
 
 
 @pytest.mark.slow
