@@ -65,7 +65,7 @@ def _train(arguments: argparse.Namespace, rank_info: RankInfo, launch: LaunchEnv
             from train.parallel.world import World
 
             progress.mark(Section.START, 0, "process groups")
-            world = World(rank_info, launch.shared_disk)
+            world = World(rank_info, launch.shared_disk, config.deterministic)
             gc.freeze()  # all that was imported; what comes now is little, and quickly searched
             trainer = Trainer(RankContext(config, layout, paths, launch, world, stopper, progress, cleanup))
             outcome = trainer.run()

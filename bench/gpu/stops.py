@@ -14,8 +14,6 @@ from bench.gpu.result import Result
 from bench.gpu.training import WHOLE, Changes, longest_save, read_metrics
 from bench.gpu.workspace import Workspace
 
-DETERMINISTIC = ("-m", "bench.gpu.deterministic")
-
 
 def time_to_stop(workspace: Workspace, job: str, gpus: int, changed: Changes) -> Result:
     """Send TERM to every rank, as a scheduler does, and measure the time until the checkpoint has its name."""
@@ -33,8 +31,8 @@ def time_to_stop(workspace: Workspace, job: str, gpus: int, changed: Changes) ->
 def exact_resume(workspace: Workspace, job: str, gpus: int, changed: Changes) -> Result:
     """Stop in mid-run and resume, and compare with a straight run, to the bit, under deterministic algorithms."""
     gpus = workspace.gpus(gpus)
-    config = workspace.config(job, gpus, 24, changed)
-    argv = torchrun(gpus, *DETERMINISTIC, "--config")
+    config = workspace.config(job, gpus, 24, {**changed, "deterministic": True})
+    argv = torchrun(gpus, *WHOLE, "--config")
     straight, broken = workspace.root / "straight", workspace.root / "broken"
     for root in (straight, broken):
         root.mkdir()

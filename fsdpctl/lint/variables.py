@@ -144,6 +144,8 @@ def deterministic_left_on(subject: Subject) -> Iterator[Found]:
         if name in subject.variables and is_wanted:
             value = subject.variables[name].value
             yield Found(subject.variables[name].key, f"{name}={value} is for runs that are compared to the bit")
+    if subject.job.trainer is not None and subject.job.trainer.deterministic:
+        yield Found("trainer.deterministic", "deterministic: true is for runs that are compared to the bit")
     for number, argument in enumerate(subject.job.args):
         if argument.lower() in ("--deterministic", "--deterministic=true", "--deterministic=1", "--use-deterministic"):
             yield Found(f"args[{number}]", f"{argument} is for runs that are compared to the bit")

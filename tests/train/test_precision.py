@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from fsdpctl.contract import NodeExit
 from tests.train import faults
 from tests.train.ranks import Config, column, metrics, start, step_in_turn, train
 from train.parallel.parallelize import compute_dtype
+from train.parallel.world import choose_algorithms
 
 FIRST_SCALE = 2.0**34  # overflows fp16 in this small model, until it has been halved often enough
 
@@ -76,3 +78,21 @@ def test_an_overflow_on_one_rank_halves_the_scale_of_all(tmp_path: Path, config:
         assert column(disk, "loss_scale") == [2.0**16, 2.0**16, 2.0**15, 2.0**15]
         assert column(disk, "skipped") == [0, 1, 1, 1]
     assert column(disks[0], "grad_norm") == column(disks[1], "grad_norm")
+
+
+@pytest.mark.parametrize(
+    ("device", "asked", "chosen", "workspace"),
+    [("cpu", False, True, None), ("cuda", False, False, None), ("cuda", True, True, ":4096:8")],
+)
+def test_algorithms_are_deterministic_on_cpus_and_on_gpus_where_asked(
+    device: str, asked: bool, chosen: bool, workspace: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", "")
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG")
+    before = torch.are_deterministic_algorithms_enabled()
+    try:
+        choose_algorithms(torch.device(device), asked)
+        assert torch.are_deterministic_algorithms_enabled() is chosen
+        assert os.environ.get("CUBLAS_WORKSPACE_CONFIG") == workspace
+    finally:
+        torch.use_deterministic_algorithms(before)

@@ -78,11 +78,10 @@ class ControlGroup:
 class World(ControlGroup):
     """All ranks of the run: their device, and agreement among them."""
 
-    def __init__(self, rank_info: RankInfo, shared_disk: bool = True) -> None:
+    def __init__(self, rank_info: RankInfo, shared_disk: bool = True, deterministic: bool = False) -> None:
         self.rank_info, self.shared_disk = rank_info, shared_disk
         self.device = _pick_device(rank_info)
-        # On CPUs a run can be repeated to the bit. On GPUs that costs too much speed.
-        torch.use_deterministic_algorithms(self.device.type == "cpu")
+        choose_algorithms(self.device, deterministic)
         self.backend = "cpu:gloo,cuda:nccl" if self.device.type == "cuda" else "gloo"
         if "RANK" in os.environ:
             dist.init_process_group(self.backend)
@@ -125,6 +124,13 @@ def _new_gloo_group(ranks: range | None = None) -> dist.ProcessGroup:
     """Return a group of these ranks, or of all; every rank makes every group."""
     group: dist.ProcessGroup = dist.new_group(ranks and list(ranks), backend="gloo", timeout=CONTROL_TIMEOUT)
     return group
+
+
+def choose_algorithms(device: torch.device, deterministic: bool) -> None:
+    """Take deterministic algorithms on CPUs, and on GPUs where a job asks for them, because there they cost speed."""
+    if deterministic and device.type == "cuda":
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when cuBLAS is first used
+    torch.use_deterministic_algorithms(deterministic or device.type == "cpu")
 
 
 def _pick_device(rank_info: RankInfo) -> torch.device:

@@ -254,6 +254,7 @@ class TrainerConfig:
     unset: random weights."""
     init_optimizer: bool = False  # take the optimizer's state from `init_from`, too, instead of a new one
     seed: int = 1234  # seed of weights, data order and dropout
+    deterministic: bool = False  # deterministic algorithms on GPUs, too, where they cost speed: equal runs to the bit
     max_skipped_steps: int = 10  # number of consecutive steps with a non-finite loss or gradient that ends the run
     log_every: int = 10  # number of steps between lines in the log; metrics.jsonl has every step
 

@@ -44,7 +44,18 @@ MARKS = (
 
 _OWN_NAMES = (
     *("lr", "beta1", "beta2", "eps", "weight_decay", "clip_norm", "schedule", "warmup_steps", "min_lr_ratio"),
-    *("steps", "seed", "compile", "precision", "reduce_dtype", "recompute", "cpu_offload", "strategy", "log_every"),
+    *(
+        "steps",
+        "seed",
+        "deterministic",
+        "compile",
+        "precision",
+        "reduce_dtype",
+        "recompute",
+        "cpu_offload",
+        "strategy",
+        "log_every",
+    ),
     *("vocab_size", "d_model", "layers", "heads", "kv_heads", "head_dim", "ffn", "seq_len", "tie_embeddings"),
     *("rope_theta", "norm_eps", "dropout", "replicate", "shard"),
 )

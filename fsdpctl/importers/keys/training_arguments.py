@@ -101,6 +101,7 @@ ROWS = (
     Row("eval_steps", "trainer.eval.every_steps", _steps),
     Row("logging_steps", "trainer.log_every", _steps),
     Row("seed", "trainer.seed"),
+    Row("full_determinism", "trainer.deterministic"),
     Row("data_seed", why="`seed` decides the order of the data, too"),
     Row("bf16", read=is_true, decides="`trainer.precision`"),
     Row("fp16", read=is_true, decides="`trainer.precision`"),

@@ -113,6 +113,7 @@ TRAINERS: dict[str, dict[str, Any]] = {
     "training-arguments/list-offload.json": {
         **{"mesh.strategy": "HYBRID_SHARD", "memory.cpu_offload": True, "steps": 4000, "optim.warmup_steps": 120},
         **{"checkpoint.every_steps": 500, "checkpoint.keep": 2, "eval.every_steps": 250, "seed": 7, "compile": True},
+        "deterministic": True,
     },
     "flat/hand-written.yaml": {
         **{"mesh.strategy": "FULL_SHARD", "batch.sequences": 256, "batch.micro_batch": 4, "memory.recompute": "full"},

@@ -483,6 +483,12 @@ CASES = [
         job('env.CUBLAS_WORKSPACE_CONFIG=":4096:8"'),
         job('env.CUBLAS_WORKSPACE_CONFIG=":4096:8"', on=CPUS),
     ),
+    Case(
+        RuleId.DETERMINISTIC_LEFT_ON,
+        "trainer.deterministic",
+        job("trainer.deterministic=true"),
+        job("trainer.deterministic=true", on=CPUS),
+    ),
     Case(RuleId.DETERMINISTIC_LEFT_ON, ARGS, script("args=[--deterministic]"), script("args=[--deterministic=false]")),
     Case(
         RuleId.VISIBLE_GPUS,
