@@ -49,6 +49,8 @@ class HoldStatus:
         return ends_at(self.record, self.held, self.use) if self.held is not None else None
 
     def is_over(self, now: float) -> bool:
+        if self.held is None and not get_backend(self.record.backend).has_scheduler:
+            return True  # the command that took it was killed
         return self.view.state == "over" or (self.ends is not None and now >= self.ends)
 
 
@@ -111,15 +113,17 @@ def wait_for_nodes(status: HoldStatus, report: Callable[[str], None]) -> HoldSta
 
 def list_holds() -> list[HoldStatus]:
     """Return the holds that have not ended; forget the others."""
-    found, now = _read_all(), time.time()
-    if over := [status for status in found if status.is_over(now)]:
+    found = _read_all()
+    if any(status.is_over(time.time()) for status in found):
         try:
             with store.changing():
-                for status in over:
-                    store.remove(status.paths)
+                found = _read_all()  # one may have been in the making
+                for status in found:
+                    if status.is_over(time.time()):
+                        store.remove(status.paths)
         except BusyError:  # another command takes nodes: the next one forgets them
             pass
-    return [status for status in found if status not in over]
+    return [status for status in found if not status.is_over(time.time())]
 
 
 def find_hold(name: str) -> HoldStatus:

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from fsdpctl.backends.base import HoldView
-from fsdpctl.backends.slurm.batch_script import format_time, quote_option
+from fsdpctl.backends.slurm.batch_script import escape_pattern, format_time, script_of
 from fsdpctl.backends.slurm.end import CANCEL_LIMIT_S, scancel
 from fsdpctl.backends.slurm.environment import tool_environment
 from fsdpctl.backends.slurm.job.scontrol import SlurmError, ask
@@ -39,21 +39,19 @@ def hold_script(hold: HoldPaths, record: Hold, plan: LaunchPlan) -> str:
         "--ntasks-per-node=1",
         f"--time={format_time(record.time_s)}",
         "--no-requeue",
-        f"--output={hold.batch_log}",
+        f"--output={escape_pattern(str(hold.batch_log))}",
         f"--chdir={hold.root}",
         *plan.slurm.options,
     ]
-    lines = [
-        "#!/bin/bash",
-        *[f"#SBATCH {quote_option(option)}" for option in options],
-        "",
-        "set -e",
-        "umask 077",
-        *plan.setup,
-        *[f"export {name}={shlex.quote(value)}" for name, value in code_env(RunPaths(hold.root)).items()],
-        shlex.join(["exec", plan.slurm.python, "-m", "fsdpctl.backends.slurm.job.hold", str(hold.root)]),
-    ]
-    return "\n".join(lines) + "\n"
+    env = code_env(RunPaths(hold.root))
+    return script_of(
+        options,
+        [
+            *plan.setup,
+            *[f"export {name}={shlex.quote(value)}" for name, value in env.items()],
+            shlex.join(["exec", plan.slurm.python, "-m", "fsdpctl.backends.slurm.job.hold", str(hold.root)]),
+        ],
+    )
 
 
 def look(names: Sequence[str]) -> Mapping[str, HoldView]:
