@@ -30,7 +30,7 @@ from fsdpctl.verbs.submit_host import runs_root_of, submit_host
 
 POLL_S = 0.5
 ENDING_S = 10.0
-"""How long a submit waits for the supervisor of a run that has ended."""
+"""How long a submit and a release wait for the supervisor of a run that has ended."""
 
 
 @dataclass(frozen=True)
@@ -136,11 +136,11 @@ def find_hold(name: str) -> HoldStatus:
 
 
 def release(name: str) -> None:
-    """Give the nodes of a hold back. Raise BusyError while a run is on them."""
+    """Give the nodes of a hold back. Raise BusyError while a run is on them, but not for one that has ended."""
     status = find_hold(name)
     with store.entering(status.paths):
-        if (run_id := read_use(status.paths).run_id) is not None:
-            raise BusyError(f"run {run_id} is in hold {name}", hint=f"fsdpctl stop {run_id}, or cancel")
+        if (use := _wait_for_end(status.paths)).run_id is not None and not use.is_ending:
+            raise BusyError(f"run {use.run_id} is in hold {name}", hint=f"fsdpctl stop {use.run_id}, or cancel")
         profile = read_profile(status.paths.profile)
         get_backend(status.record.backend).holding.release(status.paths, _plan(profile, status.record.num_nodes))
         store.remove(status.paths)
@@ -155,15 +155,24 @@ def entering(status: HoldStatus | None, run: RunPaths) -> Iterator[None]:
         yield
         return
     with store.entering(status.paths):
-        deadline = time.monotonic() + ENDING_S
-        while (use := read_use(status.paths)).is_ending and time.monotonic() < deadline:
-            time.sleep(0.05)
-        if (other := use.run_id) is not None:
-            raise BusyError(
-                f"run {other} is in hold {status.record.name}", hint=f"fsdpctl stop {other}, or wait until it ends"
+        use, name = _wait_for_end(status.paths), status.record.name
+        if (other := use.run_id) is not None and use.is_ending:
+            reason = (
+                f"run {other} has ended, and the nodes of hold {name} have not all confirmed that nothing of it is left"
             )
+            raise BusyError(reason, hint="wait a minute, until `fsdpctl holds` shows no run")
+        if other is not None:
+            raise BusyError(f"run {other} is in hold {name}", hint=f"fsdpctl stop {other}, or wait until it ends")
         write_text(status.paths.newest_run, f"{run.root}\n")
         yield
+
+
+def _wait_for_end(hold: HoldPaths) -> Use:
+    """Return what the nodes of a hold are used for; wait for the supervisor of a run that has ended."""
+    deadline = time.monotonic() + ENDING_S
+    while (use := read_use(hold)).is_ending and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return use
 
 
 def profile_of(status: HoldStatus, profile: str | None, backend: Sequence[str]) -> str:
