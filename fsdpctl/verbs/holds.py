@@ -213,17 +213,14 @@ def _plan(profile: ClusterProfile, nodes: int) -> LaunchPlan:
 def _read_all() -> list[HoldStatus]:
     found = {hold: find_json(Hold, hold.record) for hold in store.list_holds()}
     records = {hold: record for hold, record in found.items() if record is not None}
-    views: dict[str, HoldView] = {}
+    views: dict[HoldPaths, HoldView] = {}
     for backend in {record.backend for record in records.values()}:
-        names = [record.name for record in records.values() if record.backend == backend]
-        views |= get_backend(backend).holding.look(names)
-    return [
-        HoldStatus(hold, record, find_held(hold), read_use(hold), views[record.name])
-        for hold, record in records.items()
-    ]
+        holds = [hold for hold, record in records.items() if record.backend == backend]
+        views |= get_backend(backend).holding.look(holds)
+    return [HoldStatus(hold, record, find_held(hold), read_use(hold), views[hold]) for hold, record in records.items()]
 
 
 def _read_status(hold: HoldPaths) -> HoldStatus:
     record = read_json(Hold, hold.record)
-    view = get_backend(record.backend).holding.look([record.name])[record.name]
+    view = get_backend(record.backend).holding.look([hold])[hold]
     return HoldStatus(hold, record, find_held(hold), read_use(hold), view)
