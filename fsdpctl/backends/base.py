@@ -124,8 +124,8 @@ class Holding(Protocol):
     def take(self, hold: HoldPaths, record: Hold, plan: LaunchPlan) -> None:
         """Take the nodes of a plan, or ask for them; `hold.held` is written once they are given. Raise LaunchError."""
 
-    def look(self, names: Sequence[str]) -> Mapping[str, HoldView]:
-        """Return name -> HoldView of many holds. Never raise because a scheduler is down."""
+    def look(self, holds: Sequence[HoldPaths]) -> Mapping[HoldPaths, HoldView]:
+        """Return a HoldView of each of many holds. Never raise because a scheduler is down."""
 
     def release(self, hold: HoldPaths, plan: LaunchPlan) -> None:
         """Give the nodes back; `plan` is one on all of them. Raise FsdpctlError."""

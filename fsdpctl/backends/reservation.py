@@ -19,9 +19,9 @@ def take(hold: HoldPaths, record: Hold, plan: LaunchPlan) -> None:
     write_json(hold.held, Held(time.time(), tuple(node.id for node in plan.nodes), machines))
 
 
-def look(names: Sequence[str]) -> Mapping[str, HoldView]:
+def look(holds: Sequence[HoldPaths]) -> Mapping[HoldPaths, HoldView]:
     """Return that nothing ends these holds but their own limits."""
-    return {name: HoldView("held") for name in names}
+    return dict.fromkeys(holds, HoldView("held"))
 
 
 def release(hold: HoldPaths, plan: LaunchPlan) -> None:

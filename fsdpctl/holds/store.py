@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fsdpctl.contract.codec import write_json, write_text
 from fsdpctl.contract.files import read_bytes, take_lock
 from fsdpctl.contract.paths import DIR_MODE, HoldPaths
-from fsdpctl.errors import BusyError
+from fsdpctl.errors import BusyError, UsageError
 from fsdpctl.holds.record import Hold
 from fsdpctl.runs.store import home
 
@@ -22,7 +22,10 @@ def list_holds() -> list[HoldPaths]:
         names = sorted(name for name in os.listdir(_pointers()) if not name.startswith("."))
     except FileNotFoundError:
         return []
-    holds = [HoldPaths(Path(os.fsdecode(read_bytes(_pointers() / name)).strip())) for name in names]
+    holds = []
+    for name in names:
+        with suppress(FileNotFoundError):  # removed in between
+            holds.append(HoldPaths(Path(os.fsdecode(read_bytes(_pointers() / name)).strip())))
     return [hold for hold in holds if hold.record.exists()]
 
 
@@ -51,8 +54,15 @@ def changing() -> Iterator[None]:
 
 @contextmanager
 def entering(hold: HoldPaths) -> Iterator[None]:
-    """Hold the lock of a hold: one command starts a run in it, or releases it, at a time. Raise BusyError."""
+    """Hold the lock of a hold: one command starts a run in it, or releases it, at a time. Raise BusyError, and
+    UsageError if it has ended.
+    """
+    ended = UsageError(f"hold {hold.root.name} has ended", hint="fsdpctl holds")
+    if not hold.root.is_dir():
+        raise ended
     with _lock(hold.lock, f"another command uses hold {hold.root.name}; try again in a moment"):
+        if not hold.record.exists():  # released since this command has read it
+            raise ended
         yield
 
 

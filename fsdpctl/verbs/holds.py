@@ -30,7 +30,7 @@ from fsdpctl.verbs.submit_host import runs_root_of, submit_host
 
 POLL_S = 0.5
 ENDING_S = 10.0
-"""How long a submit waits for the supervisor of a run that has ended."""
+"""How long a submit and a release wait for the supervisor of a run that has ended."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,8 @@ class HoldStatus:
         return ends_at(self.record, self.held, self.use) if self.held is not None else None
 
     def is_over(self, now: float) -> bool:
+        if self.held is None and not get_backend(self.record.backend).has_scheduler:
+            return True  # the command that took it was killed
         return self.view.state == "over" or (self.ends is not None and now >= self.ends)
 
 
@@ -111,15 +113,17 @@ def wait_for_nodes(status: HoldStatus, report: Callable[[str], None]) -> HoldSta
 
 def list_holds() -> list[HoldStatus]:
     """Return the holds that have not ended; forget the others."""
-    found, now = _read_all(), time.time()
-    if over := [status for status in found if status.is_over(now)]:
+    found = _read_all()
+    if any(status.is_over(time.time()) for status in found):
         try:
             with store.changing():
-                for status in over:
-                    store.remove(status.paths)
+                found = _read_all()  # one may have been in the making
+                for status in found:
+                    if status.is_over(time.time()):
+                        store.remove(status.paths)
         except BusyError:  # another command takes nodes: the next one forgets them
             pass
-    return [status for status in found if status not in over]
+    return [status for status in found if not status.is_over(time.time())]
 
 
 def find_hold(name: str) -> HoldStatus:
@@ -132,11 +136,11 @@ def find_hold(name: str) -> HoldStatus:
 
 
 def release(name: str) -> None:
-    """Give the nodes of a hold back. Raise BusyError while a run is on them."""
+    """Give the nodes of a hold back. Raise BusyError while a run is on them, but not for one that has ended."""
     status = find_hold(name)
     with store.entering(status.paths):
-        if (run_id := read_use(status.paths).run_id) is not None:
-            raise BusyError(f"run {run_id} is in hold {name}", hint=f"fsdpctl stop {run_id}, or cancel")
+        if (use := _wait_for_end(status.paths)).run_id is not None and not use.is_ending:
+            raise BusyError(f"run {use.run_id} is in hold {name}", hint=f"fsdpctl stop {use.run_id}, or cancel")
         profile = read_profile(status.paths.profile)
         get_backend(status.record.backend).holding.release(status.paths, _plan(profile, status.record.num_nodes))
         store.remove(status.paths)
@@ -151,15 +155,24 @@ def entering(status: HoldStatus | None, run: RunPaths) -> Iterator[None]:
         yield
         return
     with store.entering(status.paths):
-        deadline = time.monotonic() + ENDING_S
-        while (use := read_use(status.paths)).is_ending and time.monotonic() < deadline:
-            time.sleep(0.05)
-        if (other := use.run_id) is not None:
-            raise BusyError(
-                f"run {other} is in hold {status.record.name}", hint=f"fsdpctl stop {other}, or wait until it ends"
+        use, name = _wait_for_end(status.paths), status.record.name
+        if (other := use.run_id) is not None and use.is_ending:
+            reason = (
+                f"run {other} has ended, and the nodes of hold {name} have not all confirmed that nothing of it is left"
             )
+            raise BusyError(reason, hint="wait a minute, until `fsdpctl holds` shows no run")
+        if other is not None:
+            raise BusyError(f"run {other} is in hold {name}", hint=f"fsdpctl stop {other}, or wait until it ends")
         write_text(status.paths.newest_run, f"{run.root}\n")
         yield
+
+
+def _wait_for_end(hold: HoldPaths) -> Use:
+    """Return what the nodes of a hold are used for; wait for the supervisor of a run that has ended."""
+    deadline = time.monotonic() + ENDING_S
+    while (use := read_use(hold)).is_ending and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return use
 
 
 def profile_of(status: HoldStatus, profile: str | None, backend: Sequence[str]) -> str:
@@ -200,17 +213,14 @@ def _plan(profile: ClusterProfile, nodes: int) -> LaunchPlan:
 def _read_all() -> list[HoldStatus]:
     found = {hold: find_json(Hold, hold.record) for hold in store.list_holds()}
     records = {hold: record for hold, record in found.items() if record is not None}
-    views: dict[str, HoldView] = {}
+    views: dict[HoldPaths, HoldView] = {}
     for backend in {record.backend for record in records.values()}:
-        names = [record.name for record in records.values() if record.backend == backend]
-        views |= get_backend(backend).holding.look(names)
-    return [
-        HoldStatus(hold, record, find_held(hold), read_use(hold), views[record.name])
-        for hold, record in records.items()
-    ]
+        holds = [hold for hold, record in records.items() if record.backend == backend]
+        views |= get_backend(backend).holding.look(holds)
+    return [HoldStatus(hold, record, find_held(hold), read_use(hold), views[hold]) for hold, record in records.items()]
 
 
 def _read_status(hold: HoldPaths) -> HoldStatus:
     record = read_json(Hold, hold.record)
-    view = get_backend(record.backend).holding.look([record.name])[record.name]
+    view = get_backend(record.backend).holding.look([hold])[hold]
     return HoldStatus(hold, record, find_held(hold), read_use(hold), view)

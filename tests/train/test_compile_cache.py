@@ -19,6 +19,7 @@ from fsdpctl.contract.codec import decode
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.rank_progress import RankProgressWriter
 from fsdpctl.contract.trainer.trainer_config import TrainerConfig
+from tests.testbed.disks import Mount
 from tests.train.ranks import Config, start
 from train.compile_cache.archive import pack, unpack
 from train.compile_cache.cache import CACHE_DIR, CompileCache
@@ -117,7 +118,15 @@ def test_an_archive_has_what_the_compiler_made_and_nothing_of_this_node(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("../out", tarfile.REGTYPE), ("/out", tarfile.REGTYPE), ("a", tarfile.SYMTYPE)]
+    ("name", "kind"),
+    [
+        ("../out", tarfile.REGTYPE),
+        ("/out", tarfile.REGTYPE),
+        ("a", tarfile.SYMTYPE),
+        ("a", tarfile.LNKTYPE),
+        ("a", tarfile.FIFOTYPE),
+        ("in-use", tarfile.REGTYPE),
+    ],
 )
 def test_an_archive_leads_nowhere_else(tmp_path: Path, name: str, kind: bytes) -> None:
     buffer = io.BytesIO()
@@ -130,6 +139,96 @@ def test_an_archive_leads_nowhere_else(tmp_path: Path, name: str, kind: bytes) -
     assert not (tmp_path / "out").exists()
 
 
+def test_a_damaged_archive_is_one_error(tmp_path: Path) -> None:
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "kernel").write_bytes(bytes(i * i % 251 for i in range(5000)))
+    payload, errors = pack(tmp_path / "made"), []
+    for place in range(10, len(payload), 3):
+        for damaged in (payload[:place], payload[:place] + b"\xff" + payload[place + 1 :]):
+            try:
+                unpack(damaged, tmp_path / "copy")
+            except (OSError, tarfile.TarError) as error:
+                errors.append(str(error))
+    assert any("invalid" in error for error in errors) and any("ended before" in error for error in errors), {*errors}
+
+
+def test_a_cache_that_fills_a_disk_is_taken_back(tmp_path: Path, small_disk: Mount) -> None:
+    (tmp_path / "made").mkdir()
+    for number in range(8):
+        (tmp_path / "made" / str(number)).write_bytes(os.urandom(2**20))
+    payload = pack(tmp_path / "made")
+    caches = NodeCaches(small_disk.path / "inductor")
+    caches.open("key")
+    small_disk.fill(leave=3 * 2**20)
+    with pytest.raises(OSError, match="No space left"):
+        caches.take("a", payload)
+    caches.drop("a")
+    assert os.listdir(caches.root) == [] and caches.use("b").is_dir()
+    free = os.statvfs(small_disk.path)
+    assert free.f_bavail * free.f_frsize > 2.5 * 2**20
+
+    path = small_disk.path / "compile-cache"
+    write_stored(path, STORED)
+    with pytest.raises(OSError, match="No space left"):
+        write_stored(path, Stored("key", "b", payload))
+    assert read_stored(path, "key") == STORED
+    assert sorted(os.listdir(small_disk.path)) == ["ballast", "compile-cache", "inductor"]
+
+
+def test_writers_that_are_killed_leave_one_file(tmp_path: Path) -> None:
+    for _ in range(3):
+        if not (pid := os.fork()):
+            sys.addaudithook(lambda event, _: os.kill(os.getpid(), 9) if event == "os.rename" else None)
+            write_stored(tmp_path / "compile-cache", STORED)
+        os.waitpid(pid, 0)
+    assert os.listdir(tmp_path) == [".compile-cache.new"]
+    write_stored(tmp_path / "compile-cache", STORED)
+    assert os.listdir(tmp_path) == ["compile-cache"]
+
+
+def test_caches_of_other_keys_go_after_a_month_without_use(tmp_path: Path) -> None:
+    caches, other = NodeCaches(tmp_path / "inductor"), NodeCaches(tmp_path / "inductor")
+    for key in ("used", "recent", "old"):
+        other.open(key)
+        other.use("a")
+        other.mark_ready("a")
+    other.open("used")
+    other.use("a")
+    for key in ("used", "old"):
+        os.utime(caches._own / key / "a" / "in-use", (1, 1))
+    caches.open("key")
+    caches.use("b")
+    caches.remove_unused("b")
+    assert sorted(os.listdir(caches._own)) == ["key", "recent", "used"]
+
+
+def test_a_cache_that_is_removed_before_its_lock_is_held_is_made_again(tmp_path: Path) -> None:
+    caches, other = NodeCaches(tmp_path / "inductor"), NodeCaches(tmp_path / "inductor")
+    for each in (caches, other):
+        each.open("key")
+    if not (pid := os.fork()):  # a hook cannot be taken back
+        code = 1
+        try:
+            code = 0 if _is_made_again(caches, other) else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def _is_made_again(caches: NodeCaches, other: NodeCaches) -> bool:
+    removed: list[str] = []
+
+    def remove(event: str, _: object) -> None:
+        if event == "fcntl.flock" and not removed:
+            removed.extend(os.listdir(other.root))
+            other.remove_unused("b")
+
+    sys.addaudithook(remove)
+    directory = caches.use("a")
+    other.remove_unused("b")
+    return removed == ["a"] and directory.is_dir()
+
+
 def test_a_node_keeps_one_cache_of_a_key_and_those_in_use(tmp_path: Path) -> None:
     one, another = NodeCaches(tmp_path / "inductor"), NodeCaches(tmp_path / "inductor")
     for caches in (one, another):
@@ -140,7 +239,7 @@ def test_a_node_keeps_one_cache_of_a_key_and_those_in_use(tmp_path: Path) -> Non
     another.use("new")
     another.mark_ready("new")
     assert one.ready() == ("new", "old")
-    another.remove_others("new")
+    another.remove_unused("new")
     assert sorted(os.listdir(one.root)) == ["new", "unfinished"]
     assert one.ready() == ("new",)
 

@@ -85,6 +85,7 @@ class Agreement:
         """Return why this node cannot have the cache; empty if it has it now."""
         try:
             self._node.take(name, payload)
-        except (OSError, EOFError, tarfile.TarError) as error:
+        except (OSError, tarfile.TarError) as error:
+            self._node.drop(name)  # it may be what has filled the disk
             return str(error) or type(error).__name__
         return ""

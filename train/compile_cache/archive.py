@@ -9,6 +9,9 @@ from __future__ import annotations
 import io
 import os
 import tarfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 READY, IN_USE = "ready", "in-use"
@@ -26,8 +29,8 @@ def find_files(directory: Path) -> list[str]:
 
 
 def names_in(payload: bytes) -> set[str]:
-    """Return the names of the files in an archive."""
-    with tarfile.open(fileobj=io.BytesIO(payload), mode="r:gz") as archive:
+    """Return the names of the files in an archive. Raise tarfile.TarError."""
+    with _reading(payload) as archive:
         return set(archive.getnames())
 
 
@@ -43,22 +46,35 @@ def pack(directory: Path) -> bytes:
 def unpack(payload: bytes, directory: Path) -> None:
     """Write the files of an archive, each as a whole, since another run may load what it replaces.
 
-    Raise OSError, or tarfile.TarError for a name that leads elsewhere.
+    Raise OSError, or tarfile.TarError for a damaged archive and a name that the compiler did not write.
     """
-    with tarfile.open(fileobj=io.BytesIO(payload), mode="r:gz") as archive:
+    with _reading(payload) as archive:
         for member in archive:
             name = PurePosixPath(member.name)
             content = archive.extractfile(member) if member.isreg() else None
-            if content is None or name.is_absolute() or ".." in name.parts:
+            is_elsewhere = name.is_absolute() or ".." in name.parts or name.parts[0] in NOT_PACKED
+            if content is None or is_elsewhere:
                 raise tarfile.ReadError(f"{member.name} is no file of a cache")
             path = directory / name
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            replace_file(path, content.read())
+            replace_file(path, content.read(), str(os.getpid()))
 
 
-def replace_file(path: Path, content: bytes) -> None:
-    """Write a file as a whole: a reader sees the old or the new one. Mode 0600. Raise OSError."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+@contextmanager
+def _reading(payload: bytes) -> Iterator[tarfile.TarFile]:
+    try:
+        with tarfile.open(fileobj=io.BytesIO(payload), mode="r:gz") as archive:
+            yield archive
+    except (EOFError, zlib.error) as error:
+        raise tarfile.ReadError(f"damaged archive: {error}") from error
+
+
+def replace_file(path: Path, content: bytes, owner: str) -> None:
+    """Write a file as a whole: a reader sees the old or the new one. Mode 0600. Raise OSError.
+
+    `owner`: in the name of the temporary file, which a process that is killed leaves.
+    """
+    temporary = path.with_name(f".{path.name}.{owner}")
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         with open(descriptor, "wb") as file:

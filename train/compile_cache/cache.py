@@ -50,7 +50,7 @@ class CompileCache:
         if self._leads:
             with suppress(OSError):
                 self._node.mark_ready(self._name)
-                self._node.remove_others(self._name)
+                self._node.remove_unused(self._name)
         if self._is_writer:
             self._save = Thread(target=self._write, daemon=True)
             self._save.start()

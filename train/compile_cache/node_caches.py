@@ -1,7 +1,7 @@
 """The caches of one key in the compiler's directory of this node: each attempt uses one of them.
 
 A cache is ready once a step was compiled. Every rank that uses one holds a lock on it; those that no process uses are
-removed when another one gets ready.
+removed when another one gets ready, those of other keys only if they were not used for long.
 """
 
 from __future__ import annotations
@@ -10,11 +10,15 @@ import errno
 import fcntl
 import os
 import shutil
+import time
 from contextlib import suppress
 from pathlib import Path
 
 from train.compile_cache.archive import IN_USE, READY, unpack
 from train.compile_cache.stored import is_private
+
+KEEP_S = 30 * 86_400
+"""How long caches of other keys stay after their last use began."""
 
 
 class NodeCaches:
@@ -58,22 +62,71 @@ class NodeCaches:
     def use(self, name: str) -> Path:
         """Return the directory of a cache, made if it is not there, and locked for as long as this process uses it."""
         directory = self.directory(name)
-        directory.mkdir(mode=0o700, exist_ok=True)
-        descriptor = os.open(directory / IN_USE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
-        if self._in_use is not None:
-            os.close(self._in_use)
+        descriptor = None
+        while descriptor is None:
+            descriptor = _lock(directory)
+        self._leave()
         self._in_use = descriptor
         return directory
 
     def mark_ready(self, name: str) -> None:
         (self.directory(name) / READY).touch(0o600)
 
-    def remove_others(self, name: str) -> None:
-        """Remove the caches of this key that no process uses, but for one."""
+    def drop(self, name: str) -> None:
+        """Use no cache any more, and remove one that could not be completed, unless another process uses it."""
+        self._leave()
+        _remove_unless_used(self.directory(name))
+
+    def remove_unused(self, name: str) -> None:
+        """Remove caches that no process uses: the others of this key, and those of other keys after KEEP_S."""
         for directory in self.root.iterdir():
-            if directory.name == name:
-                continue
-            with suppress(OSError), open(directory / IN_USE, "ab") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(directory, ignore_errors=True)
+            if directory.name != name:
+                _remove_unless_used(directory)
+        for directory in self._own.glob("*/*"):
+            if directory.parent != self.root and _last_use(directory) < time.time() - KEEP_S:
+                _remove_unless_used(directory)
+                with suppress(OSError):  # it has others
+                    directory.parent.rmdir()
+
+    def _leave(self) -> None:
+        if self._in_use is not None:
+            os.close(self._in_use)
+        self._in_use = None
+
+
+def _lock(directory: Path) -> int | None:
+    """Return a descriptor that holds the lock of a cache, made if it is not there; None if it was removed meanwhile."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = directory / IN_USE
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        os.utime(descriptor)
+        if path.exists() and os.path.samestat(os.fstat(descriptor), path.stat()):
+            return descriptor
+    except BaseException:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
+    return None
+
+
+def _last_use(directory: Path) -> float:
+    """Return when a process began to use a cache, seconds since the epoch; now if that cannot be read."""
+    try:
+        return (directory / IN_USE).stat().st_mtime
+    except OSError:
+        return time.time()
+
+
+def _remove_unless_used(directory: Path) -> None:
+    """Remove a cache, renamed first: one that is used from now on is another one."""
+    removed = directory.with_name(f"{directory.name}.removed")
+    with suppress(OSError), open(directory / IN_USE, "ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        (directory / READY).unlink(missing_ok=True)
+        directory.rename(removed)
+        shutil.rmtree(removed, ignore_errors=True)

@@ -32,7 +32,7 @@ class Stored:
 
 def write_stored(path: Path, stored: Stored) -> None:
     """Replace the cache of a run. Raise OSError."""
-    replace_file(path, b"\n".join((_header(stored), stored.payload)))
+    replace_file(path, b"\n".join((_header(stored), stored.payload)), "new")  # at most one is left by kills
 
 
 def read_stored(path: Path, key: str) -> Stored | None:

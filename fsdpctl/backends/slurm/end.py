@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 from fsdpctl.backends.slurm.environment import tool_environment
 from fsdpctl.backends.slurm.job.scontrol import SlurmError, ask
@@ -42,8 +43,13 @@ def _remove_waiting(alive: Mapping[RunPaths, QueuedJob]) -> Mapping[RunPaths, Qu
     """Cancel the jobs that wait in the queue; return those that run, one that has begun in between included."""
     if not (waiting := [job.job_id for job in alive.values() if job.is_waiting]):
         return alive
+    tasks = {run: job for run, job in alive.items() if job.is_waiting and job.is_array_task}
+    if tasks:
+        _hold(tasks)
     scancel(["--state=PENDING", *waiting])
     left = living_jobs([*alive])
+    if begun := [job.job_id for run, job in left.items() if run in tasks]:
+        _ask_scontrol("release", begun)  # or a requeue would wait for that
     for run, job in alive.items():
         if job.is_waiting and run not in left:
             update_ref(run, final=State.STOPPED, reason="stopped (user) while it waited in the queue")
@@ -72,6 +78,26 @@ def cancel_job(run: RunPaths, report: Callable[[str], None]) -> bool:
         raise FsdpctlError(f"job {job.job_id} is still there after {CANCEL_LIMIT_S:.0f} s", hint="see `squeue --me`")
     update_ref(run, final=State.CANCELLED, reason="cancelled")
     return True
+
+
+def _hold(tasks: Mapping[RunPaths, QueuedJob]) -> None:
+    """Hold tasks of job arrays, which makes each a record of its own in the queue. Raise LaunchError.
+
+    Slurm 22.05 cancels all waiting tasks of an array when `scancel --state=PENDING` names one that is not.
+    """
+    try:
+        _ask_scontrol("hold", [job.job_id for job in tasks.values()])
+    except LaunchError:
+        left = living_jobs([*tasks])
+        if any(job.is_waiting and not job.is_held for job in left.values()):  # else one has ended in between
+            raise
+
+
+def _ask_scontrol(command: Literal["hold", "release"], job_ids: Sequence[str]) -> None:
+    try:
+        ask(["scontrol", command, *job_ids], tool_environment())
+    except SlurmError as error:
+        raise LaunchError(f"Slurm does not {command} {', '.join(job_ids)}: {error}") from error
 
 
 def scancel(arguments: list[str]) -> None:

@@ -116,7 +116,7 @@ def _make_directory(runs: Sequence[RunPaths], name: str) -> Path:
     """Make the directory of a new array, and remove those whose runs are gone."""
     arrays = runs[0].root.parent / ".arrays"
     arrays.mkdir(DIR_MODE, exist_ok=True)
-    for older in {link.parent for link in arrays.glob("*/0")}:
+    for older in {link.parent for link in arrays.glob("*/*")}:
         if not any(link.exists() for link in older.glob("*")):
             shutil.rmtree(older, ignore_errors=True)
     while True:

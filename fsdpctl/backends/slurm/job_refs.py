@@ -1,7 +1,7 @@
 """The jobs of a run, recorded before and after each sbatch: `slurm.json` in the run directory.
 
 A submit that is killed in between leaves a reference without a job id. The job, if there is one, is then found by its
-comment.
+comment, and once it has begun by its claim.
 """
 
 from __future__ import annotations
@@ -10,10 +10,8 @@ from dataclasses import dataclass, replace
 
 from fsdpctl.contract import State
 from fsdpctl.contract.codec import CodecError, read_json, write_json
+from fsdpctl.contract.control_files import read_control_file
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.errors import RefusedError
-from fsdpctl.runs.evidence import final_state
 
 
 @dataclass(frozen=True)
@@ -52,22 +50,6 @@ def read_owners(run: RunPaths) -> set[str]:
     return {run.root.name, *(ref.array_task for ref in _find_refs(run) if ref.array_task is not None)}
 
 
-def find_after_job(plan: LaunchPlan) -> str | None:
-    """Return the job of the run that must succeed before this one; None without such a run, or if it has succeeded.
-
-    A requeue keeps the id of a job. Raise RefusedError if Slurm cannot wait for that run.
-    """
-    if plan.after is None or final_state(RunPaths.of(plan.after.run_dir)) is State.SUCCEEDED:
-        return None
-    assert plan.slurm is not None
-    ref = read_ref(RunPaths.of(plan.after.run_dir))
-    if ref is None or ref.job_id is None:
-        raise RefusedError(f"Slurm cannot wait for run {plan.after.run_id}: it has no Slurm job")
-    if any(option.startswith("--dependency") for option in plan.slurm.options):
-        raise RefusedError("the profile has a dependency of its own", hint="leave out --after, or extra.dependency")
-    return ref.job_id
-
-
 def append_ref(run: RunPaths, ref: SlurmRef) -> None:
     write_json(run.slurm, SlurmRefs((*_read(run).jobs, ref)))
 
@@ -88,6 +70,13 @@ def _find_refs(run: RunPaths) -> tuple[SlurmRef, ...]:
 
 def _read(run: RunPaths) -> SlurmRefs:
     try:
-        return read_json(SlurmRefs, run.slurm)
+        jobs = read_json(SlurmRefs, run.slurm).jobs
     except FileNotFoundError:
         return SlurmRefs(())
+    return SlurmRefs(tuple(ref if ref.job_id is not None else _find_claimed(run, ref) for ref in jobs))
+
+
+def _find_claimed(run: RunPaths, ref: SlurmRef) -> SlurmRef:
+    """Return the reference with the job that has begun this submission, if one has."""
+    claim = read_control_file(run.job_claim(ref.submission))
+    return replace(ref, job_id=claim.cause) if claim is not None and claim.cause else ref

@@ -15,8 +15,8 @@ from fsdpctl.backends.detached import control
 from fsdpctl.backends.slurm.allocation import cancel_inside, find_allocation, is_inside, observe_inside, start_inside
 from fsdpctl.backends.slurm.batch_script import batch_script
 from fsdpctl.backends.slurm.end import cancel_job, scancel, stop_jobs
-from fsdpctl.backends.slurm.job_refs import SlurmRef, append_ref, find_after_job, read_ref, update_ref
-from fsdpctl.backends.slurm.lookup import living_job, wait_for
+from fsdpctl.backends.slurm.job_refs import SlurmRef, append_ref, read_ref, update_ref
+from fsdpctl.backends.slurm.lookup import find_after_job, living_job, wait_for
 from fsdpctl.backends.slurm.observe import observe_jobs
 from fsdpctl.backends.slurm.queue import explain
 from fsdpctl.backends.slurm.sbatch import FOUND_WITHIN_S, UncertainError, sbatch

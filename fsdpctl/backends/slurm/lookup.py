@@ -7,10 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from fsdpctl.backends.slurm.job.scontrol import SlurmError
-from fsdpctl.backends.slurm.job_refs import read_owners
+from fsdpctl.backends.slurm.job_refs import read_owners, read_ref
 from fsdpctl.backends.slurm.queue import POLL_S, Queue, QueuedJob
+from fsdpctl.contract import State
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.errors import LaunchError
+from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.errors import LaunchError, RefusedError
+from fsdpctl.runs.evidence import final_state
 
 queue = Queue()
 
@@ -50,3 +53,27 @@ def wait_for(condition: Callable[[], T], limit_s: float) -> T:
     while not (found := condition()) and time.monotonic() < deadline:
         time.sleep(POLL_S)
     return found
+
+
+def find_after_job(plan: LaunchPlan) -> str | None:
+    """Return the job of the run that must succeed before this one; None without such a run, or if it has succeeded.
+
+    A requeue keeps the id of a job. Raise RefusedError if Slurm cannot wait for that run.
+    """
+    if plan.after is None or final_state(RunPaths.of(plan.after.run_dir)) is State.SUCCEEDED:
+        return None
+    assert plan.slurm is not None
+    if (job_id := _find_job_id(RunPaths.of(plan.after.run_dir))) is None:
+        raise RefusedError(f"Slurm cannot wait for run {plan.after.run_id}: it has no Slurm job")
+    if any(option.startswith("--dependency") for option in plan.slurm.options):
+        raise RefusedError("the profile has a dependency of its own", hint="leave out --after, or extra.dependency")
+    return job_id
+
+
+def _find_job_id(run: RunPaths) -> str | None:
+    """Return the id of a run's newest job; ask Slurm where a killed submit has not stored it."""
+    ref = read_ref(run)
+    if ref is None or ref.job_id is not None:
+        return ref.job_id if ref is not None else None
+    job = living_job(run)
+    return job.job_id if job is not None else None

@@ -6,7 +6,7 @@ from typing import Any
 
 from fsdpctl.backends.slurm.batch_script import batch_script
 from fsdpctl.backends.slurm.job.srun import srun_argv
-from fsdpctl.backends.slurm.job_refs import find_after_job
+from fsdpctl.backends.slurm.lookup import find_after_job
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 

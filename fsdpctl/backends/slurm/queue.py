@@ -49,6 +49,8 @@ _MEANINGS = {
 
 _NO_VALUE = ("", "N/A", "None", "null", "Unknown")
 
+_HELD = ("JobHeldAdmin", "JobHeldUser")
+
 _PAUSED = ("STOPPED", "SUSPENDED")
 """States of a job that keeps its nodes, but whose processes do not run."""
 
@@ -70,6 +72,14 @@ class QueuedJob:
     @property
     def is_waiting(self) -> bool:
         return self.state in _WAITING
+
+    @property
+    def is_array_task(self) -> bool:
+        return "_" in self.job_id
+
+    @property
+    def is_held(self) -> bool:
+        return self.is_waiting and self.reason in _HELD
 
     @property
     def never_starts(self) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from fsdpctl.contract import Env
 from fsdpctl.contract.codec import read_json
 from fsdpctl.contract.paths import HoldPaths
 from fsdpctl.contract.records import ForkServerRecord, KeeperRecord
@@ -53,6 +54,23 @@ def test_a_hold_waits_for_nodes_and_ends_with_its_job(slurm: SlurmCluster, tmp_p
     run.assert_nothing_left()
     missing = fsdpctl("submit", "./job.yaml", "--in", "a", cwd=tmp_path, expect=2)
     assert "no hold a" in missing.stderr
+
+
+def test_holds_of_one_name_in_two_homes_are_two(
+    slurm: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    profile = write_profile(tmp_path)
+    jobs = []
+    for home in ("a", "b | %j"):
+        monkeypatch.setenv(Env.HOME, str(tmp_path / home))
+        taken = fsdpctl("hold", "-p", profile, "--name", "dev", "--json", cwd=tmp_path).stdout
+        jobs.append(json.loads(taken)["job_id"])
+    monkeypatch.setenv(Env.HOME, str(tmp_path / "a"))
+    fsdpctl("release", "dev", cwd=tmp_path)
+    assert slurm.run("squeue", "--noheader", "--format=%i") == jobs[1]
+    monkeypatch.setenv(Env.HOME, str(tmp_path / "b | %j"))
+    fsdpctl("release", "dev", cwd=tmp_path)
+    assert rows(tmp_path) == [] and slurm.run("squeue", "--noheader") == ""
 
 
 def test_an_idle_hold_ends_its_job(slurm: SlurmCluster, tmp_path: Path, home: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from fsdpctl.backends.slurm.job_refs import update_ref
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.runs.store import default_runs_root
 from tests.backends.harness import COMMAND, fsdpctl, wait_for
@@ -111,7 +112,9 @@ def test_it_is_stopped_and_continued_as_one_and_differing_runs_have_a_job_each(
             sweep.wait_queued(3)
         arrays = {sweep.child(row).job_id.partition("_")[0] for row in sweep.rows()}
         assert len(arrays) == 1 and slurm.run("squeue", "--noheader", "--format=%F").split().count(*arrays) == 1
-        assert "asked 3 runs to save and exit" in sweep.run("--stop").stderr
+        fsdpctl("stop", sweep.rows()[1]["run_id"], cwd=tmp_path)
+        assert sweep.states() == ["QUEUED", "STOPPED", "QUEUED"], "only that task"
+        assert "asked 2 runs to save and exit" in sweep.run("--stop").stderr
         assert sweep.states() == ["STOPPED"] * 3
         assert slurm.run("squeue", "--noheader", "--format=%i") == blocker
 
@@ -121,7 +124,12 @@ def test_it_is_stopped_and_continued_as_one_and_differing_runs_have_a_job_each(
         command.terminate()
         _, errors = command.communicate(timeout=60)
     assert "a job for each run, not one job array: they differ in --nodes\n" in errors
-    assert len({differing.child(row).job_id for row in differing.rows()}) == 4
+    first, *others = map(differing.child, differing.rows())
+    assert len({run.job_id for run in (first, *others)}) == 4
+    job_id = first.job_id
+    update_ref(first.paths, job_id=None)  # as by a kill between sbatch and this
+    words = ["submit", "./mine.yaml", "-p", differing.words[3], "--after", first.run_id, "--dry-run"]
+    assert f"--dependency=afterok:{job_id}\n" in fsdpctl(*words, cwd=tmp_path).stdout
     differing.run("--stop")
 
     slurm.reconfigure("MaxArraySize=2")

@@ -10,11 +10,12 @@ import pytest
 
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import HoldPaths, RunPaths
-from fsdpctl.errors import BusyError
+from fsdpctl.errors import BusyError, UsageError
 from fsdpctl.holds import store
 from fsdpctl.holds.record import Hold
 from fsdpctl.holds.use import read_use
 from fsdpctl.node.os import processes
+from fsdpctl.verbs.holds import list_holds
 
 HOLD = Hold("dev", "local", "local", 1, created=0.0, time_s=60, idle_s=60)
 
@@ -35,6 +36,20 @@ def test_a_hold_is_listed_until_it_is_removed(hold: HoldPaths) -> None:
 def test_one_that_was_only_half_made_is_none(hold: HoldPaths) -> None:
     hold.record.unlink()
     assert store.list_holds() == []
+
+
+def test_no_run_enters_one_that_was_released_since_it_was_read(hold: HoldPaths) -> None:
+    store.remove(hold)
+    with pytest.raises(UsageError, match="hold dev has ended"), store.entering(hold):
+        pass
+    hold.root.mkdir(parents=True)  # another one of this name is being made
+    with pytest.raises(UsageError, match="hold dev has ended"), store.entering(hold):
+        pass
+
+
+def test_without_a_scheduler_one_whose_command_was_killed_is_forgotten(hold: HoldPaths) -> None:
+    assert hold.held.exists() is False and list_holds() == []
+    assert not hold.root.exists()
 
 
 def test_one_command_changes_holds_at_a_time(hold: HoldPaths) -> None:

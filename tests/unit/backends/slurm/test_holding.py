@@ -19,3 +19,9 @@ def test_the_job_has_the_options_of_the_profile_and_the_time_of_the_hold() -> No
     assert given is not None and options[-len(given.options) :] == list(given.options)
     assert lines[-1].endswith("-m fsdpctl.backends.slurm.job.hold /runs/.holds/dev")
     assert "export PYTHONPATH=/runs/.holds/dev/code" in lines
+
+
+def test_its_log_is_below_a_path_with_a_pattern_of_sbatch() -> None:
+    record = Hold("dev", "h100", "slurm", 1, created=0.0, time_s=60, idle_s=60)
+    script = hold_script(HoldPaths(Path("/my %j/.holds/dev")), record, plan())
+    assert '#SBATCH --output="/my %%j/.holds/dev/batch.log"\n' in script

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -9,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.backends.slurm.job.__main__ import own_job_id
-from fsdpctl.backends.slurm.job_arrays import array_script, find_obstacle
+from fsdpctl.backends.slurm.job_arrays import array_script, find_obstacle, start_array
 from fsdpctl.contract.plan import AfterRun, HoldPlan, LaunchPlan
+from fsdpctl.errors import RefusedError
+from fsdpctl.runs.record import RunRecord
+from fsdpctl.runs.store import create
 from tests.unit.backends.slurm.test_batch_script import plan
 
 
@@ -69,3 +73,23 @@ def test_runs_that_ask_for_the_same_can_be_one_array(tmp_path: Path, monkeypatch
 def test_a_task_is_named_by_its_array() -> None:
     assert own_job_id({"SLURM_JOB_ID": "12"}) == "12"
     assert own_job_id({"SLURM_JOB_ID": "13", "SLURM_ARRAY_JOB_ID": "12", "SLURM_ARRAY_TASK_ID": "0"}) == "12_0"
+
+
+def test_the_directory_of_an_array_is_removed_after_its_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))  # without sbatch
+    plans = [at(tmp_path / "runs", name, plan()) for name in ("a-aaaa", "b-bbbb")]
+    records = [RunRecord.new(one.run_id, "j", "p", "slurm", 1.0, 1) for one in plans]
+    runs = [create(tmp_path / "runs", record, lambda run: None) for record in records]
+    older = tmp_path / "runs" / ".arrays" / "older-aaaa"
+    for name, targets in (("older-aaaa", ["gone", "b-bbbb"]), ("gone-aaaa", ["gone", "lost"])):
+        (older.parent / name).mkdir(parents=True)
+        for task, target in enumerate(targets):
+            (older.parent / name / str(task)).symlink_to(tmp_path / "runs" / target)
+
+    with pytest.raises(RefusedError, match="sbatch is not on the PATH"):
+        start_array(runs, plans, "lr", None)
+    assert [*older.parent.iterdir()] == [older]
+    shutil.rmtree(runs[1].root)
+    with pytest.raises(RefusedError):
+        start_array(runs[:1], plans[:1], "lr", None)
+    assert [*older.parent.iterdir()] == []

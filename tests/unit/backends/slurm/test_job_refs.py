@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.backends.slurm.batch_script import batch_script
-from fsdpctl.backends.slurm.job_refs import SlurmRef, append_ref, find_after_job, read_ref, update_ref
+from fsdpctl.backends.slurm.job_refs import SlurmRef, append_ref, read_job_ids, read_ref, update_ref
+from fsdpctl.backends.slurm.lookup import find_after_job
 from fsdpctl.contract import State
 from fsdpctl.contract.codec import write_json
+from fsdpctl.contract.control_files import create_once
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import AfterRun
 from fsdpctl.errors import RefusedError
@@ -30,6 +32,17 @@ def test_the_newest_reference_counts_and_older_ones_stay(tmp_path: Path) -> None
     append_ref(run, SlurmRef(2, 200.0))
     assert read_ref(run) == SlurmRef(2, 200.0)
     assert '"job_id": "7"' in run.slurm.read_text()
+
+
+def test_a_job_whose_submit_was_killed_is_known_by_its_claim(tmp_path: Path) -> None:
+    run = RunPaths(tmp_path)
+    append_ref(run, SlurmRef(1, 100.0, "7"))
+    append_ref(run, SlurmRef(2, 200.0, array_task="lr-cccc/1"))
+    assert read_job_ids(run) == ["7"]
+    create_once(run.job_claim(2), "16_1")
+    assert read_job_ids(run) == ["7", "16_1"]
+    update_ref(run, final=State.CANCELLED)
+    assert '"job_id": "16_1"' in run.slurm.read_text()
 
 
 def test_a_run_waits_for_the_newest_job_of_another_until_that_has_succeeded(tmp_path: Path) -> None:
