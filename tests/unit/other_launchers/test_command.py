@@ -152,7 +152,7 @@ def test_all_problems_of_a_job_are_named_at_once() -> None:
         ("deepspeed train.py", "deepspeed: ranks find LOCAL_RANK in the environment"),
         ("/opt/env/bin/torchrun --nproc-per-node 2 train.py", 'python: "/opt/env/bin/python" is for the profile'),
         ("srun -p gpu -N 1 torchrun --nproc-per-node 2 train.py", 'backend.partition: "gpu" is for the profile'),
-        ("accelerate launch --cpu --num_processes 2 train.py", "gpus_per_node: 0 is for the profile"),
+        ("accelerate launch --cpu --num_processes 2 train.py", "gpus_per_node: 0 is for the profile: write it there"),
     ],
 )
 def test_what_changes_nothing_is_left_out_with_a_notice(command: str, expected: str, tmp_path: Path) -> None:
