@@ -32,7 +32,7 @@ def describe_rehearsal(done: Rehearsal) -> str:
         case Sign.STEP:
             text = f"{ranks} finished step {done.step} after {done.seconds:.0f} s"
         case Sign.PRINTED:
-            text = f"{ranks} printed a step after {done.seconds:.0f} s{_describe_printed(done.printed)}"
+            text = f"rank 0 of {done.ranks} printed a step after {done.seconds:.0f} s{_describe_printed(done.printed)}"
         case Sign.SAVE:
             text = f"{ranks} wrote into the checkpoint directory after {done.seconds:.0f} s"
         case Sign.END:

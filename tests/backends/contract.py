@@ -276,7 +276,8 @@ class LauncherContract:
     def test_a_script_that_ignores_the_stop_gets_term_then_kill(self, project: Path) -> None:
         run = self.submit_script(project, IGNORES_STOP, grace="2s")
         self.wait_up(run)
-        fsdpctl("stop", run.run_id, cwd=project)
+        stopped = fsdpctl("stop", run.run_id, cwd=project)
+        assert "hint: the script did not exit by itself in its grace" in stopped.stderr, stopped.stderr
         status = run.status()
         assert status["state"] == "STOPPED", run.describe()
         assert status["reason"] == "stopped (user); ended by force 2 s after the stop, a resume starts the script again"

@@ -94,7 +94,7 @@ def test_the_report_names_what_was_not_shown() -> None:
     limit = describe_rehearsal(Rehearsal(Sign.TIME, 2, 60.0, seen=("rank 1 on a is at train.py:5 in main",)))
     assert "no step was reported" in limit and limit.splitlines()[1:] == ["  rank 1 on a is at train.py:5 in main"]
     printed = describe_rehearsal(Rehearsal(Sign.PRINTED, 2, 6.0, printed=find_printed_step(["step: 3 loss: 2.1"])))
-    assert "2 ranks printed a step after 6 s: step: 3 loss: 2.1\n" in printed
+    assert "rank 0 of 2 printed a step after 6 s: step: 3 loss: 2.1\n" in printed
     key = printed.splitlines()[-1]
     job = parse_job(f"name: mine\nentrypoint: {{script: train.py}}\n{key}\n", "j.yaml")
     assert job.progress_regex is not None and re.search(job.progress_regex, "step: 12 loss: 1.9")
