@@ -159,6 +159,13 @@ def test_what_changes_nothing_is_left_out_with_a_notice(command: str, expected: 
     assert f"j.yaml:2: command: {expected}" in notices(command, tmp_path)
 
 
+def test_a_number_for_all_nodes_of_the_job_is_named_as_one(tmp_path: Path) -> None:
+    found = notices("accelerate launch --num_processes 4 train.py", tmp_path, nodes=2)
+    assert "num_processes: 4 are the ranks of all 2 nodes: 2 on each" in found
+    alone = "accelerate launch --num_processes 4 --num_machines 2 train.py"
+    assert "all 2 nodes" not in notices(alone, tmp_path)
+
+
 def test_a_command_without_more_needs_no_notice(tmp_path: Path) -> None:
     assert notices("torchrun --nproc-per-node 2 --nnodes 1 train.py --lr 1", tmp_path) == ""
 
