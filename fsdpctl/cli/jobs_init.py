@@ -31,7 +31,10 @@ def init(
     ] = None,
     script: Annotated[
         str | None,
-        typer.Option("--from-script", help="Make a job for this script; what it needs is found by reading it."),
+        typer.Option(
+            "--from-script",
+            help="Make a job for this script, or module like package.train; what it needs is found by reading it.",
+        ),
     ] = None,
     out: Annotated[
         Path | None,
@@ -72,11 +75,17 @@ def _copy(name: str, base: str | None, *, as_json: bool) -> None:
     log(f"hint: edit it, then: fsdpctl jobs check {name}")
 
 
+def _stem(script: str) -> str:
+    """Return the last part of a path or of a module's name."""
+    path = Path(script)
+    return path.stem if path.suffix == ".py" else path.name.rpartition(".")[2]
+
+
 def _make(script: str, args: list[str], out: Path | None, *, as_json: bool) -> None:
     from fsdpctl.importers.build import job_name
     from fsdpctl.verbs.new_job import make_job
 
-    target = find_target(str(out) if out else job_name(Path(script).stem), Path("jobs"))
+    target = find_target(str(out) if out else job_name(_stem(script)), Path("jobs"))
     create_spec(target, make_job(target.stem, script, args))
     print_created(target, as_json=as_json)
     log(f"hint: edit it, then: fsdpctl submit {target} --rehearse")

@@ -18,12 +18,15 @@ def stop(run: Run = None, as_json: Json = False) -> None:
     from fsdpctl.cli.follow import wait_for_end
     from fsdpctl.runs.find import find_run
     from fsdpctl.verbs.stop import stop as ask_to_stop
+    from fsdpctl.verbs.stop import was_forced
 
     paths = find_run(run)
     acted, code = ask_to_stop(paths, log), 0
     if acted:
         log(f"{paths.root.name} was asked to save and exit")
         code = wait_for_end(paths)
+        if was_forced(paths):
+            log("hint: the script did not exit by itself in its grace; docs/own-scripts.md has how it saves and exits")
     else:
         _log_not_running(paths)
     if as_json:

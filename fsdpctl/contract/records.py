@@ -97,6 +97,7 @@ class NodeEnd:
     first_error: RankError | None = None  # of this node's ranks, without its traceback
     exits: Mapping[str, int] = field(default_factory=dict)  # global rank -> exit code, of the ranks that failed
     resources: Resources | None = None  # of a node that failed
+    is_forced: bool = False  # its ranks had not ended by themselves at the end of the grace
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import importlib
+import math
 import os
+from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
@@ -22,8 +24,10 @@ class _Stop:
     """Report steps; save and exit once a stop is requested."""
 
     last_step = 0
+    total: int | None = None
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        self.total = _total_steps(trainer)
         survive_term()  # Lightning's handler broadcasts in the middle of whatever its rank does
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
@@ -31,7 +35,7 @@ class _Stop:
         if number == self.last_step:  # gradients are accumulated
             return
         self.last_step = number
-        values = {"total": trainer.max_steps} if trainer.max_steps > 0 else {}
+        values: dict[str, Any] = {} if self.total is None else {"total": self.total}
         if isinstance(outputs, dict) and trainer.log_every_n_steps and number % trainer.log_every_n_steps == 0:
             values["loss"] = float(outputs["loss"])
         step(number, **values)
@@ -63,12 +67,50 @@ def callbacks(package: str = "lightning.pytorch") -> list[Any]:
 
 
 def attach(connector: ModuleType) -> None:
-    """Give the callbacks to each Trainer, beside those that packages register."""
+    """Give the callbacks to each Trainer, beside those that packages register, and refuse one for fewer ranks."""
     registered, package = connector._load_external_callbacks, connector.__name__.partition(".trainer.")[0]
     connector._load_external_callbacks = lambda group: [  # type: ignore[attr-defined]
         *registered(group),
         *callbacks(package),
     ]
+    prepared = connector._CallbackConnector._attach_model_callbacks
+
+    def prepare(self: Any) -> None:
+        _refuse_wrong_ranks(self.trainer)
+        prepared(self)
+
+    connector._CallbackConnector._attach_model_callbacks = prepare
+
+
+def _total_steps(trainer: Any) -> int | None:
+    """Return the number of optimizer steps of the whole `fit`; None where that is not known."""
+    steps = trainer.max_steps
+    with suppress(Exception):  # other accumulation in each epoch
+        steps = trainer.estimated_stepping_batches
+    return int(steps) if 0 < steps < math.inf else None
+
+
+def describe_wrong_ranks(num_nodes: int, devices: int, world: int, local_world: int) -> str | None:
+    """Return why a Trainer of this shape cannot train in a run of so many ranks; None if it can. Pure.
+
+    A rehearsal has fewer ranks than the job, and so than its Trainer.
+    """
+    if local_world <= devices and world <= num_nodes * devices:
+        return None
+    return (
+        f"Trainer(num_nodes={num_nodes}, devices={devices}) does not fit {local_world} ranks on each of"
+        f" {world // local_world} nodes: num_nodes and devices must be `nodes` and `procs_per_node` of the job"
+    )
+
+
+def _refuse_wrong_ranks(trainer: Any) -> None:
+    """Raise ValueError before Lightning looks for the device of a rank in a list that is too short."""
+    if getattr(trainer.state.fn, "value", None) != "fit":  # one rank may test or predict alone
+        return
+    world, local_world = (int(os.environ.get(name, "1")) for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"))
+    problem = describe_wrong_ranks(trainer.num_nodes, trainer.num_devices, world, local_world)
+    if problem is not None:
+        raise ValueError(problem)
 
 
 def _directory() -> str:

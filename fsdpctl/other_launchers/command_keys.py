@@ -25,7 +25,7 @@ def report(document: YamlDocument, draft: Draft, location: Location) -> None:
         text = f"{name}: a secret does not belong into a file: remove it, and write `pass_env: [{name}]` in the profile"
         document.problems.append(LocatedProblem(location, COMMAND_PATH, text))
     for key, value in _of_profile(draft.profile):
-        text = f"{key}: {show(value)} is for the profile: it is not set by a job"
+        text = f"{key}: {show(value)} is for the profile: write it there, as a job has no such key"
         document.notices.append(LocatedProblem(location, COMMAND_PATH, text))
 
 

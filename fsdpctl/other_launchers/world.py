@@ -59,6 +59,8 @@ def place_world(draft: Draft, size: int, key: str, location: Location) -> None:
     nodes = 1 if size <= _USUAL_GPUS or size % _USUAL_GPUS else size // _USUAL_GPUS
     if known:
         nodes = known.get("nodes") or size // known["procs_per_node"]
+    if "nodes" in known and nodes > 1 and not draft.makes_profile:
+        draft.note(location, key, f"{size} are the ranks of all {nodes} nodes: {size // nodes} on each")
     draft.set("job.nodes", nodes, location)
     draft.set("job.procs_per_node", size // nodes, location)
     if size > _USUAL_GPUS and not known:

@@ -71,7 +71,7 @@ def _resume(facts: Facts) -> str:
         return _RESUME[facts.framework]
     if facts.resumes:
         flag, option = next(iter(facts.resumes.items()))
-        return f"{flag} ({option}) is the same at each start: let it find the newest checkpoint by itself"
+        return f"put {flag} ({option}) into `args` if it then loads the newest checkpoint, and begins anew without one"
     return f"save below ${Env.CHECKPOINT_DIR}, and load the newest complete checkpoint at each start"
 
 

@@ -17,17 +17,17 @@ _KEYS = """\
 """
 
 
-def job_text(name: str, script: str, args: tuple[str, ...], facts: Facts) -> str:
-    """Return the YAML, which loads as it is."""
+def job_text(name: str, file: str, entry: dict[str, str], args: tuple[str, ...], facts: Facts) -> str:
+    """Return the YAML, which loads as it is. `file` was read; `entry` is how ranks start it."""
     signal = stop_signal(facts)
     keys: dict[str, Any] = {
         "name": name,
-        "entrypoint": {"script": script},
+        "entrypoint": entry,
         **({"args": list(args)} if args else {}),
         "nodes": 1,
         **({"stop_signal": signal} if signal is not None else {}),
         "grace": "1m",
     }
-    found = [f"Made of {script} by reading it: what it needs to stop, resume and report. See docs/own-scripts.md."]
+    found = [f"Made of {file} by reading it: what it needs to stop, resume and report. See docs/own-scripts.md."]
     comments = "".join(f"# {one_line(line)}\n" for line in (*found, *advise(facts, args)))
     return f"{comments}{dump_tree(keys)}{_KEYS}"

@@ -33,10 +33,13 @@ class Needed:
     files: list[str] = field(default_factory=list)  # of the project, the script first
 
 
-def read_needed(project: Path, files: Collection[str], entry: str) -> Needed:
-    """Follow the imports of a file of the project through the project. `files`: what is copied of it."""
+def read_needed(project: Path, files: Collection[str], entry: str, *, is_module: bool = False) -> Needed:
+    """Follow the imports of a file of the project through the project. `files`: what is copied of it.
+
+    `is_module`: ranks run it by the name of its module, and look in the project first; else in the file's directory.
+    """
     needed, known = Needed(), set(files)
-    root = PurePosixPath(entry).parent  # where ranks look first
+    root = PurePosixPath() if is_module else PurePosixPath(entry).parent
     waiting, seen = [entry], {entry}
     while waiting:
         file = waiting.pop(0)
@@ -56,6 +59,12 @@ def read_needed(project: Path, files: Collection[str], entry: str) -> Needed:
             if not own and one.level == 0:
                 _add_outside(needed, one, root, project)
     return needed
+
+
+def find_module(name: str, files: Collection[str]) -> str | None:
+    """Return the file of the project that `python -m` runs for a name; None for a module from elsewhere."""
+    path = name.replace(".", "/")
+    return next((file for file in (f"{path}.py", f"{path}/__main__.py") if file in files), None)
 
 
 def _add_outside(needed: Needed, one: Import, root: PurePosixPath, project: Path) -> None:
@@ -83,14 +92,17 @@ def _own_files(one: Import, root: PurePosixPath, known: Collection[str]) -> list
 
 
 def find_missing(
-    python: str, setup: Sequence[str], env: Mapping[str, str], names: Collection[str]
+    python: str, setup: Sequence[str], env: Mapping[str, str], names: Collection[str], project: Path
 ) -> frozenset[str] | None:
-    """Return which top-level modules an interpreter does not have; None if it cannot be asked here."""
+    """Return which top-level modules an interpreter does not have; None if it cannot be asked here.
+
+    It is asked in the project, where a relative PYTHONPATH leads to the same modules as in the copy.
+    """
     argv = with_setup(setup, [python, "-c", _ASK, json.dumps(sorted(names))])
     environment = {**os.environ, **env, "PYTHONSAFEPATH": "1"}
     try:
         answer = subprocess.run(
-            argv, env=environment, cwd="/", capture_output=True, check=True, timeout=ASK_LIMIT_S
+            argv, env=environment, cwd=project, capture_output=True, check=True, timeout=ASK_LIMIT_S
         ).stdout
         return frozenset(json.loads(answer.splitlines()[-1]))
     except (OSError, subprocess.SubprocessError, ValueError, IndexError):

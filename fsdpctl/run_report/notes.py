@@ -56,7 +56,8 @@ def _restarts(facts: Facts) -> Iterator[Note]:
     if not restarts:
         return
     causes = ", ".join(dict.fromkeys(attempt.cause.replace("_", " ") for attempt in restarts if attempt.cause))
-    again = f"; {plural(facts.repeated_steps, 'step')} were done again" if facts.repeated_steps else ""
+    verb = "was" if facts.repeated_steps == 1 else "were"
+    again = f"; {plural(facts.repeated_steps, 'step')} {verb} done again" if facts.repeated_steps else ""
     steps = facts.steps.step_s if facts.steps is not None else None
     lost_s = facts.repeated_steps * (steps or 0.0)
     cost = f", {duration(lost_s)} of work" if lost_s >= 1 else ""

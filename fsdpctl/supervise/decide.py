@@ -49,8 +49,13 @@ def judge(attempt: AttemptEnd) -> Verdict:
         return Verdict(State.LOST, reason, cause=Cause.LOST)
     if all(end.code == NodeExit.FINISHED for end in attempt.ends.values()):
         return Verdict(State.SUCCEEDED, "finished", cause=Cause.FINISHED)
-    unsaved = [end.reason for end in attempt.ends.values() if end.code == NodeExit.STOPPED_UNSAVED]
+    unsaved = [end.reason for end in attempt.ends.values() if _may_be_unsaved(attempt, end)]
     return stopped(attempt.stop, f"; {_describe_unsaved(attempt, unsaved[0])}" if unsaved else "")
+
+
+def _may_be_unsaved(attempt: AttemptEnd, end: NodeEnd) -> bool:
+    """Return whether a node's ranks may have left without a save: also those of a script that end on TERM alone."""
+    return end.code == NodeExit.STOPPED_UNSAVED or (end.is_forced and attempt.has_older is None)
 
 
 def _describe_unsaved(attempt: AttemptEnd, reason: str) -> str:

@@ -7,9 +7,11 @@ from fsdpctl.contract.files import read_bytes
 from fsdpctl.contract.first_failure import headline
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.records import RankError
+from fsdpctl.explain.categories import Role
 from fsdpctl.logs.failure import find_root_cause
 from fsdpctl.logs.sources import read_errors, read_faults
 from fsdpctl.runs.evidence import AttemptFacts
+from fsdpctl.verbs.explain import explain_ended
 from fsdpctl.verbs.status import RunStatus
 
 _OUTPUT_LINES = 12
@@ -25,7 +27,16 @@ def describe_failure(run: RunPaths, status: RunStatus) -> str:
     if cause is None:
         faults = read_faults(attempts[-1]) if attempts else {}
         return "\n".join(dict.fromkeys([status.reason, *faults]))
+    if not cause.traceback:
+        return "\n".join([headline(cause), *_crashed_at(run, status)])
     return describe_error(cause, str(run.source), _last_output(attempts[-1], cause))
+
+
+def _crashed_at(run: RunPaths, status: RunStatus) -> list[str]:
+    """Return the user's lines in which a rank was that left no traceback, as after a signal, the innermost first."""
+    ranks = explain_ended(run, status).ranks
+    first = next((rank for rank in ranks if rank.role is Role.INITIATING), None)
+    return [f"  at {frame}" for frame in reversed(first.frames)] if first is not None else []
 
 
 def describe_error(error: RankError, source: str, output: list[str]) -> str:

@@ -15,19 +15,24 @@ from pathlib import Path
 from fsdpctl.backends.table import get_backend
 from fsdpctl.commands.container import find_container
 from fsdpctl.contract import State
+from fsdpctl.contract.files import read_tail
 from fsdpctl.contract.paths import RunPaths
+from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import RunFailed, UsageError
-from fsdpctl.launch.snapshot import list_project
 from fsdpctl.node.checks.smi import visible_gpus
-from fsdpctl.own_scripts.modules import find_missing, read_needed
+from fsdpctl.own_scripts.printed_steps import PrintedStep, find_printed_step
 from fsdpctl.runs.progress import newest_save
-from fsdpctl.runs.store import default_runs_root, discard
+from fsdpctl.runs.store import default_runs_root
 from fsdpctl.specs import bundled
 from fsdpctl.specs.environment import PyxisEnvironment
 from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.load import read_profile
 from fsdpctl.specs.profile import ClusterProfile
+from fsdpctl.verbs.explain import explain_ended
+from fsdpctl.verbs.rehearsal_end import end_and_remove
 from fsdpctl.verbs.rehearsal_failure import describe_failure
+from fsdpctl.verbs.rehearsal_guard import guarding
+from fsdpctl.verbs.rehearsal_modules import check_modules
 from fsdpctl.verbs.status import RunStatus
 from fsdpctl.verbs.stop import cancel
 from fsdpctl.verbs.submit import Request, prepare, submit, without_notices
@@ -36,6 +41,7 @@ from fsdpctl.verbs.watch import watch
 LIMIT_S = 60.0
 """Time in which ranks may fail, of a script that reports no step."""
 RANKS = 2
+_LOG_BYTES = 65_536
 _SUFFIX = "-rehearsal"
 
 
@@ -43,6 +49,8 @@ class Sign(StrEnum):
     """What ended a rehearsal that found nothing wrong."""
 
     STEP = "step"
+    PRINTED = "printed"
+    """Rank 0 has printed a step with its loss, which nothing reports."""
     SAVE = "save"
     END = "end"
     TIME = "time"
@@ -58,6 +66,8 @@ class Rehearsal:
     ranks: int
     seconds: float
     step: int | None = None
+    printed: PrintedStep | None = None
+    seen: tuple[str, ...] = ()  # at the limit: where each rank was, and what rank 0 had printed last
 
 
 def rehearse_here(request: Request, report: Callable[[str], None]) -> Rehearsal:
@@ -74,7 +84,8 @@ def rehearse_here(request: Request, report: Callable[[str], None]) -> Rehearsal:
         return Rehearsal(Sign.IMPORTS, 0, 0.0)
     ranks = min(RANKS, request.plan.world_size, gpus or RANKS)
     hold = request.hold if get_backend(request.profile.backend.kind).runs_here else None  # it holds this machine
-    small = without_notices(prepare(here, _first_ranks(request.job, ranks), hold=hold))
+    nodes = choose_nodes(request.plan, ranks, hold.record.num_nodes if hold is not None else ranks)
+    small = without_notices(prepare(here, _first_ranks(request.job, ranks, nodes), hold=hold))
     report(f"rehearsal: {count_ranks(ranks)} on this machine, by {small.plan.python}")
     return _run(small, ranks, report)
 
@@ -89,6 +100,12 @@ def rehearse_on_node(request: Request, report: Callable[[str], None]) -> Rehears
     return _run(small, ranks, report)
 
 
+def choose_nodes(plan: LaunchPlan, ranks: int, most: int) -> int:
+    """Return the number of local nodes: one of each rank, where no node of the job has more, so that LOCAL_RANK is what
+    it will be. Pure."""
+    return min(ranks, most) if plan.procs_per_node == 1 else 1
+
+
 def count_ranks(ranks: int) -> str:
     """Return the number as words."""
     return f"{ranks} {'rank' if ranks == 1 else 'ranks'}"
@@ -100,34 +117,6 @@ def _require_own_script(request: Request) -> None:
             f"job {request.job.name} has no script of its own to rehearse",
             hint="--smoke runs it with a tiny model, for 8 steps",
         )
-
-
-def check_modules(request: Request, python: str) -> None:
-    """Raise RunFailed with each import of a module that the ranks would not have."""
-    entry, project = request.plan.entry, Path(request.plan.submit_dir)
-    files = list_project(project)
-    if (file := _entry_file(entry.kind, entry.target, files)) is None:
-        return  # a module that is installed
-    needed = read_needed(project, files, file)
-    plan = request.plan
-    missing = find_missing(python, plan.setup, plan.env, list(needed.outside)) or frozenset()
-    lines = list(needed.problems)
-    for name, one in needed.outside.items():
-        if name in missing:
-            lines.append(f"{one.file}:{one.line}: import {one.module}: {python} has no module {name}")
-    if lines:
-        raise RunFailed(
-            "\n".join([f"job {request.job.name} cannot start; nothing was queued", *lines]),
-            hint="install it there, or set `environment` of the profile, or its `python` or `venv`",
-        )
-
-
-def _entry_file(kind: str, target: str, files: list[str]) -> str | None:
-    """Return the file of an entrypoint in the project."""
-    if kind == "script":
-        return target
-    path = target.replace(".", "/")
-    return next((name for name in (f"{path}.py", f"{path}/__main__.py") if name in files), None)
 
 
 def _local_profile(request: Request) -> ClusterProfile:
@@ -149,32 +138,40 @@ def _local_profile(request: Request) -> ClusterProfile:
     return local.model_copy(update=taken)
 
 
-def _first_ranks(job: JobSpec, ranks: int) -> JobSpec:
+def _first_ranks(job: JobSpec, ranks: int, nodes: int = 1) -> JobSpec:
     limit = int(LIMIT_S) + job.grace + 60  # if this process is killed, the ranks end by themselves
     name = f"{job.name[: 64 - len(_SUFFIX)]}{_SUFFIX}"
-    changed = {"name": name, "nodes": 1, "procs_per_node": ranks, "restarts": 0, "time_limit": limit}
-    return job.model_copy(update=changed)
+    changed = {"name": name, "nodes": nodes, "procs_per_node": ranks // nodes, "restarts": 0}
+    return job.model_copy(update={**changed, "time_limit": limit})
 
 
 def _run(request: Request, ranks: int, report: Callable[[str], None]) -> Rehearsal:
     """Run until the first sign, then end all ranks and remove the run. One that fails stays, without processes."""
     run = RunPaths.of(request.plan.run_dir)
-    try:
-        submit(request)
-        started = _wait_until_started(run, report)
-        sign, status = _wait(run, started + LIMIT_S)
-        cancel(run)
-    except BaseException:  # an interrupt, too
-        if run.root.exists():
-            cancel(run)
-            discard(run)
-        raise
+    with guarding(run):
+        try:
+            submit(request)
+            started = _wait_until_started(run, report)
+            sign, status, printed = _wait(run, started + LIMIT_S, finds_steps=request.job.progress_regex is None)
+            seconds = time.monotonic() - started
+            seen = _look(run, status) if sign is Sign.TIME else ()
+            if sign is None:
+                cancel(run)
+            else:
+                end_and_remove(run)
+        except KeyboardInterrupt:
+            report(f"\nrehearsal: interrupted; nothing was queued, and {run.root.name} is being ended")
+            end_and_remove(run)
+            report("rehearsal: nothing of it is left")
+            raise
+        except BaseException:
+            end_and_remove(run)
+            raise
     if sign is None:
-        failure = describe_failure(run, status)
-        hint = f"fsdpctl logs {run.root.name}; leave out the rehearsal to submit it all the same"
-        raise RunFailed(f"the rehearsal failed; nothing was queued\n{failure}", hint=hint)
-    discard(run)
-    return Rehearsal(sign, ranks, time.monotonic() - started, status.step)
+        name = run.root.name
+        hint = f"fsdpctl explain {name}; fsdpctl logs {name}; leave out the rehearsal to submit it all the same"
+        raise RunFailed(f"the rehearsal failed; nothing was queued\n{describe_failure(run, status)}", hint=hint)
+    return Rehearsal(sign, ranks, seconds, status.step, printed, seen)
 
 
 def _wait_until_started(run: RunPaths, report: Callable[[str], None]) -> float:
@@ -190,14 +187,32 @@ def _wait_until_started(run: RunPaths, report: Callable[[str], None]) -> float:
     return time.monotonic()
 
 
-def _wait(run: RunPaths, deadline: float) -> tuple[Sign | None, RunStatus]:
+def _wait(run: RunPaths, deadline: float, *, finds_steps: bool) -> tuple[Sign | None, RunStatus, PrintedStep | None]:
     """Return the first sign of progress; None if the run has failed before."""
     for observed in watch(run):
         status = observed.status
         if status.step is not None:
-            return Sign.STEP, status
+            return Sign.STEP, status, None
         if newest_save(run):
-            return Sign.SAVE, status
+            return Sign.SAVE, status, None
+        if finds_steps and status.state.is_alive and (printed := find_printed_step(_printed_lines(run))) is not None:
+            return Sign.PRINTED, status, printed
         if time.monotonic() > deadline and status.state.is_alive:
-            return Sign.TIME, status
-    return (Sign.END if status.state is State.SUCCEEDED else None), status
+            return Sign.TIME, status, None
+    return (Sign.END if status.state is State.SUCCEEDED else None), status, None
+
+
+def _look(run: RunPaths, status: RunStatus) -> tuple[str, ...]:
+    """Return where each rank is, and what rank 0 has printed last."""
+    diagnosis = explain_ended(run, status).diagnosis
+    places = [text.replace(f"{run.source}/", "") for text in (diagnosis.evidence if diagnosis is not None else ())]
+    return (*places, *(f"rank 0 printed last: {line}" for line in _printed_lines(run)[-1:]))
+
+
+def _printed_lines(run: RunPaths) -> list[str]:
+    """Return the newest lines that rank 0 has printed, without empty ones."""
+    try:
+        text = read_tail(run.attempts()[-1].node(0).rank_log(0), _LOG_BYTES).decode(errors="replace")
+    except (OSError, IndexError):
+        return []
+    return [line.strip() for line in text.splitlines() if line.strip()]

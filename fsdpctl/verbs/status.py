@@ -115,6 +115,7 @@ def status_by(run: RunFacts, view: View, steps: int = SPEED_STEPS) -> RunStatus:
         present = max(number, record.submissions[-1].first_attempt)
         recent, outcome = lines_of(written, present), outcome if number == present else None
     newest = recent[-1] if recent else {}
+    with_loss: dict[str, Any] = next((line for line in reversed(recent) if "loss" in line), {})
     saved = committed(run.paths.checkpoints) if written and not recent else []
     begins_at = step_of(saved[-1]) if saved else _newest_step(written) if not recent else None
     reason = found.reason
@@ -132,8 +133,8 @@ def status_by(run: RunFacts, view: View, steps: int = SPEED_STEPS) -> RunStatus:
         attempt=attempt.number if attempt else 0,
         step=outcome.step if outcome is not None and outcome.status != "failed" else newest.get("step"),
         total_steps=total,
-        loss=newest.get("loss"),
-        is_loss_finite="loss" not in newest or newest["loss"] is not None,
+        loss=with_loss.get("loss"),
+        is_loss_finite="loss" not in with_loss or with_loss["loss"] is not None,
         speed=measure_speed(recent, total),
         outcome=outcome,
         nodes=record.submissions[-1].nodes,

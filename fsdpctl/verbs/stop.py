@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 
 from fsdpctl.backends.table import get_backend
 from fsdpctl.contract.paths import RunPaths
+from fsdpctl.runs.evidence import RunFacts
 from fsdpctl.runs.store import open_record
 
 
@@ -28,6 +29,13 @@ def stop_all(runs: Iterable[RunPaths], report: Callable[[str], None] = ignore) -
     for run in runs:
         of_backend[open_record(run).backend].append(run)
     return [run for backend, own in of_backend.items() for run in get_backend(backend).stop_all(own, report)]
+
+
+def was_forced(run: RunPaths) -> bool:
+    """Return whether ranks of an own script did not exit by themselves within the grace of the newest stop."""
+    newest = RunFacts(run).newest
+    is_own = not run.trainer_config.exists()
+    return is_own and newest is not None and any(end.is_forced for end in newest.ends.values())
 
 
 def cancel(run: RunPaths, report: Callable[[str], None] = ignore) -> bool:

@@ -276,7 +276,8 @@ class LauncherContract:
     def test_a_script_that_ignores_the_stop_gets_term_then_kill(self, project: Path) -> None:
         run = self.submit_script(project, IGNORES_STOP, grace="2s")
         self.wait_up(run)
-        fsdpctl("stop", run.run_id, cwd=project)
+        stopped = fsdpctl("stop", run.run_id, cwd=project)
+        assert "hint: the script did not exit by itself in its grace" in stopped.stderr, stopped.stderr
         status = run.status()
         assert status["state"] == "STOPPED", run.describe()
         assert status["reason"] == "stopped (user); ended by force 2 s after the stop, a resume starts the script again"
@@ -320,6 +321,10 @@ class LauncherContract:
         assert (status["state"], status["reason"]) == ("STOPPED", "stopped (user)"), run.describe()
         assert len(self.written(run, "saved-*")) == 4
 
+    def rehearsals(self, run: Run) -> set[str]:
+        """Return the names of the directories of rehearsals beside a run."""
+        return {path.name for path in run.paths.root.parent.glob("*-rehearsal-*")}
+
     def test_a_rehearsal_on_a_node_comes_first_and_one_that_fails_is_all_there_is(self, project: Path) -> None:
         (project / "script.py").write_text(FAILS_OR_STEPS)
         (project / "job.yaml").write_text("name: probe\nnodes: 2\nprocs_per_node: 2\nentrypoint: {script: script.py}\n")
@@ -334,6 +339,7 @@ class LauncherContract:
         run = Run.of(json.loads(started.stdout), project)
         rows = json.loads(fsdpctl("ls", "--json", cwd=project).stdout)
         assert [row["run_id"] for row in rows] == [run.run_id, kept["run_id"]]
+        assert self.rehearsals(run) == {kept["run_id"]}
         fsdpctl("cancel", run.run_id, cwd=project)
         run.assert_nothing_left()
 

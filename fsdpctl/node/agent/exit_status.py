@@ -63,8 +63,8 @@ def describe_end(
 def describe_forced_end(paths: NodePaths, num_ranks: int, grace_s: float) -> NodeEnd:
     """Return the exit record after the grace; ranks that then ended on TERM without an error may have saved."""
     if len(paths.rank_ends()) == num_ranks:
-        return replace(_STOPPED, reason=f"ended by TERM {grace_s} s after the stop")
-    return replace(_STOPPED_UNSAVED, reason=f"ended by force {grace_s} s after the stop")
+        return replace(_STOPPED, reason=f"ended by TERM {grace_s} s after the stop", is_forced=True)
+    return replace(_STOPPED_UNSAVED, reason=f"ended by force {grace_s} s after the stop", is_forced=True)
 
 
 def _describe_failure(

@@ -57,6 +57,6 @@ def carry(draft: Draft, launch: Launch, parsed: Parsed, location: Location, gpus
 
 
 def _set_head(draft: Draft, launch: Launch, address: str, port: str, location: Location) -> None:
-    """Use a literal address: with Slurm and with variables, the head is found when the run starts."""
-    if launch.srun is None and "backend" not in draft.profile and is_resolved(address):
+    """Use a literal address for a profile: with Slurm and with variables, the head is found when the run starts."""
+    if draft.makes_profile and launch.srun is None and "backend" not in draft.profile and is_resolved(address):
         set_head_profile(draft, plain(address), port, location, "--master-addr")

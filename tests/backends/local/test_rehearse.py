@@ -23,6 +23,11 @@ for number in range(1, 4000):
     step(number)
     time.sleep(0.1)
 """
+PRINTS = """\
+import os, time
+print(f"local rank {os.environ['LOCAL_RANK']} of {os.environ['LOCAL_WORLD_SIZE']}, step 3 loss 2.5", flush=True)
+time.sleep(600)
+"""
 ARGS = """\
 import argparse
 parser = argparse.ArgumentParser()
@@ -78,4 +83,13 @@ def test_a_rehearsal_is_bounded_and_ends_ranks_that_report_nothing(
     monkeypatch.setattr(verb, "LIMIT_S", 0.5)
     request = prepare(load_profile("local"), parse_job((project / "mine.yaml").read_text(), "mine.yaml"))
     assert verb.rehearse_here(request, print).sign is verb.Sign.TIME
+    assert run_ids() == []
+
+
+def test_a_printed_step_ends_a_rehearsal_and_one_rank_of_a_node_is_alone_there(project: Path) -> None:
+    write(project, PRINTS)
+    text = (project / "mine.yaml").read_text() + "nodes: 3\nprocs_per_node: 1\n"
+    done = verb.rehearse_here(prepare(load_profile("local"), parse_job(text, "mine.yaml")), print)
+    assert (done.sign, done.ranks) == (verb.Sign.PRINTED, 2) and done.printed is not None
+    assert done.printed.line == "local rank 0 of 1, step 3 loss 2.5"
     assert run_ids() == []

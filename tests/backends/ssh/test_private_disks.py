@@ -51,6 +51,10 @@ class TestSshPrivate(LauncherContract):
         run = super().submit(*words, cwd=cwd)
         return Run(run.run_id, RunPaths(self.cluster.host_disk(self.cluster.lan.login) / run.run_id), cwd)
 
+    def rehearsals(self, run: Run) -> set[str]:
+        disks = [self.cluster.host_disk(host) for host in (self.cluster.lan.login, *self.cluster.nodes)]
+        return {path.name for disk in disks for path in disk.glob("*-rehearsal-*")}
+
     def written(self, run: Run, pattern: str) -> list[Path]:
         disks = [self.cluster.host_disk(host) / run.run_id for host in self.cluster.nodes]
         return sorted((path for disk in disks for path in disk.glob(pattern)), key=lambda path: path.name)

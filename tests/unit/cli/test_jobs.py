@@ -114,6 +114,10 @@ def test_init_makes_a_job_for_a_script_with_its_arguments() -> None:
     assert jobs("init", "--from-script", "src/train.py").returncode == 2  # it exists
     again = jobs("init", "-o", "mine.yaml", "--from-script", "src/train.py", "--", "--json")
     assert (again.returncode, load_job("mine.yaml").args) == (0, ("--json",))
+    Path("src/part.py").write_text("from . import helper\n")
+    for number, given in enumerate(("src/part.py", "src.part")):
+        assert jobs("init", "-o", f"{number}.yaml", "--from-script", given).returncode == 0
+        assert load_job(f"{number}.yaml").entrypoint.module == "src.part"
 
 
 @pytest.mark.slow

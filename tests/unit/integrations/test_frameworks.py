@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.contract import Env
+from fsdpctl.integrations.lightning import describe_wrong_ranks
 from fsdpctl.node.agent.after_import import attach_integrations
 from fsdpctl.node.os import signals
 from tests.services import require
@@ -110,3 +111,19 @@ def test_a_missing_framework_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         importlib.import_module("fsdpctl.integrations.transformers")
     with pytest.raises(ImportError, match=r"integrations.lightning needs lightning\.pytorch: pip install lightning"):
         importlib.import_module("fsdpctl.integrations.lightning").callbacks()
+
+
+@pytest.mark.parametrize(
+    ("num_nodes", "devices", "world", "local_world", "fits"),
+    [
+        (2, 1, 2, 1, True),
+        (2, 1, 2, 2, False),  # rank 1 of the node has no device
+        (1, 2, 4, 2, False),
+        (2, 8, 2, 2, True),  # a rehearsal
+        (1, 1, 1, 1, True),
+    ],
+)
+def test_a_trainer_of_lightning_for_fewer_ranks_than_there_are_is_named(
+    num_nodes: int, devices: int, world: int, local_world: int, fits: bool
+) -> None:
+    assert (describe_wrong_ranks(num_nodes, devices, world, local_world) is None) is fits

@@ -152,11 +152,18 @@ def test_all_problems_of_a_job_are_named_at_once() -> None:
         ("deepspeed train.py", "deepspeed: ranks find LOCAL_RANK in the environment"),
         ("/opt/env/bin/torchrun --nproc-per-node 2 train.py", 'python: "/opt/env/bin/python" is for the profile'),
         ("srun -p gpu -N 1 torchrun --nproc-per-node 2 train.py", 'backend.partition: "gpu" is for the profile'),
-        ("accelerate launch --cpu --num_processes 2 train.py", "gpus_per_node: 0 is for the profile"),
+        ("accelerate launch --cpu --num_processes 2 train.py", "gpus_per_node: 0 is for the profile: write it there"),
     ],
 )
 def test_what_changes_nothing_is_left_out_with_a_notice(command: str, expected: str, tmp_path: Path) -> None:
     assert f"j.yaml:2: command: {expected}" in notices(command, tmp_path)
+
+
+def test_a_number_for_all_nodes_of_the_job_is_named_as_one(tmp_path: Path) -> None:
+    found = notices("accelerate launch --num_processes 4 train.py", tmp_path, nodes=2)
+    assert "num_processes: 4 are the ranks of all 2 nodes: 2 on each" in found
+    alone = "accelerate launch --num_processes 4 --num_machines 2 train.py"
+    assert "all 2 nodes" not in notices(alone, tmp_path)
 
 
 def test_a_command_without_more_needs_no_notice(tmp_path: Path) -> None:

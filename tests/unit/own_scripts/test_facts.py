@@ -81,7 +81,7 @@ p.add_argument("--local_rank", type=int)
 p.add_argument("--lr", help="--save_dir")
 """
     lines = advice(source)
-    assert "resume: --resume_from_checkpoint (a.py:2) is the same at each start" in lines[1]
+    assert "resume: put --resume_from_checkpoint (a.py:2) into `args` if" in lines[1]
     assert lines[3:] == [
         "--output-dir (a.py:1): a relative path is below `code/src` of the run, the same in each attempt",
         "--local_rank (a.py:3): no rank gets it; read LOCAL_RANK of the environment",
@@ -95,7 +95,7 @@ def test_a_signal_that_the_script_handles_becomes_the_stop_signal() -> None:
     source = "import signal\nsignal.signal(signal.SIGUSR1, save)\nsignal.signal(signal.SIGHUP, save)\n"
     assert stop_signal(read_facts({"a.py": source})) == "USR1"
     assert stop_signal(read_facts({"a.py": "from trl import SFTTrainer\n" + source})) is None
-    text = job_text("mine", "a.py", ("--lr", "1e-3", "x: y"), read_facts({"a.py": source}))
+    text = job_text("mine", "a.py", {"script": "a.py"}, ("--lr", "1e-3", "x: y"), read_facts({"a.py": source}))
     job = parse_job(text, "mine.yaml")
     assert (job.stop_signal, job.args, job.entrypoint.script) == ("USR1", ("--lr", "1e-3", "x: y"), "a.py")
     assert "# stop: it handles USR1 (a.py:2): `stop_signal` below sends it to all ranks\n" in text

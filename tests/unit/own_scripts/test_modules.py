@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from fsdpctl.own_scripts.imports import read_imports
-from fsdpctl.own_scripts.modules import find_missing, read_needed
+from fsdpctl.own_scripts.modules import find_missing, find_module, read_needed
 
 SOURCE = """\
 import os, not_there
@@ -57,11 +57,22 @@ def test_imports_are_followed_through_the_copy_of_the_project(tmp_path: Path) ->
     ]
 
 
+def test_a_module_that_is_run_by_its_name_has_the_project_as_its_first_place(tmp_path: Path) -> None:
+    texts = {"pkg/__init__.py": "", "pkg/train.py": "from pkg.config import load\nimport config\n", "pkg/config.py": ""}
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert find_module("pkg.train", texts) == "pkg/train.py" and find_module("json.tool", texts) is None
+    assert list(read_needed(tmp_path, texts, "pkg/train.py", is_module=True).outside) == ["config"]
+    assert list(read_needed(tmp_path, texts, "pkg/train.py").outside) == ["pkg"]
+
+
 def test_an_interpreter_is_asked_for_modules_without_importing_them(tmp_path: Path) -> None:
     (tmp_path / "breaks.py").write_text("raise SystemExit(3)\n")
     names = ["breaks", "json", "sys", "torch_not_there", "xml"]
-    assert find_missing(sys.executable, (), {"PYTHONPATH": str(tmp_path)}, names) == {"torch_not_there"}
+    assert find_missing(sys.executable, (), {"PYTHONPATH": str(tmp_path)}, names, tmp_path) == {"torch_not_there"}
+    assert find_missing(sys.executable, (), {"PYTHONPATH": "."}, names, tmp_path) == {"torch_not_there"}
     setup = (f"export PYTHONPATH={tmp_path}", "echo talks")
-    assert find_missing(sys.executable, setup, {}, names) == {"torch_not_there"}
-    assert find_missing("/no/such/python", (), {}, names) is None
-    assert find_missing(sys.executable, ("false",), {}, names) is None
+    assert find_missing(sys.executable, setup, {}, names, tmp_path) == {"torch_not_there"}
+    assert find_missing("/no/such/python", (), {}, names, tmp_path) is None
+    assert find_missing(sys.executable, ("false",), {}, names, tmp_path) is None

@@ -37,6 +37,7 @@ NO_GPU = NodeEnd(77, "no GPU", time=9.5, cause=Cause.NODE_CHECK)
 RAISED = failed(3, 10.4, RankFailure.EXCEPTION, Cause.EXCEPTION, "a sentence, with or without a signal")
 VICTIM_LEFT = replace(VICTIM, reason=f"{VICTIM.reason}; processes that would not die: [9], sent a signal", time=9.0)
 ABORTED = NodeEnd(1, "fault: node 1: lost", time=9.0, cause=Cause.ABORT)
+LEFT_ON_TERM = replace(STOPPED, reason="ended by TERM 60 s after the stop", is_forced=True)
 FORCED = replace(STOPPED_UNSAVED, reason="ended by force 60 s after the stop")
 USER, TIME, CANCEL = ControlFile("user", ""), ControlFile("time", ""), ControlFile("cancel", "fsdpctl cancel")
 PREEMPT = ControlFile("preempt", "")
@@ -60,6 +61,15 @@ ENDS: list[tuple[dict[int, NodeEnd], Outcome | None, ControlFile | None, Control
         None,
         State.STOPPED,
         "stopped (user); not saved, a resume starts the script again",
+        Cause.STOP,
+    ),
+    (
+        {0: STOPPED, 1: LEFT_ON_TERM},
+        None,
+        USER,
+        None,
+        State.STOPPED,
+        "stopped (user); ended by TERM 60 s after the stop, a resume starts the script again",
         Cause.STOP,
     ),
     (

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,10 @@ import pytest
 from fsdpctl.cli.rehearsal import describe_rehearsal
 from fsdpctl.contract.records import RankError
 from fsdpctl.errors import RunFailed, UsageError
+from fsdpctl.own_scripts.printed_steps import find_printed_step
 from fsdpctl.specs.load import load_job, load_profile, parse_job, parse_profile
 from fsdpctl.verbs.rehearsal_failure import describe_error
-from fsdpctl.verbs.rehearse import Rehearsal, Sign, rehearse_here
+from fsdpctl.verbs.rehearse import Rehearsal, Sign, choose_nodes, rehearse_here
 from fsdpctl.verbs.submit import Request, prepare
 
 SLURM = f"""\
@@ -57,6 +60,12 @@ def test_without_a_gpu_a_job_for_gpus_has_its_modules_looked_for_alone(
         rehearse_here(request_of(project, "import not_there\n", SLURM), print)
 
 
+def test_a_node_of_one_rank_is_rehearsed_as_one(project: Path) -> None:
+    plan = request_of(project, "import json\n").plan
+    alone = replace(plan, procs_per_node=1)
+    assert [choose_nodes(plan, 2, 2), choose_nodes(alone, 2, 2), choose_nodes(alone, 2, 1)] == [1, 2, 1]
+
+
 def test_the_bundled_trainer_has_nothing_to_rehearse(project: Path) -> None:
     with pytest.raises(UsageError, match="no script of its own to rehearse"):
         rehearse_here(prepare(load_profile("local"), load_job("llm-tiny"), run_id="r"), print)
@@ -82,5 +91,11 @@ def test_the_users_line_comes_first() -> None:
 
 def test_the_report_names_what_was_not_shown() -> None:
     assert describe_rehearsal(Rehearsal(Sign.STEP, 2, 6.2, 1)) == "rehearsal: 2 ranks finished step 1 after 6 s"
-    assert "no step was reported" in describe_rehearsal(Rehearsal(Sign.TIME, 2, 60.0))
+    limit = describe_rehearsal(Rehearsal(Sign.TIME, 2, 60.0, seen=("rank 1 on a is at train.py:5 in main",)))
+    assert "no step was reported" in limit and limit.splitlines()[1:] == ["  rank 1 on a is at train.py:5 in main"]
+    printed = describe_rehearsal(Rehearsal(Sign.PRINTED, 2, 6.0, printed=find_printed_step(["step: 3 loss: 2.1"])))
+    assert "rank 0 of 2 printed a step after 6 s: step: 3 loss: 2.1\n" in printed
+    key = printed.splitlines()[-1]
+    job = parse_job(f"name: mine\nentrypoint: {{script: train.py}}\n{key}\n", "j.yaml")
+    assert job.progress_regex is not None and re.search(job.progress_regex, "step: 12 loss: 1.9")
     assert "no rank was started" in describe_rehearsal(Rehearsal(Sign.IMPORTS, 0, 0.0))

@@ -79,6 +79,13 @@ def test_from_its_first_line_on_an_attempt_shows_its_own_steps(run: RunPaths) ->
     assert (status.reason, status.step, status.loss) == ("training, attempt 2", 8, 1 / 8)
 
 
+def test_a_step_without_a_loss_shows_the_last_one(run: RunPaths) -> None:
+    last = lines(2, 8)[0]
+    write_lines(run, [*lines(2, *range(1, 8)), {name: value for name, value in last.items() if name != "loss"}])
+    status = read_status(run)
+    assert (status.step, status.loss, status.is_loss_finite) == (8, 1 / 7, True)
+
+
 def test_an_attempt_that_ends_does_not_show_where_it_begins(run: RunPaths) -> None:
     run.attempt(2).stop.write_text("user")
     assert read_status(run).reason == "stopping (user): saving, then leaving"

@@ -167,10 +167,10 @@ def test_a_rank_that_ends_by_the_signal_of_a_stop_has_not_failed(attempt: Attemp
 def test_ranks_that_end_without_an_error_at_the_end_of_the_grace_are_not_called_unsaved(attempt: AttemptPaths) -> None:
     paths = attempt.node(1)
     write_json(paths.rank_end(2), RankEnd(2, 1.0))
-    forced = NodeEnd(76, "ended by force 60 s after the stop", cause=Cause.STOP)
+    forced = NodeEnd(76, "ended by force 60 s after the stop", cause=Cause.STOP, is_forced=True)
     assert describe_forced_end(paths, num_ranks=2, grace_s=60) == forced
     write_json(paths.rank_end(3), RankEnd(3, 1.0))
-    obeyed = NodeEnd(75, "ended by TERM 60 s after the stop", cause=Cause.STOP)
+    obeyed = NodeEnd(75, "ended by TERM 60 s after the stop", cause=Cause.STOP, is_forced=True)
     assert describe_forced_end(paths, num_ranks=2, grace_s=60) == obeyed
 
 
