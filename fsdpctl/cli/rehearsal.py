@@ -11,13 +11,13 @@ _SHOWN = 200
 
 if TYPE_CHECKING:
     from fsdpctl.own_scripts.printed_steps import PrintedStep
-    from fsdpctl.verbs.rehearse import Rehearsal
+    from fsdpctl.rehearsal.rehearse import Rehearsal
     from fsdpctl.verbs.submit import Request
 
 
 def rehearse(request: Request, *, here: bool, on_node: bool) -> None:
     """Rehearse on this machine, then on a node, and log how far it came. Raise RunFailed with what is wrong."""
-    from fsdpctl.verbs.rehearse import rehearse_here, rehearse_on_node
+    from fsdpctl.rehearsal.rehearse import rehearse_here, rehearse_on_node
 
     for place in ([rehearse_here] if here else []) + ([rehearse_on_node] if on_node else []):
         log(describe_rehearsal(place(request, log)))
@@ -25,7 +25,7 @@ def rehearse(request: Request, *, here: bool, on_node: bool) -> None:
 
 def describe_rehearsal(done: Rehearsal) -> str:
     """Return what a rehearsal has shown, and what it has not."""
-    from fsdpctl.verbs.rehearse import LIMIT_S, Sign, count_ranks
+    from fsdpctl.rehearsal.rehearse import LIMIT_S, Sign, count_ranks
 
     ranks = count_ranks(done.ranks)
     match done.sign:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.node.os import processes
+from fsdpctl.rehearsal import rehearse as verb
 from fsdpctl.runs.store import run_ids
 from fsdpctl.specs.load import load_profile, parse_job
-from fsdpctl.verbs import rehearse as verb
 from fsdpctl.verbs.holds import release, take_hold
 from fsdpctl.verbs.submit import prepare
 from tests.backends.harness import fsdpctl

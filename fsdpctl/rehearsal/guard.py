@@ -1,6 +1,6 @@
 """End a rehearsal whose command was killed: a process of its own, which notices that by its standard input.
 
-python -m fsdpctl.verbs.rehearsal_guard RUN_DIR
+python -m fsdpctl.rehearsal.guard RUN_DIR
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _RELEASED = b"."
 def guarding(run: RunPaths) -> Iterator[None]:
     """Have the run ended and removed if this process is killed, or leaves by an error with the run still there."""
     guard = subprocess.Popen(
-        [sys.executable, "-m", "fsdpctl.verbs.rehearsal_guard", str(run.root)],
+        [sys.executable, "-m", "fsdpctl.rehearsal.guard", str(run.root)],
         # Without the tag of a run: the sweep of the one that this command may be part of must not end it.
         env={**{name: value for name, value in os.environ.items() if name != Env.RUN_ID}, "PYTHONSAFEPATH": "1"},
         stdin=subprocess.PIPE,
@@ -55,7 +55,7 @@ def main(run: RunPaths) -> None:
     """Wait for the end of the command; unless it has released this process, end the run and remove it."""
     if sys.stdin.buffer.read() == _RELEASED or not run.root.exists():
         return
-    from fsdpctl.verbs.rehearsal_end import end_and_remove  # slow to import, and seldom needed
+    from fsdpctl.rehearsal.end import end_and_remove  # slow to import, and seldom needed
 
     end_and_remove(run)
 

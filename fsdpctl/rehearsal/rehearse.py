@@ -21,6 +21,10 @@ from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import RunFailed, UsageError
 from fsdpctl.node.checks.smi import visible_gpus
 from fsdpctl.own_scripts.printed_steps import PrintedStep, find_printed_step
+from fsdpctl.rehearsal.end import end_and_remove
+from fsdpctl.rehearsal.failure import describe_failure
+from fsdpctl.rehearsal.guard import guarding
+from fsdpctl.rehearsal.modules import check_modules
 from fsdpctl.runs.progress import newest_save
 from fsdpctl.runs.store import default_runs_root
 from fsdpctl.specs import bundled
@@ -29,10 +33,6 @@ from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.load import read_profile
 from fsdpctl.specs.profile import ClusterProfile
 from fsdpctl.verbs.explain import explain_ended
-from fsdpctl.verbs.rehearsal_end import end_and_remove
-from fsdpctl.verbs.rehearsal_failure import describe_failure
-from fsdpctl.verbs.rehearsal_guard import guarding
-from fsdpctl.verbs.rehearsal_modules import check_modules
 from fsdpctl.verbs.status import RunStatus
 from fsdpctl.verbs.stop import cancel
 from fsdpctl.verbs.submit import Request, prepare, submit, without_notices
