@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.services import require
+
 RUN = """
 import gc, sys
 import torch
@@ -58,3 +60,13 @@ def test_it_starts_with_all_of_torch_only_where_it_must(tmp_path: Path, changed:
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True, env=env)
     assert done.stdout == f"{bool(why)} True ['--nnodes=2', 'a b']\n"
     assert ("starts with all of torch" in done.stderr, why in done.stderr) == (bool(why), True)
+
+
+def test_the_torch_that_is_installed_was_tried() -> None:
+    """Under c10d; the runs of all launcher tests have the static rendezvous."""
+    require("torch")
+    options = ("--nproc-per-node=1", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", "--no-python")
+    argv = [sys.executable, "-m", "fsdpctl.node.agent.torchrun", *options, "sh", "-c", "echo rank $RANK of $WORLD_SIZE"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout == "rank 0 of 1\n"
+    assert "starts with all of torch" not in done.stderr
