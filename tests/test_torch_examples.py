@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fsdpctl import Client, Run
-from tests.backends.harness import Run as Watched
-from tests.backends.harness import kill
+from tests.backends.harness import Run, fsdpctl, kill
+from tests.interrupted import in_hold
 from tests.services import require
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -43,16 +42,16 @@ def write_digits(directory: Path) -> None:
 
 def mnist_args(directory: Path) -> str:
     write_digits(directory)
-    return f"args=[--data, {directory}, --steps, '120', --batch, '8', --save-every, '40']"
+    return f"args=[--data, {directory}, --steps, '80', --batch, '8', --save-every, '30']"
 
 
-MNIST = Example("mnist", 120, "train.py", mnist_args, ("FSDPLinear(in_features=9216", "accuracy ", "peak memory "))
-TRAIN = Example("train_fsdp", 200, "train_fsdp.py", lambda _: "args=[config/tiny_fsdp.yaml]", ("step 200/200  loss ",))
+MNIST = Example("mnist", 80, "train.py", mnist_args, ("FSDPLinear(in_features=9216", "accuracy ", "peak memory "))
+TRAIN = Example("train_fsdp", 100, "train_fsdp.py", lambda _: "args=[config/tiny_fsdp.yaml]", ("step 100/100  loss ",))
 TOUR = Example(
     "fsdp2_tour",
-    200,
+    100,
     "train.py",
-    lambda _: "env.STEPS='200'",
+    lambda _: "env.STEPS='100'",
     (
         "LOCAL    0 collectives",
         "SHARDED  0 collectives",
@@ -74,29 +73,26 @@ def losses(run: Run) -> dict[int, float]:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("example", [MNIST, TRAIN, TOUR], ids=lambda example: example.name)
-def test_stop_resume_and_a_kill_change_no_loss(
-    example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stop_resume_and_a_kill_change_no_loss(example: Example, tmp_path: Path) -> None:
     require("torch")
-    monkeypatch.chdir(EXAMPLES / example.name)
     override = example.override(tmp_path)
-    undisturbed = Client().submit("job.yaml", nodes=1, overrides=[override, "procs_per_node=2"])
-    assert undisturbed.wait().state == "SUCCEEDED"
-    expected = losses(undisturbed)
-    assert len(expected) == example.steps
+    with in_hold(EXAMPLES / example.name) as hold:
+        undisturbed = hold.submit(override, nodes=1)
+        assert undisturbed.wait_ended()["state"] == "SUCCEEDED", undisturbed.describe()
+        expected = losses(undisturbed)
+        assert len(expected) == example.steps
 
-    run = Client().submit("job.yaml", nodes=2, overrides=[override, "procs_per_node=1"])
-    watched = Watched(run.run_id, run.paths, Path.cwd())
-    watched.wait_step(5, limit_s=120)
-    assert run.stop()
-    assert run.wait().state == "STOPPED"
-    stopped_at = len(losses(run))
-    assert 5 <= stopped_at < example.steps
-    run.resume()
-    watched.wait_step(stopped_at + 3, limit_s=120)
-    kill(watched.find(1, example.script)[-1:])
-    status = run.wait()
-    assert (status.state, status.attempt, status.step) == ("SUCCEEDED", 3, example.steps)
+        run = hold.submit(override, nodes=2)
+        run.wait_step(5, limit_s=120)
+        fsdpctl("stop", run.run_id, cwd=run.cwd)
+        assert run.status()["state"] == "STOPPED", run.describe()
+        stopped_at = len(losses(run))
+        assert 5 <= stopped_at < example.steps
+        hold.resume(run)
+        run.wait_step(stopped_at + 3, limit_s=120)
+        kill(run.find(1, example.script)[-1:])
+        status = run.wait_ended()
+        assert (status["state"], status["attempt"], status["step"]) == ("SUCCEEDED", 3, example.steps), run.describe()
     assert losses(run) == expected
     text = "".join(path.read_text() for path in run.paths.root.glob("attempts/3/node-*/**/*.log"))
     assert not [words for words in example.logged if words not in text]

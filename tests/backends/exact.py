@@ -24,12 +24,13 @@ trainer:
   log_every: 10
   model: {{vocab_size: 256, d_model: 32, layers: 2, heads: 2, kv_heads: 1, head_dim: 16, ffn: 64, seq_len: 32,
           tie_embeddings: true, dropout: 0.1}}
-  batch: {{sequences: 16, micro_batch: 2}}
+  batch: {{sequences: 16, micro_batch: 4}}
   optim: {{lr: 3.0e-3, warmup_steps: 5}}
   checkpoint: {{every_steps: {SAVE_EVERY}, keep: 2}}
   eval: {{sequences: 8}}
 """
-# One rank a node, each with half of every tensor: a rank costs seconds to start. More are in local/test_exact.py.
+# One rank a node, each with half of every tensor and two micro-steps: a rank costs seconds to start, and a micro-step
+# costs as much whatever its size. More are in local/test_exact.py.
 SMALL = ("--procs-per-node", "1", "--set", "trainer.mesh.strategy=FULL_SHARD")
 
 

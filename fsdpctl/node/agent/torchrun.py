@@ -1,9 +1,9 @@
-"""torchrun, with half of its start and end: what the agent starts for the ranks of its node.
+"""torchrun, with a third of its start: what the agent starts for the ranks of its node.
 
 python -m fsdpctl.node.agent.torchrun OPTIONS OF TORCHRUN
 
-It computes nothing, so it leaves out what `import torch` prepares for tracing and export. Where a version of torch, or
-a plug-in of it, cannot be imported without, torchrun starts as usual.
+It computes nothing, so it gets only what it needs of torch (`minimal_torch.py`). Where a version of torch cannot be
+imported without the rest, torchrun starts as usual.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import os
 import sys
 from types import ModuleType
 
+from fsdpctl.node.agent import minimal_torch
 from fsdpctl.node.os.quick_imports import without_collector
 
 PLAIN = "torch.distributed.run"
-_LEFT_OUT = ("torch._meta_registrations", "torch.export")
 
 
 def main(argv: list[str]) -> None:
@@ -29,9 +29,9 @@ def main(argv: list[str]) -> None:
 
 
 def _import_torchrun() -> ModuleType:
-    if "torch" not in sys.modules:  # as a fork server has it
-        sys.modules.update((name, ModuleType(name)) for name in _LEFT_OUT)
     with without_collector():
+        if "torch" not in sys.modules:  # as a fork server has it
+            minimal_torch.install()
         return importlib.import_module(PLAIN)
 
 

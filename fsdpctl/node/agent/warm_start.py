@@ -81,4 +81,4 @@ def _server_command(plan: LaunchPlan, node_rank: int) -> tuple[list[str], dict[s
         env.setdefault("OMP_NUM_THREADS", "1")  # as torchrun does for its workers
     if plan.hold is not None:  # it outlives the run, whose last sweep must not find it
         env = {name: value for name, value in env.items() if name not in _TAG}
-    return [plan.python, "-u", "-m", "fsdpctl.node.warm", *warm_sets(plan)], env
+    return [plan.python, "-u", "-m", "fsdpctl.node.warm", *warm_sets(plan, node_rank)], env

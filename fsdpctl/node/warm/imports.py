@@ -16,6 +16,7 @@ from fsdpctl.node.os.processes import PROC
 
 TORCH = "torch"
 TRAINER = "trainer"
+TENSORBOARD = "tensorboard"
 COMPILER = "compiler"
 _SETS = {
     TORCH: ("torch", "torch.distributed.run", "torch.distributed.fsdp", "fsdpctl.node.agent.rank", TORCHRUN),
@@ -24,17 +25,18 @@ _SETS = {
         "train.loop",
         "train.parallel.world",
         "torch._dynamo",  # which optimizers import
-        "torch.utils.tensorboard",
     ),
+    TENSORBOARD: ("torch.utils.tensorboard",),
     # Never `torch._inductor.compile_fx`: after it, no child can use CUDA.
     COMPILER: ("torch._functorch.aot_autograd", "torch._inductor.async_compile", "torch._inductor.codecache", "triton"),
 }
 _OPTIONAL = {"torch.utils.tensorboard", "triton"}
 
 
-def warm_sets(plan: LaunchPlan) -> list[str]:
-    """Return the names of the sets of modules that the ranks of a plan need, and of its own modules."""
-    trainer = [TRAINER, *([COMPILER] if plan.device == "cuda" else [])]
+def warm_sets(plan: LaunchPlan, node_rank: int) -> list[str]:
+    """Return the names of the sets of modules that the ranks of a node need, and of the plan's own modules."""
+    writer = [TENSORBOARD] if node_rank == 0 else []  # rank 0 writes
+    trainer = [TRAINER, *writer, *([COMPILER] if plan.device == "cuda" else [])]
     return [TORCH, *(trainer if plan.entry.is_bundled_trainer else []), *plan.warm_imports]
 
 

@@ -32,7 +32,6 @@ from fsdpctl.contract.paths import RunPaths
 from fsdpctl.node.queries import receive_files
 from fsdpctl.runs.copied import CopiedFiles, inventory_project
 from fsdpctl.specs.load import load_job
-from train.data.tokens import write_dataset
 
 OURS = {"plan.json": b"{}", "code/run": b"x" * 10}
 
@@ -142,6 +141,8 @@ def test_a_mirror_outlives_a_full_disk_and_a_log_that_cannot_be_written(
 
 def test_data_are_compared_by_their_index_and_sizes(tmp_path: Path) -> None:
     """Reading hundreds of gigabytes at each start would take longer than sending what differs."""
+    from train.data.tokens import write_dataset  # torch: seconds for each process that only collects this test
+
     run, data = RunPaths(tmp_path / "run"), tmp_path / "data"
     run.root.mkdir()
     assert data_files(run) is None, "a script of the user"
