@@ -41,7 +41,7 @@ from fsdpctl.verbs.arguments import (
 from fsdpctl.verbs.doctor import examine_cluster
 from fsdpctl.verbs.explain import explain
 from fsdpctl.verbs.fit import check_memory
-from fsdpctl.verbs.resume import resume
+from fsdpctl.verbs.resume import Changes, resume
 from fsdpctl.verbs.stacks import RankReply, read_stacks
 from fsdpctl.verbs.status import RunStatus, read_status
 from fsdpctl.verbs.stop import cancel, stop
@@ -127,18 +127,10 @@ class Run:
         check_flag("update_code", update_code)
         check_flag("force", force)
         project = None if code_dir is None else Path(check_path("code_dir", code_dir))
-        changes, keys = _overrides(nodes, overrides), check_texts("backend", backend)
+        keys, backend_keys = _overrides(nodes, overrides), check_texts("backend", backend)
         chosen = None if profile is None else check_path("profile", profile)
-        resume(
-            self.paths,
-            changes,
-            keys,
-            profile=chosen,
-            step=step,
-            update_code=update_code,
-            code_dir=project,
-            force=force,
-        )
+        changes = Changes(keys, backend_keys, chosen, step=step, update_code=update_code, code_dir=project)
+        resume(self.paths, changes, force=force)
 
     def metrics(self) -> list[dict[str, Any]]:
         """Return one mapping for each line of `metrics.jsonl`: step, loss, tokens_per_s, ..."""

@@ -50,7 +50,7 @@ def resume(
     from fsdpctl.cli.start_progress import show_start
     from fsdpctl.runs.find import find_run
     from fsdpctl.verbs.holds import find_hold
-    from fsdpctl.verbs.resume import predict_resumed
+    from fsdpctl.verbs.resume import Changes, predict_resumed
     from fsdpctl.verbs.resume import resume as resume_run
 
     paths = find_run(run)
@@ -58,15 +58,17 @@ def resume(
     with show_copy() as progress, show_start(paths):
         resumed = resume_run(
             paths,
-            overrides,
-            backend or (),
-            step=step,
-            update_code=update_code,
-            code_dir=code_dir,
-            progress=progress,
-            profile=profile,
-            hold=find_hold(hold) if hold is not None else None,
+            Changes(
+                overrides,
+                backend or (),
+                profile,
+                find_hold(hold) if hold is not None else None,
+                step,
+                update_code,
+                code_dir,
+            ),
             force=force,
+            progress=progress,
             report_wait=log if wait_for_slot else None,
         )
     if resumed.has_new_fsdpctl:

@@ -33,7 +33,7 @@ from fsdpctl.verbs.refusals import check_trainer
 from fsdpctl.verbs.rewind import go_back
 from fsdpctl.verbs.run_code import bring_up_to_date, is_older, prepare_code, repair_code, replace_code
 from fsdpctl.verbs.slot import check_waiting, start_run
-from fsdpctl.verbs.status import read_status
+from fsdpctl.verbs.status import RunStatus, read_status
 from fsdpctl.verbs.submit import Request, check_entrypoint, place_request, plan_request, write_specs
 from fsdpctl.verbs.submit_host import submit_host
 
@@ -48,16 +48,27 @@ class Resumed:
     warnings: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Changes:
+    """What is different from the last submission."""
+
+    overrides: Sequence[str] = ()  # of keys of the job
+    backend: Sequence[str] = ()  # of keys of the profile's backend
+    profile: str | None = None
+    hold: HoldStatus | None = None  # where it takes place
+    step: int | None = None  # go back to this checkpoint
+    update_code: bool = False  # copy the project again
+    code_dir: Path | None = None  # from here, instead of from where it was copied before
+
+    @property
+    def have_other_profile(self) -> bool:
+        return self.profile is not None or self.hold is not None
+
+
 def resume(
     run: RunPaths,
-    overrides: Sequence[str] = (),
-    backend: Sequence[str] = (),
+    changes: Changes = Changes(),
     *,
-    profile: str | None = None,
-    hold: HoldStatus | None = None,
-    step: int | None = None,
-    update_code: bool = False,
-    code_dir: Path | None = None,
     only_stranded: bool = False,
     force: bool = False,
     progress: Progress = ignore,
@@ -66,56 +77,71 @@ def resume(
 ) -> Resumed:
     """Start the run again.
 
-    Raise BusyError while it is alive, UsageError if the changed job does not fit. `update_code`: copy the project
-    again, from `code_dir`, else from where it was copied before. `only_stranded`: only if its scheduler does not
-    requeue it, and no other command has resumed it since. `force`: also where a change does not fit the GPUs' memory.
-    `hold`: where it takes place. `progress`: of copying the project. `report_wait`: wait at the scheduler's limit of
-    jobs, after a line to this function. `start`: what to do instead of starting the run.
+    Raise BusyError while it is alive, UsageError if the changed job does not fit. `only_stranded`: only if its
+    scheduler does not requeue it, and no other command has resumed it since. `force`: also where a change does not fit
+    the GPUs' memory. `progress`: of copying the project. `report_wait`: wait at the scheduler's limit of jobs, after a
+    line to this function. `start`: what to do instead of starting the run.
     """
-    if code_dir is not None and not update_code:
-        raise UsageError(f"{code_dir} is not copied without --update-code", hint="add it, or leave out --from")
-    if hold is not None:
-        profile = profile_of(hold, profile, backend)
+    if changes.code_dir is not None and not changes.update_code:
+        raise UsageError(f"{changes.code_dir} is not copied without --update-code", hint="add it, or leave out --from")
     with locked(run):
         repair_code(run)
-        if (status := read_status(run)).state.is_alive:
-            raise BusyError(
-                f"run {run.root.name} is {status.state}: {status.reason}", hint=f"fsdpctl stop {run.root.name}"
-            )
-        if only_stranded and not status.is_stranded:
-            raise BusyError(f"run {run.root.name} is {status.state}, and does not wait for a new submission")
-        project = Path(read_plan(run).submit_dir) if code_dir is None else code_dir.absolute()
-        chosen = find_profile(profile) if profile else run.profile
-        request = _prepare(run, overrides, backend, chosen, project, hold)
-        _check_profile(run, request, profile)
-        changes = bool(overrides or backend or profile)
-        tight = check_memory(request.profile, request.job, request.plan, force=force) if changes else None
+        status = read_status(run)
+        _check_state(run, status, only_stranded)
+        request = _prepare(run, changes)
+        warnings = [*_check_fit(run, request, changes, force), *request.suspects]
         check_waiting(request.plan, report_wait)
-        if update_code:
-            _check_project(run, request.job, project)
-        if request.job.trainer is not None:
-            check_trainer(run, status, request.job.trainer, step)
-        elif status.state is State.SUCCEEDED and step is None and not (overrides or update_code):
-            again = f"fsdpctl resume {run.root.name} --update-code, or with another --set"
-            raise UsageError(f"run {run.root.name} has succeeded", hint=again)  # it would run all of it again
-        if not (update_code or run.code.is_dir()):
-            raise FsdpctlError(f"the run's code is missing: {run.code}", hint="--update-code copies it again")
+        _check_work(run, status, request, changes)
         record = open_record(run)
-        kept = prepare_code(run, request.plan, record.created, progress) if update_code else []
-        with entering(hold, run):
-            if step is not None:
-                go_back(run, request.plan, step)
-            _store(run, record, request, update_code)
+        copies = changes.update_code
+        kept = prepare_code(run, request.plan, record.created, progress) if copies else []
+        with entering(changes.hold, run):
+            if changes.step is not None:
+                go_back(run, request.plan, changes.step)
+            _store(run, record, request, copies)
             if start is not None:
                 start(run, request.plan)
             else:
                 start_run(run, request.plan, report_wait)
         return Resumed(
-            has_new_fsdpctl=is_older(record) and not update_code,
-            code_dir=project if update_code and not request.plan.entry.is_bundled_trainer else None,
+            has_new_fsdpctl=is_older(record) and not copies,
+            code_dir=Path(request.plan.submit_dir) if copies and not request.plan.entry.is_bundled_trainer else None,
             kept=tuple(kept),
-            warnings=(*([tight] if tight else ()), *request.suspects),
+            warnings=tuple(warnings),
         )
+
+
+def _check_state(run: RunPaths, status: RunStatus, only_stranded: bool) -> None:
+    """Raise BusyError for a run that is alive, or that is not stranded where that is asked for."""
+    name = run.root.name
+    if status.state.is_alive:
+        raise BusyError(f"run {name} is {status.state}: {status.reason}", hint=f"fsdpctl stop {name}")
+    if only_stranded and not status.is_stranded:
+        raise BusyError(f"run {name} is {status.state}, and does not wait for a new submission")
+
+
+def _check_fit(run: RunPaths, request: Request, changes: Changes, force: bool) -> list[str]:
+    """Return a warning where memory is tight. Raise UsageError for what fits neither its GPUs nor its checkpoints."""
+    if changes.have_other_profile:
+        _check_profile(run, request)
+    if not (changes.have_other_profile or changes.overrides or changes.backend):
+        return []
+    tight = check_memory(request.profile, request.job, request.plan, force=force)
+    return [tight] if tight else []
+
+
+def _check_work(run: RunPaths, status: RunStatus, request: Request, changes: Changes) -> None:
+    """Raise UsageError where nothing is left to do or the project cannot be copied, FsdpctlError without any code."""
+    name = run.root.name
+    if changes.update_code:
+        _check_project(run, request.job, Path(request.plan.submit_dir))
+    if request.job.trainer is not None:
+        check_trainer(run, status, request.job.trainer, changes.step)
+    elif status.state is State.SUCCEEDED and changes.step is None and not (changes.overrides or changes.update_code):
+        again = f"fsdpctl resume {name} --update-code, or with another --set"
+        raise UsageError(f"run {name} has succeeded", hint=again)  # it would run all of it again
+    if not (changes.update_code or run.code.is_dir()):
+        raise FsdpctlError(f"the run's code is missing: {run.code}", hint="--update-code copies it again")
 
 
 def _check_project(run: RunPaths, job: JobSpec, project: Path) -> None:
@@ -126,9 +152,9 @@ def _check_project(run: RunPaths, job: JobSpec, project: Path) -> None:
     check_entrypoint(job, project)
 
 
-def _check_profile(run: RunPaths, request: Request, profile: str | None) -> None:
+def _check_profile(run: RunPaths, request: Request) -> None:
     """Raise UsageError for a profile under which the run's checkpoints cannot be read."""
-    if profile is not None and read_plan(run).shared_disk != request.plan.shared_disk:
+    if read_plan(run).shared_disk != request.plan.shared_disk:
         raise UsageError(
             f"run {run.root.name} cannot continue under profile {request.profile.name}: of these two, one has a disk"
             " that its hosts share, and in the other each host has checkpoints of its own",
@@ -136,23 +162,21 @@ def _check_profile(run: RunPaths, request: Request, profile: str | None) -> None
         )
 
 
-def _prepare(
-    run: RunPaths,
-    overrides: Sequence[str],
-    backend: Sequence[str],
-    profile_file: Path,
-    submit_dir: Path,
-    hold: HoldStatus | None,
-) -> Request:
+def _prepare(run: RunPaths, changes: Changes) -> Request:
     """Plan from the run's stored specs: a resume does not depend on the current directory."""
-    profile = read_profile(profile_file, backend)
+    hold, chosen = changes.hold, changes.profile
+    if hold is not None:
+        chosen = profile_of(hold, chosen, changes.backend)
+    file = find_profile(chosen) if chosen else run.profile
+    project = Path(read_plan(run).submit_dir) if changes.code_dir is None else changes.code_dir.absolute()
+    profile = read_profile(file, changes.backend)
     profile = profile.model_copy(update={"runs_root": str(run.root.parent)})
-    job = read_job(run.job, overrides)
+    job = read_job(run.job, changes.overrides)
     try:
-        host = submit_host(profile, run.root.parent, run.root.name, submit_dir)
+        host = submit_host(profile, run.root.parent, run.root.name, project)
         return place_request(plan_request(profile, job, host), hold)
     except IncompatibleError as error:
-        documents = job_document(run.job, overrides), profile_document(profile_file, backend)
+        documents = job_document(run.job, changes.overrides), profile_document(file, changes.backend)
         raise locate_problems(error, *documents) from None
 
 

@@ -19,7 +19,7 @@ from fsdpctl.runs.store import create, default_runs_root, locked
 from fsdpctl.runs.verdict import Verdict
 from fsdpctl.specs.load import load_job, load_profile
 from fsdpctl.verbs.refusals import is_nothing_left
-from fsdpctl.verbs.resume import predict_resumed, resume
+from fsdpctl.verbs.resume import Changes, predict_resumed, resume
 from fsdpctl.verbs.submit import read_request, write_specs
 
 
@@ -92,7 +92,7 @@ def test_a_resume_with_nothing_to_do_is_refused_and_changes_nothing(
     with locked(run):  # which leaves a file of its own
         before = {path: path.read_bytes() for path in run.root.rglob("*") if path.is_file()}
     with pytest.raises(UsageError) as refused:
-        resume(run, overrides, step=step)
+        resume(run, Changes(overrides, step=step))
     assert refused.value.message.startswith(f"run r-aaaa {reason}")
     assert hint in (refused.value.hint or "")
     assert {path: path.read_bytes() for path in run.root.rglob("*") if path.is_file()} == before
@@ -109,9 +109,11 @@ def test_other_data_than_that_of_the_checkpoint_is_refused(tmp_path: Path) -> No
             (tmp_path / name / file.name).write_bytes(bytes(file.num_bytes))
     stored = run.job.read_bytes()
     with pytest.raises(UsageError, match=r"fingerprint none, but that in trainer\.data\.source, .*/other, has some"):
-        resume(run, [f"trainer.data.source={tmp_path}/other"])
+        resume(run, Changes([f"trainer.data.source={tmp_path}/other"]))
     with pytest.raises(UsageError, match="nothing is left to train"):
-        resume(run, [f"trainer.data.source={tmp_path}/same", "trainer.steps=10", "trainer.optim.warmup_steps=0"])
+        resume(
+            run, Changes([f"trainer.data.source={tmp_path}/same", "trainer.steps=10", "trainer.optim.warmup_steps=0"])
+        )
     assert run.job.read_bytes() == stored
 
 
@@ -165,9 +167,9 @@ def test_a_profile_whose_hosts_have_disks_of_their_own_cannot_continue_a_run_of_
     (tmp_path / "private.yaml").write_text(f"name: private\n{private}nodes: [{{id: a, address: a}}]\n")
     before = {path: path.read_bytes() for path in run.root.rglob("*") if path.is_file() and path != run.lock}
     with pytest.raises(UsageError, match="r-aaaa cannot continue under profile private"):
-        resume(run, profile=str(tmp_path / "private.yaml"))
+        resume(run, Changes(profile=str(tmp_path / "private.yaml")))
     with pytest.raises(UsageError, match="is not copied without --update-code"):
-        resume(run, code_dir=tmp_path)
+        resume(run, Changes(code_dir=tmp_path))
     assert {path: path.read_bytes() for path in run.root.rglob("*") if path.is_file() and path != run.lock} == before
 
 
@@ -181,5 +183,5 @@ def test_a_change_that_cannot_fit_the_gpus_is_refused_before_anything_changes(
     before = run.job.read_bytes()
     huge = ["trainer.batch={sequences: 65536, micro_batch: 65536}"]
     with pytest.raises(UsageError, match=r"needs about .* GiB of each GPU, and a t4 \(profile small\) has"):
-        resume(run, huge, profile=str(profile))
+        resume(run, Changes(huge, profile=str(profile)))
     assert run.job.read_bytes() == before
