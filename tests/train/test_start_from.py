@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed.checkpoint as dcp
+import yaml
 from torch import Tensor
 
 from fsdpctl.checkpoints.export import export_hugging_face, export_torch
@@ -120,10 +121,10 @@ def decode_optim() -> Any:
 
 def test_from_both_checkpoints_of_the_example(tmp_path: Path) -> None:
     """It runs without torchrun, resumes the one from the other, and has the loss of the bundled decoder."""
-    text = (EXAMPLE / "config" / "tiny_fsdp.yaml").read_text().replace("save_every: 40", "save_every: 2")
+    settings = yaml.safe_load((EXAMPLE / "config" / "tiny_fsdp.yaml").read_text())
     for kind, steps in (("full", 2), ("sharded", 4)):
-        changed = text.replace("steps: 200", f"steps: {steps}", 1).replace("type: full", f"type: {kind}")
-        (tmp_path / f"{kind}.yaml").write_text(changed)
+        changed = {**settings, "steps": steps, "save_every": 2, "checkpoint_type": kind}
+        (tmp_path / f"{kind}.yaml").write_text(yaml.safe_dump(changed))
         words = ["--resume_from", "checkpoints/fsdp_cpt2.pth"] if kind == "sharded" else []
         command = [sys.executable, str(EXAMPLE / "train_fsdp.py"), f"{kind}.yaml", *words]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
