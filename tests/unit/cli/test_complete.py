@@ -12,7 +12,7 @@ import pytest
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import create, default_runs_root
-from tests.backends.harness import COMMAND, cpu_seconds
+from tests.backends.harness import COMMAND, is_cheap
 
 BASH = r"""
 eval "$(_FSDPCTL_COMPLETE=source_bash fsdpctl)"
@@ -115,10 +115,7 @@ def test_an_unreadable_folder_offers_nothing(monkeypatch: pytest.MonkeyPatch) ->
     ],
 )
 def test_completion_is_quick(line: str, libraries: str, limit: float) -> None:
-    """Compare processor time with that of the libraries alone, the minimum of several: independent of the machine."""
     for number in range(100):
         add_run(f"fast-{number}")
     env = {**os.environ, "_FSDPCTL_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": line}
-    ours, theirs = [str(COMMAND)], [sys.executable, "-c", libraries]
-    pairs = [(cpu_seconds(ours, env), cpu_seconds(theirs, env)) for _ in range(5)]
-    assert min(ours for ours, _ in pairs) < limit * min(theirs for _, theirs in pairs)
+    assert is_cheap([str(COMMAND)], [sys.executable, "-c", libraries], limit, env)
