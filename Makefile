@@ -1,6 +1,6 @@
 # make demo    trains a small model on two local "nodes", really
 # make test    runs every test that this machine can run, several at once, and says how far it is
-# make test-fast   runs the tests that need no servers and no ranks, in 80 seconds on two cores
+# make test-fast   runs the tests that need no servers and no ranks, in about two minutes on two cores
 # make testbed-slurm   starts a Slurm cluster of four nodes on this machine, until Ctrl-C
 # make check   lint, types, import rules
 # make site    writes the documentation as HTML to build/site

@@ -5,16 +5,14 @@ python -m fsdpctl.rehearsal.guard RUN_DIR
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fsdpctl.contract import Env
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.node.os import signals
+from fsdpctl.node.os.own_session import start_in_own_session
 
 _RELEASED = b"."
 
@@ -22,16 +20,7 @@ _RELEASED = b"."
 @contextmanager
 def guarding(run: RunPaths) -> Iterator[None]:
     """Have the run ended and removed if this process is killed, or leaves by an error with the run still there."""
-    guard = subprocess.Popen(
-        [sys.executable, "-m", "fsdpctl.rehearsal.guard", str(run.root)],
-        # Without the tag of a run: the sweep of the one that this command may be part of must not end it.
-        env={**{name: value for name, value in os.environ.items() if name != Env.RUN_ID}, "PYTHONSAFEPATH": "1"},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        preexec_fn=signals.ignore,
-    )
+    guard = start_in_own_session("fsdpctl.rehearsal.guard", str(run.root))
     assert guard.stdin is not None
     try:
         yield

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fsdpctl.contract import Cause, Env, State
+from fsdpctl.contract import Cause, State
 from fsdpctl.contract.codec import encode, find_json, write_json
 from fsdpctl.contract.events import EventKind
 from fsdpctl.contract.notify import Notice, Occasion
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.node.os import signals
+from fsdpctl.node.os.own_session import start_in_own_session
 from fsdpctl.runs.events import add_event, record_verdict
 from fsdpctl.runs.verdict import Verdict
 
@@ -124,7 +122,7 @@ def record_and_notify(notifier: Notifier, attempt: AttemptPaths, verdict: Verdic
 
 def start_sender(run: RunPaths, notice: Notice, pending: Path) -> subprocess.Popen[bytes]:
     """Start the process that sends a notice, and then deletes the file `pending`. Raise OSError."""
-    sender = _start(run, "fsdpctl.notify", str(pending))
+    sender = start_in_own_session("fsdpctl.notify", str(run.root), str(pending), cwd=run.root)
     assert sender.stdin is not None
     with suppress(BrokenPipeError), sender.stdin:
         sender.stdin.write(json.dumps(encode(notice)).encode())
@@ -135,21 +133,6 @@ def start_no_start_watch(run: RunPaths, plan: LaunchPlan, first_attempt: int) ->
     """Start the process that waits for the start of a submission, where a target wants that. Raise OSError."""
     if not Notifier(run, plan).wants("no_start"):
         return
-    watch = _start(run, "fsdpctl.notify.no_start", str(first_attempt))
+    watch = start_in_own_session("fsdpctl.notify.no_start", str(run.root), str(first_attempt), cwd=run.root)
     assert watch.stdin is not None
     watch.stdin.close()
-
-
-def _start(run: RunPaths, module: str, *words: str) -> subprocess.Popen[bytes]:
-    """Start a process with this one's environment, for its secrets, but without the tag by which a run is swept."""
-    return subprocess.Popen(
-        [sys.executable, "-m", module, str(run.root), *words],
-        cwd=run.root,
-        env={**{name: value for name, value in os.environ.items() if name != Env.RUN_ID}, "PYTHONSAFEPATH": "1"},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        # A scheduler that requeues the job sends TERM to all of its processes, and KILL half a minute later.
-        preexec_fn=signals.ignore,
-    )
