@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from fsdpctl.contract import Env
+from fsdpctl.integrations.lightning_ranks import refuse_wrong_ranks
 from fsdpctl.integrations.stop import leave, stop_requested
 from fsdpctl.node.os.signals import survive_term
 from fsdpctl.report import step
@@ -76,7 +77,7 @@ def attach(connector: ModuleType) -> None:
     prepared = connector._CallbackConnector._attach_model_callbacks
 
     def prepare(self: Any) -> None:
-        _refuse_wrong_ranks(self.trainer)
+        refuse_wrong_ranks(self.trainer)
         prepared(self)
 
     connector._CallbackConnector._attach_model_callbacks = prepare
@@ -88,29 +89,6 @@ def _total_steps(trainer: Any) -> int | None:
     with suppress(Exception):  # other accumulation in each epoch
         steps = trainer.estimated_stepping_batches
     return int(steps) if 0 < steps < math.inf else None
-
-
-def describe_wrong_ranks(num_nodes: int, devices: int, world: int, local_world: int) -> str | None:
-    """Return why a Trainer of this shape cannot train in a run of so many ranks; None if it can. Pure.
-
-    A rehearsal has fewer ranks than the job, and so than its Trainer.
-    """
-    if local_world <= devices and world <= num_nodes * devices:
-        return None
-    return (
-        f"Trainer(num_nodes={num_nodes}, devices={devices}) does not fit {local_world} ranks on each of"
-        f" {world // local_world} nodes: num_nodes and devices must be `nodes` and `procs_per_node` of the job"
-    )
-
-
-def _refuse_wrong_ranks(trainer: Any) -> None:
-    """Raise ValueError before Lightning looks for the device of a rank in a list that is too short."""
-    if getattr(trainer.state.fn, "value", None) != "fit":  # one rank may test or predict alone
-        return
-    world, local_world = (int(os.environ.get(name, "1")) for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"))
-    problem = describe_wrong_ranks(trainer.num_nodes, trainer.num_devices, world, local_world)
-    if problem is not None:
-        raise ValueError(problem)
 
 
 def _directory() -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.contract import Env
-from fsdpctl.integrations.lightning import describe_wrong_ranks
+from fsdpctl.integrations.lightning_ranks import describe_wrong_ranks
 from fsdpctl.node.agent.after_import import attach_integrations
 from fsdpctl.node.os import signals
 from tests.services import require
