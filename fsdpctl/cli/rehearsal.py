@@ -25,7 +25,8 @@ def rehearse(request: Request, *, here: bool, on_node: bool) -> None:
 
 def describe_rehearsal(done: Rehearsal) -> str:
     """Return what a rehearsal has shown, and what it has not."""
-    from fsdpctl.rehearsal.rehearse import LIMIT_S, Sign, count_ranks
+    from fsdpctl.rehearsal.rehearse import LIMIT_S, count_ranks
+    from fsdpctl.rehearsal.signs import Sign
 
     ranks = count_ranks(done.ranks)
     match done.sign:

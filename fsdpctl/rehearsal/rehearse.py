@@ -9,53 +9,33 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 
 from fsdpctl.backends.table import get_backend
 from fsdpctl.commands.container import find_container
-from fsdpctl.contract import State
-from fsdpctl.contract.files import read_tail
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import RunFailed, UsageError
 from fsdpctl.node.checks.smi import visible_gpus
-from fsdpctl.own_scripts.printed_steps import PrintedStep, find_printed_step
+from fsdpctl.own_scripts.printed_steps import PrintedStep
 from fsdpctl.rehearsal.end import end_and_remove
 from fsdpctl.rehearsal.failure import describe_failure
 from fsdpctl.rehearsal.guard import guarding
 from fsdpctl.rehearsal.modules import check_modules
-from fsdpctl.runs.progress import newest_save
+from fsdpctl.rehearsal.signs import Sign, look, wait_for_sign, wait_until_started
 from fsdpctl.runs.store import default_runs_root
 from fsdpctl.specs import bundled
 from fsdpctl.specs.environment import PyxisEnvironment
 from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.load import read_profile
 from fsdpctl.specs.profile import ClusterProfile
-from fsdpctl.verbs.explain import explain_ended
-from fsdpctl.verbs.status import RunStatus
 from fsdpctl.verbs.stop import cancel
 from fsdpctl.verbs.submit import Request, prepare, submit, without_notices
-from fsdpctl.verbs.watch import watch
 
 LIMIT_S = 60.0
 """Time in which ranks may fail, of a script that reports no step."""
 RANKS = 2
-_LOG_BYTES = 65_536
 _SUFFIX = "-rehearsal"
-
-
-class Sign(StrEnum):
-    """What ended a rehearsal that found nothing wrong."""
-
-    STEP = "step"
-    PRINTED = "printed"
-    """Rank 0 has printed a step with its loss, which nothing reports."""
-    SAVE = "save"
-    END = "end"
-    TIME = "time"
-    IMPORTS = "imports"
-    """No rank can run on this machine: only the modules were looked for."""
 
 
 @dataclass(frozen=True)
@@ -151,10 +131,12 @@ def _run(request: Request, ranks: int, report: Callable[[str], None]) -> Rehears
     with guarding(run):
         try:
             submit(request)
-            started = _wait_until_started(run, report)
-            sign, status, printed = _wait(run, started + LIMIT_S, finds_steps=request.job.progress_regex is None)
+            started = wait_until_started(run, report)
+            sign, status, printed = wait_for_sign(
+                run, started + LIMIT_S, finds_steps=request.job.progress_regex is None
+            )
             seconds = time.monotonic() - started
-            seen = _look(run, status) if sign is Sign.TIME else ()
+            seen = look(run, status) if sign is Sign.TIME else ()
             if sign is None:
                 cancel(run)
             else:
@@ -172,47 +154,3 @@ def _run(request: Request, ranks: int, report: Callable[[str], None]) -> Rehears
         hint = f"fsdpctl explain {name}; fsdpctl logs {name}; leave out the rehearsal to submit it all the same"
         raise RunFailed(f"the rehearsal failed; nothing was queued\n{describe_failure(run, status)}", hint=hint)
     return Rehearsal(sign, ranks, seconds, status.step, printed, seen)
-
-
-def _wait_until_started(run: RunPaths, report: Callable[[str], None]) -> float:
-    """Return the monotonic time at which no queue is left to wait in; `report` gets each new reason to wait."""
-    reason = ""
-    for observed in watch(run):
-        status = observed.status
-        if status.state is not State.QUEUED:
-            break
-        if status.reason != reason:
-            report(f"rehearsal waits for a node: {status.reason}")
-            reason = status.reason
-    return time.monotonic()
-
-
-def _wait(run: RunPaths, deadline: float, *, finds_steps: bool) -> tuple[Sign | None, RunStatus, PrintedStep | None]:
-    """Return the first sign of progress; None if the run has failed before."""
-    for observed in watch(run):
-        status = observed.status
-        if status.step is not None:
-            return Sign.STEP, status, None
-        if newest_save(run):
-            return Sign.SAVE, status, None
-        if finds_steps and status.state.is_alive and (printed := find_printed_step(_printed_lines(run))) is not None:
-            return Sign.PRINTED, status, printed
-        if time.monotonic() > deadline and status.state.is_alive:
-            return Sign.TIME, status, None
-    return (Sign.END if status.state is State.SUCCEEDED else None), status, None
-
-
-def _look(run: RunPaths, status: RunStatus) -> tuple[str, ...]:
-    """Return where each rank is, and what rank 0 has printed last."""
-    diagnosis = explain_ended(run, status).diagnosis
-    places = [text.replace(f"{run.source}/", "") for text in (diagnosis.evidence if diagnosis is not None else ())]
-    return (*places, *(f"rank 0 printed last: {line}" for line in _printed_lines(run)[-1:]))
-
-
-def _printed_lines(run: RunPaths) -> list[str]:
-    """Return the newest lines that rank 0 has printed, without empty ones."""
-    try:
-        text = read_tail(run.attempts()[-1].node(0).rank_log(0), _LOG_BYTES).decode(errors="replace")
-    except (OSError, IndexError):
-        return []
-    return [line.strip() for line in text.splitlines() if line.strip()]

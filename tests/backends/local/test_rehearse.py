@@ -9,6 +9,7 @@ import pytest
 
 from fsdpctl.node.os import processes
 from fsdpctl.rehearsal import rehearse as verb
+from fsdpctl.rehearsal.signs import Sign
 from fsdpctl.runs.store import run_ids
 from fsdpctl.specs.load import load_profile, parse_job
 from fsdpctl.verbs.holds import release, take_hold
@@ -53,7 +54,7 @@ def test_a_rehearsal_ends_at_the_first_step_and_leaves_nothing(project: Path) ->
     write(project, STEPS)
     job = parse_job((project / "mine.yaml").read_text(), "mine.yaml")
     done = verb.rehearse_here(prepare(load_profile("local"), job), print)
-    assert (done.sign, done.ranks) == (verb.Sign.STEP, 2) and (done.step or 0) >= 1
+    assert (done.sign, done.ranks) == (Sign.STEP, 2) and (done.step or 0) >= 1
     assert run_ids() == [] and list((project / "home" / "runs").iterdir()) == []
 
 
@@ -62,7 +63,7 @@ def test_a_rehearsal_here_takes_place_in_a_hold_of_this_machine(project: Path) -
     profile, job = load_profile("local"), parse_job((project / "mine.yaml").read_text(), "mine.yaml")
     hold = take_hold(profile, 1, 600, 600, "dev")
     done = verb.rehearse_here(prepare(profile, job, hold=hold), print)
-    assert done.sign in (verb.Sign.STEP, verb.Sign.END)
+    assert done.sign in (Sign.STEP, Sign.END)
     release("dev")
 
 
@@ -82,7 +83,7 @@ def test_a_rehearsal_is_bounded_and_ends_ranks_that_report_nothing(
     write(project, "import time\ntime.sleep(600)\n")
     monkeypatch.setattr(verb, "LIMIT_S", 0.5)
     request = prepare(load_profile("local"), parse_job((project / "mine.yaml").read_text(), "mine.yaml"))
-    assert verb.rehearse_here(request, print).sign is verb.Sign.TIME
+    assert verb.rehearse_here(request, print).sign is Sign.TIME
     assert run_ids() == []
 
 
@@ -90,6 +91,6 @@ def test_a_printed_step_ends_a_rehearsal_and_one_rank_of_a_node_is_alone_there(p
     write(project, PRINTS)
     text = (project / "mine.yaml").read_text() + "nodes: 3\nprocs_per_node: 1\n"
     done = verb.rehearse_here(prepare(load_profile("local"), parse_job(text, "mine.yaml")), print)
-    assert (done.sign, done.ranks) == (verb.Sign.PRINTED, 2) and done.printed is not None
+    assert (done.sign, done.ranks) == (Sign.PRINTED, 2) and done.printed is not None
     assert done.printed.line == "local rank 0 of 1, step 3 loss 2.5"
     assert run_ids() == []

@@ -14,7 +14,8 @@ from fsdpctl.contract.records import RankError
 from fsdpctl.errors import RunFailed, UsageError
 from fsdpctl.own_scripts.printed_steps import find_printed_step
 from fsdpctl.rehearsal.failure import describe_error
-from fsdpctl.rehearsal.rehearse import Rehearsal, Sign, choose_nodes, rehearse_here
+from fsdpctl.rehearsal.rehearse import Rehearsal, choose_nodes, rehearse_here
+from fsdpctl.rehearsal.signs import Sign
 from fsdpctl.specs.load import load_job, load_profile, parse_job, parse_profile
 from fsdpctl.verbs.submit import Request, prepare
 
