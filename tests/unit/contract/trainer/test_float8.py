@@ -28,6 +28,7 @@ def test_patterns_choose_linear_layers(patterns: tuple[str, ...], layers: set[st
     assert resolve_float8(Float8Config(layers=patterns), MODEL) == layers
 
 
+@pytest.mark.slow  # imports torch
 def test_shapes_are_those_of_the_model() -> None:
     torch = pytest.importorskip("torch")
     from train.model import table

@@ -139,9 +139,10 @@ def test_a_mirror_outlives_a_full_disk_and_a_log_that_cannot_be_written(
         mirror.close()
 
 
+@pytest.mark.slow  # imports torch
 def test_data_are_compared_by_their_index_and_sizes(tmp_path: Path) -> None:
     """Reading hundreds of gigabytes at each start would take longer than sending what differs."""
-    from train.data.tokens import write_dataset  # torch: seconds for each process that only collects this test
+    from train.data.tokens import write_dataset
 
     run, data = RunPaths(tmp_path / "run"), tmp_path / "data"
     run.root.mkdir()
