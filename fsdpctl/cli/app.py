@@ -18,6 +18,7 @@ from typer import TyperException
 from fsdpctl import __version__
 from fsdpctl.cli import bench, checkpoints, data, jobs, nodes, notify, profiles, runs
 from fsdpctl.cli.compare import compare
+from fsdpctl.cli.complete import words_before_cursor
 from fsdpctl.cli.doctor import doctor
 from fsdpctl.cli.error_report import problems_of, report_error, wants_json
 from fsdpctl.cli.estimate import estimate
@@ -158,8 +159,10 @@ def _log_warning(message: Warning | str, category: type[Warning], *where: Any) -
 
 def _run() -> None:
     try:
-        only_lists = sys.argv[1:] in ([], ["--help"], ["-h"]) and "_FSDPCTL_COMPLETE" not in os.environ
-        app = build_list() if only_lists else build_app(*sys.argv[1:2])
+        completes = "_FSDPCTL_COMPLETE" in os.environ
+        words = words_before_cursor(os.environ) if completes else sys.argv[1:]
+        only_lists = words in ([], ["--help"], ["-h"]) and not completes
+        app = build_list() if only_lists else build_app(*words[:1])
         if wants_json(sys.argv):  # Typer would print a wrong option as text
             sys.exit(app(standalone_mode=False))
         app()

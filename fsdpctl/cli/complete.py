@@ -5,7 +5,15 @@ The scripts of share/ ask it from bash, zsh and fish; `fsdpctl --install-complet
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+
+
+def words_before_cursor(env: Mapping[str, str]) -> list[str]:
+    """Return the complete words after `fsdpctl`, from the variables that Typer's scripts for shells set."""
+    if "COMP_CWORD" in env:  # bash
+        return env.get("COMP_WORDS", "").split()[1 : int(env["COMP_CWORD"])]
+    before, _, _ = env.get("_TYPER_COMPLETE_ARGS", "").rpartition(" ")
+    return before.split()[1:]
 
 
 def _offer(list_words: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:

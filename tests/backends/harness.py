@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -73,24 +72,6 @@ def _cli_server() -> CliServer:
 @cache
 def _start_cli_server() -> CliServer:
     return CliServer()
-
-
-def cpu_seconds(argv: list[str], env: dict[str, str]) -> float:
-    """Processor time of a command and of all its children."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(argv, stdout=subprocess.DEVNULL, check=True, env=env)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-def is_cheap(ours: list[str], theirs: list[str], limit: float, env: dict[str, str]) -> bool:
-    """Return if a command takes less than `limit` times the processor time of another one, the minimum of each.
-
-    On a shared host the same work takes up to 1.6 times as long from one start to the next. So the minimum of the other
-    one is of ten starts, and up to twenty of the command are counted: none takes less than its work does.
-    """
-    most = limit * min(cpu_seconds(theirs, env) for _ in range(10))
-    return any(cpu_seconds(ours, env) < most for _ in range(20))
 
 
 def wait_for(condition: Callable[[], Any], limit_s: float, what: str | Callable[[], str]) -> Any:

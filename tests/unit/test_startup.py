@@ -12,7 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from fsdpctl.cli.app import build_app, build_list
-from tests.backends.harness import COMMAND, is_cheap
+from tests.backends.harness import COMMAND
+from tests.processor_time import is_cheap
 
 HEAVY = {"torch", "numpy", "fabric", "paramiko", "submitit", "pydantic", "yaml", "rich"}
 

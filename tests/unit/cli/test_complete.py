@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from fsdpctl.cli.complete import words_before_cursor
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.store import create, default_runs_root
-from tests.backends.harness import COMMAND, is_cheap
+from tests.backends.harness import COMMAND
+from tests.processor_time import is_cheap
 
 BASH = r"""
 eval "$(_FSDPCTL_COMPLETE=source_bash fsdpctl)"
@@ -103,6 +105,22 @@ def test_garbage_hides_no_run(home: Path) -> None:
 def test_an_unreadable_folder_offers_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FSDPCTL_HOME", "/dev/null")
     assert ask_bash("status", "") == []
+
+
+@pytest.mark.parametrize(
+    ("env", "words"),
+    [
+        ({"_TYPER_COMPLETE_ARGS": "fsdpctl "}, []),
+        ({"_TYPER_COMPLETE_ARGS": "fsdpctl hold"}, []),  # or `holds`
+        ({"_TYPER_COMPLETE_ARGS": "fsdpctl submit ll"}, ["submit"]),
+        ({"_TYPER_COMPLETE_ARGS": "fsdpctl submit x --set "}, ["submit", "x", "--set"]),
+        ({"COMP_WORDS": "fsdpctl s x", "COMP_CWORD": "1"}, []),
+        ({"COMP_WORDS": "fsdpctl submit x", "COMP_CWORD": "2"}, ["submit"]),
+        ({}, []),
+    ],
+)
+def test_words_before_the_cursor_choose_the_command(env: dict[str, str], words: list[str]) -> None:
+    assert words_before_cursor(env) == words
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from fsdpctl.explain.logs.files import explain_files
 from fsdpctl.explain.logs.streams import MAX_BYTES
 from fsdpctl.explain.rule import Strength
 from fsdpctl.explain.rulebook import all_rules, rule_of
+from tests.processor_time import done_within
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of 79.15 GiB"
 TRACE = 'Traceback (most recent call last):\n  File "/home/ann/train.py", line 8, in step\n    loss.backward()\n'
@@ -477,10 +477,8 @@ def test_a_failure_at_the_end_of_a_long_log_is_found_in_bounded_time(tmp_path: P
         file.seek(100 * 2**20)
         file.write(block * (MAX_BYTES // len(block)))
         file.write(prefixed("[rank7]: ", TRACE + OOM).encode())
-    start = time.process_time()
-    found = explain_files([path]).first
+    found = done_within(3, lambda: explain_files([path])).first
     assert found is not None and found.rank == 7 and found.is_cut
-    assert time.process_time() - start < 3, "it takes 0.8 s"
 
 
 BEFORE = (

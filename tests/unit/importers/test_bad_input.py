@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from fsdpctl.importers.write import profile_text
 from fsdpctl.schema.dump import dump_tree
 from fsdpctl.specs.load import job_document, parse_job, parse_profile
 from fsdpctl.specs.search import find_job
+from tests.processor_time import done_within
 
 BASE = job_document(find_job("llm300m")).tree
 
@@ -498,12 +498,14 @@ def test_nonsense_is_answered_soon(name: str) -> None:
         if name != "keys"
         else "".join(f"k{i}: 1\n" for i in range(20_000))
     )
-    before = time.process_time()
-    try:
-        load(start + body)
-    except UsageError as error:
-        assert len(error.message) < 20_000
-    assert time.process_time() - before < 3
+
+    def answer() -> None:
+        try:
+            load(start + body)
+        except UsageError as error:
+            assert len(error.message) < 20_000
+
+    done_within(3, answer)
 
 
 def test_what_a_script_sets_up_becomes_a_profile_unless_it_would_run_something() -> None:

@@ -14,6 +14,7 @@ from fsdpctl.launch.build import build_plan
 from fsdpctl.launch.host import SubmitHost
 from fsdpctl.launch.preview import preview_json, preview_nodes, preview_text
 from fsdpctl.specs.load import load_job, load_profile, parse_job, parse_profile
+from tests.processor_time import done_within
 
 SITE = SubmitHost(
     run_id="llm-k3f9", run_dir="/runs/llm-k3f9", submit_dir="/home/me/project", python="/venv/bin/python", gpus=()
@@ -186,13 +187,9 @@ def test_only_head_and_port_are_placeholders_in_a_preview(profile: str) -> None:
 
 
 def test_a_preview_of_a_thousand_nodes_is_quick() -> None:
-    import time
-
     profile = load_profile("slurm-h100")
     job = load_job("llm300m", ["nodes=1000", "trainer.batch.sequences=8000"])
-    started = time.process_time()
-    preview_text(build_plan(profile, job, SITE))
-    assert time.process_time() - started < 0.5
+    done_within(0.5, lambda: preview_text(build_plan(profile, job, SITE)))
 
 
 def test_a_pythonpath_in_env_comes_after_the_copy_and_is_refused_for_the_bundled_trainer() -> None:
