@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from tests.backends.harness import Run, fsdpctl, submit, wait_for
+from fsdpctl.commands.torchrun import TORCHRUN
+from tests.backends.harness import Run, command_line, fsdpctl, submit, wait_for
 
+Result = TypeVar("Result")
 RANKS = 2
 _NAME = "examples"
 
@@ -35,6 +42,45 @@ def in_hold(directory: Path) -> Iterator[Hold]:
     yield Hold(directory)
     wait_for(lambda: " idle " in fsdpctl("ls", cwd=directory).stderr, 60, "the hold to be idle")
     fsdpctl("release", _NAME, cwd=directory)
+
+
+def kill_at_step(run: Run, script: str, step: int) -> None:
+    """Kill a rank of the second attempt once a step is done, or at the next one."""
+    os.kill(_halt_at_step(run, script, step), signal.SIGKILL)
+
+
+def stop_at_step(run: Run, script: str, step: int, stop: Callable[[], Result]) -> Result:
+    """Let `stop` end the first attempt once a step is done, or at the next one, and return its result."""
+    rank = _halt_at_step(run, script, step)
+    with ThreadPoolExecutor(1) as pool:
+        stopped = pool.submit(stop)
+        wait_for(lambda: run.paths.attempt(1).stop.exists() or stopped.done(), 60, run.describe)
+        os.kill(rank, signal.SIGCONT)
+        return stopped.result()
+
+
+def _halt_at_step(run: Run, script: str, step: int) -> int:
+    """Halt the last rank of the second node, for which its peers wait, once a step is done.
+
+    It is halted at each look: steps take milliseconds, and a look may take seconds.
+    """
+    rank = wait_for(
+        lambda: [pid for pid in run.find(1, script) if TORCHRUN not in command_line(pid)], 240, run.describe
+    )[0]
+    deadline = time.monotonic() + 240
+    while not _has_done(run, rank, step):
+        assert time.monotonic() < deadline, run.describe()
+        time.sleep(0.02)
+    return rank
+
+
+def _has_done(run: Run, rank: int, step: int) -> bool:
+    """Return whether a step is done; then the rank stays halted."""
+    os.kill(rank, signal.SIGSTOP)
+    if any(line["step"] >= step for line in run.metrics()):
+        return True
+    os.kill(rank, signal.SIGCONT)
+    return False
 
 
 def losses(run: Run) -> dict[int, float]:

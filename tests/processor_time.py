@@ -8,38 +8,51 @@ from __future__ import annotations
 import resource
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TypeVar
 
 Result = TypeVar("Result")
+Command = Sequence[str | Path]
 TRIES = 20
 
 
-def done_within(limit_s: float, work: Callable[[], Result]) -> Result:
-    """Return the result of `work` as soon as a try takes less than `limit_s` seconds of this process.
+def done_within(limit_s: float, work: Callable[[], Result], clock: Callable[[], float] = time.process_time) -> Result:
+    """Return the result of `work` as soon as a try takes less than `limit_s` seconds of the processor.
 
     Raises:
         AssertionError: each try takes longer.
     """
     least = float("inf")
     for _ in range(TRIES):
-        began = time.process_time()
+        began = clock()
         result = work()
-        least = min(least, time.process_time() - began)
+        least = min(least, clock() - began)
         if least < limit_s:
             return result
     raise AssertionError(f"it takes {least:.3f} s of processor time, not {limit_s} s")
 
 
-def is_cheap(ours: list[str], theirs: list[str], limit: float, env: dict[str, str]) -> bool:
-    """Return if a command takes less than `limit` times the processor time of another one, the minimum of each."""
-    most = limit * min(_of_command(theirs, env) for _ in range(TRIES // 2))
-    return any(_of_command(ours, env) < most for _ in range(TRIES))
+def command_done_within(limit_s: float, command: Command, env: Mapping[str, str]) -> None:
+    """Run a command until it takes less than `limit_s` with all its children. Raises AssertionError as above."""
+    done_within(limit_s, lambda: _run(command, env), _of_children)
 
 
-def _of_command(argv: list[str], env: dict[str, str]) -> float:
-    """Processor time of a command and of all its children."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(argv, stdout=subprocess.DEVNULL, check=True, env=env)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+def command_seconds(command: Command, env: Mapping[str, str]) -> float:
+    """Return the processor time of a command and of all its children, the minimum of some tries."""
+
+    def seconds() -> float:
+        began = _of_children()
+        _run(command, env)
+        return _of_children() - began
+
+    return min(seconds() for _ in range(TRIES // 2))
+
+
+def _run(command: Command, env: Mapping[str, str]) -> None:
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=True, env=env)
+
+
+def _of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

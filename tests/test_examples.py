@@ -8,11 +8,11 @@ import pytest
 
 from fsdpctl import Client, Run
 from tests.backends.harness import Run as Watched
-from tests.backends.harness import kill
+from tests.interrupted import kill_at_step, stop_at_step
 from tests.services import require
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "minimal"
-STEPS = 190
+STEPS = 130
 
 
 @pytest.fixture(autouse=True)
@@ -41,16 +41,14 @@ def watched(run: Run) -> Watched:
 def test_stop_resume_and_a_kill_lose_and_repeat_nothing() -> None:
     undisturbed = submit(STEPS)
     run = submit(STEPS)
-    watched(run).wait_step(10, limit_s=120)
-    assert run.stop()
+    assert stop_at_step(watched(run), "train.py", 10, run.stop)
     status = run.wait()
     assert (status.state, status.reason) == ("STOPPED", "stopped (user)")
     stopped_at = len(losses(run))
     assert 10 <= stopped_at < STEPS
 
     run.resume()
-    watched(run).wait_step(105, limit_s=120)
-    kill(watched(run).find(1, "train.py")[-1:])
+    kill_at_step(watched(run), "train.py", 105)
     status = run.wait()
     assert (status.state, status.attempt, status.step) == ("SUCCEEDED", 3, STEPS)
     assert undisturbed.wait().state == "SUCCEEDED"

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.backends.harness import fsdpctl, kill
-from tests.interrupted import in_hold, losses
+from tests.backends.harness import fsdpctl
+from tests.interrupted import in_hold, kill_at_step, losses, stop_at_step
 from tests.services import require
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-STEPS = 130
+STEPS = 80
 NEEDS = {"hf_trainer": "transformers", "accelerate": "accelerate", "lightning": "lightning", "torchtitan": "torchtitan"}
 ENV_STEPS = f'env.STEPS="{STEPS}"'
 OTHER_STEPS = {"torchtitan": f"args=[--job.config_file, tiny.toml, --training.steps, '{STEPS}']"}
@@ -26,18 +26,15 @@ def test_stop_resume_and_a_kill_change_no_loss(example: str) -> None:
     with in_hold(EXAMPLES / example) as hold:
         steps = OTHER_STEPS.get(example, ENV_STEPS)
         run = hold.submit(steps, nodes=2)
-        run.wait_step(10, limit_s=240)
-        fsdpctl("stop", run.run_id, cwd=run.cwd)
+        stop_at_step(run, "train.py", 10, lambda: fsdpctl("stop", run.run_id, cwd=run.cwd))
         status = run.status()
         assert (status["state"], status["reason"]) == ("STOPPED", "stopped (user)"), run.describe()
         stopped_at = len(losses(run))
         assert 10 <= stopped_at < STEPS
 
         hold.resume(run)
-        run.wait_attempt_steps(2, 1, limit_s=240)
+        kill_at_step(run, "train.py", 60)
         assert next(line["step"] for line in run.metrics() if line["attempt"] == 2) == stopped_at + 1
-        run.wait_step(60, limit_s=240)
-        kill(run.find(1, "train.py")[-1:])
         status = run.wait_ended()
         assert (status["state"], status["attempt"], status["step"]) == ("SUCCEEDED", 3, STEPS), run.describe()
         assert next(line["step"] for line in run.metrics() if line["attempt"] == 3) > 50  # not from its start

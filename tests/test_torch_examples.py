@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.backends.harness import Run, fsdpctl, kill
-from tests.interrupted import in_hold
+from tests.backends.harness import Run, fsdpctl
+from tests.interrupted import in_hold, kill_at_step, stop_at_step
 from tests.services import require
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -83,14 +83,12 @@ def test_stop_resume_and_a_kill_change_no_loss(example: Example, tmp_path: Path)
         assert len(expected) == example.steps
 
         run = hold.submit(override, nodes=2)
-        run.wait_step(5, limit_s=120)
-        fsdpctl("stop", run.run_id, cwd=run.cwd)
+        stop_at_step(run, example.script, 5, lambda: fsdpctl("stop", run.run_id, cwd=run.cwd))
         assert run.status()["state"] == "STOPPED", run.describe()
         stopped_at = len(losses(run))
         assert 5 <= stopped_at < example.steps
         hold.resume(run)
-        run.wait_step(stopped_at + 3, limit_s=120)
-        kill(run.find(1, example.script)[-1:])
+        kill_at_step(run, example.script, stopped_at + 3)
         status = run.wait_ended()
         assert (status["state"], status["attempt"], status["step"]) == ("SUCCEEDED", 3, example.steps), run.describe()
     assert losses(run) == expected
