@@ -6,7 +6,7 @@
 `loop` holds the run from start to end; everything else is one part of it. Of fsdpctl only the contract is imported.
 
     configuration, environment, failures       config launch context errors
-    ranks, device, mesh, sharding              parallel/
+    ranks, device, mesh, sharding              parallel/ shards
     which tokens a step sees                   data/
     the model                                  model/
     what the compiler has made                 compile_cache/

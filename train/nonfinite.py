@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.distributed.tensor import DTensor
 
 from train.errors import TrainError
 from train.parallel.world import ControlGroup, World
+from train.shards import local_part
 
 log = logging.getLogger(__name__)
 
@@ -116,7 +116,7 @@ class LargestValues:
     @torch.no_grad()
     def of(cls, tensors: Mapping[str, Tensor], device: torch.device) -> LargestValues:
         """Look at the tensors as they are now, all at once, without waiting for the device."""
-        local = {name: tensor.to_local() if isinstance(tensor, DTensor) else tensor for name, tensor in tensors.items()}
+        local = {name: local_part(tensor) for name, tensor in tensors.items()}
         held = {name: part for name, part in local.items() if part.numel()}
         norms = torch._foreach_norm(list(held.values()), ord=math.inf)
         return cls(list(held), torch.stack([norm.to(device) for norm in norms]).to("cpu", non_blocking=True))

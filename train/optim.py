@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor
 
 from fsdpctl.contract.trainer.trainer_config import OptimConfig
+from train.shards import local_part, sharded_as, sum_over_shards
 
 
-def build_optimizer(model: nn.Module, config: OptimConfig) -> torch.optim.AdamW:
+class ShardedAdamW(torch.optim.AdamW):
+    """AdamW whose kernels get this rank's parts of the weights, gradients and moments."""
+
+    def _init_group(self, group: dict[str, Any], *chosen: list[Tensor]) -> bool:
+        """Fill the lists that a kernel gets."""
+        has_complex: bool = super()._init_group(group, *chosen)  # type: ignore[no-untyped-call]
+        for tensors in chosen:
+            tensors[:] = [local_part(tensor) for tensor in tensors]
+        return has_complex
+
+
+def build_optimizer(model: nn.Module, config: OptimConfig) -> ShardedAdamW:
     """Return an AdamW that decays matrices only. Its state exists already, so a checkpoint can be loaded into it."""
     trained = [p for p in model.parameters() if p.requires_grad]
     matrices = [p for p in trained if p.ndim >= 2]
     vectors = [p for p in trained if p.ndim < 2]
-    optimizer = torch.optim.AdamW(
+    optimizer = ShardedAdamW(
         [{"params": matrices, "weight_decay": config.weight_decay}, {"params": vectors, "weight_decay": 0.0}],
         lr=config.lr,
         betas=(config.beta1, config.beta2),
@@ -26,8 +38,8 @@ def build_optimizer(model: nn.Module, config: OptimConfig) -> torch.optim.AdamW:
     for parameter in trained:
         optimizer.state[parameter] = {
             "step": torch.zeros((), dtype=torch.float32, device=parameter.device),
-            "exp_avg": torch.zeros_like(parameter, requires_grad=False),
-            "exp_avg_sq": torch.zeros_like(parameter, requires_grad=False),
+            "exp_avg": sharded_as(parameter, torch.zeros_like(local_part(parameter))),
+            "exp_avg_sq": sharded_as(parameter, torch.zeros_like(local_part(parameter))),
         }
     return optimizer
 
@@ -52,12 +64,10 @@ def clip_gradients(model: nn.Module, max_norm: float, factor: Tensor) -> Tensor:
     Returns the norm before scaling down, a scalar on the device.
     """
     gradients = [p.grad for p in model.parameters() if p.grad is not None]
-    norm = torch.nn.utils.get_total_norm(gradients)
-    if isinstance(norm, DTensor):
-        norm = norm.full_tensor()  # of a sharded model each rank knows only its part (pytorch #170862)
-    norm = norm.to(factor.device) * factor
+    parts = [local_part(gradient) for gradient in gradients]
+    norm = sum_over_shards(torch.nn.utils.get_total_norm(parts) ** 2, gradients[0]).sqrt().to(factor.device) * factor
     coefficient = factor * (max_norm / (norm + 1e-6)).clamp(max=1.0)
-    torch._foreach_mul_(gradients, coefficient.to(gradients[0].device))
+    torch._foreach_mul_(parts, coefficient.to(parts[0].device))
     return norm
 
 

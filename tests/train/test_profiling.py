@@ -29,7 +29,7 @@ def test_chosen_steps_are_traced_on_every_rank(tmp_path: Path, config: Config) -
     for name in names:
         with gzip.open(tmp_path / "profiles" / name) as file:
             events = [event.get("name", "") for event in json.load(file)["traceEvents"]]
-        assert sum(name == "Optimizer.step#AdamW.step" for name in events) == 2
+        assert sum(name == "Optimizer.step#ShardedAdamW.step" for name in events) == 2
 
 
 def test_the_shares_of_the_time() -> None:

@@ -16,12 +16,13 @@ BATCH = 16
 SHARED = ("FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "DDP")
 HYBRID = ("HYBRID_SHARD", "_HYBRID_SHARD_ZERO2")
 # What a micro-step gathers, and what a step reduces, with a unit for each of three blocks and one for the rest. Blocks
-# that are put back after their forward pass are gathered again, the rest stays. One all-reduce is that of the loss.
+# that are put back after their forward pass are gathered again, the rest stays. One all-reduce is that of the loss, one
+# that of the norm where gradients are sharded.
 COMMUNICATION = {
-    "FULL_SHARD": (7, 4, 1),
-    "SHARD_GRAD_OP": (4, 4, 1),
-    "HYBRID_SHARD": (7, 4, 5),
-    "_HYBRID_SHARD_ZERO2": (4, 4, 5),
+    "FULL_SHARD": (7, 4, 2),
+    "SHARD_GRAD_OP": (4, 4, 2),
+    "HYBRID_SHARD": (7, 4, 6),
+    "_HYBRID_SHARD_ZERO2": (4, 4, 6),
     "NO_SHARD": (0, 0, 5),
 }
 

@@ -19,6 +19,7 @@ from torch.distributed.checkpoint.planner import WriteItem
 from torch.distributed.tensor import DTensor
 
 from train.checkpoint.threads import start_in_thread
+from train.shards import local_part
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Staging:
 
     def _fill(self, tensors: Mapping[str, Tensor]) -> None:
         for name, staged in self.staged.items():
-            staged.values.copy_(_local(tensors[name]), non_blocking=True)
+            staged.values.copy_(local_part(tensors[name]), non_blocking=True)
 
     def _allocate(self, tensors: Mapping[str, Tensor], items: Sequence[WriteItem]) -> dict[str, StagedTensor]:
         on_gpu = self.stream is not None
@@ -78,7 +79,7 @@ class Staging:
         staged = {}
         for item in items:
             name = item.index.fqn
-            buffer = torch.empty_like(_local(tensors[name]), device="cpu", pin_memory=on_gpu)
+            buffer = torch.empty_like(local_part(tensors[name]), device="cpu", pin_memory=on_gpu)
             staged[name] = StagedTensor(item, buffer)
         return staged
 
@@ -110,7 +111,3 @@ def _holders(tensor: Tensor, members: range) -> list[int]:
     assert coordinate is not None
     alike = [slice(None) if p.is_replicate() else at for p, at in zip(tensor.placements, coordinate, strict=True)]
     return [rank for rank in tensor.device_mesh.mesh[tuple(alike)].flatten().tolist() if rank in members]
-
-
-def _local(tensor: Tensor) -> Tensor:
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor

@@ -31,7 +31,7 @@ class SampleOrder:
         positions = np.arange(step * self.batch, (step + 1) * self.batch, dtype=np.uint64)
         epochs, within = np.divmod(positions, np.uint64(self.num_sequences))
         ids = np.empty(self.batch, dtype=np.int64)
-        for epoch in np.unique(epochs):
+        for epoch in range(int(epochs[0]), int(epochs[-1]) + 1):
             chosen = epochs == epoch
             ids[chosen] = permute(within[chosen], self.num_sequences, key=f"{self.seed}/{epoch}")
         return ids

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 import torch
 from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule
-from torch.distributed.tensor import DTensor
 
 from fsdpctl.contract.trainer.trainer_config import TrainerConfig
 from fsdpctl.contract.trainer.units import ROOT, Unit, owning_units, resolve_units
 from train.parallel.world import World
+from train.shards import local_part
 
 MIB, GIB = 2**20, 2**30
 
@@ -71,7 +71,7 @@ def _describe_units(model: nn.Module, units: Sequence[Unit]) -> str:
         held[unit].append(named[name])
     alike: dict[tuple[int, int], list[Unit]] = {}
     for unit, parameters in held.items():
-        alike.setdefault((_count(parameters), _count(map(_local, parameters))), []).append(unit)
+        alike.setdefault((_count(parameters), _count(map(local_part, parameters))), []).append(unit)
     return ", ".join(
         f"{len(group)} of {whole:,} parameters, {local:,} on this rank ({_names(group)})"
         for (whole, local), group in alike.items()
@@ -88,9 +88,5 @@ def _count(tensors: Iterable[Tensor]) -> int:
     return sum(tensor.numel() for tensor in tensors)
 
 
-def _local(tensor: Tensor) -> Tensor:
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
-
-
 def _local_mib(tensors: Iterable[Tensor]) -> float:
-    return sum(tensor.numel() * tensor.element_size() for tensor in map(_local, tensors)) / MIB
+    return sum(tensor.numel() * tensor.element_size() for tensor in map(local_part, tensors)) / MIB

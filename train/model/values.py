@@ -6,6 +6,7 @@ import torch
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from train.model.language_model import LanguageModel
+from train.shards import local_part
 
 
 @torch.no_grad()
@@ -24,6 +25,5 @@ def fill(tensor: torch.Tensor, full: torch.Tensor) -> None:
     """Give a tensor its whole value, of which this rank keeps its part."""
     if isinstance(tensor, DTensor):
         mesh, placements = tensor.device_mesh, tensor.placements
-        tensor.copy_(distribute_tensor(full.to(tensor.device), mesh, placements, src_data_rank=None))
-    else:
-        tensor.copy_(full)
+        full = distribute_tensor(full.to(tensor.device), mesh, placements, src_data_rank=None)
+    local_part(tensor).copy_(local_part(full))

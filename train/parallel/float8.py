@@ -19,6 +19,7 @@ from fsdpctl.contract.trainer.trainer_config import TrainerConfig
 from fsdpctl.contract.trainer.units import Unit, owning_units
 from train.errors import ConfigError
 from train.parallel.world import World
+from train.shards import sharded_as
 
 log = logging.getLogger(__name__)
 
@@ -75,12 +76,7 @@ def compute_scales(model: nn.Module) -> None:
 def master_weight(parameter: Tensor) -> Tensor:
     """Return a parameter's fp32 values, without the wrapper by which FSDP gathers it in float8. They share memory."""
     values = _wrapped(parameter)
-    if values is None or not isinstance(parameter, DTensor):
-        return parameter.detach()
-    mesh, placements = parameter.device_mesh, parameter.placements
-    return DTensor.from_local(
-        values.detach(), mesh, placements, run_check=False, shape=parameter.shape, stride=parameter.stride()
-    )
+    return parameter.detach() if values is None else sharded_as(parameter, values.detach())
 
 
 def _wrapped(parameter: Tensor) -> Tensor | None:
