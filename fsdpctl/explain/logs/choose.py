@@ -25,6 +25,8 @@ _WRITTEN_LATE = {Category.OOM_KILLER, Category.TIME_LIMIT, Category.PREEMPTION, 
 """The scheduler and the kernel report these after the process has ended."""
 _OF_SCHEDULER = {Category.TIME_LIMIT, Category.PREEMPTION}
 """All that comes after the scheduler has ended the job follows from that."""
+_KILLS = {"ended_by_launcher", "job_cancelled", "hang_watchdog"}
+"""Rules of what kills processes: that these end by SIGKILL follows from it."""
 _NEAR = 40
 """Lines between a step and the exception that it caused."""
 
@@ -37,18 +39,18 @@ def choose_end(matches: Sequence[Match], *, first: bool = False) -> Match | None
     """
     matches = _without_killed(matches)
     exceptions = [_resolve(chain) for chain in _chains(own_failures(matches))]
-    raised = _pick(exceptions if first else _last_first(exceptions))
+    raised = _pick(_first_raised(exceptions) if first else _last_first(exceptions))
     fatal = _best_rank(m for m in own_failures(matches) if not m.is_exception and m.strength is Strength.CERTAIN)
     if raised is not None and fatal is not None and _is_before(fatal, raised):
         raised = None
-    if raised is not None and raised.strength is Strength.GENERIC:
+    if raised is not None and (raised.strength is Strength.GENERIC or _is_bare_assertion(raised)):
         raised = _find_nan(raised, matches) or raised
     return _refine(raised or fatal or _second_best(matches), matches)
 
 
 def _without_killed(matches: Sequence[Match]) -> list[Match]:
-    """Return the matches without the processes that a launcher reports to kill, or that were killed with their job."""
-    killed = next((m.number for m in matches if m.rule.id in ("ended_by_launcher", "job_cancelled")), None)
+    """Return the matches without the processes that a launcher or a watchdog kills, or that end with their job."""
+    killed = next((m.number for m in matches if m.rule.id in _KILLS), None)
     return [m for m in matches if killed is None or m.number <= killed or m.rule.id != "sigkill"]
 
 
@@ -70,8 +72,8 @@ def _chains(matches: Iterable[Match]) -> list[list[Match]]:
 
 
 def _resolve(chain: Sequence[Match]) -> Match:
-    """Return the exception of a chain that explains it: the last one, unless it is generic and an earlier is not, or
-    came up while a grave one was handled, as when a report of it fails."""
+    """Return the exception of a chain that explains it: the last one, unless it is generic and was raised for an
+    earlier one that is not, or came up while a grave one was handled, as when a report of it fails."""
     last = chain[-1]
     is_generic = last.strength is Strength.GENERIC
     if not is_generic and last.rule.category not in OFTEN_CAUGHT:
@@ -81,6 +83,11 @@ def _resolve(chain: Sequence[Match]) -> Match:
         if before.strength is Strength.CERTAIN and (is_grave or (is_generic and after.link is Link.CAUSE)):
             return before
     return last
+
+
+def _first_raised(exceptions: Sequence[Match]) -> list[Match]:
+    """Return the exceptions of many ranks, the first one first; a line that only looks like one proves less."""
+    return sorted(exceptions, key=lambda match: match.strength is Strength.GENERIC and not match.in_traceback)
 
 
 def _last_first(exceptions: Sequence[Match]) -> list[Match]:
@@ -105,6 +112,10 @@ def _is_before(fatal: Match, raised: Match) -> bool:
     if raised.strength is not Strength.GENERIC:
         return is_before and fatal.rule.category in _OF_SCHEDULER
     return is_before or fatal.rule.category in _WRITTEN_LATE
+
+
+def _is_bare_assertion(raised: Match) -> bool:
+    return raised.rule.category is Category.ASSERTION and raised.fields.get("message") in (None, "None")
 
 
 def _find_nan(raised: Match, matches: Iterable[Match]) -> Match | None:

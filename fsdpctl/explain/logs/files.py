@@ -29,11 +29,12 @@ _MANY_RANKS = re.compile(
 
 @dataclass(frozen=True)
 class _End:
-    """The match that ended one stream, and when."""
+    """The match that ended one stream, when, and what a launcher reports of it."""
 
     stream: Stream
     match: Match
     time: float
+    summary: LauncherSummary | None
 
 
 def explain_files(paths: Sequence[Path]) -> LogDiagnosis:
@@ -43,23 +44,28 @@ def explain_files(paths: Sequence[Path]) -> LogDiagnosis:
 
 def explain_streams(streams: Sequence[Stream]) -> LogDiagnosis:
     """Return the failures in the lines of some ranks."""
-    summary = next((found for stream in streams if (found := find_summary(stream.lines))), None)
-    ends = [end for stream in streams if (end := _end_of(stream)) is not None]
+    summaries = [find_summary(stream.lines) for stream in streams]
+    of_all = next((summary for summary in summaries if summary is not None), None)
+    ends = [
+        end
+        for stream, own in zip(streams, summaries, strict=True)
+        if (end := _end_of(stream, own if stream.node else own or of_all)) is not None
+    ]
     ends = _without_copies(ends)
     if not ends:
         return LogDiagnosis(())
-    ends.sort(key=lambda end: _order(end, summary))
+    ends.sort(key=_order)
     first = ends[0]
-    return LogDiagnosis(tuple(_failure(end, first, summary) for end in ends))
+    return LogDiagnosis(tuple(_failure(end, first) for end in ends))
 
 
-def _end_of(stream: Stream) -> _End | None:
+def _end_of(stream: Stream, summary: LauncherSummary | None) -> _End | None:
     many = stream.rank is None and any(_MANY_RANKS.search(line) for line in stream.lines)
     later = later_failures(stream.lines)
     matches = [match for match in match_text(stream.lines) if match.number not in later]
     matches = fatal_matches(matches, stream.lines, many=many)
     chosen = choose_end(matches, first=many)
-    return None if chosen is None else _End(stream, chosen, _time_of(stream.lines, chosen.number))
+    return None if chosen is None else _End(stream, chosen, _time_of(stream.lines, chosen.number), summary)
 
 
 def _without_copies(ends: Sequence[_End]) -> list[_End]:
@@ -80,9 +86,9 @@ def _time_of(lines: Sequence[str], number: int) -> float:
     return inf
 
 
-def _order(end: _End, summary: LauncherSummary | None) -> tuple[int, bool, float, int]:
+def _order(end: _End) -> tuple[int, bool, float, int]:
     """Return the key that sorts the initiating failure to the front."""
-    is_named = summary is not None and end.stream.rank == summary.rank
+    is_named = end.summary is not None and end.stream.rank == end.summary.rank
     return _distance(end.match), not is_named, end.time, end.stream.numbers[end.match.number - 1]
 
 
@@ -97,8 +103,8 @@ def _distance(match: Match) -> int:
     return 1 if match.strength is Strength.GENERIC else 0
 
 
-def _failure(end: _End, first: _End, summary: LauncherSummary | None) -> Failure:
-    rule, match, stream = end.match.rule, end.match, end.stream
+def _failure(end: _End, first: _End) -> Failure:
+    rule, match, stream, summary = end.match.rule, end.match, end.stream, end.summary
     rank, host = stream.rank, stream.host or match.fields.get("host")
     if end is first and summary is not None and rank in (None, summary.rank):
         rank, host = summary.rank, host or summary.host

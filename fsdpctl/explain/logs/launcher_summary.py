@@ -13,6 +13,7 @@ _NAMED = re.compile(
     srun:\ error:\ (?P<host>[\w.-]+):\ task\ (?P<rank>\d+):\ (?!Terminated)
     | mpi\w+\ noticed\ that\ process\ rank\ (?P<mpi>\d+)\ with\ PID\ \d+\ on\ node\ (?P<node>\S+)
     | \[rank:\ (?P<child>\d+)\]\ Child\ process\ with\ PID\ \d+\ terminated\ with\ code  # Lightning
+    | (?:--\ P|:\ p)rocess\ (?P<spawned>\d+)\ terminated\ with\ (?:the\ following\ error|signal)  # multiprocessing
     """,
     re.VERBOSE,
 )
@@ -64,5 +65,5 @@ def _summary(values: dict[str, str]) -> LauncherSummary | None:
 def _named(line: str) -> LauncherSummary | None:
     if (named := _NAMED.search(line)) is None:
         return None
-    rank = named["rank"] or named["mpi"] or named["child"]
+    rank = named["rank"] or named["mpi"] or named["child"] or named["spawned"]
     return LauncherSummary(int(rank), named["host"] or named["node"])

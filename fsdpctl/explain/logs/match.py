@@ -36,13 +36,14 @@ class Match:
     is_exception: bool = False
     is_message: bool = False  # a message in the middle of a line, which is only a hint
     in_traceback: bool = False
+    is_handled: bool = False  # its log names what the process does instead
     link: Link = Link.NONE
     frames: tuple[Frame, ...] = ()
 
     @property
     def strength(self) -> Strength:
         """What the match proves: an uncaught exception is no hint, nor is a message that announces the end."""
-        if self.is_message:
+        if self.is_message or self.is_handled:
             return Strength.HINT
         ends = self.is_exception or (self.rule.role is Role.INITIATING and _ENDS.search(self.line))
         return Strength.CERTAIN if ends and self.rule.strength is Strength.HINT else self.rule.strength
@@ -107,6 +108,7 @@ def _match(statement: Statement, rules: Iterable[Rule]) -> Match | None:
                 is_exception=statement.is_exception,
                 is_message=statement.is_message,
                 in_traceback=statement.in_traceback,
+                is_handled=statement.is_handled,
                 link=statement.link,
                 frames=statement.frames,
             )

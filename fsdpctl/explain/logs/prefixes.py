@@ -14,14 +14,15 @@ _WRITER = re.compile(
     | \[[A-Za-z_]+?(?P<local>\d+)\]:\s?  # torchrun --tee
     | (?:node\d+\s+)?rank(?P<ours>\d+)\s+\|\s      # fsdpctl logs
     | \s{0,3}(?P<task>\d{1,6}):\ (?!\d\d:)         # srun --label
-    | \[\d+,(?P<mpi>\d+)\]<std(?:err|out)>:\s?  # mpirun --tag-output
+    | \[\d+,(?:mpirank:)?(?P<mpi>\d+)(?:,[\w.-]+)?\]<std(?:err|out)>:\s?  # mpirun --tag-output, SageMaker
+    | \[pod/(?P<pod>[\w.-]+)/[\w.-]+\]\s          # kubectl logs --prefix
     | \(\w+\ (?:rank=(?P<ray_rank>\d+),\ )?pid=\d+(?:,\ ip=(?P<host>[\w.:-]+))?\)\s?
     """,
     re.VERBOSE,
 )
 _INNER = re.compile(r"\[(?:rank(?P<rank>\d+)|default(?P<local>\d+))\]: ?")
 _HOST = re.compile(r"([\w.-]+): ")  # of pdsh
-_GLOBAL = ("rank", "ours", "task", "mpi")
+_GLOBAL = ("rank", "ours", "mpi")
 _FIRST = frozenset("[(># rn0123456789")
 _LOG = re.compile(
     r"""
@@ -47,12 +48,14 @@ _LOGGER = re.compile(r"[A-Za-z_][\w.]*(?: - |:(?=[A-Z]\w*(?:Error|Exception)\b))
 
 
 class Prefixed(NamedTuple):
-    """A line without its writer's prefix, and what the prefix names of rank, local rank and host."""
+    """A line without its writer's prefix, and what the prefix names: a task of srun is a rank, or a node's launcher."""
 
     rank: int | None
     local_rank: int | None
     host: str | None
     text: str
+    pod: str | None = None
+    task: int | None = None
 
 
 def read_prefix(line: str) -> Prefixed:
@@ -61,18 +64,22 @@ def read_prefix(line: str) -> Prefixed:
         line = _ANSI.sub("", line)
     if line[:1] not in _FIRST:
         return Prefixed(None, None, None, line)
-    rank = local_rank = host = None
+    rank = local_rank = host = pod = task = None
     while (found := _WRITER.match(line)) is not None:
         kind = found.lastgroup
         if kind == "local":
             local_rank = int(found[kind])
         elif kind in _GLOBAL:
             rank = int(found[kind])
+        elif kind == "task":
+            task = int(found[kind])
+        elif kind == "pod":
+            host = pod = found[kind]
         elif kind is not None:
             rank = int(found["ray_rank"]) if found["ray_rank"] else rank
             host = found["host"] or host
         line = line[found.end() :]
-    return Prefixed(rank, local_rank, host, line)
+    return Prefixed(rank, local_rank, host, line, pod, task)
 
 
 def read_prefixes(line: str) -> list[Prefixed]:
@@ -85,11 +92,12 @@ def read_prefixes(line: str) -> list[Prefixed]:
     before, after = whole.text[: inner.start()], whole.text[inner.end() :]
     rank = int(inner["rank"]) if inner["rank"] else None
     local_rank = int(inner["local"]) if inner["local"] else whole.local_rank
+    own = whole._replace(rank=rank, local_rank=local_rank, text=after)
     if host := _HOST.fullmatch(before):
-        return [Prefixed(rank, local_rank, whole.host or host[1], after)]
+        return [own._replace(host=whole.host or host[1])]
     if not strip_log_prefix(before):
-        return [Prefixed(rank, local_rank, whole.host, before + after)]
-    return [whole._replace(text=before), Prefixed(rank, local_rank, whole.host, after)]
+        return [own._replace(text=before + after)]
+    return [whole._replace(text=before), own]
 
 
 def strip_log_prefix(text: str) -> str:

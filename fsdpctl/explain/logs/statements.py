@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import takewhile
 
@@ -42,6 +42,9 @@ _FRAME = re.compile(r'\s+File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<func
 _FAULT = re.compile(r"Fatal Python error: |Timeout \(\d+:\d\d:\d\d(?:\.\d+)?\)!")
 _GROUP = re.compile(r"^ +(?:\+ (?=Exception Group Traceback)|\| ?|\+[-+]+(?: \d+ -+)?$)")
 """What Python writes before the lines of an ExceptionGroup, at any depth."""
+_RAISE = re.compile(r"\braise\b")
+_Function = tuple[str, str]
+"""A file, and the name of a function in it."""
 _DIGITS = re.compile(r"\d")
 _MILD = re.compile(r"\b(?:WARN|WARNING|INFO|DEBUG|TRACE)\b|^\[?[WI]\d{3,4} |- (?:warning|info) -")
 _DELIMITER = re.compile(
@@ -56,12 +59,18 @@ _NEXT_MESSAGE = re.compile(
 """The begin of a line that is no part of the message before it."""
 
 
+_HANDLED = re.compile(
+    r"(?i)\bWARN(?:ING)?\b.*\b(?:(?:skip|substitut|retry|ignor|continu|replac)\w*|retries|fall\w* back|instead)\b"
+)
+"""A warning before a traceback: the exception was caught."""
+
+
 class Link(StrEnum):
     """How an exception belongs to the one before it."""
 
     NONE = "none"
     CONTEXT = "context"  # raised while the other one was handled
-    CAUSE = "cause"  # raised from the other one
+    CAUSE = "cause"  # raised from the other one, or for it by the function that caught it
 
 
 @dataclass(frozen=True)
@@ -75,6 +84,7 @@ class Statement:
     is_message: bool = False
     is_bare: bool = False  # a message that does not begin with the type of an exception
     in_traceback: bool = False
+    is_handled: bool = False  # what is logged with it is that the process continues
     link: Link = Link.NONE
     frames: tuple[Frame, ...] = ()
 
@@ -82,7 +92,7 @@ class Statement:
 def read_statements(text: Sequence[str]) -> Iterator[Statement]:
     """Yield the exceptions and lines of one process's log. Lines of a message are also yielded by themselves."""
     lines = [_GROUP.sub("", line, count=1) for line in text]
-    link, at = Link.NONE, 0
+    link, is_handled, caught_in, at = Link.NONE, False, set[_Function](), 0
     while at < len(lines):
         line = lines[at]
         found = None
@@ -92,8 +102,13 @@ def read_statements(text: Sequence[str]) -> Iterator[Statement]:
             if at and lines[at - 1].startswith(_IGNORED):
                 at = end + 1
                 continue
+            if link is Link.CONTEXT and _raised_in(lines[at:end], frames) in caught_in:
+                link = Link.CAUSE
+            caught_in = {(frame.file, frame.function) for frame in frames}
+            if link is Link.NONE:
+                is_handled = at > 0 and _HANDLED.search(lines[at - 1]) is not None
             if end < len(lines) and _RAISED.match(lines[end].strip()):
-                found = _exception(lines, end, lines[end].strip(), frames, in_traceback=True, link=link)
+                found = replace(_exception(lines, end, lines[end].strip(), frames, link=link), is_handled=is_handled)
             link = Link.NONE
         elif line.startswith((_CAUSE, _CONTEXT)):
             link = Link.CAUSE if line.startswith(_CAUSE) else Link.CONTEXT
@@ -119,12 +134,12 @@ def read_messages(lines: Sequence[str]) -> Iterator[Statement]:
 
 def _read_line(lines: Sequence[str], at: int) -> Statement | None:
     if what := _WHAT.match(lines[at]):
-        return _exception(lines, at, f"c10::Error: {what[1]}", ())
+        return _exception(lines, at, f"c10::Error: {what[1]}")
     text = strip_log_prefix(lines[at])
     if _MILD.search(lines[at][: len(lines[at]) - len(text)]):
         return Statement(at, at, lines[at])  # a warning about an exception is none
     if head := _HEAD.match(text):
-        return _exception(lines, at, head[1], ())
+        return _exception(lines, at, head[1])
     frames = _fault_frames(lines, at) if _FAULT.match(text) else ()
     return Statement(at, at, text, frames=frames) if text else None
 
@@ -149,6 +164,12 @@ def _skip_frames(lines: Sequence[str], at: int) -> tuple[int, tuple[Frame, ...]]
     return end, tuple(frames)
 
 
+def _raised_in(lines: Sequence[str], frames: Sequence[Frame]) -> _Function | None:
+    """Return the function with the `raise` at which a traceback that ends these lines ends, if it does."""
+    source = next((line for line in reversed(lines) if line.strip(" ^~")), "")
+    return (frames[-1].file, frames[-1].function) if frames and _RAISE.search(source) else None
+
+
 def _remove_prefix(lines: list[str], at: int) -> None:
     """Remove what a logger writes before each line, from the traceback that begins at `at` on."""
     width = lines[at].index(_TRACEBACK)
@@ -168,14 +189,9 @@ def _indent(text: str) -> int:
 
 
 def _exception(
-    lines: Sequence[str],
-    at: int,
-    head: str,
-    frames: tuple[Frame, ...],
-    *,
-    in_traceback: bool = False,
-    link: Link = Link.NONE,
+    lines: Sequence[str], at: int, head: str, frames: tuple[Frame, ...] = (), link: Link | None = None
 ) -> Statement:
+    """Return the statement of an exception; one in a traceback has a link."""
     message = [head]
     last = at
     for text in lines[at + 1 : at + MAX_MESSAGE_LINES]:
@@ -185,4 +201,5 @@ def _exception(
         last += 1
         message.append(text)
     text = "\n".join(message)
+    in_traceback, link = link is not None, link or Link.NONE
     return Statement(at, last, text, is_exception=True, in_traceback=in_traceback, link=link, frames=frames)

@@ -1,4 +1,4 @@
-"""The ends of log files, separated by the rank that wrote each line, by its prefix or the name of the file."""
+"""The ends of log files, separated by the rank or node that wrote each line, by its prefix or the name of the file."""
 
 from __future__ import annotations
 
@@ -17,15 +17,19 @@ MAX_BYTES = 8 * 2**20
 MIN_BYTES = 64 * 1024
 
 _NAME = re.compile(r"(?<![a-z])(?<!node[-_.])rank[-_]?(\d{1,6})(?!\d)")
+_LAUNCHER = re.compile(
+    r"torch[./]distributed[./](?:elastic[./](?:agent|multiprocessing[./]api)|run\.py)|ChildFailedError"
+)
 _SUMMARY = re.compile(r"\s*rank\s*: (\d+) \(local_rank: (\d+)\)")
 
 
 @dataclass
 class Stream:
-    """The lines that one rank wrote to one file, or all lines without a rank."""
+    """The lines that one rank wrote to one file, or all lines without a rank, of each node by itself."""
 
     path: Path
     rank: int | None
+    node: str | None = None  # a pod, or a task of srun that is a launcher
     is_cut: bool = False  # only the end of the file was read
     host: str | None = None
     lines: list[str] = field(default_factory=list)  # without the prefix of the rank
@@ -62,12 +66,18 @@ def _split(path: Path, lines: Sequence[str], is_cut: bool) -> Iterator[Stream]:
     prefixed = [(number, part) for number, line in numbered for part in read_prefixes(line)]
     offset = _first_rank(part for _, part in prefixed)
     of_file = int(named[1]) if (named := _NAME.search(path.name)) else None
-    streams: dict[int | None, Stream] = {}
-    for number, (rank, local_rank, host, text) in prefixed:
+    tasks_launch = any(part.task is not None and _LAUNCHER.search(part.text) for _, part in prefixed)
+    streams: dict[tuple[int | None, str | None], Stream] = {}
+    for number, (rank, local_rank, host, text, node, task) in prefixed:
+        if task is not None and tasks_launch:
+            node = node or f"task {task}"
+        elif rank is None:
+            rank = task
         if rank is None and local_rank is not None:
             rank = local_rank + offset
         rank = of_file if rank is None else rank
-        stream = streams.setdefault(rank, Stream(path, rank, is_cut))
+        node = node if rank is None else None
+        stream = streams.setdefault((rank, node), Stream(path, rank, node, is_cut))
         stream.host = stream.host or host
         stream.lines.append(text)
         stream.numbers.append(number)

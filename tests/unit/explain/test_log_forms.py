@@ -1,0 +1,112 @@
+"""Logs of launchers in which a prefix is a node, and exceptions that are no end or stand for another one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fsdpctl.explain.categories import Role
+from tests.unit.explain.test_log_files import SUMMARY, TIMEOUT, TRACE, diagnose, first, prefixed
+
+AGENT = "[WARNING] torch.distributed.elastic.multiprocessing.api: Sending process 5930 closing signal SIGTERM\n"
+ON_GPU_02 = SUMMARY.format(code=1, traceback="To enable traceback see")  # its rank is 9
+
+
+@pytest.mark.parametrize(
+    "prefix", ["{}: ", "[pod/bert-worker-{}/pytorch] "], ids=["a launcher of each srun task", "kubectl logs --prefix"]
+)
+def test_ranks_of_a_node_are_named_by_its_launcher(prefix: str, tmp_path: Path) -> None:
+    text = prefixed(prefix.format(1), TRACE + "ZeroDivisionError: division by zero\n" + AGENT + ON_GPU_02)
+    others = prefixed(prefix.format(0), TIMEOUT.format(rank=0) + "\n" + AGENT)
+    found = diagnose(tmp_path, others + text)
+    assert [(one.rank, one.role, one.rule) for one in found.failures] == [
+        (9, Role.INITIATING, "division_by_zero"),
+        (None, Role.CASCADE, "nccl_timeout"),
+    ]
+
+
+def test_a_pod_is_the_host_of_its_lines(tmp_path: Path) -> None:
+    line = "python3: Error while finding module specification for 'torch.distributed.run' (ModuleNotFoundError: No"
+    found = first(tmp_path, prefixed("[pod/bert-master-0/pytorch] ", f"{line} module named 'torch')"))
+    assert (found.rule, found.host) == ("missing_module", "bert-master-0")
+
+
+def test_the_prefix_of_sagemaker_names_the_rank(tmp_path: Path) -> None:
+    text = prefixed("[1,mpirank:11,algo-2]<stderr>:", TRACE + "KeyError: 'labels'")
+    assert first(tmp_path, text).rank == 11
+
+
+@pytest.mark.parametrize(
+    ("text", "rank"),
+    [
+        (f"-- Process 1 terminated with the following error:\n{TRACE}ZeroDivisionError: division by zero\n", 1),
+        ("torch.multiprocessing.spawn.ProcessExitedException: process 2 terminated with signal SIGSEGV\n", 2),
+    ],
+)
+def test_multiprocessing_names_the_process_that_ended(text: str, rank: int, tmp_path: Path) -> None:
+    assert first(tmp_path, text).rank == rank
+
+
+SKIPPED = (
+    f"WARNING: failed to decode sample 93346, substituting a random one\n{TRACE}OSError: image file is truncated\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("end", "rule"),
+    [
+        ("Fatal Python error: Segmentation fault\n", "segfault_traced"),
+        (f"{TIMEOUT.format(rank=1)}\nterminate called\n", "nccl_timeout"),
+        ("Timeout (0:20:00)!\n", "hang_watchdog"),
+        ("ERROR: Job failed: execution took longer than 6h0m0s seconds\n", "slurm_time_limit"),
+    ],
+)
+def test_an_exception_that_a_warning_announces_was_caught(end: str, rule: str, tmp_path: Path) -> None:
+    assert first(tmp_path, f"torch.distributed rank 0\nstep 1 loss 2.3\n{SKIPPED}step 2 loss 2.2\n{end}").rule == rule
+
+
+def test_an_exception_that_was_caught_is_still_found_where_nothing_else_is(tmp_path: Path) -> None:
+    assert first(tmp_path, SKIPPED).line == "OSError: image file is truncated"
+
+
+HANDLING = "\nDuring handling of the above exception, another exception occurred:\n\n"
+LOAD = '  File "/app/data.py", line {}, in load\n    {}\n'
+OPEN = '  File "/usr/lib/python3.11/json/decoder.py", line 353, in raw_decode\n    raise JSONDecodeError("x", s, 0)\n'
+HEAD = "Traceback (most recent call last):\n"
+DENIED = HEAD + LOAD.format(7, "open(path)") + "PermissionError: [Errno 13] Permission denied: '/data/x'\n"
+
+
+@pytest.mark.parametrize(
+    ("later", "rule"),
+    [
+        (LOAD.format(9, 'raise DataError("cannot load x") from None'), "permission"),
+        (LOAD.format(9, 'log(error); raise DataError("cannot load x")') + "               ^^^^^^^^\n", "permission"),
+        (LOAD.format(9, "return self.cache[path]"), "exception"),
+        (LOAD.format(9, "return json.loads(default)") + OPEN, "exception"),
+    ],
+)
+def test_what_a_function_raises_for_what_it_caught_stands_for_that(later: str, rule: str, tmp_path: Path) -> None:
+    assert first(tmp_path, DENIED + HANDLING + HEAD + later + "data.DataError: cannot load x\n").rule == rule
+
+
+def test_an_assertion_without_a_message_after_a_loss_that_is_not_finite(tmp_path: Path) -> None:
+    text = f"2023-08-05 06:47:45 - mmengine - INFO - loss become infinite or NaN!\n{TRACE}AssertionError: None\n"
+    assert first(tmp_path, text).rule == "nan_line"
+    assert first(tmp_path, f"{TRACE}AssertionError: None\n").rule == "assertion"
+
+
+def test_what_a_watchdog_kills_did_not_run_out_of_memory(tmp_path: Path) -> None:
+    reaped = "INFO:torch.distributed.elastic.timer.api:Reaping worker_id=[72784]. Expired timers: ['train_step']\n"
+    summary = SUMMARY.format(code=-9, traceback="Signal 9 (SIGKILL) received by PID 72784")
+    assert first(tmp_path, reaped + summary).rule == "hang_watchdog"
+
+
+def test_the_cause_is_below_what_ray_reports_of_its_run(tmp_path: Path) -> None:
+    text = (
+        "ray.exceptions.RayTaskError(ModuleNotFoundError): ray::_Inner.train() (pid=76756, ip=10.54.175.113)\n"
+        '  File "/home/ann/train_ray.py", line 41, in loop\n    import albumentations\n'
+        "ModuleNotFoundError: No module named 'albumentations'\n"
+        "ray.train.base_trainer.TrainingFailedError: The Ray Train run failed.\n"
+    )
+    assert first(tmp_path, text).rule == "missing_module"
