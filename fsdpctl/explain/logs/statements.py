@@ -60,9 +60,14 @@ _NEXT_MESSAGE = re.compile(
 
 
 _HANDLED = re.compile(
-    r"(?i)\bWARN(?:ING)?\b.*\b(?:(?:skip|substitut|retry|ignor|continu|replac)\w*|retries|fall\w* back|instead)\b"
+    r"""(?i)\bWARN(?:ING)?\b
+    (?=.*\b(?:(?:skip|substitut|retry|ignor|continu|replac)\w*|retries|fall\w*\ back)\b)
+    .*\b(?:sample|record|row|line|example|document|image|video|clip|audio|item|batch|file|shard|url|request|response
+    |utterance|sequence|entry|download|upload|connection|attempt|try|message)(?:s|es)?\b
+    """,
+    re.VERBOSE,
 )
-"""A warning before a traceback: the exception was caught."""
+"""A warning before a traceback: the exception was caught, and a piece of the data or an attempt was given up."""
 
 
 class Link(StrEnum):

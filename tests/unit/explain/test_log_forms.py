@@ -70,6 +70,15 @@ def test_an_exception_that_was_caught_is_still_found_where_nothing_else_is(tmp_p
     assert first(tmp_path, SKIPPED).line == "OSError: image file is truncated"
 
 
+@pytest.mark.parametrize(
+    "warning", ["WARNING: ignoring unknown key `foo`", "WARNING:x:tf.y is deprecated, use tf.z instead", "a line"]
+)
+def test_another_warning_before_an_exception_means_nothing(warning: str, tmp_path: Path) -> None:
+    end = prefixed("[rank0]: ", f"{warning}\n{TRACE}OSError: image file is truncated")
+    found = diagnose(tmp_path, end + prefixed("[rank1]: ", TIMEOUT.format(rank=1)))
+    assert [(one.rank, one.role) for one in found.failures] == [(0, Role.INITIATING), (1, Role.CASCADE)]
+
+
 HANDLING = "\nDuring handling of the above exception, another exception occurred:\n\n"
 LOAD = '  File "/app/data.py", line {}, in load\n    {}\n'
 OPEN = '  File "/usr/lib/python3.11/json/decoder.py", line 353, in raw_decode\n    raise JSONDecodeError("x", s, 0)\n'
