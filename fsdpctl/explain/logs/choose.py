@@ -25,6 +25,9 @@ _WRITTEN_LATE = {Category.OOM_KILLER, Category.TIME_LIMIT, Category.PREEMPTION, 
 """The scheduler and the kernel report these after the process has ended."""
 _OF_SCHEDULER = {Category.TIME_LIMIT, Category.PREEMPTION}
 """All that comes after the scheduler has ended the job follows from that."""
+_OF_A_PEER = {Category.OOM_KILLER, Category.NODE_FAILURE, Category.SEGFAULT}
+_OF_COMMUNICATION = {Category.NCCL, Category.GLOO, Category.NETWORK}
+"""What ranks raise after one of them has ended without a word."""
 _KILLS = {"ended_by_launcher", "job_cancelled", "hang_watchdog"}
 """Rules of what kills processes: that these end by SIGKILL follows from it."""
 _NEAR = 40
@@ -110,7 +113,8 @@ def _is_before(fatal: Match, raised: Match) -> bool:
     """Return whether a line explains the end better than an exception."""
     is_before = fatal.number < raised.number
     if raised.strength is not Strength.GENERIC:
-        return is_before and fatal.rule.category in _OF_SCHEDULER
+        lost_a_peer = fatal.rule.category in _OF_A_PEER and raised.rule.category in _OF_COMMUNICATION
+        return is_before and (fatal.rule.category in _OF_SCHEDULER or lost_a_peer)
     return is_before or fatal.rule.category in _WRITTEN_LATE
 
 

@@ -19,6 +19,7 @@ MIN_BYTES = 64 * 1024
 _NAME = re.compile(r"(?<![a-z])(?<!node[-_.])rank[-_]?(\d{1,6})(?!\d)")
 _LAUNCHER = re.compile(
     r"torch[./]distributed[./](?:elastic[./](?:agent|multiprocessing[./]api)|run\.py)|ChildFailedError"
+    r"|torch[./]multiprocessing[./]spawn"
 )
 _SUMMARY = re.compile(r"\s*rank\s*: (\d+) \(local_rank: (\d+)\)")
 

@@ -32,6 +32,11 @@ def test_a_pod_is_the_host_of_its_lines(tmp_path: Path) -> None:
     assert (found.rule, found.host) == ("missing_module", "bert-master-0")
 
 
+def test_a_task_of_srun_that_starts_processes_is_no_rank(tmp_path: Path) -> None:
+    text = "torch.multiprocessing.spawn.ProcessRaisedException: \n\n-- Process 5 terminated with the following error:\n"
+    assert first(tmp_path, prefixed("0: ", f"{text}{TRACE}ZeroDivisionError: division by zero")).rank == 5
+
+
 def test_the_prefix_of_sagemaker_names_the_rank(tmp_path: Path) -> None:
     text = prefixed("[1,mpirank:11,algo-2]<stderr>:", TRACE + "KeyError: 'labels'")
     assert first(tmp_path, text).rank == 11
@@ -97,6 +102,12 @@ DENIED = HEAD + LOAD.format(7, "open(path)") + "PermissionError: [Errno 13] Perm
 )
 def test_what_a_function_raises_for_what_it_caught_stands_for_that(later: str, rule: str, tmp_path: Path) -> None:
     assert first(tmp_path, DENIED + HANDLING + HEAD + later + "data.DataError: cannot load x\n").rule == rule
+
+
+def test_a_rank_that_was_killed_before_its_peers_raise_is_the_cause(tmp_path: Path) -> None:
+    killed = "slurmstepd: error: Detected 3 oom-kill event(s) in step 44.0 cgroup. Some processes may have been\n"
+    lost = f"{TRACE}RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:784, unhandled system error, NCCL version 2.7.8\n"
+    assert first(tmp_path, killed + lost).rule == "slurm_oom_kill"
 
 
 def test_an_assertion_without_a_message_after_a_loss_that_is_not_finite(tmp_path: Path) -> None:
