@@ -27,7 +27,7 @@ _OF_SCHEDULER = {Category.TIME_LIMIT, Category.PREEMPTION}
 """All that comes after the scheduler has ended the job follows from that."""
 _OF_A_PEER = {Category.OOM_KILLER, Category.NODE_FAILURE, Category.SEGFAULT}
 _OF_COMMUNICATION = {Category.NCCL, Category.GLOO, Category.NETWORK}
-"""What ranks raise after one of them has ended without a word."""
+"""What ranks raise after one of them was killed."""
 _KILLS = {"ended_by_launcher", "job_cancelled", "hang_watchdog"}
 """Rules of what kills processes: that these end by SIGKILL follows from it."""
 _NEAR = 40

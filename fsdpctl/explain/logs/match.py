@@ -36,7 +36,7 @@ class Match:
     is_exception: bool = False
     is_message: bool = False  # a message in the middle of a line, which is only a hint
     in_traceback: bool = False
-    is_handled: bool = False  # its log names what the process does instead
+    is_handled: bool = False  # the process continued
     link: Link = Link.NONE
     frames: tuple[Frame, ...] = ()
 
@@ -77,7 +77,17 @@ def match_text(lines: Iterable[str]) -> list[Match]:
     found = [_match_once(statement, unfit) for statement in read_statements(text)]
     if not any(found):
         found = [_match(statement, _rules_of_messages()) for statement in read_messages(text)]
-    return [match for match in found if match is not None]
+    return _spread_handled([match for match in found if match is not None])
+
+
+def _spread_handled(matches: list[Match]) -> list[Match]:
+    """Return the matches; exceptions for which another was raised were handled if that one was."""
+    is_handled = False
+    for at in reversed(range(len(matches))):
+        match = matches[at]
+        matches[at] = replace(match, is_handled=match.is_handled or is_handled)
+        is_handled = matches[at].is_handled and match.link is not Link.NONE
+    return matches
 
 
 def _match_once(statement: Statement, unfit: set[str]) -> Match | None:

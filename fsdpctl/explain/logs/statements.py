@@ -12,6 +12,7 @@ from enum import StrEnum
 from itertools import takewhile
 
 from fsdpctl.contract.stack_dump import Frame, find_main, parse_stacks
+from fsdpctl.explain.logs.handled import is_handled
 from fsdpctl.explain.logs.prefilter import may_matter
 from fsdpctl.explain.logs.prefixes import strip_log_prefix
 
@@ -43,6 +44,7 @@ _FAULT = re.compile(r"Fatal Python error: |Timeout \(\d+:\d\d:\d\d(?:\.\d+)?\)!"
 _GROUP = re.compile(r"^ +(?:\+ (?=Exception Group Traceback)|\| ?|\+[-+]+(?: \d+ -+)?$)")
 """What Python writes before the lines of an ExceptionGroup, at any depth."""
 _RAISE = re.compile(r"\braise\b")
+_MISTAKES = ("NameError", "UnboundLocalError", "AttributeError")
 _Function = tuple[str, str]
 """A file, and the name of a function in it."""
 _DIGITS = re.compile(r"\d")
@@ -57,17 +59,6 @@ _NEXT_MESSAGE = re.compile(
     re.VERBOSE,
 )
 """The begin of a line that is no part of the message before it."""
-
-
-_HANDLED = re.compile(
-    r"""(?i)\bWARN(?:ING)?\b
-    (?=.*\b(?:(?:skip|substitut|retry|ignor|continu|replac)\w*|retries|fall\w*\ back)\b)
-    .*\b(?:sample|record|row|line|example|document|image|video|clip|audio|item|batch|file|shard|url|request|response
-    |utterance|sequence|entry|download|upload|connection|attempt|try|message)(?:s|es)?\b
-    """,
-    re.VERBOSE,
-)
-"""A warning before a traceback: the exception was caught, and a piece of the data or an attempt was given up."""
 
 
 class Link(StrEnum):
@@ -89,7 +80,7 @@ class Statement:
     is_message: bool = False
     is_bare: bool = False  # a message that does not begin with the type of an exception
     in_traceback: bool = False
-    is_handled: bool = False  # what is logged with it is that the process continues
+    is_handled: bool = False  # the process continued
     link: Link = Link.NONE
     frames: tuple[Frame, ...] = ()
 
@@ -97,7 +88,7 @@ class Statement:
 def read_statements(text: Sequence[str]) -> Iterator[Statement]:
     """Yield the exceptions and lines of one process's log. Lines of a message are also yielded by themselves."""
     lines = [_GROUP.sub("", line, count=1) for line in text]
-    link, is_handled, caught_in, at = Link.NONE, False, set[_Function](), 0
+    link, caught_in, at = Link.NONE, set[_Function](), 0
     while at < len(lines):
         line = lines[at]
         found = None
@@ -107,13 +98,13 @@ def read_statements(text: Sequence[str]) -> Iterator[Statement]:
             if at and lines[at - 1].startswith(_IGNORED):
                 at = end + 1
                 continue
-            if link is Link.CONTEXT and _raised_in(lines[at:end], frames) in caught_in:
+            if link is Link.CONTEXT and _failed_in(lines[at : end + 1], frames) in caught_in:
                 link = Link.CAUSE
             caught_in = {(frame.file, frame.function) for frame in frames}
-            if link is Link.NONE:
-                is_handled = at > 0 and _HANDLED.search(lines[at - 1]) is not None
             if end < len(lines) and _RAISED.match(lines[end].strip()):
-                found = replace(_exception(lines, end, lines[end].strip(), frames, link=link), is_handled=is_handled)
+                before, after = lines[at - 1] if at else "", lines[end + 1] if end + 1 < len(lines) else ""
+                found = _exception(lines, end, lines[end].strip(), frames, link=link)
+                found = replace(found, is_handled=is_handled(before, after))
             link = Link.NONE
         elif line.startswith((_CAUSE, _CONTEXT)):
             link = Link.CAUSE if line.startswith(_CAUSE) else Link.CONTEXT
@@ -169,10 +160,15 @@ def _skip_frames(lines: Sequence[str], at: int) -> tuple[int, tuple[Frame, ...]]
     return end, tuple(frames)
 
 
-def _raised_in(lines: Sequence[str], frames: Sequence[Frame]) -> _Function | None:
-    """Return the function with the `raise` at which a traceback that ends these lines ends, if it does."""
-    source = next((line for line in reversed(lines) if line.strip(" ^~")), "")
-    return (frames[-1].file, frames[-1].function) if frames and _RAISE.search(source) else None
+def _failed_in(lines: Sequence[str], frames: Sequence[Frame]) -> _Function | None:
+    """Return the function in which an exception was raised on purpose, or by a mistake in its own handler.
+
+    `lines` are those of its traceback, with the exception as the last one.
+    """
+    *before, raised = lines
+    source = next((line for line in reversed(before) if line.strip(" ^~")), "")
+    is_own = _RAISE.search(source) or raised.startswith(_MISTAKES)
+    return (frames[-1].file, frames[-1].function) if frames and is_own else None
 
 
 def _remove_prefix(lines: list[str], at: int) -> None:

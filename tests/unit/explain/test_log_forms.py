@@ -71,6 +71,22 @@ def test_an_exception_that_a_warning_announces_was_caught(end: str, rule: str, t
     assert first(tmp_path, f"torch.distributed rank 0\nstep 1 loss 2.3\n{SKIPPED}step 2 loss 2.2\n{end}").rule == rule
 
 
+@pytest.mark.parametrize(
+    "caught",
+    [
+        f"{TRACE}ModuleNotFoundError: No module named 'flash_attn_2_cuda'\nINFO: flash-attn unavailable, using sdpa\n",
+        f"{TRACE}TimeoutError: The read operation timed out\n[hub] attempt 1/5 failed, retrying in 2 s\n",
+        f"{TRACE}OSError: x\n\nDuring handling of the above exception, another exception occurred:\n\n"
+        f"{TRACE}ValueError: bad image\nWARNING:data:skipping sample, replaced by a random one\n",
+        f"Exception in thread ChkStopThr:\n{TRACE}BrokenPipeError: [Errno 32] Broken pipe\n",
+    ],
+)
+def test_an_exception_after_which_the_process_continued_was_caught(caught: str, tmp_path: Path) -> None:
+    end = f"{TRACE}ZeroDivisionError: division by zero\n"
+    assert first(tmp_path, f"torch.distributed rank 0\n{caught}{end}").rule == "division_by_zero"
+    assert first(tmp_path, f"{end}{caught}").rule == "division_by_zero"
+
+
 def test_an_exception_that_was_caught_is_still_found_where_nothing_else_is(tmp_path: Path) -> None:
     assert first(tmp_path, SKIPPED).line == "OSError: image file is truncated"
 
@@ -102,6 +118,11 @@ DENIED = HEAD + LOAD.format(7, "open(path)") + "PermissionError: [Errno 13] Perm
 )
 def test_what_a_function_raises_for_what_it_caught_stands_for_that(later: str, rule: str, tmp_path: Path) -> None:
     assert first(tmp_path, DENIED + HANDLING + HEAD + later + "data.DataError: cannot load x\n").rule == rule
+
+
+def test_a_mistake_in_a_handler_is_no_cause(tmp_path: Path) -> None:
+    mistake = LOAD.format(9, "writer.close()") + "NameError: name 'writer' is not defined\n"
+    assert first(tmp_path, DENIED + HANDLING + HEAD + mistake).rule == "permission"
 
 
 def test_a_rank_that_was_killed_before_its_peers_raise_is_the_cause(tmp_path: Path) -> None:
