@@ -12,19 +12,17 @@ from enum import StrEnum
 from itertools import takewhile
 
 from fsdpctl.contract.stack_dump import Frame, find_main, parse_stacks
-from fsdpctl.explain.logs.handled import is_handled
 from fsdpctl.explain.logs.prefilter import may_matter
 from fsdpctl.explain.logs.prefixes import strip_log_prefix
+from fsdpctl.explain.logs.tracebacks import TRACEBACK, Function, read_traceback
 
 MAX_MESSAGE_LINES = 40
 """Lines of an exception's message that are read."""
 MAX_STACK_LINES = 400
 """Lines that are read of the stacks that Python's fault handler writes."""
 
-_TRACEBACK = "Traceback (most recent call last):"
 _CAUSE = "The above exception was the direct cause of the following exception:"
 _CONTEXT = "During handling of the above exception, another exception occurred:"
-_IGNORED = ("Exception ignored in", "--- Logging error ---")
 _MODULE = r"(?:[A-Za-z_]\w*\.)"
 _ENDS = "Error|Exception|Interrupt|Timeout|Exit|NotFound|Abort|Failure|Unsupported|Failed|Group|TimedOut|Exceeded"
 _RAISED = re.compile(
@@ -39,15 +37,9 @@ _HEAD = re.compile(
     re.VERBOSE,
 )
 _WHAT = re.compile(r"(?:\s*what\(\): +|.*thread terminated with exception: )(.*)")
-_FRAME = re.compile(r'\s+File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)')
 _FAULT = re.compile(r"Fatal Python error: |Timeout \(\d+:\d\d:\d\d(?:\.\d+)?\)!")
 _GROUP = re.compile(r"^ +(?:\+ (?=Exception Group Traceback)|\| ?|\+[-+]+(?: \d+ -+)?$)")
 """What Python writes before the lines of an ExceptionGroup, at any depth."""
-_RAISE = re.compile(r"\braise\b")
-_MISTAKES = ("NameError", "UnboundLocalError", "AttributeError")
-_Function = tuple[str, str]
-"""A file, and the name of a function in it."""
-_DIGITS = re.compile(r"\d")
 _MILD = re.compile(r"\b(?:WARN|WARNING|INFO|DEBUG|TRACE)\b|^\[?[WI]\d{3,4} |- (?:warning|info) -")
 _DELIMITER = re.compile(
     r"""^|(?:[\])>|]|(?<!Error)(?<!Exception):|\s-)\s{1,8}(?=\w)|"(?:msg|message|log|error|exc_info)"\s*:\s*\"""",
@@ -88,23 +80,22 @@ class Statement:
 def read_statements(text: Sequence[str]) -> Iterator[Statement]:
     """Yield the exceptions and lines of one process's log. Lines of a message are also yielded by themselves."""
     lines = [_GROUP.sub("", line, count=1) for line in text]
-    link, caught_in, at = Link.NONE, set[_Function](), 0
+    link, caught_in, at = Link.NONE, set[Function](), 0
     while at < len(lines):
         line = lines[at]
         found = None
-        if _TRACEBACK in line:
-            _remove_prefix(lines, at)
-            end, frames = _skip_frames(lines, at)
-            if at and lines[at - 1].startswith(_IGNORED):
-                at = end + 1
+        if TRACEBACK in line:
+            traceback = read_traceback(lines, at)
+            if traceback.is_ignored:
+                at = traceback.end + 1
                 continue
-            if link is Link.CONTEXT and _failed_in(lines[at : end + 1], frames) in caught_in:
+            if link is Link.CONTEXT and traceback.failed_in in caught_in:
                 link = Link.CAUSE
-            caught_in = {(frame.file, frame.function) for frame in frames}
-            if end < len(lines) and _RAISED.match(lines[end].strip()):
-                before, after = lines[at - 1] if at else "", lines[end + 1] if end + 1 < len(lines) else ""
-                found = _exception(lines, end, lines[end].strip(), frames, link=link)
-                found = replace(found, is_handled=is_handled(before, after))
+            caught_in = traceback.functions
+            raised = lines[traceback.end].strip() if traceback.end < len(lines) else ""
+            if _RAISED.match(raised):
+                found = _exception(lines, traceback.end, raised, traceback.frames, link=link)
+                found = replace(found, is_handled=traceback.is_handled)
             link = Link.NONE
         elif line.startswith((_CAUSE, _CONTEXT)):
             link = Link.CAUSE if line.startswith(_CAUSE) else Link.CONTEXT
@@ -146,47 +137,6 @@ def _fault_frames(lines: Sequence[str], at: int) -> tuple[Frame, ...]:
     threads = parse_stacks("\n".join(stacks))
     thread = find_main(threads) or (threads[-1] if threads else None)  # the main thread is written last
     return () if thread is None else thread.frames[::-1]
-
-
-def _skip_frames(lines: Sequence[str], at: int) -> tuple[int, tuple[Frame, ...]]:
-    """Return the line of the exception after a traceback that begins at `at`, and its frames."""
-    indent = _indent(lines[at])
-    frames = []
-    end = at + 1
-    while end < len(lines) and (not lines[end].strip() or _indent(lines[end]) > indent):
-        if frame := _FRAME.match(lines[end]):
-            frames.append(Frame(frame["file"], int(frame["line"]), frame["function"]))
-        end += 1
-    return end, tuple(frames)
-
-
-def _failed_in(lines: Sequence[str], frames: Sequence[Frame]) -> _Function | None:
-    """Return the function in which an exception was raised on purpose, or by a mistake in its own handler.
-
-    `lines` are those of its traceback, with the exception as the last one.
-    """
-    *before, raised = lines
-    source = next((line for line in reversed(before) if line.strip(" ^~")), "")
-    is_own = _RAISE.search(source) or raised.startswith(_MISTAKES)
-    return (frames[-1].file, frames[-1].function) if frames and is_own else None
-
-
-def _remove_prefix(lines: list[str], at: int) -> None:
-    """Remove what a logger writes before each line, from the traceback that begins at `at` on."""
-    width = lines[at].index(_TRACEBACK)
-    if not width or at + 1 == len(lines) or not lines[at + 1][width:].startswith('  File "'):
-        return
-    prefix = _DIGITS.sub("", lines[at][:width])
-    while at < len(lines) and _DIGITS.sub("", lines[at][:width]) == prefix:
-        lines[at] = lines[at][width:]
-        at += 1
-
-
-def _indent(text: str) -> int:
-    """Return the blanks at the begin of a line; none where a progress bar comes before the traceback."""
-    stripped = text.lstrip()
-    is_after_text = _TRACEBACK in stripped and not stripped.startswith(("Traceback", "traceback", "Original"))
-    return 0 if is_after_text else len(text) - len(stripped)
 
 
 def _exception(
