@@ -15,6 +15,7 @@ from typing import TypeVar
 Result = TypeVar("Result")
 Command = Sequence[str | Path]
 TRIES = 20
+IN_A_ROW = 3
 
 
 def done_within(limit_s: float, work: Callable[[], Result], clock: Callable[[], float] = time.process_time) -> Result:
@@ -39,14 +40,19 @@ def command_done_within(limit_s: float, command: Command, env: Mapping[str, str]
 
 
 def command_seconds(command: Command, env: Mapping[str, str]) -> float:
-    """Return the processor time of a command and of all its children, the minimum of some tries."""
+    """Return the processor time of a command and of all its children, the minimum of some tries.
+
+    A try is a few runs one after the other: as long as that of a command which may take a few times as much, for a
+    short one is more often left alone by other work.
+    """
 
     def seconds() -> float:
         began = _of_children()
-        _run(command, env)
-        return _of_children() - began
+        for _ in range(IN_A_ROW):
+            _run(command, env)
+        return (_of_children() - began) / IN_A_ROW
 
-    return min(seconds() for _ in range(TRIES // 2))
+    return min(seconds() for _ in range(TRIES // 4))
 
 
 def _run(command: Command, env: Mapping[str, str]) -> None:
