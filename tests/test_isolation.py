@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fsdpctl.runs.store import home as registry_home
+from fsdpctl.runs.registry import home as registry_home
 from tests import services, tiers
 from tests.backends.harness import wait_for
 from tests.real_home import REAL_HOME

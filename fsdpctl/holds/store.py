@@ -13,7 +13,7 @@ from fsdpctl.contract.files import read_bytes, take_lock
 from fsdpctl.contract.paths import DIR_MODE, HoldPaths
 from fsdpctl.errors import BusyError, UsageError
 from fsdpctl.holds.record import Hold
-from fsdpctl.runs.store import home
+from fsdpctl.runs.registry import home
 
 
 def list_holds() -> list[HoldPaths]:

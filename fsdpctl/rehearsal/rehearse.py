@@ -23,7 +23,7 @@ from fsdpctl.rehearsal.failure import describe_failure
 from fsdpctl.rehearsal.guard import guarding
 from fsdpctl.rehearsal.modules import check_modules
 from fsdpctl.rehearsal.signs import Sign, look, wait_for_sign, wait_until_started
-from fsdpctl.runs.store import default_runs_root
+from fsdpctl.runs.registry import default_runs_root
 from fsdpctl.specs import bundled
 from fsdpctl.specs.environment import PyxisEnvironment
 from fsdpctl.specs.job import JobSpec

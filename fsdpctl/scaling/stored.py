@@ -10,7 +10,7 @@ from fsdpctl.contract.codec import CodecError, read_json, write_json
 from fsdpctl.contract.paths import DIR_MODE
 from fsdpctl.contract.trainer.model_config import ModelConfig
 from fsdpctl.errors import UsageError
-from fsdpctl.runs.store import home
+from fsdpctl.runs.registry import home
 from fsdpctl.scaling.result import Scaling
 
 

@@ -13,7 +13,7 @@ from fsdpctl.contract.codec import CodecError, read_json, write_json
 from fsdpctl.contract.files import take_lock
 from fsdpctl.contract.paths import DIR_MODE, RunPaths
 from fsdpctl.errors import BusyError, FsdpctlError
-from fsdpctl.runs.store import home
+from fsdpctl.runs.registry import home
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,8 @@ from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import BusyError, FsdpctlError
 from fsdpctl.runs.evidence import RunFacts, read_plan
-from fsdpctl.runs.store import Listed, list_runs, locked, open_record, remove, removing, sweep_removed
+from fsdpctl.runs.removal import remove, removing, sweep_removed
+from fsdpctl.runs.store import Listed, list_runs, locked, open_record
 from fsdpctl.verbs.gc_choice import Action, Choice, Limits, OldRun, choose
 from fsdpctl.verbs.status import RunStatus, read_status, read_statuses
 

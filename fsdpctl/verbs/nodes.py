@@ -11,7 +11,8 @@ from pathlib import Path
 from fsdpctl.contract.codec import CodecError, read_json, write_json
 from fsdpctl.contract.paths import DIR_MODE
 from fsdpctl.errors import UsageError
-from fsdpctl.runs.store import home, run_dirs
+from fsdpctl.runs.registry import home
+from fsdpctl.runs.store import run_dirs
 from fsdpctl.runs.suspects import Suspect, read_suspects
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from fsdpctl.backends.table import get_backend
 from fsdpctl.launch.host import SubmitHost
 from fsdpctl.node.checks.smi import visible_gpus
-from fsdpctl.runs.store import default_runs_root
+from fsdpctl.runs.registry import default_runs_root
 from fsdpctl.specs.notify import plan_targets
 from fsdpctl.specs.profile import ClusterProfile
 from fsdpctl.specs.settings import load_settings

@@ -14,7 +14,8 @@ import pytest
 from fsdpctl.commands.torchrun import TORCHRUN
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.runs.evidence import read_plan
-from fsdpctl.runs.store import default_runs_root, read_record
+from fsdpctl.runs.registry import default_runs_root
+from fsdpctl.runs.store import read_record
 from tests.backends.contract import RECORDER, WAITS_FOR_STOP, LauncherContract
 from tests.backends.harness import COMMAND, Run, fsdpctl, submit, wait_for
 from tests.backends.killed_submit import kill_at_each_step

@@ -11,7 +11,8 @@ import pytest
 
 from fsdpctl.contract.codec import decode
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.runs.store import default_runs_root, read_record
+from fsdpctl.runs.registry import default_runs_root
+from fsdpctl.runs.store import read_record
 from fsdpctl.sweeps.result import Sweep
 from tests.backends.harness import COMMAND, wait_for
 from tests.backends.sweeps import write_project

@@ -16,7 +16,8 @@ import pytest
 
 from fsdpctl.contract import StopReason
 from fsdpctl.contract.control_files import read_control_file
-from fsdpctl.runs.store import default_runs_root, read_record
+from fsdpctl.runs.registry import default_runs_root
+from fsdpctl.runs.store import read_record
 from tests.backends.contract import FORKS_AWAY, IGNORES_STOP, RECORDER, WAITS_FOR_STOP, LauncherContract
 from tests.backends.harness import COMMAND, Run, fsdpctl, wait_for
 from tests.backends.slurm.profile import SlurmRun, write_contained_profile, write_profile

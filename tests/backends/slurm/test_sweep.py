@@ -13,7 +13,7 @@ import pytest
 
 from fsdpctl.backends.slurm.job_refs import update_ref
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.runs.store import default_runs_root
+from fsdpctl.runs.registry import default_runs_root
 from tests.backends.harness import COMMAND, fsdpctl, wait_for
 from tests.backends.slurm.profile import SlurmRun, write_profile
 from tests.backends.sweeps import write_project

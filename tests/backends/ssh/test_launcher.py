@@ -20,7 +20,7 @@ import pytest
 from fsdpctl.commands.torchrun import TORCHRUN
 from fsdpctl.contract.codec import read_json
 from fsdpctl.contract.plan import DroppedHost
-from fsdpctl.runs.store import default_runs_root
+from fsdpctl.runs.registry import default_runs_root
 from tests.backends import harness
 from tests.backends.contract import IGNORES_STOP, RECORDER, WAITS_FOR_STOP, LauncherContract
 from tests.backends.harness import Run, command_line, fsdpctl, wait_for

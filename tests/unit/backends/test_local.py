@@ -25,7 +25,8 @@ from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.node.os import processes
 from fsdpctl.runs.evidence import RunFacts, read_plan, read_verdict
 from fsdpctl.runs.record import RunRecord, Submission
-from fsdpctl.runs.store import claim_attempt, create, default_runs_root
+from fsdpctl.runs.registry import default_runs_root
+from fsdpctl.runs.store import claim_attempt, create
 from fsdpctl.runs.verdict import Verdict
 from fsdpctl.specs.load import load_job, load_profile
 from fsdpctl.supervise import disk, loop

@@ -13,7 +13,8 @@ import pytest
 from fsdpctl.cli.app import COMMANDS, GROUPS
 from fsdpctl.contract import CliExit
 from fsdpctl.runs.record import RunRecord
-from fsdpctl.runs.store import create, default_runs_root
+from fsdpctl.runs.registry import default_runs_root
+from fsdpctl.runs.store import create
 from tests.backends.harness import COMMAND
 from tests.testbed.disks import Mount
 

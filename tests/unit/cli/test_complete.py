@@ -12,7 +12,8 @@ import pytest
 from fsdpctl.cli.complete import words_before_cursor
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.runs.record import RunRecord
-from fsdpctl.runs.store import create, default_runs_root
+from fsdpctl.runs.registry import default_runs_root
+from fsdpctl.runs.store import create
 from tests.backends.harness import COMMAND
 from tests.processor_time import command_done_within, command_seconds
 

@@ -10,7 +10,8 @@ from fsdpctl.contract import Cause, RankFailure, State
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.records import NodeEnd, ProcessIdentity, RankError
 from fsdpctl.runs.record import RunRecord
-from fsdpctl.runs.store import create, default_runs_root
+from fsdpctl.runs.registry import default_runs_root
+from fsdpctl.runs.store import create
 from fsdpctl.runs.verdict import Verdict
 from tests.backends.harness import fsdpctl
 from tests.unit.cli.test_output import on_terminal

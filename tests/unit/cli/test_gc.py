@@ -26,7 +26,8 @@ from fsdpctl.launch.build import build_plan
 from fsdpctl.launch.host import SubmitHost
 from fsdpctl.node.os import processes
 from fsdpctl.runs.record import RunRecord
-from fsdpctl.runs.store import create, default_runs_root, home, locked, run_ids
+from fsdpctl.runs.registry import default_runs_root, home
+from fsdpctl.runs.store import create, locked, run_ids
 from fsdpctl.runs.verdict import Verdict
 from fsdpctl.specs.load import load_job, load_profile, parse_job
 from fsdpctl.verbs.gc import act, plan_gc
@@ -280,7 +281,7 @@ main()
 DEATHS = {
     "before a file is deleted": ("shutil, 'rmtree'", "die"),
     "after some": ("shutil, 'rmtree'", "die_within"),
-    "after all, before the pointer": ("__import__('fsdpctl.runs.store').runs.store, '_pointer'", "die"),
+    "after all, before the pointer": ("__import__('fsdpctl.runs.removal').runs.removal, 'pointer_of'", "die"),
 }
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.errors import UsageError
-from fsdpctl.runs.store import default_runs_root
+from fsdpctl.runs.registry import default_runs_root
 from fsdpctl.specs.load import load_profile, parse_profile
 from fsdpctl.specs.search import store_default_profile
 from fsdpctl.verbs.submit import read_request

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.runs.record import RunRecord
-from fsdpctl.runs.store import create, default_runs_root
+from fsdpctl.runs.registry import default_runs_root
+from fsdpctl.runs.store import create
 from tests.backends.harness import COMMAND, wait_for
 from tests.services import require
 

@@ -14,7 +14,8 @@ from fsdpctl.contract.paths import RunPaths
 from fsdpctl.launch.build import build_plan
 from fsdpctl.launch.host import SubmitHost
 from fsdpctl.runs.record import RunRecord
-from fsdpctl.runs.store import create, default_runs_root
+from fsdpctl.runs.registry import default_runs_root
+from fsdpctl.runs.store import create
 from fsdpctl.runs.verdict import Verdict
 from fsdpctl.specs.load import parse_job, parse_profile
 from fsdpctl.supervise.decide import State

@@ -10,7 +10,8 @@ import pytest
 
 from fsdpctl.contract import State
 from fsdpctl.contract.codec import read_json, write_json
-from fsdpctl.runs.store import home, run_ids
+from fsdpctl.runs.registry import home
+from fsdpctl.runs.store import run_ids
 from fsdpctl.sweeps.plan import SweepRequest, plan_sweep
 from fsdpctl.sweeps.record import SweepRecord, sweep_locked, sweep_paths
 from fsdpctl.sweeps.run import begin, refresh

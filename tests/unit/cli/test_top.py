@@ -28,7 +28,8 @@ from fsdpctl.contract.rank_progress import RankProgress, Section
 from fsdpctl.contract.records import RankError
 from fsdpctl.node.os.processes import identify
 from fsdpctl.runs.record import RunRecord
-from fsdpctl.runs.store import create, default_runs_root
+from fsdpctl.runs.registry import default_runs_root
+from fsdpctl.runs.store import create
 from fsdpctl.verbs.top import TopReader, TopRun
 from tests.backends.harness import COMMAND
 from tests.processor_time import done_within

@@ -13,7 +13,8 @@ from fsdpctl.contract.paths import RunPaths
 from fsdpctl.errors import BusyError, DamagedRegistryWarning, FsdpctlError, UsageError
 from fsdpctl.runs.find import find_run
 from fsdpctl.runs.record import RunRecord
-from fsdpctl.runs.store import claim_run_id, create, default_runs_root, home, list_runs, locked, run_ids
+from fsdpctl.runs.registry import default_runs_root, home
+from fsdpctl.runs.store import claim_run_id, create, list_runs, locked, run_ids
 from tests.processor_time import done_within
 
 

@@ -11,7 +11,7 @@ import pytest
 from fsdpctl.contract.codec import encode
 from fsdpctl.contract.trainer.model_config import ModelConfig
 from fsdpctl.errors import UsageError
-from fsdpctl.runs.store import home
+from fsdpctl.runs.registry import home
 from fsdpctl.scaling.result import Scaling, compare
 from fsdpctl.scaling.stored import find_scaling, read_scaling, store_scaling
 from fsdpctl.specs.load import load_job

@@ -17,7 +17,8 @@ from fsdpctl.contract.node_report import GpuSample, NodeReport, RankReport, writ
 from fsdpctl.contract.paths import RunPaths, checkpoint_name
 from fsdpctl.node.os.processes import identify
 from fsdpctl.runs.record import RunRecord
-from fsdpctl.runs.store import create, default_runs_root
+from fsdpctl.runs.registry import default_runs_root
+from fsdpctl.runs.store import create
 from fsdpctl.runs.verdict import Verdict
 from fsdpctl.verbs.details import RunDetails, read_details
 from fsdpctl.verbs.status import read_status

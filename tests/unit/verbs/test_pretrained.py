@@ -16,7 +16,8 @@ from fsdpctl.contract.paths import RunPaths, checkpoint_name
 from fsdpctl.contract.trainer.hugging_face import hf_config
 from fsdpctl.errors import UsageError
 from fsdpctl.runs.record import RunRecord
-from fsdpctl.runs.store import create, default_runs_root
+from fsdpctl.runs.registry import default_runs_root
+from fsdpctl.runs.store import create
 from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.load import load_job
 from fsdpctl.verbs.pretrained import resolve_weights

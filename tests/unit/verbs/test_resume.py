@@ -15,7 +15,8 @@ from fsdpctl.errors import UsageError
 from fsdpctl.launch.build import build_plan
 from fsdpctl.launch.host import SubmitHost
 from fsdpctl.runs.record import RunRecord
-from fsdpctl.runs.store import create, default_runs_root, locked
+from fsdpctl.runs.registry import default_runs_root
+from fsdpctl.runs.store import create, locked
 from fsdpctl.runs.verdict import Verdict
 from fsdpctl.specs.load import load_job, load_profile
 from fsdpctl.verbs.refusals import is_nothing_left

@@ -21,7 +21,8 @@ from fsdpctl.contract.records import Outcome
 from fsdpctl.node.os.processes import identify
 from fsdpctl.runs.evidence import RunFacts
 from fsdpctl.runs.record import RunRecord, Submission
-from fsdpctl.runs.store import create, default_runs_root, open_record
+from fsdpctl.runs.registry import default_runs_root
+from fsdpctl.runs.store import create, open_record
 from fsdpctl.runs.verdict import Verdict
 from fsdpctl.verbs.status import lines_of, read_status, status_by
 

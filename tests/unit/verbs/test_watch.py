@@ -16,7 +16,8 @@ from fsdpctl.contract.paths import RunPaths
 from fsdpctl.errors import FsdpctlError
 from fsdpctl.node.os import processes
 from fsdpctl.runs.record import RunRecord
-from fsdpctl.runs.store import create, default_runs_root
+from fsdpctl.runs.registry import default_runs_root
+from fsdpctl.runs.store import create
 from fsdpctl.runs.verdict import Verdict
 from fsdpctl.verbs.watch import PATIENCE_S, watch
 
