@@ -14,6 +14,7 @@ _NAMED = re.compile(
     | mpi\w+\ noticed\ that\ process\ rank\ (?P<mpi>\d+)\ with\ PID\ \d+\ on\ node\ (?P<node>\S+)
     | \[rank:\ (?P<child>\d+)\]\ Child\ process\ with\ PID\ \d+\ terminated\ with\ code  # Lightning
     | (?:--\ P|:\ p)rocess\ (?P<spawned>\d+)\ terminated\ with\ (?:the\ following\ error|signal)  # multiprocessing
+    | failed\ \(exitcode:\ -?\d+\)\ local_rank:\ (?P<local>\d+)\ \(pid:  # torchrun, of one node
     """,
     re.VERBOSE,
 )
@@ -28,7 +29,7 @@ class LauncherSummary:
 
 
 def find_summary(lines: Iterable[str]) -> LauncherSummary | None:
-    """Return the last summary of torchrun in these lines; without one, the first rank that another launcher names."""
+    """Return the last summary of torchrun in these lines; without one, the first rank that a launcher names."""
     found = named = None
     values: dict[str, str] | None = None
     for line in lines:
@@ -65,5 +66,5 @@ def _summary(values: dict[str, str]) -> LauncherSummary | None:
 def _named(line: str) -> LauncherSummary | None:
     if (named := _NAMED.search(line)) is None:
         return None
-    rank = named["rank"] or named["mpi"] or named["child"] or named["spawned"]
+    rank = named["rank"] or named["mpi"] or named["child"] or named["spawned"] or named["local"]
     return LauncherSummary(int(rank), named["host"] or named["node"])

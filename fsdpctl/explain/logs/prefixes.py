@@ -12,7 +12,7 @@ _WRITER = re.compile(
     | \d+\.\d+s\t\d+\t                             # a log of Kaggle
     | \s*\[(?:rank|Rank\ )(?P<rank>\d+)\]:\s?       # torch
     | \[[A-Za-z_]+?(?P<local>\d+)\]:\s?  # torchrun --tee
-    | (?:node\d+\s+)?rank(?P<ours>\d+)\s+\|\s      # fsdpctl logs
+    | (?:node\d+\s+)?[Rr]ank\ ?(?P<ours>\d+)\s+\|\s  # fsdpctl logs
     | \s{0,3}(?P<task>\d{1,6}):\ (?!\d\d:)         # srun --label
     | \[\d+,(?:mpirank:)?(?P<mpi>\d+)(?:,[\w.-]+)?\]<std(?:err|out)>:\s?  # mpirun --tag-output, SageMaker
     | \[pod/(?P<pod>[\w.-]+)/[\w.-]+\]\s          # kubectl logs --prefix
@@ -23,7 +23,7 @@ _WRITER = re.compile(
 _INNER = re.compile(r"\[(?:rank(?P<rank>\d+)|default(?P<local>\d+))\]: ?")
 _HOST = re.compile(r"([\w.-]+): ")  # of pdsh
 _GLOBAL = ("rank", "ours", "mpi")
-_FIRST = frozenset("[(># rn0123456789")
+_FIRST = frozenset("[(># rRn0123456789")
 _LOG = re.compile(
     r"""
     \[?\d{4}[-/]\d\d[-/]\d\d[T\ ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?:?[\ \t]*

@@ -42,7 +42,7 @@ _GROUP = re.compile(r"^ +(?:\+ (?=Exception Group Traceback)|\| ?|\+[-+]+(?: \d+
 """What Python writes before the lines of an ExceptionGroup, at any depth."""
 _MILD = re.compile(r"\b(?:WARN|WARNING|INFO|DEBUG|TRACE)\b|^\[?[WI]\d{3,4} |- (?:warning|info) -")
 _DELIMITER = re.compile(
-    r"""^|(?:[\])>|]|(?<!Error)(?<!Exception):|\s-)\s{1,8}(?=\w)|"(?:msg|message|log|error|exc_info)"\s*:\s*\"""",
+    r"""^|(?:[\])>|]|(?<!Error)(?<!Exception):|\s-)\s{1,8}(?=\w)|"(?:msg|message|log|err|error|exc|exception|exc_info)"\s*:\s*\"""",
 )
 _NEXT_MESSAGE = re.compile(
     r"""\s*$ | \[?\d{4}-\d\d-\d\d | \[?[WIEF]\d{4}\  | \[[WIEF]\d*\  | wandb: | slurmstepd | srun: | Traceback | WARNING

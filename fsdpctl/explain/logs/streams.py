@@ -21,6 +21,8 @@ _LAUNCHER = re.compile(
     r"torch[./]distributed[./](?:elastic[./](?:agent|multiprocessing[./]api)|run\.py)|ChildFailedError"
     r"|torch[./]multiprocessing[./]spawn"
 )
+_TAKEN = ("log", "line", "message", "msg")
+"""Where collectors have the line of a program, beside its `stream`: Docker, Fluent Bit, Loki."""
 _SUMMARY = re.compile(r"\s*rank\s*: (\d+) \(local_rank: (\d+)\)")
 
 
@@ -86,15 +88,18 @@ def _split(path: Path, lines: Sequence[str], is_cut: bool) -> Iterator[Stream]:
 
 
 def _open_json(line: str) -> list[str]:
-    """Return the lines of a traceback that a logger wrote as one JSON object; any other line as it is."""
-    if not line.startswith("{") or "Traceback" not in line:
+    """Return what a JSON object has of a log: a line that a collector took, or a traceback; any other line as it is."""
+    if not line.startswith("{") or not ("Traceback" in line or '"stream"' in line):
         return [line]
     try:
         record = json.loads(line)
     except ValueError:
         return [line]
-    texts = [value for value in record.values() if isinstance(value, str) and "Traceback" in value]
-    return "\n".join(texts).splitlines() or [line]
+    texts = {key: value for key, value in record.items() if isinstance(value, str)}
+    if "stream" in texts and (taken := next((texts[key] for key in _TAKEN if key in texts), None)) is not None:
+        return taken.splitlines() or [""]
+    tracebacks = [text for text in texts.values() if "Traceback" in text]
+    return "\n".join(tracebacks).splitlines() or [line]
 
 
 def _first_rank(lines: Iterable[Prefixed]) -> int:

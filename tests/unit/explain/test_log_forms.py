@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from fsdpctl.explain.categories import Role
+from fsdpctl.explain.categories import Category, Role
 from tests.unit.explain.test_log_files import SUMMARY, TIMEOUT, TRACE, diagnose, first, prefixed
 
 AGENT = "[WARNING] torch.distributed.elastic.multiprocessing.api: Sending process 5930 closing signal SIGTERM\n"
@@ -151,3 +152,28 @@ def test_the_cause_is_below_what_ray_reports_of_its_run(tmp_path: Path) -> None:
         "ray.train.base_trainer.TrainingFailedError: The Ray Train run failed.\n"
     )
     assert first(tmp_path, text).rule == "missing_module"
+
+
+@pytest.mark.parametrize("key", ["log", "line", "message"])
+def test_lines_that_a_collector_wrote_as_json(key: str, tmp_path: Path) -> None:
+    lines = (TRACE + "OSError: [Errno 28] No space left on device\n").splitlines(keepends=True)
+    taken = [json.dumps({key: line, "stream": "stderr", "time": "2024-09-09T09:09:40.001Z"}) for line in lines]
+    found = first(tmp_path, "\n".join(taken) + "\n")
+    assert (found.rule, found.frame and found.frame.line) == ("disk_full", 8)
+
+
+@pytest.mark.parametrize(
+    ("text", "rank"),
+    [
+        (TRACE + "MemoryError\nERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 1) local_rank: 2"
+         " (pid: 1193) of binary: /opt/conda/bin/python\n", 2),
+        (prefixed("Rank 6 | ", TRACE + "MemoryError"), 6),
+    ],
+)  # fmt: skip
+def test_other_names_of_the_rank(text: str, rank: int, tmp_path: Path) -> None:
+    assert first(tmp_path, text).rank == rank
+
+
+def test_an_exception_in_a_field_of_a_logger(tmp_path: Path) -> None:
+    line = '{"level":"fatal","msg":"unhandled","exc":"botocore.exceptions.EndpointConnectionError: Could not"}\n'
+    assert first(tmp_path, line).category is Category.NETWORK
