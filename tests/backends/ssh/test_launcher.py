@@ -153,8 +153,9 @@ class TestSsh(LauncherContract):
             cluster.nodes[1].plug_cable()
             ended = run.wait_ended()
             assert ended["state"] == "CANCELLED", run.describe()
-            tried, confirmed = [event["text"] for event in ended["events"] if "confirmed" in event["text"]]
-            assert tried.startswith("not yet confirmed that nothing is left: node2 (10.77.0.2): ")
+            *tried, confirmed = [event["text"] for event in ended["events"] if "confirmed" in event["text"]]
+            assert all(text.startswith("not yet confirmed that nothing is left: node2 (10.77.0.2): ") for text in tried)
+            assert 1 <= len(tried) == len(set(tried)), "each error of the host once"
             assert confirmed == "confirmed on every node that nothing is left"
             run.assert_nothing_left()
             left = cluster.nodes[1].processes().splitlines()
