@@ -56,7 +56,7 @@ def take_one_step(model: Llama) -> torch.optim.Optimizer:
 def test_a_step_updates_the_parts_and_no_placement_is_derived(
     mesh: DeviceMesh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Deriving placements took half a second of each start on each rank, with 14 parameters."""
+    """Deriving placements took 1.5 of the 2.8 s of a short run's rank, under a profiler, with 14 parameters."""
     derived: list[object] = []
     derive = ShardingPropagator.propagate_op_sharding_non_cached
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 _ROOT = "Root Cause (first observed failure):"
@@ -13,11 +13,14 @@ _NAMED = re.compile(
     srun:\ error:\ (?P<host>[\w.-]+):\ task\ (?P<rank>\d+):\ (?!Terminated)
     | mpi\w+\ noticed\ that\ process\ rank\ (?P<mpi>\d+)\ with\ PID\ \d+\ on\ node\ (?P<node>\S+)
     | \[rank:\ (?P<child>\d+)\]\ Child\ process\ with\ PID\ \d+\ terminated\ with\ code  # Lightning
-    | (?:--\ P|:\ p)rocess\ (?P<spawned>\d+)\ terminated\ with\ (?:the\ following\ error|signal)  # multiprocessing
-    | failed\ \(exitcode:\ -?\d+\)\ local_rank:\ (?P<local>\d+)\ \(pid:  # torchrun, of one node
     """,
     re.VERBOSE,
 )
+_LOCAL = re.compile(
+    r"(?:-- P|: p)rocess (\d+) terminated with (?:the following error|signal)"  # multiprocessing
+    r"|failed \(exitcode: -?\d+\) local_rank: (\d+) \(pid:"  # torchrun
+)
+_SEVERAL_NODES = re.compile(r"(?i)(?:nnodes|num[_-]nodes|num[_-]machines)\W{1,3}(?!1\b)\d")
 
 
 @dataclass(frozen=True)
@@ -28,9 +31,12 @@ class LauncherSummary:
     host: str | None
 
 
-def find_summary(lines: Iterable[str]) -> LauncherSummary | None:
-    """Return the last summary of torchrun in these lines; without one, the first rank that a launcher names."""
-    found = named = None
+def find_summary(lines: Sequence[str]) -> LauncherSummary | None:
+    """Return the last summary of torchrun in these lines; without one, the first rank that a launcher names.
+
+    A local rank is the rank only where the log shows no second node.
+    """
+    found = named = local = None
     values: dict[str, str] | None = None
     for line in lines:
         if _ROOT in line:
@@ -41,7 +47,10 @@ def find_summary(lines: Iterable[str]) -> LauncherSummary | None:
                 found, values = _summary(values) or found, None
         elif named is None:
             named = _named(line)
-    return found or named
+            local = local or _LOCAL.search(line)
+    if found or named or local is None or any(map(_SEVERAL_NODES.search, lines)):
+        return found or named
+    return LauncherSummary(int(local[1] or local[2]), None)
 
 
 def later_failures(lines: Iterable[str]) -> set[int]:
@@ -66,5 +75,5 @@ def _summary(values: dict[str, str]) -> LauncherSummary | None:
 def _named(line: str) -> LauncherSummary | None:
     if (named := _NAMED.search(line)) is None:
         return None
-    rank = named["rank"] or named["mpi"] or named["child"] or named["spawned"] or named["local"]
+    rank = named["rank"] or named["mpi"] or named["child"]
     return LauncherSummary(int(rank), named["host"] or named["node"])

@@ -174,6 +174,16 @@ def test_other_names_of_the_rank(text: str, rank: int, tmp_path: Path) -> None:
     assert first(tmp_path, text).rank == rank
 
 
+def test_a_local_rank_is_no_rank_of_several_nodes(tmp_path: Path) -> None:
+    text = (
+        "+ torchrun --nnodes=2 train.py\n"
+        + TRACE
+        + "MemoryError\n[ERROR] failed (exitcode: 1) local_rank: 2 (pid: 1)\n"
+    )
+    assert first(tmp_path, text).rank is None
+    assert first(tmp_path, text.replace("nnodes=2", "nnodes=1")).rank == 2
+
+
 def test_an_exception_in_a_field_of_a_logger(tmp_path: Path) -> None:
     line = '{"level":"fatal","msg":"unhandled","exc":"botocore.exceptions.EndpointConnectionError: Could not"}\n'
     assert first(tmp_path, line).category is Category.NETWORK
