@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from bench.gpu import agreement, checks, compilations, failures, kernel_time, roofline, stops, training
+from bench.gpu import agreement, checks, compilations, failures, kernel_time, resumed, roofline, stops, training
 from bench.gpu import hangs as watched
 from bench.gpu.result import Result
 from bench.gpu.training import ALONE, SYNTHETIC, Changes, Mesh
@@ -72,7 +72,8 @@ def one_gpu() -> list[Row]:
     """Return rows on the speed of one GPU beside torchtitan, on saves, and on a resume after a stop."""
     at_40 = {**SYNTHETIC, "batch.micro_batch": 40}
     peer_resumed = partial(training.peer_resumed, job="llm300m", changed=SYNTHETIC)
-    resumed = partial(training.saves_then_resumed, job="llm300m", gpus=1, num_steps=80, every=25, changed=SYNTHETIC)
+    by_torchrun = partial(training.saves_then_resumed, job="llm300m", gpus=1, num_steps=80, every=25, changed=SYNTHETIC)
+    by_command = partial(resumed.resumed_by_command, job="llm300m", changed=SYNTHETIC)
     where = partial(kernel_time.time_per_kernel_group, job="llm300m", gpus=1, changed=SYNTHETIC)
     least = partial(roofline.hardware_limits, job="llm300m", changed=SYNTHETIC)
     return [
@@ -83,7 +84,8 @@ def one_gpu() -> list[Row]:
         titan("llm90m torchtitan", 30, "llm90m", UNTIED),
         train("llm90m ours", 50, "llm90m", UNTIED, "llm90m torchtitan"),
         Row("llm300m torchtitan, resumed", 55, peer_resumed),
-        Row("llm300m ours, saves, then resumed", 90, resumed, ("llm300m torchtitan, resumed",), "first_step_s"),
+        Row("llm300m ours, saves, then resumed", 90, by_torchrun, ("llm300m torchtitan, resumed",), "first_step_s"),
+        Row("llm300m ours, resumed by fsdpctl", 60, by_command, ("llm300m torchtitan, resumed",), "first_step_s"),
         save("llm90m ours, 500 steps, saves", 75, "llm90m", UNTIED, "llm90m ours", steps=500, every=100),
         titan("llm300m torchtitan, 40 x 2048", 40, "llm300m", at_40, steps=40),
         train("llm300m ours, 40 x 2048", 75, "llm300m", at_40, "llm300m torchtitan", "llm300m torchtitan, 40 x 2048"),
