@@ -17,7 +17,7 @@ from train.checkpoint.manager import CheckpointManager
 from train.checkpoint.train_state import TrainState, seed_dropout
 from train.compile_cache.cache import CompileCache
 from train.context import RankContext
-from train.data.batch import read_batch, split_targets
+from train.data.batch import Batch, blank_batch, read_batch, split_targets
 from train.data.sample_order import SampleIds, SampleOrder, hash_samples, rank_share
 from train.data.source import open_source
 from train.errors import TrainError
@@ -35,7 +35,7 @@ from train.model.language_model import IGNORED
 from train.nonfinite import NonFiniteError, NonFiniteGuard
 from train.optim import build_optimizer, clip_gradients, learning_rate, take_step
 from train.parallel.float8 import compute_scales
-from train.parallel.parallelize import build_model, compute_dtype, set_gradient_sync
+from train.parallel.parallelize import build_model, compute_dtype, set_gradient_sync, uses_compiler
 from train.preempt import Stop
 
 log = logging.getLogger(__name__)
@@ -68,8 +68,10 @@ class Trainer:
         for line in memory.describe(config, self.model, self.optimizer):
             log.info("%s", line)
         self.profiler = Profiler(context)
+        self.local_compute = stragglers.local_compute
         self.progress.mark(Section.START, 0, "checkpoint", Work.RESTORE)
-        self.step = self.checkpoints.resume()
+        compiles = uses_compiler(config, world.device)
+        self.step = self.checkpoints.resume(self._compile_ahead if compiles else None)
         self._weights_changed()
         self.progress.work_log.begin(Work.START)
         if self.step >= config.steps:
@@ -145,18 +147,35 @@ class Trainer:
         sums = torch.zeros(3, dtype=torch.float64, device=device)
         for micro_step, chosen in enumerate(rank_share(ids, world.rank, world.size, self.layout.micro_batch)):
             seed_dropout(device, self.config.seed, self.step, micro_step, world.rank)
-            set_gradient_sync(self.model, micro_step == self.layout.accumulation - 1)
             self.progress.mark(Section.DATA, self.step)
             batch = read_batch(self.data.train, chosen, self.config.data)
             self.progress.mark(Section.STEP, self.step)
-            batch = batch.to(device)
-            inputs, targets = split_targets(batch, self.config.data.ignore_token)
-            loss = self.model(inputs, targets, batch.positions_BT)
-            # FSDP takes the mean over ranks; times the world that is the sum, divided by the step's own tokens.
-            (loss * (world.size / self.layout.tokens_per_step) * self.guard.scale).backward()
-            parts = (loss.detach(), (targets != IGNORED).sum(), batch.position_sum())
-            sums += torch.stack([part.double() for part in parts])
+            sums += self._add_gradient(batch.to(device), is_last=micro_step == self.layout.accumulation - 1)
         return sums[0], world.all_reduce_sum(sums.clone())
+
+    def _add_gradient(self, batch: Batch, *, is_last: bool) -> Tensor:
+        """Compute the gradient of one micro-batch on top of those before it.
+
+        Returns this rank's sum of token losses, how many tokens counted in it, and the sum of the positions: (3,).
+        """
+        set_gradient_sync(self.model, is_last)
+        inputs, targets = split_targets(batch, self.config.data.ignore_token)
+        loss = self.model(inputs, targets, batch.positions_BT)
+        # FSDP takes the mean over ranks; times the world that is the sum, divided by the step's own tokens.
+        (loss * (self.world.size / self.layout.tokens_per_step) * self.guard.scale).backward()
+        parts = (loss.detach(), (targets != IGNORED).sum(), batch.position_sum())
+        return torch.stack([part.double() for part in parts])
+
+    def _compile_ahead(self) -> None:
+        """Let the compiler work while the weights are loaded: it needs their shapes, not their values.
+
+        The model is called on zeros, with whatever its memory holds at that moment, and nothing of it remains.
+        """
+        self._weights_changed()
+        batch = blank_batch(self.layout.micro_batch, self.config.model.seq_len, self.config.data)
+        self._add_gradient(batch.to(self.world.device), is_last=True)
+        self.optimizer.zero_grad()
+        self.local_compute.take()
 
     def _weights_changed(self) -> None:
         if self.config.precision == "float8":

@@ -61,8 +61,11 @@ def describe(calls: Counter[str], steps: int) -> str:
     return ", ".join(f"{count / steps:g} {what}" for what, count in parts.items())
 
 
-def step_each(root: Path, names: tuple[str, ...]) -> None:
-    """Train each configuration in turn, in one world; evaluate as often as `eval.every_steps` asks; end the process."""
+def step_each(root: Path, names: tuple[str, ...], save_after: int) -> None:
+    """Train each configuration in turn, in one world; evaluate as often as `eval.every_steps` asks; end the process.
+
+    `save_after`: the step after which the state is saved, if any.
+    """
     rank_info = RankInfo.from_env(os.environ)
     launch, stopper, world = LaunchEnv.from_env({}), Stopper(None), World(rank_info)
     calls = count_collectives()
@@ -79,6 +82,8 @@ def step_each(root: Path, names: tuple[str, ...]) -> None:
             trainer._train_step()
             if every and trainer.step % every == 0 and trainer.step < config.steps:
                 trainer._evaluate()
+            if trainer.step == save_after:
+                trainer.checkpoints.save_now(save_after, trainer.telemetry)
         print(f"{name}: {describe(calls, config.steps)} a step", file=sys.stderr)
         if every:
             print(f"{name}: held-out loss {trainer._evaluate()!r}", file=sys.stderr)

@@ -121,12 +121,20 @@ def train(run_dir: Path, config: Config, nodes: int = 1, procs_per_node: int = 1
 
 
 def step_in_turn(
-    root: Path, configs: Mapping[str, Config], nodes: int = 1, procs_per_node: int = 1, timeout_each: float = 40
+    root: Path,
+    configs: Mapping[str, Config],
+    nodes: int = 1,
+    procs_per_node: int = 1,
+    timeout_each: float = 40,
+    save_after: int = 0,
 ) -> Ranks:
-    """Take all steps of several configurations, each in `root/NAME`, in one set of processes, and save nothing."""
+    """Take all steps of several configurations, each in `root/NAME`, in one set of processes.
+
+    Save nothing, or only after one step.
+    """
     for name, config in configs.items():
         _write_config(root / name, config)
-    ranks = start(root, {}, nodes, procs_per_node, fault=probe.step_each, fault_args=(root, tuple(configs)))
+    ranks = start(root, {}, nodes, procs_per_node, fault=probe.step_each, fault_args=(root, tuple(configs), save_after))
     codes = ranks.wait(timeout=60 + timeout_each * len(configs))
     assert codes == [0] * len(codes), ranks.log()
     return ranks

@@ -1,8 +1,9 @@
 """Compiled runs give the numbers of eager ones, from as few graphs as the strategy allows, compile them once, and a
-later start finds all of them in the compiler's cache."""
+later start finds all of them in the compiler's cache. A resumed run has all its graphs before its first step."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ def test_compiled_equals_eager(tmp_path: Path, config: Config) -> None:
         "units in blocks": {**compiled, "mesh": {"strategy": "FULL_SHARD", "units": {"names": ["blocks.*.mlp"]}}},
         "recomputing": {**compiled, "mesh": {"strategy": "FULL_SHARD"}, "memory": {"recompute": "selective"}},
     }
-    ranks = step_in_turn(tmp_path / "2", spread, procs_per_node=2, timeout_each=180)
+    ranks = step_in_turn(tmp_path / "2", spread, procs_per_node=2, timeout_each=180, save_after=2)
     for run in (tmp_path / "1/alone", *(tmp_path / "2" / name for name in spread)):
         assert column(run, "loss") == pytest.approx(column(tmp_path / "eager/plain", "loss"), rel=1e-5), run.name
     # Blocks and loss; with evaluations, each once more. What is equal to a part compiled before is not made again.
@@ -36,3 +37,12 @@ def test_compiled_equals_eager(tmp_path: Path, config: Config) -> None:
     assert "alone: 0 compiled anew" in later.log()
     for name, graphs in made.items():
         assert f"{name}: {graphs} graphs, 0 breaks, 0 that no cache takes" in ranks.log(), name
+
+    for name in spread:
+        shutil.copytree(tmp_path / "2" / name / "checkpoints", tmp_path / "resumed" / name / "checkpoints")
+    training = {name: {**config, "eval": {"sequences": 9}} for name, config in spread.items()}
+    resumed = step_in_turn(tmp_path / "resumed", training, procs_per_node=2, timeout_each=180)
+    for name in spread:
+        straight = column(tmp_path / "2" / name, "loss_hex")
+        assert column(tmp_path / "resumed" / name, "loss_hex") == straight[2:], name
+        assert f"{name}: 0 graphs" in resumed.log(), name

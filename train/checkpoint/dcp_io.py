@@ -18,7 +18,7 @@ from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.default_planner import DefaultSavePlanner
 from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
 from torch.distributed.checkpoint.metadata import Metadata, StorageMeta
-from torch.distributed.checkpoint.planner import SavePlan, SavePlanner, WriteItem
+from torch.distributed.checkpoint.planner import LoadPlan, LoadPlanner, ReadItem, SavePlan, SavePlanner, WriteItem
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 from torch.distributed.checkpoint.storage import WriteResult
@@ -32,7 +32,7 @@ from train.checkpoint.threads import run_in_threads
 from train.errors import ConfigError, unreadable
 
 PART_BYTES = 128 * 2**20
-MAX_PARTS = 8  # files of one rank, each written, and then digested, by a thread of its own
+MAX_PARTS = 8  # files of one rank, each written, then digested, and read again, by a thread of its own
 
 set_crc32_options(False)  # the manifest has a SHA-256 of every file
 
@@ -151,6 +151,8 @@ class _TensorWriter(FileSystemWriter):
 
 
 class _TensorReader(FileSystemReader):
+    """Reads several files at once: torch reads one after the other, in one thread."""
+
     problem: Exception | None = None  # with the table, of which torch 2.11 would only report that there is none
 
     def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
@@ -162,6 +164,22 @@ class _TensorReader(FileSystemReader):
         metadata.storage_meta = metadata.storage_meta or StorageMeta()
         metadata.storage_meta.load_id = self.load_id
         return metadata
+
+    def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
+        read = super().read_data
+        run_in_threads([partial(read, part, planner) for part in self._parts(plan)])
+        result: Future[None] = Future()
+        result.set_result(None)
+        return result
+
+    def _parts(self, plan: LoadPlan) -> list[LoadPlan]:
+        """Split the plan into parts of about the same number of bytes; the items of a file stay together."""
+        of_file: dict[str, list[ReadItem]] = {}
+        for item in plan.items:
+            of_file.setdefault(self.storage_data[item.storage_index].relative_path, []).append(item)
+        files = list(of_file.values())
+        shares = share_out([sum(item.lengths.numel() for item in items) for items in files], MAX_PARTS)
+        return [replace(plan, items=[item for at in share for item in files[at]]) for share in shares]
 
 
 def _first_cause(error: CheckpointException) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -16,6 +18,7 @@ from fsdpctl.contract.rank_progress import Section
 from train.checkpoint import peer_copy
 from train.checkpoint.async_saver import AsyncSaver, SaveChecks
 from train.checkpoint.staging import Staging
+from train.checkpoint.threads import run_in_threads
 from train.checkpoint.train_state import TrainState, check_resumable
 from train.checkpoint.verified_checkpoints import VerifiedCheckpoints
 from train.context import RankContext
@@ -44,9 +47,10 @@ class CheckpointManager:
         staging = Staging(state.tensors() if self.saves else {}, self.world.rank, group.members, self.world.device)
         self.saver = AsyncSaver(self.checkpoints, staging, self.world, self._record_saved)
 
-    def resume(self) -> int:
+    def resume(self, meanwhile: Callable[[], None] | None = None) -> int:
         """Fill the state from the newest intact checkpoint, or for a first step; return the steps done so far.
 
+        `meanwhile` is called in this thread while another one reads a checkpoint's tensors, if there is a step to do.
         Raises ConfigError where the configuration, the data or the checkpoints do not allow it.
         """
         if self.world.is_writer:
@@ -65,7 +69,8 @@ class CheckpointManager:
                 f"the data has fingerprint {self.data_fingerprint}, but {checkpoint_name(found.step)} "
                 f"was trained on {found.data_fingerprint}: that would be another run"
             )
-        self.checkpoints.load(found, self.state.tensors())
+        load = partial(self.checkpoints.load, found, self.state.tensors())
+        run_in_threads([meanwhile, load] if meanwhile and found.step < self.config.steps else [load])
         self.saver.saved_step, self.saver.save_s = found.step, found.save_s
         files = f"{len(found.files)} files, {found.num_bytes / 1e6:.1f} MB, written by {found.world} ranks"
         log.info("resuming at step %d from %s (%s, verified)", found.step, checkpoint_name(found.step), files)

@@ -45,6 +45,12 @@ def read_batch(tokens: Tokens, ids: SampleIds, config: DataConfig) -> Batch:
     return Batch(tokens.sequences(ids), tokens.positions(ids) if config.attention == "document" else None)
 
 
+def blank_batch(sequences: int, seq_len: int, config: DataConfig) -> Batch:
+    """Return a batch of zeros, with the shapes and types of one that is read."""
+    tokens_BS = torch.zeros(sequences, seq_len + 1, dtype=torch.int64)
+    return Batch(tokens_BS, torch.arange(seq_len + 1).repeat(sequences, 1) if config.attention == "document" else None)
+
+
 def split_targets(batch: Batch, ignore_token: int | None) -> tuple[Tensor, Tensor]:
     """Split sequences of T + 1 tokens into inputs and targets, each (B, T).
 
