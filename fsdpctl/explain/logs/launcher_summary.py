@@ -12,10 +12,13 @@ _NAMED = re.compile(
     r"""
     srun:\ error:\ (?P<host>[\w.-]+):\ task\ (?P<rank>\d+):\ (?!Terminated)
     | mpi\w+\ noticed\ that\ process\ rank\ (?P<mpi>\d+)\ with\ PID\ \d+\ on\ node\ (?P<node>\S+)
+    | (?i:\brank[\ =](?P<ended>\d+)(?:\ \(PID\ \d+\)|\ pid=\d+)?\ (?:exited|crashed|died|failed)\b.{0,16}\b
+      (?:code|status|signal)\ (?!-?(?:0|15|143)\b))-?\d+  # Composer, PALS
     | \[rank:\ (?P<child>\d+)\]\ Child\ process\ with\ PID\ \d+\ terminated\ with\ code  # Lightning
     """,
     re.VERBOSE,
 )
+_RANKS = ("rank", "mpi", "ended", "child")
 _LOCAL = re.compile(
     r"(?:-- P|: p)rocess (\d+) terminated with (?:the following error|signal)"  # multiprocessing
     r"|failed \(exitcode: -?\d+\) local_rank: (\d+) \(pid:"  # torchrun
@@ -75,5 +78,5 @@ def _summary(values: dict[str, str]) -> LauncherSummary | None:
 def _named(line: str) -> LauncherSummary | None:
     if (named := _NAMED.search(line)) is None:
         return None
-    rank = named["rank"] or named["mpi"] or named["child"]
+    rank = next(named[kind] for kind in _RANKS if named[kind])
     return LauncherSummary(int(rank), named["host"] or named["node"])

@@ -10,19 +10,20 @@ _WRITER = re.compile(
     r"""
     [>#]\s                                        # quoted in a mail, a report or a script
     | \d+\.\d+s\t\d+\t                             # a log of Kaggle
-    | \s*\[(?:rank|Rank\ )(?P<rank>\d+)\]:\s?       # torch
+    | \s*\[[Rr]ank[\ =]?(?P<rank>\d+)\](?::\s?|\ )    # torch
     | \[[A-Za-z_]+?(?P<local>\d+)\]:\s?  # torchrun --tee
-    | (?:node\d+\s+)?[Rr]ank\ ?(?P<ours>\d+)\s+\|\s  # fsdpctl logs
+    | (?:node\d+\s+)?[Rr]ank\ ?(?P<ours>\d+)\s*[|>]\s  # fsdpctl logs
+    | rank=(?P<field>\d+)\s                       # logfmt
     | \s{0,3}(?P<task>\d{1,6}):\ (?!\d\d:)         # srun --label
-    | \[\d+,(?:mpirank:)?(?P<mpi>\d+)(?:,[\w.-]+)?\]<std(?:err|out)>:\s?  # mpirun --tag-output, SageMaker
+    | \[(?:\d+,)?(?:mpirank:)?(?P<mpi>\d+)(?:,[\w.-]+)?\]<std(?:err|out)>:\s?  # mpirun --tag-output, SageMaker, Horovod
     | \[pod/(?P<pod>[\w.-]+)/[\w.-]+\]\s          # kubectl logs --prefix
-    | \(\w+\ (?:rank=(?P<ray_rank>\d+),\ )?pid=\d+(?:,\ ip=(?P<host>[\w.:-]+))?\)\s?
+    | \(\w+\ (?:rank=(?P<ray_rank>\d+),?\ )?pid=\d+(?:,\ ip=(?P<host>[\w.:-]+))?\)\s?
     """,
     re.VERBOSE,
 )
-_INNER = re.compile(r"\[(?:rank(?P<rank>\d+)|default(?P<local>\d+))\]: ?")
+_INNER = re.compile(r"\[(?:rank(?P<rank>\d+)|default(?P<local>\d+))\]: ?|\brank=(?P<field>\d+)\s")
 _HOST = re.compile(r"([\w.-]+): ")  # of pdsh
-_GLOBAL = ("rank", "ours", "mpi")
+_GLOBAL = ("rank", "ours", "field", "mpi")
 _FIRST = frozenset("[(># rRn0123456789")
 _LOG = re.compile(
     r"""
@@ -40,6 +41,8 @@ _LOG = re.compile(
     | -\ (?=\S)
     | _?\*{1,2}(?=\w) | `{1,3}(?=\w)  # Markdown
     | ErrorMessage\ "(?=[\w.]+(?:Error|Exception)\b)  # SageMaker
+    | (?:level|lvl|severity)="?(?:error|fatal|critical|panic)"?\ (?:\w+=\S+\ )*?msg="   # logfmt
+    | (?i:(?:uncaught|unhandled)\ exception):?\ +(?=\S+(?:Error|Exception)\b)
     | [\w.]+(?:\.py)?:\d+\ *[-:|]\ +
     """,
     re.VERBOSE,
@@ -86,17 +89,20 @@ def read_prefixes(line: str) -> list[Prefixed]:
     """Split a line in which the prefix of a rank is not at the begin: after a time or a host that prefix counts for the
     whole line, and after a progress bar, which ends without a newline, the rank's own line begins there."""
     whole = read_prefix(line)
-    inner = _INNER.search(whole.text) if whole.rank is None and "]:" in whole.text else None
+    may_have = whole.rank is None and ("]:" in whole.text or "rank=" in whole.text)
+    inner = _INNER.search(whole.text) if may_have else None
     if inner is None:
         return [whole]
     before, after = whole.text[: inner.start()], whole.text[inner.end() :]
-    rank = int(inner["rank"]) if inner["rank"] else None
+    rank = int(number) if (number := inner["rank"] or inner["field"]) else None
     local_rank = int(inner["local"]) if inner["local"] else whole.local_rank
     own = whole._replace(rank=rank, local_rank=local_rank, text=after)
-    if host := _HOST.fullmatch(before):
-        return [own._replace(host=whole.host or host[1])]
     if not strip_log_prefix(before):
         return [own._replace(text=before + after)]
+    if inner["field"]:
+        return [whole]
+    if host := _HOST.fullmatch(before):
+        return [own._replace(host=whole.host or host[1])]
     return [whole._replace(text=before), own]
 
 

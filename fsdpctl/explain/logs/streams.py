@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from fsdpctl.contract.files import open_file
+from fsdpctl.explain.logs.json_lines import read_json
+from fsdpctl.explain.logs.learned_prefix import learn_prefix
 from fsdpctl.explain.logs.prefixes import Prefixed, read_prefixes
 from fsdpctl.logs.splitter import LineSplitter
 
@@ -21,8 +22,6 @@ _LAUNCHER = re.compile(
     r"torch[./]distributed[./](?:elastic[./](?:agent|multiprocessing[./]api)|run\.py)|ChildFailedError"
     r"|torch[./]multiprocessing[./]spawn"
 )
-_TAKEN = ("log", "line", "message", "msg")
-"""Where collectors have the line of a program, beside its `stream`: Docker, Fluent Bit, Loki."""
 _SUMMARY = re.compile(r"\s*rank\s*: (\d+) \(local_rank: (\d+)\)")
 
 
@@ -65,8 +64,9 @@ def _read_end(path: Path, limit: int) -> tuple[list[str], bool]:
 
 
 def _split(path: Path, lines: Sequence[str], is_cut: bool) -> Iterator[Stream]:
-    numbered = ((number, one) for number, line in enumerate(lines, 1) for one in _open_json(line))
-    prefixed = [(number, part) for number, line in numbered for part in read_prefixes(line)]
+    prefixed = [(number, part) for number, line in enumerate(lines, 1) for part in _read_parts(line)]
+    if (learned := learn_prefix([part for _, part in prefixed])) is not None:
+        prefixed = [(number, learned.read(part)) for number, part in prefixed]
     offset = _first_rank(part for _, part in prefixed)
     of_file = int(named[1]) if (named := _NAME.search(path.name)) else None
     tasks_launch = any(part.task is not None and _LAUNCHER.search(part.text) for _, part in prefixed)
@@ -87,19 +87,11 @@ def _split(path: Path, lines: Sequence[str], is_cut: bool) -> Iterator[Stream]:
     yield from streams.values()
 
 
-def _open_json(line: str) -> list[str]:
-    """Return what a JSON object has of a log: a line that a collector took, or a traceback; any other line as it is."""
-    if not line.startswith("{") or not ("Traceback" in line or '"stream"' in line):
-        return [line]
-    try:
-        record = json.loads(line)
-    except ValueError:
-        return [line]
-    texts = {key: value for key, value in record.items() if isinstance(value, str)}
-    if "stream" in texts and (taken := next((texts[key] for key in _TAKEN if key in texts), None)) is not None:
-        return taken.splitlines() or [""]
-    tracebacks = [text for text in texts.values() if "Traceback" in text]
-    return "\n".join(tracebacks).splitlines() or [line]
+def _read_parts(line: str) -> list[Prefixed]:
+    """Return what a line has of each rank; the fields of a JSON object may name the rank and have its lines."""
+    rank, lines = read_json(line)
+    parts = [part for one in lines for part in read_prefixes(one)]
+    return [part._replace(rank=rank) if part.rank is None else part for part in parts]
 
 
 def _first_rank(lines: Iterable[Prefixed]) -> int:

@@ -162,28 +162,21 @@ def test_lines_that_a_collector_wrote_as_json(key: str, tmp_path: Path) -> None:
     assert (found.rule, found.frame and found.frame.line) == ("disk_full", 8)
 
 
-@pytest.mark.parametrize(
-    ("text", "rank"),
-    [
-        (TRACE + "MemoryError\nERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 1) local_rank: 2"
-         " (pid: 1193) of binary: /opt/conda/bin/python\n", 2),
-        (prefixed("Rank 6 | ", TRACE + "MemoryError"), 6),
-    ],
-)  # fmt: skip
-def test_other_names_of_the_rank(text: str, rank: int, tmp_path: Path) -> None:
-    assert first(tmp_path, text).rank == rank
-
-
-def test_a_local_rank_is_no_rank_of_several_nodes(tmp_path: Path) -> None:
-    text = (
-        "+ torchrun --nnodes=2 train.py\n"
-        + TRACE
-        + "MemoryError\n[ERROR] failed (exitcode: 1) local_rank: 2 (pid: 1)\n"
-    )
-    assert first(tmp_path, text).rank is None
-    assert first(tmp_path, text.replace("nnodes=2", "nnodes=1")).rank == 2
-
-
 def test_an_exception_in_a_field_of_a_logger(tmp_path: Path) -> None:
     line = '{"level":"fatal","msg":"unhandled","exc":"botocore.exceptions.EndpointConnectionError: Could not"}\n'
     assert first(tmp_path, line).category is Category.NETWORK
+
+
+@pytest.mark.parametrize("known", ["", "rank=4 "])
+def test_an_exception_in_a_group_is_found_behind_the_prefix_of_a_rank(known: str, tmp_path: Path) -> None:
+    group = (
+        "  + Exception Group Traceback (most recent call last):\n"
+        '  |   File "/app/main.py", line 40, in main\n'
+        "  | ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)\n"
+        "  +-+---------------- 1 ----------------\n"
+        "    | Traceback (most recent call last):\n"
+        '    |   File "/app/feed.py", line 13, in prefetch\n'
+        "    | ZeroDivisionError: float division by zero\n"
+        "    +------------------------------------"
+    )
+    assert first(tmp_path, prefixed(known, group)).rule == "division_by_zero"

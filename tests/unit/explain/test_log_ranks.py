@@ -1,0 +1,59 @@
+"""Where the rank of a failure is written: before its lines, in their fields, by its launcher, or in a report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.unit.explain.test_log_files import TIMEOUT, TRACE, first, prefixed
+
+
+@pytest.mark.parametrize(
+    ("text", "rank"),
+    [
+        (TRACE + "MemoryError\nERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 1) local_rank: 2"
+         " (pid: 1193) of binary: /opt/conda/bin/python\n", 2),
+        (prefixed("Rank 6 | ", TRACE + "MemoryError"), 6),
+        (prefixed("[rank 6] ", TRACE + "MemoryError"), 6),
+        (prefixed("[6]<stderr>:", TRACE + "MemoryError"), 6),
+        (prefixed("(Worker rank=6 pid=41) ", TRACE + "MemoryError"), 6),
+        ('2026-03-02T08:00:11Z rank=6 level=error msg="uncaught exception: torch.OutOfMemoryError: CUDA"\n', 6),
+        ('{"rank": 6, "exc": ' + json.dumps(TRACE + "MemoryError") + "}\n", 6),
+        (TRACE + "MemoryError\nERROR:composer.cli.launcher:Rank 6 crashed with exit code 1.\n", 6),
+        ("gpu-01: rank 0 died from signal 15\ngpu-02: rank 6 died from signal 11 and dumped core\n", 6),
+    ],
+)  # fmt: skip
+def test_other_names_of_the_rank(text: str, rank: int, tmp_path: Path) -> None:
+    assert first(tmp_path, text).rank == rank
+
+
+def test_a_local_rank_is_no_rank_of_several_nodes(tmp_path: Path) -> None:
+    text = (
+        "+ torchrun --nnodes=2 train.py\n"
+        + TRACE
+        + "MemoryError\n[ERROR] failed (exitcode: 1) local_rank: 2 (pid: 1)\n"
+    )
+    assert first(tmp_path, text).rank is None
+    assert first(tmp_path, text.replace("nnodes=2", "nnodes=1")).rank == 2
+
+
+@pytest.mark.parametrize(
+    ("prefix", "rank", "other"),
+    [
+        ("rank 6 ", 6, "rank 0 "),
+        ("[gpu02:6] ", 6, "[gpu01:0] "),
+        ("(train) 6/8: ", 6, "(train) 0/8: "),
+        ("2026-03-02T08:00:11Z 4f1b [rank=6] || ", 6, "2026-03-02T08:00:12Z 4f1b [rank=0] || "),
+        ("worker-6 | ", 6, "worker-0 | "),
+        ("core.py:33] ", None, "core.py:34] "),
+        ("[pid 33] ", None, "[pid 34] "),
+        ("node-6> ", None, "node-0> "),
+        ("a> ", None, "b> "),
+    ],
+)
+def test_a_prefix_is_learned_from_a_traceback(prefix: str, rank: int | None, other: str, tmp_path: Path) -> None:
+    late = prefixed(other, f"{TRACE}RuntimeError: {TIMEOUT.format(rank=0)}")
+    found = first(tmp_path, late.replace("08:00:11", "08:00:12") + prefixed(prefix, f"{TRACE}MemoryError"))
+    assert (found.rule, found.rank) == ("host_memory_refused", rank)
