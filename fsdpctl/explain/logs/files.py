@@ -11,6 +11,7 @@ from pathlib import Path
 from fsdpctl.contract.source_files import is_library
 from fsdpctl.contract.stack_dump import Frame
 from fsdpctl.explain.categories import Role
+from fsdpctl.explain.logs.blamed import blamed_rank
 from fsdpctl.explain.logs.choose import choose_end
 from fsdpctl.explain.logs.diagnosis import Failure, LogDiagnosis
 from fsdpctl.explain.logs.launcher_summary import LauncherSummary, find_summary, later_failures
@@ -108,6 +109,8 @@ def _failure(end: _End, first: _End) -> Failure:
     rank, host = stream.rank, stream.host or match.fields.get("host")
     if end is first and summary is not None and rank in (None, summary.rank):
         rank, host = summary.rank, host or summary.host
+    if end is first and (blamed := blamed_rank(match, stream.lines)) not in (None, rank):
+        rank, host = blamed, None
     return Failure(
         rank=rank,
         host=host,

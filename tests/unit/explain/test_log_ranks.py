@@ -57,3 +57,24 @@ def test_a_prefix_is_learned_from_a_traceback(prefix: str, rank: int | None, oth
     late = prefixed(other, f"{TRACE}RuntimeError: {TIMEOUT.format(rank=0)}")
     found = first(tmp_path, late.replace("08:00:11", "08:00:12") + prefixed(prefix, f"{TRACE}MemoryError"))
     assert (found.rule, found.rank) == ("host_memory_refused", rank)
+
+
+STALL = (
+    '[E stall_inspector.cc:81] One or more rank (marked by "!") are stalled for longer than 600 seconds. Will shutdown.'
+)
+DESYNC = "the lagging ranks that caused the desync are:\n  - [6] joined but didn't finish collective #5, broadcast\n"
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        TRACE + "RuntimeError: [Rank 0]: Rank 6 failed to pass monitoredBarrier in 1800000 ms\n",
+        TRACE + "AssertionError: Rank 6: found NaN in local grad norm\n",
+        TRACE + "CheckpointException: CheckpointException ranks:dict_keys([6])\n",
+        f"{STALL}\nMissing ranks:\n6!: [allreduce.fc.weight]\n{TRACE}RuntimeError: Horovod has been shut down.\n",
+        f"{TIMEOUT.format(rank=0)}\n{DESYNC}",
+    ],
+    ids=["barrier", "message", "checkpoint", "Horovod", "desync"],
+)
+def test_the_rank_that_a_report_blames(report: str, tmp_path: Path) -> None:
+    assert first(tmp_path, prefixed("[rank0]: ", report.rstrip())).rank == 6
