@@ -11,6 +11,7 @@ from pathlib import Path
 from fsdpctl.contract.source_files import is_library
 from fsdpctl.contract.stack_dump import Frame
 from fsdpctl.explain.categories import Role
+from fsdpctl.explain.logs.attempts import last_attempts
 from fsdpctl.explain.logs.blamed import blamed_rank
 from fsdpctl.explain.logs.choose import choose_end
 from fsdpctl.explain.logs.diagnosis import Failure, LogDiagnosis
@@ -26,6 +27,8 @@ _MANY_RANKS = re.compile(
     r"torch[./]distributed|ProcessGroup|local_rank|ChildFailedError|DistributedDataParallel|NCCL (?:INFO|WARN)"
     r"|deepspeed|srun: error: .*: tasks? \d"
 )
+_KNOWN = 2
+"""The distance up to which a failure is one of a rank, and no mere hint."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,17 @@ def explain_files(paths: Sequence[Path]) -> LogDiagnosis:
 
 
 def explain_streams(streams: Sequence[Stream]) -> LogDiagnosis:
-    """Return the failures in the lines of some ranks."""
+    """Return the failures in the lines of some ranks: those of the last attempt, if it has any."""
+    last = last_attempts(streams)
+    ends = [] if last is None else _read_ends(last)
+    if not any(_distance(end.match) <= _KNOWN for end in ends):
+        ends = _read_ends(streams)
+    ends.sort(key=_order)
+    return LogDiagnosis(tuple(_failure(end, ends[0]) for end in ends))
+
+
+def _read_ends(streams: Sequence[Stream]) -> list[_End]:
+    """Return how each stream ended, of those for which that is known."""
     summaries = [find_summary(stream.lines) for stream in streams]
     of_all = next((summary for summary in summaries if summary is not None), None)
     ends = [
@@ -52,12 +65,7 @@ def explain_streams(streams: Sequence[Stream]) -> LogDiagnosis:
         for stream, own in zip(streams, summaries, strict=True)
         if (end := _end_of(stream, own if stream.node else own or of_all)) is not None
     ]
-    ends = _without_copies(ends)
-    if not ends:
-        return LogDiagnosis(())
-    ends.sort(key=_order)
-    first = ends[0]
-    return LogDiagnosis(tuple(_failure(end, first) for end in ends))
+    return _without_copies(ends)
 
 
 def _end_of(stream: Stream, summary: LauncherSummary | None) -> _End | None:
@@ -100,7 +108,7 @@ def _distance(match: Match) -> int:
     if match.strength is Strength.HINT:
         return 4 if match.is_message else 3
     if match.rule.role is Role.CASCADE:
-        return 2
+        return _KNOWN
     return 1 if match.strength is Strength.GENERIC else 0
 
 

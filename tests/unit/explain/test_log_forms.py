@@ -180,3 +180,19 @@ def test_an_exception_in_a_group_is_found_behind_the_prefix_of_a_rank(known: str
         "    +------------------------------------"
     )
     assert first(tmp_path, prefixed(known, group)).rule == "division_by_zero"
+
+
+RESTART = "I0302 08:00:00.1 4 api.py:914] [default] Worker group FAILED. 1/2 attempts left; will restart worker group\n"
+
+
+@pytest.mark.parametrize(
+    ("last", "rule", "rank"),
+    [
+        (prefixed("[rank0]: ", TRACE + "ZeroDivisionError: division by zero"), "division_by_zero", 0),
+        (AGENT, "host_memory_refused", 3),
+    ],
+    ids=["the last attempt shows why", "it shows nothing"],
+)
+def test_an_attempt_that_was_started_anew_is_no_end(last: str, rule: str, rank: int, tmp_path: Path) -> None:
+    found = first(tmp_path, prefixed("[rank3]: ", TRACE + "MemoryError") + RESTART + last)
+    assert (found.rule, found.rank) == (rule, rank)
