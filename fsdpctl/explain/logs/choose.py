@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import inf
 
 from fsdpctl.explain.categories import Category, Role
 from fsdpctl.explain.logs.match import Match
@@ -30,6 +31,11 @@ _OF_COMMUNICATION = {Category.NCCL, Category.GLOO, Category.NETWORK}
 """What ranks raise after one of them was killed."""
 _KILLS = {"ended_by_launcher", "job_cancelled", "hang_watchdog"}
 """Rules of what kills processes: that these end by SIGKILL follows from it."""
+_REQUESTS = {"terminated", "job_cancelled"}
+"""Rules of what asks processes to end."""
+_AFTER_AN_EXIT = "torchrun_closes"
+"""The rule of what torchrun does before it reports that a process left."""
+_CODES_OF_SIGNALS = {"130", "143"}
 _NEAR = 40
 """Lines between a step and the exception that it caused."""
 
@@ -40,7 +46,7 @@ def choose_end(matches: Sequence[Match], *, first: bool = False) -> Match | None
     An uncaught exception is better evidence than a line, and one whose kind is known better than a generic one. With
     `first` the text is of many ranks, which end one after the other, so that the first exception counts.
     """
-    matches = _without_killed(matches)
+    matches = _without_ended(_without_killed(matches))
     exceptions = [_resolve(chain) for chain in _chains(own_failures(matches))]
     raised = _pick(_first_raised(exceptions) if first else _last_first(exceptions))
     fatal = _best_rank(m for m in own_failures(matches) if not m.is_exception and m.strength is Strength.CERTAIN)
@@ -55,6 +61,17 @@ def _without_killed(matches: Sequence[Match]) -> list[Match]:
     """Return the matches without the processes that a launcher or a watchdog kills, or that end with their job."""
     killed = next((m.number for m in matches if m.rule.id in _KILLS), None)
     return [m for m in matches if killed is None or m.number <= killed or m.rule.id != "sigkill"]
+
+
+def _without_ended(matches: Sequence[Match]) -> list[Match]:
+    """Return the matches without the requests to end that follow from a process that had left by itself."""
+    exits = (m for m in matches if m.rule.id == "bad_exit_code" and m.fields["code"] not in _CODES_OF_SIGNALS)
+    left = next((match.number for match in exits), inf)
+    return [
+        m
+        for m in matches
+        if not (m.rule.id in _REQUESTS and m.number > left) and not (m.rule.id == _AFTER_AN_EXIT and left < inf)
+    ]
 
 
 def own_failures(matches: Iterable[Match]) -> list[Match]:
@@ -131,8 +148,9 @@ def _find_nan(raised: Match, matches: Iterable[Match]) -> Match | None:
 def _second_best(matches: Sequence[Match]) -> Match | None:
     """Return what is left without a failure of its own: a lost peer, a hint, an end on request."""
     for role, strengths in (
-        (Role.CASCADE, (Strength.CERTAIN, Strength.GENERIC)),
+        (Role.CASCADE, (Strength.CERTAIN,)),
         (Role.INITIATING, (Strength.HINT,)),
+        (Role.CASCADE, (Strength.GENERIC,)),
         (Role.INITIATING, (Strength.GENERIC,)),
         (Role.CASCADE, (Strength.HINT,)),
         (Role.TEARDOWN, tuple(Strength)),

@@ -17,7 +17,8 @@ _CONTINUES = re.compile(
     r"(?i)\b(?:skipping|skipped|retrying|falling back|ignoring|continuing|proceeding|substituting|replaced by)\b"
     r"|\bunavailable, using\b|\busing .{1,80} instead\b"
 )
-_IN_THREAD = "Exception in thread "
+_IN_THREAD = re.compile(r"Exception in thread (?!.*pin_memory)")
+"""The main thread ends, too, when the one that pins its memory does."""
 
 
 def is_handled(before: str, after: str) -> bool:
@@ -25,4 +26,4 @@ def is_handled(before: str, after: str) -> bool:
 
     An exception in another thread than the main one ends only that thread.
     """
-    return before.startswith(_IN_THREAD) or any((_GIVEN_UP.search(before), _CONTINUES.search(after)))
+    return any((_IN_THREAD.match(before), _GIVEN_UP.search(before), _CONTINUES.search(after)))

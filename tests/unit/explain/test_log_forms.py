@@ -196,3 +196,44 @@ RESTART = "I0302 08:00:00.1 4 api.py:914] [default] Worker group FAILED. 1/2 att
 def test_an_attempt_that_was_started_anew_is_no_end(last: str, rule: str, rank: int, tmp_path: Path) -> None:
     found = first(tmp_path, prefixed("[rank3]: ", TRACE + "MemoryError") + RESTART + last)
     assert (found.rule, found.rank) == (rule, rank)
+
+
+STALLED = (
+    '[E stall_inspector.cc:81] One or more rank (marked by "!") are stalled for longer than 600 seconds. Will shutdown.'
+)
+CANCELLED = "slurmstepd: error: *** STEP 4.0 ON gpu-01 CANCELLED AT 2026-01-30T02:02:02 ***\n"
+LEFT = "srun: error: gpu-02: task 2: Exited with exit code 1\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "category"),
+    [
+        (LEFT + CANCELLED, Category.UNKNOWN),
+        (CANCELLED + LEFT, Category.CANCELLED),
+        (AGENT + "failed (exitcode: 1) local_rank: 6 (pid: 17) of binary: /usr/bin/python3\n", Category.UNKNOWN),
+        (AGENT, Category.CANCELLED),
+    ],
+)
+def test_a_launcher_that_ends_the_others_cancels_nothing(text: str, category: Category, tmp_path: Path) -> None:
+    assert first(tmp_path, text).category is category
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("x.c:177  Transport retry count exceeded on mlx5_2:1/IB\nAborted (core dumped)\n", "nccl_ib"),
+        (
+            "NCCL WARN NET/IB : Got completion from peer 192.0.2.4<1> with status=12\n  exitcode  : -6 (pid: 1)\n",
+            "nccl_ib",
+        ),
+        (f"{STALLED}\n{TRACE}RuntimeError: Horovod has been shut down.\n", "hang_watchdog"),
+    ],
+)
+def test_a_hint_explains_more_than_an_end_without_a_cause(text: str, rule: str, tmp_path: Path) -> None:
+    assert first(tmp_path, text).rule == rule
+
+
+def test_the_main_thread_ends_with_the_one_that_pins_its_memory(tmp_path: Path) -> None:
+    thread = f"Exception in thread Thread-4 (_pin_memory_loop):\n{TRACE}OSError: [Errno 12] Cannot allocate memory\n"
+    text = f"{thread}{TRACE}RuntimeError: Pin memory thread exited unexpectedly\n"
+    assert first(tmp_path, text).rule == "host_memory_refused"
