@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import logging
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import torch
 from torch import Tensor
@@ -71,7 +72,8 @@ class Trainer:
         self.local_compute = stragglers.local_compute
         self.progress.mark(Section.START, 0, "checkpoint", Work.RESTORE)
         compiles = uses_compiler(config, world.device)
-        self.step = self.checkpoints.resume(self._compile_ahead if compiles else None)
+        with self._memory_advice():
+            self.step = self.checkpoints.resume(self._compile_ahead if compiles else None)
         self._weights_changed()
         self.progress.work_log.begin(Work.START)
         if self.step >= config.steps:
@@ -82,14 +84,21 @@ class Trainer:
     def run(self) -> Outcome:
         """Train until the last step or until asked to stop. Raises TrainError for an expected failure."""
         try:
-            outcome = self._run()
-        except torch.OutOfMemoryError as error:
-            raise TrainError(memory_advice(error, self.profiler.out_of_memory())) from error
+            with self._memory_advice():
+                outcome = self._run()
         except NonFiniteError:
             self._finish_save_in_flight()
             raise
         self.end()
         return outcome
+
+    @contextmanager
+    def _memory_advice(self) -> Iterator[None]:
+        """Raise TrainError, with what would need less memory, where a GPU has too little."""
+        try:
+            yield
+        except torch.OutOfMemoryError as error:
+            raise TrainError(memory_advice(error, self.profiler.out_of_memory())) from error
 
     def end(self) -> None:
         """Write what is still to be written at a good end."""

@@ -296,7 +296,17 @@ def out_of_memory(step: int) -> None:
 
     def train_step(self: Any) -> None:
         if self.step + 1 == step:
-            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB\nsee the manual")
+            run_out_of_memory(self)
         original(self)
 
     loop.Trainer._train_step = train_step  # type: ignore[method-assign]
+
+
+def out_of_memory_ahead() -> None:
+    """Let it run out while the compiler works beside the reading of a checkpoint."""
+    loop.uses_compiler = lambda *_: True
+    loop.Trainer._compile_ahead = run_out_of_memory  # type: ignore[method-assign]
+
+
+def run_out_of_memory(_trainer: Any) -> None:
+    raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB\nsee the manual")

@@ -7,6 +7,7 @@ import json
 import shutil
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -71,7 +72,10 @@ def test_a_snapshot_on_demand(tmp_path: Path, config: Config) -> None:
 
 
 def test_running_out_of_memory_ends_in_advice(tmp_path: Path, config: Config) -> None:
-    ranks = start(tmp_path, config, fault=faults.out_of_memory, fault_args=(3,))
-    assert ranks.wait() == [1]
-    last = ranks.log().splitlines()[-1]
-    assert last.startswith("train: CUDA out of memory. Tried to allocate 2 GiB; take a smaller micro_batch")
+    config["checkpoint"]["every_steps"] = 2
+    in_a_step: dict[str, Any] = {"fault": faults.out_of_memory, "fault_args": (3,)}
+    for how in (in_a_step, {"fault": faults.out_of_memory_ahead}):  # the second one resumes at step 2
+        ranks = start(tmp_path, config, **how)
+        assert ranks.wait() == [1]
+        last = ranks.log().splitlines()[-1]
+        assert last.startswith("train: CUDA out of memory. Tried to allocate 2 GiB; take a smaller micro_batch")
