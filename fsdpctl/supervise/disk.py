@@ -18,25 +18,26 @@ from fsdpctl.supervise.agents import Agents
 
 T = TypeVar("T")
 
-PAUSE_S = 10.0
+FIRST_PAUSE_S, PAUSE_S = 1.0, 10.0
+"""Before the second try, and before later ones: each pause is twice the one before it."""
 QUIET_S = 600.0
 """After this time without an error, the tries are counted from zero."""
 
 
 def retry_disk_errors(work: Callable[[], T], tries: int) -> T | None:
     """Call `work` until it raises no OSError, and return its result; None after `tries` errors in a row."""
-    left, last = tries, time.monotonic()
+    failed, last = 0, time.monotonic()
     while True:
         try:
             return work()
         except OSError:
             with suppress(OSError):  # the log may be on the same disk
                 traceback.print_exc()
-        left = left - 1 if time.monotonic() - last < QUIET_S else tries - 1
-        if left <= 0:
+        failed = failed + 1 if time.monotonic() - last < QUIET_S else 1
+        if failed >= tries:
             return None
         last = time.monotonic()
-        time.sleep(PAUSE_S)
+        time.sleep(min(FIRST_PAUSE_S * 2 ** (failed - 1), PAUSE_S))
 
 
 def begin_attempt(agents: Agents) -> AttemptPaths:

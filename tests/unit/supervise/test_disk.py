@@ -48,11 +48,11 @@ def test_an_attempt_waits_while_the_disk_is_full(small_disk: Mount, monkeypatch:
     attempt = retry_disk_errors(lambda: begin_attempt(agents), agents.disk_tries)
     assert attempt is not None and attempt == run.attempt(1)
     assert read_json(Allocation, attempt.allocation) == Allocation("7", 1, NODES)
-    assert len(pauses) == 3
+    assert pauses == [1.0, 2.0, 4.0]
 
     small_disk.fill()
     assert retry_disk_errors(lambda: begin_attempt(agents), agents.disk_tries) is None
-    assert len(pauses) == 3 + agents.disk_tries - 1
+    assert pauses[3:9] == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0] and len(pauses) == 3 + agents.disk_tries - 1
     assert run.attempts() == [attempt]
 
 
