@@ -43,15 +43,13 @@ def pointer_of(run_id: str) -> Path:
     return _registry() / run_id
 
 
-def find_root(pointer: Path) -> Path | None:
-    """Return the run directory of a pointer; of a damaged one, that of its name where other runs are, else None.
-
-    Raise FileNotFoundError if the pointer has just been removed.
+def find_root(run_id: str, target: Path | None) -> Path | None:
+    """Return the directory of a run whose pointer has `target`; if that is damaged, the one of the run's name where
+    other runs are, else None.
     """
-    target = read_target(pointer)
     if target is not None and target.parent.is_dir():
         return target
-    return _search(pointer.name) or target
+    return _search(run_id) or target
 
 
 def find_target(pointer: Path) -> Path | None:

@@ -121,7 +121,7 @@ def run_ids() -> list[str]:
     found = []
     for pointer in pointers():
         with suppress(FileNotFoundError):
-            if (root := find_root(pointer)) is not None and root.is_dir():
+            if (root := find_root(pointer.name, read_target(pointer))) is not None and root.is_dir():
                 found.append(pointer.name)
     return found
 
@@ -163,13 +163,14 @@ def locked(paths: RunPaths) -> Iterator[None]:
 def _read(pointer: Path) -> Listed | None:
     name = pointer.name
     try:
-        root = find_root(pointer)
+        target = read_target(pointer)
     except FileNotFoundError:
         return None
+    root = find_root(name, target)
     if root is None:
         remedy = "write the path of the run directory into it, or delete it if there is none any more"
         return Listed(name, RunPaths(pointer), None, f"{pointer} is damaged; {remedy}")
-    if root != read_target(pointer):
+    if root != target:
         repair(pointer, root)
     paths = RunPaths(root)
     try:
