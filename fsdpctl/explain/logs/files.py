@@ -17,7 +17,6 @@ from fsdpctl.explain.logs.choose import choose_end
 from fsdpctl.explain.logs.diagnosis import Failure, LogDiagnosis
 from fsdpctl.explain.logs.launcher_summary import LauncherSummary, find_summary, later_failures
 from fsdpctl.explain.logs.match import Match, match_text
-from fsdpctl.explain.logs.prefixes import strip_log_prefix
 from fsdpctl.explain.logs.streams import Stream, read_streams
 from fsdpctl.explain.logs.survived import fatal_matches
 from fsdpctl.explain.rule import Strength
@@ -78,13 +77,9 @@ def _end_of(stream: Stream, summary: LauncherSummary | None) -> _End | None:
 
 
 def _without_copies(ends: Sequence[_End]) -> list[_End]:
-    """Return the ends without those of logs of no rank, as of a launcher, that repeat the error of a rank."""
-    of_ranks = {_error(end) for end in ends if end.stream.rank is not None}
-    return [end for end in ends if end.stream.rank is not None or _error(end) not in of_ranks]
-
-
-def _error(end: _End) -> tuple[str, str]:
-    return end.match.rule.id, strip_log_prefix(end.match.line)
+    """Return the ends without those of logs of no rank, as of a launcher or a kernel, that a rank reports, too."""
+    of_ranks = {end.match.rule.id for end in ends if end.stream.rank is not None}
+    return [end for end in ends if end.stream.rank is not None or end.match.rule.id not in of_ranks]
 
 
 def _time_of(lines: Sequence[str], number: int) -> float:

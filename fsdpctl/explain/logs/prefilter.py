@@ -19,10 +19,10 @@ corrupt, invalid, illegal, heartbeat, progress, stuck, hung, hanging, stall, dea
 subset of ranks, override, different device, devices were, identification, notready, deleted at, modulefile,
 lmod, mismatch, module(s), i/o err, creation, extracting, mounting, address already, too many, ctrl-c,
 marked down, unbound, unexpected, fallen off, nccl warn, nccl op, nccl watch, handling of, no such, not found,
-no space, return code, bus err
+no space, return code, bus err, lost comm, panic
 """
 _WORDS = re.compile(r"\b(?:nan|inf|hang)\b|\bexc\.")
-_NUMBERED = re.compile(r"(?i)exit|code|status|signal|xid|errno|oom|failcnt|return")
+_NUMBERED = re.compile(r"(?i)exit|code|status|signal|xid|errno|oom|failcnt|return|\[cd\]")
 _PARTS = tuple(" ".join(part.split()) for part in _FRAGMENTS.split(","))
 _NO_DIGITS = {ord(digit): None for digit in "0123456789"}
 

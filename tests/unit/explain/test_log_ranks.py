@@ -22,6 +22,9 @@ from tests.unit.explain.test_log_files import TIMEOUT, TRACE, first, prefixed
         ('2026-03-02T08:00:11Z rank=6 level=error msg="uncaught exception: torch.OutOfMemoryError: CUDA"\n', 6),
         ('{"rank": 6, "exc": ' + json.dumps(TRACE + "MemoryError") + "}\n", 6),
         (TRACE + "MemoryError\nERROR:composer.cli.launcher:Rank 6 crashed with exit code 1.\n", 6),
+        ("NVRM: Xid (PCI:0000:48:00): 48, pid=77, name=python, DBE (double bit error)\n"
+         + prefixed("[rank6]: ", TRACE + "RuntimeError: CUDA error: uncorrectable ECC error encountered")
+         + "      rank      : 2 (local_rank: 2)\n      exitcode  : -6 (pid: 90)\n", 6),
         ("gpu-01: rank 0 died from signal 15\ngpu-02: rank 6 died from signal 11 and dumped core\n", 6),
     ],
 )  # fmt: skip
@@ -78,3 +81,13 @@ DESYNC = "the lagging ranks that caused the desync are:\n  - [6] joined but didn
 )
 def test_the_rank_that_a_report_blames(report: str, tmp_path: Path) -> None:
     assert first(tmp_path, prefixed("[rank0]: ", report.rstrip())).rank == 6
+
+
+@pytest.mark.parametrize(
+    "more", ["  - [5, 7] finished collective #4, allgather\n", "  - [5] joined but didn't finish collective #4\n"]
+)
+def test_of_several_ranks_a_report_blames_none(more: str, tmp_path: Path) -> None:
+    report = f"{TIMEOUT.format(rank=0)}\n{DESYNC}"
+    assert first(tmp_path, prefixed("[rank0]: ", (report + more).rstrip())).rank == 0
+    states = f"{report}  - Snapshot of ranks' latest states:\n{more}"
+    assert first(tmp_path, prefixed("[rank0]: ", states.rstrip())).rank == 6

@@ -72,7 +72,7 @@ def test_the_prefilter_changes_no_match(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_line_of_other_numbers_is_of_the_same_rule_unless_a_number_decides() -> None:
     wrong = []
     for text in (text for rule in RULES if rule.lines for text in rule.shows):
-        other = re.sub(r"\b\d+\b", lambda number: "0" * len(number[0]), text)
+        other = re.sub(r"\d", "0", text)
         if is_decided_by_words(shape_of(text)) and bool(match_text([other])) != bool(match_text([text])):
             wrong.append(text)
     assert not wrong
