@@ -8,6 +8,7 @@ import gc
 import os
 import resource
 import signal
+import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -300,6 +301,36 @@ def out_of_memory(step: int) -> None:
         original(self)
 
     loop.Trainer._train_step = train_step  # type: ignore[method-assign]
+
+
+def read_between_passes() -> None:
+    """Call the model beside the reading of a checkpoint, as if it were compiled.
+
+    Rank 0 has its weights only between the forward and the backward pass, all others before both.
+    """
+    forward_done, read_done = threading.Event(), threading.Event()
+    is_first = os.environ.get("RANK", "0") == "0"
+    read, backward, ahead = dcp_io._TensorReader.read_data, torch.Tensor.backward, loop.Trainer._compile_ahead
+
+    def read_data(*arguments: Any) -> Any:
+        assert not is_first or forward_done.wait(20)
+        future = read(*arguments)
+        read_done.set()
+        return future
+
+    def backward_after_reading(*arguments: Any, **options: Any) -> None:
+        forward_done.set()
+        assert read_done.wait(20)
+        backward(*arguments, **options)
+
+    def compile_ahead(trainer: Any) -> None:
+        assert is_first or read_done.wait(20)
+        ahead(trainer)
+
+    loop.uses_compiler = lambda *_: True
+    dcp_io._TensorReader.read_data = read_data  # type: ignore[method-assign]
+    torch.Tensor.backward = backward_after_reading  # type: ignore[assignment,method-assign]
+    loop.Trainer._compile_ahead = compile_ahead  # type: ignore[method-assign]
 
 
 def out_of_memory_ahead() -> None:

@@ -56,6 +56,19 @@ def test_stopped_and_killed_runs_equal_the_straight_run(tmp_path: Path, straight
     assert finished.summary["held_out_loss"] < finished.summary["unigram_entropy"] * 1.5
 
 
+@pytest.mark.parametrize(("strategy", "procs"), [("DDP", 2), ("FULL_SHARD", 2), ("NO_SHARD", 2), ("NO_SHARD", 1)])
+def test_what_is_read_amid_the_passes_before_the_first_step_is_what_was_saved(
+    strategy: str, procs: int, tmp_path: Path, config: Config
+) -> None:
+    config["mesh"] = {"strategy": strategy}
+    straight, run = tmp_path / "straight", tmp_path / "run"
+    train(straight, config, procs_per_node=procs)
+    shutil.copytree(straight / "checkpoints/step-00000008", run / "checkpoints/step-00000008")
+    train(run, config, procs_per_node=procs, fault=faults.read_between_passes)
+    for name in ("loss_hex", "grad_norm"):
+        assert column(run, name) == column(straight, name)[8:], name
+
+
 def test_a_stop_before_the_first_step_is_a_checkpoint_of_step_0(tmp_path: Path, straight: Path, config: Config) -> None:
     signalled = {"fault": faults.signalled, "fault_args": (1, "start", signal.SIGUSR1)}
     ranks = start(tmp_path / "run", config, procs_per_node=2, **signalled)

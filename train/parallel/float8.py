@@ -76,7 +76,10 @@ def compute_scales(model: nn.Module) -> None:
 def master_weight(parameter: Tensor) -> Tensor:
     """Return a parameter's fp32 values, without the wrapper by which FSDP gathers it in float8. They share memory."""
     values = _wrapped(parameter)
-    return parameter.detach() if values is None else sharded_as(parameter, values.detach())
+    if values is not None:
+        return sharded_as(parameter, values.detach())
+    # A graph may hold a parameter that is no DTensor; `data` can be filled without autograd refusing its backward pass.
+    return parameter.detach() if isinstance(parameter, DTensor) else parameter.data
 
 
 def _wrapped(parameter: Tensor) -> Tensor | None:

@@ -64,7 +64,9 @@ def build_model(
     model.to_empty(device="cpu" if config.memory.cpu_offload else world.device)
     model.fill_buffers(world.device)
     if world.size > 1 and not uses_fsdp:
-        replicate(model, device_id=world.device)
+        # All ranks get equal values, from the seed or a checkpoint. DDP would broadcast rank 0's in its first forward
+        # pass, which may be beside the reading of a checkpoint.
+        replicate(model, device_id=world.device, init_sync=False)
     return model
 
 
