@@ -36,7 +36,9 @@ def test_several_files_hold_what_one_would(tmp_path: Path, monkeypatch: pytest.M
         assert len(written_by(directory, 0)) == files + 1  # and the table
         assert sorted(saved) == [tensor.nbytes for tensor in tensors.values()]  # each once
         loaded = {name: torch.zeros_like(tensor) for name, tensor in tensors.items()}
-        read_tensors(directory, loaded, alone)
+        signs: list[int] = []
+        read_tensors(directory, loaded, alone, partial(signs.append, 1))
+        assert len(signs) == len(tensors)
         assert all(torch.equal(loaded[name], tensor) for name, tensor in tensors.items())
 
 

@@ -6,7 +6,7 @@ only, and the table is read by `fsdpctl.contract.formats.dcp_table`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any, cast
 import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.checkpoint.api import CheckpointException
-from torch.distributed.checkpoint.default_planner import DefaultSavePlanner
+from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner, DefaultSavePlanner
 from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
 from torch.distributed.checkpoint.metadata import Metadata, StorageMeta
 from torch.distributed.checkpoint.planner import LoadPlan, LoadPlanner, ReadItem, SavePlan, SavePlanner, WriteItem
@@ -59,14 +59,17 @@ def write_tensors(
         raise StorageError(_first_cause(error)) from None
 
 
-def read_tensors(directory: Path, tensors: dict[str, Tensor], group: dist.ProcessGroup) -> None:
+def read_tensors(
+    directory: Path, tensors: dict[str, Tensor], group: dist.ProcessGroup, sign: Callable[[], None]
+) -> None:
     """Fill `tensors` in place, whatever number of ranks wrote them. Collective.
 
+    `sign` is called after each tensor, in any thread.
     Raises ConfigError for content that can never be read, and TrainError where the disk may be at fault.
     """
     reader = _TensorReader(directory)
     try:
-        load(tensors, storage_reader=reader, process_group=group)
+        load(tensors, storage_reader=reader, planner=_SigningPlanner(sign), process_group=group)
     except CheckpointException as error:
         text = f"{directory}: {_describe(reader.problem) if reader.problem else _first_cause(error)}"
         causes = [reader.problem, *(cause for cause, _ in error.failures.values())]
@@ -98,6 +101,15 @@ class _StagedPlanner(DefaultSavePlanner):
     def find_values(self, write_item: WriteItem) -> Tensor:
         values: Tensor = self.state_dict[write_item.index.fqn].values
         return values
+
+
+class _SigningPlanner(DefaultLoadPlanner):
+    def __init__(self, sign: Callable[[], None]) -> None:
+        super().__init__()
+        self._sign = sign
+
+    def commit_tensor(self, read_item: ReadItem, tensor: Tensor) -> None:
+        self._sign()
 
 
 def share_out(sizes: Sequence[int], shares: int) -> list[list[int]]:

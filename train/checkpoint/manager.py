@@ -57,7 +57,7 @@ class CheckpointManager:
             self.checkpoints.remove_leftovers()
         found = self.checkpoints.find_newest()
         if not self.world.shared_disk:
-            found = peer_copy.share_newest(self.checkpoints, found, self.world)
+            found = peer_copy.share_newest(self.checkpoints, found, self.world, self.context.progress.sign)
         if found is None:
             self._refuse_to_begin_again()
             self._begin()
@@ -69,7 +69,7 @@ class CheckpointManager:
                 f"the data has fingerprint {self.data_fingerprint}, but {checkpoint_name(found.step)} "
                 f"was trained on {found.data_fingerprint}: that would be another run"
             )
-        load = partial(self.checkpoints.load, found, self.state.tensors())
+        load = partial(self.checkpoints.load, found, self.state.tensors(), self.context.progress.sign)
         run_in_threads([meanwhile, load] if meanwhile and found.step < self.config.steps else [load])
         self.saver.saved_step, self.saver.save_s = found.step, found.save_s
         files = f"{len(found.files)} files, {found.num_bytes / 1e6:.1f} MB, written by {found.world} ranks"
@@ -96,8 +96,12 @@ class CheckpointManager:
         """Save between two steps. A disk that removes more slowly than saves come is waited for, or it would fill."""
         self.context.progress.mark(Section.SAVE, step)
         removals, keep, began = self.checkpoints.removals, self.config.checkpoint.keep, time.monotonic()
+        num_files = removals.num_files
         while self.world.maximum(removals.outstanding > keep) and not self.context.stopper.agree(self.world):
             removals.wait(1.0, at_most=keep)
+            if removals.num_files > num_files:
+                num_files = removals.num_files
+                self.context.progress.sign()
         if (waited_s := time.monotonic() - began) > SLOW_REMOVAL_S and self.world.is_main:
             log.warning("the save of step %d waited %.1f s for older checkpoints to be removed", step, waited_s)
         self.save(step, telemetry)
@@ -142,7 +146,7 @@ class CheckpointManager:
         log.info("no checkpoint: starting at step 0")
         if self.config.init_from:
             tensors = self.state.tensors_to_start_from(self.config.init_optimizer)
-            load_pretrained(tensors, self.config.model, Path(self.config.init_from))
+            load_pretrained(tensors, self.config.model, Path(self.config.init_from), self.context.progress.sign)
             log.info("weights%s of %s", " and optimizer" if self.config.init_optimizer else "", self.config.init_from)
         else:
             init_weights(self.state.model, self.config.seed)

@@ -10,7 +10,7 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from fsdpctl.contract.formats.manifest import Manifest, verify_files
+from fsdpctl.contract.formats.manifest import InvalidCheckpointError, Manifest, verify_files
 from fsdpctl.contract.formats.removal import temporary_of
 from fsdpctl.contract.paths import checkpoint_name
 from train.checkpoint.verified_checkpoints import VerifiedCheckpoints
@@ -43,10 +43,13 @@ class NodeCopy:
         return (self.manifest.step, self.manifest.attempt) if self.manifest else (-1, 0)
 
 
-def share_newest(checkpoints: VerifiedCheckpoints, own: Manifest | None, world: World) -> Manifest | None:
+def share_newest(
+    checkpoints: VerifiedCheckpoints, own: Manifest | None, world: World, sign: Callable[[], None]
+) -> Manifest | None:
     """Give every node the newest checkpoint of any node, and return its manifest. Collective.
 
-    `own`: the newest one of this node. Raises TrainError on every rank where a node cannot store it.
+    `own`: the newest one of this node. `sign` is called after each block that is sent or received.
+    Raises TrainError on every rank where a node cannot store it.
     """
     metrics = checkpoints.paths.metrics
     size = metrics.stat().st_size if metrics.exists() else 0
@@ -57,7 +60,7 @@ def share_newest(checkpoints: VerifiedCheckpoints, own: Manifest | None, world: 
         return newest
     name, nodes, began = checkpoint_name(newest.step), ", ".join(map(str, takers)), time.perf_counter()
     log.info("node %s is without %s (%.1f MB), which node %d has", nodes, name, newest.num_bytes / 1e6, giver)
-    broadcast = _FileBroadcast(*(world.rank_info.ranks_of(node)[0] for node in (giver, *takers)))
+    broadcast = _FileBroadcast(sign, *(world.rank_info.ranks_of(node)[0] for node in (giver, *takers)))
     if world.is_writer and world.rank_info.node == giver:
         broadcast.send(_files(checkpoints.root / name, newest, metrics, copies[giver].metrics_size))
     takes = world.is_writer and world.rank_info.node in takers
@@ -95,6 +98,8 @@ def _fetch(checkpoints: VerifiedCheckpoints, copy: NodeCopy, broadcast: _FileBro
         checkpoints.invalid.discard(name)
     except OSError as error:
         raise TrainError(f"{name} cannot be copied to {checkpoints.root}: {error.strerror}") from None
+    except InvalidCheckpointError as error:
+        raise TrainError(f"the copy of {name} in {checkpoints.root} is damaged: {error}") from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -102,16 +107,18 @@ def _fetch(checkpoints: VerifiedCheckpoints, copy: NodeCopy, broadcast: _FileBro
 class _FileBroadcast:
     """Sends files from one rank to some others. Made by all ranks together."""
 
-    def __init__(self, source: int, *receivers: int) -> None:
-        self._source = source
+    def __init__(self, sign: Callable[[], None], source: int, *receivers: int) -> None:
+        self._sign, self._source = sign, source
         self._group = dist.new_group([source, *receivers], backend="gloo", timeout=CONTROL_TIMEOUT)
 
     def send(self, files: list[tuple[Path, int]]) -> None:
         for path, size in files:
             with open(path, "rb") as file:
                 for block in _blocks(size):
-                    file.readinto(block.numpy().data)
+                    num_bytes = file.readinto(block.numpy().data)
+                    block[num_bytes:] = 0  # of a file that has become shorter; who receives it verifies it
                     dist.broadcast(block, self._source, self._group)
+                    self._sign()
 
     def receive(self, files: list[tuple[Path, int]]) -> None:
         """Write what `send` sends. Raises the first OSError, after all has arrived: no rank waits for this one."""
@@ -134,6 +141,7 @@ class _FileBroadcast:
     def _arriving(self, size: int) -> Iterator[torch.Tensor]:
         for block in _blocks(size):
             dist.broadcast(block, self._source, self._group)
+            self._sign()
             yield block
 
 

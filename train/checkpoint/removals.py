@@ -21,6 +21,11 @@ class Removals:
         self._requests: deque[Callable[[], object]] = deque()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
+        self.num_files = 0  # removed so far
+
+    def note_file(self) -> None:
+        """Count a file that was removed."""
+        self.num_files += 1
 
     def request(self, remove: Callable[[], object]) -> None:
         """Call `remove` in the thread. What it raises is logged."""

@@ -82,10 +82,10 @@ class VerifiedCheckpoints:
                     log.warning("checkpoint %s is skipped: %s", name, error)
         return None
 
-    def load(self, manifest: Manifest, tensors: dict[str, Tensor]) -> None:
-        """Fill `tensors` from a checkpoint that `find_newest` returned."""
+    def load(self, manifest: Manifest, tensors: dict[str, Tensor], sign: Callable[[], None]) -> None:
+        """Fill `tensors` from a checkpoint that `find_newest` returned; `sign` is called after each."""
         self.resumed_from = checkpoint_name(manifest.step)
-        read_tensors(self.root / self.resumed_from, tensors, self.group.process_group)
+        read_tensors(self.root / self.resumed_from, tensors, self.group.process_group, sign)
 
     def save(self, manifest: Manifest, staged: Mapping[str, StagedTensor], written: Callable[[], None]) -> str | None:
         """Save and return the checkpoint's name; None when it could not be written, which is logged as an error.
@@ -109,7 +109,7 @@ class VerifiedCheckpoints:
             return None
         finally:
             if self.group.is_main and temporary.exists():  # not after a commit
-                self.removals.request(partial(delete, temporary))
+                self.removals.request(partial(delete, temporary, self.removals.note_file))
         if self.group.is_main:
             self.removals.request(partial(self._prune, name))
         return name
@@ -117,7 +117,7 @@ class VerifiedCheckpoints:
     def remove_leftovers(self) -> None:
         """Remove, beside training, what earlier attempts left half done. Rank 0, before the first save."""
         for path in find_leftovers(self.root):
-            self.removals.request(partial(delete, path))
+            self.removals.request(partial(delete, path, self.removals.note_file))
 
     def commit(self, temporary: Path, manifest: Manifest) -> None:
         """Make a checkpoint of a directory that has all its files.
@@ -133,7 +133,7 @@ class VerifiedCheckpoints:
         if os.path.lexists(final):  # found invalid at start, else training would have begun after it
             damaged = temporary_of(final, "replaced")
             final.rename(damaged)
-            self.removals.request(partial(delete, damaged))
+            self.removals.request(partial(delete, damaged, self.removals.note_file))
         temporary.rename(final)
         fsync_directory(self.root)
 
@@ -148,7 +148,7 @@ class VerifiedCheckpoints:
                 log.info("checkpoint %s is kept while a command reads it", name)
                 continue
             try:
-                left = remove_checkpoint(self.root / name)
+                left = remove_checkpoint(self.root / name, self.removals.note_file)
             except OSError as error:
                 log.warning("checkpoint %s cannot be removed: %s", name, error)
                 continue

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 from fsdpctl.contract.formats.manifest import COMMITTED
@@ -30,16 +31,26 @@ def is_temporary(name: str) -> bool:
     return _TEMPORARY in name and COMMITTED.fullmatch(name.split(".")[0]) is not None
 
 
-def remove_checkpoint(directory: Path) -> Path | None:
-    """Remove a checkpoint. Return the directory that is left if it was a link. Raise OSError."""
+def remove_checkpoint(directory: Path, sign: Callable[[], None] = lambda: None) -> Path | None:
+    """Remove a checkpoint. Return the directory that is left if it was a link. Raise OSError.
+
+    `sign` is called after each file.
+    """
     doomed = temporary_of(directory, "pruned")
     directory.rename(doomed)
-    return delete(doomed)
+    return delete(doomed, sign)
 
 
-def delete(path: Path) -> Path | None:
-    """Delete a directory, or a link; return where the link led. Raise OSError."""
+def delete(path: Path, sign: Callable[[], None] = lambda: None) -> Path | None:
+    """Delete a directory, or a link; return where the link led. Raise OSError.
+
+    `sign` is called after each file of the directory.
+    """
     if not path.is_symlink():
+        for entry in path.iterdir():
+            if entry.is_symlink() or not entry.is_dir():
+                entry.unlink()
+                sign()
         shutil.rmtree(path)
         return None
     target = path.resolve()

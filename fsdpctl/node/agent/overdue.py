@@ -16,7 +16,8 @@ SCRIPT_S = 600.0
 REPORTED_SCRIPT_S = 60.0
 """For one that reports its steps: it may do anything between two of them."""
 FIRST_S = 120.0
-"""For a first step or evaluation, in which ranks wait for others or the GPU: communicators and kernels are made."""
+"""For a start and a first step or evaluation, in which ranks wait for others or the GPU: communicators and kernels are
+made. A resumed model compiles, with a forward and a backward pass, while its checkpoint is read."""
 EARLY = 0.6
 """The part of its limit after which the stack of a rank is read, to be there when the limit is over, or to know by then
 that the rank does not answer."""
@@ -24,7 +25,7 @@ LOOK_S = 30.0
 """When the stack of a rank that reports nothing is read."""
 _VARIES = (Section.START, Section.SAVE, Section.END, Section.SCRIPT)
 """Sections in which a rank may work for long without a sign of progress."""
-_FIRST_IS_SLOW = (Section.STEP, Section.EVALUATE)
+_FIRST_IS_SLOW = (Section.START, Section.STEP, Section.EVALUATE)
 
 
 def is_overdue(rank: RankReport, limits: HangLimits) -> bool:

@@ -19,6 +19,8 @@ _COMPILER = ("torch/_dynamo/convert_frame.py", "torch/_inductor/compile_fx.py", 
 _TUNING = ("autotune_to_one_config", "benchmark_all_configs", "coordinate_descent_tuning", "precompile")
 """Of torch/_inductor/runtime/triton_heuristics.py, whose other functions start each kernel."""
 _COLLECTIVES = ("torch/distributed/", "torch/cuda/")
+_READER = "torch/distributed/checkpoint/"
+"""Reads and writes files; its collectives have frames of torch/distributed/ itself, too."""
 
 
 def request_stacks(paths: NodePaths, pids: Mapping[int, int]) -> None:
@@ -79,7 +81,8 @@ def _place(thread: ThreadStack) -> str:
 def _activity(thread: ThreadStack) -> Activity:
     if _is_compiling(thread):
         return Activity.COMPILING
-    of_torch = [frame for frame in thread.frames if any(part in frame.file for part in _COLLECTIVES)]
+    files = [frame for frame in thread.frames if _READER not in frame.file]
+    of_torch = [frame for frame in files if any(part in frame.file for part in _COLLECTIVES)]
     is_collective = bool(of_torch) and all(frame.function != "<module>" for frame in of_torch)  # else it is imported
     is_backward = any(frame.function == "_engine_run_backward" for frame in thread.frames)
     return Activity.PEERS if is_collective or is_backward else Activity.WORKING

@@ -64,6 +64,10 @@ NO_HANG = {
         rank(sign_s=110.0, usual_s=0.0),
         rank(sign_s=110.0, usual_s=0.0),
     ),
+    "a resumed model makes them while its checkpoint is read": (
+        rank(section=Section.START, position=3, sign_s=110.0),
+        rank(section=Section.START, position=3, sign_s=110.0),
+    ),
     "all have ended": (RankReport(0, ended_s=500.0), RankReport(1, ended_s=1.0)),
     "a script computes without output": (replace(SCRIPT, sign_s=9000.0), replace(SCRIPT, sign_s=9000.0, idle_s=0.0)),
     "a script waits in a collective for a peer that computes": (
@@ -77,6 +81,10 @@ NO_HANG = {
 }
 
 HANGS = {
+    "all in a collective of the start": (
+        (rank(section=Section.START, position=3, sign_s=121.0), rank(section=Section.START, position=3, sign_s=121.0)),
+        "all ranks wait for each other: no progress for 121 s in start",
+    ),
     "all in a collective of the first step": (
         (rank(sign_s=121.0, usual_s=0.0), rank(sign_s=121.0, usual_s=0.0)),
         "all ranks wait for each other: no progress for 121 s in step",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import torch
@@ -21,9 +21,12 @@ from train.model.pretrained.sources import Source, open_source
 from train.model.values import fill
 
 
-def load_pretrained(tensors: Mapping[str, Tensor], config: ModelConfig, path: Path) -> None:
+def load_pretrained(
+    tensors: Mapping[str, Tensor], config: ModelConfig, path: Path, sign: Callable[[], None] = lambda: None
+) -> None:
     """Fill the tensors of a run, `model.NAME` and `optimizer.NAME.KEY`; each rank reads and keeps its part.
 
+    `sign` is called after each tensor.
     Raises ConfigError where the files are not those of such a model.
     """
     try:
@@ -35,6 +38,7 @@ def load_pretrained(tensors: Mapping[str, Tensor], config: ModelConfig, path: Pa
                 raise ValueError(f"{one} and {other} differ, but trainer.model.tie_embeddings is true")
         for name, tensor in tensors.items():
             fill(tensor, _stack(source, [part.name for part in found.parts[name]]))
+            sign()
     except OSError as error:
         raise unreadable(f"init_from {path}: {error.filename}: {error.strerror}; {WANTED}", error) from None
     except (ValueError, RecursionError) as error:

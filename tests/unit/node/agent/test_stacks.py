@@ -55,6 +55,13 @@ C10D, JOIN = ("/env/torch/distributed/c10d.py", "all_reduce"), ("/usr/lib/python
             Activity.WORKING,
             "loop.py:5 s (__call__)",
         ),
+        # A checkpoint that is read is no collective; what its readers agree on is.
+        (
+            ("/env/torch/distributed/checkpoint/filesystem.py", "read_data"),
+            JOIN,
+            Activity.WORKING,
+            "train/x.py:9 save (read_data)",
+        ),
         # The main thread waits for another one: what that one does counts.
         (C10D, JOIN, Activity.PEERS, "train/x.py:9 save (all_reduce)"),
         (("train/dcp_io.py", "write"), JOIN, Activity.WORKING, "train/dcp_io.py:3 write"),
