@@ -29,6 +29,7 @@ from fsdpctl.node.agent.hang_evidence import collect_evidence
 from fsdpctl.node.agent.heartbeats import Heartbeat, PeerWatch
 from fsdpctl.node.agent.join import JoinError, join
 from fsdpctl.node.agent.log_watch import LogWatch
+from fsdpctl.node.agent.patience import Patience
 from fsdpctl.node.agent.rank_watch import RankWatch, rank_processes
 from fsdpctl.node.agent.start_torchrun import rank_environment, start_torchrun
 from fsdpctl.node.agent.stop import Stopping
@@ -116,7 +117,9 @@ class Agent:
         stopping = Stopping(self.plan.grace_s, self.plan.stop_signal, lambda: rank_processes(self.tag))
         stacks = StacksRequests(self.attempt, self.paths, self.ranks, lambda: rank_processes(self.tag))
         next_look = 0.0
-        while (code := torchrun.poll()) is None:
+
+        def look() -> NodeEnd | None:
+            nonlocal next_look
             self._beat(lambda: companions.report(ranks.look()))
             if (abort := read_control_file(self.attempt.abort)) is not None:
                 return self._end_now(torchrun, abort, failure)
@@ -137,6 +140,12 @@ class Agent:
                 if not stopping.has_signalled and failure.is_overdue():
                     # Spare torchrun itself: it has yet to report which rank failed first.
                     self._sweep(torchrun.pid, term_s=self.term_s)
+            return None
+
+        looks = Patience(self.plan.peer_timeout_s)
+        while (code := torchrun.poll()) is None:
+            if (end := looks.call(look)) is not None:
+                return end
             time.sleep(POLL_S)
         return describe_end(code, self.attempt, self.paths, failure.failed_at, stopping.signal)
 

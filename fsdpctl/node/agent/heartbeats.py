@@ -37,7 +37,8 @@ class Heartbeat:
             self._number += 1
             with suppress(OSError):  # on a full disk the time alone is changed
                 write_report(self._path, replace(look(), number=self._number))
-        self._path.touch(mode=0o600)
+        with suppress(OSError):  # a file server that fails for a moment must not end the ranks
+            self._path.touch(mode=0o600)
 
 
 class PeerWatch:
