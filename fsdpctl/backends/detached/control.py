@@ -91,11 +91,15 @@ def _has_not_begun(run: RunFacts) -> bool:
 
 
 def stop(run: RunPaths) -> bool:
-    """Ask the newest attempt to save and exit; return False if nothing runs."""
+    """Ask the newest attempt to save and exit, which may change meanwhile; return False if nothing runs."""
     facts = RunFacts(run)
     if facts.newest is None or not facts.is_running:
         return False
-    write_request(facts.newest.paths.stop, StopReason.USER, "fsdpctl stop")
+    asked = facts.newest.paths
+    write_request(asked.stop, StopReason.USER, "fsdpctl stop")
+    while (newest := run.attempts()[-1]).number != asked.number:
+        write_request(newest.stop, StopReason.USER, "fsdpctl stop")
+        asked = newest
     return True
 
 

@@ -15,12 +15,13 @@ from pathlib import Path
 
 import pytest
 
+from fsdpctl.backends.detached import control
 from fsdpctl.backends.detached.__main__ import supervise
 from fsdpctl.backends.local import launcher as local
 from fsdpctl.backends.local.agents import LocalAgents
 from fsdpctl.contract import Env, Phase, State
 from fsdpctl.contract.codec import write_json
-from fsdpctl.contract.control_files import create_once
+from fsdpctl.contract.control_files import create_once, write_request
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.node.os import processes
 from fsdpctl.runs.evidence import RunFacts, read_plan, read_verdict
@@ -30,6 +31,7 @@ from fsdpctl.runs.store import claim_attempt, create
 from fsdpctl.runs.verdict import Verdict
 from fsdpctl.specs.load import load_job, load_profile
 from fsdpctl.supervise import disk, loop
+from fsdpctl.supervise.disk import begin_attempt
 from fsdpctl.supervise.loop import Supervisor
 from fsdpctl.verbs.state import derive_state
 from fsdpctl.verbs.stop import ignore
@@ -141,6 +143,38 @@ def test_a_stop_requested_while_hosts_are_checked_ends_the_run(
     assert [attempt.number for attempt in run.attempts()] == [1]
     assert (verdict := read_verdict(run.attempt(1))) is not None
     assert verdict.state == state
+
+
+def test_a_stop_of_an_attempt_that_is_just_followed_by_another_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is written after the supervisor has looked for one, and before the next attempt is there."""
+    run = run_with("/bin/false", "restarts=1")
+
+    def begin(agents: LocalAgents) -> AttemptPaths:
+        create_once(run.attempts()[-1].stop, "user", "fsdpctl stop")
+        return begin_attempt(agents)
+
+    monkeypatch.setattr(loop, "begin_attempt", begin)
+    supervisor(run).work()
+    assert [attempt.number for attempt in run.attempts()] == [1, 2]
+    assert run.attempt(2).nodes() == []
+    assert (verdict := read_verdict(run.attempt(2))) is not None and verdict.state is State.STOPPED
+
+
+def test_a_stop_follows_a_run_to_its_newest_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = RunPaths(tmp_path / f"restarting-{os.getpid()}")
+    run.attempt(1).root.mkdir(parents=True)
+    write_json(run.record, record_of(run))
+
+    def write_late(path: Path, *words: str) -> bool:
+        if not run.attempt(2).root.exists():
+            run.attempt(2).root.mkdir()
+        return write_request(path, *words)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(control, "write_request", write_late)
+    with process_of(run) as running:
+        write_json(run.supervisor, processes.identify(running.pid))
+        assert control.stop(run)
+    assert run.attempt(2).stop.exists()
 
 
 def test_a_supervisor_outlives_a_full_disk_and_a_log_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
