@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from fsdpctl.contract.codec import CodecError
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
-from fsdpctl.errors import FsdpctlError, UsageError
+from fsdpctl.errors import UsageError
 from fsdpctl.runs.evidence import read_plan
-from fsdpctl.runs.store import list_runs
+from fsdpctl.runs.store import list_runs, unreadable
 
 
 def find_run(name: str | None) -> RunPaths:
@@ -23,7 +23,7 @@ def find_run(name: str | None) -> RunPaths:
     for run in runs:
         if run.run_id == name:
             if run.broken:
-                raise FsdpctlError(f"run {name} cannot be read: {run.broken}")
+                raise unreadable(run.paths, run.broken)
             return run.paths
     for run in runs:
         if run.record is not None and run.record.job == name:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -146,7 +147,14 @@ def open_record(paths: RunPaths) -> RunRecord:
     try:
         return read_record(paths)
     except (CodecError, OSError) as error:
-        raise FsdpctlError(f"run {paths.root.name} cannot be read: {error}") from None
+        raise unreadable(paths, str(error)) from None
+
+
+def unreadable(paths: RunPaths, reason: str) -> FsdpctlError:
+    """Return the error of a run whose record cannot be read, with what would end it all the same."""
+    attempts = paths.attempts()
+    remedy = f"; if it still runs, `touch {shlex.quote(str(attempts[-1].abort))}` ends it" if attempts else ""
+    return FsdpctlError(f"run {paths.root.name} cannot be read: {reason}{remedy}")
 
 
 @contextmanager

@@ -24,8 +24,11 @@ QUIET_S = 600.0
 """After this time without an error, the tries are counted from zero."""
 
 
-def retry_disk_errors(work: Callable[[], T], tries: int) -> T | None:
-    """Call `work` until it raises no OSError, and return its result; None after `tries` errors in a row."""
+def retry_disk_errors(work: Callable[[], T], tries: int, is_gone: Callable[[], bool] = lambda: False) -> T | None:
+    """Call `work` until it raises no OSError, and return its result.
+
+    Return None after `tries` errors in a row, or after one where `is_gone` returns true: nothing is left to do.
+    """
     failed, last = 0, time.monotonic()
     while True:
         try:
@@ -34,7 +37,7 @@ def retry_disk_errors(work: Callable[[], T], tries: int) -> T | None:
             with suppress(OSError):  # the log may be on the same disk
                 traceback.print_exc()
         failed = failed + 1 if time.monotonic() - last < QUIET_S else 1
-        if failed >= tries:
+        if failed >= tries or is_gone():
             return None
         last = time.monotonic()
         time.sleep(min(FIRST_PAUSE_S * 2 ** (failed - 1), PAUSE_S))

@@ -167,12 +167,12 @@ def slow_removal(seconds: float, noted: str = "") -> None:
     """Delay each removal of an old checkpoint; write into a file how many checkpoints there are before it."""
     original = verified_checkpoints.remove_checkpoint
 
-    def remove_checkpoint(directory: Path) -> Path | None:
+    def remove_checkpoint(directory: Path, *sign: Callable[[], None]) -> Path | None:
         if noted:
             with open(noted, "a") as file:
                 file.write(f"{len(os.listdir(directory.parent))}\n")
         time.sleep(seconds)
-        return original(directory)
+        return original(directory, *sign)
 
     verified_checkpoints.remove_checkpoint = remove_checkpoint
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from fsdpctl.backends.detached.wait_for_run import is_due, wait_for_run
@@ -31,23 +32,24 @@ def main(run: RunPaths) -> None:
         os.close(write_end)
         os._exit(0 if os.read(read_end, 1) else 1)
     os.close(read_end)
-    acquire_lock(run)
+    lock = acquire_lock(run)
     os.write(write_end, b".")
     os.close(write_end)
     while os.getppid() == starter:  # the starter has the run's tag: the sweep of a run that ends at once would kill it
         time.sleep(0.001)
-    supervise(run)
+    supervise(run, lambda: os.fstat(lock).st_nlink == 0)
 
 
-def acquire_lock(run: RunPaths) -> None:
-    """Make this process the only supervisor of the run, for as long as it lives."""
-    if take_lock(run.supervisor_lock) is None:
+def acquire_lock(run: RunPaths) -> int:
+    """Make this process the only supervisor of the run, for as long as it lives; return the descriptor of the lock."""
+    if (lock := take_lock(run.supervisor_lock)) is None:
         sys.exit("another supervisor has this run")
     write_json(run.supervisor, processes.identify(os.getpid()))
+    return lock
 
 
-def supervise(run: RunPaths) -> None:
-    """Supervise the run to its end; retry after disk errors."""
+def supervise(run: RunPaths, is_deleted: Callable[[], bool] = lambda: False) -> None:
+    """Supervise the run to its end; retry after disk errors, unless its directory is deleted."""
     agents: list[Agents] = []  # kept over errors: they hold connections and child processes
 
     def work() -> None:
@@ -58,7 +60,7 @@ def supervise(run: RunPaths) -> None:
             agents.append(get_backend(plan.backend).open_agents(run, plan))
         Supervisor(agents[0]).work()
 
-    retry_disk_errors(work, Agents.disk_tries)
+    retry_disk_errors(work, Agents.disk_tries, is_deleted)
 
 
 if __name__ == "__main__":

@@ -80,9 +80,9 @@ def _of_node(
     """Return the diagnosis of a node that ended the attempt."""
     resources = attempt.resources_of(node.node_rank)
     fields = {**attempt.fields, "host": node.host, **memory_fields(resources)}
-    if node.category is not Category.OOM_KILLER:
-        return of_end(cause, reason, fields, confidence)
     evidence = (reason, *describe_resources(resources, node.category))
+    if node.category not in (Category.OOM_KILLER, Category.DISK_FULL):
+        return replace(of_end(cause, reason, fields, confidence), evidence=evidence)
     rule = _rule_for(cause, node.category)
     return _diagnosis(node.category, Confidence.LIKELY, reason, evidence, rule, fields)
 

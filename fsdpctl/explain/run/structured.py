@@ -98,9 +98,13 @@ def of_cause(cause: Cause | None) -> Category | None:
 
 
 def of_node(cause: Cause | None, resources: Resources | None) -> Category | None:
-    """Return the category of an end that a whole node caused: the kernel kills agents for memory, too."""
-    if cause is Cause.AGENT and resources is not None and (resources.oom_kills or resources.host_oom_kills):
-        return Category.OOM_KILLER
+    """Return the category of an end that a whole node caused: agents and torchrun run out of memory and disk, too."""
+    if resources is not None:
+        kills = (resources.oom_kills, resources.host_oom_kills if cause is Cause.AGENT else None)
+        if cause in (Cause.AGENT, Cause.TORCHRUN) and any(kills):
+            return Category.OOM_KILLER
+        if cause in (Cause.AGENT, Cause.TORCHRUN, Cause.NODE_CHECK) and resources.is_disk_full:
+            return Category.DISK_FULL
     return of_cause(cause)
 
 

@@ -14,7 +14,7 @@ from fsdpctl.errors import BusyError, DamagedRegistryWarning, FsdpctlError, Usag
 from fsdpctl.runs.find import find_run
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.registry import default_runs_root, home
-from fsdpctl.runs.store import claim_run_id, create, list_runs, locked, run_ids
+from fsdpctl.runs.store import claim_attempt, claim_run_id, create, list_runs, locked, run_ids
 from tests.processor_time import done_within
 
 
@@ -133,6 +133,9 @@ def test_a_newer_record_is_not_touched() -> None:
     assert listed.broken is not None
     assert "newer fsdpctl (schema 99" in listed.broken
     with pytest.raises(FsdpctlError, match="cannot be read"):
+        find_run("llm-aaaa")
+    attempt = claim_attempt(run)
+    with pytest.raises(FsdpctlError, match=f"if it still runs, `touch {attempt.abort}` ends it"):
         find_run("llm-aaaa")
 
 

@@ -75,6 +75,7 @@ ANY_FILE: dict[str, tuple[bytes, int, str]] = {
 _TRAINER = b"trainer:\n  steps: 5\n  model: {}\n"
 JOBS: dict[str, tuple[bytes, int, str]] = {
     "no nodes": (b"name: x\nnodes: 0\n", 2, "nodes: must be at least 1, got 0"),
+    "many ranks": (b"name: x\nprocs_per_node: 5000\n", 2, "procs_per_node: must be at most 1024, got 5000"),
     "many nodes": (b"name: x\nnodes: 5000\n", 2, "nodes: must be at most 1024, got 5000"),
     "half nodes": (b"name: x\nnodes: 1.5\n", 2, "nodes: must be a whole number, got 1.5"),
     "yes nodes": (b"name: x\nnodes: yes\n", 2, 'nodes: must be a whole number, got "yes"'),

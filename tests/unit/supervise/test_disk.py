@@ -71,6 +71,18 @@ def test_errors_of_long_ago_do_not_count(monkeypatch: pytest.MonkeyPatch) -> Non
     assert retry_disk_errors(work, tries=3) == "done"
 
 
+def test_a_run_that_was_deleted_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def work() -> None:
+        calls.append(1)
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+    monkeypatch.setattr(disk.time, "sleep", lambda seconds: None)
+    assert retry_disk_errors(work, 100, lambda: len(calls) == 2) is None
+    assert len(calls) == 2
+
+
 def test_on_a_full_disk_a_verdict_is_logged_where_it_can_be_and_the_exit_code_stays(
     small_disk: Mount, tmp_path: Path
 ) -> None:

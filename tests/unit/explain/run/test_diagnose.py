@@ -103,6 +103,17 @@ def test_a_script_that_leaves_by_itself_has_printed_why(run: RunPaths) -> None:
     assert found.rule == "bad_arguments" and "--lrr" in found.summary
 
 
+def test_torchrun_that_ended_on_a_full_disk_is_no_rendezvous(run: RunPaths) -> None:
+    end = NodeEnd(1, "torchrun ended with exit code 1", time=1.0, cause=Cause.TORCHRUN)
+    node = run.attempt(1).node(0)
+    node.root.mkdir(parents=True, exist_ok=True)
+    for resources, rule in ((None, "run_torchrun"), (Resources(is_disk_full=True), "run_disk_full")):
+        write_json(node.end, replace(end, resources=resources))
+        found, _ = explained(run, Cause.TORCHRUN)
+        assert found.rule == rule
+    assert "the disk of the run is full" in found.evidence and not found.retry
+
+
 def test_a_kill_is_of_the_kernel_only_if_the_kernel_reports_one(run: RunPaths) -> None:
     left(run, -9)
     found, _ = explained(run, Cause.SIGNAL)

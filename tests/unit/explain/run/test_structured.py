@@ -10,7 +10,7 @@ from fsdpctl.contract import Cause, RankFailure
 from fsdpctl.contract.first_failure import find_errno, name_kinds
 from fsdpctl.contract.records import RankError, Resources
 from fsdpctl.explain.categories import Category, Domain
-from fsdpctl.explain.run.structured import domain_of, may_retry, of_cause, of_error, of_exit
+from fsdpctl.explain.run.structured import domain_of, may_retry, of_cause, of_error, of_exit, of_node
 
 
 class ShardMissing(FileNotFoundError):
@@ -84,6 +84,24 @@ def test_an_exit_code_has_a_category_by_what_its_node_had_run_out_of(
     code: int, resources: Resources | None, category: Category
 ) -> None:
     assert of_exit(code, resources) is category
+
+
+@pytest.mark.parametrize(
+    ("cause", "resources", "category"),
+    [
+        (Cause.AGENT, Resources(oom_kills=0, host_oom_kills=1), Category.OOM_KILLER),
+        (Cause.TORCHRUN, Resources(oom_kills=2), Category.OOM_KILLER),
+        (Cause.TORCHRUN, Resources(oom_kills=0, host_oom_kills=1), Category.RENDEZVOUS),
+        (Cause.TORCHRUN, Resources(is_disk_full=True), Category.DISK_FULL),
+        (Cause.NODE_CHECK, Resources(oom_kills=1, is_disk_full=True), Category.DISK_FULL),
+        (Cause.JOIN, Resources(is_disk_full=True), Category.RENDEZVOUS),
+        (Cause.TORCHRUN, None, Category.RENDEZVOUS),
+    ],
+)
+def test_a_node_may_have_run_out_of_what_ranks_run_out_of(
+    cause: Cause, resources: Resources | None, category: Category
+) -> None:
+    assert of_node(cause, resources) is category
 
 
 def test_every_cause_that_no_rank_reports_has_a_category() -> None:
