@@ -152,7 +152,7 @@ def open_record(paths: RunPaths) -> RunRecord:
 
 def unreadable(paths: RunPaths, reason: str) -> FsdpctlError:
     """Return the error of a run whose record cannot be read, with what would end it all the same."""
-    attempts = paths.attempts()
+    attempts = paths.attempts() if paths.root.is_dir() else []  # of a damaged pointer there is none
     remedy = f"; if it still runs, `touch {shlex.quote(str(attempts[-1].abort))}` ends it" if attempts else ""
     return FsdpctlError(f"run {paths.root.name} cannot be read: {reason}{remedy}")
 
