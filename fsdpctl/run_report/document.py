@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from fsdpctl.curves.series import RunCurves
 from fsdpctl.run_report.notes import Note
+from fsdpctl.schema.credentials import hide_credentials
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,9 @@ class Document:
 
 
 def clean(text: str) -> str:
-    """Return a text of a run without control characters, and without those that reorder or hide others."""
+    """Return a text of a run without control characters, without those that reorder or hide others, and without
+    credentials."""
+    text = hide_credentials(text)
     if text.isprintable():
         return text
     return "".join(sign if sign.isprintable() or sign in "\n\t" else ascii(sign)[1:-1] for sign in text)

@@ -13,7 +13,7 @@ from fsdpctl.contract import State
 from fsdpctl.contract.events import Actor, Event, EventKind
 from fsdpctl.curves.series import Curve, Mark, RunCurves
 from fsdpctl.run_report.chart import draw, nice_ticks
-from fsdpctl.run_report.document import Document
+from fsdpctl.run_report.document import Document, Paragraph, Rows, Section
 from fsdpctl.run_report.facts import Code, Facts, Node, SlowRank
 from fsdpctl.run_report.html import write_html
 from fsdpctl.run_report.markdown import write_markdown
@@ -86,6 +86,15 @@ def test_no_text_of_a_run_becomes_a_tag_or_a_control_character() -> None:
     assert "alert(1)" in page
     assert page.replace("\n", "").isprintable()
     assert not re.search(r"url\(|@import|https?:", page)
+
+
+@pytest.mark.parametrize("write", [lambda page: write_html(page, 0.0), write_markdown, write_text])
+def test_no_report_has_a_credential(write: Callable[[Document], str]) -> None:
+    document = build_document(evil())
+    lead, block = "cannot clone https://ann:pa55word@host/x", Paragraph("password=pa55word")
+    section = Section("Credentials", (block, Rows((("token=pa55word", "hf_pa55wordpa55word"),))))
+    page = write(replace(document, lead=lead, sections=(*document.sections, section)))
+    assert "cannot clone" in page and "pa55" not in page
 
 
 def test_markdown_has_no_tags_and_its_tables_keep_their_columns() -> None:
