@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from fsdpctl.checkpoints.listing import list_checkpoints
 from fsdpctl.contract import State
-from fsdpctl.contract.formats.manifest import InvalidCheckpointError, committed, read_manifest
 from fsdpctl.contract.node_report import GpuSample
-from fsdpctl.contract.paths import RunPaths
+from fsdpctl.contract.paths import RunPaths, checkpoint_name
 from fsdpctl.ledger.account import Ledger
 from fsdpctl.runs.evidence import RunFacts
 from fsdpctl.runs.metrics import recent_metrics
@@ -59,16 +59,17 @@ def read_details(run: RunPaths, status: RunStatus) -> RunDetails:
 
 
 def _newest_checkpoint(run: RunPaths) -> tuple[str | None, float | None]:
-    """Return the name of the newest checkpoint and when it was complete; of a user's script only the time is known."""
+    """Return the name of the newest checkpoint and when it was complete; of a user's script only the time is known.
+
+    One of a later step that is older was passed over as damaged when the run was resumed.
+    """
     if not run.trainer_config.exists():
         return None, newest_save(run) if any(run.checkpoints.glob("*")) else None
-    for name in reversed(committed(run.checkpoints)):
-        try:
-            manifest = read_manifest(run.checkpoints / name)
-        except InvalidCheckpointError:
-            continue
-        return name, manifest.time + manifest.save_s
-    return None, None
+    manifests = [stored.manifest for stored in list_checkpoints(run) if stored.manifest is not None]
+    if not manifests:
+        return None, None
+    newest = max(manifests, key=lambda manifest: manifest.time)
+    return checkpoint_name(newest.step), newest.time + newest.save_s
 
 
 def _memory_share(gpu: GpuSample) -> float:

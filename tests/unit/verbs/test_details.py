@@ -80,6 +80,13 @@ def test_an_ended_run_has_no_ages_that_grow_and_no_gpus(run: RunPaths) -> None:
     assert (found.checkpoint, found.mfu) == (checkpoint_name(20), 0.512)
 
 
+def test_a_later_step_that_a_resume_passed_over_is_not_the_newest_checkpoint(run: RunPaths) -> None:
+    directory = run.checkpoints / checkpoint_name(25)
+    directory.mkdir()
+    write_manifest(directory, Manifest(1, 25, 1, 1, (1, 1), {}, "f", "2", time.time() - 170.0, {}, 1.0))
+    assert details(run).checkpoint == checkpoint_name(20)
+
+
 def test_of_a_users_script_the_age_of_its_checkpoint_directory_is_known(run: RunPaths) -> None:
     run.trainer_config.unlink()
     (run.checkpoints / "mine.pt").touch()
