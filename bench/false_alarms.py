@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -36,6 +37,7 @@ def main() -> None:
     parser.add_argument("--starts", type=int, default=50)
     parser.add_argument("--load", type=int, default=8, help="processes that compute beside it")
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that a time limit leaves no run behind
     with tempfile.TemporaryDirectory(prefix="false-alarms-") as directory, busy(args.load):
         root = Path(directory)
         (root / "calm.yaml").write_text(JOB)

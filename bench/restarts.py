@@ -13,6 +13,7 @@ import json
 import os
 import signal
 import statistics
+import sys
 import time
 
 from bench.cost import print_table
@@ -33,6 +34,7 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, default=1, help="ranks per node")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides")
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that a time limit leaves no run behind
     kills: dict[str, list[float]] = {"warm": [], "cold": []}
     starts: dict[str, list[float]] = {"warm": [], "cold": []}
     while len(kills["cold"]) < args.kills:
