@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.backends.harness import submit
+from tests.backends.harness import fsdpctl, submit
 from tests.backends.in_ranks import IN_RANKS
 from tests.services import require
 
@@ -90,4 +90,38 @@ def test_what_is_slow_once_and_a_paused_machine_and_a_paused_host_raise_no_alarm
     times = [line["time"] for line in run.metrics()]
     pauses = sorted(after - before for before, after in pairwise(times))
     assert len(times) == STEPS and pauses[-1] > PAUSE_S and min(pauses[-6:]) > SLOW_S, pauses[-7:]
+    assert not list(run.paths.root.rglob("hang.json"))
+
+
+READ_SLOWLY = """
+def patch():
+    if os.environ["FSDPCTL_ATTEMPT"] == "1":
+        return
+    while not hasattr(sys.modules.get("train.checkpoint.dcp_io"), "_TensorReader"):
+        time.sleep(0.001)
+    reader = sys.modules["train.checkpoint.dcp_io"]._TensorReader
+    slice_file = reader._slice_file
+    reader._slice_file = lambda *words: (time.sleep(1.5), slice_file(*words))[1]
+in_ranks(patch)
+"""
+"""Each of about 30 tensors takes 1.5 s: all of them longer than ranks may wait for each other."""
+
+
+@pytest.mark.timeout(600)
+def test_a_checkpoint_that_is_read_for_long_is_no_hang(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require("torch")
+    (tmp_path / "patient.yaml").write_text(JOB)
+    (tmp_path / "slow").mkdir()
+    (tmp_path / "slow" / "sitecustomize.py").write_text(IN_RANKS + READ_SLOWLY)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "slow"))
+    run = submit("patient.yaml", cwd=tmp_path)
+    run.wait_step(20)
+    fsdpctl("stop", run.run_id, cwd=tmp_path)
+    fsdpctl("resume", run.run_id, cwd=tmp_path)
+    status = run.wait_ended()
+    assert (status["state"], status["attempt"]) == ("SUCCEEDED", 2), run.describe()
+    times = [line["time"] for line in run.metrics()]
+    assert len(times) == STEPS and max(after - before for before, after in pairwise(times)) > 35
     assert not list(run.paths.root.rglob("hang.json"))
