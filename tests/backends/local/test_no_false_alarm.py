@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.backends.harness import fsdpctl, submit
+from tests.backends.harness import Run, fsdpctl, submit
 from tests.backends.in_ranks import IN_RANKS
 from tests.services import require
 
@@ -63,16 +63,21 @@ in_ranks(patch)
 """
 
 
+def submit_patient(directory: Path, monkeypatch: pytest.MonkeyPatch, in_each_rank: str) -> Run:
+    """Submit the job, with what makes its ranks slow."""
+    require("torch")
+    (directory / "patient.yaml").write_text(JOB)
+    (directory / "slow").mkdir()
+    (directory / "slow" / "sitecustomize.py").write_text(IN_RANKS + in_each_rank)
+    monkeypatch.setenv("PYTHONPATH", str(directory / "slow"))
+    return submit("patient.yaml", cwd=directory)
+
+
 @pytest.mark.timeout(600)
 def test_what_is_slow_once_and_a_paused_machine_and_a_paused_host_raise_no_alarm(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    require("torch")
-    (tmp_path / "patient.yaml").write_text(JOB)
-    (tmp_path / "slow").mkdir()
-    (tmp_path / "slow" / "sitecustomize.py").write_text(IN_RANKS + SLOW_ONCE)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "slow"))
-    run = submit("patient.yaml", cwd=tmp_path)
+    run = submit_patient(tmp_path, monkeypatch, SLOW_ONCE)
     run.wait_step(220)
     for number in (signal.SIGSTOP, signal.SIGCONT):
         for pid in run.pids():
@@ -111,12 +116,7 @@ in_ranks(patch)
 def test_a_checkpoint_that_is_read_for_long_is_no_hang(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    require("torch")
-    (tmp_path / "patient.yaml").write_text(JOB)
-    (tmp_path / "slow").mkdir()
-    (tmp_path / "slow" / "sitecustomize.py").write_text(IN_RANKS + READ_SLOWLY)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "slow"))
-    run = submit("patient.yaml", cwd=tmp_path)
+    run = submit_patient(tmp_path, monkeypatch, READ_SLOWLY)
     run.wait_step(20)
     fsdpctl("stop", run.run_id, cwd=tmp_path)
     fsdpctl("resume", run.run_id, cwd=tmp_path)
