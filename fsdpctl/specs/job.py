@@ -21,6 +21,7 @@ from fsdpctl.schema.types import (
     Module,
     Name,
     ProgressRegex,
+    RanksPerNode,
     Word,
     format_duration,
 )
@@ -89,7 +90,7 @@ class JobSpec(Spec):
     """Command line of another launcher, in place of `entrypoint`, `args`, and its numbers of nodes and ranks."""
     nodes: Annotated[int, Field(ge=1, le=1024)] = 1
     """Number of nodes; the option `--nodes` overrides it."""
-    procs_per_node: Annotated[int, Field(ge=1, le=1024)] | None = None
+    procs_per_node: RanksPerNode | None = None
     """Ranks per node; default: the value of the profile."""
     args: tuple[Argument, ...] = ()
     """Command-line arguments of your own entrypoint, passed on as they are written."""

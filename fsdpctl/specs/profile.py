@@ -24,6 +24,7 @@ from fsdpctl.schema.types import (
     Name,
     Port,
     Program,
+    RanksPerNode,
     Text,
     Word,
 )
@@ -108,7 +109,7 @@ class ClusterProfile(Spec):
     """Kind of GPU, like `h100-80`, for `estimate` and for the check of memory at `submit`; default on local: found."""
     price_per_gpu_hour: Annotated[float, Field(ge=0, le=1_000_000)] | None = None
     """Price of an hour of one GPU, in any currency, for `estimate` and `usage`."""
-    procs_per_node: Annotated[int, Field(ge=1, le=1024)] | None = None
+    procs_per_node: RanksPerNode | None = None
     """Ranks per node; default: one per GPU, or 2 without GPUs."""
     network: Network = Network()
     master_address: Host | None = None

@@ -97,9 +97,9 @@ def stop(run: RunPaths) -> bool:
         return False
     asked = facts.newest.paths
     write_request(asked.stop, StopReason.USER, "fsdpctl stop")
-    while (newest := run.attempts()[-1]).number != asked.number:
-        write_request(newest.stop, StopReason.USER, "fsdpctl stop")
-        asked = newest
+    while (attempts := run.attempts()) and attempts[-1].number != asked.number:
+        asked = attempts[-1]
+        write_request(asked.stop, StopReason.USER, "fsdpctl stop")
     return True
 
 
