@@ -8,8 +8,8 @@ _LIBRARY = re.compile(
     r"^<|(?:^|[/\\])(?:site|dist)-packages[/\\]|[/\\]lib(?:64)?[/\\]python3[\d.]*[/\\]"
     r"|[/\\]torch[/\\](?:distributed|nn|autograd|utils|cuda|optim|_\w+)[/\\.]"  # of a source tree
 )
-ON_NODES = "/fsdpctl/node/agent/"
-"""Of the copy in the run: it starts the script of a rank."""
+ON_NODES = "/fsdpctl/node/"
+"""Of the copy in the run: it starts the script of a rank, and imports torch for it."""
 INTEGRATIONS = "/fsdpctl/integrations/"
 """Of the same copy: it is called by the frameworks, and calls them."""
 

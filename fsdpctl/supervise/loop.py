@@ -27,7 +27,7 @@ from fsdpctl.runs.verdict import AttemptEnd, Verdict
 from fsdpctl.supervise.agents import Agents, Next, Step
 from fsdpctl.supervise.decide import end_between, judge
 from fsdpctl.supervise.disk import begin_attempt, log
-from fsdpctl.supervise.hang import Hang, Missing
+from fsdpctl.supervise.hang import Hang
 from fsdpctl.supervise.history import History, read_history
 from fsdpctl.supervise.loss_watch import LossFinding, LossWatch
 from fsdpctl.supervise.retries import decide_next
@@ -127,12 +127,10 @@ class Supervisor:
     def _follow(self, attempt: AttemptPaths) -> None:
         ranks = WorldWatch(attempt, self.agents.plan)
         loss = LossWatch(attempt, self.first_attempt)
-        missing: Missing | None = None
         while not self.agents.is_over(attempt):
             if (hang := ranks.look()) is not None:
                 self._end_hang(attempt, hang)
-            if ranks.missing is not None and (missing is None or ranks.missing.ranks != missing.ranks):
-                missing = ranks.missing
+            if (missing := ranks.new_missing()) is not None:
                 add_event(attempt, missing.text, EventKind.WAITING)
             self._report_loss(attempt, loss.look())
             check = self.agents.check(attempt)

@@ -11,7 +11,7 @@ from fsdpctl.contract.node_report import NodeReport, RankReport, read_report
 from fsdpctl.contract.paths import AttemptPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.records import NodeEnd
-from fsdpctl.supervise.hang import Hang, Missing, PlacedRank, find_hang, find_missing
+from fsdpctl.supervise.hang import NOTICE_S, Hang, Missing, PlacedRank, find_hang, find_missing
 
 LOOK_EVERY_S = 0.5
 RECENT_S = 5.0
@@ -27,7 +27,9 @@ class WorldWatch:
         self._ended: dict[int, float] = {}  # node rank -> when its exit record was first seen
         self._next = 0.0
         self._suspicion: tuple[tuple[int, int] | None, dict[int, int]] | None = None  # what hangs, by which reports
-        self.missing: Missing | None = None  # which ranks the others wait for
+        self._missing: Missing | None = None  # which ranks the others wait for
+        self._reported: Missing | None = None
+        self._again_s, self._again_at = 0.0, 0.0  # when another place of the same ranks is reported
 
     def look(self) -> Hang | None:
         """Return why the attempt hangs, once that is certain."""
@@ -36,7 +38,7 @@ class WorldWatch:
             return None
         self._next = now + LOOK_EVERY_S
         ranks = self._read(now)
-        self.missing = find_missing(ranks)
+        self._missing = find_missing(ranks)
         hang = find_hang(ranks, self._plan.hang, self._plan.peer_timeout_s)
         if hang is None:
             self._suspicion = None
@@ -46,6 +48,19 @@ class WorldWatch:
             self._suspicion = (_identity(hang), numbers)
         is_confirmed = all(number > self._suspicion[1].get(rank, 0) for rank, number in numbers.items())
         return hang if is_confirmed else None
+
+    def new_missing(self) -> Missing | None:
+        """Return which ranks the others wait for if that is to be reported: other ranks at once, another place of the
+        same ones after 30 s, a minute, two."""
+        found, now = self._missing, self._clock()
+        if found is None or found == self._reported:
+            return None
+        is_other = self._reported is None or found.ranks != self._reported.ranks
+        if not is_other and now < self._again_at:
+            return None
+        self._again_s = NOTICE_S if is_other else 2 * self._again_s
+        self._reported, self._again_at = found, now + self._again_s
+        return found
 
     def _read(self, now: float) -> list[PlacedRank]:
         """Return all ranks of the attempt; none unless there is a recent report on every node that has not ended."""

@@ -107,6 +107,14 @@ LIBRARY = "/env/lib/python3.11/site-packages/torch/distributed/c10d.py"
         ),
         ([("/run/code/src/fit.py", "read"), (LIBRARY, "fit")], "/run/code/src/fit.py:1 read"),
         ([(LIBRARY, "init"), ("/run/code/fsdpctl/node/agent/rank.py", "_run")], f"{LIBRARY}:1 init"),
+        (
+            [
+                ("<frozen genericpath>", "exists"),
+                ("/run/code/fsdpctl/node/os/quick_imports.py", "run_quickly"),
+                ("/run/code/src/fit.py", "<module>"),
+            ],
+            "/run/code/src/fit.py:3 <module> (exists)",
+        ),
     ],
 )
 def test_the_place_is_of_the_users_code_with_what_it_called(frames: list[tuple[str, str]], where: str) -> None:

@@ -1,0 +1,54 @@
+"""What the supervisor reports about ranks for which the others wait: each news once, and no outdated place for good."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from fsdpctl.contract.node_report import Activity, NodeReport, RankReport, write_report
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.contract.plan import PlannedNode
+from fsdpctl.doctor.probe_requests import plan_nodes
+from fsdpctl.launch.host import SubmitHost
+from fsdpctl.specs.load import load_profile
+from fsdpctl.supervise.world_watch import WorldWatch
+
+
+class Watched:
+    """Two ranks of a script that reports nothing; rank 0 waits in a collective."""
+
+    def __init__(self, root: Path) -> None:
+        plan = plan_nodes(load_profile("ssh-h100"), SubmitHost("d", str(root), "/", "python3", ()))
+        self.now, self._reports = 1000.0, 0
+        self._attempt = RunPaths(root).attempt(1)
+        nodes = tuple(PlannedNode(rank, f"host-{rank}") for rank in range(2))
+        self._watch = WorldWatch(self._attempt, replace(plan, nodes=nodes, procs_per_node=1), lambda: self.now)
+
+    def look(self, where: str, after_s: float, late: int = 1) -> str | None:
+        """Return what is reported when the late rank is at a place."""
+        self.now, self._reports = self.now + after_s, self._reports + 1
+        for rank in range(2):
+            report = RankReport(rank, sign_s=40.0, idle_s=0.0, activity=Activity.WORKING, where=where)
+            if rank != late:
+                report = replace(report, idle_s=40.0, activity=Activity.PEERS)
+            paths = self._attempt.node(rank)
+            paths.root.mkdir(parents=True, exist_ok=True)
+            write_report(paths.heartbeat, NodeReport(self._reports, (report,)))
+        self._watch.look()
+        missing = self._watch.new_missing()
+        return missing.text if missing is not None else None
+
+
+def waits(rank: int, where: str) -> str:
+    return f"the other ranks wait for rank {rank} on host-{rank}: in the script at {where}"
+
+
+def test_a_rank_for_which_others_wait_is_reported_again_once_it_is_elsewhere(tmp_path: Path) -> None:
+    watched = Watched(tmp_path)
+    assert watched.look("fit.py:2 <module>", 1.0) == waits(1, "fit.py:2 <module>")
+    assert watched.look("fit.py:2 <module>", 100.0) is None, "nothing is new"
+    assert watched.look("fit.py:7 read", 1.0) == waits(1, "fit.py:7 read")
+    assert watched.look("fit.py:9 sort", 59.0) is None, "the second place is reported a minute later at the earliest"
+    assert watched.look("fit.py:9 sort", 1.0) == waits(1, "fit.py:9 sort")
+    assert watched.look("fit.py:7 read", 119.0) is None, "the third two minutes later"
+    assert watched.look("fit.py:7 read", 1.0, late=0) == waits(0, "fit.py:7 read"), "another rank at once"
