@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fsdpctl.cli.complete import complete_hold, complete_profile
 from fsdpctl.cli.options import Backend, Follow, Force, Json, Run, Set, WaitForSlot
 from fsdpctl.cli.output import log, print_json
+
+if TYPE_CHECKING:
+    from fsdpctl.contract.paths import RunPaths
+    from fsdpctl.verbs.resume import Resumed
 
 
 def resume(
@@ -46,44 +50,43 @@ def resume(
 ) -> None:
     """Continue a run from its newest checkpoint."""
     from fsdpctl.cli.copy_progress import show_copy
-    from fsdpctl.cli.shapes.runs import Resumed
     from fsdpctl.cli.start_progress import show_start
     from fsdpctl.runs.find import find_run
     from fsdpctl.verbs.holds import find_hold
-    from fsdpctl.verbs.resume import Changes, predict_resumed
+    from fsdpctl.verbs.resume import Changes
     from fsdpctl.verbs.resume import resume as resume_run
 
     paths = find_run(run)
     overrides = [*([f"--nodes={nodes}"] if nodes is not None else []), *(set_ or [])]
+    held = find_hold(hold) if hold is not None else None
+    changes = Changes(overrides, backend or (), profile, held, step, update_code, code_dir)
     with show_copy() as progress, show_start(paths):
-        resumed = resume_run(
-            paths,
-            Changes(
-                overrides,
-                backend or (),
-                profile,
-                find_hold(hold) if hold is not None else None,
-                step,
-                update_code,
-                code_dir,
-            ),
-            force=force,
-            progress=progress,
-            report_wait=log if wait_for_slot else None,
-        )
-    if resumed.has_new_fsdpctl:
-        log("this run is of an older fsdpctl: its nodes now run fsdpctl and the trainer of this version")
-    for warning in (*resumed.warnings, *predict_resumed(paths)):
-        log(f"warning: {warning}")
-    if resumed.kept:
-        log(f"warning: not copied, because ranks have changed them: {', '.join(resumed.kept)}")
-        log(f"hint: delete them in {paths.root} to get those of the project at the next resume")
-    log(f"resumed {paths.root.name}" + (f" with the code of {resumed.code_dir}" if resumed.code_dir else ""))
+        wait = log if wait_for_slot else None
+        resumed = resume_run(paths, changes, force=force, progress=progress, report_wait=wait)
+    _log_resumed(paths, resumed)
     if as_json:
-        code_dir = resumed.code_dir
-        copied_from = str(code_dir) if code_dir is not None else None
-        print_json(Resumed(paths.root.name, str(paths.root), resumed.has_new_fsdpctl, copied_from, tuple(resumed.kept)))
+        _print_json(paths, resumed)
     if follow:
         from fsdpctl.cli.follow import follow_run, wait_for_end
 
         raise typer.Exit(wait_for_end(paths) if as_json else follow_run(paths))
+
+
+def _log_resumed(run: RunPaths, resumed: Resumed) -> None:
+    from fsdpctl.verbs.resume import predict_resumed
+
+    if resumed.has_new_fsdpctl:
+        log("this run is of an older fsdpctl: its nodes now run fsdpctl and the trainer of this version")
+    for warning in (*resumed.warnings, *predict_resumed(run)):
+        log(f"warning: {warning}")
+    if resumed.kept:
+        log(f"warning: not copied, because ranks have changed them: {', '.join(resumed.kept)}")
+        log(f"hint: delete them in {run.root} to get those of the project at the next resume")
+    log(f"resumed {run.root.name}" + (f" with the code of {resumed.code_dir}" if resumed.code_dir else ""))
+
+
+def _print_json(run: RunPaths, resumed: Resumed) -> None:
+    from fsdpctl.cli.shapes.runs import Resumed as Shape
+
+    copied_from = str(resumed.code_dir) if resumed.code_dir is not None else None
+    print_json(Shape(run.root.name, str(run.root), resumed.has_new_fsdpctl, copied_from, tuple(resumed.kept)))

@@ -56,7 +56,7 @@ def parse_limit(text: str) -> int:
 
 def refuse_slow(planned: Sequence[PlannedPoint]) -> None:
     """Raise UsageError for steps that take minutes, as on CPUs."""
-    from fsdpctl.cli.submit import predict_slow_steps
+    from fsdpctl.cli.before_submit import predict_slow_steps
 
     for one in planned:
         if one.request.plan.device == "cpu" and (warning := predict_slow_steps(one.trainer)) is not None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import shlex
-import sys
-from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fsdpctl.cli.before_submit import confirm_slow, log_lint, log_request, warn_if_live
 from fsdpctl.cli.complete import complete_hold, complete_job, complete_profile, complete_run
 from fsdpctl.cli.new_file import replace_file
 from fsdpctl.cli.options import Backend, Follow, Force, Json, Set, TrustHosts, WaitForSlot
@@ -22,11 +20,7 @@ from fsdpctl.errors import UsageError
 
 if TYPE_CHECKING:
     from fsdpctl.contract.paths import RunPaths
-    from fsdpctl.contract.trainer.trainer_config import TrainerConfig
     from fsdpctl.verbs.submit import Request
-
-CPU_FLOPS = 1e11  # of a few cores, roughly
-SLOW_STEP_S = 60
 
 
 def submit(
@@ -88,74 +82,50 @@ def submit(
 ) -> None:
     """Start a job on a cluster."""
     from fsdpctl.verbs.holds import find_hold
-    from fsdpctl.verbs.submit import read_request, start_after
+    from fsdpctl.verbs.submit import read_request
 
-    if out is not None and not dry_run:
-        raise UsageError("--out is the file of --dry-run", hint="add --dry-run")
-    if (rehearse or rehearse_node) and dry_run:
-        raise UsageError("--dry-run creates nothing, and a rehearsal starts ranks: give one of them")
+    _check_dry_run(dry_run=dry_run, has_file=out is not None, is_rehearsed=rehearse or rehearse_node)
     overrides = [*_options(nodes, procs_per_node, name, debug), *(set_ or [])]
     held = find_hold(hold) if hold is not None else None
     request = read_request(job, profile, overrides, backend or (), smoke=smoke, dry_run=dry_run, hold=held)
-    if after is not None:
-        from fsdpctl.runs.find import find_run
-
-        request = start_after(request, find_run(after))
-    predicted = _log_request(request, hold, force=force or dry_run)
+    request = _start_after(request, after) if after is not None else request
+    predicted = log_request(request, hold, force=force or dry_run)
     if not smoke:
-        _lint(request, job, profile, overrides, backend or ())
+        log_lint(request, job, profile, overrides, backend or ())
     if dry_run:
         _print_plan(request, predicted, out, as_json=as_json)
         return
-    _warn_if_live(request)
-    _confirm_slow(request, job, yes=yes)
+    warn_if_live(request)
+    confirm_slow(request, job, yes=yes)
     if trust_hosts:
         _trust_hosts(request)
     rehearse_first(request, here=rehearse, on_node=rehearse_node)
     run = _start(request, quiet=as_json, wait_for_slot=wait_for_slot)
-    log(f"started {run.root.name} in {run.root}")
-    if as_json:
-        from fsdpctl.cli.shapes.runs import Started
-
-        print_json(Started(run.root.name, str(run.root)))
+    _print_started(run, with_hint=not follow, as_json=as_json)
     if follow:
-        _follow(run, quiet=as_json)
-    elif not as_json:
-        print_data(run.root.name)
-        log(f"hint: fsdpctl logs -f {run.root.name} | status {run.root.name} | stop {run.root.name}")
+        from fsdpctl.cli.follow import follow_run, wait_for_end
+
+        raise typer.Exit(wait_for_end(run) if as_json else follow_run(run))
 
 
-def _log_request(request: Request, hold: str | None, *, force: bool) -> str:
-    """Log where the run takes place, and what its user may not expect; return the scheduler's prediction.
+def _check_dry_run(*, dry_run: bool, has_file: bool, is_rehearsed: bool) -> None:
+    if has_file and not dry_run:
+        raise UsageError("--out is the file of --dry-run", hint="add --dry-run")
+    if is_rehearsed and dry_run:
+        raise UsageError("--dry-run creates nothing, and a rehearsal starts ranks: give one of them")
 
-    Raise UsageError if it does not fit the memory of its GPUs; `force`: warn instead.
-    """
-    from fsdpctl.backends.table import get_backend
-    from fsdpctl.notify.check import find_missing
-    from fsdpctl.verbs.fit import check_memory
 
-    for notice in (*request.notices, *request.suspects):
-        log(notice)
-    source = f"hold {hold}" if hold is not None else request.profile_source
-    log(f"profile {request.profile.name} ({request.plan.backend}), from {source}")
-    predicted = get_backend(request.plan.backend).predict(request.plan)
-    memory = check_memory(request.profile, request.job, request.plan, force=force)
-    unsent = [f"no notices until this is there: {missing}" for missing in find_missing(request.plan.notify)]
-    for warning in (*predicted.warnings, *([memory] if memory else []), *unsent):
-        log(f"warning: {warning}")
-    return predicted.text
+def _start_after(request: Request, run: str) -> Request:
+    from fsdpctl.runs.find import find_run
+    from fsdpctl.verbs.submit import start_after
+
+    return start_after(request, find_run(run))
 
 
 def _options(nodes: int | None, procs_per_node: int | None, name: str | None, debug: str | None) -> list[str]:
     """Return options as overrides: one validator checks both."""
     given = {"--nodes": nodes, "--procs-per-node": procs_per_node, "--name": name, "--debug": debug}
     return [f"{option}={value}" for option, value in given.items() if value is not None]
-
-
-def as_set(override: str) -> str:
-    """Return what `--set` takes instead of an option of `submit`."""
-    option, equals, value = override.partition("=")
-    return f"{option[2:].replace('-', '_')}{equals}{value}" if option.startswith("--") else override
 
 
 def _print_plan(request: Request, predicted: str, out: Path | None, *, as_json: bool) -> None:
@@ -171,56 +141,6 @@ def _print_plan(request: Request, predicted: str, out: Path | None, *, as_json: 
         print_data(preview_text(request.plan))
     if predicted:
         log(predicted)
-
-
-def predict_slow_steps(trainer: TrainerConfig) -> str | None:
-    """Return a warning if the steps of a job without a GPU will take very long, else None."""
-    parameters, tokens = trainer.model.num_parameters, trainer.batch.sequences * trainer.model.seq_len
-    seconds = 6 * parameters * tokens / CPU_FLOPS
-    if seconds < SLOW_STEP_S:
-        return None
-    return (
-        f"{parameters:,} parameters and {tokens:,} tokens a step without a GPU:"
-        f" expect {'hours' if seconds >= 3600 else 'minutes'} for each of the {trainer.steps:,} steps, and"
-        f" {16 * parameters / 2**30:.0f} GiB of memory per replica"
-    )
-
-
-def _confirm_slow(request: Request, job: str, *, yes: bool) -> None:
-    """Ask before a run whose steps take very long on CPUs; without a terminal, raise UsageError."""
-    trainer = request.job.trainer
-    if request.plan.device == "cuda" or trainer is None or (warning := predict_slow_steps(trainer)) is None:
-        return
-    hint = f"--profile chooses a cluster; fsdpctl submit {shlex.quote(job)} --smoke tests the same path in a minute"
-    if not (yes or sys.stdin.isatty()):
-        raise UsageError(warning, hint=f"{hint}; --yes starts it all the same")
-    log(f"warning: {warning}")
-    log(f"hint: {hint}")
-    if not yes:
-        typer.confirm("start it all the same?", abort=True, err=True)
-
-
-def _lint(request: Request, job: str, profile: str | None, overrides: Sequence[str], backend: Sequence[str]) -> None:
-    """Log what `jobs check` finds; nothing of it prevents the run."""
-    from fsdpctl.cli.jobs_check import log_findings
-    from fsdpctl.verbs.lint import lint_submission
-
-    options = ["-p", profile] if profile is not None else []
-    for option, given in (("--set", map(as_set, overrides)), ("--backend", backend)):
-        options += [word for value in given for word in (option, value)]
-    command = shlex.join(["fsdpctl", "jobs", "check", job, *options])
-    log_findings(lint_submission(request, job, overrides, backend, profile), command)
-
-
-def _warn_if_live(request: Request) -> None:
-    """Log which sources of an own script's repository are in no copy of it: a later edit of these changes the run."""
-    from fsdpctl.launch.live_sources import find_live_sources
-
-    plan = request.plan
-    if plan.entry.is_bundled or not (live := find_live_sources(plan.python, Path(plan.submit_dir))):
-        return
-    log(f"warning: imported where they are, not from the run's copy: {', '.join(live)}; an edit there changes the run")
-    log("hint: submit from a directory that contains them; git must not ignore them")
 
 
 def _trust_hosts(request: Request) -> None:
@@ -246,7 +166,13 @@ def _start(request: Request, *, quiet: bool, wait_for_slot: bool) -> RunPaths:
         raise
 
 
-def _follow(run: RunPaths, *, quiet: bool) -> None:
-    from fsdpctl.cli.follow import follow_run, wait_for_end
+def _print_started(run: RunPaths, *, with_hint: bool, as_json: bool) -> None:
+    name = run.root.name
+    log(f"started {name} in {run.root}")
+    if as_json:
+        from fsdpctl.cli.shapes.runs import Started
 
-    raise typer.Exit(wait_for_end(run) if quiet else follow_run(run))
+        print_json(Started(name, str(run.root)))
+    elif with_hint:
+        print_data(name)
+        log(f"hint: fsdpctl logs -f {name} | status {name} | stop {name}")

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fsdpctl.cli.app import build_app
-from fsdpctl.cli.submit import predict_slow_steps
+from fsdpctl.cli.before_submit import predict_slow_steps
 from fsdpctl.contract.problems import Problem
 from fsdpctl.errors import UsageError
 from fsdpctl.launch.build import IncompatibleError
