@@ -1,6 +1,6 @@
 # make demo    trains a small model on two local "nodes", really
 # make test    runs every test that this machine can run, several at once, and says how far it is
-# make test-fast   runs the tests that need no servers and no ranks, in about two minutes on two cores
+# make test-fast   runs the tests that need no servers and no ranks, in a minute on two cores
 # make testbed-slurm   starts a Slurm cluster of four nodes on this machine, until Ctrl-C
 # make check   lint, types, import rules
 # make site    writes the documentation as HTML to build/site
@@ -16,7 +16,9 @@ PYTHON ?= python3
 TORCH_INDEX ?=
 BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE  # or each process of a run compiles our sources again
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
+# Byte code by all cores: pip uses one. Packages have files for other versions of Python, too, which do not compile.
+COMPILE := $(BIN)/python -m compileall -qq -j 0 .venv/lib || true
 
 .PHONY: demo test test-fast testbed-slurm check docs site bench-cpu campaign format clean
 
@@ -68,12 +70,15 @@ clean:
 .venv/.train: .venv/bin/python pyproject.toml constraints.txt
 	$(PIP) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) "$$(grep '^torch==' constraints.txt)"
 	$(PIP) --editable '.[train,tokenizers]'
+	@$(COMPILE)
 	@touch $@
 
 .venv/.test: .venv/.train
 	$(PIP) --editable '.[train,test]'
+	@$(COMPILE)
 	@touch $@
 
 .venv/.check: .venv/.test
 	$(PIP) --editable '.[train,test,check]'
+	@$(COMPILE)
 	@touch $@

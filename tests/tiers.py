@@ -39,12 +39,12 @@ def is_fast_or_marked_slow(request: pytest.FixtureRequest) -> Iterator[None]:
         pytest.fail(f"{spent:.1f} s of processor time: mark the test slow, or make it faster")
 
 
-def pytest_xdist_auto_num_workers() -> int | None:
-    """Return three more workers than cores, for tests of launchers wait half of their time, or None for xdist's own
-    rule."""
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """Return one more worker than cores, or three where slow tests run, for those wait half of their time; None for
+    xdist's own rule."""
     if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
         return None
-    return (os.cpu_count() or 1) + 3
+    return (os.cpu_count() or 1) + (1 if config.option.markexpr == "not slow" else 3)
 
 
 def _cpu_s() -> float:
