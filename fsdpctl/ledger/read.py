@@ -15,7 +15,7 @@ from fsdpctl.backends.table import get_backend
 from fsdpctl.contract import GOOD_ENDS, AbortReason, Cause, State
 from fsdpctl.contract.codec import CodecError, find_json
 from fsdpctl.contract.events import EventKind
-from fsdpctl.contract.paths import RunPaths
+from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import Allocation
 from fsdpctl.contract.records import ProcessIdentity
 from fsdpctl.contract.work_log import read_work
@@ -46,7 +46,7 @@ def read_ledger(run: RunFacts, now: float | None, *, is_queued: bool = False) ->
 
 def _submissions(run: RunFacts, attempts: Sequence[AttemptFacts]) -> Iterator[SubmissionTimes]:
     is_scheduled = get_backend(run.record.backend).has_scheduler and run.supervisor is None
-    allocations = [find_json(Allocation, attempt.paths.allocation) for attempt in attempts]
+    allocations = [_read_allocation(attempt.paths) for attempt in attempts]
     is_new = [is_scheduled and now != before for before, now in pairwise([None, *allocations])]
     spans = {span.attempt: span for span in attempt_spans(run.paths.metrics)}
     submissions = run.record.submissions
@@ -66,6 +66,12 @@ def _submissions(run: RunFacts, attempts: Sequence[AttemptFacts]) -> Iterator[Su
         waits = is_scheduled or (end == math.inf and _waits_for_run(run.paths))
         ended = times[-1].ended if times and not times[-1].restarts else None
         yield SubmissionTimes(submission.time, times, waits, ended)
+
+
+def _read_allocation(attempt: AttemptPaths) -> tuple[str, int] | None:
+    """Return job and requeues, by which allocations differ: the addresses in one may be known only later."""
+    found = find_json(Allocation, attempt.allocation)
+    return (found.job_id, found.restarts) if found is not None else None
 
 
 def _read_attempt(

@@ -10,7 +10,7 @@ from fsdpctl.backends.slurm.batch_script import SIGNAL_MARGIN_S
 from fsdpctl.backends.slurm.environment import job_environment, tool_environment
 from fsdpctl.backends.slurm.job.agents import OwnJob, SlurmAgents
 from fsdpctl.backends.slurm.job.partition import read_partitions
-from fsdpctl.backends.slurm.job.scontrol import SlurmError, allocated_nodes, ask, show_job
+from fsdpctl.backends.slurm.job.scontrol import SlurmError, ask, expand_hosts, show_job
 from fsdpctl.backends.slurm.job.srun import srun_argv
 from fsdpctl.backends.slurm.job_refs import read_ref
 from fsdpctl.commands.container import task_setup
@@ -59,7 +59,7 @@ class AllocationAgents(SlurmAgents):
 
     def srun_command(self, attempt: AttemptPaths) -> list[str]:
         srun, *options = srun_argv(self.plan, attempt)
-        argv = [srun, f"--nodelist={','.join(node.name for node in self.job.nodes)}", *options]
+        argv = [srun, f"--nodelist={','.join(self.job.nodes)}", *options]
         return argv if task_setup(self.plan) else with_setup(self.plan.setup, argv)  # as in a batch script
 
     def inherited(self) -> dict[str, str]:
@@ -86,7 +86,7 @@ def read_allocation(job_id: str, owner: str) -> OwnJob:
         hosts, _, partition = ask(argv, tool_environment()).strip().partition("|")
         if not hosts:
             raise SlurmError("no such allocation is running")
-        nodes = allocated_nodes(hosts)
+        nodes = expand_hosts(hosts)
     except SlurmError as error:
         hint = "`exit` leaves a shell whose allocation has ended; `unset SLURM_JOB_ID` keeps the shell"
         raise RefusedError(f"{owner} has allocation {job_id}, but Slurm reports: {error}", hint=hint) from error

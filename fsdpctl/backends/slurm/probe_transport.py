@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from fsdpctl.backends.base import NodeAnswer
 from fsdpctl.backends.fanout import HostError
 from fsdpctl.backends.slurm.environment import job_environment
-from fsdpctl.backends.slurm.job.scontrol import TIMEOUT_S, SlurmError, allocated_nodes, ask
+from fsdpctl.backends.slurm.job.scontrol import TIMEOUT_S, SlurmError, ask, expand_hosts, find_addresses
 from fsdpctl.backends.slurm.sbatch import error_line
 from fsdpctl.commands.container import enter, step_options, task_setup
 from fsdpctl.commands.setup_lines import with_setup
@@ -33,7 +33,7 @@ class SlurmProbeTransport:
         self._job_id = _allocate(plan, self._env)
         try:
             hosts = ask(["squeue", "--noheader", f"--jobs={self._job_id}", "--format=%N"], self._env).strip()
-            self.plan = plan.place(allocated_nodes(hosts))
+            self.plan = plan.place(find_addresses(expand_hosts(hosts)))
         except SlurmError as error:
             self.close()
             raise LaunchError(f"Slurm does not report the nodes of the allocation: {error}") from error

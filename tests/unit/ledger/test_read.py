@@ -140,7 +140,7 @@ def test_under_slurm_the_queue_ends_with_the_allocation(run: RunPaths) -> None:
     touch(run.attempt(1).node(0).heartbeat, 41, "")
     found = spent(ledger(run, 70, "slurm"))
     assert (found["queue"], found["restart"], found["start"]) == (0.5 + 1.75, 1.0, 7.75)
-    write_json(run.attempt(2).allocation, Allocation("7", 0, (AllocatedNode("n1", "10.0.0.1"),)))
+    write_json(run.attempt(2).allocation, Allocation("7", 0, (AllocatedNode("n1", "n1"),)))
     assert (spent(ledger(run, 70, "slurm"))["queue"], spent(ledger(run, 70, "slurm"))["restart"]) == (0.5, 3.0)
 
 

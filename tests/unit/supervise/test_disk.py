@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fsdpctl.backends.slurm.job import scontrol
 from fsdpctl.backends.slurm.job.agents import OwnJob, SlurmAgents
 from fsdpctl.contract import State
 from fsdpctl.contract.codec import read_json, write_json
@@ -31,7 +32,7 @@ NODES = (AllocatedNode("node1", "10.0.0.1"),)
 def slurm_agents(run: RunPaths) -> SlurmAgents:
     host = SubmitHost("r-aaaa", str(run.root), "/", "python3", ())
     plan = build_plan(load_profile("slurm-h100"), load_job("llm-tiny"), host)
-    return SlurmAgents(run, plan, OwnJob("7", 1, NODES, None))
+    return SlurmAgents(run, plan, OwnJob("7", 1, ("node1",), None))
 
 
 def test_an_attempt_waits_while_the_disk_is_full(small_disk: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,6 +44,7 @@ def test_an_attempt_waits_while_the_disk_is_full(small_disk: Mount, monkeypatch:
         if len(pauses) == 3:
             small_disk.empty()
 
+    monkeypatch.setattr(scontrol, "find_addresses", lambda names: NODES)  # or it sleeps, too, until scontrol ends
     monkeypatch.setattr(disk.time, "sleep", sleep)
     small_disk.fill()
     attempt = retry_disk_errors(lambda: begin_attempt(agents), agents.disk_tries)

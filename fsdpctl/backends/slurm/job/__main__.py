@@ -16,7 +16,7 @@ from types import FrameType
 
 from fsdpctl.backends.slurm.job.agents import OwnJob, SlurmAgents
 from fsdpctl.backends.slurm.job.partition import read_partitions
-from fsdpctl.backends.slurm.job.scontrol import allocated_nodes
+from fsdpctl.backends.slurm.job.scontrol import expand_hosts
 from fsdpctl.contract import State
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.runs.evidence import read_plan
@@ -31,22 +31,29 @@ NOTICE_WAIT_S = 30.0
 def main(run: RunPaths) -> int:
     """Run attempts until this allocation is not needed any more; return the exit code of the job."""
     os.umask(0o077)
+    signals = _collect_signals()  # before anything that may take long: by default each of them ends this process
     job = OwnJob(
         job_id=own_job_id(os.environ),
         restarts=int(os.environ.get("SLURM_RESTART_COUNT", "0")),
-        nodes=allocated_nodes(os.environ["SLURM_JOB_NODELIST"]),
+        nodes=expand_hosts(os.environ["SLURM_JOB_NODELIST"]),
         partition=next(iter(read_partitions(os.environ["SLURM_JOB_PARTITION"])), None),
     )
-    agents = SlurmAgents(run, read_plan(run), job)
-
-    def on_signal(number: int, _frame: FrameType | None) -> None:
-        agents.signals.append(number)
-
-    for number in (signal.SIGTERM, signal.SIGUSR2):
-        signal.signal(number, on_signal)
+    agents = SlurmAgents(run, read_plan(run), job, signals)
     ended = retry_disk_errors(lambda: (Supervisor(agents).work(),), agents.disk_tries)
     agents.notifier.wait(NOTICE_WAIT_S)  # Slurm kills what is left of the job when this process ends
     return 1 if ended is None else exit_code(*ended)
+
+
+def _collect_signals() -> list[int]:
+    """Return a list to which Slurm's signals are added from now on."""
+    signals: list[int] = []
+
+    def on_signal(number: int, _frame: FrameType | None) -> None:
+        signals.append(number)
+
+    for number in (signal.SIGTERM, signal.SIGUSR2):
+        signal.signal(number, on_signal)
+    return signals
 
 
 def own_job_id(env: Mapping[str, str]) -> str:

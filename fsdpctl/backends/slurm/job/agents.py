@@ -18,7 +18,7 @@ from fsdpctl.contract import AbortReason, Cause, State
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.control_files import create_once, read_control_file, write_request
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
-from fsdpctl.contract.plan import AllocatedNode, Allocation, LaunchPlan
+from fsdpctl.contract.plan import Allocation, LaunchPlan
 from fsdpctl.errors import LaunchError
 from fsdpctl.runs.events import add_event
 from fsdpctl.runs.evidence import AttemptFacts, RunFacts, final_state, read_verdict
@@ -44,7 +44,7 @@ class OwnJob:
 
     job_id: str
     restarts: int  # how often Slurm had requeued it when this allocation began
-    nodes: tuple[AllocatedNode, ...]
+    nodes: tuple[str, ...]  # names
     partition: Partition | None
 
 
@@ -53,12 +53,13 @@ class SlurmAgents(Agents):
 
     disk_tries = 30  # allocated nodes should not wait for long
 
-    def __init__(self, run: RunPaths, plan: LaunchPlan, job: OwnJob) -> None:
+    def __init__(self, run: RunPaths, plan: LaunchPlan, job: OwnJob, signals: list[int] | None = None) -> None:
+        """`signals`: those that this process has got and that are not handled yet; more are added to it."""
         super().__init__(run, plan)
         assert plan.slurm is not None
         self.slurm, self.job = plan.slurm, job
         self.preempt_grace_s = preempt_grace_s(plan, job.partition)
-        self.signals: list[int] = []
+        self._signals = signals if signals is not None else []
         self._has_begun = False
         self._srun: subprocess.Popen[bytes] | None = None
         self._step: AttemptPaths | None = None  # the attempt that srun runs
@@ -108,7 +109,8 @@ class SlurmAgents(Agents):
         return False
 
     def describe_nodes(self, attempt: AttemptPaths) -> None:
-        write_json(attempt.allocation, Allocation(self.job.job_id, self.job.restarts, self.job.nodes))
+        nodes = scontrol.find_addresses(self.job.nodes)  # again for each attempt: the controller may have been down
+        write_json(attempt.allocation, Allocation(self.job.job_id, self.job.restarts, nodes))
 
     def start(self, attempt: AttemptPaths) -> None:
         if self._step == attempt:
@@ -129,15 +131,15 @@ class SlurmAgents(Agents):
         return os.environ
 
     def machine(self, rank: int) -> tuple[str, str]:
-        name = self.job.nodes[rank].name
+        name = self.job.nodes[rank]
         return name, name
 
     def is_over(self, attempt: AttemptPaths) -> bool:
         return self._srun is None or self._srun.poll() is not None
 
     def check(self, attempt: AttemptPaths) -> AttemptCheck:
-        while self.signals:
-            self._handle_signal(self.signals.pop(), attempt)
+        while self._signals:
+            self._handle_signal(self._signals.pop(), attempt)
         if self._srun is not None and time.monotonic() > self._agents_until and not attempt.nodes():
             self._srun.kill()  # it waits forever if the controller was restarted while it asked for its step
         return AttemptCheck()
@@ -157,7 +159,7 @@ class SlurmAgents(Agents):
         return []
 
     def _start_sweep(self, attempt: AttemptPaths, node_rank: int) -> subprocess.Popen[str]:
-        argv = sweep_argv(attempt, node_rank, self.job.nodes[node_rank].name)
+        argv = sweep_argv(attempt, node_rank, self.job.nodes[node_rank])
         env = srun_env(os.environ, attempt, self.preempt_grace_s)
         return subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
@@ -184,7 +186,7 @@ class SlurmAgents(Agents):
                 job=self._find_job(attempt, end, verdict),
                 own_restarts=self.job.restarts,
                 max_requeues=self.slurm.max_requeues,
-                suspects=tuple(self.job.nodes[rank].name for rank in find_suspects(end)),
+                suspects=tuple(self.job.nodes[rank] for rank in find_suspects(end)),
                 history=history,
             )
         )

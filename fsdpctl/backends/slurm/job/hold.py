@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from fsdpctl.backends.slurm.job.scontrol import allocated_nodes
+from fsdpctl.backends.slurm.job.scontrol import expand_hosts
 from fsdpctl.backends.slurm.job.srun import keeper_argv, step_env
 from fsdpctl.contract.codec import read_json, write_json
 from fsdpctl.contract.paths import HoldPaths
@@ -26,7 +26,7 @@ def main(hold: HoldPaths) -> None:
     """Return when the hold has ended, by its time, without a run for too long, or because it was deleted."""
     os.umask(0o077)
     record = read_json(Hold, hold.record)
-    nodes = tuple(node.name for node in allocated_nodes(os.environ["SLURM_JOB_NODELIST"]))
+    nodes = expand_hosts(os.environ["SLURM_JOB_NODELIST"])
     held = Held(time.time(), nodes, nodes, os.environ["SLURM_JOB_ID"])
     write_json(hold.held, held)
     keepers = subprocess.Popen(keeper_argv(hold, len(nodes)), env=step_env(os.environ), stdin=subprocess.DEVNULL)

@@ -43,10 +43,17 @@ def show_job(job_id: str) -> Job:
     return parse_job(ask(["scontrol", "show", "job", job_id]))
 
 
-def allocated_nodes(host_list: str) -> tuple[AllocatedNode, ...]:
-    """Return the nodes of a host list expression, in its order, with the addresses that Slurm itself uses."""
-    names = ask(["scontrol", "show", "hostnames", host_list]).split()
-    known = parse_nodes(ask(["scontrol", "show", "node", host_list]))
+def expand_hosts(host_list: str) -> tuple[str, ...]:
+    """Return the names of a host list expression, in its order; the controller is not asked. Raise SlurmError."""
+    return tuple(ask(["scontrol", "show", "hostnames", host_list]).split())
+
+
+def find_addresses(names: Sequence[str]) -> tuple[AllocatedNode, ...]:
+    """Return nodes with the addresses that Slurm itself uses; with their names where it does not report them."""
+    try:
+        known = parse_nodes(ask(["scontrol", "show", "node", ",".join(names)]))
+    except SlurmError:
+        known = {}
     return tuple(known.get(name, AllocatedNode(name, name)) for name in names)
 
 

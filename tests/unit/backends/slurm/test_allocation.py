@@ -13,7 +13,6 @@ from fsdpctl.backends.slurm.allocation import find_allocation
 from fsdpctl.backends.slurm.job.agents import OwnJob
 from fsdpctl.contract import State
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.contract.plan import AllocatedNode
 from fsdpctl.launch.build import build_plan
 from fsdpctl.launch.host import SubmitHost
 from fsdpctl.runs.verdict import AttemptEnd, Verdict
@@ -43,8 +42,7 @@ def agents(root: Path) -> AllocationAgents:
     """The agents of a run of one node, in an allocation of two."""
     site = SubmitHost("r-aaaa", f"{root}/r-aaaa", "/", "python3", ())
     plan = build_plan(load_profile("slurm-h100"), load_job("llm300m"), site)
-    nodes = tuple(AllocatedNode(name, name) for name in ("node1", "node2"))
-    return AllocationAgents(RunPaths.of(plan.run_dir), plan, OwnJob("7", 0, nodes, None))
+    return AllocationAgents(RunPaths.of(plan.run_dir), plan, OwnJob("7", 0, ("node1", "node2"), None))
 
 
 def test_srun_gets_the_first_nodes_of_the_allocation_and_nothing_of_the_shell(

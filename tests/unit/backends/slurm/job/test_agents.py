@@ -10,7 +10,6 @@ from fsdpctl.backends.slurm.job.partition import Partition
 from fsdpctl.contract import NodeExit, State
 from fsdpctl.contract.control_files import ControlFile
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.contract.plan import AllocatedNode
 from fsdpctl.contract.records import NodeEnd
 from fsdpctl.launch.build import build_plan
 from fsdpctl.launch.host import SubmitHost
@@ -45,7 +44,7 @@ def test_a_users_stop_does_not_wait_for_slurm(tmp_path: Path, monkeypatch: pytes
     run = RunPaths(tmp_path / "r-aaaa")
     site = SubmitHost("r-aaaa", str(run.root), "/", "python3", ())
     plan = build_plan(load_profile("slurm-h100"), load_job("llm300m"), site)
-    agents = SlurmAgents(run, plan, OwnJob("7", 0, (AllocatedNode("node1", "node1"),), None))
+    agents = SlurmAgents(run, plan, OwnJob("7", 0, ("node1",), None))
     attempt = run.attempt(1)
     attempt.node(0).root.mkdir(parents=True)
     end = AttemptEnd(1, {0: NodeEnd(NodeExit.STOPPED, "")}, None, ControlFile("user", ""), None)
