@@ -61,9 +61,10 @@ In place of `entrypoint` and `args` a job may have the `command` of another laun
 explains the keys under `trainer`.
 
 `fsdpctl submit JOB --after RUN` starts the job when that run has succeeded; until then it is QUEUED. Under Slurm its
-job gets a dependency on that of RUN, which holds over requeues; elsewhere its supervisor waits, and RUN may be of any
-backend. If RUN ends in any other way, also by `stop`, the waiting run becomes CANCELLED, and `resume` starts it all the
-same. A job whose steps would take minutes on CPUs is started only after a question, or with `--yes`.
+job gets a dependency on that of RUN, which holds over requeues; a RUN without a Slurm job of its own, such as one in a
+hold, is refused until it has succeeded. Elsewhere its supervisor waits, and RUN may be of any backend. If RUN ends in
+any other way, also by `stop`, the waiting run becomes CANCELLED, and `resume` starts it all the same. A job whose steps
+would take minutes on CPUs is started only after a question, or with `--yes`.
 """
 
 PROFILES = """\

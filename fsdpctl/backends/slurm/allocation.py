@@ -5,6 +5,7 @@ Such a run has no job of its own. It ends with the allocation at the latest, and
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -35,6 +36,11 @@ def find_allocation(env: Mapping[str, str]) -> str | None:
     if env.get("SLURM_STEP_ID", _INTERACTIVE_STEP) != _INTERACTIVE_STEP:
         return None
     return env.get("SLURM_JOB_ID") or None
+
+
+def allocation_for(plan: LaunchPlan) -> str | None:
+    """Return the allocation, of a hold or of this shell, in which a run would start; None if it would get a job."""
+    return plan.hold.job_id if plan.hold is not None else find_allocation(os.environ)
 
 
 def is_inside(run: RunPaths) -> bool:

@@ -5,14 +5,13 @@ A job belongs to a run by its comment. Ids are not enough: a controller that los
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from fsdpctl.backends.base import View
 from fsdpctl.backends.detached import control
-from fsdpctl.backends.slurm.allocation import cancel_inside, find_allocation, is_inside, observe_inside, start_inside
+from fsdpctl.backends.slurm.allocation import allocation_for, cancel_inside, is_inside, observe_inside, start_inside
 from fsdpctl.backends.slurm.batch_script import batch_script
 from fsdpctl.backends.slurm.end import cancel_job, scancel, stop_jobs
 from fsdpctl.backends.slurm.job_refs import SlurmRef, append_ref, read_ref, update_ref
@@ -34,7 +33,7 @@ def start(run: RunPaths, plan: LaunchPlan) -> None:
     """
     submission, ref = len(read_record(run).submissions), read_ref(run)
     existing = living_job(run) if ref is not None else None
-    if existing is None and (allocation := _find_allocation(plan)) is not None:
+    if existing is None and (allocation := allocation_for(plan)) is not None:
         start_inside(run, plan, submission, allocation)
         return
     if ref is None or ref.submission < submission:  # else this is another try of the same submit
@@ -61,10 +60,6 @@ def _submit(run: RunPaths, plan: LaunchPlan) -> None:
         job_id = _find_late(run, error)
     update_ref(run, job_id=job_id)
     _refuse_hopeless(run)
-
-
-def _find_allocation(plan: LaunchPlan) -> str | None:
-    return plan.hold.job_id if plan.hold is not None else find_allocation(os.environ)
 
 
 def _find_late(run: RunPaths, error: UncertainError) -> str:

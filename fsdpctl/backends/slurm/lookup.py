@@ -14,6 +14,7 @@ from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import LaunchError, RefusedError
 from fsdpctl.runs.evidence import final_state
+from fsdpctl.runs.store import read_record
 
 queue = Queue()
 
@@ -64,16 +65,22 @@ def find_after_job(plan: LaunchPlan) -> str | None:
         return None
     assert plan.slurm is not None
     if (job_id := _find_job_id(RunPaths.of(plan.after.run_dir))) is None:
-        raise RefusedError(f"Slurm cannot wait for run {plan.after.run_id}: it has no Slurm job")
+        text = f"Slurm cannot wait for run {plan.after.run_id}: it has no Slurm job of its own"
+        raise RefusedError(text, hint="submit this one when that run has succeeded")
     if any(option.startswith("--dependency") for option in plan.slurm.options):
         raise RefusedError("the profile has a dependency of its own", hint="leave out --after, or extra.dependency")
     return job_id
 
 
 def _find_job_id(run: RunPaths) -> str | None:
-    """Return the id of a run's newest job; ask Slurm where a killed submit has not stored it."""
+    """Return the id of the job of a run's newest submission; None if it has no job of its own.
+
+    Ask Slurm where a killed submit has not stored the id.
+    """
     ref = read_ref(run)
-    if ref is None or ref.job_id is not None:
-        return ref.job_id if ref is not None else None
+    if ref is None or ref.is_interactive or ref.submission < len(read_record(run).submissions):
+        return None
+    if ref.job_id is not None:
+        return ref.job_id
     job = living_job(run)
     return job.job_id if job is not None else None
