@@ -160,7 +160,7 @@ class SlurmAgents(Agents):
 
     def _start_sweep(self, attempt: AttemptPaths, node_rank: int) -> subprocess.Popen[str]:
         argv = sweep_argv(attempt, node_rank, self.job.nodes[node_rank])
-        env = srun_env(os.environ, attempt, self.preempt_grace_s)
+        env = srun_env(self.inherited(), attempt, self.preempt_grace_s)
         return subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
     def _handle_signal(self, number: int, attempt: AttemptPaths) -> None:

@@ -57,6 +57,21 @@ def test_srun_gets_the_first_nodes_of_the_allocation_and_nothing_of_the_shell(
     assert env["PYTHONPATH"] == f"{found.run.code}" and not {"SLURM_CPU_BIND", "RANK"} & env.keys()
 
 
+def test_a_node_is_swept_in_the_allocation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the job's id, as in a login shell, srun would ask for nodes of its own."""
+    srun = tmp_path / "srun"
+    srun.write_text(f'#!/bin/sh\necho "$SLURM_JOB_ID" >>{tmp_path}/jobs\n')
+    srun.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    found = agents(tmp_path)
+    attempt = found.run.attempt(1)
+    attempt.node(0).root.mkdir(parents=True)
+    attempt.node(0).agent.touch()
+    found.end(attempt)
+    assert (tmp_path / "jobs").read_text() == "7\n"
+
+
 @pytest.mark.parametrize(("has_ended", "then"), [(False, Next.AGAIN), (True, Next.LEAVE)])
 def test_no_attempt_follows_the_end_of_the_allocation(
     has_ended: bool, then: Next, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
