@@ -90,7 +90,7 @@ def _cell(row: dict[str, Any], column: str) -> str:
     if value is None or value == ():
         return "-"
     if column == "hosts":
-        first, *more = dict.fromkeys(value)
+        first, *more = dict.fromkeys(filter(None, value))
         return f"{first} +{len(more)}" if more else str(first)
     if column == "created":
         return date(value)

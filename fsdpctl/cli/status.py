@@ -44,7 +44,7 @@ def status(run: Run = None, as_json: Json = False) -> None:
         }
         print_json(ShownRun(**values))
         return
-    hosts = ", ".join(dict.fromkeys(found.hosts))
+    hosts = ", ".join(dict.fromkeys(filter(None, found.hosts)))
     rows = [
         ("run", f"{found.run_id} (job {found.job})"),
         ("state", f"{found.state}: {found.reason}"),

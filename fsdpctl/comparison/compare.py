@@ -73,4 +73,4 @@ def _results(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Difference]:
 
 
 def _hosts(run: RunFacts) -> list[str]:
-    return list(run.newest.hosts) if run.newest is not None else []
+    return [host for host in run.newest.hosts if host] if run.newest is not None else []

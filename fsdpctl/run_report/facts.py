@@ -30,7 +30,7 @@ class Attempt:
     state: State | None
     cause: Cause | None
     reason: str
-    hosts: tuple[str, ...]
+    hosts: tuple[str, ...]  # by node rank; "" where not known
 
     @property
     def seconds(self) -> float:

@@ -62,7 +62,7 @@ def read_facts(paths: RunPaths, status: RunStatus, *, is_brief: bool = False) ->
         configuration={} if is_brief else read_configuration(paths),
         code=Code(None, "", {}) if is_brief else _read_code(paths),
         attempts=tuple(_attempts(run, events, every, now, is_alive=status.state.is_alive)),
-        nodes=tuple(_nodes(run.newest, status.hosts)) if run.newest is not None else (),
+        nodes=tuple(_nodes(run.newest)) if run.newest is not None else (),
         ledger=find_ledger(paths, status),
         steps=summarize(every, next(iter(recent_metrics(paths.metrics, 1)), {})) if every is not None else None,
         outcome=outcome,
@@ -109,12 +109,12 @@ def _read_energy(run: RunFacts, history: NodeHistory) -> float | None:
     return sum(known) / 3.6e6 if known else measure_energy(history)
 
 
-def _nodes(attempt: AttemptFacts, hosts: Sequence[str]) -> Iterator[Node]:
+def _nodes(attempt: AttemptFacts) -> Iterator[Node]:
     for paths in attempt.readable:
         report, end = read_report(paths.heartbeat), attempt.ends.get(paths.node_rank)
         yield Node(
             rank=paths.node_rank,
-            host=hosts[paths.node_rank] if paths.node_rank < len(hosts) else None,
+            host=attempt.host(paths.node_rank),
             ranks=tuple(sorted(paths.rank_logs())),
             end=(end.reason or f"exit code {end.code}") if end is not None else "",
             gpus=report.gpus if report is not None else (),

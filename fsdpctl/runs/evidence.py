@@ -81,13 +81,21 @@ class AttemptFacts:
 
     @cached_property
     def hosts(self) -> tuple[str, ...]:
-        """The hosts of the nodes, by node rank: as the scheduler names them, else as they name themselves."""
+        """The hosts of the nodes, by node rank: as the scheduler names them, else as they name themselves.
+
+        "" for one that has not named itself, before others that have.
+        """
         if self.verdict is not None and self.verdict.hosts:  # `ls` reads one file of an ended run, not one per node
             return self.verdict.hosts
         if (allocation := find_json(Allocation, self.paths.allocation)) is not None:
             return tuple(node.name for node in allocation.nodes)
-        agents = [find_json(ProcessIdentity, node.agent) for node in self.readable]
-        return tuple(agent.host for agent in agents if agent is not None)
+        agents = {node.node_rank: find_json(ProcessIdentity, node.agent) for node in self.readable}
+        known = {rank: agent.host for rank, agent in agents.items() if agent is not None}
+        return tuple(known.get(rank, "") for rank in range(max(known, default=-1) + 1))
+
+    def host(self, node_rank: int) -> str | None:
+        """Return the host of a node; None if it is not known."""
+        return self.hosts[node_rank] or None if node_rank < len(self.hosts) else None
 
     @property
     def never_started(self) -> bool:

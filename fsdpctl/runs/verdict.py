@@ -37,5 +37,5 @@ class Verdict:
     cause: Cause = Cause.UNKNOWN
     exception: str = ""  # what ended the first rank, and where: equal texts are the same failure
     saved: float = 0.0  # own scripts: when the checkpoint directory was last changed, seconds since the epoch
-    hosts: tuple[str, ...] = ()  # of the attempt, by node rank
+    hosts: tuple[str, ...] = ()  # of the attempt, by node rank; "" where not known
     step_time: float = 0.0  # when the attempt's newest step ended, seconds since the epoch; 0: not known

@@ -51,7 +51,7 @@ class Benchmarked(Generic[R]):
     def names(self) -> tuple[str, ...]:
         """Return the name of each node, by node rank."""
         hosts = self.status.hosts
-        return hosts if len(set(hosts)) == len(hosts) else tuple(f"node {rank}" for rank in range(len(hosts)))
+        return hosts if len({*hosts} - {""}) == len(hosts) else tuple(f"node {rank}" for rank in range(len(hosts)))
 
 
 def plan_network(profile: ClusterProfile, num_nodes: int | None, sizes: Sequence[int] = ()) -> Request:

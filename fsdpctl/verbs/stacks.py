@@ -54,11 +54,10 @@ def read_stacks(run: RunPaths, ranks: Collection[int] = (), wait_s: float = WAIT
     check_ranks(run, attempt, ranks, ())
     nodes = facts.newest.nodes
     answers = ask_nodes(attempt, nodes, wait_s)
-    hosts = dict(enumerate(facts.newest.hosts))
     replies = [
         reply
         for node in nodes
-        for reply in _replies(node, hosts.get(node.node_rank, ""), answers.get(node.node_rank), wait_s)
+        for reply in _replies(node, facts.newest.host(node.node_rank) or "", answers.get(node.node_rank), wait_s)
     ]
     return [reply for reply in replies if not ranks or reply.rank in ranks]
 

@@ -57,7 +57,7 @@ class RunStatus:
     cause: Cause | None = None  # of its end, or of its restart
     last_progress_s: float | None = None  # since any rank made progress, while it runs
     job_id: str | None = None  # of the scheduler: of its newest job, also after the end
-    hosts: tuple[str, ...] = ()  # of the newest attempt, by node rank
+    hosts: tuple[str, ...] = ()  # of the newest attempt, by node rank; "" where not known
     begins_at: int | None = None  # the step that its newest attempt continues from, or had reached before it
     is_loss_finite: bool = True  # of the newest step, if it has a loss
     is_bundled_trainer: bool = False

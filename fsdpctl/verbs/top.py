@@ -145,11 +145,10 @@ def _read_run(paths: RunPaths, status: RunStatus) -> TopRun:
 def _read_nodes(attempt: AttemptFacts, status: RunStatus, slow: Sequence[int]) -> Iterator[TopNode]:
     for node in attempt.nodes:
         report = read_report(node.heartbeat)
-        host = status.hosts[node.node_rank] if node.node_rank < len(status.hosts) else None
         gpus = report.gpus if report is not None and status.state.is_alive else ()
         reports = report.ranks if report is not None and status.state.is_alive else ()
         ranks = [_rank(one, gpus[index] if index < len(gpus) else None, slow) for index, one in enumerate(reports)]
-        yield TopNode(node.node_rank, host, _heartbeat_s(node), tuple(ranks), gpus)
+        yield TopNode(node.node_rank, attempt.host(node.node_rank), _heartbeat_s(node), tuple(ranks), gpus)
 
 
 def _rank(report: RankReport, gpu: GpuSample | None, slow: Sequence[int]) -> TopRank:

@@ -22,10 +22,11 @@ from fsdpctl.runs.evidence import RunFacts
 def shell_command(run: RunPaths, plan: LaunchPlan, node_rank: int, *, is_terminal: bool) -> ShellCommand:
     """Raise LaunchError while the run has no nodes: Slurm opens a shell only within a job that runs."""
     job_id, newest = _running_job(run), RunFacts(run).newest
-    if job_id is None or newest is None or len(newest.hosts) <= node_rank:
+    host = newest.host(node_rank) if newest is not None else None
+    if job_id is None or host is None:
         reason = f"{run.root.name} has no job that runs now, and Slurm opens a shell only within one"
         raise LaunchError(reason, hint=f"fsdpctl status {run.root.name}")
-    where = [f"--jobid={job_id}", "--overlap", f"--nodelist={newest.hosts[node_rank]}", "--nodes=1", "--ntasks=1"]
+    where = [f"--jobid={job_id}", "--overlap", f"--nodelist={host}", "--nodes=1", "--ntasks=1"]
     how = ["--mpi=none", "--cpu-bind=none", "--chdir=/", *(["--pty"] if is_terminal else []), *step_options(plan)]
     inner = with_setup(task_setup(plan), [*enter(plan), *shell_argv(plan, node_rank)])
     return ShellCommand(["srun", *where, *how, *inner], job_environment(os.environ))

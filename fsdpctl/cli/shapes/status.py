@@ -28,7 +28,7 @@ class ListedRun:
     eta_s: float | None  # seconds until the last step
     last_progress_s: float | None  # seconds since any rank showed progress, while it runs
     nodes: int | None
-    hosts: tuple[str, ...]  # of the newest attempt, by node rank
+    hosts: tuple[str, ...]  # of the newest attempt, by node rank; "" where not known
     job_id: str | None  # of Slurm, also after the end
     created: float | None  # seconds since the epoch
     run_dir: str

@@ -19,7 +19,8 @@ from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import RunPaths, checkpoint_name
 from fsdpctl.contract.records import Outcome
 from fsdpctl.node.os.processes import identify
-from fsdpctl.runs.evidence import RunFacts
+from fsdpctl.run_report.read import read_facts
+from fsdpctl.runs.evidence import AttemptFacts, RunFacts
 from fsdpctl.runs.record import RunRecord, Submission
 from fsdpctl.runs.registry import default_runs_root
 from fsdpctl.runs.store import create, open_record
@@ -135,6 +136,20 @@ def test_job_id_and_hosts_stay_after_the_end(run: RunPaths) -> None:
         status = status_by(RunFacts(run, open_record(run)), view)
         assert (status.state, status.reason) == (State.FAILED, "no GPU")
         assert (status.job_id, status.hosts) == ("7", ("node1", "node2"))
+
+
+def test_a_node_without_an_agent_moves_no_host_to_another_rank(run: RunPaths) -> None:
+    """As over SSH, where the start of node 0 failed. The empty name is shown nowhere."""
+    host, attempt = socket.gethostname(), run.attempt(2)
+    attempt.node(1).root.mkdir()
+    attempt.node(0).agent.rename(attempt.node(1).agent)
+    assert AttemptFacts(attempt).hosts == ("", host)
+    looks = {"status": ["status"], "ls": ["ls"], "top": ["top", "--json"]}
+    shown = {name: CliRunner().invoke(build_app(name), words).stdout for name, words in looks.items()}
+    assert f"nodes      1: {host}\n" in shown["status"], shown
+    assert f"  {host}  " in shown["ls"], shown
+    assert [node["host"] for node in json.loads(shown["top"])[0]["nodes"]] == [None, host]
+    assert [node.host for node in read_facts(run, read_status(run), is_brief=True).nodes] == [None, host]
 
 
 def test_a_run_that_restarts_shows_its_last_step(run: RunPaths) -> None:
