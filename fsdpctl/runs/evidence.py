@@ -172,6 +172,22 @@ class RunFacts:
         attempts = self.paths.attempts()
         return AttemptFacts(attempts[-1]) if attempts else None
 
+    @property
+    def newest_of_submission(self) -> AttemptFacts | None:
+        """The newest attempt of the newest submission; None before its first. Raise CodecError and OSError."""
+        newest = self.newest
+        return newest if newest is not None and newest.number >= self.record.submissions[-1].first_attempt else None
+
+    @property
+    def final_state(self) -> State | None:
+        """The state in which the newest submission has ended, by its verdict; None while there is none.
+
+        Raise CodecError and OSError.
+        """
+        newest = self.newest_of_submission
+        verdict = newest.verdict if newest is not None else None
+        return verdict.state if verdict is not None and not verdict.restart else None
+
     @cached_property
     def supervisor(self) -> ProcessIdentity | None:
         """The last supervisor of the run, alive or not, on any host."""
@@ -183,6 +199,7 @@ class RunFacts:
 
     @property
     def has_ended(self) -> bool:
+        """Whether the newest attempt, of whichever submission, was the last one."""
         return self.newest is not None and self.newest.is_last
 
     @cached_property
@@ -219,18 +236,6 @@ def _agent_lives(node: NodePaths) -> bool:
 def read_verdict(attempt: AttemptPaths) -> Verdict | None:
     """Return the verdict on an attempt; None if there is none yet, or it cannot be read."""
     return find_json(Verdict, attempt.verdict)
-
-
-def final_state(run: RunPaths) -> State | None:
-    """Return the state in which the newest submission has ended, by its verdict; None while there is none.
-
-    Raise OSError and CodecError.
-    """
-    facts = RunFacts(run)
-    newest = facts.newest
-    if newest is None or newest.number < facts.record.submissions[-1].first_attempt or not newest.is_last:
-        return None
-    return newest.verdict.state if newest.verdict is not None else None
 
 
 def read_plan(run: RunPaths) -> LaunchPlan:

@@ -10,7 +10,7 @@ from fsdpctl.contract import State
 from fsdpctl.contract.codec import CodecError
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.errors import FsdpctlError
-from fsdpctl.runs.evidence import final_state
+from fsdpctl.runs.evidence import RunFacts
 from fsdpctl.runs.metrics import read_metrics
 from fsdpctl.runs.store import list_runs
 from fsdpctl.scaling.points import Measurement
@@ -64,7 +64,7 @@ def find_finished(request: Request) -> RunPaths | None:
             continue
         with suppress(OSError, CodecError):
             is_same = listed.paths.job.read_text() == job and listed.paths.profile.read_text() == profile
-            if is_same and final_state(listed.paths) is State.SUCCEEDED:
+            if is_same and RunFacts(listed.paths).final_state is State.SUCCEEDED:
                 return listed.paths
     return None
 

@@ -16,7 +16,7 @@ from fsdpctl.explain.run.evidence import fields_of
 from fsdpctl.explain.run.history import read_past
 from fsdpctl.explain.run.live import explain_live
 from fsdpctl.explain.run.read_evidence import read_evidence
-from fsdpctl.runs.evidence import AttemptFacts, RunFacts, read_plan
+from fsdpctl.runs.evidence import RunFacts, read_plan
 from fsdpctl.runs.store import open_record
 from fsdpctl.verbs.state import Situation, derive_state
 from fsdpctl.verbs.status import RunStatus
@@ -38,7 +38,7 @@ def explain_ended(run: RunPaths, status: RunStatus) -> Explanation:
 
 def explain_run(facts: RunFacts, found: Situation) -> Explanation:
     """Return the explanation of a run in this state."""
-    attempt, plan, cause = _newest_attempt(facts), _find_plan(facts.paths), _cause(found)
+    attempt, plan, cause = facts.newest_of_submission, _find_plan(facts.paths), _cause(found)
     diagnosis: Diagnosis | None = None
     ranks: tuple[FailedRank, ...] = ()
     if found.state in NOT_ENDED:
@@ -64,12 +64,6 @@ def explain_run(facts: RunFacts, found: Situation) -> Explanation:
 def _cause(found: Situation) -> Cause | None:
     """Return the cause of an end; of one that an older version recorded, or the backend alone knows, by its state."""
     return _OF_STATES.get(found.state) if found.cause in (None, Cause.UNKNOWN) else found.cause
-
-
-def _newest_attempt(facts: RunFacts) -> AttemptFacts | None:
-    """Return the newest attempt of the newest submission; those of older ones do not explain its end."""
-    newest = facts.newest
-    return newest if newest is not None and newest.number >= facts.record.submissions[-1].first_attempt else None
 
 
 def _find_plan(run: RunPaths) -> LaunchPlan | None:

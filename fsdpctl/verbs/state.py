@@ -36,7 +36,7 @@ def _derive(run: RunFacts, view: View) -> Situation:
     attempt = run.newest
     if view.state == "queued":
         return Situation(State.QUEUED, Phase.QUEUED, view.reason or "waiting for the scheduler")
-    if attempt is None or (not _is_of_submission(run, attempt) and view.state != "none"):
+    if attempt is None or (run.newest_of_submission is None and view.state != "none"):
         return _before_the_first(view)
     if view.state == "running" and view.reason:
         found = _between_agents(attempt)
@@ -54,13 +54,9 @@ def is_stranded(run: RunFacts, view: View, state: State) -> bool:
     """Return whether the scheduler took the run's nodes, and only a new submission continues it."""
     if state in (State.SUCCEEDED, State.CANCELLED):
         return False
-    attempt = run.newest
-    verdict = attempt.verdict if attempt is not None and _is_of_submission(run, attempt) else None
+    newest = run.newest_of_submission
+    verdict = newest.verdict if newest is not None else None
     return verdict.is_stranded if verdict is not None and not verdict.restart else view.is_stranded
-
-
-def _is_of_submission(run: RunFacts, attempt: AttemptFacts) -> bool:
-    return attempt.number >= run.record.submissions[-1].first_attempt
 
 
 def _before_the_first(view: View) -> Situation:

@@ -9,7 +9,7 @@ from fsdpctl.contract import Cause, State
 from fsdpctl.contract.codec import CodecError
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import AfterRun
-from fsdpctl.runs.evidence import RunFacts, final_state, read_plan
+from fsdpctl.runs.evidence import RunFacts, read_plan
 from fsdpctl.runs.verdict import Verdict
 from fsdpctl.supervise.notify import Notifier, record_and_notify
 from fsdpctl.supervise.waiting import Waiting
@@ -48,10 +48,10 @@ def is_due(run: RunPaths) -> bool:
 
 def _look(run: RunPaths) -> tuple[State | None, bool]:
     """Return the state in which the run has ended, if it has, and whether anything of it still exists."""
+    facts = RunFacts(run)
     try:
-        if (state := final_state(run)) is not None:
+        if (state := facts.final_state) is not None:
             return state, True
-        facts = RunFacts(run)
         view = get_backend(facts.record.backend).launcher.observe([facts])[facts.run_id]
     except (OSError, CodecError):  # deleted, or on a disk that is not there now
         return None, False

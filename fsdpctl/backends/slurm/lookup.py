@@ -13,7 +13,7 @@ from fsdpctl.contract import State
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import LaunchError, RefusedError
-from fsdpctl.runs.evidence import final_state
+from fsdpctl.runs.evidence import RunFacts
 from fsdpctl.runs.store import read_record
 
 queue = Queue()
@@ -61,7 +61,7 @@ def find_after_job(plan: LaunchPlan) -> str | None:
 
     A requeue keeps the id of a job. Raise RefusedError if Slurm cannot wait for that run.
     """
-    if plan.after is None or final_state(RunPaths.of(plan.after.run_dir)) is State.SUCCEEDED:
+    if plan.after is None or RunFacts(RunPaths.of(plan.after.run_dir)).final_state is State.SUCCEEDED:
         return None
     assert plan.slurm is not None
     if (job_id := _find_job_id(RunPaths.of(plan.after.run_dir))) is None:

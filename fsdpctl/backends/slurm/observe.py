@@ -30,12 +30,8 @@ def observe_jobs(runs: Sequence[RunFacts]) -> Mapping[str, View]:
 
 
 def is_judged(run: RunFacts) -> bool:
-    """Return whether the newest submission has its final verdict."""
-    newest = run.newest
-    if newest is None or newest.number < run.record.submissions[-1].first_attempt:
-        return False
-    verdict = newest.verdict
-    return verdict is not None and not verdict.restart and verdict.state is not State.LOST
+    """Return whether the newest submission has ended, and Slurm knows no more about it."""
+    return run.final_state not in (None, State.LOST)
 
 
 def _find_past_jobs(runs: Sequence[RunFacts]) -> dict[RunFacts, QueuedJob]:

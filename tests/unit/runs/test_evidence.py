@@ -1,13 +1,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from fsdpctl.backends.slurm.observe import is_judged
+from fsdpctl.contract import State
+from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.runs.evidence import AttemptFacts
+from fsdpctl.runs.evidence import AttemptFacts, RunFacts
 from fsdpctl.runs.metrics import newest_step, read_metrics, recent_metrics
+from fsdpctl.runs.record import RunRecord, Submission
+from fsdpctl.runs.verdict import Verdict
 from fsdpctl.supervise.decide import judge
 from tests.testbed.disks import Mount
 
@@ -45,3 +51,28 @@ def test_lines_without_a_step_stay(tmp_path: Path) -> None:
     run.metrics.write_text('{"loss": 2.0}\n')
     assert newest_step(run) == (0, 0.0)
     assert list(read_metrics(run.metrics)) == [{"loss": 2.0}]
+
+
+@pytest.mark.parametrize(
+    ("first_attempt", "verdict", "final"),
+    [
+        (1, Verdict(State.SUCCEEDED, ""), State.SUCCEEDED),
+        (1, Verdict(State.LOST, ""), State.LOST),
+        (1, Verdict(State.STOPPED, "", restart=True), None),
+        (1, None, None),
+        (2, Verdict(State.SUCCEEDED, ""), None),  # of an older submission: the newest one has no attempt yet
+    ],
+)
+def test_a_run_has_ended_by_the_verdict_of_its_newest_submission(
+    first_attempt: int, verdict: Verdict | None, final: State | None, tmp_path: Path
+) -> None:
+    run = RunPaths(tmp_path)
+    record = RunRecord.new("r", "j", "p", "slurm", 1.0, 1)
+    write_json(run.record, replace(record, submissions=(Submission("submit", 1.0, 1, first_attempt),)))
+    assert RunFacts(run).final_state is None
+    run.attempt(1).root.mkdir(parents=True)
+    if verdict is not None:
+        write_json(run.attempt(1).verdict, verdict)
+    facts = RunFacts(run)
+    assert (facts.final_state, facts.newest_of_submission is None) == (final, first_attempt == 2)
+    assert is_judged(facts) is (final is State.SUCCEEDED)

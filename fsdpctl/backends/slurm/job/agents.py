@@ -21,7 +21,7 @@ from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import Allocation, LaunchPlan
 from fsdpctl.errors import LaunchError
 from fsdpctl.runs.events import add_event
-from fsdpctl.runs.evidence import AttemptFacts, RunFacts, final_state, read_verdict
+from fsdpctl.runs.evidence import AttemptFacts, RunFacts, read_verdict
 from fsdpctl.runs.progress import with_progress
 from fsdpctl.runs.store import read_record
 from fsdpctl.runs.verdict import AttemptEnd, Verdict
@@ -92,7 +92,7 @@ class SlurmAgents(Agents):
         after = self.plan.after
         if after is None or attempt.number != read_record(self.run).submissions[-1].first_attempt:
             return True
-        state = final_state(RunPaths.of(after.run_dir))
+        state = RunFacts(RunPaths.of(after.run_dir)).final_state
         if state is not State.SUCCEEDED:
             reason = f"not started: run {after.run_id}, for which it waited, is {state or 'not at its end'}"
             record_and_notify(self.notifier, attempt, Verdict(State.CANCELLED, reason, cause=Cause.START))
