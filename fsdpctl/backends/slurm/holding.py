@@ -11,6 +11,7 @@ from fsdpctl.backends.slurm.batch_script import escape_pattern, format_time, scr
 from fsdpctl.backends.slurm.end import CANCEL_LIMIT_S, scancel
 from fsdpctl.backends.slurm.environment import tool_environment
 from fsdpctl.backends.slurm.job.scontrol import SlurmError, ask
+from fsdpctl.backends.slurm.job.scontrol_output import ENDING_STATES
 from fsdpctl.backends.slurm.lookup import wait_for
 from fsdpctl.backends.slurm.queue import explain
 from fsdpctl.backends.slurm.sbatch import sbatch
@@ -23,7 +24,6 @@ from fsdpctl.holds.record import Hold
 _PREFIX = "fsdpctl-hold-"
 _FORMAT = "%j|%i|%T|%r|%Z"
 """Name, id, state, reason, working directory: by the last a job belongs to a hold, whose name another home may have."""
-_ENDING = ("COMPLETING", "CANCELLED", "COMPLETED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED")
 
 
 def take(hold: HoldPaths, record: Hold, plan: LaunchPlan) -> None:
@@ -111,5 +111,5 @@ def _view(hold: HoldPaths, jobs: Sequence[_Job]) -> HoldView:
     job, reason = found[0]
     if job.state == "PENDING":
         return HoldView("queued", f"job {job.job_id}: {explain(reason)}")
-    state, is_over = job.state, job.state in _ENDING
+    state, is_over = job.state, job.state in ENDING_STATES
     return HoldView("over", f"job {job.job_id} is {state}") if is_over else HoldView("held", f"job {job.job_id}")

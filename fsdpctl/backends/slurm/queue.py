@@ -10,6 +10,7 @@ from fsdpctl.backends.base import View
 from fsdpctl.backends.slurm.batch_script import owner_of
 from fsdpctl.backends.slurm.environment import tool_environment
 from fsdpctl.backends.slurm.job.scontrol import SlurmError, ask
+from fsdpctl.backends.slurm.job.scontrol_output import END_STATES
 from fsdpctl.contract import Phase, State
 from fsdpctl.contract.paths import RunPaths
 
@@ -20,10 +21,6 @@ FORMAT = "%i|%T|%r|%S|%V|%k"
 """Job id, state, reason, expected start, submit time, comment; the comment is last: it may contain the separator."""
 
 _WAITING = ("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT")
-_FINAL = (
-    *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED"),
-    *("REVOKED", "TIMEOUT"),
-)
 
 _NEVER = (
     *("BadConstraints", "DependencyNeverSatisfied", "InvalidAccount", "InvalidQOS", "PartitionConfig"),
@@ -87,7 +84,7 @@ class QueuedJob:
 
     @property
     def is_over(self) -> bool:
-        return self.state in _FINAL
+        return self.state in END_STATES
 
     @property
     def has_failed_launch(self) -> bool:

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 
 from fsdpctl.contract.plan import AllocatedNode
 
-_ENDING = ("COMPLETING", "CANCELLED", "COMPLETED", "FAILED", "TIMEOUT", "PREEMPTED", "NODE_FAIL", "OUT_OF_MEMORY")
+END_STATES = (
+    *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED"),
+    *("REVOKED", "TIMEOUT"),
+)
+"""All states of a job that has ended."""
+ENDING_STATES = ("COMPLETING", *END_STATES)
+"""Those of a job that ends or has ended."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +30,7 @@ class Job:
 
     @property
     def is_ending(self) -> bool:
-        return self.state in _ENDING
+        return self.state in ENDING_STATES
 
 
 def parse_job(text: str) -> Job:
@@ -51,7 +57,7 @@ def parse_job(text: str) -> Job:
         is_preempted=is_preempted,
         excluded=excluded if excluded not in (None, "(null)") else "",
         # Slurm writes both with one clock, whether or not a grace came before.
-        is_taken=is_preempted and state in _ENDING and find(r"^\s*StartTime=\S+ EndTime=(\S+)") == preempted,
+        is_taken=is_preempted and state in ENDING_STATES and find(r"^\s*StartTime=\S+ EndTime=(\S+)") == preempted,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fsdpctl.backends.slurm.job.scontrol_output import Job, parse_job, parse_nodes
+from fsdpctl.backends.slurm.job.scontrol_output import END_STATES, Job, parse_job, parse_nodes
 from fsdpctl.contract.plan import AllocatedNode
 
 # 22.05.8, from the testbed of this project: running, being preempted, requeued, cancelled.
@@ -52,6 +52,12 @@ def text(
 )  # fmt: skip
 def test_jobs_of_the_testbed(given: str, job: Job) -> None:
     assert parse_job(given) == job
+
+
+@pytest.mark.parametrize("state", ["COMPLETING", *END_STATES])
+def test_a_job_in_an_end_state_is_ending(state: str) -> None:
+    assert parse_job(text(state)).is_ending
+    assert not parse_job(text("RUNNING")).is_ending
 
 
 # 21.08: It4innovations/hyperqueue, a test in crates/hyperqueue/src/common/manager/slurm.rs (job of October 2021).
