@@ -32,6 +32,7 @@ from fsdpctl.schema.keys import walk
 from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.load import load_job, load_profile, parse_job, parse_profile
 from fsdpctl.specs.profile import ClusterProfile
+from fsdpctl.supervise.agents import Agents
 from tests.backends.harness import fsdpctl
 from tests.services import require
 from tests.vocabulary import find_retired
@@ -338,6 +339,19 @@ def test_the_run_directory_page_has_every_state_reason_and_code() -> None:
     page, cells = read("docs/run-directory.md"), first_cells("docs/run-directory.md")
     assert not [name for name in (*State, *StopReason, *AbortReason, *Phase) if f"`{name}`" not in page]
     assert [cell for cell in cells if cell.isdigit()] == [str(int(code)) for code in (*CliExit, *NodeExit)]
+
+
+def test_the_parts_of_a_backend_are_listed() -> None:
+    parts = set(re.findall(r'_part\("(\w+)', read("fsdpctl/backends/table.py")))
+    (recipe,) = (line for line in read("CONTRIBUTING.md").splitlines() if line.startswith("| a launcher (backend) |"))
+    table = "\n".join(first_cells("docs/architecture.md"))
+    for page in (recipe, table):
+        assert parts - {re.sub(r"\.py|/", "", name) for name in re.findall(r"`([\w./]+)`", page)} == set()
+    methods = {name for name in vars(Agents) if not name.startswith("_")} - {"disk_tries"}
+    (paragraph,) = (
+        part for part in read("docs/architecture.md").split("\n\n") if part.startswith("`supervise/agents.py`")
+    )
+    assert methods - set(re.findall(r"`(\w+)`", paragraph)) == set()
 
 
 def test_the_own_scripts_page_has_every_variable() -> None:

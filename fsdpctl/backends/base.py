@@ -1,7 +1,7 @@
 """The interface of a backend: the functions of its `launcher` module, and its optional parts.
 
-Each backend is one folder, and `table.py` has one row for it. A part is a module of that folder with a fixed name:
-`launcher` and `planning` always, `agents` and `probe_transport` as needed, the others where the row names them.
+Each backend is one folder, and `table.py` has one row for it, with its traits. A part is a module of that folder with a
+fixed name; docs/architecture.md lists all, and which of them only some backends have.
 """
 
 from __future__ import annotations

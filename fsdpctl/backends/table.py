@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Backend:
-    """One row: the properties of a backend, and the parts that its folder has."""
+    """One row: the traits of a backend; its parts are modules of its folder."""
 
     name: str
     runs_here: bool = False  # ranks run on the submitting machine: their needs can be checked here

@@ -38,7 +38,9 @@ def check_node(plan: LaunchPlan, node_dir: Path) -> list[Finding]:
 
 
 def inspect(plan: LaunchPlan, node_rank: int, directory: Path) -> list[Finding]:
-    """Return all findings about this node alone, in under two seconds. `directory` is where the run writes."""
+    """Return all findings about this node alone, mostly within seconds. Programs that may not answer have a time limit
+    each. `directory` is where the run writes.
+    """
     env, run = rank_env(plan, node_rank), RunPaths.of(plan.run_dir)
     return [
         check_python(plan.python, env),
