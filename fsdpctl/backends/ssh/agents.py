@@ -42,7 +42,7 @@ class SshAgents(Agents):
         super().__init__(run, with_hosts(run, plan))
         self._hosts = Hosts(run, self.plan)
         self._refused: dict[int, str] = {}  # rank -> the problem for which a host is replaced
-        self._liveness = Liveness(self._hosts.links)
+        self._liveness = Liveness(self._hosts.links, plan.peer_timeout_s)
         self._watch: PeerWatch | None = None
         self._stall = StallTimer(run, run.attempt(1))
         self._disks = None if plan.shared_disk else Disks(run)

@@ -81,10 +81,13 @@ class LastSeen:
 
 
 class Liveness:
-    """Asks each host in a thread of its own, so that one that hangs delays no other."""
+    """Asks each host in a thread of its own, so that one that hangs delays no other.
 
-    def __init__(self, links: Mapping[int, Link]) -> None:
-        self._links = dict(links)
+    `timeout_s`: after which a host without an answer counts as lost, and a command on it ends.
+    """
+
+    def __init__(self, links: Mapping[int, Link], timeout_s: float) -> None:
+        self._links, self._timeout_s = dict(links), timeout_s
         # A first connection can time out, and is tried again after a pause.
         late_s = EVERY_S + max(link.target.connect_timeout_s for link in links.values())
         self._last_seen = LastSeen(links, DOUBT_S, late_s)
@@ -106,7 +109,7 @@ class Liveness:
 
     def _watch(self, rank: int, link: Link) -> None:
         while self._links[rank] is link:
-            if link.is_answering(EVERY_S) and self._links[rank] is link:
+            if link.is_answering(EVERY_S, self._timeout_s) and self._links[rank] is link:
                 self._last_seen.mark_alive(rank)
             time.sleep(EVERY_S)
 

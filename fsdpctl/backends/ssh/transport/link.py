@@ -5,6 +5,7 @@ A command is a list that is quoted once.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -31,6 +32,7 @@ class Link:
     def __init__(self, target: Target) -> None:
         self.target = target
         self._lock = threading.RLock()
+        self._running: set[Frame] = set()  # commands
         self._connection: Connection | None = None
         self._transport: Transport | None = None
 
@@ -48,11 +50,19 @@ class Link:
 
         What the login shell prints beside the command is left out.
         """
-        frame, session = Frame(), None
+        frame = Frame()
+        self._running.add(frame)
+        try:
+            return self._run(frame, argv, [stdin] if isinstance(stdin, bytes) else stdin, timeout_s)
+        finally:
+            self._running.discard(frame)
+
+    def _run(self, frame: Frame, argv: Sequence[str], stdin: Iterable[bytes], timeout_s: float) -> NodeAnswer:
+        session = None
         try:
             with self.open().create_session() as channel:
                 session = Session(channel, timeout_s)
-                code = session.run(frame.wrap(argv), [stdin] if isinstance(stdin, bytes) else stdin)
+                code = session.run(frame.wrap(argv), stdin)
         except HostError:
             raise
         except Exception as error:  # paramiko raises SSHException, OSError and EOFError alike when a connection dies
@@ -96,14 +106,31 @@ class Link:
         except Exception as error:
             raise HostError(f"{self.target}: {_lost(error, timeout_s)}", passing=True) from error
 
-    def is_answering(self, timeout_s: float) -> bool:
-        """Return whether sshd answers on this connection; no process is started for it."""
+    def is_answering(self, timeout_s: float, busy_s: float = 0.0) -> bool:
+        """Return whether sshd answers on this connection, which is closed if not; no process is started for it.
+
+        While a command runs, the answer may take `busy_s`: what is sent delays it, and closing would end the command.
+        """
+        from paramiko import ChannelException
+
+        answered = threading.Event()
         try:
-            self.open().transport.open_session(timeout=timeout_s).close()
+            open_session = self.open().transport.open_session
+            # In a thread of its own: a full socket that takes no more blocks the request, too, beyond any time limit.
+            threading.Thread(target=self._close_late, args=(answered, timeout_s, busy_s), daemon=True).start()
+            open_session(timeout=math.inf).close()
+        except ChannelException:
+            return True  # as many sessions are open as sshd allows
         except Exception:
-            self.close()
             return False
+        finally:
+            answered.set()
         return True
+
+    def _close_late(self, answered: threading.Event, timeout_s: float, busy_s: float) -> None:
+        """Close the connection unless an answer comes in time. One that came later would leave a session open there."""
+        if not answered.wait(timeout_s) and not (self._running and answered.wait(busy_s - timeout_s)):
+            self.close()
 
     def close(self) -> None:
         connection, transport = self._connection, self._transport  # another thread may close it at the same time
