@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,8 +34,8 @@ class FileSet:
     @property
     def read_limit_s(self) -> float:
         """How long a host may take to read the files that are compared by digest."""
-        read = [name for name, identity in self.wanted.items() if not receive_files.is_size(identity)]
-        return _num_bytes(self.root, read) / SLOWEST_READ_PER_S
+        read = [self.root / name for name, identity in self.wanted.items() if not receive_files.is_size(identity)]
+        return sum(path.stat().st_size for path in read if path.is_file()) / SLOWEST_READ_PER_S
 
 
 def find_file_sets(run: RunPaths) -> list[FileSet]:
@@ -73,27 +72,12 @@ def data_files(run: RunPaths) -> FileSet | None:
 
 def weight_files(run: RunPaths) -> FileSet | None:
     """Return the initial weights if they are on this machine and still needed; else the hosts have them."""
-    directory, names = _find_weights(run)
-    # Other weights of the same model have the same sizes: these need digests.
-    return FileSet(directory, receive_files.inventory(directory, names)) if names else None
-
-
-def _find_weights(run: RunPaths) -> tuple[Path, list[str]]:
     if not run.trainer_config.exists() or committed(run.checkpoints):
-        return run.root, []  # a run that has a checkpoint continues from it
+        return None  # a run that has a checkpoint continues from it
     init_from = read_json(TrainerConfig, run.trainer_config).init_from
     try:
-        return list_files(Path(init_from)) if init_from else (run.root, [])
+        directory, names = list_files(Path(init_from)) if init_from else (run.root, [])
     except (OSError, ValueError):
-        return run.root, []
-
-
-def sending_limit_s(run: RunPaths) -> float:
-    """Return how many seconds data and weights may take to a host that has none of them."""
-    data = data_files(run)
-    num_bytes = _num_bytes(data.root, data.wanted) if data is not None else 0
-    return (num_bytes + _num_bytes(*_find_weights(run))) / SLOWEST_BYTES_PER_S
-
-
-def _num_bytes(root: Path, names: Iterable[str]) -> int:
-    return sum(path.stat().st_size for path in map(root.joinpath, names) if path.is_file())
+        return None
+    # Other weights of the same model have the same sizes: these need digests.
+    return FileSet(directory, receive_files.inventory(directory, names)) if names else None
