@@ -155,8 +155,14 @@ class SshAgents(Agents):
                 return ControlFile(AbortReason.FAULT, failed)
             if (rank := self._disks.find_unresponsive(timeout_s)) is not None:
                 return ControlFile(AbortReason.LOST, f"node {rank}: no heartbeat for {timeout_s} s")
-        rank = find_lost(self._liveness.unanswered_s(), self._stall.seconds(), self._stall.longest_s, timeout_s)
-        if rank is None or attempt.node(rank).end.exists():
+        rank = find_lost(
+            self._liveness.unanswered_s(),
+            self._stall.seconds(),
+            self._stall.longest_s,
+            timeout_s,
+            lambda rank: attempt.node(rank).end.exists(),
+        )
+        if rank is None:
             return None
         reason = f"node {rank}: {self._links[rank].target} is unreachable, and the run makes no progress"
         return ControlFile(AbortReason.LOST, reason)

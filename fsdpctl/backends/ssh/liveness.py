@@ -29,13 +29,21 @@ RECENT = 10
 
 
 def find_lost(
-    unanswered_s: Mapping[int, float], stalled_s: float, longest_s: float | None, timeout_s: float
+    unanswered_s: Mapping[int, float],
+    stalled_s: float,
+    longest_s: float | None,
+    timeout_s: float,
+    has_ended: Callable[[int], bool],
 ) -> int | None:
-    """Return the rank of a lost host, or None. All times in seconds; `longest_s`: of the recent pauses, if known."""
+    """Return the rank of a lost host, or None. All times in seconds; `longest_s`: of the recent pauses, if known.
+
+    A node that has ended is not lost: its host may be switched off. Its answer still shows that this machine is not
+    cut off.
+    """
     lost = [rank for rank, seconds in unanswered_s.items() if seconds > timeout_s]
     if not lost or len(lost) == len(unanswered_s) or stalled_s <= stall_limit_s(longest_s, timeout_s):
         return None
-    return lost[0]
+    return next((rank for rank in lost if not has_ended(rank)), None)
 
 
 def stall_limit_s(longest_s: float | None, timeout_s: float) -> float:

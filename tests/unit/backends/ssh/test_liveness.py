@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,15 @@ from fsdpctl.contract.paths import RunPaths
 LONG = STALL_FACTOR * 5 + 0.1
 
 
+def look(
+    unanswered_s: Mapping[int, float],
+    stalled_s: float = LONG,
+    longest_s: float | None = None,
+    ended: Collection[int] = (),
+) -> int | None:
+    return find_lost(unanswered_s, stalled_s, longest_s, 5.0, lambda rank: rank in ended)
+
+
 @pytest.mark.parametrize(
     ("unanswered_s", "stalled_s", "lost"),
     [
@@ -34,7 +44,19 @@ LONG = STALL_FACTOR * 5 + 0.1
     ],
 )
 def test_find_lost(unanswered_s: dict[int, float], stalled_s: float, lost: int | None) -> None:
-    assert find_lost(unanswered_s, stalled_s, None, 5.0) == lost
+    assert look(unanswered_s, stalled_s) == lost
+
+
+@pytest.mark.parametrize(
+    ("unanswered_s", "ended", "lost"),
+    [
+        ({0: 9.0, 1: 0.0}, {0}, None),
+        ({0: 9.0, 1: 0.0, 2: 9.0}, {0}, 2),  # another host that was switched off hides nothing
+        ({0: 0.0, 1: 9.0}, {0}, 1),  # its answer counts
+    ],
+)
+def test_a_node_that_has_ended_is_not_lost(unanswered_s: dict[int, float], ended: set[int], lost: int | None) -> None:
+    assert look(unanswered_s, ended=ended) == lost
 
 
 @pytest.mark.parametrize(
@@ -69,17 +91,17 @@ def test_the_first_host_to_answer_after_a_cut_does_not_make_the_others_look_lost
     now = [0.0]
     last_seen = LastSeen((0, 1), 5.0, late_s=3.0, clock=lambda: now[0])
     now[0] = 25.0
-    assert find_lost(last_seen.seconds(), 99.0, None, 5.0) is None, "this machine is cut off"
+    assert look(last_seen.seconds()) is None, "this machine is cut off"
     last_seen.mark_alive(0)
-    assert find_lost(last_seen.seconds(), 99.0, None, 5.0) is None, "the other one may be the next to answer"
+    assert look(last_seen.seconds()) is None, "the other one may be the next to answer"
     for unanswered_s in (0.0, 1.0, 3.0, 5.0):
         now[0] += 2.0
         last_seen.mark_alive(0)
         assert last_seen.seconds() == {0: 0.0, 1: unanswered_s}
-        assert find_lost(last_seen.seconds(), 99.0, None, 5.0) is None
+        assert look(last_seen.seconds()) is None
     now[0] += 2.0
     last_seen.mark_alive(0)
-    assert find_lost(last_seen.seconds(), 99.0, None, 5.0) == 1
+    assert look(last_seen.seconds()) == 1
 
 
 @pytest.mark.parametrize(
@@ -94,8 +116,8 @@ def test_the_first_host_to_answer_after_a_cut_does_not_make_the_others_look_lost
 def test_a_run_with_short_pauses_is_stalled_sooner(longest_s: float | None, limit_s: float) -> None:
     assert stall_limit_s(longest_s, 5.0) == limit_s
     unanswered_s = {0: 0.0, 1: 99.0}
-    assert find_lost(unanswered_s, limit_s, longest_s, 5.0) is None
-    assert find_lost(unanswered_s, limit_s + 0.1, longest_s, 5.0) == 1
+    assert look(unanswered_s, limit_s, longest_s) is None
+    assert look(unanswered_s, limit_s + 0.1, longest_s) == 1
 
 
 def test_the_longest_recent_pause_is_known_after_some_writes(tmp_path: Path) -> None:
