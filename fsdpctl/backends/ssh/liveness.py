@@ -26,6 +26,8 @@ USUAL_FACTOR = 2
 """Or, if that is less, for this many times its longest recent pause."""
 RECENT = 10
 """How many pauses between two writes count as recent."""
+LOOK_EVERY_S = 1.0
+"""At the files of all ranks, which a file server may have."""
 
 
 def find_lost(
@@ -127,15 +129,21 @@ class StallTimer:
 
     def __init__(self, run: RunPaths, attempt: AttemptPaths, clock: Callable[[], float] = time.monotonic) -> None:
         self._run, self._attempt, self._clock = run, attempt, clock
-        self._newest, self._since = 0, clock()
+        self._newest, self._since, self._next = 0, clock(), 0.0
         self._pauses: deque[float] = deque(maxlen=RECENT)
 
     def seconds(self) -> float:
+        now = self._clock()
+        if now >= self._next:
+            self._next = now + LOOK_EVERY_S
+            self._look(now)
+        return now - self._since
+
+    def _look(self, now: float) -> None:
         newest = max((_mtime_ns(path) for path in self._files()), default=0)
         if newest != self._newest:
-            self._pauses.append(self._clock() - self._since)
-            self._newest, self._since = newest, self._clock()
-        return self._clock() - self._since
+            self._pauses.append(now - self._since)
+            self._newest, self._since = newest, now
 
     @property
     def longest_s(self) -> float | None:

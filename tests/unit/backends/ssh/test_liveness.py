@@ -10,6 +10,7 @@ import pytest
 
 from fsdpctl.backends.ssh.liveness import (
     DOUBT_S,
+    LOOK_EVERY_S,
     RECENT,
     STALL_FACTOR,
     LastSeen,
@@ -146,4 +147,7 @@ def test_a_stall_is_the_time_since_anything_was_written(tmp_path: Path) -> None:
         assert stall.seconds() == 7
         path.touch()
         os.utime(path, ns=(stamp, stamp))
+        now[0] += LOOK_EVERY_S - 0.1
+        assert stall.seconds() > 7, "asked often, it looks once a second"
+        now[0] += 0.1
         assert stall.seconds() == 0
