@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from fsdpctl.contract import GOOD_ENDS, AbortReason, Cause, NodeExit, State, StopReason
 from fsdpctl.contract.control_files import ControlFile
@@ -77,6 +78,14 @@ def end_between(stop: ControlFile | None, abort: ControlFile | None) -> Verdict 
 def cancelled(abort: ControlFile) -> Verdict:
     """Return the verdict after a cancel."""
     return Verdict(State.CANCELLED, abort.reason or "cancelled", cause=Cause.CANCEL)
+
+
+def confirmed(verdict: Verdict, left: Sequence[str]) -> Verdict:
+    """Return the verdict, as LOST after a cancel if something may still run; `left`: where and why, one line each."""
+    if verdict.state is not State.CANCELLED or not left:
+        return verdict
+    reason = f"{verdict.reason}; not confirmed that nothing is left: {'; '.join(left)}"
+    return replace(verdict, state=State.LOST, reason=reason)
 
 
 def stopped(stop: ControlFile | None, detail: str = "") -> Verdict:

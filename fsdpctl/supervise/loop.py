@@ -25,7 +25,7 @@ from fsdpctl.runs.store import read_record
 from fsdpctl.runs.suspects import Suspect, note_suspects
 from fsdpctl.runs.verdict import AttemptEnd, Verdict
 from fsdpctl.supervise.agents import Agents, Next, Step
-from fsdpctl.supervise.decide import end_between, judge
+from fsdpctl.supervise.decide import confirmed, end_between, judge
 from fsdpctl.supervise.disk import begin_attempt, log
 from fsdpctl.supervise.hang import Hang
 from fsdpctl.supervise.history import History, read_history
@@ -43,7 +43,7 @@ RETRY_S = 3.0
 WAIT_LIMIT_S = 1800.0
 """How long the next attempt waits for hosts that it needs: enough for a reboot."""
 CANCEL_CONFIRM_S = 86_400.0
-"""How long a cancelled run waits for hosts on which something may still run."""
+"""How long a cancelled run waits for hosts on which something may still run, before it is LOST instead of CANCELLED."""
 END_CONFIRM_S = 60.0
 """The same for any other run: processes of an older attempt cannot harm a resumed run."""
 
@@ -56,6 +56,7 @@ class Supervisor:
         self.first_attempt = read_record(self.run).submissions[-1].first_attempt
         self.waiting = Waiting(self.run)
         self.left: list[str] = []  # nodes where the newest attempt may still run, one line each
+        self.unconfirmed: list[str] = []  # the same at the end of a cancel
 
     def work(self) -> Verdict | None:
         """Run attempts until one is the last, and return its verdict; None if there was nothing to do.
@@ -144,7 +145,7 @@ class Supervisor:
                 self.waiting.clear()
             time.sleep(POLL_S)
         if AttemptFacts(attempt).is_cancelled:
-            self._sweep_until_confirmed(attempt, CANCEL_CONFIRM_S)
+            self.unconfirmed = self._sweep_until_confirmed(attempt, CANCEL_CONFIRM_S)
         else:
             self.left = self.agents.end(attempt, is_last=False)
             for line in self.left:
@@ -190,12 +191,12 @@ class Supervisor:
         if verdict is None:
             return False
         if verdict.state is State.CANCELLED:
-            self._sweep_until_confirmed(attempt, CANCEL_CONFIRM_S)
+            self.unconfirmed = self._sweep_until_confirmed(attempt, CANCEL_CONFIRM_S)
         self._record(attempt, Step(Next.LEAVE, verdict))
         return True
 
-    def _sweep_until_confirmed(self, attempt: AttemptPaths, limit_s: float) -> None:
-        """End what is left on every node, and return once each has confirmed it or time is up."""
+    def _sweep_until_confirmed(self, attempt: AttemptPaths, limit_s: float) -> list[str]:
+        """End what is left on every node until each has confirmed it or time is up; return one line for each other."""
         deadline = time.monotonic() + limit_s
         while (left := self.agents.end(attempt)) and time.monotonic() < deadline:
             self.waiting.set(attempt, f"not yet confirmed that nothing is left: {'; '.join(left)}")
@@ -203,13 +204,14 @@ class Supervisor:
         if self.waiting and not left:
             add_event(attempt, "confirmed on every node that nothing is left")
         self.waiting.clear()
+        return left
 
     def _record(self, attempt: AttemptPaths, step: Step) -> None:
         """Write the verdict. Raise OSError where it can be tried again: not before a requeue, and not for the end of a
         run on a full disk, which might wait forever for space. Then each reader computes the verdict.
         """
         facts = AttemptFacts(attempt)
-        verdict = with_progress(step.verdict, self.run)
+        verdict = with_progress(confirmed(step.verdict, self.unconfirmed), self.run)
         try:
             record_verdict(attempt, replace(verdict, hosts=facts.hosts))
         except OSError as error:

@@ -67,5 +67,5 @@ def cancel(run: RunPaths, report: Callable[[str], None]) -> bool:
         time.sleep(0.1)
     raise LaunchError(
         f"{run.root.name} is being cancelled; {facts.waiting or 'the supervisor has not finished'}",
-        hint="the supervisor keeps trying until all hosts have answered; see fsdpctl status",
+        hint="the supervisor keeps trying until all hosts have answered, for up to a day; see fsdpctl status",
     )
