@@ -86,13 +86,17 @@ class Notifier:
 
     def resend(self) -> None:
         """Send again what a process was sending when it was killed, as with the nodes of an earlier attempt."""
-        for pending in self._run.pending_notices():
-            notice = find_json(Notice, pending)
-            if notice is None or time.time() - notice.time > RESEND_WITHIN_S:
-                pending.unlink(missing_ok=True)
-            else:
+        with suppress(OSError):  # of the directory
+            for pending in self._run.pending_notices():
                 with suppress(OSError):
-                    self._senders.append(start_sender(self._run, notice, pending))
+                    self._resend(pending)
+
+    def _resend(self, pending: Path) -> None:
+        notice = find_json(Notice, pending)
+        if notice is None or time.time() - notice.time > RESEND_WITHIN_S:
+            pending.unlink(missing_ok=True)
+        else:
+            self._senders.append(start_sender(self._run, notice, pending))
 
     def wait(self, limit_s: float) -> None:
         """Wait until what was started has ended: for a supervisor whose processes end with it."""

@@ -77,3 +77,12 @@ def test_what_a_killed_process_was_sending_is_sent_by_the_next_supervisor(tmp_pa
     notifier.resend()
     notifier.wait(60)
     assert titles(run) == ["fsdpctl: r STOPPED"] and not run.pending_notices()
+
+
+def test_a_pending_notice_that_cannot_be_read_prevents_neither_others_nor_the_run(tmp_path: Path) -> None:
+    run, notifier = make_run(tmp_path)
+    run.pending_notice(1).mkdir()
+    write_json(run.pending_notice(2), Notice(("end",), "r", "mine", str(run.root), time.time(), 1, State.STOPPED))
+    notifier.resend()
+    notifier.wait(60)
+    assert titles(run) == ["fsdpctl: r STOPPED"] and run.pending_notices() == [run.pending_notice(1)]
