@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -110,14 +111,32 @@ def _find_needed(listed: Sequence[Listed], statuses: Mapping[str, RunStatus | st
         status = statuses[one.run_id]
         if isinstance(status, RunStatus) and not (status.state.is_alive or status.state is State.PLANNED):
             continue
-        with suppress(OSError, CodecError):
-            if (after := read_plan(one.paths).after) is not None:
-                needed[after.run_id] = one.run_id
-        with suppress(OSError):
-            config = read_bytes(one.paths.trainer_config).decode(errors="replace")
-            needed |= {other.run_id: one.run_id for other in listed if f"{other.paths.root}/checkpoints" in config}
-        needed.pop(one.run_id, None)
+        after, weights = _find_awaited(one.paths), _find_weights(one.paths)
+        for other in listed:
+            if other is not one and (other.run_id == after or _has(other.paths, weights)):
+                needed[other.run_id] = one.run_id
     return needed
+
+
+def _find_awaited(run: RunPaths) -> str | None:
+    """Return the id of the run that must succeed before this one starts."""
+    with suppress(OSError, CodecError):
+        after = read_plan(run).after
+        return after.run_id if after is not None else None
+    return None
+
+
+def _find_weights(run: RunPaths) -> str | None:
+    """Return the path of the weights that it begins with; the rest of its configuration may be of another version."""
+    with suppress(OSError, ValueError):
+        config = json.loads(read_bytes(run.trainer_config))
+        init_from = config.get("init_from") if isinstance(config, dict) else None
+        return os.path.realpath(init_from) if isinstance(init_from, str) else None
+    return None
+
+
+def _has(run: RunPaths, weights: str | None) -> bool:
+    return weights is not None and Path(weights).is_relative_to(os.path.realpath(run.checkpoints))
 
 
 def _look(one: Listed, status: RunStatus | str, needed: Mapping[str, str]) -> OldRun:

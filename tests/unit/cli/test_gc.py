@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 from fsdpctl.contract import Cause, State
-from fsdpctl.contract.codec import write_json
+from fsdpctl.contract.codec import read_json, write_json
 from fsdpctl.contract.files import take_lock
 from fsdpctl.contract.formats.lease import lease_of
 from fsdpctl.contract.formats.manifest import MANIFEST_FORMAT, Manifest, digest_file, write_manifest
@@ -132,7 +133,8 @@ def wait_for_it(run: RunPaths) -> None:
 
 def begin_with_it(run: RunPaths) -> None:
     other = make_run("other-aaaa")
-    other.trainer_config.write_text(json.dumps({"init_from": f"{run.checkpoints}/step-00000004"}))
+    relative = f"{run.root}/../{run.root.name}/checkpoints/step-00000004"
+    other.trainer_config.write_text(json.dumps({"init_from": relative}))
     start_agent(other)
 
 
@@ -180,6 +182,33 @@ def test_what_is_protected_stays(protect: Callable[[RunPaths], object], reason: 
     wanted = [replace(choice, action=Action.PRUNE) for choice in choices if choice.run.run_id == "mine-aaaa"]
     assert [done.problem for done in act(wanted)] == [reason], "it is looked at again under its lock"
     assert checkpoints(run) == before
+
+
+def test_a_run_whose_path_is_escaped_in_json_stays_while_another_begins_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FSDPCTL_HOME", str(tmp_path / "josé"))
+    run = make_run("mine-aaaa", 4, 8)
+    begin_with_it(run)
+    assert "é" in str(run.root)
+    assert {choice.run.run_id: choice.reason for choice in plan_gc(Limits(keep=0))}[
+        "mine-aaaa"
+    ] == "run other-aaaa needs it"
+
+
+@pytest.mark.parametrize("is_needed", [True, False])
+def test_a_run_that_was_never_started_stays_if_another_one_needs_it(is_needed: bool) -> None:
+    """It begins with weights of its own, too: those are no reason."""
+    run = make_run("mine-aaaa", 4, 8)
+    shutil.rmtree(run.attempt(1).root)
+    run.trainer_config.write_text(json.dumps({"init_from": f"{run.checkpoints}/step-00000004"}))
+    if is_needed:
+        wait_for_it(run)
+        newer = RunPaths(default_runs_root() / "other-aaaa").record
+        write_json(newer, replace(read_json(RunRecord, newer), created=OLD + 1))
+    chosen = {choice.run.run_id: choice for choice in plan_gc(Limits(keep=0))}["mine-aaaa"]
+    assert chosen.action is (Action.KEEP if is_needed else Action.PRUNE)
+    assert chosen.reason == ("run other-aaaa needs it" if is_needed else "its newest complete checkpoint stays")
 
 
 def test_a_run_stays_while_its_notices_are_sent() -> None:
