@@ -30,7 +30,8 @@ class EventFiles:
 
     def __init__(self, roots: Sequence[Path], is_writer: Callable[[int], bool]) -> None:
         self._roots, self._is_writer = roots, is_writer
-        self._files: dict[Path, EventFile] = {}
+        self._files: dict[Path, EventFile | None] = {}  # None: it is damaged
+        self._damaged: list[str] = []
         self._next_search = 0.0
         self._steps: dict[int, Scalars] = {}  # that may still get values
 
@@ -40,7 +41,7 @@ class EventFiles:
             self._next_search = now + SEARCH_EVERY_S
             for path in find_event_files(self._roots, self._is_writer):
                 self._files.setdefault(path, EventFile(path))
-        events = [event for file in self._files.values() for event in _read(file)]
+        events = [event for path in self._files for event in self._read(path)]
         for event in events:
             before = self._steps.get(event.step)
             values = {**before.values, **event.values} if before is not None else event.values
@@ -48,11 +49,21 @@ class EventFiles:
         complete = sorted(self._steps)[: -1 if events and not is_end else None]
         return [_report(self._steps.pop(step)) for step in complete]
 
+    def take_damaged(self) -> list[str]:
+        """Return the files that were found damaged since the last call, and why; they are read no further."""
+        damaged, self._damaged = self._damaged, []
+        return damaged
 
-def _read(file: EventFile) -> list[Scalars]:
-    with suppress(OSError, ValueError):
-        return file.read()
-    return []
+    def _read(self, path: Path) -> list[Scalars]:
+        file = self._files[path]
+        try:
+            return file.read() if file is not None else []
+        except ValueError as error:
+            self._files[path] = None
+            self._damaged.append(f"{path}: {error}")
+        except OSError:
+            pass  # the next look tries again
+        return []
 
 
 def _report(event: Scalars) -> StepReport:

@@ -42,6 +42,8 @@ class ProgressSources:
         if self._writer.accepts(Source.TENSORBOARD):
             for report in self._event_files.read(time.monotonic(), is_end=is_end):
                 self._writer.add(Source.TENSORBOARD, report)
+            for damaged in self._event_files.take_damaged():
+                _log(f"{damaged}: the file is damaged, and its later steps are not in metrics.jsonl")
         self.step = None if self._writer.has_other_writer() else self._writer.step
         if self._writer.refused_step is not None and not self._has_warned:
             self._has_warned = True

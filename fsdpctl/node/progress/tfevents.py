@@ -17,6 +17,8 @@ MAX_READ = 2**20
 """Bytes of one look."""
 MAX_RECORD = 2**16
 """A longer record is a picture or a graph, and is skipped."""
+MAX_MESSAGE = 2**31
+"""Protobuf has no longer ones: such a length is damaged."""
 _HEADER, _CHECKSUM = struct.Struct("<QI"), 4
 
 
@@ -36,25 +38,43 @@ class EventFile:
         self._path, self._position = path, 0
 
     def read(self) -> list[Scalars]:
-        """Return the events with scalars since the last call. Raise OSError and ValueError."""
+        """Return the events with scalars since the last call.
+
+        Raise OSError, and ValueError at a damaged record, once all before it were returned: where the next one begins
+        is not known, and tensorboard's writer adds none after an error.
+        """
         with open_file(self._path) as file:
-            size = file.seek(0, 2)
+            available = file.seek(0, 2) - self._position
             file.seek(self._position)
             data = file.read(MAX_READ)
-        found, offset = [], 0
-        while offset + _HEADER.size <= len(data):
-            length, _ = _HEADER.unpack_from(data, offset)
-            begin, end = offset + _HEADER.size, offset + _HEADER.size + length + _CHECKSUM
-            if self._position + end > size:
-                break  # it is still being written
-            if length <= MAX_RECORD:
-                if end > len(data):
-                    break
-                if (event := parse_event(data[begin : begin + length])) is not None:
+        found: list[Scalars] = []
+        try:
+            for event, size in _events(data, available):
+                self._position += size
+                if event is not None:
                     found.append(event)
-            offset = end
-        self._position += offset
+        except ValueError:
+            if not found:
+                raise
         return found
+
+
+def _events(data: bytes, available: int) -> Iterator[tuple[Scalars | None, int]]:
+    """Yield what each whole record has, and its size. Raise ValueError at a damaged one.
+
+    `available`: bytes of the file from the first of `data` on.
+    """
+    begin = 0
+    while begin + _HEADER.size <= len(data):
+        length, _ = _HEADER.unpack_from(data, begin)
+        if length > MAX_MESSAGE:
+            raise ValueError(f"a record of {length} bytes")
+        size = _HEADER.size + length + _CHECKSUM
+        if begin + size > (available if length > MAX_RECORD else len(data)):
+            return  # it is still being written, or for the next look
+        event = parse_event(data[begin + _HEADER.size : begin + size - _CHECKSUM]) if length <= MAX_RECORD else None
+        yield event, size
+        begin += size
 
 
 def parse_event(data: bytes) -> Scalars | None:

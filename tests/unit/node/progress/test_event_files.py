@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 from pathlib import Path
 
 import pytest
@@ -95,3 +96,34 @@ def test_the_likeliest_tag_is_the_loss() -> None:
 def test_damaged_data_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError):
         parse_event(data)
+
+
+def test_steps_before_a_damaged_record_are_read_and_the_file_is_named_once(tmp_path: Path) -> None:
+    """A writer that finds the disk full leaves a part of a record."""
+    writer = EventFileWriter(str(tmp_path))
+    files = EventFiles([tmp_path], is_me)
+    for step in (1, 2):
+        writer.add_event(event(step, "loss", float(step)))
+    writer.close()
+    [path] = tmp_path.iterdir()
+    whole = path.read_bytes()
+    path.write_bytes(whole + whole[-20:])  # no header of a record
+    assert [report.step for report in files.read(1.0)] == [1]
+    assert [report.step for report in files.read(2.0)] == [2]
+    [damaged] = files.take_damaged()
+    assert damaged.startswith(f"{path}: ")
+    with open(path, "ab") as file:
+        file.write(whole)
+    assert files.read(3.0) == [] and files.take_damaged() == []
+
+
+def test_a_damaged_record_ends_what_is_read_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "events"
+    good = event(1, "loss", 1.0).SerializeToString()
+    for data in (b"\x08", b"\x0b" * len(good)):
+        records = b"".join(struct.pack("<QI", len(one), 0) + one + bytes(4) for one in (good, data, good))
+        path.write_bytes(records)
+        file = EventFile(path)
+        assert [found.step for found in file.read()] == [1]
+        with pytest.raises(ValueError):
+            file.read()
