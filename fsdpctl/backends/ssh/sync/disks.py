@@ -14,6 +14,9 @@ from fsdpctl.contract.paths import AttemptPaths, RunPaths, step_of
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.runs.events import add_event
 
+SFTP_ANSWER_S = 60.0
+"""As for any other request of a start."""
+
 
 class Disks:
     """The disks of one run's hosts."""
@@ -31,6 +34,7 @@ class Disks:
             for file_set in file_sets:
                 if kept := push(links[rank], plan, file_set):
                     add_event(attempt, f"{links[rank].target}: keeps what its ranks have written: {', '.join(kept)}")
+            links[rank].open_files(SFTP_ANSWER_S).close()  # without it no mirror would show that the node has started
             return shares_run_dir(links[rank], plan, self._run)
 
         results = fan_out(list(links), push_all)

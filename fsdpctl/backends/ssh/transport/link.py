@@ -104,7 +104,7 @@ class Link:
             session.invoke_subsystem("sftp")
             return _sftp_client(session)
         except Exception as error:
-            raise HostError(f"{self.target}: {_lost(error, timeout_s)}", passing=True) from error
+            raise HostError(f"{self.target}: no SFTP session: {_lost(error, timeout_s)}", passing=True) from error
 
     def is_answering(self, timeout_s: float, busy_s: float = 0.0) -> bool:
         """Return whether sshd answers on this connection, which is closed if not; no process is started for it.

@@ -160,3 +160,9 @@ def test_a_refused_session_is_an_answer(sshd: Sshd, link: Link) -> None:
     connection, sshd.sessions = link.open(), 1
     assert link.is_answering(LONG_S)
     assert link.is_answering(LONG_S) and connection.is_connected
+
+
+def test_an_sshd_without_sftp_is_named_as_such(link: Link) -> None:
+    link.open()
+    with pytest.raises(HostError, match=r"^a \(10.0.0.1\): no SFTP session: "):
+        link.open_files(LONG_S)
