@@ -25,7 +25,7 @@ run. A restart continues from the newest checkpoint. [run-directory.md](run-dire
 table. For example, `restart_on: [signal, hang, lost]` ends the run after an exception, and with `configuration` in the
 list a run also restarts after its data was not found.
 
-Three rules end a run before its restarts are used up:
+Four rules end a run before its restarts are used up:
 
 - **No progress.** After {MAX_WITHOUT_PROGRESS} attempts in a row without a new step, whatever ended them: failures,
   time limits and requeues are counted together. A script that records no steps makes progress if something in
@@ -34,6 +34,7 @@ Three rules end a run before its restarts are used up:
 - **The same exception.** Two attempts without a new step ended by the same exception: type, message and the innermost
   frame of your code are equal.
 - **Never.** After some causes another attempt would fail in the same way.
+- **A stop.** A run that fails while it saves for `fsdpctl stop` is FAILED, and does not restart.
 
 `fsdpctl resume` starts an ended run again and begins all counts anew.
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from fsdpctl.contract.control_files import ControlFile
@@ -90,7 +90,9 @@ class Agents(ABC):
         return None
 
     def decide(self, attempt: AttemptPaths, end: AttemptEnd, verdict: Verdict, history: History) -> Step:
-        """Return what follows; `verdict` comes from `decide_next`."""
+        """Return what follows; `verdict` comes from `decide_next`. Only a scheduler continues a run after a stop."""
+        if end.stop is not None:
+            verdict = replace(verdict, restart=False)
         return Step(Next.AGAIN if verdict.restart else Next.LEAVE, verdict)
 
     def hand_back(self, attempt: AttemptPaths, step: Step) -> Verdict | None:

@@ -67,10 +67,10 @@ def _describe_unsaved(attempt: AttemptEnd, reason: str) -> str:
 
 
 def end_between(stop: ControlFile | None, abort: ControlFile | None) -> Verdict | None:
-    """Return the verdict that a control file requests between two attempts; None if there is no request."""
+    """Return the verdict that a user requests between two attempts; None if there is no request."""
     if abort is not None and abort.is_cancel:
         return cancelled(abort)
-    if stop is not None:
+    if stop is not None and stop.is_users_stop:
         return stopped(stop, " between two attempts")
     return None
 

@@ -99,7 +99,7 @@ class Supervisor:
             if attempt.number == self.first_attempt:
                 return Step(Next.LEAVE, verdict)  # the submitting command waits for this answer
         history = self._history(attempt, verdict)
-        return self.agents.decide(attempt, end, decide_next(verdict, history, self.plan.restart_on), history)
+        return self.agents.decide(attempt, end, decide_next(verdict, end.stop, history, self.plan.restart_on), history)
 
     def _note_suspects(self, attempt: AttemptPaths, end: AttemptEnd) -> None:
         """Record evidence against nodes for other runs."""

@@ -7,14 +7,16 @@ from dataclasses import replace
 
 from fsdpctl.contract import Cause, State
 from fsdpctl.contract.causes import FAILURES
+from fsdpctl.contract.control_files import ControlFile
 from fsdpctl.runs.verdict import Verdict
 from fsdpctl.supervise.history import History
 
 
-def decide_next(verdict: Verdict, history: History, restart_on: Collection[Cause]) -> Verdict:
+def decide_next(verdict: Verdict, stop: ControlFile | None, history: History, restart_on: Collection[Cause]) -> Verdict:
     """Return the verdict with its restart: a failure restarts while restarts remain and attempts make progress; a stop
-    or a cancel never does."""
-    if verdict.state not in (State.FAILED, State.LOST) or history.restarts_allowed == 0:
+    or a cancel never does, nor a failure while a user's stop was obeyed."""
+    is_failure = verdict.state in (State.FAILED, State.LOST)
+    if not is_failure or history.restarts_allowed == 0 or (stop is not None and stop.is_users_stop):
         return verdict
     if why := _find_hindrance(verdict.cause, history, restart_on):
         return replace(verdict, reason=f"{verdict.reason}; {why}")

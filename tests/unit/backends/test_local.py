@@ -19,10 +19,11 @@ from fsdpctl.backends.detached import control
 from fsdpctl.backends.detached.__main__ import supervise
 from fsdpctl.backends.local import launcher as local
 from fsdpctl.backends.local.agents import LocalAgents
-from fsdpctl.contract import Env, Phase, State
+from fsdpctl.contract import Cause, Env, Phase, State, StopReason
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.control_files import create_once, write_request
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
+from fsdpctl.contract.records import NodeEnd
 from fsdpctl.node.os import processes
 from fsdpctl.runs.evidence import RunFacts, read_plan, read_verdict
 from fsdpctl.runs.record import RunRecord, Submission
@@ -201,6 +202,27 @@ def test_a_run_that_was_stopped_before_it_began_is_never_started() -> None:
     assert run.attempt(1).nodes() == []
     assert (verdict := read_verdict(run.attempt(1))) is not None
     assert (verdict.state, verdict.reason) == (State.STOPPED, "stopped (user); no agent has reported how it ended")
+
+
+@pytest.mark.parametrize("cause", StopReason)
+def test_a_rank_that_is_killed_while_it_saves_for_a_stop_leaves_the_run_failed(
+    cause: StopReason, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = run_with("/bin/false", "restarts=3")
+    watching = supervisor(run)
+    killed = NodeEnd(1, "rank 0 ended with signal 9 (SIGKILL)", 0, cause=Cause.SIGNAL)
+
+    def follow(attempt: AttemptPaths) -> None:
+        create_once(attempt.stop, cause)
+        write_json(attempt.node(0).end, killed)
+
+    monkeypatch.setattr(watching.agents, "start", lambda attempt: attempt.node(0).root.mkdir())
+    monkeypatch.setattr(watching, "_follow", follow)
+    verdict = watching.work()
+    assert verdict is not None and verdict == read_verdict(run.attempt(1))
+    assert (verdict.state, verdict.restart, verdict.cause) == (State.FAILED, False, Cause.SIGNAL)
+    assert verdict.reason == "node 0: rank 0 ended with signal 9 (SIGKILL)"
+    assert [attempt.number for attempt in run.attempts()] == [1]
 
 
 @pytest.mark.parametrize(("name", "cause"), [("stop", "user"), ("abort", "cancel")])

@@ -8,6 +8,7 @@ import pytest
 
 from fsdpctl.contract import Cause, State
 from fsdpctl.contract.causes import FAILURES, RESTART_ON, RULES
+from fsdpctl.contract.control_files import ControlFile
 from fsdpctl.runs.verdict import Verdict
 from fsdpctl.supervise.history import History
 from fsdpctl.supervise.retries import decide_next
@@ -46,16 +47,24 @@ NOT_LISTED = "broken; the cause configuration is not in restart_on, so it does n
     ],
 )
 def test_decide_next(verdict: Verdict, history: History, restart: bool, reason: str) -> None:
-    assert decide_next(verdict, history, RESTART_ON) == replace(verdict, reason=reason, restart=restart)
+    assert decide_next(verdict, None, history, RESTART_ON) == replace(verdict, reason=reason, restart=restart)
     reworded = replace(verdict, reason="stopped; fault: all restarts are used up")
-    assert decide_next(reworded, history, RESTART_ON).restart is restart
+    assert decide_next(reworded, None, history, RESTART_ON).restart is restart
 
 
 def test_restart_on_decides_for_each_cause_of_a_failure() -> None:
     for cause in Cause:
         verdict = Verdict(State.FAILED, "broken", cause=cause)
-        assert decide_next(verdict, History(0, 1, 1), [cause]).restart
-        assert decide_next(verdict, History(0, 1, 1), []).restart is (cause not in FAILURES)
+        assert decide_next(verdict, None, History(0, 1, 1), [cause]).restart
+        assert decide_next(verdict, None, History(0, 1, 1), []).restart is (cause not in FAILURES)
+
+
+@pytest.mark.parametrize(("cause", "restarts"), [("user", False), ("", False), ("time", True), ("preempt", True)])
+def test_a_failure_while_a_users_stop_is_obeyed_does_not_restart(cause: str, restarts: bool) -> None:
+    """What follows another stop depends on the scheduler."""
+    for verdict in (FAILED, Verdict(State.LOST, "gone", cause=Cause.LOST)):
+        found = decide_next(verdict, ControlFile(cause, ""), History(0, 3, 0), RESTART_ON)
+        assert found == replace(verdict, restart=restarts)
 
 
 def test_each_cause_has_a_rule() -> None:

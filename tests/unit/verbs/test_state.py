@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.backends.base import View
-from fsdpctl.contract import State
+from fsdpctl.contract import State, StopReason
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.control_files import create_once
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
@@ -38,6 +38,15 @@ def test_a_run_that_was_to_restart_has_the_state_of_its_control_files(attempt: A
     assert derived(attempt) == (State.STOPPED, "stopped (user) between two attempts")
     create_once(attempt.abort, "cancel", "fsdpctl cancel")
     assert derived(attempt) == (State.CANCELLED, "fsdpctl cancel")
+
+
+@pytest.mark.parametrize("cause", [StopReason.TIME, StopReason.PREEMPT])
+def test_a_stop_of_the_scheduler_is_no_end_of_a_run_that_was_to_restart(
+    cause: StopReason, attempt: AttemptPaths
+) -> None:
+    write_json(attempt.verdict, Verdict(State.STOPPED, "asks for a requeue", restart=True))
+    create_once(attempt.stop, cause)
+    assert derived(attempt) == (State.STOPPED, "asks for a requeue")
 
 
 def test_a_run_that_had_ended_is_not_changed_by_a_late_control_file(attempt: AttemptPaths) -> None:

@@ -57,6 +57,8 @@ def seen(verdict: Verdict, job: Job = RUNNING, word: str | None = None, suspects
         (seen(STOPPED, PREEMPTED, StopReason.USER), Next.LEAVE, State.STOPPED, False),
         (seen(STOPPED, PREEMPTED, ""), Next.LEAVE, State.STOPPED, False),  # a stop file made by hand
         (replace(seen(STOPPED, word=StopReason.USER), job=None), Next.LEAVE, State.STOPPED, False),  # no answer
+        (seen(FINAL, RUNNING, StopReason.USER), Next.LEAVE, State.FAILED, False),
+        (seen(FINAL, RUNNING, StopReason.USER, ("node2",)), Next.LEAVE, State.FAILED, False),
         # Preemption: a saved job that just exits would count as completed.
         (seen(STOPPED, PREEMPTED, StopReason.PREEMPT), Next.REQUEUE, State.STOPPED, True),
         (seen(FINAL, PREEMPTED, StopReason.PREEMPT), Next.REQUEUE, State.FAILED, True),
