@@ -12,7 +12,7 @@ from fsdpctl.contract import AbortReason, StopReason
 from fsdpctl.contract.codec import write_text
 from fsdpctl.contract.files import FULL_DISK, read_bytes
 
-_STOPPED_BY = "fsdpctl stop"
+_STOPPED_BY, _CANCELLED_BY = "fsdpctl stop", "fsdpctl cancel"
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,21 @@ def request_stop(path: Path) -> None:
         since = path.stat()
         write_text(path, f"{StopReason.USER} {_STOPPED_BY}\n")
         os.utime(path, ns=(since.st_atime_ns, since.st_mtime_ns))
+
+
+def request_cancel(path: Path) -> None:
+    """Create the abort file of a user, or put it in the place of one after a fault, which a full disk leaves empty."""
+    if write_request(path, AbortReason.CANCEL, _CANCELLED_BY):
+        return
+    request = read_control_file(path)
+    if request is not None and request.is_cancel:
+        return
+    try:
+        write_text(path, f"{AbortReason.CANCEL} {_CANCELLED_BY}\n")
+    except OSError as error:
+        if error.errno not in FULL_DISK:
+            raise
+        os.truncate(path, 0)
 
 
 def _create_without_space(path: Path, spare: Path) -> None:

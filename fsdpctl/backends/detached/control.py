@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from fsdpctl.backends.base import View
-from fsdpctl.contract import AbortReason, Env, Phase, StopReason
-from fsdpctl.contract.codec import write_text
-from fsdpctl.contract.control_files import read_control_file, write_request
+from fsdpctl.contract import Env, Phase, StopReason
+from fsdpctl.contract.control_files import request_cancel, write_request
 from fsdpctl.contract.files import open_log
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.records import ProcessIdentity
@@ -22,7 +21,6 @@ from fsdpctl.errors import FsdpctlError
 from fsdpctl.runs.evidence import RunFacts, read_plan
 
 START_LIMIT_S = 30.0
-CANCELLED_BY = "fsdpctl cancel"
 
 
 def start_supervisor(run: RunPaths) -> None:
@@ -109,11 +107,6 @@ def was_resumed(run: RunPaths, submissions: int) -> bool:
 
 
 def ask_to_end(run: RunPaths) -> None:
-    """Request a cancel of the newest attempt, which may change between calls. It replaces an abort after a fault."""
-    if not (attempts := run.attempts()):
-        return
-    abort = attempts[-1].abort
-    if write_request(abort, AbortReason.CANCEL, CANCELLED_BY):
-        return
-    if (request := read_control_file(abort)) is None or not request.is_cancel:
-        write_text(abort, f"{AbortReason.CANCEL} {CANCELLED_BY}\n")
+    """Request a cancel of the newest attempt, which may change between calls."""
+    if attempts := run.attempts():
+        request_cancel(attempts[-1].abort)

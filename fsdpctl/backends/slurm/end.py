@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
+from fsdpctl.backends.detached import control
 from fsdpctl.backends.slurm.environment import tool_environment
 from fsdpctl.backends.slurm.job.scontrol import SlurmError, ask
 from fsdpctl.backends.slurm.job_refs import update_ref
 from fsdpctl.backends.slurm.lookup import NoAnswerError, living_job, living_jobs, wait_for
 from fsdpctl.backends.slurm.observe import is_judged
 from fsdpctl.backends.slurm.queue import QueuedJob
-from fsdpctl.contract import AbortReason, State
-from fsdpctl.contract.control_files import request_stop, write_request
+from fsdpctl.contract import State
+from fsdpctl.contract.control_files import request_cancel, request_stop
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.errors import FsdpctlError, LaunchError
-from fsdpctl.runs.evidence import RunFacts, read_verdict
+from fsdpctl.runs.evidence import RunFacts, final_state
 
 CANCEL_LIMIT_S = 90.0
 """Slurm's KillWait, 30 s by default, an epilog, and a margin."""
@@ -72,7 +73,7 @@ def cancel_job(run: RunPaths, report: Callable[[str], None]) -> bool:
     if job is None:
         return False
     if (attempt := _open_attempt(run)) is not None:
-        write_request(attempt.abort, AbortReason.CANCEL, "fsdpctl cancel")
+        request_cancel(attempt.abort)
     scancel([job.job_id])
     if not wait_for(lambda: living_job(run) is None, CANCEL_LIMIT_S):
         raise FsdpctlError(f"job {job.job_id} is still there after {CANCEL_LIMIT_S:.0f} s", hint="see `squeue --me`")
@@ -117,16 +118,28 @@ def _stop_attempt(run: RunPaths, error: NoAnswerError, report: Callable[[str], N
 
 
 def _cancel_attempt(run: RunPaths, error: NoAnswerError, report: Callable[[str], None]) -> bool:
-    """End the attempt without Slurm: the batch script ends its job after the agents have ended all ranks."""
-    if (attempt := _running_attempt(run, error)) is None:
+    """End the run without Slurm: the batch script ends its job after the agents have ended all ranks.
+
+    Return False if it has ended by itself.
+    """
+    if _running_attempt(run, error) is None:
         return False
     report(f"{error.message}; the run is ended through its directory")
-    write_request(attempt.abort, AbortReason.CANCEL, "fsdpctl cancel")
-    if not wait_for(lambda: read_verdict(attempt) is not None, CANCEL_LIMIT_S):
+    submissions = len(RunFacts(run).record.submissions)
+
+    def has_ended() -> bool:
+        if RunFacts(run).has_ended or control.was_resumed(run, submissions):
+            return True
+        control.ask_to_end(run)  # the newest attempt may change between calls
+        return False
+
+    if not wait_for(has_ended, CANCEL_LIMIT_S):
         raise LaunchError(
             f"{run.root.name} is being cancelled; its nodes have not confirmed the end, and {error.message}",
             hint=f"fsdpctl cancel {run.root.name} once Slurm answers",
         )
+    if final_state(run) is not State.CANCELLED:
+        return False
     update_ref(run, final=State.CANCELLED, reason="cancelled")
     return True
 

@@ -12,6 +12,7 @@ from fsdpctl.contract.control_files import (
     create_once,
     preallocate,
     read_control_file,
+    request_cancel,
     request_stop,
     write_request,
 )
@@ -36,6 +37,29 @@ def test_a_users_stop_replaces_one_for_the_time_limit_and_keeps_its_time(cause: 
     request = read_control_file(path)
     assert request is not None and request.cause == (StopReason.USER if cause is StopReason.TIME else cause)
     assert path.stat().st_mtime == 1000
+
+
+@pytest.mark.parametrize("before", [None, "fault node 1: out of memory", "lost node 1", "hang rank 2"])
+def test_a_cancel_replaces_the_abort_of_a_fault(before: str | None, tmp_path: Path) -> None:
+    path = tmp_path / "abort"
+    if before is not None:
+        path.write_text(before)
+    request_cancel(path)
+    assert read_control_file(path) == ControlFile(AbortReason.CANCEL, "fsdpctl cancel")
+
+
+def test_a_cancel_of_slurm_stays(tmp_path: Path) -> None:
+    create_once(tmp_path / "abort", AbortReason.CANCEL, "cancelled through Slurm (scancel)")
+    request_cancel(tmp_path / "abort")
+    assert read_control_file(tmp_path / "abort") == ControlFile("cancel", "cancelled through Slurm (scancel)")
+
+
+def test_a_cancel_replaces_the_abort_of_a_fault_on_a_full_disk(small_disk: Mount) -> None:
+    abort = small_disk.path / "abort"
+    create_once(abort, AbortReason.FAULT, "node 0: No space left on device")
+    small_disk.fill()
+    request_cancel(abort)
+    assert (found := read_control_file(abort)) is not None and found.is_cancel
 
 
 def test_a_touched_file_has_no_cause(tmp_path: Path) -> None:
