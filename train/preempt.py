@@ -99,7 +99,7 @@ def _age_s(path: Path) -> float:
 
 
 def read_stop_reason(path: Path) -> StopReason | None:
-    """Return the reason in the stop file; one that is not known counts as a user's.
+    """Return the reason in the stop file, the first one; one that is not known counts as a user's.
 
     None: there is no file, or the file server does not answer now, which must not end a run; the next step asks again.
     """
@@ -109,4 +109,5 @@ def read_stop_reason(path: Path) -> StopReason | None:
         return None
     if request is None:
         return None
-    return StopReason(request.cause) if request.cause in REASONS else StopReason.USER
+    first = request.earlier or request
+    return StopReason(first.cause) if first.cause in REASONS else StopReason.USER

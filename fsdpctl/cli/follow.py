@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fsdpctl.cli.explain_run import short_rows
@@ -52,9 +52,12 @@ def _watch_and_resubmit(run: RunPaths) -> RunStatus:
     return status
 
 
-def wait_for_end(run: RunPaths) -> int:
-    """Show progress until the run has ended, log its state, and return the exit code for it."""
-    status = _watch(run)
+def wait_for_end(run: RunPaths, while_queued: Callable[[], object] = lambda: None) -> int:
+    """Show progress until the run has ended, log its state, and return the exit code for it.
+
+    `while_queued` is called again and again while the run waits for its scheduler.
+    """
+    status = _watch(run, while_queued)
     log(f"{status.run_id} {status.state}: {status.reason}")
     return _exit_code(status)
 
@@ -63,13 +66,15 @@ def _exit_code(status: RunStatus) -> int:
     return CliExit.OK if status.state in (State.SUCCEEDED, State.STOPPED) else CliExit.FAILED
 
 
-def _watch(run: RunPaths) -> RunStatus:
+def _watch(run: RunPaths, while_queued: Callable[[], object] = lambda: None) -> RunStatus:
     live = LiveLine()
     for observed in watch(run):
         if observed.problem:
             live.show(f"{run.root.name}  state unknown for now: {observed.problem}")
         elif observed.status.state.is_alive:
             live.show(progress_line(observed.status))
+            if observed.status.state is State.QUEUED:
+                while_queued()
     live.close(progress_line(observed.status))
     return observed.status
 

@@ -24,7 +24,7 @@ def stop(run: Run = None, as_json: Json = False) -> None:
     acted, code = ask_to_stop(paths, log), 0
     if acted:
         log(f"{paths.root.name} was asked to save and exit")
-        code = wait_for_end(paths)
+        code = wait_for_end(paths, while_queued=lambda: ask_to_stop(paths))  # Slurm may have requeued it meanwhile
         if was_forced(paths):
             log("hint: the script did not exit by itself in its grace; docs/own-scripts.md has how it saves and exits")
     else:

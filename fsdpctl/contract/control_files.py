@@ -10,9 +10,11 @@ from typing import Literal
 
 from fsdpctl.contract import AbortReason, StopReason
 from fsdpctl.contract.codec import write_text
-from fsdpctl.contract.files import FULL_DISK, read_bytes
+from fsdpctl.contract.files import FULL_DISK, open_log, read_bytes
 
 _STOPPED_BY, _CANCELLED_BY = "fsdpctl stop", "fsdpctl cancel"
+_ADDED = f"\n{StopReason.USER} "
+"""Where the request of a user begins that was added to a stop file."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,7 @@ class ControlFile:
 
     cause: str  # StopReason or AbortReason
     reason: str  # free text
+    earlier: ControlFile | None = None  # the scheduler's stop to which a user's was added; its grace period remains
 
     @property
     def is_users_stop(self) -> bool:
@@ -71,18 +74,19 @@ def write_request(path: Path, cause: StopReason | Literal[AbortReason.CANCEL], r
 
 
 def request_stop(path: Path) -> None:
-    """Create the stop file of a user, or put it in the place of one for the time limit, after which a run comes back.
+    """Create the stop file of a user, or add the request to one of the scheduler, after which a run would come back.
 
-    It keeps the time of the first request, from which ranks measure the grace period. One for a preemption stays: its
-    grace period is shorter.
+    Ranks choose the grace period by the first word, and measure it from the time of the file: both stay.
     """
     if write_request(path, StopReason.USER, _STOPPED_BY):
         return
     request = read_control_file(path)
-    if request is not None and request.cause == StopReason.TIME:
-        since = path.stat()
-        write_text(path, f"{StopReason.USER} {_STOPPED_BY}\n")
-        os.utime(path, ns=(since.st_atime_ns, since.st_mtime_ns))
+    if request is None or request.is_users_stop:
+        return
+    since = path.stat()
+    with open(open_log(path), "a", encoding="utf-8") as file:
+        file.write(f"{_ADDED}{_STOPPED_BY}\n")
+    os.utime(path, ns=(since.st_atime_ns, since.st_mtime_ns))
 
 
 def request_cancel(path: Path) -> None:
@@ -125,5 +129,8 @@ def read_control_file(path: Path) -> ControlFile | None:
 
 
 def parse_control_file(data: bytes) -> ControlFile:
-    cause, _, reason = data.decode("utf-8", errors="replace").strip().partition(" ")
-    return ControlFile(cause, reason)
+    first, added, later = data.decode("utf-8", errors="replace").strip().partition(_ADDED)
+    cause, _, reason = first.strip().partition(" ")
+    if added and cause not in tuple(AbortReason):
+        return ControlFile(StopReason.USER, later.partition("\n")[0], earlier=ControlFile(cause, reason))
+    return ControlFile(cause, f"{reason}{added}{later}")

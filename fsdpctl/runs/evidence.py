@@ -185,8 +185,9 @@ class RunFacts:
         Raise CodecError and OSError.
         """
         newest = self.newest_of_submission
-        verdict = newest.verdict if newest is not None else None
-        return verdict.state if verdict is not None and not verdict.restart else None
+        if newest is None or not newest.is_last:
+            return None
+        return newest.verdict.state if newest.verdict is not None else None
 
     @cached_property
     def supervisor(self) -> ProcessIdentity | None:

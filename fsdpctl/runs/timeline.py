@@ -60,7 +60,8 @@ def _events_of(paths: AttemptPaths) -> list[Event]:
 
 def _requests(attempt: AttemptFacts) -> Iterator[Event]:
     """Yield the requests to end the attempt, from its control files."""
-    if (stop := attempt.stop) is not None:
+    earlier = attempt.stop.earlier if attempt.stop is not None else None
+    for stop in filter(None, (earlier, attempt.stop)):
         kind = next((found for reason, found in _STOPS.items() if stop.cause == reason), EventKind.STOP_REQUESTED)
         scheduler = Actor.SLURM if attempt.paths.allocation.exists() else Actor.NODE
         who = Actor.USER if stop.is_users_stop else scheduler

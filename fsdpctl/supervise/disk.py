@@ -11,7 +11,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from fsdpctl.contract.control_files import preallocate
+from fsdpctl.contract import StopReason
+from fsdpctl.contract.control_files import preallocate, read_control_file, write_request
 from fsdpctl.contract.paths import AttemptPaths
 from fsdpctl.runs.store import claim_attempt
 from fsdpctl.supervise.agents import Agents
@@ -43,8 +44,11 @@ def retry_disk_errors(work: Callable[[], T], tries: int, is_gone: Callable[[], b
         time.sleep(min(FIRST_PAUSE_S * 2 ** (failed - 1), PAUSE_S))
 
 
-def begin_attempt(agents: Agents) -> AttemptPaths:
-    """Make the next attempt's directory, with the files that its agents need. Raise OSError, and leave nothing then."""
+def begin_attempt(agents: Agents, last: AttemptPaths | None = None) -> AttemptPaths:
+    """Make the next attempt's directory, with the files that its agents need. Raise OSError, and leave nothing then.
+
+    What a user requested of `last`, the one before it in this submission, while it was made is requested of it, too.
+    """
     attempt = claim_attempt(agents.run)
     try:
         agents.describe_nodes(attempt)
@@ -52,6 +56,9 @@ def begin_attempt(agents: Agents) -> AttemptPaths:
     except OSError:
         shutil.rmtree(attempt.root, ignore_errors=True)  # it would look like a lost attempt
         raise
+    request = read_control_file(last.stop) if last is not None else None
+    if request is not None and request.is_users_stop:
+        write_request(attempt.stop, StopReason.USER, request.reason)
     return attempt
 
 

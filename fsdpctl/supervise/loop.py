@@ -11,9 +11,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from fsdpctl.contract import AbortReason, Cause, State, StopReason
+from fsdpctl.contract import AbortReason, Cause, State
 from fsdpctl.contract.codec import write_json
-from fsdpctl.contract.control_files import create_once, read_control_file, write_request
+from fsdpctl.contract.control_files import create_once, read_control_file
 from fsdpctl.contract.events import EventKind
 from fsdpctl.contract.files import FULL_DISK
 from fsdpctl.contract.paths import AttemptPaths
@@ -71,8 +71,7 @@ class Supervisor:
             step = self._find_step(attempt)
             if step.next is not Next.AGAIN or not self._prepare_next(attempt, step.verdict):
                 break
-            last, attempt = attempt, begin_attempt(self.agents)
-            _repeat_stop(last, attempt)
+            attempt = begin_attempt(self.agents, attempt)
         if self.left or self.plan.warm:
             self._sweep_until_confirmed(attempt, END_CONFIRM_S)
         return read_verdict(attempt) or step.verdict
@@ -227,10 +226,3 @@ def _place(hang: Hang) -> dict[str, Any]:
     if (culprit := hang.culprit) is None:
         return {}
     return {"node": culprit.node_rank, "rank": culprit.report.rank, "host": culprit.host}
-
-
-def _repeat_stop(last: AttemptPaths, attempt: AttemptPaths) -> None:
-    """Request of a new attempt what a user requested of the last one while the new one was made."""
-    request = read_control_file(last.stop)
-    if request is not None and request.is_users_stop:
-        write_request(attempt.stop, StopReason.USER, request.reason)

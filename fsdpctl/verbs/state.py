@@ -47,7 +47,7 @@ def _derive(run: RunFacts, view: View) -> Situation:
         return _between_agents(attempt)
     if view.is_stranded and attempt.verdict is None and view.final is not None:
         return Situation(view.final, Phase.ENDED, view.reason, Cause.PREEMPTION)
-    return _ended(_verdict(attempt, run.record.submissions[-1].nodes), view)
+    return _ended(_verdict(attempt, run.record.submissions[-1].nodes), view, is_wanted=attempt.is_wanted)
 
 
 def is_stranded(run: RunFacts, view: View, state: State) -> bool:
@@ -79,9 +79,10 @@ def _verdict(attempt: AttemptFacts, nodes: int) -> Verdict:
     return judge(attempt.end(nodes))
 
 
-def _ended(verdict: Verdict, view: View) -> Situation:
-    """Return the state after the end: by the run directory, but by the backend for a restart or a lost attempt."""
-    is_open = verdict.restart or verdict.state is State.LOST
+def _ended(verdict: Verdict, view: View, *, is_wanted: bool) -> Situation:
+    """Return the state after the end: by the run directory, but by the backend for a restart or a lost attempt, unless
+    a user had requested its end."""
+    is_open = verdict.restart or (verdict.state is State.LOST and is_wanted)
     is_cancelled = view.final is State.CANCELLED and verdict.state is not State.SUCCEEDED
     if view.final is not None and (is_open or is_cancelled):
         cause = Cause.CANCEL if view.final is State.CANCELLED else verdict.cause

@@ -74,6 +74,7 @@ def test_every_rank_gets_the_reason_that_one_of_them_got(reason: StopReason) -> 
         ("", StopReason.USER),
         ("now!", StopReason.USER),
         ("\x00\xff", StopReason.USER),
+        ("preempt Slurm takes the nodes back\n\nuser fsdpctl stop\n", StopReason.PREEMPT),  # its grace is shorter
     ],
 )
 def test_stop_file(tmp_path: Path, text: str, reason: StopReason) -> None:

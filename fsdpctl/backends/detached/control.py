@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from fsdpctl.backends.base import View
-from fsdpctl.contract import Env, Phase, StopReason
-from fsdpctl.contract.control_files import request_cancel, write_request
+from fsdpctl.contract import Env, Phase
+from fsdpctl.contract.control_files import request_cancel, request_stop
 from fsdpctl.contract.files import open_log
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.records import ProcessIdentity
@@ -89,16 +89,19 @@ def _has_not_begun(run: RunFacts) -> bool:
 
 
 def stop(run: RunPaths) -> bool:
-    """Ask the newest attempt to save and exit, which may change meanwhile; return False if nothing runs."""
-    facts = RunFacts(run)
-    if facts.newest is None or not facts.is_running:
+    """Ask the run to save and exit; return False if nothing runs."""
+    if not RunFacts(run).is_running:
         return False
-    asked = facts.newest.paths
-    write_request(asked.stop, StopReason.USER, "fsdpctl stop")
-    while (attempts := run.attempts()) and attempts[-1].number != asked.number:
-        asked = attempts[-1]
-        write_request(asked.stop, StopReason.USER, "fsdpctl stop")
+    ask_to_stop(run)
     return True
+
+
+def ask_to_stop(run: RunPaths) -> None:
+    """Request a stop of the newest attempt, which may change meanwhile."""
+    asked = 0
+    while (attempts := run.attempts()) and attempts[-1].number != asked:
+        request_stop(attempts[-1].stop)
+        asked = attempts[-1].number
 
 
 def was_resumed(run: RunPaths, submissions: int) -> bool:

@@ -13,10 +13,9 @@ from fsdpctl.backends.slurm.lookup import NoAnswerError, living_job, living_jobs
 from fsdpctl.backends.slurm.observe import is_judged
 from fsdpctl.backends.slurm.queue import QueuedJob
 from fsdpctl.contract import State
-from fsdpctl.contract.control_files import request_cancel, request_stop
-from fsdpctl.contract.paths import AttemptPaths, RunPaths
+from fsdpctl.contract.paths import RunPaths
 from fsdpctl.errors import FsdpctlError, LaunchError
-from fsdpctl.runs.evidence import RunFacts, final_state
+from fsdpctl.runs.evidence import AttemptFacts, RunFacts
 
 CANCEL_LIMIT_S = 90.0
 """Slurm's KillWait, 30 s by default, an epilog, and a margin."""
@@ -58,9 +57,9 @@ def _remove_waiting(alive: Mapping[RunPaths, QueuedJob]) -> Mapping[RunPaths, Qu
 
 
 def _ask_to_stop(run: RunPaths, job: QueuedJob) -> FsdpctlError | None:
-    if (attempt := wait_for(lambda: _open_attempt(run), ATTEMPT_LIMIT_S)) is None:
+    if wait_for(lambda: RunFacts(run).newest_of_submission, ATTEMPT_LIMIT_S) is None:
         return FsdpctlError(f"job {job.job_id} has not begun to train", hint=f"fsdpctl cancel {run.root.name}")
-    request_stop(attempt.stop)
+    control.ask_to_stop(run)
     return None
 
 
@@ -72,8 +71,8 @@ def cancel_job(run: RunPaths, report: Callable[[str], None]) -> bool:
         return _cancel_attempt(run, error, report)
     if job is None:
         return False
-    if (attempt := _open_attempt(run)) is not None:
-        request_cancel(attempt.abort)
+    if _open_attempt(run) is not None:
+        control.ask_to_end(run)
     scancel([job.job_id])
     if not wait_for(lambda: living_job(run) is None, CANCEL_LIMIT_S):
         raise FsdpctlError(f"job {job.job_id} is still there after {CANCEL_LIMIT_S:.0f} s", hint="see `squeue --me`")
@@ -110,10 +109,10 @@ def scancel(arguments: list[str]) -> None:
 
 
 def _stop_attempt(run: RunPaths, error: NoAnswerError, report: Callable[[str], None]) -> bool:
-    if (attempt := _running_attempt(run, error)) is None:
+    if not _is_open(run, error):
         return False
     report(f"{error.message}; the run is asked through its directory")
-    request_stop(attempt.stop)
+    control.ask_to_stop(run)
     return True
 
 
@@ -122,7 +121,7 @@ def _cancel_attempt(run: RunPaths, error: NoAnswerError, report: Callable[[str],
 
     Return False if it has ended by itself.
     """
-    if _running_attempt(run, error) is None:
+    if not _is_open(run, error):
         return False
     report(f"{error.message}; the run is ended through its directory")
     submissions = len(RunFacts(run).record.submissions)
@@ -138,22 +137,23 @@ def _cancel_attempt(run: RunPaths, error: NoAnswerError, report: Callable[[str],
             f"{run.root.name} is being cancelled; its nodes have not confirmed the end, and {error.message}",
             hint=f"fsdpctl cancel {run.root.name} once Slurm answers",
         )
-    if final_state(run) is not State.CANCELLED:
+    if RunFacts(run).final_state is not State.CANCELLED:
         return False
     update_ref(run, final=State.CANCELLED, reason="cancelled")
     return True
 
 
-def _running_attempt(run: RunPaths, error: NoAnswerError) -> AttemptPaths | None:
-    """Return the attempt without a verdict, or None if the run has ended. Raise the error if only Slurm knows more."""
+def _is_open(run: RunPaths, error: NoAnswerError) -> bool:
+    """Return whether the run can be asked through its newest attempt; False if it has ended. Raise the error if only
+    Slurm knows more."""
     if is_judged(RunFacts(run)):
-        return None
-    if (attempt := _open_attempt(run)) is None:
+        return False
+    if _open_attempt(run) is None:
         raise error
-    return attempt
+    return True
 
 
-def _open_attempt(run: RunPaths) -> AttemptPaths | None:
-    """Return the newest attempt, if it has no verdict yet."""
-    newest = RunFacts(run).newest
-    return newest.paths if newest is not None and newest.verdict is None else None
+def _open_attempt(run: RunPaths) -> AttemptFacts | None:
+    """Return the newest attempt of the submission; None if it was the last one."""
+    newest = RunFacts(run).newest_of_submission
+    return newest if newest is not None and not newest.is_last else None

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,15 @@ Path(os.environ["FSDPCTL_RUN_DIR"], f"up-{os.environ['RANK']}").touch()
 while os.environ["FSDPCTL_ATTEMPT"] == "1" and not Path(os.environ["FSDPCTL_STOP_FILE"]).exists():
     time.sleep(0.05)
 """
+LEAVES_AT_A_USERS_STOP = """
+import os, time
+from pathlib import Path
+stop = Path(os.environ["FSDPCTL_STOP_FILE"])
+Path(os.environ["FSDPCTL_RUN_DIR"], f"up-{os.environ['RANK']}").touch()
+while not stop.exists() or "user" not in stop.read_text():
+    time.sleep(0.05)
+"""
+URGENT = ("--partition=high", "--nodes=4", "--exclusive", "--output=/dev/null", "--wrap=sleep 0")
 FOLLOW = """
 import sys
 from fsdpctl.cli.follow import follow_run
@@ -342,6 +352,29 @@ class TestSlurm(LauncherContract):
         assert len(run.reasons()) == 3
         assert run.reasons()[2].startswith("time limit; 3 attempts in a row made no step, so it does not try again")
         run.assert_nothing_left()
+
+    def test_a_stop_during_a_preemption_and_a_requeue_during_a_stop_end_the_run(self, project: Path) -> None:
+        run = self.submit_script(project, LEAVES_AT_A_USERS_STOP, nodes=1)
+        self.wait_up(run, ranks=2)
+        urgent = self.slurm.run("sbatch", "--parsable", *URGENT)
+        stop = run.paths.attempt(1).stop
+        wait_for(lambda: (found := read_control_file(stop)) and found.cause == StopReason.PREEMPT, 60, run.describe)
+        assert "STOPPED: stopped (user)" in fsdpctl("stop", run.run_id, cwd=project).stderr
+        assert self.slurm.job(run.job_id)["Restarts"] == "0" and len(run.paths.attempts()) == 1
+        history = fsdpctl("events", run.run_id, cwd=project).stdout
+        assert "slurm       preempted" in history and "user        stop requested" in history, history
+        wait_for(lambda: self.slurm.job(urgent)["JobState"] == "COMPLETED", 60, run.describe)
+
+        run = self.submit_script(project, IGNORES_STOP, nodes=1, grace="2m")
+        self.wait_up(run, ranks=2)
+        with ThreadPoolExecutor() as pool:
+            stopping = pool.submit(fsdpctl, "stop", run.run_id, cwd=project)
+            wait_for(run.paths.attempt(1).stop.exists, 60, run.describe)
+            self.slurm.run("scontrol", "requeue", run.job_id)
+            said = stopping.result().stderr
+        job = self.slurm.job(run.job_id)
+        assert (job["JobState"], job["Restarts"], len(run.paths.attempts())) == ("CANCELLED", "1", 1), said
+        assert run.status()["state"] == "STOPPED", said
 
     def test_a_run_requeues_itself_where_preemption_cancels_jobs(self, project: Path, tmp_path: Path) -> None:
         """The batch script puts its job back into the queue, even with JobRequeue=0: jobs ask for themselves."""

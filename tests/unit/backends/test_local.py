@@ -21,7 +21,7 @@ from fsdpctl.backends.local import launcher as local
 from fsdpctl.backends.local.agents import LocalAgents
 from fsdpctl.contract import Cause, Env, Phase, State, StopReason
 from fsdpctl.contract.codec import write_json
-from fsdpctl.contract.control_files import create_once, write_request
+from fsdpctl.contract.control_files import create_once, request_stop
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.records import NodeEnd
 from fsdpctl.node.os import processes
@@ -150,9 +150,9 @@ def test_a_stop_of_an_attempt_that_is_just_followed_by_another_is_obeyed(monkeyp
     """It is written after the supervisor has looked for one, and before the next attempt is there."""
     run = run_with("/bin/false", "restarts=1")
 
-    def begin(agents: LocalAgents) -> AttemptPaths:
-        create_once(run.attempts()[-1].stop, "user", "fsdpctl stop")
-        return begin_attempt(agents)
+    def begin(agents: LocalAgents, last: AttemptPaths) -> AttemptPaths:
+        create_once(last.stop, "user", "fsdpctl stop")
+        return begin_attempt(agents, last)
 
     monkeypatch.setattr(loop, "begin_attempt", begin)
     supervisor(run).work()
@@ -166,12 +166,12 @@ def test_a_stop_follows_a_run_to_its_newest_attempt(tmp_path: Path, monkeypatch:
     run.attempt(1).root.mkdir(parents=True)
     write_json(run.record, record_of(run))
 
-    def write_late(path: Path, *words: str) -> bool:
+    def write_late(path: Path) -> None:
         if not run.attempt(2).root.exists():
             run.attempt(2).root.mkdir()
-        return write_request(path, *words)  # type: ignore[arg-type]
+        request_stop(path)
 
-    monkeypatch.setattr(control, "write_request", write_late)
+    monkeypatch.setattr(control, "request_stop", write_late)
     with process_of(run) as running:
         write_json(run.supervisor, processes.identify(running.pid))
         assert control.stop(run)

@@ -28,15 +28,39 @@ def test_the_first_writer_wins(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("cause", StopReason)
-def test_a_users_stop_replaces_one_for_the_time_limit_and_keeps_its_time(cause: StopReason, tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["time the limit is near\n", "preempt\n", "preempt Slurm takes the nodes", "weather"])
+def test_a_users_stop_is_added_to_the_schedulers_and_keeps_its_time_and_first_word(text: str, tmp_path: Path) -> None:
     path = tmp_path / "stop"
-    create_once(path, cause, "the time limit is near")
+    path.write_text(text)
+    earlier = read_control_file(path)
+    assert earlier is not None and not earlier.is_users_stop
     os.utime(path, (1000, 1000))
-    request_stop(path)
-    request = read_control_file(path)
-    assert request is not None and request.cause == (StopReason.USER if cause is StopReason.TIME else cause)
-    assert path.stat().st_mtime == 1000
+    for _ in range(2):
+        request_stop(path)
+        assert read_control_file(path) == ControlFile(StopReason.USER, "fsdpctl stop", earlier)
+        assert path.stat().st_mtime == 1000
+    assert path.read_text().split()[0] == text.split()[0], "a script reads only this word"
+    assert path.read_text().count("user") == 1
+
+
+@pytest.mark.parametrize("text", ["user fsdpctl stop\n", ""])
+def test_a_second_stop_of_a_user_changes_nothing(text: str, tmp_path: Path) -> None:
+    (tmp_path / "stop").write_text(text)
+    request_stop(tmp_path / "stop")
+    assert (tmp_path / "stop").read_text() == text
+
+
+def test_a_users_stop_is_added_on_a_full_disk_too(small_disk: Mount) -> None:
+    stop = small_disk.path / "stop"
+    create_once(stop, StopReason.PREEMPT, "Slurm takes the nodes back")
+    small_disk.fill()
+    request_stop(stop)
+    assert (found := read_control_file(stop)) is not None and found.is_users_stop
+
+
+def test_no_text_of_an_abort_is_taken_for_a_request(tmp_path: Path) -> None:
+    (tmp_path / "abort").write_text("fault node 0: no such account:\nuser root\n")
+    assert read_control_file(tmp_path / "abort") == ControlFile("fault", "node 0: no such account:\nuser root")
 
 
 @pytest.mark.parametrize("before", [None, "fault node 1: out of memory", "lost node 1", "hang rank 2"])

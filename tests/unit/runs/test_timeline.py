@@ -81,6 +81,11 @@ def test_a_control_file_is_an_event(run: RunPaths, name: str, content: str, kind
     assert kinds(run)[1:] == [(2, kind, who)]
 
 
+def test_a_users_stop_after_one_of_the_scheduler_is_an_event_of_its_own(run: RunPaths) -> None:
+    run.attempt(2).stop.write_text("preempt node 0 got SIGTERM\n\nuser fsdpctl stop\n")
+    assert kinds(run)[1:] == [(2, "preempted", "node"), (2, "stop_requested", "user")]
+
+
 def test_what_the_supervisor_has_recorded_itself_is_not_taken_from_the_control_file(run: RunPaths) -> None:
     add_event(run.attempt(2), "ends the attempt: rank 2 hangs", EventKind.HANG, rank=2)
     run.attempt(2).abort.write_text("hang node 1: rank 2 hangs")

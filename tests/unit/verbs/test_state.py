@@ -17,10 +17,11 @@ from fsdpctl.runs.verdict import Verdict
 from fsdpctl.verbs.state import derive_state
 
 RECORD = RunRecord.new("r-aaaa", "r", "local", "local", 1.0, 1)
+NOTHING = View("none")
 
 
-def derived(attempt: AttemptPaths) -> tuple[State, str]:
-    found = derive_state(RunFacts(RunPaths(attempt.run_dir), RECORD), View("none"))
+def derived(attempt: AttemptPaths, view: View = NOTHING) -> tuple[State, str]:
+    found = derive_state(RunFacts(RunPaths(attempt.run_dir), RECORD), view)
     return found.state, found.reason
 
 
@@ -53,6 +54,19 @@ def test_a_run_that_had_ended_is_not_changed_by_a_late_control_file(attempt: Att
     write_json(attempt.verdict, Verdict(State.LOST, "gone"))
     create_once(attempt.stop, "user")
     assert derived(attempt) == (State.LOST, "gone")
+
+
+def test_an_attempt_that_was_lost_while_a_user_stopped_it_stays_lost_in_a_job_that_slurm_requeued(
+    attempt: AttemptPaths,
+) -> None:
+    """The job is removed from the queue, or begins again and ends at once: neither is the end of the attempt."""
+    write_json(attempt.verdict, Verdict(State.LOST, "gone"))
+    removed = View("none", "stopped (user) while it waited in the queue", State.STOPPED)
+    assert derived(attempt, removed)[0] is State.STOPPED
+    create_once(attempt.stop, "user")
+    for view in (removed, View("none", "job 7 is COMPLETED in Slurm", State.LOST)):
+        assert derived(attempt, view) == (State.LOST, "gone")
+    assert derived(attempt, View("none", "cancelled", State.CANCELLED)) == (State.CANCELLED, "cancelled")
 
 
 def test_a_run_that_was_cancelled_before_any_agent_was_up(attempt: AttemptPaths) -> None:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
+import typer
 
+from fsdpctl.cli import follow
 from fsdpctl.cli.follow import wait_for_end
+from fsdpctl.cli.stop import stop
 from fsdpctl.client import Run
 from fsdpctl.contract import State
 from fsdpctl.contract.codec import write_json
@@ -19,7 +23,8 @@ from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.registry import default_runs_root
 from fsdpctl.runs.store import create
 from fsdpctl.runs.verdict import Verdict
-from fsdpctl.verbs.watch import PATIENCE_S, watch
+from fsdpctl.verbs.status import read_status
+from fsdpctl.verbs.watch import PATIENCE_S, Observation, watch
 
 
 class Server:
@@ -94,6 +99,20 @@ def test_a_follower_sees_that_the_state_is_unknown(server: Server, capsys: pytes
     )
     assert printed[-3] == "llm-aaaa  RUNNING  training"
     assert printed[-1] == "llm-aaaa SUCCEEDED: finished at step 4"
+
+
+def test_a_stop_is_requested_again_while_slurm_has_requeued_the_job(
+    server: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alive = read_status(server.run)
+    states, asked = [State.RUNNING, State.QUEUED, State.QUEUED, State.STOPPED], []
+    monkeypatch.setattr(follow, "watch", lambda _: [Observation(replace(alive, state=state)) for state in states])
+    monkeypatch.setattr("fsdpctl.verbs.stop.stop", lambda run, *_: asked.append(run) is None)
+    with pytest.raises(typer.Exit) as ended:
+        stop("llm-aaaa")
+    assert ended.value.exit_code == 0
+    assert asked == [server.run] * 3
+    assert capsys.readouterr().err.count("was asked to save and exit") == 1
 
 
 def test_a_time_limit_holds_while_the_run_cannot_be_read(server: Server) -> None:

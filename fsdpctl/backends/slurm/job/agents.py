@@ -26,7 +26,7 @@ from fsdpctl.runs.progress import with_progress
 from fsdpctl.runs.store import read_record
 from fsdpctl.runs.verdict import AttemptEnd, Verdict
 from fsdpctl.supervise.agents import Agents, AttemptCheck, Step
-from fsdpctl.supervise.decide import judge, stopped
+from fsdpctl.supervise.decide import end_between, judge, stopped
 from fsdpctl.supervise.disk import begin_attempt, log
 from fsdpctl.supervise.history import History, read_history
 from fsdpctl.supervise.notify import Notifier, record_and_notify
@@ -72,13 +72,15 @@ class SlurmAgents(Agents):
             if not self._claim(len(submissions)):
                 return None
             close_open_attempts(self.run, len(self.plan.nodes), submissions[-1].first_attempt, self.notifier)
-            if has_ended(self.run, submissions[-1].first_attempt):
+            end_as_requested(self.run, self.notifier)
+            last = RunFacts(self.run).newest_of_submission
+            if last is not None and has_ended(last):
                 log("the run has ended: requeuing its job changes nothing")
                 return None
             if give_up(self.run, self.plan, submissions[-1].first_attempt, self.notifier):
                 log("the run makes no progress: `fsdpctl resume` starts it again")
                 return None
-            attempt = begin_attempt(self)
+            attempt = begin_attempt(self, last.paths if last is not None else None)
             self._has_begun = True
             if not self._may_start(attempt):
                 return None
@@ -252,12 +254,17 @@ def preempt_grace_s(plan: LaunchPlan, partition: Partition | None) -> int:
     return min(plan.grace_s, partition.time_to_save_s)
 
 
-def has_ended(run: RunPaths, first_attempt: int) -> bool:
-    """Return whether the submission has ended, with a verdict that no requeue changes."""
-    newest = RunFacts(run).newest
-    if newest is None or newest.number < first_attempt:
-        return False
-    return newest.verdict is not None and is_final(newest.verdict)
+def has_ended(last: AttemptFacts) -> bool:
+    """Return whether no requeue starts an attempt after this one: by its verdict, or at the request of a user."""
+    return last.verdict is not None and (is_final(last.verdict) or not last.is_wanted)
+
+
+def end_as_requested(run: RunPaths, notifier: Notifier) -> None:
+    """Record the end of a run that a user requested when its job was being requeued. Raise OSError."""
+    last = RunFacts(run).newest_of_submission
+    if last is None or last.is_last or (verdict := end_between(last.stop, last.abort)) is None:
+        return
+    record_and_notify(notifier, last.paths, replace(with_progress(verdict, run), hosts=last.hosts))
 
 
 def close_open_attempts(run: RunPaths, num_nodes: int, first_attempt: int, notifier: Notifier) -> None:
@@ -267,7 +274,8 @@ def close_open_attempts(run: RunPaths, num_nodes: int, first_attempt: int, notif
         if attempt.verdict is not None or not paths.allocation.exists():
             continue
         verdict = judge(attempt.end(num_nodes))
-        if attempt.number >= first_attempt and verdict.state not in (State.SUCCEEDED, State.CANCELLED):
+        is_over = verdict.state in (State.SUCCEEDED, State.CANCELLED) or not attempt.is_wanted
+        if attempt.number >= first_attempt and not is_over:
             reason = f"ended by Slurm and requeued; {verdict.reason}"
             cause = stopped(attempt.stop).cause if attempt.stop is not None else verdict.cause
             verdict = replace(verdict, state=State.STOPPED, reason=reason, restart=True, cause=cause)

@@ -54,12 +54,14 @@ def decide_step(situation: Situation) -> Step:
     verdict, job = situation.verdict, situation.job
     if job is None or is_final(verdict):
         return Step(Next.LEAVE, verdict)
-    if job.is_ending and job.restarts > situation.own_restarts:
+    is_users_stop = situation.stop is not None and situation.stop.is_users_stop
+    is_requeued = job.is_ending and job.restarts > situation.own_restarts
+    if is_requeued and not is_users_stop:
         return Step(Next.LEAVE, _restarting(verdict, "Slurm requeued the job", _requeue_cause(situation, job)))
-    if job.is_ending and not job.is_taken and job.reason != "TimeLimit":
+    if job.is_ending and not (is_requeued or job.is_taken or job.reason == "TimeLimit"):
         reason = "cancelled through Slurm (scancel)"
         return Step(Next.LEAVE, Verdict(State.CANCELLED, reason, step=verdict.step, cause=Cause.CANCEL))
-    if situation.stop is not None and situation.stop.is_users_stop:
+    if is_users_stop:
         return Step(Next.LEAVE, verdict)
     if job.is_preempted:
         return _requeue(situation, "preempted", Cause.PREEMPTION)

@@ -1,23 +1,25 @@
-"""End a Slurm run through its directory, while Slurm does not answer."""
+"""End a Slurm run through its directory, while Slurm does not answer or requeues its job."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fsdpctl.backends.slurm import end
-from fsdpctl.backends.slurm.end import cancel_job
+from fsdpctl.backends.slurm.end import cancel_job, stop_jobs
 from fsdpctl.backends.slurm.job_refs import SlurmRef, append_ref, read_ref
 from fsdpctl.backends.slurm.lookup import NoAnswerError
 from fsdpctl.backends.slurm.queue import QueuedJob
-from fsdpctl.contract import AbortReason, State
+from fsdpctl.contract import AbortReason, State, StopReason
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.control_files import create_once, read_control_file
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.errors import LaunchError
-from fsdpctl.runs.record import RunRecord
+from fsdpctl.runs.record import RunRecord, Submission
+from fsdpctl.runs.store import read_record
 from fsdpctl.runs.verdict import Verdict
 from fsdpctl.verbs.stop import ignore
 
@@ -34,6 +36,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunPaths:
         raise NoAnswerError("Slurm does not answer")
 
     monkeypatch.setattr(end, "living_job", refuse)
+    monkeypatch.setattr(end, "living_jobs", refuse)
     run = RunPaths(tmp_path / "r-aaaa")
     run.attempt(1).root.mkdir(parents=True)
     write_json(run.record, RunRecord.new("r-aaaa", "r", "slurm", "slurm", 1.0, 1))
@@ -92,3 +95,28 @@ def test_a_cancel_replaces_the_abort_of_a_fault_before_slurm_ends_the_job(
     monkeypatch.setattr(end, "living_job", lambda _: next(iter(jobs), None))
     monkeypatch.setattr(end, "scancel", scancel)
     assert cancel_job(run, ignore)
+
+
+@pytest.mark.parametrize("does_answer", [False, True])
+@pytest.mark.parametrize("verdict", [None, RESTARTS])
+def test_a_stop_is_asked_of_an_attempt_after_which_the_run_comes_back(
+    verdict: Verdict | None, does_answer: bool, run: RunPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its job, which Slurm is about to requeue, finds the request."""
+    if does_answer:
+        job = QueuedJob("7", "COMPLETING", "None", "N/A", "N/A", "r-aaaa")
+        monkeypatch.setattr(end, "living_jobs", lambda _: {run: job})
+    if verdict is not None:
+        write_json(run.attempt(1).verdict, verdict)
+    create_once(run.attempt(1).stop, StopReason.PREEMPT, "Slurm takes the nodes back")
+    assert stop_jobs([run], ignore) == [run]
+    assert (request := read_control_file(run.attempt(1).stop)) is not None and request.is_users_stop
+
+
+def test_a_stop_of_an_older_submission_is_not_asked(run: RunPaths) -> None:
+    write_json(run.attempt(1).verdict, RESTARTS)
+    resumed = Submission("resume", 2.0, 1, first_attempt=2)
+    write_json(run.record, replace(read_record(run), submissions=(*read_record(run).submissions, resumed)))
+    with pytest.raises(NoAnswerError):
+        stop_jobs([run], ignore)
+    assert not run.attempt(1).stop.exists()

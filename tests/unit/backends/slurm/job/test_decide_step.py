@@ -59,6 +59,9 @@ def seen(verdict: Verdict, job: Job = RUNNING, word: str | None = None, suspects
         (replace(seen(STOPPED, word=StopReason.USER), job=None), Next.LEAVE, State.STOPPED, False),  # no answer
         (seen(FINAL, RUNNING, StopReason.USER), Next.LEAVE, State.FAILED, False),
         (seen(FINAL, RUNNING, StopReason.USER, ("node2",)), Next.LEAVE, State.FAILED, False),
+        (seen(STOPPED, REQUEUED, StopReason.USER), Next.LEAVE, State.STOPPED, False),  # by Slurm, after the grace
+        (seen(FINAL, REQUEUED, StopReason.USER), Next.LEAVE, State.FAILED, False),
+        (seen(STOPPED, SCANCELLED, StopReason.USER), Next.LEAVE, State.CANCELLED, False),
         # Preemption: a saved job that just exits would count as completed.
         (seen(STOPPED, PREEMPTED, StopReason.PREEMPT), Next.REQUEUE, State.STOPPED, True),
         (seen(FINAL, PREEMPTED, StopReason.PREEMPT), Next.REQUEUE, State.FAILED, True),

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from fsdpctl.backends.slurm.job.agents import close_open_attempts, give_up
+from fsdpctl.backends.slurm.job.agents import OwnJob, SlurmAgents, close_open_attempts, give_up
 from fsdpctl.contract import Cause, State, StopReason
 from fsdpctl.contract.codec import write_json
-from fsdpctl.contract.control_files import create_once
-from fsdpctl.contract.paths import RunPaths
-from fsdpctl.contract.plan import Allocation
+from fsdpctl.contract.control_files import create_once, read_control_file, request_stop
+from fsdpctl.contract.paths import AttemptPaths, RunPaths
+from fsdpctl.contract.plan import AllocatedNode, Allocation
+from fsdpctl.contract.records import NodeEnd, Outcome
 from fsdpctl.launch.build import build_plan
 from fsdpctl.launch.host import SubmitHost
 from fsdpctl.runs.evidence import read_verdict
-from fsdpctl.runs.record import RunRecord
+from fsdpctl.runs.record import RunRecord, Submission
+from fsdpctl.runs.verdict import Verdict
 from fsdpctl.specs.load import load_job, load_profile
 from fsdpctl.supervise.notify import Notifier
 
-PLAN = build_plan(load_profile("local"), load_job("llm-tiny"), SubmitHost("r", "/r", "/", sys.executable, ()))
+HOST = SubmitHost("r", "/r", "/", sys.executable, ())
+PLAN = build_plan(load_profile("local"), load_job("llm-tiny"), HOST)
+SLURM_PLAN = build_plan(load_profile("slurm-h100"), load_job("llm-tiny"), HOST)
 
 
 def begin(run: RunPaths, stop: StopReason | None) -> None:
@@ -55,6 +60,75 @@ def test_a_job_that_slurm_requeues_without_progress_gives_up(
         assert (verdict.cause, verdict.restart) == (cause, not has_ended)
         assert verdict.state is (State.FAILED if has_ended else State.STOPPED)
         assert verdict.reason.endswith("3 attempts in a row made no step, so it does not try again") is has_ended
+
+
+def open_attempt(run: RunPaths) -> AttemptPaths | None:
+    """Begin as the supervisor of a requeued job does."""
+    return SlurmAgents(run, SLURM_PLAN, OwnJob("7", 1, (AllocatedNode("node1", "node1"),), None)).open_attempt()
+
+
+def record(run: RunPaths, *, first_attempt: int = 1) -> None:
+    submission = Submission("submit", 1.0, 1, first_attempt)
+    write_json(run.record, replace(RunRecord.new("r", "r", "slurm", "slurm", 1.0, 1), submissions=(submission,)))
+
+
+SAVED = Outcome("stopped", 9, "step-00000009")
+BROKEN = NodeEnd(1, "rank 0 ended with signal 9 (SIGKILL)", 0, cause=Cause.SIGNAL)
+
+
+@pytest.mark.parametrize("is_preempted", [False, True])
+@pytest.mark.parametrize(
+    ("left", "state"),
+    [(None, State.STOPPED), (SAVED, State.STOPPED), (BROKEN, State.FAILED)],
+    ids=["", "saved", "bad"],
+)
+def test_a_run_that_a_user_has_stopped_does_not_train_again_in_its_requeued_job(
+    left: Outcome | NodeEnd | None, state: State, is_preempted: bool, tmp_path: Path
+) -> None:
+    """Slurm has killed its supervisor: the save took longer than the grace of a preemption, or a node has failed."""
+    run = RunPaths(tmp_path)
+    record(run)
+    begin(run, StopReason.PREEMPT if is_preempted else None)
+    request_stop(run.attempt(1).stop)
+    if left is not None:
+        write_json(run.attempt(1).outcome if isinstance(left, Outcome) else run.attempt(1).node(0).end, left)
+    for _ in range(2):
+        assert open_attempt(run) is None
+        assert run.attempts() == [run.attempt(1)]
+        verdict = read_verdict(run.attempt(1))
+        assert verdict is not None and (verdict.state, verdict.restart) == (state, False)
+        assert "requeued" not in verdict.reason
+    record(run, first_attempt=2)  # by `resume`
+    assert open_attempt(run) == run.attempt(2)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "state"), [("stop", "user", State.STOPPED), ("abort", "cancel", State.CANCELLED)]
+)
+def test_a_request_that_came_while_the_job_was_requeued_ends_the_run(
+    name: str, text: str, state: State, tmp_path: Path
+) -> None:
+    run = RunPaths(tmp_path)
+    record(run)
+    begin(run, StopReason.PREEMPT)
+    write_json(run.attempt(1).verdict, Verdict(State.STOPPED, "preempted", restart=True, cause=Cause.PREEMPTION))
+    with open(run.attempt(1).root / name, "a") as file:
+        file.write(f"\n{text} by hand\n")
+    assert open_attempt(run) is None
+    verdict = read_verdict(run.attempt(1))
+    assert verdict is not None and (verdict.state, verdict.restart) == (state, False)
+
+
+def test_a_stop_that_comes_while_a_requeued_job_begins_its_attempt_is_obeyed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = RunPaths(tmp_path)
+    record(run)
+    begin(run, None)
+    monkeypatch.setattr(SlurmAgents, "describe_nodes", lambda *_: request_stop(run.attempt(1).stop))
+    assert open_attempt(run) == run.attempt(2)
+    request = read_control_file(run.attempt(2).stop)
+    assert request is not None and request.is_users_stop
 
 
 def test_a_new_submission_counts_anew(tmp_path: Path) -> None:
