@@ -36,7 +36,7 @@ Four rules end a run before its restarts are used up:
 - **Never.** After some causes another attempt would fail in the same way.
 - **A stop.** A run that fails while it saves for `fsdpctl stop` is FAILED, and does not restart.
 
-`fsdpctl resume` starts an ended run again and begins all counts anew.
+`fsdpctl resume` starts an ended run again and begins all counts anew; with `--step N`, every step after N is a new one.
 """
 
 WARM = f"""

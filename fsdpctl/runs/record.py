@@ -19,6 +19,7 @@ class Submission:
     time: float  # seconds since the epoch
     nodes: int
     first_attempt: int
+    step: int | None = None  # the one that `resume --step` went back to
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ def resume(
         with entering(changes.hold, run):
             if changes.step is not None:
                 go_back(run, request.plan, changes.step)
-            _store(run, record, request, copies)
+            _store(run, record, request, changes)
             if start is not None:
                 start(run, request.plan)
             else:
@@ -180,11 +180,11 @@ def _prepare(run: RunPaths, changes: Changes) -> Request:
         raise locate_problems(error, *documents) from None
 
 
-def _store(run: RunPaths, record: RunRecord, request: Request, update_code: bool) -> None:
+def _store(run: RunPaths, record: RunRecord, request: Request, changes: Changes) -> None:
     attempts = run.attempts()
     first = attempts[-1].number + 1 if attempts else 1
-    submission = Submission("resume", time.time(), len(request.plan.nodes), first)
-    if update_code:
+    submission = Submission("resume", time.time(), len(request.plan.nodes), first, changes.step)
+    if changes.update_code:
         replace_code(run)
     elif is_older(record):
         bring_up_to_date(run, request.plan)

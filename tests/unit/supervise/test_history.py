@@ -14,16 +14,18 @@ from fsdpctl.contract.records import NodeEnd
 from fsdpctl.launch.build import build_plan
 from fsdpctl.launch.host import SubmitHost
 from fsdpctl.runs.progress import with_progress
-from fsdpctl.runs.record import RunRecord
+from fsdpctl.runs.record import RunRecord, Submission
 from fsdpctl.runs.verdict import Verdict
 from fsdpctl.specs.load import load_job, load_profile
-from fsdpctl.supervise.history import measure_history, read_history
+from fsdpctl.supervise.history import Baseline, find_baseline, measure_history, read_history
 
 AT = [Verdict(State.FAILED, "", step=step) for step in range(30)]
 TIMED_OUT = Verdict(State.STOPPED, "", restart=True, step=9, cause=Cause.TIME_LIMIT)
 PREEMPTED_AT_9 = replace(TIMED_OUT, cause=Cause.PREEMPTION)
 DIED_WITH_ITS_ALLOCATION = replace(TIMED_OUT, cause=Cause.LOST)
-BEFORE = [AT[3], AT[9]]
+BEFORE = {1: AT[3], 2: AT[9]}
+SUBMITTED = Submission("submit", 1.0, 1, 1)
+BASELINE = find_baseline([SUBMITTED, Submission("resume", 2.0, 1, 3)], BEFORE)
 
 
 @pytest.mark.parametrize(
@@ -42,14 +44,54 @@ BEFORE = [AT[3], AT[9]]
     ],
 )
 def test_attempts_without_progress_are_counted_by_one_rule(verdicts: list[Verdict], failures: int, idle: int) -> None:
-    history = measure_history(verdicts, BEFORE, restarts_allowed=5)
+    history = measure_history(verdicts, BASELINE, restarts_allowed=5)
     assert (history.restarts_used, history.without_progress) == (failures, idle)
 
 
 @pytest.mark.parametrize(("saved", "idle"), [([7.0, 7.0, 7.0], 3), ([7.0, 8.0, 8.0], 1), ([8.0, 9.0, 10.0], 0)])
 def test_a_newer_checkpoint_is_progress_of_a_script_that_records_no_step(saved: list[float], idle: int) -> None:
     verdicts = [replace(TIMED_OUT, step=0, saved=time) for time in saved]
-    assert measure_history(verdicts, [replace(AT[0], saved=7.0)], 0).without_progress == idle
+    assert measure_history(verdicts, Baseline(saved=7.0), 0).without_progress == idle
+
+
+def reached(step: int, *, ended: float = 0.0) -> Verdict:
+    """Return the verdict on an attempt that ended at its time limit."""
+    return replace(TIMED_OUT, step=step, step_time=ended)
+
+
+REWIND = Submission("resume", 100.0, 1, first_attempt=3, step=30)
+AGAIN = Submission("resume", 200.0, 1, first_attempt=5)
+BACK_AGAIN = Submission("resume", 300.0, 1, first_attempt=5, step=20)
+
+
+@pytest.mark.parametrize(
+    ("submissions", "steps", "idle"),
+    [
+        ([REWIND], [50, 50, 33, 36, 39], 0),  # below what it had reached before
+        ([REWIND], [50, 50, 30, 30, 30], 3),
+        ([REWIND], [50, 50, 50, 50], 2),  # they ended before the trainer had begun: the newest line is an older one
+        ([REWIND], [50, 50, 50, 33, 33], 1),
+        ([REWIND, AGAIN], [50, 50, 50, 33, 36, 39], 0),
+        ([REWIND, AGAIN], [50, 50, 33, 36, 36, 36, 36], 3),
+        ([REWIND, BACK_AGAIN], [50, 50, 33, 36, 36, 23, 26], 0),
+    ],
+)
+@pytest.mark.parametrize("has_times", [False, True])
+def test_after_a_rewind_progress_is_counted_from_its_step(
+    submissions: list[Submission], steps: list[int], idle: int, has_times: bool
+) -> None:
+    """The first steps are of the attempts before the newest submission."""
+    verdicts = {n: reached(step, ended=float(step) if has_times else 0.0) for n, step in enumerate(steps, start=1)}
+    first = submissions[-1].first_attempt
+    baseline = find_baseline([SUBMITTED, *submissions], {n: found for n, found in verdicts.items() if n < first})
+    own = [found for n, found in verdicts.items() if n >= first]
+    assert measure_history(own, baseline, 0).without_progress == idle
+
+
+def test_moving_newer_checkpoints_away_is_no_progress() -> None:
+    baseline = find_baseline([SUBMITTED, REWIND], {1: replace(AT[0], saved=50.0)})
+    own = [replace(TIMED_OUT, step=0, saved=time) for time in (99.0, 99.0, 120.0, 120.0)]
+    assert [measure_history(own[:count], baseline, 0).without_progress for count in (1, 2, 3, 4)] == [1, 2, 0, 1]
 
 
 FIRST, OTHER = (replace(AT[9], exception=text) for text in ("ValueError: bad at a.py:3", "ValueError: bad at a.py:4"))
@@ -70,7 +112,7 @@ FIRST, OTHER = (replace(AT[9], exception=text) for text in ("ValueError: bad at 
 def test_an_exception_is_repeated_if_it_ended_two_attempts_without_a_step(
     verdicts: list[Verdict], repeated: bool
 ) -> None:
-    assert measure_history(verdicts, BEFORE, restarts_allowed=5).is_repeated is repeated
+    assert measure_history(verdicts, BASELINE, restarts_allowed=5).is_repeated is repeated
 
 
 def test_an_attempt_whose_verdict_is_missing_counts_by_what_its_nodes_recorded(tmp_path: Path) -> None:
@@ -85,6 +127,18 @@ def test_an_attempt_whose_verdict_is_missing_counts_by_what_its_nodes_recorded(t
     assert (history.restarts_used, history.without_progress) == (2, 3)
     write_json(run.attempt(2).verdict, replace(verdict, step=4))
     assert read_history(run, plan, run.attempts()[-1], verdict).without_progress == 1
+
+
+def test_time_limits_after_a_rewind_do_not_end_a_run_that_saves(tmp_path: Path) -> None:
+    run = RunPaths(tmp_path)
+    plan = build_plan(load_profile("local"), load_job("llm-tiny"), SubmitHost("r", "/r", "/", "python3", ()))
+    record = RunRecord.new("r", "llm-tiny", "slurm", "slurm", 1.0, 1)
+    write_json(run.record, replace(record, submissions=(*record.submissions, Submission("resume", 9.0, 1, 2, 30_000))))
+    for number, step in enumerate((50_000, 33_000, 36_000, 39_000), start=1):
+        attempt, verdict = run.attempt(number), replace(TIMED_OUT, step=step)
+        attempt.root.mkdir(parents=True)
+        assert number == 1 or not read_history(run, plan, attempt, verdict).is_stuck
+        write_json(attempt.verdict, verdict)
 
 
 def test_progress_is_read_from_steps_and_only_without_them_from_checkpoints(tmp_path: Path) -> None:

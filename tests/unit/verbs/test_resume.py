@@ -16,7 +16,7 @@ from fsdpctl.launch.build import build_plan
 from fsdpctl.launch.host import SubmitHost
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.registry import default_runs_root
-from fsdpctl.runs.store import create, locked
+from fsdpctl.runs.store import create, locked, read_record
 from fsdpctl.runs.verdict import Verdict
 from fsdpctl.specs.load import load_job, load_profile
 from fsdpctl.verbs.refusals import is_nothing_left
@@ -97,6 +97,13 @@ def test_a_resume_with_nothing_to_do_is_refused_and_changes_nothing(
     assert refused.value.message.startswith(f"run r-aaaa {reason}")
     assert hint in (refused.value.hint or "")
     assert {path: path.read_bytes() for path in run.root.rglob("*") if path.is_file()} == before
+
+
+def test_the_step_that_a_resume_goes_back_to_is_recorded() -> None:
+    run = ended(State.STOPPED, 120, 10, 20, 30)
+    for step in (20, None):
+        resume(run, Changes(step=step), start=lambda *_: None)
+        assert read_record(run).submissions[-1].step == step
 
 
 def test_other_data_than_that_of_the_checkpoint_is_refused(tmp_path: Path) -> None:
