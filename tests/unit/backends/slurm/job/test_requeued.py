@@ -13,7 +13,7 @@ from fsdpctl.contract import Cause, State, StopReason
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.control_files import create_once, read_control_file, request_stop
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
-from fsdpctl.contract.plan import AllocatedNode, Allocation
+from fsdpctl.contract.plan import Allocation
 from fsdpctl.contract.records import NodeEnd, Outcome
 from fsdpctl.launch.build import build_plan
 from fsdpctl.launch.host import SubmitHost
@@ -64,7 +64,7 @@ def test_a_job_that_slurm_requeues_without_progress_gives_up(
 
 def open_attempt(run: RunPaths) -> AttemptPaths | None:
     """Begin as the supervisor of a requeued job does."""
-    return SlurmAgents(run, SLURM_PLAN, OwnJob("7", 1, (AllocatedNode("node1", "node1"),), None)).open_attempt()
+    return SlurmAgents(run, SLURM_PLAN, OwnJob("7", 1, ("node1",), None)).open_attempt()
 
 
 def record(run: RunPaths, *, first_attempt: int = 1) -> None:
