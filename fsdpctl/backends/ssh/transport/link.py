@@ -111,11 +111,14 @@ class Link:
 
         While a command runs, the answer may take `busy_s`: what is sent delays it, and closing would end the command.
         """
-        from paramiko import ChannelException
+        try:
+            open_session = self.open().transport.open_session
+        except Exception:
+            return False
+        from paramiko import ChannelException  # not before: two threads that begin to import it break its import
 
         answered = threading.Event()
         try:
-            open_session = self.open().transport.open_session
             # In a thread of its own: a full socket that takes no more blocks the request, too, beyond any time limit.
             threading.Thread(target=self._close_late, args=(answered, timeout_s, busy_s), daemon=True).start()
             open_session(timeout=math.inf).close()
