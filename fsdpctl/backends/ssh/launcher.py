@@ -1,7 +1,7 @@
 """The SSH launcher: a supervisor on the submitting host runs agents on hosts without a scheduler.
 
 Only the supervisor connects to the hosts; commands send it requests through the run directory. So a laptop that sleeps
-or a command that is killed changes nothing.
+or a command that is killed changes nothing. The one exception is to cancel a lost run, which has no supervisor.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from fsdpctl.backends.base import View
 from fsdpctl.backends.detached import control
+from fsdpctl.contract import State
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import FsdpctlError, LaunchError
-from fsdpctl.runs.evidence import RunFacts, read_verdict
-from fsdpctl.runs.store import claim_attempt
+from fsdpctl.runs.evidence import RunFacts, read_plan, read_verdict
+from fsdpctl.runs.store import claim_attempt, locked
 
 CANCEL_LIMIT_S = 30.0
 """How long `cancel` waits until the supervisor confirms the end, or reports a host that does not answer."""
@@ -50,10 +51,15 @@ def stop(run: RunPaths, report: Callable[[str], None]) -> bool:
 
 
 def cancel(run: RunPaths, report: Callable[[str], None]) -> bool:
-    """Have the supervisor end the run on every host; it keeps trying hosts that do not answer now."""
+    """Have the supervisor end the run on every host; it keeps trying hosts that do not answer now.
+
+    Of a run that is LOST no supervisor is left, but processes may be.
+    """
     facts = RunFacts(run)
-    if facts.newest is None or facts.has_ended:
+    if facts.newest is None:
         return False
+    if facts.has_ended:
+        return facts.final_state is State.LOST and _sweep_lost(run, facts.newest.paths)
     before, submissions = facts.waiting, len(facts.record.submissions)
     control.ask_to_end(run)
     if not facts.has_living_supervisor:
@@ -69,3 +75,17 @@ def cancel(run: RunPaths, report: Callable[[str], None]) -> bool:
         f"{run.root.name} is being cancelled; {facts.waiting or 'the supervisor has not finished'}",
         hint="the supervisor keeps trying until all hosts have answered, for up to a day; see fsdpctl status",
     )
+
+
+def _sweep_lost(run: RunPaths, attempt: AttemptPaths) -> bool:
+    """End what a lost run has left on its hosts. Raise LaunchError unless each host has confirmed that."""
+    from fsdpctl.backends.ssh.agents import SshAgents
+
+    with locked(run):  # or a resume might start ranks meanwhile
+        left = SshAgents(run, read_plan(run)).end(attempt)
+    if left:
+        raise LaunchError(
+            f"not confirmed that nothing of {run.root.name} is left: {'; '.join(left)}",
+            hint=f"fsdpctl cancel {run.root.name} tries again",
+        )
+    return True

@@ -18,12 +18,16 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.commands.torchrun import TORCHRUN
+from fsdpctl.contract import Cause, State
 from fsdpctl.contract.codec import read_json
 from fsdpctl.contract.plan import DroppedHost
+from fsdpctl.contract.records import ProcessIdentity
+from fsdpctl.runs.events import record_verdict
 from fsdpctl.runs.registry import default_runs_root
+from fsdpctl.runs.verdict import Verdict
 from tests.backends import harness
 from tests.backends.contract import IGNORES_STOP, RECORDER, WAITS_FOR_STOP, LauncherContract
-from tests.backends.harness import Run, command_line, fsdpctl, wait_for
+from tests.backends.harness import Run, command_line, fsdpctl, kill, wait_for
 from tests.backends.killed_submit import kill_at_each_step
 from tests.backends.ssh.cluster import Cluster
 from tests.testbed.ssh_hosts import Host
@@ -160,6 +164,17 @@ class TestSsh(LauncherContract):
             run.assert_nothing_left()
             left = cluster.nodes[1].processes().splitlines()
             assert len(left) == 2 and all("read forever" in line for line in left)
+        cluster.assert_clean()
+
+    def test_cancel_ends_what_a_lost_run_has_left(self, cluster: Cluster, project: Path) -> None:
+        cluster.write_profile(hosts=2)
+        run = self.submit_script(project, IGNORES_STOP)
+        self.wait_up(run)
+        kill([read_json(ProcessIdentity, run.paths.supervisor).pid])
+        record_verdict(run.paths.attempt(1), Verdict(State.LOST, "no agent is left", cause=Cause.LOST))
+        assert fsdpctl("cancel", run.run_id, cwd=project).stderr.endswith("no process of it is left\n")
+        assert run.status()["state"] == "LOST", run.describe()
+        run.assert_nothing_left()
         cluster.assert_clean()
 
     def test_a_run_that_waits_for_a_dead_host_can_be_cancelled(self, cluster: Cluster, project: Path) -> None:
