@@ -200,6 +200,11 @@ def kill(pids: list[int], number: int = signal.SIGKILL) -> None:
             os.kill(pid, number)
 
 
+def kill_supervisor(run: Run) -> None:
+    kill(run.find(None, "fsdpctl.backends.detached"))
+    wait_for(lambda: run.status()["phase"] == "unsupervised", 20, run.describe)
+
+
 @contextmanager
 def paused(pids: list[int]) -> Iterator[None]:
     """Processes that do nothing for a while."""

@@ -14,7 +14,7 @@ from fsdpctl.node.warm.server import LINGER_S
 from fsdpctl.runs.events import newest_events
 from tests.backends import exact
 from tests.backends.exact import Curve
-from tests.backends.harness import Run, fsdpctl, kill, submit, wait_for
+from tests.backends.harness import Run, fsdpctl, kill, kill_supervisor, submit, wait_for
 from tests.backends.recovery import measure_recovery
 from tests.backends.slow import STEP, Brake
 from tests.backends.ssh.cluster import Cluster
@@ -93,11 +93,6 @@ def test_loss_curve_is_identical_after_waiting_for_a_dead_host(
     assert run.curve() == undisturbed
     run.assert_nothing_left()
     cluster.assert_clean()
-
-
-def kill_supervisor(run: Run) -> None:
-    kill(run.find(None, "fsdpctl.backends.detached"))
-    wait_for(lambda: run.status()["phase"] == "unsupervised", 20, run.describe)
 
 
 def supervise(run: Run) -> None:

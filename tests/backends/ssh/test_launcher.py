@@ -21,13 +21,12 @@ from fsdpctl.commands.torchrun import TORCHRUN
 from fsdpctl.contract import Cause, State
 from fsdpctl.contract.codec import read_json
 from fsdpctl.contract.plan import DroppedHost
-from fsdpctl.contract.records import ProcessIdentity
 from fsdpctl.runs.events import record_verdict
 from fsdpctl.runs.registry import default_runs_root
 from fsdpctl.runs.verdict import Verdict
 from tests.backends import harness
 from tests.backends.contract import IGNORES_STOP, RECORDER, WAITS_FOR_STOP, LauncherContract
-from tests.backends.harness import Run, command_line, fsdpctl, kill, wait_for
+from tests.backends.harness import Run, command_line, fsdpctl, kill_supervisor, wait_for
 from tests.backends.killed_submit import kill_at_each_step
 from tests.backends.ssh.cluster import Cluster
 from tests.testbed.ssh_hosts import Host
@@ -170,7 +169,7 @@ class TestSsh(LauncherContract):
         cluster.write_profile(hosts=2)
         run = self.submit_script(project, IGNORES_STOP)
         self.wait_up(run)
-        kill([read_json(ProcessIdentity, run.paths.supervisor).pid])
+        kill_supervisor(run)
         record_verdict(run.paths.attempt(1), Verdict(State.LOST, "no agent is left", cause=Cause.LOST))
         assert fsdpctl("cancel", run.run_id, cwd=project).stderr.endswith("no process of it is left\n")
         assert run.status()["state"] == "LOST", run.describe()
