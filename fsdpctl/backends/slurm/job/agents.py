@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from fsdpctl.backends.slurm.job import scontrol
 from fsdpctl.backends.slurm.job.decide_step import Situation, decide_step, is_final, read_signal
 from fsdpctl.backends.slurm.job.partition import Partition
+from fsdpctl.backends.slurm.job.requeued import find_end
 from fsdpctl.backends.slurm.job.scontrol_output import Job
 from fsdpctl.backends.slurm.job.srun import srun_argv, srun_env, sweep_argv
 from fsdpctl.contract import AbortReason, Cause, State
@@ -21,15 +22,13 @@ from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import Allocation, LaunchPlan
 from fsdpctl.errors import LaunchError
 from fsdpctl.runs.events import add_event
-from fsdpctl.runs.evidence import AttemptFacts, RunFacts, read_verdict
-from fsdpctl.runs.progress import with_progress
+from fsdpctl.runs.evidence import AttemptFacts, RunFacts
 from fsdpctl.runs.store import read_record
 from fsdpctl.runs.verdict import AttemptEnd, Verdict
 from fsdpctl.supervise.agents import Agents, AttemptCheck, Step
-from fsdpctl.supervise.decide import end_between, judge, stopped
 from fsdpctl.supervise.disk import begin_attempt, log
-from fsdpctl.supervise.history import History, read_history
-from fsdpctl.supervise.notify import Notifier, record_and_notify
+from fsdpctl.supervise.history import History
+from fsdpctl.supervise.notify import record_and_notify
 from fsdpctl.supervise.suspects import find_suspects
 
 ASK_AGAIN_S = 1.0
@@ -68,18 +67,12 @@ class SlurmAgents(Agents):
     def open_attempt(self) -> AttemptPaths | None:
         """Return a new attempt; None if another job owns this submission, or the run has ended."""
         if not self._has_begun:
-            submissions = read_record(self.run).submissions
-            if not self._claim(len(submissions)):
+            if not self._claim(len(read_record(self.run).submissions)):
                 return None
-            close_open_attempts(self.run, len(self.plan.nodes), submissions[-1].first_attempt, self.notifier)
-            end_as_requested(self.run, self.notifier)
+            if why := find_end(self.run, self.plan, self.notifier):
+                log(f"no attempt is started: {why}")
+                return None
             last = RunFacts(self.run).newest_of_submission
-            if last is not None and has_ended(last):
-                log("the run has ended: requeuing its job changes nothing")
-                return None
-            if give_up(self.run, self.plan, submissions[-1].first_attempt, self.notifier):
-                log("the run makes no progress: `fsdpctl resume` starts it again")
-                return None
             attempt = begin_attempt(self, last.paths if last is not None else None)
             self._has_begun = True
             if not self._may_start(attempt):
@@ -252,46 +245,3 @@ def preempt_grace_s(plan: LaunchPlan, partition: Partition | None) -> int:
     if partition is None or not partition.is_preempted:
         return plan.grace_s
     return min(plan.grace_s, partition.time_to_save_s)
-
-
-def has_ended(last: AttemptFacts) -> bool:
-    """Return whether no requeue starts an attempt after this one: by its verdict, or at the request of a user."""
-    return last.verdict is not None and (is_final(last.verdict) or not last.is_wanted)
-
-
-def end_as_requested(run: RunPaths, notifier: Notifier) -> None:
-    """Record the end of a run that a user requested when its job was being requeued. Raise OSError."""
-    last = RunFacts(run).newest_of_submission
-    if last is None or last.is_last or (verdict := end_between(last.stop, last.abort)) is None:
-        return
-    record_and_notify(notifier, last.paths, replace(with_progress(verdict, run), hosts=last.hosts))
-
-
-def close_open_attempts(run: RunPaths, num_nodes: int, first_attempt: int, notifier: Notifier) -> None:
-    """Write the verdict of attempts whose supervisor ended with the allocation. Raise OSError."""
-    for paths in run.attempts():
-        attempt = AttemptFacts(paths)
-        if attempt.verdict is not None or not paths.allocation.exists():
-            continue
-        verdict = judge(attempt.end(num_nodes))
-        is_over = verdict.state in (State.SUCCEEDED, State.CANCELLED) or not attempt.is_wanted
-        if attempt.number >= first_attempt and not is_over:
-            reason = f"ended by Slurm and requeued; {verdict.reason}"
-            cause = stopped(attempt.stop).cause if attempt.stop is not None else verdict.cause
-            verdict = replace(verdict, state=State.STOPPED, reason=reason, restart=True, cause=cause)
-        record_and_notify(notifier, paths, replace(with_progress(verdict, run), hosts=attempt.hosts))
-
-
-def give_up(run: RunPaths, plan: LaunchPlan, first_attempt: int, notifier: Notifier) -> bool:
-    """Return whether the submission makes no progress, so that no attempt should follow; record it as its end then.
-
-    Slurm requeues a job by itself, too, when a node dies: an attempt that always ends like that has no other judge.
-    """
-    newest = run.attempts()[-1:]
-    verdict = read_verdict(newest[0]) if newest and newest[0].number >= first_attempt else None
-    if verdict is None or not (history := read_history(run, plan, newest[0], verdict)).is_stuck:
-        return False
-    if verdict.restart:
-        reason = f"{verdict.reason}; {history.describe_stuck()}"
-        record_and_notify(notifier, newest[0], replace(verdict, state=State.FAILED, reason=reason, restart=False))
-    return True

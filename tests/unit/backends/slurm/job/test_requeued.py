@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fsdpctl.backends.slurm.job.agents import OwnJob, SlurmAgents, close_open_attempts, give_up
+from fsdpctl.backends.slurm.job.agents import OwnJob, SlurmAgents
+from fsdpctl.backends.slurm.job.requeued import close_open_attempts, give_up
 from fsdpctl.contract import Cause, State, StopReason
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.control_files import create_once, read_control_file, request_stop
