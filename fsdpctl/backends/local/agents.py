@@ -11,7 +11,7 @@ from fsdpctl.commands.environment import code_env, tag_env
 from fsdpctl.commands.setup_lines import with_setup_reporting_failure
 from fsdpctl.commands.torchrun import agent_argv
 from fsdpctl.contract.files import open_log
-from fsdpctl.contract.paths import DIR_MODE, AttemptPaths, RunPaths
+from fsdpctl.contract.paths import DIR_MODE, AttemptPaths, NodePaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import LaunchError
 from fsdpctl.node.os import processes
@@ -25,23 +25,22 @@ class LocalAgents(Agents):
 
     def __init__(self, run: RunPaths, plan: LaunchPlan) -> None:
         super().__init__(run, plan)
-        self._children: list[subprocess.Popen[bytes]] = []
+        self._children: dict[NodePaths, subprocess.Popen[bytes]] = {}
 
     def start(self, attempt: AttemptPaths) -> None:
         try:
-            self._children += [
-                _start_agent(self.plan, self.run, attempt, node.rank)
-                for node in self.plan.nodes
-                if not attempt.node(node.rank).agent.exists()
-            ]
+            for rank in range(len(self.plan.nodes)):
+                node = attempt.node(rank)
+                if node not in self._children and not node.agent.exists():
+                    self._children[node] = _start_agent(self.plan, self.run, attempt, rank)
         except LaunchError:
             self.end(attempt)
             raise
 
     def is_over(self, attempt: AttemptPaths) -> bool:
-        self._children = [child for child in self._children if child.poll() is None]  # and reap the others
+        running = [child for child in self._children.values() if child.poll() is None]  # and reap the others
         facts = AttemptFacts(attempt)
-        return facts.never_started or not (self._children or facts.living_agents)
+        return facts.never_started or not (running or facts.living_agents)
 
     def end(self, attempt: AttemptPaths, *, is_last: bool = True) -> list[str]:
         living = find_living(self.run, [node.rank for node in self.plan.nodes])

@@ -21,6 +21,7 @@ from fsdpctl.contract.first_failure import name_end
 from fsdpctl.contract.paths import DIR_MODE, AttemptPaths, RunPaths
 from fsdpctl.contract.plan import Allocation, LaunchPlan
 from fsdpctl.node.agent.agent import Agent, end_attempt
+from fsdpctl.node.agent.claim import claim_node
 from fsdpctl.node.os import signals
 
 RESERVE_BYTES = 16_384
@@ -54,6 +55,9 @@ def main(argv: list[str]) -> int:
 
     write_text(paths.reserve, " " * RESERVE_BYTES)
     preallocate(attempt.stop, attempt.abort)
+    if not claim_node(paths):
+        print("this node has another agent in this attempt: nothing to do", flush=True)
+        return 0
     agent = Agent(_placed_plan(run, attempt), attempt, words.node_rank)
     end = agent.run()
     if end.code not in GOOD_ENDS:

@@ -14,7 +14,6 @@ from contextlib import suppress
 from dataclasses import replace
 
 from fsdpctl.contract import GOOD_ENDS, AbortReason, Cause, NodeExit, StopReason
-from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.control_files import ControlFile, create_once, read_control_file, write_request
 from fsdpctl.contract.node_report import NodeReport
 from fsdpctl.contract.paths import AttemptPaths, NodePaths, RunPaths
@@ -70,7 +69,6 @@ class Agent:
     def run(self) -> NodeEnd:
         """Check the node, join the others, run the ranks and sweep. Errors that a user can cause are returned."""
         processes.adopt_orphans()
-        write_json(self.paths.agent, processes.identify(os.getpid()))
         self.guard = Guard(self.tag, self.paths, self.resources)
         try:
             end = self._run_ranks()

@@ -118,14 +118,16 @@ def start(run: RunPaths, attempt: int, node_rank: int) -> StartResult:
         start_new_session=True,
     )
     deadline = time.monotonic() + START_LIMIT_S
-    while (identity := find_json(ProcessIdentity, node.agent)) is None:
-        if agent.poll() is not None:
-            return StartResult(None, f"the agent ended with {agent.returncode} at once: {_last_line(node.agent_log)}")
+    while True:
+        code = agent.poll()  # before the look: it ends at once where another one has just claimed the node
+        if (identity := find_json(ProcessIdentity, node.agent)) is not None:
+            return StartResult(identity)
+        if code is not None:
+            return StartResult(None, f"the agent ended with {code} at once: {_last_line(node.agent_log)}")
         if time.monotonic() > deadline:
             agent.kill()
             return StartResult(None, f"the agent did not start within {START_LIMIT_S:.0f} s")
         time.sleep(0.01)
-    return StartResult(identity)
 
 
 def look(run: RunPaths, attempt: int, node_rank: int) -> AgentStatus:

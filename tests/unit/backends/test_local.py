@@ -128,6 +128,22 @@ def test_a_missing_interpreter_fails_the_run_at_once_by_its_name(tmp_path: Path)
     assert verdict.reason == f"no agent can be started with {tmp_path}/gone/python: No such file or directory"
 
 
+def test_a_supervisor_that_retries_starts_no_second_agent_while_setup_runs() -> None:
+    run = run_with(sys.executable)
+    agents = LocalAgents(run, replace(read_plan(run), setup=("sleep 60",)))
+    tag = processes.Tag(run.root.name, 0)
+    agents.start(run.attempt(1))
+    try:
+        wait_for(lambda: any(b"sleep" in processes.command_line(pid) for pid in processes.find(tag)), 10, "the setup")
+        before = processes.find(tag)
+        agents.start(run.attempt(1))
+        assert processes.find(tag) == before
+        assert not agents.is_over(run.attempt(1))
+    finally:
+        agents.end(run.attempt(1))
+    wait_for(lambda: agents.is_over(run.attempt(1)), 10, "the end")
+
+
 @pytest.mark.parametrize(("name", "cause", "state"), [("stop", "user", "STOPPED"), ("abort", "cancel", "CANCELLED")])
 def test_a_stop_requested_while_hosts_are_checked_ends_the_run(
     name: str, cause: str, state: str, monkeypatch: pytest.MonkeyPatch
