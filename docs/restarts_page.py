@@ -8,8 +8,8 @@ from fsdpctl.backends.slurm.job.decide_step import MAX_EXCLUDED
 from fsdpctl.backends.ssh.liveness import RECENT
 from fsdpctl.contract.causes import RULES, Rule, Then
 from fsdpctl.ledger.account import TimeUse
-from fsdpctl.node.agent.agent import TERM_OF_VICTIMS_S, TERM_S
 from fsdpctl.node.agent.fork_server import IMPORT_S
+from fsdpctl.node.agent.running_ranks import TERM_OF_VICTIMS_S, TERM_S
 from fsdpctl.node.warm.server import LINGER_S
 from fsdpctl.runs.suspects import REMEMBERED_S
 from fsdpctl.supervise.history import MAX_WITHOUT_PROGRESS

@@ -239,6 +239,11 @@ class LaunchPlan:
     def world_size(self) -> int:
         return len(self.nodes) * self.procs_per_node
 
+    def ranks_of(self, node_rank: int) -> range:
+        """Return the global ranks of a node."""
+        first = node_rank * self.procs_per_node
+        return range(first, first + self.procs_per_node)
+
 
 @dataclass(frozen=True)
 class NodeContext:

@@ -73,8 +73,7 @@ class WorldWatch:
                 seen = self._reports[node.rank] = (report, now)
             if find_json(NodeEnd, paths.end) is not None:
                 ended_s = now - self._ended.setdefault(node.rank, now)
-                first = node.rank * self._plan.procs_per_node
-                ranks = range(first, first + self._plan.procs_per_node)
+                ranks = self._plan.ranks_of(node.rank)
                 found += [PlacedRank(node.rank, node.id, RankReport(rank, ended_s=ended_s)) for rank in ranks]
                 continue
             if seen is None or now - seen[1] > RECENT_S:

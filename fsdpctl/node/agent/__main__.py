@@ -20,8 +20,9 @@ from fsdpctl.contract.control_files import preallocate, write_request
 from fsdpctl.contract.first_failure import name_end
 from fsdpctl.contract.paths import DIR_MODE, AttemptPaths, RunPaths
 from fsdpctl.contract.plan import Allocation, LaunchPlan
-from fsdpctl.node.agent.agent import Agent, end_attempt
+from fsdpctl.node.agent.agent import Agent
 from fsdpctl.node.agent.claim import claim_node
+from fsdpctl.node.agent.running_ranks import end_attempt
 from fsdpctl.node.os import signals
 
 RESERVE_BYTES = 16_384

@@ -10,8 +10,8 @@ import pytest
 
 from fsdpctl.contract.codec import read_json
 from fsdpctl.contract.records import NodeEnd
-from fsdpctl.node.agent.agent import TERM_S
 from fsdpctl.node.agent.rank_watch import rank_processes
+from fsdpctl.node.agent.running_ranks import TERM_S
 from fsdpctl.node.os.processes import Tag
 from tests.backends.hangs import JOB
 from tests.backends.harness import fsdpctl, submit
