@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import sys
 import time
 import traceback
 from collections.abc import Callable
@@ -60,10 +58,3 @@ def begin_attempt(agents: Agents, last: AttemptPaths | None = None) -> AttemptPa
     if request is not None and request.is_users_stop:
         write_request(attempt.stop, StopReason.USER, request.reason)
     return attempt
-
-
-def log(text: str) -> None:
-    """Write a line to the supervisor's log, unless its disk is full. Unbuffered: a buffer that cannot be flushed
-    would change the exit code."""
-    with suppress(OSError):
-        os.write(sys.stdout.fileno(), f"{text}\n".encode(errors="backslashreplace"))

@@ -18,6 +18,7 @@ from fsdpctl.contract.events import EventKind
 from fsdpctl.contract.files import FULL_DISK
 from fsdpctl.contract.paths import AttemptPaths
 from fsdpctl.errors import FsdpctlError
+from fsdpctl.node.os.log import log
 from fsdpctl.runs.events import add_event, record_start, record_verdict
 from fsdpctl.runs.evidence import AttemptFacts, read_verdict
 from fsdpctl.runs.progress import with_progress
@@ -26,7 +27,7 @@ from fsdpctl.runs.suspects import Suspect, note_suspects
 from fsdpctl.runs.verdict import AttemptEnd, Verdict
 from fsdpctl.supervise.agents import Agents, Next, Step
 from fsdpctl.supervise.decide import confirmed, end_between, judge
-from fsdpctl.supervise.disk import begin_attempt, log
+from fsdpctl.supervise.disk import begin_attempt
 from fsdpctl.supervise.hang import Hang
 from fsdpctl.supervise.history import History, read_history
 from fsdpctl.supervise.loss_watch import LossFinding, LossWatch

@@ -9,21 +9,18 @@ import argparse
 import os
 import signal
 import sys
-import time
-from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
-from fsdpctl.contract import GOOD_ENDS, StopReason
-from fsdpctl.contract.codec import read_json, write_json, write_text
+from fsdpctl.contract import StopReason
+from fsdpctl.contract.codec import read_json, write_text
 from fsdpctl.contract.control_files import preallocate, write_request
-from fsdpctl.contract.first_failure import name_end
 from fsdpctl.contract.paths import DIR_MODE, AttemptPaths, RunPaths
 from fsdpctl.contract.plan import Allocation, LaunchPlan
 from fsdpctl.node.agent.agent import Agent
 from fsdpctl.node.agent.claim import claim_node
-from fsdpctl.node.agent.running_ranks import end_attempt
 from fsdpctl.node.os import signals
+from fsdpctl.node.os.log import log
 
 RESERVE_BYTES = 16_384
 """Disk space kept for the exit record: on a full disk, a run that has ended must not look lost."""
@@ -57,16 +54,11 @@ def main(argv: list[str]) -> int:
     write_text(paths.reserve, " " * RESERVE_BYTES)
     preallocate(attempt.stop, attempt.abort)
     if not claim_node(paths):
-        print("this node has another agent in this attempt: nothing to do", flush=True)
+        log("this node has another agent in this attempt: nothing to do")
         return 0
     agent = Agent(_placed_plan(run, attempt), attempt, words.node_rank)
     end = agent.run()
-    if end.code not in GOOD_ENDS:
-        end_attempt(attempt, paths, name_end(words.node_rank, end))
-    paths.reserve.unlink(missing_ok=True)
-    write_json(paths.end, replace(end, time=time.time()))
-    agent.guard.dismiss()
-    print("end:", end.code, end.reason, flush=True)
+    log(f"end: {end.code} {end.reason}")
     return end.code
 
 

@@ -7,11 +7,14 @@ process of the run is left on this node, and writes its records to `attempts/<n>
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
 from fsdpctl.contract import GOOD_ENDS, NodeExit
+from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.control_files import read_control_file
+from fsdpctl.contract.first_failure import name_end
 from fsdpctl.contract.node_report import NodeReport
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
@@ -22,13 +25,15 @@ from fsdpctl.node.agent.guard import Guard
 from fsdpctl.node.agent.heartbeats import Heartbeat
 from fsdpctl.node.agent.join import JoinError, join
 from fsdpctl.node.agent.log_watch import LogWatch
-from fsdpctl.node.agent.running_ranks import RunningRanks
+from fsdpctl.node.agent.patience import Patience
+from fsdpctl.node.agent.running_ranks import RunningRanks, end_attempt
 from fsdpctl.node.agent.start_torchrun import rank_environment, start_torchrun
 from fsdpctl.node.agent.stop import TimeLimit
 from fsdpctl.node.agent.warm_start import find_fork_server, leave_fork_server, start_fork_server
 from fsdpctl.node.agent.warm_torchrun import Torchrun
 from fsdpctl.node.checks.node_check import NodeCheckError, check_node
 from fsdpctl.node.os import processes
+from fsdpctl.node.os.log import log
 from fsdpctl.node.os.resources import ResourceWatch
 from fsdpctl.node.warm.living import find_living
 
@@ -48,7 +53,7 @@ class Agent:
         self.resources = ResourceWatch.begin()
 
     def run(self) -> NodeEnd:
-        """Check the node, join the others, run the ranks and sweep. Errors that a user can cause are returned."""
+        """Check the node, join the others, run the ranks and sweep; return the exit record, which is on disk then."""
         processes.adopt_orphans()
         self.guard = Guard(self.tag, self.paths, self.resources)
         try:
@@ -59,11 +64,15 @@ class Agent:
             end = NodeEnd(error.code, str(error), cause=error.cause)
         finally:
             left = self._sweep()
-        self._leave_fork_server(end)
+        patience = Patience(self.plan.peer_timeout_s)
+        patience.retry(lambda: self._leave_fork_server(end), self._beat)
         if end.code not in GOOD_ENDS:
             end = replace(end, resources=self.resources.read(self.paths.root))
         if left:
             end = replace(end, code=end.code or 1, reason=f"{end.reason}; processes that could not be killed: {left}")
+        end = replace(end, time=time.time())
+        patience.retry(lambda: self._record(end), self._beat)
+        self.guard.dismiss()
         return end
 
     def _run_ranks(self) -> NodeEnd:
@@ -73,7 +82,7 @@ class Agent:
         if self.plan.warm and self.fork_server is None:
             self.fork_server = start_fork_server(self.plan, self.attempt.number, self.node_rank)
         for found in check_node(self.plan, self.paths.root):
-            print(f"node check: {found.check} {found.result}: {found.reason}. {found.fix}", flush=True)
+            log(f"node check: {found.check} {found.result}: {found.reason}. {found.fix}")
         context, lease = join(self.plan, self.attempt, self.node_rank, self._beat)
         companions = self.companions = Companions(self.plan, self.attempt, self.node_rank)
         try:
@@ -120,3 +129,10 @@ class Agent:
         abort = read_control_file(self.attempt.abort)
         is_last = end.code in GOOD_ENDS or (abort is not None and abort.is_cancel)
         leave_fork_server(self.plan, self.node_rank, self.fork_server, is_last=is_last)
+
+    def _record(self, end: NodeEnd) -> None:
+        """Write the exit record, and end the other nodes unless the end is good. Raise OSError."""
+        if end.code not in GOOD_ENDS:
+            end_attempt(self.attempt, self.paths, name_end(self.node_rank, end))
+        self.paths.reserve.unlink(missing_ok=True)
+        write_json(self.paths.end, end)

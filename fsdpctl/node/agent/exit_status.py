@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import signal
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -13,7 +15,7 @@ from types import MappingProxyType
 from fsdpctl.contract import GOOD_ENDS, Cause, NodeExit, RankFailure
 from fsdpctl.contract.codec import find_json
 from fsdpctl.contract.control_files import read_control_file
-from fsdpctl.contract.files import describe_disk, read_tail
+from fsdpctl.contract.files import NO_FILE, describe_disk, read_tail
 from fsdpctl.contract.first_failure import describe_error, failure_order
 from fsdpctl.contract.paths import AttemptPaths, NodePaths
 from fsdpctl.contract.records import NodeEnd, Outcome, RankError
@@ -42,11 +44,11 @@ def describe_end(
 ) -> NodeEnd:
     """Turn torchrun's exit code into this node's exit record; `failed_at` is when its log first showed a failure.
 
-    A rank that ends by the signal of the stop, or with a shell's exit code for it, has obeyed.
+    A rank that ends by the signal of the stop, or with a shell's exit code for it, has obeyed. Raise OSError.
     """
     if code == 0:
         return _good_end(attempt)
-    report = _read_tail(paths.torchrun_log)
+    report = _read_report(paths.torchrun_log)
     failure = first_failure(report)
     if failure is None:
         full = describe_disk(paths.root)
@@ -179,8 +181,18 @@ def describe_code(code: int) -> str:
         return f"signal {-code}"
 
 
-def _read_tail(path: Path) -> str:
+def _read_tail(log: Path) -> str:
+    """Return the same; empty where it cannot be read now: it is read again."""
+    with suppress(OSError):
+        return _read_report(log)
+    return ""
+
+
+def _read_report(log: Path) -> str:
+    """Return the end of torchrun's log; empty if there is none. Raise OSError."""
     try:
-        return read_tail(path, 65_536).decode("utf-8", errors="replace")
-    except OSError:
+        return read_tail(log, 65_536).decode("utf-8", errors="replace")
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, NO_FILE):
+            raise
         return ""

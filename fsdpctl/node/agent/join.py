@@ -19,6 +19,7 @@ from fsdpctl.contract.control_files import read_control_file
 from fsdpctl.contract.paths import AttemptPaths, NodePaths
 from fsdpctl.contract.plan import LaunchPlan, NodeContext
 from fsdpctl.contract.records import NodeEnd, NodeReady
+from fsdpctl.node.agent.patience import Patience
 from fsdpctl.node.os import addresses
 
 POLL_S = 0.05
@@ -39,7 +40,7 @@ def join(
     deadline = time.monotonic() + plan.join_timeout_s
     if node_rank == 0:
         return _open(plan, attempt, beat, deadline)
-    write_json(attempt.node(node_rank).ready, NodeReady(socket.gethostname()))
+    _report_ready(plan, attempt.node(node_rank), NodeReady(socket.gethostname()), beat)
     ready = _await_ready(plan, attempt, 0, beat, deadline)
     assert ready.address is not None and ready.port is not None
     interface = plan.interface if plan.interface != "auto" else addresses.interface_towards(ready.address)
@@ -56,7 +57,7 @@ def _open(
     lease = addresses.lease_port(plan.ports.first, plan.ports.last, start)
     if lease is None:
         raise JoinError(f"no free port in {plan.ports.first}-{plan.ports.last} on the head", NodeExit.NODE_FAULT)
-    write_json(attempt.node(0).ready, NodeReady(socket.gethostname(), interface, address, lease.port))
+    _report_ready(plan, attempt.node(0), NodeReady(socket.gethostname(), interface, address, lease.port), beat)
     return NodeContext(0, attempt.number, address, lease.port, interface), lease
 
 
@@ -89,24 +90,32 @@ def _head_address(plan: LaunchPlan) -> str:
     return found[interface]
 
 
+def _report_ready(plan: LaunchPlan, paths: NodePaths, ready: NodeReady, beat: Callable[[], None]) -> None:
+    Patience(plan.peer_timeout_s).retry(lambda: write_json(paths.ready, ready), beat)
+
+
 def _await_ready(
     plan: LaunchPlan, attempt: AttemptPaths, rank: int, beat: Callable[[], None], deadline: float
 ) -> NodeReady:
-    paths = attempt.node(rank)
+    looks = Patience(plan.peer_timeout_s)
     while True:
         beat()
-        if (ready := _find_ready(paths)) is not None:
+        if (ready := looks.call(lambda: _find_ready(attempt, rank))) is not None:
             return ready
-        if (end := find_json(NodeEnd, paths.end)) is not None:
-            raise JoinError(f"node {rank}: {end.reason}", cause=Cause.ABORT)
-        if (abort := read_control_file(attempt.abort)) is not None:
-            raise JoinError(f"{abort.cause}: {abort.reason}", cause=Cause.ABORT)
         if time.monotonic() > deadline:
             raise JoinError(f"node {rank} ({plan.nodes[rank].id}) did not join within {plan.join_timeout_s} s")
         time.sleep(POLL_S)
 
 
-def _find_ready(paths: NodePaths) -> NodeReady | None:
+def _find_ready(attempt: AttemptPaths, rank: int) -> NodeReady | None:
+    """Return None while the node is not ready. Raise JoinError if it never will be, and OSError."""
+    paths = attempt.node(rank)
     with suppress(FileNotFoundError):
         os.scandir(paths.root).close()  # NFS: a fresh listing shows a new file now, not in 30 s
-    return find_json(NodeReady, paths.ready)
+    if (ready := find_json(NodeReady, paths.ready)) is not None:
+        return ready
+    if (end := find_json(NodeEnd, paths.end)) is not None:
+        raise JoinError(f"node {rank}: {end.reason}", cause=Cause.ABORT)
+    if (abort := read_control_file(attempt.abort)) is not None:
+        raise JoinError(f"{abort.cause}: {abort.reason}", cause=Cause.ABORT)
+    return None

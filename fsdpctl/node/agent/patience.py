@@ -6,7 +6,11 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from fsdpctl.node.os.log import log
+
 T = TypeVar("T")
+
+RETRY_S = 0.1
 
 
 class Patience:
@@ -21,11 +25,28 @@ class Patience:
         try:
             value = look()
         except OSError as error:
-            if self._since is None:
-                self._since = self._clock()
-                print(f"passed over: {error}", flush=True)
-            if self._clock() - self._since > self._limit_s:
-                raise
+            self._pass_over(error)
             return None
         self._since = None
         return value
+
+    def retry(self, work: Callable[[], T], meanwhile: Callable[[], object]) -> T:
+        """Return the value of `work` once it raises no OSError. Raise that one after `limit_s`."""
+        while True:
+            try:
+                value = work()
+            except OSError as error:
+                self._pass_over(error)
+            else:
+                self._since = None
+                return value
+            meanwhile()
+            time.sleep(RETRY_S)
+
+    def _pass_over(self, error: OSError) -> None:
+        """Log the first of several errors; raise one after `limit_s`."""
+        if self._since is None:
+            self._since = self._clock()
+            log(f"passed over: {error}")
+        if self._clock() - self._since > self._limit_s:
+            raise error

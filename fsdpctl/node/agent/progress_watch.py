@@ -14,6 +14,7 @@ from fsdpctl.contract.codec import write_text
 from fsdpctl.contract.paths import AttemptPaths
 from fsdpctl.contract.trainer_server import LOOPBACK, trainer_server_env
 from fsdpctl.node.os import processes
+from fsdpctl.node.os.log import log
 
 STALE_S = 10.0
 """Without a sign of life, after which the process is killed: a Trainer must not wait for its answers."""
@@ -70,7 +71,7 @@ class ProgressWatch:
                 self._stale_s, self._step = 0.0, int(lines[-1]) if lines[-1] else None
         if self._stale_s > STALE_S >= self._stale_s - passed_s:
             self._process.kill()
-            print("progress: its process has ended, or did not answer and was killed", flush=True)
+            log("progress: its process has ended, or did not answer and was killed")
         return self._step
 
     def close(self) -> None:
@@ -90,6 +91,6 @@ def _listen() -> socket.socket | None:
     try:
         listening = socket.create_server((LOOPBACK, 0))
     except OSError as error:
-        print(f"progress: a Trainer cannot report to this node: {error}", flush=True)
+        log(f"progress: a Trainer cannot report to this node: {error}")
         return None
     return listening

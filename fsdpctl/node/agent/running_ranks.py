@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import time
 from collections.abc import Callable
@@ -83,7 +84,7 @@ class RunningRanks:
             if (end := looks.call(self._look)) is not None:
                 return end
             time.sleep(POLL_S)
-        return describe_end(code, self._attempt, self._paths, self._failure.failed_at, self._stopping.signal)
+        return looks.retry(lambda: self._describe(code, self._stopping.signal), self._beat)
 
     def _look(self) -> NodeEnd | None:
         """Return the exit record if the ranks were ended."""
@@ -138,10 +139,12 @@ class RunningRanks:
         """Return the failure of this node's own rank: the reason of the abort file must not hide the first failure."""
         self._sweep(self._torchrun.pid, term_s=self._term_s)
         with suppress(subprocess.TimeoutExpired):
-            code = self._torchrun.wait(TERM_S)
-            end = describe_end(code, self._attempt, self._paths, self._failure.failed_at)
+            end = self._describe(self._torchrun.wait(TERM_S))
             return end if end.failed_rank is not None else None
         return None
+
+    def _describe(self, code: int, stop_signal: signal.Signals | None = None) -> NodeEnd:
+        return describe_end(code, self._attempt, self._paths, self._failure.failed_at, stop_signal)
 
     def _end_ranks(self, term_s: float) -> None:
         self._sweep(term_s=term_s)

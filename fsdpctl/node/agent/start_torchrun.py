@@ -18,6 +18,7 @@ from fsdpctl.contract.plan import LaunchPlan, NodeContext
 from fsdpctl.node.agent.fork_server import ForkServer
 from fsdpctl.node.agent.warm_torchrun import Torchrun
 from fsdpctl.node.os import processes, signals
+from fsdpctl.node.os.log import log
 from fsdpctl.node.warm.messages import Request
 from fsdpctl.node.warm.worker import SOCKET
 
@@ -39,22 +40,22 @@ def start_torchrun(
     argv, workdir = torchrun_argv(plan, context), working_directory(plan)
     env = rank_environment(plan, context)
     env |= environment(env)
-    print("command:", json.dumps(argv), "in", workdir, flush=True)
-    with open(open_log(run.attempt(context.attempt).node(context.node_rank).torchrun_log), "ab") as log:
+    log(f"command: {json.dumps(argv)} in {workdir}")
+    with open(open_log(run.attempt(context.attempt).node(context.node_rank).torchrun_log), "ab") as output:
         if fork_server is not None:
             words = torchrun_argv(plan, context, is_warm=True)
             words = words[words.index(TORCHRUN) + 1 :]
             request = Request(TORCHRUN, words, {**env, SOCKET: fork_server.record.address}, workdir, argv)
-            if (torchrun := fork_server.start_torchrun(request, log.fileno(), beat)) is not None:
+            if (torchrun := fork_server.start_torchrun(request, output.fileno(), beat)) is not None:
                 return torchrun
-            print("warm start: failed; torchrun starts cold", flush=True)
+            log("warm start: failed; torchrun starts cold")
         return subprocess.Popen(
             argv,
             env=env,
             cwd=workdir,
             stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
+            stdout=output,
+            stderr=output,
             start_new_session=True,
             preexec_fn=partial(_prepare_child, os.getpid()),
         )

@@ -12,6 +12,7 @@ from fsdpctl.contract.plan import LaunchPlan, NodeContext
 from fsdpctl.node.agent.fork_server import ForkServer
 from fsdpctl.node.agent.start_torchrun import rank_environment
 from fsdpctl.node.agent.warm_key import warm_key
+from fsdpctl.node.os.log import log
 from fsdpctl.node.warm.imports import warm_sets
 from fsdpctl.node.warm.server import LINGER_S
 
@@ -35,12 +36,12 @@ def start_fork_server(plan: LaunchPlan, attempt: int, node_rank: int) -> ForkSer
     linger_s = LINGER_S if plan.hold is None else max(LINGER_S, plan.hold.idle_s)
     try:
         path.parent.mkdir(mode=DIR_MODE, parents=True, exist_ok=True)  # of a hold whose hosts share no disk
-        with open(open_log(run.attempt(attempt).node(node_rank).warm_log), "ab") as log:
+        with open(open_log(run.attempt(attempt).node(node_rank).warm_log), "ab") as output:
             key, directory, keeper = warm_key(command, env, run), working_directory(plan), _keeper(plan, node_rank)
-            server = ForkServer.start(path, key, command, env, directory, log.fileno(), linger_s, keeper)
+            server = ForkServer.start(path, key, command, env, directory, output.fileno(), linger_s, keeper)
         return _note(plan, node_rank, server)
     except OSError as error:  # a full disk, too
-        print(f"warm start: {error}", flush=True)
+        log(f"warm start: {error}")
         return None
 
 

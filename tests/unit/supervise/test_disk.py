@@ -90,7 +90,7 @@ def test_on_a_full_disk_a_verdict_is_logged_where_it_can_be_and_the_exit_code_st
 ) -> None:
     script = """
 import sys
-from fsdpctl.supervise.disk import log
+from fsdpctl.node.os.log import log
 log("attempt 1 is FAILED: rank 2 broke")
 sys.exit(7)
 """

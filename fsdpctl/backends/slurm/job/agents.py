@@ -21,12 +21,13 @@ from fsdpctl.contract.control_files import create_once, read_control_file, write
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import Allocation, LaunchPlan
 from fsdpctl.errors import LaunchError
+from fsdpctl.node.os.log import log
 from fsdpctl.runs.events import add_event
 from fsdpctl.runs.evidence import AttemptFacts, RunFacts
 from fsdpctl.runs.store import read_record
 from fsdpctl.runs.verdict import AttemptEnd, Verdict
 from fsdpctl.supervise.agents import Agents, AttemptCheck, Step
-from fsdpctl.supervise.disk import begin_attempt, log
+from fsdpctl.supervise.disk import begin_attempt
 from fsdpctl.supervise.history import History
 from fsdpctl.supervise.notify import record_and_notify
 from fsdpctl.supervise.suspects import find_suspects
