@@ -48,7 +48,7 @@ class Agent:
         self.heartbeat = Heartbeat(self.paths.heartbeat)
         self.time_limit = TimeLimit(plan, attempt, node_rank)
         self.log_watch = LogWatch(self.paths, plan.ranks_of(node_rank))
-        self.companions: Companions | None = None
+        self.companions = Companions(plan, attempt, node_rank)
         self.fork_server: ForkServer | None = None
         self.resources = ResourceWatch.begin()
 
@@ -84,25 +84,26 @@ class Agent:
         for found in check_node(self.plan, self.paths.root):
             log(f"node check: {found.check} {found.result}: {found.reason}. {found.fix}")
         context, lease = join(self.plan, self.attempt, self.node_rank, self._beat)
-        companions = self.companions = Companions(self.plan, self.attempt, self.node_rank)
         try:
-            torchrun = start_torchrun(self.plan, context, companions.rank_env, self.fork_server, self._beat)
-            companions.start(rank_environment(self.plan, context))
-            end = self._running(torchrun, companions).follow()
-            companions.finish(end.code, self._beat)
+            env = rank_environment(self.plan, context)
+            rank_env = {**env, **self.companions.prepare(env)}
+            torchrun = start_torchrun(self.plan, context, rank_env, self.fork_server, self._beat)
+            self.companions.start(env)
+            end = self._running(torchrun).follow()
+            self.companions.finish(end.code, self._beat)
             return end
         finally:
-            companions.close()
+            self.companions.close()
             if lease is not None:
                 lease.release()
 
-    def _running(self, torchrun: Torchrun, companions: Companions) -> RunningRanks:
+    def _running(self, torchrun: Torchrun) -> RunningRanks:
         return RunningRanks(
             self.plan,
             self.attempt,
             self.node_rank,
             torchrun,
-            report=companions.report,
+            report=self.companions.report,
             time_limit=self.time_limit,
             beat=self._beat,
             sweep=self._sweep,
@@ -118,8 +119,7 @@ class Agent:
         me = os.getpid()
         living = find_living(RunPaths(self.attempt.run_dir), [self.node_rank])
         kept = living.pids if self.fork_server is not None else ()
-        companions = self.companions.pids() if self.companions is not None else []
-        spared = [me, self.guard.pid, *kept, *companions, *spare]
+        spared = [me, self.guard.pid, *kept, *self.companions.pids(), *spare]
         return processes.sweep(self.tag, below=[me, *living.roots], spare=spared, term_s=term_s, meanwhile=self._beat)
 
     def _leave_fork_server(self, end: NodeEnd) -> None:

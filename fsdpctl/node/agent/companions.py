@@ -12,23 +12,27 @@ from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.node.agent.gpu_history import GpuHistory
 from fsdpctl.node.agent.gpu_watch import GpuWatch
 from fsdpctl.node.agent.progress_watch import ProgressWatch
+from fsdpctl.node.agent.start_companion import start_companion
 from fsdpctl.node.agent.trackers import Trackers
 
 
 class Companions:
-    """None of them can delay or fail the ranks, and sweeps during an attempt spare those that still have work."""
+    """None of them can delay or fail the ranks, and sweeps during an attempt spare those that still have work.
+
+    One that cannot be started, at a limit of processes or on a full disk, is missing.
+    """
 
     def __init__(self, plan: LaunchPlan, attempt: AttemptPaths, node_rank: int) -> None:
-        """Start what must be there before the ranks."""
         self._plan, self._attempt, self._node_rank = plan, attempt, node_rank
-        is_read = node_rank == 0 and not plan.entry.is_bundled
-        self._progress = ProgressWatch(attempt) if is_read else None
+        self._progress: ProgressWatch | None = None
         self._gpus: GpuWatch | None = None
         self._gpu_history = GpuHistory(attempt.node(node_rank).gpu_history)
         self._trackers: Trackers | None = None
 
-    def rank_env(self, env: Mapping[str, str]) -> Mapping[str, str]:
-        """Return what ranks with this environment need in addition."""
+    def prepare(self, env: Mapping[str, str]) -> Mapping[str, str]:
+        """Start what must be there before the ranks; return what those with this environment need in addition."""
+        if self._node_rank == 0 and not self._plan.entry.is_bundled:
+            self._progress = start_companion("progress", lambda: ProgressWatch(self._attempt))
         return self._progress.rank_env(env) if self._progress is not None else {}
 
     def start(self, env: Mapping[str, str]) -> None:
@@ -36,7 +40,8 @@ class Companions:
         paths = self._attempt.node(self._node_rank)
         self._trackers = Trackers(self._plan, paths, self._attempt.number, env)
         if self._plan.device == "cuda":
-            self._gpus = GpuWatch(given_env(self._plan, self._node_rank).get("CUDA_VISIBLE_DEVICES"))
+            visible = given_env(self._plan, self._node_rank).get("CUDA_VISIBLE_DEVICES")
+            self._gpus = start_companion("GPU samples", lambda: GpuWatch(visible))
 
     def report(self, ranks: tuple[RankReport, ...]) -> NodeReport:
         """Return the report of the node, with what they have read."""

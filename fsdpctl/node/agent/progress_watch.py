@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 from fsdpctl.contract.codec import write_text
 from fsdpctl.contract.paths import AttemptPaths
@@ -28,23 +28,14 @@ class ProgressWatch:
     """The newest step that was read. `look` never waits."""
 
     def __init__(self, attempt: AttemptPaths, clock: Callable[[], float] = time.monotonic) -> None:
-        """Start the process. Nothing of it is needed for the ranks to run."""
-        self._token, agent = attempt.node(0).trainer_token, os.getpid()
-        listening = _listen()
+        """Start the process. Nothing of it is needed for the ranks to run. Raise OSError."""
+        self._token = attempt.node(0).trainer_token
         write_text(self._token, os.urandom(32).hex())
-        self._port = listening.getsockname()[1] if listening is not None else None
-        argv = [sys.executable, "-m", "fsdpctl.node.progress"]
-        argv += [f"--run-dir={attempt.run_dir}", f"--attempt={attempt.number}"]
-        argv += [f"--listen={listening.fileno()}"] if listening is not None else []
-        self._process = subprocess.Popen(
-            argv,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            pass_fds=[listening.fileno()] if listening is not None else [],
-            preexec_fn=lambda: processes.die_with_parent(lambda parent: parent == agent),
-        )
-        if listening is not None:
-            listening.close()  # from here on, a post fails at once if the process has ended
+        with (
+            _listen() or nullcontext() as listening
+        ):  # once it is closed, a post fails at once if the process has ended
+            self._port = listening.getsockname()[1] if listening is not None else None
+            self._process = _start(attempt, listening)
         assert self._process.stdout is not None
         self._pipe = self._process.stdout.fileno()
         os.set_blocking(self._pipe, False)
@@ -83,7 +74,22 @@ class ProgressWatch:
             self._process.wait(CLOSE_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
-        self._token.unlink(missing_ok=True)
+        with suppress(OSError):
+            self._token.unlink(missing_ok=True)
+
+
+def _start(attempt: AttemptPaths, listening: socket.socket | None) -> subprocess.Popen[bytes]:
+    agent = os.getpid()
+    argv = [sys.executable, "-m", "fsdpctl.node.progress"]
+    argv += [f"--run-dir={attempt.run_dir}", f"--attempt={attempt.number}"]
+    passed = [listening.fileno()] if listening is not None else []
+    return subprocess.Popen(
+        [*argv, *(f"--listen={descriptor}" for descriptor in passed)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        pass_fds=passed,
+        preexec_fn=lambda: processes.die_with_parent(lambda parent: parent == agent),
+    )
 
 
 def _listen() -> socket.socket | None:

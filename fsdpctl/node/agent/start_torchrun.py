@@ -26,20 +26,17 @@ from fsdpctl.node.warm.worker import SOCKET
 def start_torchrun(
     plan: LaunchPlan,
     context: NodeContext,
-    environment: Callable[[dict[str, str]], Mapping[str, str]] = dict,
+    env: Mapping[str, str],
     fork_server: ForkServer | None = None,
     beat: Callable[[], Any] = lambda: None,
 ) -> Torchrun:
     """Start torchrun in a session of its own, ignoring the stop signals; its output goes to `torchrun.log`.
 
-    It ends with this process, even if the guard, which sweeps then, was killed at the same moment. `environment`
-    returns what ranks need in addition to theirs. `beat` is called while the fork server still imports; where that
-    fails, torchrun starts cold.
+    It ends with this process, even if the guard, which sweeps then, was killed at the same moment. `env` is that of the
+    ranks. `beat` is called while the fork server still imports; where that fails, torchrun starts cold.
     """
     run = RunPaths.of(plan.run_dir)
     argv, workdir = torchrun_argv(plan, context), working_directory(plan)
-    env = rank_environment(plan, context)
-    env |= environment(env)
     log(f"command: {json.dumps(argv)} in {workdir}")
     with open(open_log(run.attempt(context.attempt).node(context.node_rank).torchrun_log), "ab") as output:
         if fork_server is not None:

@@ -13,6 +13,7 @@ from fsdpctl.contract import GOOD_ENDS, NodeExit
 from fsdpctl.contract.files import open_log
 from fsdpctl.contract.paths import NodePaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.node.agent.start_companion import start_companion
 from fsdpctl.node.os import processes
 
 FINISH_S = 15.0
@@ -28,7 +29,8 @@ class Trackers:
     def __init__(self, plan: LaunchPlan, paths: NodePaths, attempt: int, env: Mapping[str, str]) -> None:
         """Start them on the head; `env` is that of the ranks, with secrets."""
         names = plan.report_to if paths.node_rank == 0 else ()
-        self._processes = [_start(name, plan, paths, attempt, env) for name in names]
+        started = [start_companion(name, partial(_start, name, plan, paths, attempt, env)) for name in names]
+        self._processes = [process for process in started if process is not None]
 
     def pids(self) -> list[int]:
         """Return the pids of the processes, and of those that they have started."""
