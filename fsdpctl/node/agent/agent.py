@@ -110,8 +110,11 @@ class Agent:
         )
 
     def _beat(self, look: Callable[[], NodeReport] | None = None) -> None:
-        self.heartbeat.beat(look)
         self.guard.check()
+        self._beat_without_guard(look)
+
+    def _beat_without_guard(self, look: Callable[[], NodeReport] | None = None) -> None:
+        self.heartbeat.beat(look)
         self.log_watch.look()
 
     def _sweep(self, *spare: int, term_s: float = 0.0) -> list[int]:
@@ -120,7 +123,9 @@ class Agent:
         living = find_living(RunPaths(self.attempt.run_dir), [self.node_rank])
         kept = living.pids if self.fork_server is not None else ()
         spared = [me, self.guard.pid, *kept, *self.companions.pids(), *spare]
-        return processes.sweep(self.tag, below=[me, *living.roots], spare=spared, term_s=term_s, meanwhile=self._beat)
+        # A guard that was started during the sweep would be swept.
+        beat = self._beat_without_guard
+        return processes.sweep(self.tag, below=[me, *living.roots], spare=spared, term_s=term_s, meanwhile=beat)
 
     def _leave_fork_server(self, end: NodeEnd) -> None:
         """Leave the fork server to the next attempt if there may be one, or to the next run in a hold."""

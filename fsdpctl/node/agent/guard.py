@@ -32,27 +32,42 @@ class Guard:
         self._start()
 
     def _start(self) -> None:
-        read_end, self._write_end = os.pipe()
-        self.pid = os.fork()
+        read_end, write_end = os.pipe()
+        try:
+            self.pid = os.fork()
+        except OSError:
+            os.close(read_end)
+            os.close(write_end)
+            raise
         if self.pid == 0:
-            os.close(self._write_end)
+            os.close(write_end)
             _watch(read_end, self._tag, self._paths, self._resources)
         os.close(read_end)
+        self._write_end: int | None = write_end  # None while there is no guard
 
     def check(self) -> None:
-        """Start a new guard if it was killed."""
-        with suppress(ChildProcessError):
-            ended, _ = os.waitpid(self.pid, os.WNOHANG)
-            if ended:
-                os.close(self._write_end)
+        """Start a new guard if it was killed; at a limit of processes a later call does."""
+        if self._write_end is not None and self._has_ended():
+            os.close(self._write_end)
+            self._write_end = None
+        if self._write_end is None:
+            with suppress(OSError):
                 self._start()
 
     def dismiss(self) -> None:
+        if self._write_end is None:
+            return
         with suppress(BrokenPipeError):
             os.write(self._write_end, FAREWELL)
         os.close(self._write_end)
         with suppress(ChildProcessError):
             os.waitpid(self.pid, 0)
+
+    def _has_ended(self) -> bool:
+        try:
+            return os.waitpid(self.pid, os.WNOHANG)[0] != 0
+        except ChildProcessError:
+            return True
 
 
 def _watch(read_end: int, tag: Tag, paths: NodePaths, resources: ResourceWatch) -> None:

@@ -16,7 +16,7 @@ from fsdpctl.contract.records import NodeEnd
 from fsdpctl.node.os.processes import Tag, find
 
 PROLOGUE = """
-import os, signal, sys
+import os, signal, subprocess, sys, time
 from fsdpctl.contract import Cause
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.records import NodeEnd
@@ -62,6 +62,30 @@ def write_late(*words):
     write(*words)
 module.write_json = write_late
 agent._run_ranks = lambda: NodeEnd(0, "finished", cause=Cause.FINISHED)
+""",
+    )
+    assert (end.code, end.reason) == (0, "finished")
+
+
+@pytest.mark.parametrize("when", ["before", "during"])
+def test_a_guard_that_is_killed_at_the_last_sweep_does_not_spoil_a_good_end(attempt: AttemptPaths, when: str) -> None:
+    """A new one, which the sweep would find each time, counted as a process that could not be killed."""
+    end = run_agent(
+        attempt,
+        f"""
+def kill_guard():
+    agent.log_watch.look = lambda: None
+    os.kill(agent.guard.pid, signal.SIGKILL)
+    while module.processes.start_ticks(agent.guard.pid) is not None:
+        time.sleep(0.001)
+def end_ranks():
+    subprocess.Popen(["sleep", "60"])
+    if {when == "before"}:
+        kill_guard()
+    else:
+        agent.log_watch.look = kill_guard
+    return NodeEnd(0, "finished", cause=Cause.FINISHED)
+agent._run_ranks = end_ranks
 """,
     )
     assert (end.code, end.reason) == (0, "finished")
