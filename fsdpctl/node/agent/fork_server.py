@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import struct
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,14 +17,13 @@ from fsdpctl.contract.records import ForkServerRecord
 from fsdpctl.node.agent.warm_torchrun import WarmTorchrun
 from fsdpctl.node.os import processes
 from fsdpctl.node.warm.keeper import LISTENER, ask_keeper, start_server
-from fsdpctl.node.warm.messages import Request, send_request
+from fsdpctl.node.warm.messages import Request, is_own, send_request
 from fsdpctl.node.warm.server import LINGER_S
 
 IMPORT_S = 120.0
 """How long the fork server may import; then the node starts cold, where a rank that hangs at an import is named."""
 _POLL_S = 0.02
 _TITLE_ROOM = 2048
-_CREDENTIALS = struct.Struct("3i")  # pid, uid, gid: SO_PEERCRED of socket(7)
 
 
 class ForkServer:
@@ -119,8 +117,7 @@ class ForkServer:
         connection = socket.socket(socket.AF_UNIX)
         try:
             connection.connect(f"\0{self.record.address}")
-            credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-            if _CREDENTIALS.unpack(credentials)[1] != os.getuid():
+            if not is_own(connection):
                 raise PermissionError("the address belongs to another user")
         except BaseException:
             connection.close()
