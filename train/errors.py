@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import errno
-
 from fsdpctl.contract import Cause, CliExit
-
-_NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM)
+from fsdpctl.contract.files import NOT_THERE
 
 
 class TrainError(Exception):
@@ -25,4 +22,4 @@ class ConfigError(TrainError):
 
 def unreadable(text: str, error: OSError) -> TrainError:
     """Return the error of a file that cannot be read: of the configuration, unless the disk may be at fault."""
-    return (ConfigError if error.errno in _NOT_THERE else TrainError)(text)
+    return (ConfigError if error.errno in NOT_THERE else TrainError)(text)

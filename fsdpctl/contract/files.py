@@ -14,6 +14,18 @@ NO_FILE = errno.ENXIO
 """The error of open(2) for a socket."""
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 """The errors of write(2) and open(2) for a disk without free bytes or inodes, and an exceeded quota."""
+NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.ELOOP, NO_FILE)
+"""The errors of open(2) and stat(2) for a path that has no file that this user may read."""
+PASSING = (
+    *(errno.ESTALE, errno.ETIMEDOUT, errno.EREMOTEIO, errno.EKEYEXPIRED, errno.ENOTCONN, errno.ESHUTDOWN),
+    *(errno.ECONNREFUSED, errno.ECONNRESET, errno.ECONNABORTED, errno.EHOSTDOWN, errno.EHOSTUNREACH),
+    *(errno.ENETDOWN, errno.ENETUNREACH, errno.ENETRESET, errno.ENOLINK, errno.ECOMM),
+    *(errno.EAGAIN, errno.EINTR, errno.ENOMEM, errno.ENOBUFS, errno.EMFILE, errno.ENFILE),
+)
+"""The errors of a file server, its mount, or this process, which report nothing about the file itself.
+
+Not EIO: it comes from a block that can never be read again, too.
+"""
 
 _MIN_FREE_BYTES = 2**20
 _MIN_FREE_FILES = 16

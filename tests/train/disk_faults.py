@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from fsdpctl.contract.formats import manifest
 from train.checkpoint.verified_checkpoints import VerifiedCheckpoints
 
 
@@ -50,6 +51,18 @@ def checkpoints_removed_twice(directory: str, step: int, name: str) -> None:
             shutil.rmtree(directory)
 
     VerifiedCheckpoints.commit = commit  # type: ignore[method-assign]
+
+
+def reads_fail(rank: int, number: int, at: str) -> None:
+    """Let reads of whole files below the path `at` fail on one rank, as of a file server or a disk."""
+    digest_file = manifest.digest_file
+
+    def fail(path: Path) -> manifest.FileDigest:
+        if os.environ["RANK"] == str(rank) and path.is_relative_to(at):
+            raise OSError(number, os.strerror(number), str(path))
+        return digest_file(path)
+
+    manifest.digest_file = fail
 
 
 def _before_save(act: Callable[[int], Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 import signal
@@ -11,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from fsdpctl.contract.formats import manifest
 from fsdpctl.contract.paths import RunPaths
-from tests.train import faults
+from tests.train import disk_faults, faults
 from tests.train.ranks import Config, checkpoints, column, start, train
 from tests.train.single_rank import SingleRank
 from train.checkpoint.verified_checkpoints import VerifiedCheckpoints
@@ -165,3 +167,34 @@ def test_a_stale_attempt_may_not_save(tmp_path: Path, config: Config) -> None:
     assert ranks.wait() == [1]
     assert ranks.log().splitlines()[-1] == "train: attempt 1 may not save any more: attempt 2 has started"
     assert checkpoints(tmp_path) == ["step-00000004"]
+
+
+@pytest.mark.parametrize(
+    ("number", "at", "message"),
+    [
+        (errno.ESTALE, "step-00000012", "train: checkpoint step-00000012 cannot be read now: "),
+        (errno.EIO, "", "train: no checkpoint of this run is whole, neither step-00000008 nor step-00000012"),
+    ],
+)
+def test_an_error_of_the_disk_on_one_rank_ends_the_attempt_and_not_the_run(
+    straight: Path, config: Config, number: int, at: str, message: str
+) -> None:
+    """Another attempt may read the files: the run goes back to an older checkpoint only where that is intact."""
+    names = checkpoints(straight)
+    faulty = (1, number, str(straight / "checkpoints" / at))
+    ranks = start(straight, config, procs_per_node=2, fault=disk_faults.reads_fail, fault_args=faulty)
+    assert ranks.wait() == [1, 1], "2 would mean a wrong configuration, after which no run restarts"
+    assert message in ranks.log()
+    assert checkpoints(straight) == names
+
+
+def test_a_file_with_a_bad_block_is_damaged(
+    straight: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No later attempt could read it either."""
+    monkeypatch.setattr(manifest, "digest_file", manifest.digest_file)
+    monkeypatch.setenv("RANK", "0")
+    disk_faults.reads_fail(0, errno.EIO, str(straight / "checkpoints/step-00000012"))
+    found = VerifiedCheckpoints(RunPaths(straight), SingleRank(), 0, 2).find_newest()
+    assert found is not None and found.step == 8
+    assert "checkpoint step-00000012 is skipped" in caplog.text and "Input/output error" in caplog.text

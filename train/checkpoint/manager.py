@@ -22,7 +22,7 @@ from train.checkpoint.threads import run_in_threads
 from train.checkpoint.train_state import TrainState, check_resumable
 from train.checkpoint.verified_checkpoints import VerifiedCheckpoints
 from train.context import RankContext
-from train.errors import ConfigError
+from train.errors import ConfigError, TrainError
 from train.metrics.telemetry import Telemetry
 from train.model.pretrained.load import load_pretrained
 from train.model.values import init_weights
@@ -51,7 +51,8 @@ class CheckpointManager:
         """Fill the state from the newest intact checkpoint, or for a first step; return the steps done so far.
 
         `meanwhile` is called in this thread while another one reads a checkpoint's tensors, if there is a step to do.
-        Raises ConfigError where the configuration, the data or the checkpoints do not allow it.
+        Raises ConfigError where the configuration, the data or the checkpoints do not allow it, and TrainError where
+        the disk may be at fault.
         """
         if self.world.is_writer:
             self.checkpoints.remove_leftovers()
@@ -134,10 +135,14 @@ class CheckpointManager:
         return f"a save took {save_s:.1f} s, and {stop.left_s():.1f} s were left of the grace of {stop.grace_s:g} s"
 
     def _refuse_to_begin_again(self) -> None:
-        """Raise ConfigError rather than train again what was saved: new saves would replace what may be repaired."""
+        """Raise ConfigError rather than train again what was saved: new saves would replace what may be repaired.
+
+        Raise TrainError where the disk did not return one: the next attempt may be able to read it.
+        """
         damaged = sorted(set().union(*self.world.gather(self.checkpoints.invalid)))
+        of_disk = any(self.world.gather(bool(self.checkpoints.unreadable)))
         if damaged:
-            raise ConfigError(
+            raise (TrainError if of_disk else ConfigError)(
                 f"no checkpoint of this run is whole, neither {' nor '.join(damaged)}: fsdpctl checkpoints verify"
                 f" reports why; to begin at step 0 again, move {self.checkpoints.root} away"
             )

@@ -23,6 +23,7 @@ from fsdpctl.contract.formats.manifest import (
     FileDigest,
     InvalidCheckpointError,
     Manifest,
+    UnreadableCheckpointError,
     committed,
     digest_file,
     read_manifest,
@@ -35,7 +36,7 @@ from train.checkpoint.dcp_io import MAX_PARTS, StorageError, read_tensors, share
 from train.checkpoint.removals import Removals
 from train.checkpoint.staging import StagedTensor
 from train.checkpoint.threads import run_in_threads
-from train.errors import TrainError
+from train.errors import TrainError, unreadable
 from train.parallel.world import ControlGroup
 
 log = logging.getLogger(__name__)
@@ -63,13 +64,17 @@ class VerifiedCheckpoints:
         self.report_saved = report_saved
         self.resumed_from: str | None = None
         self.invalid: set[str] = set()
+        self.unreadable: set[str] = set()  # of these, the ones that the disk did not return
         self.removals = Removals()
         self.leases = LeaseWatch()
 
     def find_newest(self) -> Manifest | None:
-        """Return the newest checkpoint that is intact. All ranks share the work of reading the digests."""
+        """Return the newest checkpoint that is intact. All ranks share the work of reading the digests.
+
+        Raise TrainError on every rank where the disk does not return a file now.
+        """
         rank, world_size = self.group.rank, self.group.size
-        for name in self.group.on_main(partial(committed, self.root))[::-1]:
+        for name in self._names()[::-1]:
             directory = self.root / name
             try:
                 manifest = self.group.on_main(partial(read_manifest, directory))
@@ -77,10 +82,27 @@ class VerifiedCheckpoints:
                 self.group.on_all(partial(verify_share, directory, share))
                 return manifest
             except InvalidCheckpointError as error:
-                self.invalid.add(name)
-                if self.group.is_main:
-                    log.warning("checkpoint %s is skipped: %s", name, error)
+                self._skip(name, error)
         return None
+
+    def _names(self) -> list[str]:
+        try:
+            return self.group.on_main(partial(committed, self.root))
+        except OSError as error:
+            raise unreadable(f"{self.root}: {error.strerror}", error) from None
+
+    def _skip(self, name: str, error: InvalidCheckpointError) -> None:
+        """Leave a checkpoint out, but not for an error that passes: the run would lose the steps that it has.
+
+        One whose file gives EIO is left out, or a bad block would keep the run from ever continuing.
+        """
+        if isinstance(error, UnreadableCheckpointError):
+            if error.passes:
+                raise TrainError(f"checkpoint {name} cannot be read now: {error}") from None
+            self.unreadable.add(name)
+        self.invalid.add(name)
+        if self.group.is_main:
+            log.warning("checkpoint %s is skipped: %s", name, error)
 
     def load(self, manifest: Manifest, tensors: dict[str, Tensor], sign: Callable[[], None]) -> None:
         """Fill `tensors` from a checkpoint that `find_newest` returned; `sign` is called after each."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fsdpctl.contract.codec import CodecError, decode, encode, write_text
-from fsdpctl.contract.files import open_file, read_bytes
+from fsdpctl.contract.files import NOT_THERE, PASSING, open_file, read_bytes
 from fsdpctl.contract.paths import CHECKPOINT_MANIFEST, CHECKPOINT_PREFIX, DIR_MODE, checkpoint_name
 
 MANIFEST_FORMAT = 1
@@ -26,6 +26,22 @@ COMMITTED = re.compile(rf"{CHECKPOINT_PREFIX}\d{{8,}}")
 
 class InvalidCheckpointError(Exception):
     """This directory is no checkpoint to start from; the text is the reason."""
+
+
+class UnreadableCheckpointError(InvalidCheckpointError):
+    """The disk returned `error` for one of its files, which may be intact."""
+
+    def __init__(self, text: str, error: OSError) -> None:
+        super().__init__(text, error)
+        self.error = error
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+    @property
+    def passes(self) -> bool:
+        """Whether the files may be read later."""
+        return self.error.errno in PASSING
 
 
 @dataclass(frozen=True)
@@ -64,8 +80,11 @@ def save_fits(save_s: float, left_s: float) -> bool:
 
 
 def committed(root: Path) -> list[str]:
-    """Return the names of finished checkpoints, the oldest first. They may still be damaged."""
-    return choose_committed(os.listdir(root)) if root.is_dir() else []
+    """Return the names of finished checkpoints, the oldest first. They may still be damaged. Raise OSError."""
+    try:
+        return choose_committed(os.listdir(root))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def choose_committed(names: Iterable[str]) -> list[str]:
@@ -107,7 +126,9 @@ def read_manifest(directory: Path) -> Manifest:
         manifest = decode(Manifest, body)
     except FileNotFoundError:
         raise InvalidCheckpointError("it has no manifest") from None
-    except (OSError, CodecError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except OSError as error:
+        raise _read_error(f"unreadable manifest: {type(error).__name__}: {error}", error) from None
+    except (CodecError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise InvalidCheckpointError(f"unreadable manifest: {type(error).__name__}: {error}") from None
     if manifest.format > MANIFEST_FORMAT:
         raise InvalidCheckpointError(
@@ -126,7 +147,7 @@ def verify_sizes(directory: Path, files: Iterable[tuple[str, FileDigest]]) -> No
         try:
             size = (directory / name).stat().st_size
         except OSError as error:
-            raise InvalidCheckpointError(f"{name}: {error.strerror}") from None
+            raise _read_error(f"{name}: {error.strerror}", error) from None
         if size != expected.size:
             raise InvalidCheckpointError(f"{name} has {size} bytes, {expected.size} in the manifest")
 
@@ -139,7 +160,11 @@ def verify_files(directory: Path, files: Iterable[tuple[str, FileDigest]]) -> No
             if digest_file(directory / name) != expected:
                 raise InvalidCheckpointError(f"{name} does not have the digest in the manifest")
         except OSError as error:
-            raise InvalidCheckpointError(f"{name}: {error.strerror}") from None
+            raise _read_error(f"{name}: {error.strerror}", error) from None
+
+
+def _read_error(text: str, error: OSError) -> InvalidCheckpointError:
+    return InvalidCheckpointError(text) if error.errno in NOT_THERE else UnreadableCheckpointError(text, error)
 
 
 def _digest_of(body: Any) -> str:

@@ -10,7 +10,12 @@ import torch
 from torch import Tensor
 
 from fsdpctl.contract.codec import CodecError, decode
-from fsdpctl.contract.formats.manifest import InvalidCheckpointError, read_manifest, verify_sizes
+from fsdpctl.contract.formats.manifest import (
+    InvalidCheckpointError,
+    UnreadableCheckpointError,
+    read_manifest,
+    verify_sizes,
+)
 from fsdpctl.contract.formats.weights import HF_CONFIG, WANTED, WeightsForm, find_form
 from fsdpctl.contract.paths.checkpoint import CHECKPOINT_MANIFEST
 from fsdpctl.contract.trainer.hugging_face import check_fit, hf_config
@@ -27,7 +32,7 @@ def load_pretrained(
     """Fill the tensors of a run, `model.NAME` and `optimizer.NAME.KEY`; each rank reads and keeps its part.
 
     `sign` is called after each tensor.
-    Raises ConfigError where the files are not those of such a model.
+    Raises ConfigError where the files are not those of such a model, and TrainError where the disk may be at fault.
     """
     try:
         check_sizes(path, config)
@@ -39,6 +44,8 @@ def load_pretrained(
         for name, tensor in tensors.items():
             fill(tensor, _stack(source, [part.name for part in found.parts[name]]))
             sign()
+    except UnreadableCheckpointError as error:
+        raise unreadable(f"init_from {path}: {error}", error.error) from None
     except OSError as error:
         raise unreadable(f"init_from {path}: {error.filename}: {error.strerror}; {WANTED}", error) from None
     except (ValueError, RecursionError) as error:
@@ -46,7 +53,9 @@ def load_pretrained(
 
 
 def check_sizes(path: Path, config: ModelConfig) -> None:
-    """Compare the sizes that are stored beside the weights, if any. Raise ValueError where they differ."""
+    """Compare the sizes that are stored beside the weights, if any. Raise ValueError where they differ, and
+    UnreadableCheckpointError.
+    """
     form = find_form(path)
     if form is WeightsForm.HUGGING_FACE:
         check_fit(json.loads((path / HF_CONFIG).read_text(encoding="utf-8")), config)
@@ -55,6 +64,8 @@ def check_sizes(path: Path, config: ModelConfig) -> None:
             manifest = read_manifest(path)
             verify_sizes(path, manifest.files.items())
             saved = decode(ModelConfig, manifest.config["model"])
+        except UnreadableCheckpointError:
+            raise
         except (InvalidCheckpointError, CodecError, KeyError) as error:
             raise ValueError(str(error)) from None
         check_fit(hf_config(saved), config)
