@@ -18,6 +18,9 @@ first. Give all files of a job at once, one per rank or node, or one file in whi
 srun and mpirun write it. Of long files the end is read.
 
 An error that fits no other category is `runtime_error` or `exception` by its class, whichever failure it is.
+`configuration` is a run that never started because what its user wrote was refused: arguments, a configuration file, an
+override, an option of a launcher, or a line that sets up the environment. A check of the script's own is `exception` or
+`assertion`.
 The rank of a line is that of its prefix, or of the file's name, as in `rank-3.log`.
 A failure that follows from another one (marked "follows from another rank") is only shown as the first if nothing else
 is found.

@@ -32,7 +32,7 @@ class Category(StrEnum):
     NODE_FAILURE = "node_failure"
     SCHEDULER = "scheduler"  # it could not start the job
     CANCELLED = "cancelled"  # a person, or a signal that asks to end
-    CONFIGURATION = "configuration"  # refused by the trainer, or a setup line of the profile failed
+    CONFIGURATION = "configuration"  # arguments or settings were refused, or a setup line failed
     SIGNAL = "signal"  # of a sender that is not known
     EXIT_CODE = "exit_code"  # it left by itself and recorded no reason
     RUNTIME_ERROR = "runtime_error"

@@ -323,7 +323,7 @@ def test_what_ended_on_request_is_teardown(tmp_path: Path) -> None:
          "host_oom_kill"),
         ("Normal   Preempted  pod/train-worker-3  Preempted by default/higher-prio on node a100-1", "slurm_preemption"),
         ("2026-03-01 INFO: preemption signal received; saving checkpoint and exiting", "slurm_preemption"),
-        ("Could not override 'model.foo'.\nTo append to your config use +model.foo=1", "bad_arguments"),
+        ("Could not override 'model.foo'.\nTo append to your config use +model.foo=1", "override_refused"),
         ("Hang detected on rank 12: last step 1803 s ago\nFatal Python error: Aborted", "hang_watchdog"),
         ("Watchdog: no activity detected for 3600 seconds, killing PID 4412\nKilled", "hang_watchdog"),
         ("Spot interruption notice: instance i-0abc will be terminated\n" + TRACE
