@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from math import inf
 
 from fsdpctl.explain.categories import Category, Role
@@ -31,6 +32,9 @@ _OF_COMMUNICATION = {Category.NCCL, Category.GLOO, Category.NETWORK}
 """What ranks raise after one of them was killed."""
 _KILLS = {"ended_by_launcher", "job_cancelled", "hang_watchdog"}
 """Rules of what kills processes: that these end by SIGKILL follows from it."""
+LOST_STORAGE = "filesystem_lost"
+OF_LOST_STORAGE = {"read_only", "shared_memory_bus_error"}
+"""Rules of what processes end by when their file system was lost."""
 _REQUESTS = {"terminated", "job_cancelled"}
 """Rules of what asks processes to end."""
 _AFTER_AN_EXIT = "torchrun_closes"
@@ -46,7 +50,7 @@ def choose_end(matches: Sequence[Match], *, first: bool = False) -> Match | None
     An uncaught exception is better evidence than a line, and one whose kind is known better than a generic one. With
     `first` the text is of many ranks, which end one after the other, so that the first exception counts.
     """
-    matches = _without_ended(_without_killed(matches))
+    matches = _without_ended(_without_killed(_without_storage(matches)))
     exceptions = [_resolve(chain) for chain in _chains(own_failures(matches))]
     raised = _pick(_first_raised(exceptions) if first else _last_first(exceptions))
     fatal = _best_rank(m for m in own_failures(matches) if not m.is_exception and m.strength is Strength.CERTAIN)
@@ -55,6 +59,12 @@ def choose_end(matches: Sequence[Match], *, first: bool = False) -> Match | None
     if raised is not None and (raised.strength is Strength.GENERIC or _is_bare_assertion(raised)):
         raised = _find_nan(raised, matches) or raised
     return _refine(raised or fatal or _second_best(matches), matches)
+
+
+def _without_storage(matches: Sequence[Match]) -> list[Match]:
+    """Return the matches without what follows from the loss of a file system."""
+    lost = next((m.number for m in matches if m.rule.id == LOST_STORAGE), inf)
+    return [m for m in matches if not (m.number > lost and m.rule.id in OF_LOST_STORAGE)]
 
 
 def _without_killed(matches: Sequence[Match]) -> list[Match]:
@@ -86,9 +96,17 @@ def _chains(matches: Iterable[Match]) -> list[list[Match]]:
         if match.is_exception:
             if chains and match.link is not Link.NONE:
                 chains[-1].append(match)
+            elif chains and _is_summed_up(chains[-1][-1], match):
+                chains[-1].append(replace(match, link=Link.CAUSE))
             else:
                 chains.append([match])
     return chains
+
+
+def _is_summed_up(cause: Match, match: Match) -> bool:
+    """Return whether a generic exception is directly below a known one, as where tracebacks are left out."""
+    is_next = match.number == cause.number + 1 and not match.in_traceback and not cause.in_traceback
+    return is_next and match.strength is Strength.GENERIC and cause.strength is Strength.CERTAIN
 
 
 def _resolve(chain: Sequence[Match]) -> Match:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from fsdpctl.contract.stack_dump import Frame
 from fsdpctl.explain.categories import Role
 from fsdpctl.explain.logs.attempts import last_attempts
 from fsdpctl.explain.logs.blamed import blamed_rank
-from fsdpctl.explain.logs.choose import choose_end
+from fsdpctl.explain.logs.choose import LOST_STORAGE, OF_LOST_STORAGE, choose_end
 from fsdpctl.explain.logs.diagnosis import Failure, LogDiagnosis
 from fsdpctl.explain.logs.launcher_summary import LauncherSummary, find_summary, later_failures
 from fsdpctl.explain.logs.match import Match, match_text
@@ -64,7 +64,7 @@ def _read_ends(streams: Sequence[Stream]) -> list[_End]:
         for stream, own in zip(streams, summaries, strict=True)
         if (end := _end_of(stream, own if stream.node else own or of_all)) is not None
     ]
-    return _without_copies(ends)
+    return _without_copies(_with_lost_storage(ends))
 
 
 def _end_of(stream: Stream, summary: LauncherSummary | None) -> _End | None:
@@ -74,6 +74,17 @@ def _end_of(stream: Stream, summary: LauncherSummary | None) -> _End | None:
     matches = fatal_matches(matches, stream.lines, many=many)
     chosen = choose_end(matches, first=many)
     return None if chosen is None else _End(stream, chosen, _time_of(stream.lines, chosen.number), summary)
+
+
+def _with_lost_storage(ends: Sequence[_End]) -> list[_End]:
+    """Return the ends; where a kernel reports that a file system was lost, what ranks ended by follows from that."""
+    lost = next((end.match.rule for end in ends if end.match.rule.id == LOST_STORAGE), None)
+    return [
+        end
+        if lost is None or end.match.rule.id not in OF_LOST_STORAGE
+        else replace(end, match=replace(end.match, rule=lost))
+        for end in ends
+    ]
 
 
 def _without_copies(ends: Sequence[_End]) -> list[_End]:

@@ -11,7 +11,7 @@ _KEY = re.compile(r"\s*(host|rank|exitcode)\s*:\s*(\S+)")
 _NAMED = re.compile(
     r"""
     srun:\ error:\ (?P<host>[\w.-]+):\ task\ (?P<rank>\d+):\ (?!Terminated)
-    | mpi\w+\ noticed\ that\ process\ rank\ (?P<mpi>\d+)\ with\ PID\ \d+\ on\ node\ (?P<node>\S+)
+    | (?:mpi|prte)\w+\ noticed\ that\ process\ rank\ (?P<mpi>\d+)\ with\ PID\ \d+\ on\ node\ (?P<node>\S+)
     | (?i:\brank[\ =](?P<ended>\d+)(?:\ \(PID\ \d+\)|\ pid=\d+)?\ (?:exited|crashed|died|failed)\b.{0,16}\b
       (?:code|status|signal)\ (?!-?(?:0|15|143)\b))-?\d+  # Composer, PALS
     | \[rank:\ (?P<child>\d+)\]\ Child\ process\ with\ PID\ \d+\ terminated\ with\ code  # Lightning
@@ -22,6 +22,7 @@ _RANKS = ("rank", "mpi", "ended", "child")
 _LOCAL = re.compile(
     r"(?:-- P|: p)rocess (\d+) terminated with (?:the following error|signal)"  # multiprocessing
     r"|failed \(exitcode: -?\d+\) local_rank: (\d+) \(pid:"  # torchrun
+    r"|'--local_rank=(\d+)'.{0,2000}\bexits with return code = -?\d+"  # DeepSpeed
 )
 _SEVERAL_NODES = re.compile(r"(?i)(?:nnodes|num[_-]nodes|num[_-]machines)\W{1,3}(?!1\b)\d")
 
@@ -53,7 +54,7 @@ def find_summary(lines: Sequence[str]) -> LauncherSummary | None:
             local = local or _LOCAL.search(line)
     if found or named or local is None or any(map(_SEVERAL_NODES.search, lines)):
         return found or named
-    return LauncherSummary(int(local[1] or local[2]), None)
+    return LauncherSummary(int(next(filter(None, local.groups()))), None)
 
 
 def later_failures(lines: Iterable[str]) -> set[int]:

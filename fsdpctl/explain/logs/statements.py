@@ -25,8 +25,9 @@ _CAUSE = "The above exception was the direct cause of the following exception:"
 _CONTEXT = "During handling of the above exception, another exception occurred:"
 _MODULE = r"(?:[A-Za-z_]\w*\.)"
 _ENDS = "Error|Exception|Interrupt|Timeout|Exit|NotFound|Abort|Failure|Unsupported|Failed|Group|TimedOut|Exceeded"
+_LEVELS = "(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|SEVERE)"
 _RAISED = re.compile(
-    rf"(?!Killed|Terminated|Aborted|Segmentation){_MODULE}*(?:[A-Za-z_]*[A-Z]\w*|\w*error|timeout)"
+    rf"(?!Killed|Terminated|Aborted|Segmentation|{_LEVELS}\b){_MODULE}*(?:[A-Za-z_]*[A-Z]\w*|\w*error|timeout)"
     r"(?:\(\w+\))?(?::(?: |$)|$)"
 )
 _HEAD = re.compile(
@@ -36,6 +37,10 @@ _HEAD = re.compile(
     )""",
     re.VERBOSE,
 )
+_REPR = re.compile(rf"""(?<![\w.])((?:{_MODULE})*\w+(?:Error|Exception|Interrupt|Timeout))\((?:(['"])(.*?)\2,?)?\)""")
+"""An exception as `repr` writes it."""
+_WRAPPED = re.compile(rf"""(?:{_MODULE})*Exception: ['"]?(?={_REPR.pattern}['"]?$)""")
+_NCCL = re.compile(r"nccl\w*Error: ")
 _WHAT = re.compile(r"(?:\s*what\(\): +|.*thread terminated with exception: )(.*)")
 _FAULT = re.compile(r"Fatal Python error: |Timeout \(\d+:\d\d:\d\d(?:\.\d+)?\)!")
 _GROUP = re.compile(r"^ +(?:\+ (?=Exception Group Traceback)|\| ?|\+[-+]+(?: \d+ -+)?$)")
@@ -117,6 +122,13 @@ def read_messages(lines: Sequence[str]) -> Iterator[Statement]:
                     text = text.partition('"')[0]
                 is_bare = _HEAD.match(text) is None
                 yield Statement(number, number, text, is_exception=True, is_message=True, is_bare=is_bare)
+            for found in _REPR.finditer(line):
+                yield Statement(number, number, _of_repr(found), is_exception=True, is_message=True)
+
+
+def _of_repr(found: re.Match[str]) -> str:
+    """Return an exception as a traceback ends with it."""
+    return f"{found[1]}: {found[3]}" if found[3] else found[1]
 
 
 def _read_line(lines: Sequence[str], at: int) -> Statement | None:
@@ -143,11 +155,14 @@ def _exception(
     lines: Sequence[str], at: int, head: str, frames: tuple[Frame, ...] = (), link: Link | None = None
 ) -> Statement:
     """Return the statement of an exception; one in a traceback has a link."""
+    if (wrapped := _WRAPPED.match(head)) is not None and (inner := _REPR.search(head, wrapped.end())) is not None:
+        head = _of_repr(inner)
     message = [head]
     last = at
+    is_of_nccl = "nccl" in head.lower()
     for text in lines[at + 1 : at + MAX_MESSAGE_LINES]:
         is_inner = last == at and head.endswith("raised:")  # a compiler reports the error of its own in the next line
-        if _NEXT_MESSAGE.match(text) or (_HEAD.match(text) and not is_inner):
+        if _NEXT_MESSAGE.match(text) or (_HEAD.match(text) and not is_inner) or (_NCCL.match(text) and not is_of_nccl):
             break
         last += 1
         message.append(text)

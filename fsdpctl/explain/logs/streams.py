@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fsdpctl.contract.files import open_file
-from fsdpctl.explain.logs.json_lines import read_json
 from fsdpctl.explain.logs.learned_prefix import learn_prefix
 from fsdpctl.explain.logs.prefixes import Prefixed, read_prefixes
+from fsdpctl.explain.logs.records import read_record
 from fsdpctl.logs.splitter import LineSplitter
 
 MAX_BYTES = 8 * 2**20
@@ -88,10 +88,30 @@ def _split(path: Path, lines: Sequence[str], is_cut: bool) -> Iterator[Stream]:
 
 
 def _read_parts(line: str) -> list[Prefixed]:
-    """Return what a line has of each rank; the fields of a JSON object may name the rank and have its lines."""
-    rank, lines = read_json(line)
-    parts = [part for one in lines for part in read_prefixes(one)]
-    return [part._replace(rank=rank) if part.rank is None else part for part in parts]
+    """Return what a line has of each rank; a record may come after a prefix, and its fields may name the rank."""
+    if (own := _read_record(line)) is not None:
+        return own
+    parts = read_prefixes(line)
+    if len(parts) == 1 and (inner := _read_record(parts[0].text)) is not None:
+        _, local_rank, host, _, pod, task = parts[0]
+        return [
+            part._replace(
+                rank=parts[0].rank if part.rank is None else part.rank,
+                local_rank=part.local_rank if part.local_rank is not None else local_rank,
+                host=part.host or host,
+                pod=part.pod or pod,
+                task=part.task if part.task is not None else task,
+            )
+            for part in inner
+        ]
+    return parts
+
+
+def _read_record(line: str) -> list[Prefixed] | None:
+    if (record := read_record(line)) is None:
+        return None
+    parts = [part for one in record.lines for part in read_prefixes(one)]
+    return [part._replace(rank=record.rank) if part.rank is None else part for part in parts]
 
 
 def _first_rank(lines: Iterable[Prefixed]) -> int:
