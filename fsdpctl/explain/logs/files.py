@@ -11,6 +11,7 @@ from pathlib import Path
 from fsdpctl.contract.source_files import is_library
 from fsdpctl.contract.stack_dump import Frame
 from fsdpctl.explain.categories import Role
+from fsdpctl.explain.logs.announced import announced_rank, rank_below
 from fsdpctl.explain.logs.attempts import last_attempts
 from fsdpctl.explain.logs.blamed import blamed_rank
 from fsdpctl.explain.logs.choose import LOST_STORAGE, OF_LOST_STORAGE, choose_end
@@ -52,7 +53,7 @@ def explain_streams(streams: Sequence[Stream]) -> LogDiagnosis:
     if not any(_distance(end.match) <= _KNOWN for end in ends):
         ends = _read_ends(streams)
     ends.sort(key=_order)
-    return LogDiagnosis(tuple(_failure(end, ends[0]) for end in ends))
+    return LogDiagnosis(tuple(_failure(end, ends[0], streams) for end in ends))
 
 
 def _read_ends(streams: Sequence[Stream]) -> list[_End]:
@@ -118,11 +119,16 @@ def _distance(match: Match) -> int:
     return 1 if match.strength is Strength.GENERIC else 0
 
 
-def _failure(end: _End, first: _End) -> Failure:
+def _failure(end: _End, first: _End, streams: Sequence[Stream]) -> Failure:
     rule, match, stream, summary = end.match.rule, end.match, end.stream, end.summary
     rank, host = stream.rank, stream.host or match.fields.get("host")
+    number = stream.numbers[match.number - 1]
+    if end is first and rank is None:
+        rank = rank_below(number, stream.path, streams)
     if end is first and summary is not None and rank in (None, summary.rank):
         rank, host = summary.rank, host or summary.host
+    if end is first and rank is None:
+        rank = announced_rank(match, stream, streams)
     if end is first and (blamed := blamed_rank(match, stream.lines)) not in (None, rank):
         rank, host = blamed, None
     return Failure(
@@ -138,7 +144,7 @@ def _failure(end: _End, first: _End) -> Failure:
         remedy=match.remedy,
         docs=rule.docs,
         file=str(stream.path),
-        number=stream.numbers[match.number - 1],
+        number=number,
         is_cut=stream.is_cut,
         line=match.line,
         fields=match.fields,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fsdpctl.contract.files import open_file
+from fsdpctl.explain.logs.columns import read_columns
 from fsdpctl.explain.logs.learned_prefix import learn_prefix
 from fsdpctl.explain.logs.prefixes import Prefixed, read_prefixes
 from fsdpctl.explain.logs.records import read_record
@@ -67,6 +68,8 @@ def _split(path: Path, lines: Sequence[str], is_cut: bool) -> Iterator[Stream]:
     prefixed = [(number, part) for number, line in enumerate(lines, 1) for part in _read_parts(line)]
     if (learned := learn_prefix([part for _, part in prefixed])) is not None:
         prefixed = [(number, learned.read(part)) for number, part in prefixed]
+    parts = read_columns([part for _, part in prefixed])
+    prefixed = [(number, part) for (number, _), part in zip(prefixed, parts, strict=True)]
     offset = _first_rank(part for _, part in prefixed)
     of_file = int(named[1]) if (named := _NAME.search(path.name)) else None
     tasks_launch = any(part.task is not None and _LAUNCHER.search(part.text) for _, part in prefixed)

@@ -11,7 +11,7 @@ from fsdpctl.explain.logs.handled import is_handled
 
 TRACEBACK = "Traceback (most recent call last):"
 _IGNORED = ("Exception ignored in", "--- Logging error ---")
-_FRAME = re.compile(r'\s+File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)')
+_FRAME = re.compile(r'\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)')
 _RAISE = re.compile(r"\braise\b")
 _MISTAKES = ("NameError", "UnboundLocalError", "AttributeError")
 _DIGITS = re.compile(r"\d")
@@ -56,11 +56,16 @@ def _skip_frames(lines: Sequence[str], at: int) -> tuple[int, tuple[Frame, ...]]
     indent = _indent(lines[at])
     frames = []
     end = at + 1
-    while end < len(lines) and (not lines[end].strip() or _indent(lines[end]) > indent):
+    while end < len(lines) and (not lines[end].strip() or _is_frame(lines[end], indent)):
         if frame := _FRAME.match(lines[end]):
             frames.append(Frame(frame["file"], int(frame["line"]), frame["function"]))
         end += 1
     return end, tuple(frames)
+
+
+def _is_frame(line: str, indent: int) -> bool:
+    """Return whether a line is of the frames of a traceback; loguru marks the frame that caught it, at the margin."""
+    return _indent(line) > indent or line.startswith('File "')
 
 
 def _is_raised_on_purpose(lines: Sequence[str]) -> bool:

@@ -91,3 +91,63 @@ def test_of_several_ranks_a_report_blames_none(more: str, tmp_path: Path) -> Non
     assert first(tmp_path, prefixed("[rank0]: ", (report + more).rstrip())).rank == 0
     states = f"{report}  - Snapshot of ranks' latest states:\n{more}"
     assert first(tmp_path, prefixed("[rank0]: ", states.rstrip())).rank == 6
+
+
+WATCHDOG = "[E ProcessGroupNCCL.cpp:916] [Rank 6] NCCL watchdog thread terminated with exception: CUDA error: an ECC\n"
+LOST = "[rank{}]: torch.distributed.DistBackendError: NCCL error: remote process exited or there was a network error\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "rank"),
+    [
+        (f"{TRACE}RuntimeError: CUDA error: an ECC\n{WATCHDOG}", 6),
+        (f"{TRACE}AssertionError: bad\n[rank6] exiting with 1 after failed check\n" + LOST.format(0), 6),
+        (f"{TRACE}AssertionError: bad\n" + LOST.format(0), None),
+        ("(Trainer pid=8) - (node_id=77c2, ip=10.0.13.9, pid=3310) world_rank=6, local_rank=0, node_rank=1\n"
+         "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.\n"
+         "Memory where the task (actor ID: 5d4f, name=RayTrainWorker.__init__, pid=3310, memory used=117.92GB)\n", 6),
+        (f"{TRACE}MemoryError\nrank=6 exit=-11 (core dumped)\nrank=0 got ncclRemoteError, exiting\n", 6),
+        (f"{TRACE}MemoryError\n['python', 'a.py', '--local_rank=6'] exits with return code = -6\n", 6),
+        ("prterun noticed that process rank 6 with PID 2 on node n17 exited on\nsignal 11 (Segmentation fault).\n", 6),
+    ],
+)  # fmt: skip
+def test_the_rank_of_a_failure_is_announced_elsewhere(text: str, rank: int | None, tmp_path: Path) -> None:
+    assert first(tmp_path, text).rank == rank
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("[2024-08-14 11:20:00] [n04 r6] ", "[2024-08-14 11:20:00] [n04 r0] "),
+        ("2026-01-20 10:00:00 | INFO | rank 6/8 | ", "2026-01-20 10:00:00 | INFO | rank 0/8 | "),
+        ("2025-09-12 08:30:01.215 | ERROR    | a:f:37 - [r6] ", "2025-09-12 08:30:01.215 | ERROR    | a:f:3 - [r0] "),
+    ],
+)  # fmt: skip
+def test_a_rank_in_a_column_is_that_of_the_traceback_below(one: str, other: str, tmp_path: Path) -> None:
+    caught = TRACE.replace('  File "', '> File "')
+    found = first(tmp_path, f"{other}step 1\n{one}failed\n{caught}MemoryError\n{other}exit -15\n")
+    assert (found.rule, found.rank) == ("host_memory_refused", 6)
+
+
+@pytest.mark.parametrize(("other", "rank"), [("0", 1), ("4711", None)])
+def test_a_number_behind_the_level_is_a_rank_where_it_counts_ranks(
+    other: str, rank: int | None, tmp_path: Path
+) -> None:
+    line = "2025-01-25 20:57:35,570 ERROR [{}] {}\n"
+    assert first(tmp_path, f"{line.format(other, 'x')}{line.format(1, 'giving up')}{TRACE}MemoryError\n").rank == rank
+
+
+POD = "[bert-{}-{}] [rank{}]: step 1\n"
+
+
+@pytest.mark.parametrize(
+    ("seen", "rank"),
+    [
+        (POD.format("master", 0, 0) + POD.format("worker", 0, 1), 6),
+        (POD.format("master", 0, 0) + POD.format("worker", 0, 8), None),
+        ("", None),
+    ],
+)
+def test_a_pod_is_the_rank_that_its_lines_have(seen: str, rank: int | None, tmp_path: Path) -> None:
+    events = "2m  Warning  Evicted  pod/bert-worker-5  The node was low on resource: memory.\n"
+    assert first(tmp_path, seen + events).rank == rank
