@@ -19,13 +19,15 @@ corrupt, invalid, illegal, heartbeat, progress, stuck, hung, hanging, stall, dea
 subset of ranks, override, different device, devices were, identification, notready, deleted at, modulefile,
 lmod, mismatch, module(s), i/o err, creation, extracting, mounting, address already, too many, ctrl-c,
 marked down, unbound, unexpected, fallen off, nccl warn, nccl op, nccl watch, handling of, no such, not found,
-no space, return code, bus err, lost comm, panic, unrecogni, missing, must specify, no viable, extraneous,
-multiple values, requires an, does not take, unknown, no value for, nodes are available, no available node, capacity,
-unmounted, remount, lockup, lost contact, marked dead, died because, insufficient, held, status, pending,
-forbidden, unschedulable, infeasible, node-fail, hosterror, power
+no space, return code, bus err, lost comm, panic, unrecogni, missing option, missing argument, missing parameter, missing command, missing mandatory,
+missing required, must specify, no viable, extraneous, multiple values, requires an, does not take, no value for,
+unknown option, unknown command, unknown queue, unknown job, nodes are available, no available node,
+provision, instancecapacity, capacityerror, placement group, unmounted, remount, lockup, lost contact, marked dead,
+died because, insufficient, was held, with status, status check, pending reason, reason=, forbidden, unschedulable,
+infeasible, node-fail, hosterror, power off, ac lost
 """
 _WORDS = re.compile(r"\b(?:nan|inf|hang)\b|\bexc\.")
-_NUMBERED = re.compile(r"(?i)exit|code|status|signal|xid|errno|oom|failcnt|return|curl|ended|\[cd\]")
+_NUMBERED = re.compile(r"(?i)exit|code|status|signal|xid|errno|oom|failcnt|return|curl: \(|\[cd\]")
 _PARTS = tuple(" ".join(part.split()) for part in _FRAGMENTS.split(","))
 _NO_DIGITS = {ord(digit): None for digit in "0123456789"}
 

@@ -25,7 +25,11 @@ _TEXTS = (
 _WITHOUT_TYPE = {"err", "error", "exception", "exc"}
 _TIMES = ("ts", "time", "timestamp", "@timestamp", "asctime", "t")
 _FIELD = re.compile(r'([\w.@-]+)=("(?:[^"\\]|\\.)*"|[^\s"]*)(?:\s+|$)')
-_LOGFMT = re.compile(r"(?:time|ts|t|timestamp|level|lvl|severity|msg)=")
+_LOGFMT = re.compile(
+    r"(?=(?:time|ts|t|timestamp|level|lvl|lv|severity|msg|rank)=)(?:.*?\s)?(?:level|lvl|lv|severity)="
+    r'"?(?i:e|err|error|f|fatal|c|crit|critical|panic|severe|alert|emerg)\b'
+)
+"""A line of logfmt that reports an error; the rank of any other one is read as a prefix."""
 _TRACEBACK = "Traceback (most recent call last)"
 _DEPTH = 4
 
