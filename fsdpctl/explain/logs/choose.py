@@ -30,7 +30,7 @@ _OF_SCHEDULER = {Category.TIME_LIMIT, Category.PREEMPTION}
 _OF_A_PEER = {Category.OOM_KILLER, Category.NODE_FAILURE, Category.SEGFAULT}
 _OF_COMMUNICATION = {Category.NCCL, Category.GLOO, Category.NETWORK}
 """What ranks raise after one of them was killed."""
-_KILLS = {"ended_by_launcher", "job_cancelled", "hang_watchdog"}
+_KILLS = {"ended_by_launcher", "job_cancelled", "hang_watchdog", "hang_reported"}
 """Rules of what kills processes: that these end by SIGKILL follows from it."""
 LOST_STORAGE = "filesystem_lost"
 OF_LOST_STORAGE = {"read_only", "shared_memory_bus_error"}

@@ -9,22 +9,22 @@ import re
 from functools import lru_cache
 
 _FRAGMENTS = """
-error, exception, fail, kill, abort, fatal, signal, sigseg, sigterm, sigfpe, sigbus, cancel, time, limit,
-deadline, preempt, evict, spot, interrupt, ^c, exit, terminat, closing, memory, oom, alloc, xid, assert, nvml,
-ncclsuccess, watchdog, socket, cause, cannot, could, can't, unable, ssh, key, closed, librar, symbol, floating,
-quota, stale, nfs, endpoint, lustre, blk_, denied, permit, read-only, chdir, infinit, finite, segfault,
-segmentation, pthread, thread, fork, mpi_, revoked, requeued, support, exceeded, what(), resource, offline,
-diverge, scale, zip, empty, unpickl, resp, refused, pipe, duplicate, network, out_of, sent, version, module,
-corrupt, invalid, illegal, heartbeat, progress, stuck, hung, hanging, stall, deadlock, no activity,
-subset of ranks, override, different device, devices were, identification, notready, deleted at, modulefile,
-lmod, mismatch, module(s), i/o err, creation, extracting, mounting, address already, too many, ctrl-c,
-marked down, unbound, unexpected, fallen off, nccl warn, nccl op, nccl watch, handling of, no such, not found,
-no space, return code, bus err, lost comm, panic, unrecogni, missing option, missing argument, missing parameter, missing command, missing mandatory,
-missing required, must specify, no viable, extraneous, multiple values, requires an, does not take, no value for,
-unknown option, unknown command, unknown queue, unknown job, nodes are available, no available node,
-provision, instancecapacity, capacityerror, placement group, unmounted, remount, lockup, lost contact, marked dead,
-died because, insufficient, was held, with status, status check, pending reason, reason=, forbidden, unschedulable,
-infeasible, node-fail, hosterror, power off, ac lost
+error, exception, fail, kill, abort, fatal, signal, sigseg, sigterm, sigfpe, sigbus, cancel, time, limit, deadline,
+preempt, evict, spot, interrupt, ^c, exit, terminat, closing, memory, oom, alloc, xid, assert, nvml, ncclsuccess,
+watchdog, socket, cause, cannot, could, can't, unable, ssh, key, closed, librar, symbol, floating, quota, stale, nfs,
+endpoint, lustre, blk_, denied, permit, read-only, chdir, infinit, finite, segfault, segmentation, thread, fork, mpi_,
+revoked, requeued, support, exceeded, what(), resource, offline, diverge, scale, zip, empty, unpickl, resp, refused,
+pipe, duplicate, network, out_of, sent, version, module, corrupt, invalid, illegal, heartbeat, progress, stuck, hung,
+hanging, stall, deadlock, no activity, subset of ranks, override, different device, devices were, identification,
+notready, deleted at, lmod, mismatch, i/o err, creation, extracting, mounting, address already, too many, ctrl-c,
+marked down, unbound, unexpected, fallen off, nccl warn, nccl op, nccl watch, handling of, no such, not found, no
+space, return code, bus err, lost comm, panic, unrecogni, missing option, missing argument, missing parameter, missing
+command, missing mandatory, missing required, must specify, no viable, extraneous, multiple values, requires an, does
+not take, no value for, unknown option, unknown command, unknown queue, unknown job, nodes are available, no available
+node, provision, instancecapacity, placement group, unmounted, remount, lockup, lost contact, marked dead,
+insufficient, with status, status check, pending reason, reason=, forbidden, unschedulable, infeasible, power off,
+powered off, lost power, ac lost, sister, priority, qos, assoc, held, reboot, crashed, unreachable, disappeared, left
+the cluster, went down, gone down, restarted unexp, not updated, been updated, hangs
 """
 _WORDS = re.compile(r"\b(?:nan|inf|hang)\b|\bexc\.")
 _NUMBERED = re.compile(r"(?i)exit|code|status|signal|xid|errno|oom|failcnt|return|curl: \(|\[cd\]")

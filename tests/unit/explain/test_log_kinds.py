@@ -81,6 +81,15 @@ def test_an_error_of_the_program_is_no_refusal(text: str, category: Category, tm
         ("[RankMonitorServer:2] Section 'step' has been open for 600.41 seconds. Timeout is 600.00 seconds.\n"
          "srun: error: a3-2: task 2: Killed\n", Category.HANG),
         ("supervisor: training is not making progress, killing it\nworkers ended, exit status 137\n", Category.HANG),
+        ("[launcher] heartbeat of rank 3 not updated since 1801 s; assuming a hang, sending SIGKILL\nexit status 137\n",
+         Category.HANG),
+        ("heartbeat ok 3 s ago\nsrun: error: n1: task 3: Killed\n", Category.OOM_KILLER),
+        ("JOBID PARTITION NODELIST(REASON)\n71 gpu PD 0:00 8 (PartitionNodeLimit)\n", Category.SCHEDULER),
+        ("queue_x: No such queue. Job not submitted.\n", Category.SCHEDULER),
+        (f"slurmctld: error: Nodes gpu[03] not responding, setting DOWN\n{TIMEOUT.format(rank=0)}\n",
+         Category.NODE_FAILURE),
+        (f"gpu-3: rebooted unexpectedly at 03:10\n{TIMEOUT.format(rank=0)}\n", Category.NODE_FAILURE),
+        ("Job 1234 requeued by higher priority job 999\n" + GONE, Category.PREEMPTION),
         ("+ timeout 4h torchrun train.py\nReceived Signals.SIGTERM death signal, shutting down workers\n"
          "ended with status 124\n", Category.TIME_LIMIT),
         ("WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError('x')': /simple/deepspeed/\n"
