@@ -29,6 +29,7 @@ _LOGFMT = re.compile(
     r"(?=(?:time|ts|t|timestamp|level|lvl|lv|severity|msg|rank)=)(?:.*?\s)?(?:level|lvl|lv|severity)="
     r'"?(?i:e|err|error|f|fatal|c|crit|critical|panic|severe|alert|emerg)\b'
 )
+_BEHIND_LEVEL = re.compile(r"(?:\[?\d{4}-\d\d-\d\d[T ]\S+ +)?\[?(?:ERROR|CRITICAL|FATAL)\]?:? +(?=\w+=\S+ \w+=)")
 """A line of logfmt that reports an error; the rank of any other one is read as a prefix."""
 _TRACEBACK = "Traceback (most recent call last)"
 _DEPTH = 4
@@ -49,6 +50,8 @@ def read_record(line: str) -> Record | None:
         fields = _read_json(line)
     elif _LOGFMT.match(line):
         fields = {name: _unquote(value) for name, value in _FIELD.findall(line)}
+    elif (level := _BEHIND_LEVEL.match(line)) is not None:
+        fields = {"level": "error", **{name: _unquote(value) for name, value in _FIELD.findall(line, level.end())}}
     else:
         return None
     return None if fields is None else Record(_rank_of(fields), tuple(_lines_of(fields)) or (line,))
