@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
 from fsdpctl.explain.logs.match import Match
@@ -14,9 +15,12 @@ _EXIT_OF_RANK = re.compile(r"exit(?:ed|[_ ]?code|[_ ]?status)?[ =:]+(?!-?(?:6|15
 """Not of those that abort after another one, or that are asked to end."""
 _PROCESSES = (
     re.compile(r"\bpid=(?P<pid>\d+)\) world_rank=(?P<rank>\d+)"),  # Ray
+    re.compile(r"\bprocess (?P<pid>\d+) spawned with command: .*'--local_rank=(?P<rank>\d+)'"),  # DeepSpeed
     re.compile(r"\b[Rr]ank[ =:]+(?P<rank>\d+)\b.{0,20}?\b(?i:pid)[ =:]+(?P<pid>\d+)"),
 )
-_PID = re.compile(r"\b(?i:pid)[ =:]+(\d+)|\bprocess (\d{3,})\b")
+_PID = re.compile(r"\b(?i:pid)[ =:]+(\d+)|\b[Pp]rocess (\d{3,})\b|\bpython[\d.]*\[(\d+)\]: segfault")
+_RAY_TASK = re.compile(r"ray::_?RayTrainWorker.{0,60}?\(pid=(\d+)")
+"""The head of what a worker raised; its traceback and exception follow."""
 _POD = re.compile(r"\b[\w-]+-(?P<role>master|worker|chief)-(?P<number>\d+)\b")
 _NAMED_POD = re.compile(rf"\b[Pp]ods?[/ ](?:[\w-]+/)?{_POD.pattern}")
 _MIN_MESSAGE = 12
@@ -57,7 +61,9 @@ def _rank_of_message(match: Match, stream: Stream) -> int | None:
 
 def _rank_of_process(match: Match, stream: Stream, streams: Iterable[Stream]) -> int | None:
     near = stream.lines[match.number - 1 : match.number + _NEAR]
-    pids = {found[1] or found[2] for line in near for found in _PID.finditer(line)}
+    pids = {pid for line in near for found in _PID.finditer(line) for pid in found.groups() if pid}
+    heads = (found[1] for line in stream.lines[: match.number] if (found := _RAY_TASK.search(line)))
+    pids |= set(deque(heads, maxlen=1))
     lines = (line for other in streams for line in other.lines if "rank" in line.lower()) if pids else ()
     return _single(int(found["rank"]) for line in lines for found in _processes(line) if found["pid"] in pids)
 

@@ -33,6 +33,8 @@ _OF_COMMUNICATION = {Category.NCCL, Category.GLOO, Category.NETWORK}
 _KILLS = {"ended_by_launcher", "job_cancelled", "hang_watchdog", "hang_reported"}
 """Rules of what kills processes: that these end by SIGKILL follows from it."""
 LOST_STORAGE = "filesystem_lost"
+UNEXPLAINED_KILL = "sigkill"
+"""The rule of a SIGKILL: of the kernel for memory, or of a launcher after another process has failed."""
 OF_LOST_STORAGE = {"read_only", "shared_memory_bus_error"}
 """Rules of what processes end by when their file system was lost."""
 _REQUESTS = {"terminated", "job_cancelled"}
@@ -70,7 +72,7 @@ def _without_storage(matches: Sequence[Match]) -> list[Match]:
 def _without_killed(matches: Sequence[Match]) -> list[Match]:
     """Return the matches without the processes that a launcher or a watchdog kills, or that end with their job."""
     killed = next((m.number for m in matches if m.rule.id in _KILLS), None)
-    return [m for m in matches if killed is None or m.number <= killed or m.rule.id != "sigkill"]
+    return [m for m in matches if killed is None or m.number <= killed or m.rule.id != UNEXPLAINED_KILL]
 
 
 def _without_ended(matches: Sequence[Match]) -> list[Match]:

@@ -1,9 +1,10 @@
-"""Ranks in a column of a logger's format, behind the time and the level, and tracebacks below such a line."""
+"""Ranks in a column of a logger's format, behind the time and the level, and tracebacks below a line with a rank."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from fsdpctl.explain.logs.prefixes import Prefixed
 from fsdpctl.explain.logs.tracebacks import TRACEBACK
@@ -20,6 +21,8 @@ _COLUMN = re.compile(
     """,
     re.VERBOSE,
 )
+_ANNOUNCED = re.compile(r"(?:^|[\s|\]])\[?(?:ERROR|CRITICAL|FATAL)\b.{0,40}?\brank[ =:_]{1,2}(\d{1,5})\b")
+_FAILS = re.compile(r"(?i)\b(?:unhandled|uncaught|exception|crash(?:ed)?|failed)\b")
 _BETWEEN = ("The above exception was", "During handling of", "Traceback", 'File "', " ", "\t")
 
 
@@ -29,7 +32,16 @@ def read_columns(lines: Sequence[Prefixed]) -> list[Prefixed]:
     found = [_COLUMN.match(line.text) if line.rank is None and line.task is None else None for line in lines]
     bare = {int(one["bare"]) for one in found if one and one["bare"]}
     has_bare = len(bare) > 1 and bare == set(range(len(bare)))
-    return list(_with_tracebacks([_read(*pair, has_bare=has_bare) for pair in zip(lines, found, strict=True)], lines))
+    read = [_read(*pair, has_bare=has_bare) for pair in zip(lines, found, strict=True)]
+    for at, (line, below) in enumerate(pairwise(read)):
+        if line.rank is None and line.task is None and below.text.startswith(TRACEBACK):
+            read[at] = _with_announced(line)
+    return list(_with_tracebacks(read, lines))
+
+
+def _with_announced(line: Prefixed) -> Prefixed:
+    """Return an error directly above a traceback with the rank that it names."""
+    return line._replace(rank=int(named[1])) if (named := _ANNOUNCED.search(line.text)) else line
 
 
 def _read(line: Prefixed, found: re.Match[str] | None, *, has_bare: bool) -> Prefixed:
@@ -44,7 +56,8 @@ def _with_tracebacks(lines: Sequence[Prefixed], before: Sequence[Prefixed]) -> I
     in_traceback = False
     for line, old in zip(lines, before, strict=True):
         if line.rank is not None:
-            rank, in_traceback = (line.rank if old.rank is None else None), False
+            is_of_traceback = old.rank is None or _FAILS.search(line.text)
+            rank, in_traceback = (line.rank if is_of_traceback else None), False
         elif rank is not None and (in_traceback or line.text.startswith(TRACEBACK)):
             in_traceback = True
             is_last = line.text.strip() and not line.text.startswith(_BETWEEN)

@@ -14,7 +14,7 @@ from fsdpctl.explain.categories import Role
 from fsdpctl.explain.logs.announced import announced_rank, rank_below
 from fsdpctl.explain.logs.attempts import last_attempts
 from fsdpctl.explain.logs.blamed import blamed_rank
-from fsdpctl.explain.logs.choose import LOST_STORAGE, OF_LOST_STORAGE, choose_end
+from fsdpctl.explain.logs.choose import LOST_STORAGE, OF_LOST_STORAGE, UNEXPLAINED_KILL, choose_end
 from fsdpctl.explain.logs.diagnosis import Failure, LogDiagnosis
 from fsdpctl.explain.logs.launcher_summary import LauncherSummary, find_summary, later_failures
 from fsdpctl.explain.logs.match import Match, match_text
@@ -116,7 +116,8 @@ def _distance(match: Match) -> int:
         return 4 if match.is_message else 3
     if match.rule.role is Role.CASCADE:
         return _KNOWN
-    return 1 if match.strength is Strength.GENERIC else 0
+    is_vague = match.strength is Strength.GENERIC or match.rule.id == UNEXPLAINED_KILL
+    return 1 if is_vague else 0
 
 
 def _failure(end: _End, first: _End, streams: Sequence[Stream]) -> Failure:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 _ROOT = "Root Cause (first observed failure):"
-_KEY = re.compile(r"\s*(host|rank|exitcode)\s*:\s*(\S+)")
+_KEY = re.compile(r"(?:^|\s)(host|rank|exitcode)\s+:\s*(\S+)")
 _NAMED = re.compile(
     r"""
     srun:\ error:\ (?P<host>[\w.-]+):\ task\ (?P<rank>\d+):\ (?!Terminated)
@@ -22,8 +22,8 @@ _RANKS = ("rank", "mpi", "ended", "child")
 _LOCAL = re.compile(
     r"(?:-- P|: p)rocess (\d+) terminated with (?:the following error|signal)"  # multiprocessing
     r"|failed \(exitcode: -?\d+\) local_rank: (\d+) \(pid:"  # torchrun
-    r"|'--local_rank=(\d+)'.{0,2000}\bexits with return code = -?\d+"  # DeepSpeed
 )
+"""DeepSpeed's launcher reports the command of the last process that it has started, whichever has failed."""
 _SEVERAL_NODES = re.compile(r"(?i)(?:nnodes|num[_-]nodes|num[_-]machines)\W{1,3}(?!1\b)\d")
 
 
@@ -45,7 +45,7 @@ def find_summary(lines: Sequence[str]) -> LauncherSummary | None:
     for line in lines:
         if _ROOT in line:
             values = {}
-        elif values is not None and (key := _KEY.match(line)):
+        elif values is not None and (key := _KEY.search(line)):
             values.setdefault(key[1], key[2])
             if len(values) == 3:
                 found, values = _summary(values) or found, None

@@ -23,7 +23,7 @@ _LAUNCHER = re.compile(
     r"torch[./]distributed[./](?:elastic[./](?:agent|multiprocessing[./]api)|run\.py)|ChildFailedError"
     r"|torch[./]multiprocessing[./]spawn"
 )
-_SUMMARY = re.compile(r"\s*rank\s*: (\d+) \(local_rank: (\d+)\)")
+_SUMMARY = re.compile(r"(?:^|\s)rank\s+: (\d+) \(local_rank: (\d+)\)")
 
 
 @dataclass
@@ -122,6 +122,6 @@ def _first_rank(lines: Iterable[Prefixed]) -> int:
     for line in lines:
         if line.rank is not None and line.local_rank is not None:
             return line.rank - line.local_rank
-        if "local_rank: " in line.text and (summary := _SUMMARY.match(line.text)):
+        if "local_rank: " in line.text and (summary := _SUMMARY.search(line.text)):
             return int(summary[1]) - int(summary[2])
     return 0

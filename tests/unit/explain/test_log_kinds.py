@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.explain.categories import Category
-from tests.unit.explain.test_log_files import TIMEOUT, TRACE, diagnose, first
+from tests.unit.explain.test_log_files import TIMEOUT, TRACE, diagnose, first, prefixed
 
 FRAME = 'Traceback (most recent call last):\n  File "{}", line 8, in f\n    raise ValueError(x)\n'
 GONE = f"{TRACE}torch.distributed.DistBackendError: NCCL error: remote process exited or there was a network error\n"
@@ -113,3 +113,29 @@ def test_a_rank_that_is_late_at_a_monitored_barrier_is_one_of_gloo(tmp_path: Pat
 def test_a_watchdog_of_nccl_is_no_monitor_of_ranks(tmp_path: Path) -> None:
     found = diagnose(tmp_path, TIMEOUT.format(rank=0) + "\nheartbeat of the agent is 2 s old\n").first
     assert found is not None and found.category is Category.NCCL
+
+
+@pytest.mark.parametrize(
+    ("text", "category"),
+    [
+        (f"{TRACE}OSError: [Errno 70] Communication error on send: '/beegfs/a.jpg'", Category.STORAGE),
+        (f"{TRACE}OSError: [Errno 110] Connection timed out: '/nfs/a.bin'", Category.STORAGE),
+        (
+            f"{TRACE}google.api_core.exceptions.Forbidden: 403 POST https://storage.googleapis.com/a",
+            Category.PERMISSION,
+        ),
+        (f"{TRACE}ray.train.WorkerHealthCheckTimeoutError: A worker health check has been hanging", Category.HANG),
+        ("Received stop request for job raysubmit_7Qk\nJob 'raysubmit_7Qk' STOPPED", Category.CANCELLED),
+        (
+            prefixed("[rank: 3] ", f"{TRACE}ValueError: x") + "a.sh: line 15:  4390 Killed       a.py",
+            Category.EXCEPTION,
+        ),
+        (
+            "13: a:1:2 [5] transport/net_ib.cc:1698 NCCL WARN NET/IB: Got completion from peer 10.1.0.31<53110> with"
+            " status=12 opcode=0 len=0 vendor err 129 (Recv)\nsrun: error: a: task 13: Aborted (core dumped)",
+            Category.NCCL,
+        ),
+    ],
+)
+def test_what_ends_many_processes_explains_none_of_them(text: str, category: Category, tmp_path: Path) -> None:
+    assert first(tmp_path, text).category is category

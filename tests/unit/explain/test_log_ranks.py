@@ -26,6 +26,22 @@ from tests.unit.explain.test_log_files import TIMEOUT, TRACE, first, prefixed
          + prefixed("[rank6]: ", TRACE + "RuntimeError: CUDA error: uncorrectable ECC error encountered")
          + "      rank      : 2 (local_rank: 2)\n      exitcode  : -6 (pid: 90)\n", 6),
         ("gpu-01: rank 0 died from signal 15\ngpu-02: rank 6 died from signal 11 and dumped core\n", 6),
+        (TRACE + "RuntimeError: [Rank 0]: Ranks 6 failed to pass monitoredBarrier in 300000 ms\n", 6),
+        ("Missing ranks:\n6!: [allreduce.a]\nOne or more rank (marked by \"!\") is stalled for longer than 600 seconds."
+         " Will shutdown.\n", 6),
+        ("[WARNING] [RankMonitorServer:6] Did not get subsequent heartbeat. Waited 171.92 seconds.\n"
+         "[WARNING] [RankMonitorServer:7] Did not get subsequent heartbeat. Waited 171.93 seconds.\n"
+         "failed (exitcode: -9) local_rank: 2 (pid: 77) of binary: /opt/conda/bin/python\n", 6),
+        ("ERROR rank=6 extraction failed\n" + TRACE + "MemoryError\n", 6),
+        ("[rank 6] unhandled exception, host gpu-02\n" + TRACE + "MemoryError\n", 6),
+        ("(TorchTrainer pid=1, ip=10.0.0.1) - (node_id=a, ip=10.0.0.2, pid=61) world_rank=5, local_rank=1\n"
+         "(TorchTrainer pid=1, ip=10.0.0.1) - (node_id=a, ip=10.0.0.2, pid=62) world_rank=6, local_rank=2\n"
+         "ray.exceptions.RayTaskError(MemoryError): ray::_RayTrainWorker__execute.get_next() (pid=62, ip=10.0.0.2)\n"
+         '  File "loop.py", line 9, in train\n    f()\nMemoryError\n', 6),
+        ("process 61 spawned with command: ['python', 'a.py', '--local_rank=6']\n"
+         "process 62 spawned with command: ['python', 'a.py', '--local_rank=7']\n"
+         "Sep  9 21:20:58 ds kernel: python[61]: segfault at 7f ip 00 sp 00 error 4 in cpu_adam.so\n"
+         "['python', 'a.py', '--local_rank=7'] exits with return code = -11\n", 6),
     ],
 )  # fmt: skip
 def test_other_names_of_the_rank(text: str, rank: int, tmp_path: Path) -> None:
@@ -107,7 +123,7 @@ LOST = "[rank{}]: torch.distributed.DistBackendError: NCCL error: remote process
          "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.\n"
          "Memory where the task (actor ID: 5d4f, name=RayTrainWorker.__init__, pid=3310, memory used=117.92GB)\n", 6),
         (f"{TRACE}MemoryError\nrank=6 exit=-11 (core dumped)\nrank=0 got ncclRemoteError, exiting\n", 6),
-        (f"{TRACE}MemoryError\n['python', 'a.py', '--local_rank=6'] exits with return code = -6\n", 6),
+        (f"{TRACE}MemoryError\n['python', 'a.py', '--local_rank=6'] exits with return code = -6\n", None),  # see _LOCAL
         ("prterun noticed that process rank 6 with PID 2 on node n17 exited on\nsignal 11 (Segmentation fault).\n", 6),
     ],
 )  # fmt: skip
