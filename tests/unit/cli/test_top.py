@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import pytest
 
-from fsdpctl.cli.keys import split_keys
+from fsdpctl.cli.keys import OTHER, Keyboard, split_keys
 from fsdpctl.cli.terminal import width
 from fsdpctl.cli.top import EVERY_S
 from fsdpctl.cli.top_rows import Key, make_rows
@@ -159,7 +159,7 @@ def test_keys_start_commands_and_those_that_end_a_run_ask_first(small: list[TopR
         assert press(view, small, key) == [] and view.asks == command
         assert "y or n" in draw(small, view, 80, 24)[-1]
         assert press(view, small, "") == [] and view.asks == command
-        assert press(view, small, "x") == [] and not view.asks
+        assert press(view, small, OTHER) == [] and not view.asks
         assert press(view, small, key) == []
         assert press(view, small, "y") == [command, "llm-aaaa"]
     press(view, small, "up")
@@ -169,7 +169,21 @@ def test_keys_start_commands_and_those_that_end_a_run_ask_first(small: list[TopR
 
 
 def test_keys_that_come_at_once_are_all_taken() -> None:
-    assert split_keys(b"\x1b[A\x1bOBjq\r\x1b[15~\xc3\xa9 ") == ["up", "down", "j", "q", "enter", " "]
+    keys = split_keys(b"\x1b[A\x1bOBjq\r\x1b[15~\xc3\xa9 \t\x1b")
+    assert keys == ["up", "down", "j", "q", "enter", OTHER, OTHER, " ", OTHER, OTHER]
+
+
+def test_a_key_without_a_name_does_not_quit_and_a_closed_terminal_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    with open(reader) as stdin, open(writer, "wb", buffering=0) as terminal:
+        monkeypatch.setattr("sys.stdin", stdin)
+        keyboard = Keyboard()
+        for page_down_or_other in (b"\x1b[6~", b"\t", b"\x7f", b"\x1b", "ä".encode()):
+            terminal.write(page_down_or_other)
+            assert keyboard.wait(0) == OTHER
+        assert keyboard.wait(0) == ""
+        terminal.close()
+        assert keyboard.wait(0) == "q"
 
 
 def test_a_refresh_for_64_ranks_takes_a_fiftieth_of_a_core() -> None:
