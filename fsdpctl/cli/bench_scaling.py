@@ -14,7 +14,6 @@ from fsdpctl.cli.output import log, print_json
 from fsdpctl.cli.scaling_options import check_plot, parse_gpus, parse_limit, parse_strategies, refuse_slow
 from fsdpctl.cli.spec_files import plural
 from fsdpctl.contract import CliExit
-from fsdpctl.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -147,10 +146,8 @@ def _show(result: Scaling, plot: Path | None, *, as_json: bool) -> None:
 
 
 def _write_chart(result: Scaling, plot: Path) -> None:
+    from fsdpctl.cli.new_file import replace_file
     from fsdpctl.scaling.plot import draw
 
-    try:
-        plot.write_text(draw(result), encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {plot}: {error.strerror}", hint="--plot names a file") from None
+    replace_file(plot, lambda path: path.write_text(draw(result), encoding="utf-8"), "--plot")
     log(f"chart: {plot}")

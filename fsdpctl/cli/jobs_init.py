@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 
 from fsdpctl.cli.complete import complete_job
+from fsdpctl.cli.new_file import create_files
 from fsdpctl.cli.options import Json
 from fsdpctl.cli.out_path import file_only
 from fsdpctl.cli.output import log
-from fsdpctl.cli.spec_files import copy_spec, create_spec, find_target, print_created
+from fsdpctl.cli.spec_files import copy_spec, find_target, print_created
 from fsdpctl.errors import UsageError
 
 
@@ -86,6 +87,6 @@ def _make(script: str, args: list[str], out: Path | None, *, as_json: bool) -> N
     from fsdpctl.verbs.new_job import make_job
 
     target = find_target(str(out) if out else job_name(_stem(script)), Path("jobs"))
-    create_spec(target, make_job(target.stem, script, args))
+    create_files({target: make_job(target.stem, script, args)})
     print_created(target, as_json=as_json)
     log(f"hint: edit it, then: fsdpctl submit {target} --rehearse")

@@ -20,8 +20,8 @@ def create_files(texts: dict[Path, str]) -> None:
             _create(path, text)
             created.append(path)
     except OSError as error:
-        for path in created:
-            path.unlink()
+        for done in created:
+            done.unlink()
         raise UsageError(f"cannot write {path}: {error.strerror}") from None
 
 
@@ -39,10 +39,10 @@ def _create(path: Path, text: str) -> None:
         Path(temporary).unlink()
 
 
-def replace_file(path: Path, write: Callable[[Path], object]) -> None:
+def replace_file(path: Path, write: Callable[[Path], object], option: str = "--out") -> None:
     """Let `write` make a file, and put it in the place of `path`, which stays as it is where that fails.
 
-    Raise UsageError.
+    Raise UsageError; its hint names the `option` of the file.
     """
     import tempfile
 
@@ -59,4 +59,4 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
         finally:
             Path(name).unlink(missing_ok=True)
     except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}", hint="--out names a file") from None
+        raise UsageError(f"cannot write {path}: {error.strerror}", hint=f"{option} names a file") from None

@@ -85,13 +85,13 @@ def init(
 
 def _look(target: Path, hosts: str | None, hostfile: Path | None, *, trust_hosts: bool, as_json: bool) -> None:
     """Write what is seen to `target`, which must not exist."""
-    from fsdpctl.cli.spec_files import create_spec
+    from fsdpctl.cli.new_file import create_files
     from fsdpctl.verbs.look import look
 
     if target.exists():
         raise UsageError(f"{target} exists", hint="edit it, or choose another name")
     looked = look(target.stem, hosts, hostfile, log if trust_hosts else None)
-    create_spec(target, looked.text)
+    create_files({target: looked.text})
     for line in looked.seen:
         log(line)
     for line in looked.unseen:

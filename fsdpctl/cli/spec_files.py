@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fsdpctl.cli.new_file import create_files
 from fsdpctl.cli.output import print_data, print_json, print_table
 from fsdpctl.errors import UsageError
 
@@ -80,20 +81,8 @@ def copy_spec(source: Path, target: Path, *, as_json: bool) -> None:
     text, found = re.subn(r"(?m)^name: *[^ #\n]+", f"name: {target.stem}", source.read_text(encoding="utf-8"), count=1)
     if not found:
         raise UsageError(f"{source} has no line `name: ...` to change; copy it by hand")
-    create_spec(target, text)
+    create_files({target: text})
     print_created(target, as_json=as_json)
-
-
-def create_spec(target: Path, text: str) -> None:
-    """Write a new file. Raise UsageError if it exists."""
-    try:
-        target.parent.mkdir(exist_ok=True)
-        with target.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise UsageError(f"{target} exists", hint="edit it, or choose another name") from None
-    except OSError as error:
-        raise UsageError(f"cannot write {target}: {error.strerror}") from None
 
 
 def print_created(path: Path, *, as_json: bool) -> None:
