@@ -44,26 +44,15 @@ from fsdpctl.cli.top import top
 from fsdpctl.cli.usage import usage
 from fsdpctl.contract import CliExit
 from fsdpctl.contract.codec import CodecError
+from fsdpctl.contract.files import FULL_DISK, NOT_THERE, PASSING
 from fsdpctl.errors import DamagedRegistryWarning, FsdpctlError
 
 _SITE_ERRORS = (
-    errno.ENOSPC,
-    errno.EDQUOT,
-    errno.EROFS,
-    errno.EACCES,
-    errno.EPERM,
-    errno.EISDIR,
-    errno.ENOTDIR,
-    errno.ENAMETOOLONG,
-    errno.ENOENT,
-    errno.ELOOP,
-    errno.ENXIO,
-    errno.EIO,
-    errno.ESTALE,
-    errno.ENOLCK,
-    errno.EMFILE,
+    *(*FULL_DISK, *NOT_THERE, *PASSING),
+    *(errno.EIO, errno.EROFS, errno.EUCLEAN, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP),
+    *(errno.ENAMETOOLONG, errno.EFBIG),
 )
-"""Errors of a disk, a directory or a limit, not of a bug."""
+"""Errors of a disk, a file server, a directory or a limit, not of a bug."""
 
 COMMANDS = {
     command.__name__: command

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -10,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from fsdpctl.cli import app
 from fsdpctl.cli.app import COMMANDS, GROUPS
 from fsdpctl.contract import CliExit
+from fsdpctl.contract.files import FULL_DISK, NOT_THERE, PASSING
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.registry import default_runs_root
 from fsdpctl.runs.store import create
@@ -25,6 +28,31 @@ def test_a_directory_instead_of_a_file_is_no_bug() -> None:
     done = subprocess.run([COMMAND, "logs"], capture_output=True, text=True, timeout=60)
     assert done.returncode == CliExit.FAILED
     assert done.stderr.startswith(f"error: not a regular file: {run.attempt(1).events}\n")
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        *((number, CliExit.FAILED) for number in (*FULL_DISK, *NOT_THERE, *PASSING)),
+        *((number, CliExit.FAILED) for number in (errno.EIO, errno.EFBIG, errno.ENOSYS)),
+        *((number, CliExit.BUG) for number in (errno.EBADF, errno.EINVAL)),
+    ],
+    ids=lambda value: errno.errorcode.get(value, "") if not isinstance(value, CliExit) else value.name,
+)
+def test_an_error_of_a_file_server_is_no_bug(
+    number: int, code: CliExit, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        raise OSError(number, os.strerror(number), "/nfs/runs")
+
+    monkeypatch.setattr(sys, "argv", ["fsdpctl", "ls"])
+    monkeypatch.setattr(app, "build_app", lambda *_: fail)
+    monkeypatch.setattr("fsdpctl.cli.crash.write_report", lambda: "crash.txt")
+    with pytest.raises(SystemExit) as ended:
+        app._run()
+    assert ended.value.code == code
+    text = f"{os.strerror(number)}: /nfs/runs\n" if code is CliExit.FAILED else "a bug in fsdpctl: "
+    assert capsys.readouterr().err.startswith(f"error: {text}")
 
 
 @pytest.mark.parametrize("arguments", ["jobs ls", "ls", "ls --json", "submit llm-tiny --dry-run"])
