@@ -168,4 +168,5 @@ class LiveLine:
             self._write("")
 
     def _write(self, text: str) -> None:
-        print(f"\r\x1b[2K{paint(fit(safe(text), room() - 1))}", end="", file=sys.stderr, flush=True)
+        shown = fit(safe(text), room(sys.stderr) - 1)
+        print(f"\r\x1b[2K{paint(shown)}", end="", file=sys.stderr, flush=True)

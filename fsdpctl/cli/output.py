@@ -137,7 +137,7 @@ def _beside(start: str, text: str, indent: int) -> str:
         if room - len(start) >= MIN_ROOM:
             line = start + ("\n" + " " * len(start)).join(_wrap(text, room - len(start)))
         else:
-            line = ("\n" + " " * indent).join(_wrap(line, room - indent))
+            line = ("\n" + " " * indent).join(_wrap(line, max(room - indent, 1)))
     return terminal.paint(line, sys.stdout)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 import unicodedata
 from typing import TextIO
@@ -18,6 +17,7 @@ _COLORS = {
 }
 _SHORT = 2
 """Blanks in the longest part of a line that is no sentence: `loss not finite`."""
+_COLUMNS = 80
 _COLORED = re.compile(rf"\b({'|'.join(_COLORS)})\b")
 
 
@@ -33,9 +33,15 @@ def has_color(stream: TextIO) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def room() -> int:
-    """Return the columns of the terminal."""
-    return shutil.get_terminal_size().columns
+def room(stream: TextIO | None = None) -> int:
+    """Return the columns of the stream's (stdout's) terminal: $COLUMNS where it is set, and 80 without a terminal."""
+    wanted = os.environ.get("COLUMNS", "")
+    if wanted.isdecimal() and int(wanted):
+        return int(wanted)
+    try:
+        return os.get_terminal_size((stream or sys.stdout).fileno()).columns or _COLUMNS
+    except OSError:
+        return _COLUMNS
 
 
 def fit(text: str, columns: int) -> str:

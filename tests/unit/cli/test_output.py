@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from fsdpctl.cli.output import open_outlet, safe, write
+from fsdpctl.cli.output import KEY_WIDTH, open_outlet, safe, write
 
 TABLE = """
 from fsdpctl.cli.output import print_table
@@ -22,12 +22,13 @@ print_table(("A", "NODES", "REASON"), [("x", "node[0-9]", "one two three four fi
 ONE_LINE = "x  node[0-9]  one two three four five six seven"
 
 
-def on_terminal(columns: int, code: str = TABLE, **variables: str) -> list[str]:
-    """Return what is printed to a terminal of this width, without colours."""
+def on_terminal(columns: int, code: str = TABLE, *, stdout: int | None = None, **variables: str) -> list[str]:
+    """Return what is printed to a terminal of this width, without colours; `stdout` may be another file."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     env = {name: value for name, value in os.environ.items() if name != "COLUMNS"} | {"NO_COLOR": "1"} | variables
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=theirs, stdin=theirs, stderr=theirs, env=env)
+    streams = {"stdin": theirs, "stdout": theirs if stdout is None else stdout, "stderr": theirs}
+    process = subprocess.Popen([sys.executable, "-c", code], **streams, env=env)
     os.close(theirs)
     printed = b""
     try:
@@ -70,6 +71,11 @@ def test_a_colour_only_repeats_a_word() -> None:
     assert on_terminal(40, ROWS, NO_COLOR="", TERM="dumb") == plain
 
 
+@pytest.mark.parametrize("columns", [1, 2, 11])
+def test_a_terminal_of_a_few_columns_gets_a_word_a_line(columns: int) -> None:
+    assert on_terminal(columns, ROWS)[:2] == ["state", " " * KEY_WIDTH + "FAILED:"]
+
+
 LIVE = """
 from fsdpctl.cli.follow import LiveLine
 line = LiveLine()
@@ -79,8 +85,9 @@ line.close("llm-tiny-x7k2  \u4e2d\u6587\u4e2d\u6587\u4e2d\u6587\u4e2d\u6587\u4e2
 """
 
 
-def test_the_live_line_of_a_narrow_terminal_ends_at_a_word_and_never_wraps() -> None:
-    printed = "".join(on_terminal(40, LIVE)).split("\x1b[2K")[1:]
+@pytest.mark.parametrize("stdout", [None, subprocess.DEVNULL])
+def test_the_live_line_of_a_narrow_terminal_ends_at_a_word_and_never_wraps(stdout: int | None) -> None:
+    printed = "".join(on_terminal(40, LIVE, stdout=stdout)).split("\x1b[2K")[1:]
     assert printed == [
         "llm-tiny-x7k2  RUNNING  step 12/100",
         "llm-tiny-x7k2  QUEUED  job 7 waits for",
