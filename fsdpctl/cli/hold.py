@@ -102,9 +102,8 @@ def log_idle_holds() -> None:
 
 def as_shape(status: HoldStatus, now: float) -> ListedHold:
     """Return a hold as it is listed."""
-    import getpass
-
     from fsdpctl.cli.shapes.holds import ListedHold
+    from fsdpctl.contract.user import user_name
     from fsdpctl.holds.decide import cost, idle_since
 
     record, held, run_id = status.record, status.held, status.use.run_id
@@ -116,7 +115,7 @@ def as_shape(status: HoldStatus, now: float) -> ListedHold:
         backend=record.backend,
         state=state,  # type: ignore[arg-type]
         reason=status.view.reason,
-        user=getpass.getuser(),
+        user=user_name(),
         num_nodes=record.num_nodes,
         nodes=held.nodes if held is not None else (),
         job_id=held.job_id if held is not None else None,

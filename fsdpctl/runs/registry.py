@@ -15,13 +15,17 @@ from fsdpctl.contract import Env
 from fsdpctl.contract.codec import write_text
 from fsdpctl.contract.files import read_bytes
 from fsdpctl.contract.paths import DIR_MODE, RunPaths
-from fsdpctl.errors import DamagedRegistryWarning
+from fsdpctl.errors import DamagedRegistryWarning, UsageError
 
 
 def home() -> Path:
-    """Return `$FSDPCTL_HOME`, else `~/.local/state/fsdpctl`."""
-    chosen = os.environ.get(Env.HOME)
-    return Path(chosen).absolute() if chosen else Path.home() / ".local" / "state" / "fsdpctl"
+    """Return `$FSDPCTL_HOME`, else `~/.local/state/fsdpctl`. Raise UsageError for a user without a home directory."""
+    if chosen := os.environ.get(Env.HOME):
+        return Path(chosen).absolute()
+    try:
+        return Path.home() / ".local" / "state" / "fsdpctl"
+    except RuntimeError:  # a user id without an entry, as in some containers
+        raise UsageError("this user has no home directory", hint=f"set {Env.HOME}, or HOME, to a directory") from None
 
 
 def default_runs_root() -> Path:

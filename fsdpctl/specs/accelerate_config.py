@@ -19,7 +19,7 @@ def read_accelerate_config(name: str | None) -> YamlDocument | None:
 
     Raise ConfigError if it cannot be read, SpecError if it is no YAML or JSON.
     """
-    path = Path(name).expanduser() if name is not None else _find_default()
+    path = _expand(name) if name is not None else _find_default()
     if path is None:
         return None
     try:
@@ -33,5 +33,9 @@ def read_accelerate_config(name: str | None) -> YamlDocument | None:
 def _find_default() -> Path | None:
     """Return the file of `accelerate config` in the cache of Hugging Face, where Accelerate looks for it."""
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    folder = Path(os.environ.get("HF_HOME") or f"{cache}/huggingface").expanduser() / "accelerate"
+    folder = _expand(os.environ.get("HF_HOME") or f"{cache}/huggingface") / "accelerate"
     return next((folder / name for name in _DEFAULT if (folder / name).is_file()), None)
+
+
+def _expand(name: str) -> Path:
+    return Path(os.path.expanduser(name))  # noqa: PTH111 - Path's raises without a home

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import shutil
 import sys
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from fsdpctl.backends.slurm.environment import tool_environment
 from fsdpctl.backends.slurm.job.scontrol import SlurmError
 from fsdpctl.backends.slurm.resources import read_resources
 from fsdpctl.backends.table import get_backend
+from fsdpctl.contract.user import user_name
 from fsdpctl.discover.common import describe, find_common
 from fsdpctl.discover.host_list import read_host_list
 from fsdpctl.discover.hosts import SeenHost, look_at_hosts
@@ -76,7 +76,7 @@ def _look_over_ssh(name: str, hosts: str | None, hostfile: Path | None, trust: C
         *(f"{one}: {text}" for one, description in described for text in description.unseen),
         *(f"{host}: {text}" for host, text in common.differences),
     ]
-    text = write_ssh(name, user, seen, common, getpass.getuser())
+    text = write_ssh(name, user, seen, common, user_name())
     return Looked(text, tuple(f"{one}: {describe(description)}" for one, description in described), tuple(unseen))
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import getpass
 import socket
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from fsdpctl.contract.notify import Notice, NotifyTarget
+from fsdpctl.contract.user import user_name
 from fsdpctl.notify.deliver import Delivery, deliver
 from fsdpctl.specs.notify import plan_targets
 from fsdpctl.specs.profile import ClusterProfile
@@ -34,7 +34,7 @@ def name_apart(targets: Sequence[NotifyTarget]) -> list[str]:
 
 def send_test(targets: Sequence[NotifyTarget]) -> Iterator[Delivery]:
     """Send a test notice to each target from this host, once, and yield what became of it."""
-    who = f"{getpass.getuser()} on {socket.gethostname()}"
+    who = f"{user_name()} on {socket.gethostname()}"
     reason = f"sent by `fsdpctl notify test` of {who}; notices of runs come here"
     test = Notice((), run_id="test", job="test", run_dir="", time=round(time.time(), 3), reason=reason)
     return deliver(targets, test, pauses_s=())

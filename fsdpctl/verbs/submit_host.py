@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from fsdpctl.backends.table import get_backend
+from fsdpctl.errors import UsageError
 from fsdpctl.launch.host import SubmitHost
 from fsdpctl.node.checks.smi import visible_gpus
 from fsdpctl.runs.registry import default_runs_root
@@ -15,8 +16,15 @@ from fsdpctl.specs.settings import load_settings
 
 
 def runs_root_of(profile: ClusterProfile) -> Path:
-    """Return the absolute directory of a profile's runs: they are used from any directory."""
-    return Path(profile.runs_root).expanduser().absolute() if profile.runs_root else default_runs_root()
+    """Return the absolute directory of a profile's runs: they are used from any directory. Raise UsageError."""
+    if not profile.runs_root:
+        return default_runs_root()
+    try:
+        return Path(profile.runs_root).expanduser().absolute()
+    except RuntimeError:  # also for a user id without an entry, as in some containers
+        raise UsageError(
+            f"runs_root {profile.runs_root}: there is no such home directory", hint="write its absolute path"
+        ) from None
 
 
 def submit_host(profile: ClusterProfile, runs_root: Path, run_id: str, submit_dir: Path) -> SubmitHost:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import shutil
 import smtplib
@@ -13,6 +12,7 @@ from email.message import EmailMessage
 from email.utils import formatdate, make_msgid
 
 from fsdpctl.contract.notify import Mail, Notice, Smtp
+from fsdpctl.contract.user import user_name
 from fsdpctl.notify.channels.error import DeliveryError
 from fsdpctl.notify.secrets import SecretError, hide, read_secret
 from fsdpctl.notify.text import body, title
@@ -35,20 +35,13 @@ def find_sendmail(name: str) -> str | None:
 def _message(mail: Mail, notice: Notice) -> EmailMessage:
     message = EmailMessage()
     message["Subject"] = " ".join(title(notice).split())
-    message["From"] = mail.sender or f"{_user()}@{socket.getfqdn()}"
+    message["From"] = mail.sender or f"{user_name()}@{socket.getfqdn()}"
     message["To"] = ", ".join(mail.to)
     message["Date"] = formatdate(localtime=True)
     message["Message-ID"] = make_msgid(domain="fsdpctl.invalid")
     message["Auto-Submitted"] = "auto-generated"  # so that no absent reader's program answers
     message.set_content(body(notice) + "\n")
     return message
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # a user id without an entry, as in some containers
-        return "fsdpctl"
 
 
 def _by_program(mail: Mail, message: EmailMessage, timeout_s: float) -> None:

@@ -5,8 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from fsdpctl.errors import UsageError
+from fsdpctl.runs.registry import default_runs_root
+from fsdpctl.specs.accelerate_config import read_accelerate_config
 from fsdpctl.specs.load import load_job, parse_profile
 from fsdpctl.verbs.submit import prepare, without_notices
+from fsdpctl.verbs.submit_host import runs_root_of
 
 
 @pytest.mark.parametrize(
@@ -18,6 +22,20 @@ def test_a_run_is_found_from_anywhere(given: str, root: str, tmp_path: Path, mon
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     profile = parse_profile(f"name: p\nruns_root: {given}\n", "p.yaml")
     assert prepare(profile, load_job("llm-tiny"), run_id="r").plan.run_dir == str(tmp_path / root / "r")
+
+
+def test_a_user_without_a_home_directory_is_no_bug(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HOME", "FSDPCTL_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("os.getuid", lambda: 54321)
+    with pytest.raises(UsageError, match="this user has no home directory") as raised:
+        default_runs_root()
+    assert raised.value.hint == "set FSDPCTL_HOME, or HOME, to a directory"
+    for root in ("~/runs", "~nosuchuser/runs"):
+        profile = parse_profile(f"name: x\nbackend: {{kind: local}}\nruns_root: {root}\n", "x")
+        with pytest.raises(UsageError, match=f"runs_root {root}: there is no such home directory"):
+            runs_root_of(profile)
+    assert read_accelerate_config(None) is None
 
 
 @pytest.mark.parametrize(
