@@ -14,7 +14,7 @@ import re
 import shutil
 import stat
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,12 +127,21 @@ def _reserved(directory: Path) -> int:
     try:
         return sum(file.num_bytes for file in needed_files(read_index(directory)))
     except (OSError, CodecError):
-        return sum(path.lstat().st_size for path in directory.glob("*") if path.is_file())
+        return _stored_bytes(directory.glob("*"))
 
 
 def _fits_on_disk(directory: Path, needed: int) -> bool:
-    present = sum(path.lstat().st_size for path in directory.glob("*.*") if path.is_file())
-    return needed - present <= _free(directory)
+    return needed - _stored_bytes(directory.glob("*.*")) <= _free(directory)
+
+
+def _stored_bytes(paths: Iterable[Path]) -> int:
+    """Return the size of the regular files. Other ranks rename and remove files at the same time."""
+    total = 0
+    for path in paths:
+        with suppress(FileNotFoundError):
+            found = path.lstat()
+            total += found.st_size if stat.S_ISREG(found.st_mode) else 0
+    return total
 
 
 def _free(path: Path) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.contract.formats.dataset import read_index
-from fsdpctl.remote_data.cache import GIB, needed_files, open_cache
+from fsdpctl.remote_data.cache import GIB, make_room, needed_files, open_cache, use
 from fsdpctl.remote_data.location import RemoteDataError
 from tests.unit.remote_data.conftest import make
 
@@ -83,6 +83,26 @@ def test_data_that_is_larger_than_the_cache_is_refused_before_it_is_fetched(
     allow(monkeypatch, 1000)
     assert "a part of it is no use" in Run(source).end()
     assert not list(cache.glob("*/*.bin"))
+
+
+def test_room_is_made_while_other_ranks_rename_their_files(
+    source: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, index = open_cache(os.environ), (source / "index.json").read_bytes()
+    directory = opened.directory_of(index)
+    use(opened, directory, index)
+    fetched = directory / ".train-0.bin.fetched"
+    fetched.touch()
+    lstat = Path.lstat
+
+    def rename_before(path: Path) -> os.stat_result:
+        if path == fetched and fetched.exists():
+            fetched.rename(directory / "train-0.bin")
+        return lstat(path)
+
+    monkeypatch.setattr(Path, "lstat", rename_before)
+    make_room(opened, directory)
+    assert (directory / "train-0.bin").exists()
 
 
 @pytest.mark.parametrize("size", ["many", "0", "-1", "nan", "inf"])
