@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from fsdpctl.data.formats import spans_of
 from fsdpctl.data.recipe import InputFile, Recipe
@@ -35,10 +36,11 @@ class InputPiece:
 def find_inputs(given: Sequence[Path], exclude: Sequence[Path] = ()) -> tuple[InputFile, ...]:
     """Return the given files and all files below the given directories, except hidden ones.
 
-    `exclude` are directories to leave out, because the output may be below the input. Raise UsageError if a file
-    cannot be read or all are empty.
+    `exclude` are directories to leave out, because the output may be below the input. Raise UsageError if a file or
+    a directory cannot be read, a linked directory is outside of the given ones, or all files are empty.
     """
-    paths = dict.fromkeys(path.absolute() for start in given for path in _files_of(start))
+    known = [_real(folder) for folder in (*given, *exclude)]
+    paths = dict.fromkeys(path.absolute() for start in given for path in _files_of(start, known))
     files = tuple(_stat(path) for path in paths if not any(folder in path.parents for folder in exclude))
     if not any(file.size for file in files):
         raise UsageError(f"no text in {', '.join(map(str, given))}: {len(files)} files, all empty")
@@ -50,18 +52,35 @@ def stat_again(files: Sequence[InputFile]) -> tuple[InputFile, ...]:
     return tuple(_stat(Path(file.path)) for file in files)
 
 
-def _files_of(start: Path) -> Iterator[Path]:
+def _files_of(start: Path, known: Sequence[Path]) -> Iterator[Path]:
+    """Yield the file, or what is below the directory. Linked directories are not followed, but have to be `known`: they
+    could be loops, or bring files twice."""
     if not start.is_dir():
         yield start
         return
-    for folder, subfolders, names in os.walk(start):
+    for folder, subfolders, names in os.walk(start, onerror=_refuse):
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+        for path in (Path(folder, name) for name in subfolders):
+            if path.is_symlink() and not any(_has(one, _real(path)) for one in known):
+                raise UsageError(
+                    f"input {path} is a link to {_real(path)}, which is not below an input",
+                    hint="name this directory as an input, too, or remove the link",
+                )
         described = {name for group in (HF_DATASET, HF_SPLITS) if group <= set(names) for name in group}
-        yield from (
-            path
-            for name in sorted(names)
-            if not name.startswith(".") and name not in described and (path := Path(folder, name)).is_file()
-        )
+        yield from (Path(folder, name) for name in sorted(names) if not name.startswith(".") and name not in described)
+
+
+def _refuse(error: OSError) -> NoReturn:
+    raise UsageError(f"input {error.filename}: {error.strerror}") from None
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))  # Path.resolve raises for a link to itself
+
+
+def _has(folder: Path, path: Path) -> bool:
+    """Return whether the path is the folder, or below it and not hidden."""
+    return path.is_relative_to(folder) and not any(part.startswith(".") for part in path.relative_to(folder).parts)
 
 
 def _stat(path: Path) -> InputFile:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,51 @@ def test_a_missing_or_special_or_empty_input_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     with pytest.raises(UsageError, match="1 files, all empty"):
         find_inputs([tmp_path])
+
+
+def test_a_file_of_a_directory_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a")
+    (tmp_path / "b.txt").symlink_to("missing")
+    with pytest.raises(UsageError, match=r"b\.txt: No such file"):
+        find_inputs([tmp_path])
+    (tmp_path / "b.txt").unlink()
+    os.mkfifo(tmp_path / "c.txt")
+    with pytest.raises(UsageError, match=r"c\.txt is not a regular file"):
+        find_inputs([tmp_path])
+
+
+def test_a_directory_that_cannot_be_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.txt").write_text("a")
+    (tmp_path / "closed").mkdir()
+    scandir = os.scandir
+
+    def fail(path: str) -> object:  # root may read a directory of any mode
+        if Path(path).name == "closed":
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", fail)
+    with pytest.raises(UsageError, match=f"input {tmp_path}/closed: Permission denied"):
+        find_inputs([tmp_path])
+
+
+def test_a_linked_directory_is_refused_unless_its_files_are_read_or_are_the_output(tmp_path: Path) -> None:
+    corpus, other = tmp_path / "corpus", tmp_path / "other"
+    for file in (corpus / "v1" / "a.txt", corpus / ".store" / "b.txt", other / "c.txt"):
+        file.parent.mkdir(parents=True)
+        file.write_text("text")
+    (corpus / "latest").symlink_to("v1")
+    assert [Path(file.path).name for file in find_inputs([corpus])] == ["a.txt"]
+    (corpus / "linked").symlink_to(other)
+    with pytest.raises(UsageError, match=f"input {corpus}/linked is a link to {other}, which is not below an input"):
+        find_inputs([corpus])
+    assert [Path(file.path).name for file in find_inputs([corpus, other])] == ["a.txt", "c.txt"]
+    assert [Path(file.path).name for file in find_inputs([corpus], exclude=[other])] == ["a.txt"]
+    for target in (corpus / ".store", tmp_path):
+        (corpus / "linked").unlink()
+        (corpus / "linked").symlink_to(target)
+        with pytest.raises(UsageError, match=f"is a link to {target}, which"):
+            find_inputs([corpus])
 
 
 def test_small_files_share_a_piece_and_large_ones_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
