@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path, PurePath
+from typing import NoReturn
 
 from fsdpctl.contract import BUNDLED_TRAINER, NODE_FOLDERS, NODE_MODULES, RANK_FOLDERS
 from fsdpctl.contract.byte_progress import Meter, Progress, Report, ignore
@@ -119,8 +120,8 @@ def _copy_project(root: Path, target: Path, progress: Progress) -> None:
 def list_project(root: Path) -> list[str]:
     """Return files and links below `root`: what git tracks or would track; without git, all but hidden files.
 
-    Files with the name of a secret are left out. Raise UsageError for too many files, and for links that leave the
-    project: they would not point to the same file on a node.
+    Files with the name of a secret are left out. Raise UsageError for too many files, for a directory that cannot be
+    read, and for links that leave the project: they would not point to the same file on a node.
     """
     names = sorted(name for name in islice(_list_names(root), MAX_FILES + 1) if not _looks_secret(name))
     if len(names) > MAX_FILES:
@@ -147,11 +148,15 @@ def _list_names(root: Path) -> Iterator[str]:
 
 
 def _walk(root: Path) -> Iterator[str]:
-    """Yield all files but hidden ones; a link to a directory is one name."""
-    for folder, directories, files in os.walk(root):
+    """Yield all files but hidden ones; a link to a directory is one name. Raise UsageError."""
+    for folder, directories, files in os.walk(root, onerror=_refuse):
         directories[:] = [name for name in directories if not name.startswith(".")]
         links = [name for name in directories if Path(folder, name).is_symlink()]
         yield from (str(Path(folder, name).relative_to(root)) for name in (*files, *links) if not name.startswith("."))
+
+
+def _refuse(error: OSError) -> NoReturn:
+    raise UsageError(f"{error.filename} cannot be copied into a run: {error.strerror}", hint=_HINT) from None
 
 
 def _stays_inside(root: Path, name: str) -> bool:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import compileall
+import errno
 import os
 import re
 import subprocess
@@ -89,6 +90,22 @@ def test_without_git_hidden_files_are_left_out(run: RunPaths, tmp_path: Path) ->
         (project / name).write_text("secret")
     take(project, run, OWN)
     assert [p.name for p in run.source.iterdir()] == ["main.py"]
+
+
+def test_without_git_a_directory_that_cannot_be_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "closed").mkdir()
+    scandir = os.scandir
+
+    def fail(path: str) -> object:  # root may read a directory of any mode
+        if Path(path).name == "closed":
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", fail)
+    with pytest.raises(UsageError, match=f"{tmp_path}/closed cannot be copied into a run: Permission denied"):
+        snapshot.list_project(tmp_path)
 
 
 def test_too_much_is_refused(run: RunPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
