@@ -12,9 +12,12 @@ TOKENS_OF_TEXT = {"PAD", "EOS", "BOS", "UNK", "MASK", "SEP", "CLS", "IGNORE", "S
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Return whether a variable seems to hold a secret, by its name; a path, a number or a reference is none."""
+    """Return whether a variable seems to hold a secret, by its name; a path, a number, a reference or a token of text
+    like `<image>` is none."""
     words = name.upper().split("_")
-    if not value or value.isdigit() or value.lower() in ("true", "false") or value.startswith(("/", "~", "./", "$")):
+    if not value or value.lower() in ("true", "false") or value.startswith(("/", "~", "./", "$")):
+        return False
+    if _is_number(value) or (value.startswith("<") and value.endswith(">")):
         return False
     if words[-1] in PLACES or TOKENS_OF_TEXT & set(words):
         return False
@@ -22,5 +25,13 @@ def is_secret(name: str, value: str) -> bool:
 
 
 def is_secret_option(option: str, value: str) -> bool:
-    """Return whether an option of a command seems to pass a secret."""
-    return is_secret(option.lstrip("-").replace("-", "_"), value)
+    """Return whether an option of a command seems to pass a secret; one that another option follows has no value."""
+    return not value.startswith("--") and is_secret(option.lstrip("-").replace("-", "_"), value)
+
+
+def _is_number(value: str) -> bool:
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True

@@ -291,6 +291,11 @@ def test_a_short_secret_of_an_option_is_left_out_with_a_note() -> None:
     assert {note.key for note in imported.notes if note.must_change} == {"--hf_token", "--my-password", "args[3]"}
 
 
+def test_a_number_or_a_token_of_text_is_no_secret() -> None:
+    imported = load("torchrun a.py --token-dropout 0.1 --image-token '<image>' --token-shift -1\n")
+    assert imported.job["args"] == ["--token-dropout", "0.1", "--image-token", "<image>", "--token-shift", "-1"]
+
+
 def test_a_class_of_characters_is_marked_and_an_index_is_not() -> None:
     imported = load("torchrun a.py data[0-9].bin [!a]x [[:digit:]] layers[0] [0,1] '[0-9]'\n")
     marked = {note.key: note.text.removeprefix("no shell fills in ") for note in imported.notes if note.must_change}

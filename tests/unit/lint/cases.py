@@ -440,6 +440,12 @@ CASES = [
     Case(RuleId.SECRET_IN_ENV, "args[1]", script("args=[--hf-token, hf_$abcd]"), script("args=[--pad-token, abcd]")),
     Case(
         RuleId.SECRET_IN_ENV,
+        "args[1]",
+        script("args=[--image-token, abcd]"),
+        script("args=[--image-token, '<image>', --token-dropout, '0.1', --use-auth-token, --lr, '1']"),
+    ),
+    Case(
+        RuleId.SECRET_IN_ENV,
         "setup[0]",
         profile('setup=["export HF_TOKEN=hf_abc"]'),
         profile('setup=["export HF_TOKEN=$(cat ~/token)"]'),
