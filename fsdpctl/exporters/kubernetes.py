@@ -24,8 +24,8 @@ def resource_name(name: str) -> str:
 
 
 def escape(text: str) -> str:
-    """Return text in which Kubernetes expands no `$(NAME)`."""
-    return text.replace("$(", "$$(")
+    """Return text that Kubernetes passes on as it is: it expands `$(NAME)`, and makes `$` of `$$`."""
+    return text.replace("$", "$$")
 
 
 def command(export: Exportable, torchrun: Sequence[str]) -> list[str]:
