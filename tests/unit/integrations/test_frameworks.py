@@ -57,10 +57,11 @@ def test_lightning_by_its_old_name_stops_and_resumes(
     with pytest.raises(SystemExit) as end:
         fit(1)
     assert end.value.code == 0
-    assert torch.load(tmp_path / "stopped.ckpt", weights_only=False)["global_step"] == 1
+    assert torch.load(tmp_path / "stopped-1.ckpt", weights_only=False)["global_step"] == 1
     with pytest.raises(SystemExit):
         fit(2)
-    assert torch.load(tmp_path / "stopped.ckpt", weights_only=False)["global_step"] == 2
+    assert torch.load(tmp_path / "stopped-2.ckpt", weights_only=False)["global_step"] == 2
+    assert not (tmp_path / "stopped-1.ckpt").exists()
     stop_file.unlink()
     assert fit(3).global_step == 3
     signal.signal(signal.SIGTERM, before)
