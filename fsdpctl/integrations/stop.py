@@ -50,7 +50,8 @@ def check_same(found: str | None) -> str | None:
         if len(set(of_ranks)) > 1:
             raise RuntimeError(
                 f"rank 0 resumes from {of_ranks[0]}, but ranks have found {sorted({str(one) for one in of_ranks})}:"
-                " without a shared disk, save on each node (Trainer: save_on_each_node=True)"
+                " without a shared disk, save on each node (Trainer: save_on_each_node=True), and remove what not all"
+                " nodes have"
             )
     return found
 
