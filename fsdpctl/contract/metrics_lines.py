@@ -16,11 +16,13 @@ RESERVED = ("step", "time", "attempt", "total")
 
 
 def metrics_line(step: int, time: float, attempt: int, values: Mapping[str, float], total: int | None = None) -> bytes:
-    """Return one line; `total` is the step at which the run is complete. A number that is not finite becomes null."""
+    """Return one line; `total` is the step at which the run is complete. A number that is not finite becomes null, and
+    values by a reserved name are left out."""
     line: dict[str, Any] = {"step": step, "time": time, "attempt": attempt}
     if total is not None:
         line["total"] = total
-    numbers = {name: value if _is_finite(value) else None for name, value in values.items()}
+    free = {name: value for name, value in values.items() if name not in RESERVED}
+    numbers = {name: value if _is_finite(value) else None for name, value in free.items()}
     return (json.dumps({**line, **numbers}) + "\n").encode()
 
 

@@ -24,8 +24,11 @@ def get_last_checkpoint(folder: str) -> str | None:
 
 
 def mark_saved(folder: str, step: int) -> None:
-    """Record in a checkpoint that all ranks of this attempt have saved it."""
-    Path(folder, f"checkpoint-{step}", _MARK).write_text(f"{os.environ.get(Env.RUN_ID)} {os.environ.get(Env.ATTEMPT)}")
+    """Record in a checkpoint that all ranks of this attempt have saved it. A Trainer may save in another place, as
+    trials of `hyperparameter_search` do: nothing resumes from that, and nothing is recorded."""
+    checkpoint = Path(folder, f"checkpoint-{step}")
+    if checkpoint.is_dir():
+        (checkpoint / _MARK).write_text(f"{os.environ.get(Env.RUN_ID)} {os.environ.get(Env.ATTEMPT)}")
 
 
 def find_own_checkpoint(folder: str) -> str | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
+from fsdpctl.contract.metrics_lines import RESERVED
 from fsdpctl.integrations.stop import leave, stop_requested, wait_for_all_ranks
 from fsdpctl.integrations.trainer_checkpoints import mark_saved, resuming
 from fsdpctl.node.os.signals import survive_term
@@ -34,8 +36,7 @@ class StopCallback(TrainerCallback):
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
         if logs and "loss" in logs:
-            values = {name: value for name, value in logs.items() if isinstance(value, int | float)}
-            step(state.global_step, total=state.max_steps, **values)
+            step(state.global_step, total=state.max_steps, **values_of(logs))
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         wait_for_all_ranks()
@@ -45,6 +46,12 @@ class StopCallback(TrainerCallback):
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if self.is_stopping:
             leave()
+
+
+def values_of(logs: Mapping[str, Any]) -> dict[str, float]:
+    """Return the numbers of a log whose names mean nothing else to `report.step`, or in a line of metrics."""
+    taken = ("number", *RESERVED)
+    return {name: value for name, value in logs.items() if isinstance(value, int | float) and name not in taken}
 
 
 def attach(trainer: ModuleType) -> None:

@@ -24,6 +24,11 @@ def test_a_line_has_the_values_and_null_for_what_is_no_number() -> None:
     assert line == {"step": 3, "time": 1.5, "attempt": 2, "total": 9, "loss": None, "lr": 0.1}
 
 
+def test_a_value_does_not_replace_the_step_or_the_time_of_a_line() -> None:
+    line = json.loads(metrics_line(3, 1.5, 2, {"step": 7, "time": 0.2, "attempt": 9, "total": 4, "lr": 0.1}))
+    assert line == {"step": 3, "time": 1.5, "attempt": 2, "lr": 0.1}
+
+
 @pytest.mark.parametrize(
     ("first", "kept"), [(3, [1, 2]), (5, [1, 2, 3, 4]), (9, [1, 2, 3, 4]), (1, []), (0, [])], ids=str
 )

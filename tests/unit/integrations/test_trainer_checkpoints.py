@@ -8,6 +8,7 @@ import pytest
 
 from fsdpctl.contract import Env
 from fsdpctl.integrations.trainer_checkpoints import find_own_checkpoint, get_last_checkpoint, mark_saved
+from tests.services import require
 
 
 def save(folder: Path, step: int, *files: str) -> str:
@@ -42,3 +43,16 @@ def test_only_an_older_attempt_of_the_same_run_is_resumed(tmp_path: Path, monkey
     assert find_own_checkpoint(str(tmp_path)) == own
     be("other-c3d4", 2)
     assert find_own_checkpoint(str(tmp_path)) is None
+
+
+def test_a_trainer_that_saves_in_another_place_is_left_alone(tmp_path: Path) -> None:
+    mark_saved(str(tmp_path), 100)
+    assert not list(tmp_path.iterdir())
+
+
+def test_values_by_the_names_of_a_report_are_no_values() -> None:
+    require("transformers")
+    from fsdpctl.integrations.transformers import values_of
+
+    logs = {"loss": 1.5, "epoch": 2, "total": 3.0, "number": 4, "step": 5, "time": 6.0, "note": "text"}
+    assert values_of(logs) == {"loss": 1.5, "epoch": 2}
