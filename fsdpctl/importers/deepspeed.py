@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from fsdpctl.importers.keys.deepspeed import BATCH, LAST_RATIOS, OFFLOAD, ROWS, SCHEDULES, ZERO
+from fsdpctl.importers.keys.deepspeed import BATCH, LAST_RATIOS, OFFLOAD, ROWS, SCHEDULES, WARMUP_STEPS, ZERO
 from fsdpctl.other_launchers.carry import carry, find, path_of
 from fsdpctl.other_launchers.draft import Draft, Program
+from fsdpctl.other_launchers.values import is_false
 from fsdpctl.other_launchers.world import check_batch
 from fsdpctl.schema.problems import show
 from fsdpctl.schema.yaml_tree import YamlDocument
@@ -33,6 +34,8 @@ def _set_precision(document: YamlDocument, draft: Draft) -> None:
         )
     elif enabled:
         draft.set("trainer.precision", enabled[0], document.locate((enabled[0], "enabled")))
+    elif all(is_false(find(document.tree, f"{name}.enabled")) for name in ("bf16", "fp16")):
+        draft.set("trainer.precision", "fp32", document.locate(("bf16", "enabled")))
 
 
 def _set_optimizer(document: YamlDocument, draft: Draft) -> None:
@@ -57,10 +60,15 @@ def _set_schedule(document: YamlDocument, draft: Draft) -> None:
     name = str(find(document.tree, "scheduler.type")).lower()
     if name in LAST_RATIOS:
         draft.trainer.setdefault("optim", {}).setdefault("min_lr_ratio", LAST_RATIOS[name])
-    key = "scheduler.params.warmup_type"
-    if name in SCHEDULES and find(document.tree, key) is None:
+    if name not in SCHEDULES:
+        return
+    location = document.locate(path_of("scheduler.type"))
+    if find(document.tree, key := "scheduler.params.warmup_num_steps") is None:
+        draft.set("trainer.optim.warmup_steps", WARMUP_STEPS, location)
+        draft.note(location, key, f"DeepSpeed's default of {WARMUP_STEPS} is taken", of=(Program.TRAINER,))
+    if find(document.tree, key := "scheduler.params.warmup_type") is None:
         text = "the warm-up is linear here; DeepSpeed's default is log"
-        draft.note(document.locate(path_of("scheduler.type")), key, text, of=(Program.TRAINER,))
+        draft.note(location, key, text, of=(Program.TRAINER,))
 
 
 def _set_sharding(document: YamlDocument, draft: Draft) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from fsdpctl.importers.keys.training_arguments import ENDS_AT_ZERO, FSDP_OPTIONS, ROWS
 from fsdpctl.other_launchers.carry import AUTO, carry, find
 from fsdpctl.other_launchers.draft import Draft, Program
-from fsdpctl.other_launchers.values import WrongError
+from fsdpctl.other_launchers.values import WrongError, is_false
 from fsdpctl.other_launchers.world import count, note_batch
 from fsdpctl.schema.problems import did_you_mean, show
 from fsdpctl.schema.yaml_tree import YamlDocument
@@ -41,6 +42,8 @@ def _set_precision(document: YamlDocument, draft: Draft) -> None:
         draft.problem(document.locate(("fp16",)), ("fp16",), "bf16 is true, too; keep one of them")
     elif enabled:
         draft.set("trainer.precision", enabled[0], document.locate((enabled[0],)))
+    elif is_false(document.tree.get("bf16")) and is_false(document.tree.get("fp16")):
+        draft.set("trainer.precision", "fp32", document.locate(("bf16",)))
 
 
 def _set_fsdp(document: YamlDocument, draft: Draft) -> None:
@@ -65,7 +68,7 @@ def _set_fsdp(document: YamlDocument, draft: Draft) -> None:
         _check_reshard(document, draft, str(strategies[0]))
     elif "offload" in words or "auto_wrap" in words:
         draft.problem(location, ("fsdp",), f"{show(' '.join(words))} has no strategy; add full_shard or another one")
-    elif config and isinstance(config, dict):
+    elif isinstance(config, dict) and any(config.values()):  # transformers writes its defaults always
         text = "has no effect while `fsdp` names no strategy; add one, or remove it"
         draft.problem(document.locate(("fsdp_config",)), ("fsdp_config",), text)
     if "offload" in words:
@@ -107,15 +110,15 @@ def _set_never(document: YamlDocument, draft: Draft) -> None:
 
 def _set_lengths(document: YamlDocument, draft: Draft) -> None:
     """Turn fractions of the run into steps, where its length is known."""
-    steps, ratio = draft.trainer.get("steps"), document.tree.get("warmup_ratio")
-    location = document.locate(("warmup_ratio",))
-    if isinstance(ratio, float) and ratio > 0 and not document.tree.get("warmup_steps"):
+    steps, tree = draft.trainer.get("steps"), document.tree
+    key = "warmup_steps" if tree.get("warmup_steps") else "warmup_ratio"
+    ratio, location = tree.get(key), document.locate((key,))
+    if isinstance(ratio, float) and 0 < ratio < 1:
+        draft.trainer.get("optim", {}).pop("warmup_steps", None)
         if steps:
-            draft.set("trainer.optim.warmup_steps", round(ratio * steps), location)
+            draft.set("trainer.optim.warmup_steps", math.ceil(ratio * steps), location)
         else:
-            draft.note(
-                location, "warmup_ratio", "max_steps is not given: write optim.warmup_steps", of=(Program.TRAINER,)
-            )
+            draft.note(location, key, "max_steps is not given: write optim.warmup_steps", of=(Program.TRAINER,))
     if document.tree.get("num_train_epochs") and not steps:
         text = "depends on the size of the data: write trainer.steps"
         draft.note(

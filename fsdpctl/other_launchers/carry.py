@@ -29,6 +29,7 @@ class Row:
         lambda given: str(given).lower() if isinstance(given, bool) else str(given)
     )
     why: str = ""  # why the bundled trainer, or a job of any program, has no such key
+    absent: tuple[Any, ...] = ()  # values that mean the same as no key
     silent: tuple[Any, ...] = ()  # values that are as they always are in fsdpctl: no note
     decides: str = ""  # what `read` of the kind makes of it, with other keys: for the documentation
     is_section: bool = False  # a mapping whose keys are not looked at
@@ -51,7 +52,7 @@ def carry(document: YamlDocument, rows: Sequence[Row], draft: Draft, name: Calla
                 num_unknown += 1
                 similar = did_you_mean(name(path), known) if num_unknown <= MAX_SHOWN else ""  # slow to find
                 draft.note(location, key_path(path), f"not known here{similar}")
-        elif value is not None:
+        elif value is not None and value not in row.absent:
             carry_value(row, path, value, location, draft)
 
 

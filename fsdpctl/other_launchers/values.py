@@ -46,6 +46,11 @@ def same(value: Any) -> Any:
     return value
 
 
+def is_false(value: Any) -> bool:
+    """Return whether the value is given, and is false."""
+    return str(value).lower() in _FALSE
+
+
 def is_true(value: Any) -> bool:
     text = str(value).lower()
     if text not in (*_TRUE, *_FALSE):

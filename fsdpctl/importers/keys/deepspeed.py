@@ -22,6 +22,8 @@ OFFLOAD = "`memory.cpu_offload` moves parameters, gradients and moments together
 SCHEDULES = {"warmuplr": "constant", "warmupdecaylr": "linear", "warmupcosinelr": "cosine"}
 LAST_RATIOS = {"warmupdecaylr": 0.0, "warmupcosinelr": 0.0001}
 """The last learning rate of a schedule as a fraction of the largest, where the file has none."""
+WARMUP_STEPS = 1000
+"""The steps of a warm-up where the file has none."""
 _DEVICES = one_of({"cpu": True, "none": False}, "only CPUs take what GPUs do not hold")
 _DTYPES = one_of({"fp32": "fp32", "bf16": "bf16", "bfp16": "bf16"}, "gradients are reduced in fp32 or bf16")
 

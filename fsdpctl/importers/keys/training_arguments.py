@@ -65,7 +65,12 @@ def _steps(value: Any) -> int:
     """Return a number of steps; fractions of a run depend on its length."""
     if isinstance(value, float) and value < 1:
         raise LeftOutError(f"{value} is a fraction of all steps: write a number of steps")
-    return whole(value)
+    return whole(_integral(value))
+
+
+def _integral(value: Any) -> Any:
+    """Return 100 for 100.0, which fields that also take a fraction have in a file; other values as they are."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _max_steps(value: Any) -> int:
@@ -92,7 +97,7 @@ ROWS = (
     Row("lr_scheduler_kwargs.min_lr_rate", "trainer.optim.min_lr_ratio", number),
     Row("lr_scheduler_kwargs.min_lr", why="`optim.min_lr_ratio` is a fraction of lr"),
     Row("lr_scheduler_kwargs.num_decay_steps", why="`optim.decay_ratio` is a fraction of all steps"),
-    Row("warmup_steps", "trainer.optim.warmup_steps"),
+    Row("warmup_steps", "trainer.optim.warmup_steps", _integral),
     Row("warmup_ratio", decides="`trainer.optim.warmup_steps`, with max_steps"),
     Row("max_steps", "trainer.steps", _max_steps),
     Row("num_train_epochs", decides="a note: `trainer.steps` depends on the size of the data"),
@@ -114,7 +119,7 @@ ROWS = (
     Row("fsdp_config.version", why="the bundled trainer has FSDP 2", silent=(2,)),
     Row("fsdp_config.fsdp_version", why="the bundled trainer has FSDP 2", silent=(2,)),
     Row("fsdp_config.reshard_after_forward", decides="`trainer.mesh.strategy`, with fsdp"),
-    Row("fsdp_config.min_num_params", "trainer.mesh.units.parameters", _steps),
+    Row("fsdp_config.min_num_params", "trainer.mesh.units.parameters", _steps, absent=(0,)),
     *_all(_UNITS, "fsdp_config.transformer_layer_cls_to_wrap", "fsdp_config.fsdp_transformer_layer_cls_to_wrap"),
     *_all(
         "FSDP 2 always prefetches as BACKWARD_PRE",

@@ -199,7 +199,7 @@ def test_deepspeed_files_that_contradict_themselves(text: str, expected: str) ->
         ('{"output_dir": "o", "fsdp": "offload"}', 'fsdp: "offload" has no strategy; add full_shard'),
         ('{"output_dir": "o", "bf16": true, "fp16": true}', "fp16: bf16 is true, too; keep one of them"),
         (
-            '{"output_dir": "o", "fsdp_config": {"xla": false}}',
+            '{"output_dir": "o", "fsdp_config": {"min_num_params": 1000, "xla": false}}',
             "fsdp_config: has no effect while `fsdp` names no strategy",
         ),
     ],

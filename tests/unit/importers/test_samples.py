@@ -25,6 +25,10 @@ def load(name: str, *, bundled: bool = False) -> Imported:
     return read((SAMPLES / name).read_text(), name, Wanted("sample", base=base))
 
 
+def load_text(text: str) -> Imported:
+    return read(text, "x", Wanted("sample", base=job_document(find_job("llm300m")).tree))
+
+
 def test_the_list_of_pages_has_every_sample() -> None:
     listed = re.findall(r"`([\w-]+/[\w.-]+)`", (SAMPLES / "README.md").read_text())
     assert sorted(listed) == NAMES and len(NAMES) >= 25
@@ -200,6 +204,59 @@ def test_a_batch_that_depends_on_the_ranks_must_be_written(text: str, batch: str
     assert found == ([f"the global batch is {batch} x ranks here: write trainer.batch.sequences"] if batch else [])
     if "nodes" in text:
         assert imported.job["trainer"]["batch"]["sequences"] == 64
+
+
+DUMPED = '"fsdp_config": {"min_num_params": 0, "xla": false, "xla_fsdp_v2": false, "xla_fsdp_grad_ckpt": false}'
+"""Part of what `TrainingArguments.to_json_string` of transformers 4 writes, also without FSDP."""
+
+
+@pytest.mark.parametrize(("fsdp", "strategy"), [("", "HYBRID_SHARD"), ("full_shard", "FULL_SHARD")])
+def test_training_arguments_that_transformers_has_written(fsdp: str, strategy: str) -> None:
+    imported = load_text(f'{{"output_dir": "o", "fsdp": "{fsdp}", {DUMPED}}}')
+    assert imported.job["trainer"]["mesh"] == {"strategy": strategy, "units": {"blocks": 0}}  # units of the base
+    assert [note.key for note in imported.notes] == ["output_dir"]
+
+
+@pytest.mark.parametrize(
+    ("given", "steps"),
+    [
+        ('"warmup_ratio": 0.03, "warmup_steps": 0, "max_steps": 1010', 31),
+        ('"warmup_ratio": 0.03, "warmup_steps": 7, "max_steps": 1010', 7),
+        ('"warmup_steps": 0.05, "max_steps": 1010', 51),
+        ('"warmup_steps": 100.0, "max_steps": 1010', 100),
+        ('"warmup_steps": 0.0, "max_steps": 1010', 0),
+        ('"warmup_steps": 0.05', None),
+    ],
+)
+def test_a_warm_up_is_as_long_as_in_transformers(given: str, steps: int | None) -> None:
+    imported = load_text(f'{{"output_dir": "o", {given}}}')
+    own = job_document(find_job("llm300m")).tree["trainer"]["optim"]["warmup_steps"]
+    assert imported.job["trainer"]["optim"]["warmup_steps"] == (own if steps is None else steps)
+    noted = {note.key: note.text for note in imported.notes}
+    assert noted.get("warmup_steps") == ("max_steps is not given: write optim.warmup_steps" if steps is None else None)
+
+
+@pytest.mark.parametrize(
+    ("given", "steps"), [("", 1000), (', "params": {"warmup_num_steps": 7}', 7), (', "params": {}', 1000)]
+)
+@pytest.mark.parametrize("kind", ["WarmupLR", "WarmupDecayLR", "WarmupCosineLR"])
+def test_a_warm_up_of_deepspeed_has_its_default(kind: str, given: str, steps: int) -> None:
+    imported = load_text(f'{{"zero_optimization": {{}}, "scheduler": {{"type": "{kind}"{given}}}}}')
+    assert imported.job["trainer"]["optim"]["warmup_steps"] == steps
+
+
+@pytest.mark.parametrize(
+    ("text", "precision"),
+    [
+        ('{"output_dir": "o", "bf16": false, "fp16": false}', "fp32"),
+        ('{"output_dir": "o", "bf16": false, "fp16": true}', "fp16"),
+        ('{"output_dir": "o", "fp16": false}', None),
+        ('{"zero_optimization": {}, "bf16": {"enabled": false}, "fp16": {"enabled": false}}', "fp32"),
+        ('{"zero_optimization": {}, "bf16": {"enabled": false}, "fp16": {"enabled": "auto"}}', None),
+    ],
+)
+def test_without_bf16_and_fp16_a_job_is_in_fp32(text: str, precision: str | None) -> None:
+    assert load_text(text).job["trainer"].get("precision") == precision
 
 
 @pytest.mark.parametrize(
