@@ -31,6 +31,7 @@ class Needed:
     outside: dict[str, Import] = field(default_factory=dict)  # top-level name -> its first import
     problems: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)  # of the project, the script first
+    changes_path: bool = False  # a file names sys.path: modules may be in places that only running it shows
 
 
 def read_needed(project: Path, files: Collection[str], entry: str, *, is_module: bool = False) -> Needed:
@@ -44,7 +45,8 @@ def read_needed(project: Path, files: Collection[str], entry: str, *, is_module:
     while waiting:
         file = waiting.pop(0)
         try:
-            found = read_imports((project / file).read_bytes(), file)
+            source = (project / file).read_bytes()
+            found = read_imports(source, file)
         except SyntaxError as error:
             needed.problems.append(f"{file}:{error.lineno}: does not compile: {error.msg}")
             continue
@@ -52,6 +54,7 @@ def read_needed(project: Path, files: Collection[str], entry: str, *, is_module:
             needed.problems.append(f"{file}: cannot be read: {error}")
             continue
         needed.files.append(file)
+        needed.changes_path |= b"sys.path" in source
         for one in found:
             own = _own_files(one, root, known)
             waiting += [name for name in own if name not in seen]
@@ -59,6 +62,17 @@ def read_needed(project: Path, files: Collection[str], entry: str, *, is_module:
             if not own and one.level == 0:
                 _add_outside(needed, one, root, project)
     return needed
+
+
+def only_outside(needed: Needed, files: Collection[str]) -> dict[str, Import]:
+    """Return the imports that no file of the project can be: none where the script changes the places of modules, and
+    of none by whose name there is a folder, a file of Python or an extension module."""
+    if needed.changes_path:
+        return {}
+    paths = [PurePosixPath(file) for file in files]
+    own = {part for path in paths for part in path.parts[:-1]}
+    own |= {path.name.partition(".")[0] for path in paths if path.suffix in (".py", ".so", ".pyd")}
+    return {name: one for name, one in needed.outside.items() if name not in own}
 
 
 def find_module(name: str, files: Collection[str]) -> str | None:

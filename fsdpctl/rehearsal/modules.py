@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fsdpctl.errors import RunFailed
 from fsdpctl.launch.snapshot import list_project
-from fsdpctl.own_scripts.modules import find_missing, find_module, read_needed
+from fsdpctl.own_scripts.modules import find_missing, find_module, only_outside, read_needed
 from fsdpctl.verbs.submit import Request
 
 
@@ -17,10 +17,10 @@ def check_modules(request: Request, python: str) -> None:
     if (file := _entry_file(entry.kind, entry.target, files)) is None:
         return  # a module that is installed
     needed = read_needed(project, files, file, is_module=entry.kind == "module")
-    plan = request.plan
-    missing = find_missing(python, plan.setup, plan.env, list(needed.outside), project) or frozenset()
+    plan, outside = request.plan, only_outside(needed, files)
+    missing = find_missing(python, plan.setup, plan.env, list(outside), project) or frozenset()
     lines = list(needed.problems)
-    for name, one in needed.outside.items():
+    for name, one in outside.items():
         if name in missing:
             lines.append(f"{one.file}:{one.line}: import {one.module}: {python} has no module {name}")
     if lines:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from fsdpctl.own_scripts.imports import read_imports
-from fsdpctl.own_scripts.modules import find_missing, find_module, read_needed
+from fsdpctl.own_scripts.modules import find_missing, find_module, only_outside, read_needed
 
 SOURCE = """\
 import os, not_there
@@ -65,6 +65,18 @@ def test_a_module_that_is_run_by_its_name_has_the_project_as_its_first_place(tmp
     assert find_module("pkg.train", texts) == "pkg/train.py" and find_module("json.tool", texts) is None
     assert list(read_needed(tmp_path, texts, "pkg/train.py", is_module=True).outside) == ["config"]
     assert list(read_needed(tmp_path, texts, "pkg/train.py").outside) == ["pkg"]
+
+
+def test_a_module_that_the_project_may_have_in_another_place_is_not_looked_for(tmp_path: Path) -> None:
+    script = "import mylib, elsewhere, _ops, torch_not_there, notes\n"
+    files = ["scripts/train.py", "mylib/__init__.py", "src/elsewhere.py", "src/_ops.cpython-311-x.so", "notes.md"]
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "train.py").write_text(script)
+    needed = read_needed(tmp_path, files, "scripts/train.py")
+    assert list(only_outside(needed, files)) == ["torch_not_there", "notes"]
+
+    (tmp_path / "scripts" / "train.py").write_text(f"import sys\nsys.path.insert(0, '..')\n{script}")
+    assert not only_outside(read_needed(tmp_path, files, "scripts/train.py"), files)
 
 
 def test_an_interpreter_is_asked_for_modules_without_importing_them(tmp_path: Path) -> None:

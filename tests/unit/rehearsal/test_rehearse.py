@@ -61,6 +61,12 @@ def test_without_a_gpu_a_job_for_gpus_has_its_modules_looked_for_alone(
         rehearse_here(request_of(project, "import not_there\n", SLURM), print)
 
 
+def test_a_script_that_finds_its_modules_itself_is_not_refused(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(project))  # no nvidia-smi
+    script = "import sys\nsys.path.insert(0, 'lib')\nimport not_here\n"
+    assert rehearse_here(request_of(project, script, SLURM), print).sign is Sign.IMPORTS
+
+
 def test_a_node_of_one_rank_is_rehearsed_as_one(project: Path) -> None:
     plan = request_of(project, "import json\n").plan
     alone = replace(plan, procs_per_node=1)
