@@ -93,12 +93,12 @@ class _ScriptReader:
         return Location(self.draft.source, line)
 
     def read_directives(self, script: Script) -> None:
-        """Carry the #SBATCH lines over, nodes first: other options are divided by them."""
+        """Carry the #SBATCH lines over."""
         for line in script.late_directives:
             text = "sbatch reads no such line behind the first command"
             self.draft.note(self.at(line.number), "#SBATCH", text)
         options = [option for line in script.directives for option in self._directive(line)]
-        for number, name, value in sorted(options, key=lambda option: option[1] != "nodes"):
+        for number, name, value in options:
             if value is not None and not is_resolved(value):
                 self.draft.note(
                     self.at(number), f"--{name}", "sbatch fills in no variables, and neither does a profile"
@@ -259,12 +259,15 @@ class _ScriptReader:
         for name, value in launch.env:
             carry_variable(self.draft, name, self.variables.resolve(assigned(value)), location)
         carry_surroundings(self.draft, launch, location)
+        if launch.launcher is Launcher.SRUN and tasks_per_node(launch) is None:
+            self.options.place_tasks(location)
         tasks = tasks_per_node(launch) or self.options.tasks_per_node
         if launch.launcher is not Launcher.SRUN and self.options.gpus is None and self.draft.profile.get("backend"):
             self.draft.note(
                 location, "gpus_per_node", "no option requests GPUs: the run will be on CPUs", must_change=True
             )
         carry_launch(self.draft, launch, location, gpus=self.options.gpus, tasks=tasks)
+        self.options.note_nodes()
         if self.config and self.draft.job.get("entrypoint") == {"module": BUNDLED_TRAINER}:
             del self.draft.job["entrypoint"]
             self.draft.trainer, self.draft.is_whole = self.config, True

@@ -16,7 +16,7 @@ from fsdpctl.other_launchers.launcher_options.accelerate import ConfigError, Rea
 from fsdpctl.other_launchers.launcher_options.read import carry_launch, options_of
 from fsdpctl.other_launchers.rendezvous import check_rendezvous
 from fsdpctl.other_launchers.shell.batch_options import BatchOptions
-from fsdpctl.other_launchers.shell.commands import Launch, find_launch
+from fsdpctl.other_launchers.shell.commands import Launch, Launcher, find_launch
 from fsdpctl.other_launchers.shell.exports import carry_variable
 from fsdpctl.other_launchers.shell.lines import ShellError
 from fsdpctl.other_launchers.shell.statements import (
@@ -28,7 +28,7 @@ from fsdpctl.other_launchers.shell.statements import (
     plain,
     split_statements,
 )
-from fsdpctl.other_launchers.shell.surroundings import carry_surroundings, tasks_per_node
+from fsdpctl.other_launchers.shell.surroundings import carry_surroundings
 from fsdpctl.schema.problems import Location, shorten, show
 from fsdpctl.schema.yaml_tree import YamlDocument
 
@@ -134,6 +134,8 @@ def _carry(draft: Draft, launch: Launch, location: Location, read_config: ReadCo
     options.finish(location)
     carry_surroundings(draft, launch, location)
     check_rendezvous(draft, options_of(launch), location)
-    tasks = tasks_per_node(launch) or options.tasks_per_node
-    carry_launch(draft, launch, location, gpus=options.gpus, tasks=tasks, read_config=read_config)
+    if launch.launcher is Launcher.SRUN:
+        options.place_tasks(location)
+    carry_launch(draft, launch, location, gpus=options.gpus, tasks=options.tasks_per_node, read_config=read_config)
+    options.note_nodes()
     draft.job.pop("name", None)  # of srun: the job has its own

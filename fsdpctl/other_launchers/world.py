@@ -10,7 +10,7 @@ from fsdpctl.other_launchers.draft import Draft, Program
 from fsdpctl.schema.problems import Location, shorten
 from fsdpctl.schema.yaml_tree import YamlDocument
 
-_USUAL_GPUS = 8
+USUAL_GPUS = 8
 
 
 def count(document: YamlDocument, key: str) -> int | None:
@@ -56,14 +56,14 @@ def place_world(draft: Draft, size: int, key: str, location: Location) -> None:
         if size % number:
             draft.problem(location, path_of(key), f"is for {size} ranks, no multiple of {name} {number}")
             return
-    nodes = 1 if size <= _USUAL_GPUS or size % _USUAL_GPUS else size // _USUAL_GPUS
+    nodes = 1 if size <= USUAL_GPUS or size % USUAL_GPUS else size // USUAL_GPUS
     if known:
         nodes = known.get("nodes") or size // known["procs_per_node"]
     if "nodes" in known and nodes > 1 and not draft.makes_profile:
         draft.note(location, key, f"{size} are the ranks of all {nodes} nodes: {size // nodes} on each")
     draft.set("job.nodes", nodes, location)
     draft.set("job.procs_per_node", size // nodes, location)
-    if size > _USUAL_GPUS and not known:
+    if size > USUAL_GPUS and not known:
         shape = f"{nodes} x {size // nodes}"
         draft.note(location, key, f"a world size of {size}, without the number of nodes: {shape} is assumed")
 

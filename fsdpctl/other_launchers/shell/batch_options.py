@@ -9,6 +9,7 @@ from fsdpctl.backends.slurm.profile_keys import check_sbatch_option, count_gpus
 from fsdpctl.other_launchers.draft import Draft
 from fsdpctl.other_launchers.shell.options import Syntax
 from fsdpctl.other_launchers.values import WrongError, whole
+from fsdpctl.other_launchers.world import USUAL_GPUS
 from fsdpctl.schema.problems import Location
 from fsdpctl.schema.types import format_duration
 
@@ -58,15 +59,15 @@ class BatchOptions:
         self.nodes: int | None = None
         self.gpus: int | None = None
         self.extra: list[str] = []
-        self._gpus_per_task: tuple[int, Location] | None = None
+        self._counts: dict[str, tuple[int, Location]] = {}  # those that other options divide or multiply
         self._readers: Mapping[str, Callable[[str, Location], None]] = {
             "job-name": self._name,
             "nodes": self._nodes,
             "ntasks-per-node": self._tasks,
-            "ntasks": self._total_tasks,
+            "ntasks": lambda value, at: self._count("ntasks", value, at),
             "gpus-per-node": self._gpus,
-            "gpus": self._total_gpus,
-            "gpus-per-task": self._task_gpus,
+            "gpus": lambda value, at: self._count("gpus", value, at),
+            "gpus-per-task": lambda value, at: self._count("gpus-per-task", value, at),
             "gres": self._gres,
             "cpus-per-task": self._cpus,
             "time": self._time,
@@ -95,13 +96,46 @@ class BatchOptions:
 
     def finish(self, location: Location) -> None:
         """Set what depends on several options."""
-        if self._gpus_per_task is not None:
-            each, where = self._gpus_per_task
-            self._set_gpus(each * (self.tasks_per_node or 1), where)
-        if self.cpus_per_task is not None:
-            self._key("cpus_per_task", self.cpus_per_task * (self.tasks_per_node or 1), location)
+        self._divide("ntasks", self._set_tasks)
+        self._divide("gpus", self._set_all_gpus)
+        self._multiply(location)
         if self.extra:
             self._key("extra", self.extra, location)
+
+    def place_tasks(self, location: Location) -> None:
+        """Place all tasks on one node where each is a rank, and no option has the number of nodes."""
+        if "ntasks" in self._counts and self.tasks_per_node is None:
+            self.tasks_per_node = self._counts["ntasks"][0]
+            self.gpus = None if "gpus-per-task" in self._counts else self.gpus
+            self._multiply(location)
+
+    def note_nodes(self) -> None:
+        """Divide GPUs by the nodes of the launch command, and note numbers for which no line has the nodes."""
+        for option, things in (("ntasks", "tasks"), ("gpus", "GPUs")):
+            if option not in self._counts or self.nodes is not None:
+                continue
+            total, location = self._counts[option]
+            if "nodes" not in self.draft.job and total > 1:
+                text = f"{total} {things}, without the number of nodes: all are on one here; write `nodes`"
+                self.draft.note(location, f"--{option}", text, must_change=total > USUAL_GPUS)
+            elif option == "gpus":
+                self.gpus = None
+                self._divide(option, self._set_all_gpus)
+
+    def _divide(self, option: str, divide: Callable[[int, Location], None]) -> None:
+        """Set what follows from a number, or add what is wrong with it."""
+        if option in self._counts:
+            try:
+                divide(*self._counts[option])
+            except WrongError as error:
+                self.draft.problem(self._counts[option][1], (f"--{option}",), str(error))
+
+    def _multiply(self, location: Location) -> None:
+        """Set what a node has of that which each task has."""
+        tasks = self.tasks_per_node or 1
+        self._divide("gpus-per-task", lambda each, where: self._set_gpus(each * tasks, where))
+        if self.cpus_per_task is not None:
+            self._key("cpus_per_task", self.cpus_per_task * tasks, location)
 
     def _key(self, name: str, value: object, location: Location) -> None:
         self.draft.profile.setdefault("backend", {})
@@ -121,27 +155,42 @@ class BatchOptions:
     def _tasks(self, value: str, location: Location) -> None:
         self.tasks_per_node = whole(value)
 
-    def _total_tasks(self, value: str, location: Location) -> None:
-        total = whole(value)
-        if self.nodes and total % self.nodes:
-            raise WrongError(f"{total} tasks do not divide over {self.nodes} nodes; all nodes have as many ranks")
-        if self.nodes and self.tasks_per_node is None:
-            self.tasks_per_node = total // self.nodes
+    def _count(self, option: str, value: str, location: Location) -> None:
+        self._counts[option] = whole(value.rpartition(":")[2]), location
+
+    def _set_tasks(self, total: int, location: Location) -> None:
+        """Find the nodes by the tasks of each, or the tasks of each by the nodes."""
+        nodes, each = self._known_nodes(), self.tasks_per_node
+        if nodes is None and each is not None:
+            if total % each:
+                raise WrongError(f"{total} tasks are no multiple of {each} on each node; all nodes have as many ranks")
+            self.nodes = total // each
+            self.draft.set("job.nodes", self.nodes, location)
+        elif nodes is not None and total % nodes:
+            raise WrongError(f"{total} tasks do not divide over {nodes} nodes; all nodes have as many ranks")
+        elif nodes is not None and each is None:
+            self.tasks_per_node = total // nodes
+
+    def _set_all_gpus(self, total: int, location: Location) -> None:
+        nodes = self._known_nodes()
+        if nodes is None and self.gpus is not None and total % self.gpus == 0:
+            nodes = self.nodes = total // self.gpus
+            self.draft.set("job.nodes", nodes, location)
+        nodes = nodes or 1
+        if total % nodes:
+            raise WrongError(f"{total} GPUs do not divide over {nodes} nodes")
+        self._set_gpus(total // nodes, location)
+
+    def _known_nodes(self) -> int | None:
+        """Return the nodes by an option, by the job of a command, or by the launch command."""
+        nodes = self.nodes or self.draft.job.get("nodes")
+        return nodes if isinstance(nodes, int) and nodes > 0 else None
 
     def _gpus(self, value: str, location: Location) -> None:
         kind, _, number = value.rpartition(":")
         self._set_gpus(whole(number), location)
         if kind:
             self._key("gres", f"gpu:{value}", location)
-
-    def _total_gpus(self, value: str, location: Location) -> None:
-        total = whole(value.rpartition(":")[2])
-        if total % (self.nodes or 1):
-            raise WrongError(f"{total} GPUs do not divide over {self.nodes} nodes")
-        self._set_gpus(total // (self.nodes or 1), location)
-
-    def _task_gpus(self, value: str, location: Location) -> None:
-        self._gpus_per_task = whole(value.rpartition(":")[2]), location
 
     def _gres(self, value: str, location: Location) -> None:
         self._key("gres", value, location)

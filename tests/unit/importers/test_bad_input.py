@@ -351,6 +351,45 @@ def test_a_container_is_the_environment_and_a_venv_stays_outside(step: str, envi
     parse_profile(profile_text(imported, "run.sh"), "profile.yaml")
 
 
+SHAPES: dict[str, tuple[tuple[int | None, int | None, int], set[str]]] = {
+    "--ntasks=8 --ntasks-per-node=4 --gpus-per-node=4": ((2, 4, 4), set()),
+    "--ntasks-per-node=4 --gpus-per-task=1 -n 8": ((2, 4, 4), set()),
+    "--ntasks=8 --nodes=2 --gpus-per-task=1": ((2, 4, 4), set()),
+    "--ntasks=16 --gpus-per-task=1": ((None, 16, 16), {"--ntasks"}),
+    "--gpus=16": ((None, 16, 16), {"--gpus"}),
+    "--gpus=a100:16 -N 2": ((2, 8, 8), set()),
+    "--gpus=16 --gpus-per-node=8": ((2, 8, 8), set()),
+    "--ntasks=16 --gpus=16": ((None, 16, 16), {"--ntasks", "--gpus"}),
+    "--ntasks=1 --gpus=1": ((None, 1, 1), set()),
+    "--ntasks=4 --gpus-per-task=1": ((None, 4, 4), set()),  # with a note that needs no change
+}
+
+
+@pytest.mark.parametrize("options", SHAPES)
+def test_tasks_and_gpus_of_all_nodes_keep_their_number(options: str) -> None:
+    imported = load(f"#!/bin/bash\n#SBATCH {options}\nsrun python train.py\n")
+    shape = (imported.job.get("nodes"), imported.job.get("procs_per_node"), imported.profile["gpus_per_node"])
+    assert (shape, {note.key for note in imported.notes if note.must_change}) == SHAPES[options]
+
+
+def test_gpus_of_all_nodes_are_divided_by_the_nodes_of_the_launcher() -> None:
+    imported = load("#!/bin/bash\n#SBATCH --gpus=16 --ntasks=2\nsrun torchrun --nnodes 2 --nproc-per-node 8 a.py\n")
+    assert (imported.job["nodes"], imported.job["procs_per_node"], imported.profile["gpus_per_node"]) == (2, 8, 8)
+    assert not [note for note in imported.notes if note.must_change]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ("--ntasks=6 --ntasks-per-node=4", "--ntasks: 6 tasks are no multiple of 4 on each node"),
+        ("--gpus-per-node=4 --ntasks-per-node=8 --gpus-per-task=1", "requests 8 GPUs a node, another option 4"),
+        ("--gpus=5 -N 2", "--gpus: 5 GPUs do not divide over 2 nodes"),
+    ],
+)
+def test_tasks_and_gpus_that_do_not_divide_are_refused(options: str, expected: str) -> None:
+    assert expected in refused(f"#!/bin/bash\n#SBATCH {options}\nsrun python train.py\n")
+
+
 def test_a_range_of_nodes_is_marked() -> None:
     imported = load("torchrun --nnodes=1:4 --nproc-per-node 2 a.py\n")
     (note,) = imported.notes

@@ -62,6 +62,8 @@ def notices(command: str, folder: Path, **keys: Any) -> str:
         ("python3.11 -u -m pkg.train", 1, None, "pkg.train", ()),
         ("srun -N 2 --ntasks-per-node=1 torchrun --nnodes 2 --nproc-per-node 8 train.py", 2, 8, "train.py", ()),
         ("srun --nodes=2 --ntasks-per-node=4 python train.py", 2, 4, "train.py", ()),
+        ("srun -n 8 --ntasks-per-node=4 python train.py", 2, 4, "train.py", ()),
+        ("srun -n 8 -N 2 python train.py", 2, 4, "train.py", ()),
         ("NCCL_DEBUG=INFO uv run torchrun --nproc-per-node 2 train.py ';'", 1, 2, "train.py", (";",)),
         (["torchrun", "--nproc_per_node", 2, "train.py", 1.50, "$HOME", "*"], 1, 2, "train.py", ("1.5", "$HOME", "*")),
         ("torchrun \\\n  --nproc_per_node 2 \\\n  train.py", 1, 2, "train.py", ()),
