@@ -76,6 +76,7 @@ def take_step(optimizer: torch.optim.Optimizer, rate: float, skip: Tensor) -> No
     for group in optimizer.param_groups:
         group["lr"] = rate
     # With offload the weights are on the CPU, and torch itself would bring `skip` there without waiting for it.
-    optimizer.found_inf = skip.to(optimizer.param_groups[0]["params"][0].device)  # type: ignore[attr-defined]
+    trained = next(parameter for group in optimizer.param_groups for parameter in group["params"])
+    optimizer.found_inf = skip.to(trained.device)  # type: ignore[attr-defined]
     optimizer.step()
     optimizer.zero_grad()

@@ -57,6 +57,19 @@ def test_a_step_that_is_not_finite_changes_neither_weights_nor_optimizer() -> No
     assert (int(guard.skipped), int(guard.in_a_row)) == (2, 0)
 
 
+def test_a_step_in_which_only_norms_are_trained_changes_only_them() -> None:
+    model = small_model()
+    for parameter in model.parameters():
+        parameter.requires_grad_(parameter.ndim < 2)
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    optimizer = build_optimizer(model, OptimConfig(lr=0.1))
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter) if parameter.requires_grad else None
+    take_step(optimizer, 0.1, torch.tensor(0.0))
+    changed = [not torch.equal(old, new) for old, new in zip(before, model.parameters(), strict=True)]
+    assert changed == [parameter.requires_grad for parameter in model.parameters()] and any(changed)
+
+
 def test_the_message_names_step_samples_and_rank() -> None:
     guard = make_guard(limit=3)
     guard.watch(StepResult(8, "ab", float("nan"), 1.0, 2.0, skipped=2, in_a_row=2))
