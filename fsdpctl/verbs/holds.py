@@ -57,7 +57,7 @@ class HoldStatus:
 def take_hold(profile: ClusterProfile, nodes: int, time_s: int, idle_s: int, name: str | None = None) -> HoldStatus:
     """Take nodes, or ask a scheduler for them. Raise BusyError, UsageError and LaunchError, with nothing taken then."""
     with store.changing():
-        known = {status.record.name for status in _read_all()}
+        known = {status.record.name for status in _forget_ended()}
         if name in known:
             raise UsageError(f"there is a hold {name} already", hint=f"fsdpctl release {name}, or another --name")
         name = name or next(new for new in iter(lambda: new_run_id("hold"), None) if new not in known)
@@ -117,13 +117,19 @@ def list_holds() -> list[HoldStatus]:
     if any(status.is_over(time.time()) for status in found):
         try:
             with store.changing():
-                found = _read_all()  # one may have been in the making
-                for status in found:
-                    if status.is_over(time.time()):
-                        store.remove(status.paths)
+                return _forget_ended()  # one may have been in the making
         except BusyError:  # another command takes nodes: the next one forgets them
             pass
     return [status for status in found if not status.is_over(time.time())]
+
+
+def _forget_ended() -> list[HoldStatus]:
+    """Remove the holds that have ended, and return the others; the lock of the list is held."""
+    found, now = _read_all(), time.time()
+    for status in found:
+        if status.is_over(now):
+            store.remove(status.paths)
+    return [status for status in found if not status.is_over(now)]
 
 
 def find_hold(name: str) -> HoldStatus:
