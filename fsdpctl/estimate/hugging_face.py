@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -52,7 +53,8 @@ _ENCODER_DECODERS = {"bart", "longt5", "marian", "mbart", "mt5", "pegasus", "t5"
 _ONE_KV_HEAD = {"falcon", "gpt_bigcode"}
 """Types of models whose `multi_query` is true where config.json does not say."""
 _VISION = ("vision_config", "vision_tower", "mm_vision_tower")
-_EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
+_EXPERTS = re.compile(r"(?:^|_)(?:num|n)_(?!shared)\w*experts$")
+"""Keys with a number of experts, as `num_local_experts`, `n_routed_experts`, `moe_num_experts`."""
 _INNER = ("intermediate_size", "n_inner", "ffn_dim")
 _NAMES = {
     "vocab_size": ("vocab_size",),
@@ -83,7 +85,7 @@ def read_sizes(config: Mapping[str, Any]) -> TheirModel:
         raise ValueError(f"it is an encoder ({kind}); only dense decoders can be estimated")
     if kind in _ENCODER_DECODERS or config.get("is_encoder_decoder"):
         raise ValueError(f"it is an encoder and a decoder ({kind}); only dense decoders can be estimated")
-    if any((_optional(config, key) or 1) > 1 for key in _EXPERTS):
+    if _has_experts(config):
         raise ValueError(f"it is of a mixture of experts ({kind}); only dense decoders can be estimated")
     found = {key: _number(config, key, names) for key, names in _NAMES.items()}
     d_model, heads = found["d_model"], found["heads"]
@@ -99,6 +101,12 @@ def read_sizes(config: Mapping[str, Any]) -> TheirModel:
     notes = [] if kind == "llama" else [f"a {kind} model, estimated as a Llama with as many parameters"]
     notes += ["the part for images is not counted: only the language model is estimated"] if sees else []
     return TheirModel(sizes, "; ".join(notes))
+
+
+def _has_experts(config: Mapping[str, Any]) -> bool:
+    """Return whether there are several experts: DBRX has their number one level down, in `ffn_config`."""
+    parts = [config, *(value for value in config.values() if isinstance(value, Mapping))]
+    return any((_optional(part, key) or 1) > 1 for part in parts for key in part if _EXPERTS.search(key))
 
 
 def _kv_heads(config: Mapping[str, Any], kind: str, heads: int) -> int:

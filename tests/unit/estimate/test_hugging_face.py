@@ -65,10 +65,18 @@ def test_the_text_part_of_a_model_of_images_counts() -> None:
     assert read_sizes({"model_type": "mllama", "text_config": LLAMA3}).sizes["d_model"] == 4096
 
 
+def test_one_expert_is_a_dense_model() -> None:
+    one = {"num_experts": 1, "num_experts_per_tok": 2, "n_shared_experts": 2, "ffn_config": {"moe_num_experts": 1}}
+    assert parameters({**LLAMA3, **one}) == parameters(LLAMA3)
+
+
 @pytest.mark.parametrize(
     ("config", "why"),
     [
         ({**LLAMA3, "model_type": "mixtral", "num_local_experts": 8}, "mixture of experts"),
+        ({**LLAMA3, "model_type": "deepseek_v3", "n_routed_experts": 256}, "mixture of experts"),
+        ({**LLAMA3, "model_type": "ernie4_5_moe", "moe_num_experts": 64}, "mixture of experts"),
+        ({**LLAMA3, "model_type": "dbrx", "ffn_config": {"moe_num_experts": 16}}, "mixture of experts"),
         ({**LLAMA3, "model_type": "bert"}, "is an encoder"),
         ({**LLAMA3, "model_type": "t5"}, "encoder and a decoder"),
         ({**LLAMA3, "model_type": "new", "is_encoder_decoder": True}, "encoder and a decoder"),
