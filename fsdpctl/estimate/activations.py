@@ -67,7 +67,9 @@ class Tokens:
 
     def loss_forward(self) -> int:
         """Logits: eager ones also in fp32, and their logarithm."""
-        return self.model.vocab_size * (self.half if self.compiled else self.half + 2 * SINGLE)
+        if self.compiled:
+            return self.model.vocab_size * self.half
+        return self.model.vocab_size * ((self.half if self.half != SINGLE else 0) + 2 * SINGLE)
 
     def loss_backward(self, *, in_one_graph: bool) -> int:
         """Logits and their gradient: in one graph the gradient takes the place of the logits."""

@@ -8,6 +8,7 @@ from fsdpctl.contract.cards import GIB
 from fsdpctl.estimate.changes import Change
 from fsdpctl.estimate.choices import OFFLOAD, Choice, Planner
 from fsdpctl.estimate.result import Estimate, Fit, estimate
+from fsdpctl.estimate.traffic import compute_bytes
 
 
 def reasons(choice: Choice, planner: Planner) -> list[str]:
@@ -17,7 +18,7 @@ def reasons(choice: Choice, planner: Planner) -> list[str]:
 
 def _of_strategy(best: Estimate, planner: Planner) -> str:
     strategy, world, units = best.config.mesh.strategy, best.world, best.sizes.units
-    gathered = f"{2 * best.sizes.parameters / GIB:.1f} GiB"
+    gathered = f"{compute_bytes(best.config) * best.sizes.parameters / GIB:.1f} GiB"
     if world.ranks == 1:
         return "One GPU: nothing is sharded."
     if strategy in ("DDP", "NO_SHARD"):

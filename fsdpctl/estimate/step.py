@@ -9,7 +9,7 @@ from fsdpctl.contract.trainer.trainer_config import TrainerConfig
 from fsdpctl.estimate.activations import Tokens, kept_in_all, of_documents
 from fsdpctl.estimate.items import Item, Items, Moment
 from fsdpctl.estimate.sizes import ModelSizes
-from fsdpctl.estimate.traffic import gathers_float8
+from fsdpctl.estimate.traffic import compute_bytes, gathers_float8
 from fsdpctl.estimate.world import Batch, World, uses_fsdp
 
 MASTER, MOMENTS = 4, 8  # bytes of a parameter: in fp32, and AdamW's two
@@ -29,7 +29,7 @@ class Step:
 
     @property
     def half(self) -> int:
-        return 4 if self.config.precision == "fp32" else 2
+        return compute_bytes(self.config)
 
     @property
     def tokens(self) -> Tokens:

@@ -16,7 +16,6 @@ from fsdpctl.estimate.world import Batch, World, uses_fsdp
 
 LINK_EFFICIENCY = 0.78  # of an all-reduce of 1 GiB: 355 of 450 GB/s on four H100s
 NETWORK_EFFICIENCY = 0.85
-COMPUTE_BYTES = 2  # of a value in bf16 or fp16
 
 
 @dataclass(frozen=True)
@@ -71,9 +70,9 @@ def _shard_bytes(sizes: ModelSizes, world: World, batch: Batch) -> float:
     config = sizes.config
     if world.shard == 1 or not uses_fsdp(config, world):
         return 0.0
-    gathers = (gathers_per_micro_step(sizes) * COMPUTE_BYTES - _saved_by_float8(sizes, world)) * batch.accumulation
+    micro_step = gathers_per_micro_step(sizes) * compute_bytes(config) - _saved_by_float8(sizes, world)
     reduced = sizes.trained * reduce_bytes(config)
-    return (gathers + reduced) * (world.shard - 1) / world.shard
+    return (micro_step * batch.accumulation + reduced) * (world.shard - 1) / world.shard
 
 
 def gathers_per_micro_step(sizes: ModelSizes) -> int:
@@ -98,6 +97,11 @@ def _replica_bytes(sizes: ModelSizes, world: World) -> float:
     if world.replicate == 1:
         return 0.0
     return 2 * sizes.trained / world.shard * reduce_bytes(sizes.config) * (world.replicate - 1) / world.replicate
+
+
+def compute_bytes(config: TrainerConfig) -> int:
+    """Return the bytes of a value in compute precision."""
+    return 4 if config.precision == "fp32" else 2
 
 
 def reduce_bytes(config: TrainerConfig) -> int:

@@ -4,6 +4,7 @@ import pytest
 
 from fsdpctl.contract.cards import CARDS, GIB
 from fsdpctl.estimate import Cluster, Estimate, Fit, estimate
+from fsdpctl.estimate.activations import Tokens
 from fsdpctl.estimate.items import Item, Moment
 from tests.unit.estimate.jobs import trainer
 
@@ -24,6 +25,20 @@ def test_ddp_holds_all_of_weights_and_moments() -> None:
     assert gib(found, Item.WEIGHTS) == pytest.approx(4 * N / GIB, rel=0.02)
     assert gib(found, Item.MOMENTS) == pytest.approx(8 * N / GIB, rel=0.02)
     assert found.fit is Fit.TOO_LARGE
+
+
+@pytest.mark.parametrize("cluster", [Cluster(1, 1), NODE], ids=["one rank", "DDP"])
+def test_in_fp32_a_rank_with_all_weights_casts_none(cluster: Cluster) -> None:
+    single, half = (
+        of("mesh.strategy=DDP", f"precision={name}", "batch.sequences=8", cluster=cluster) for name in ("fp32", "bf16")
+    )
+    assert gib(single, Item.GATHERED) == 0 < gib(half, Item.GATHERED)
+    assert gib(single, Item.WEIGHTS) == gib(half, Item.WEIGHTS)
+
+
+def test_in_fp32_eager_logits_have_no_copy() -> None:
+    tokens = [Tokens(trainer("llm7b").model, compiled=False, half=size) for size in (2, 4)]
+    assert [one.loss_forward() / 32_000 for one in tokens] == [10, 8]
 
 
 def test_shards_divide_weights_and_moments() -> None:

@@ -34,6 +34,11 @@ def test_full_shard_gathers_units_twice_and_the_root_once() -> None:
     assert found.link_bytes == pytest.approx((gathered + 4 * N) * 7 / 8)
 
 
+def test_in_fp32_gathers_send_twice_the_bytes() -> None:
+    half, single = (of("FULL_SHARD", Cluster(1, 8), f"precision={name}").traffic for name in ("bf16", "fp32"))
+    assert single.link_bytes - half.link_bytes == pytest.approx(2 * (2 * (N - ROOT) + ROOT) * 7 / 8)
+
+
 def test_shard_grad_op_gathers_once() -> None:
     found = of("SHARD_GRAD_OP", Cluster(1, 8)).traffic
     assert found.link_bytes == pytest.approx((2 * N + 4 * N) * 7 / 8)
