@@ -200,15 +200,19 @@ class Trainer:
         if evaluation.every_steps and self.step % evaluation.every_steps == 0 and self.step < self.config.steps:
             self._evaluate()
 
-    def _evaluate(self) -> float | None:
-        """Return the loss on held-out text; None where a stop came in between, which the next step boundary obeys."""
+    def _evaluate(self) -> HeldOutLoss | None:
+        """Write and return the loss on held-out text.
+
+        None where a stop came in between, which the next step boundary obeys.
+        """
         self.progress.mark(Section.EVALUATE, self.step)
         self.telemetry.recorder.drain()
         loss = held_out_loss(self.context, self.model, self.data.val)
-        if loss is not None:
-            self.telemetry.held_out(HeldOutLoss(self.step, loss, self.data.index.unigram_entropy))
+        found = HeldOutLoss(self.step, loss, self.data.index.unigram_entropy) if loss is not None else None
+        if found is not None:
+            self.telemetry.held_out(found)
         self.telemetry.recorder.restart_clock()
-        return loss
+        return found
 
     def _stop(self, stop: Stop) -> Outcome:
         log.info("asked to stop (%s) after step %d", stop.reason.value, self.step)
@@ -238,7 +242,7 @@ class Trainer:
             while (held_out := self._evaluate()) is None:
                 if stop := self.stopper.agree(self.world):
                     return self._stop(stop)  # all is saved: a resume has only to evaluate
-            numbers = {"held_out_loss": held_out, "unigram_entropy": self.data.index.unigram_entropy}
+            numbers = held_out.summary()
         self.telemetry.recorder.drain()  # the summary is of all steps
         self.checkpoints.finish_removals()
         checkpoint = checkpoint_name(self.step) if self.checkpoints.saves else None

@@ -19,6 +19,7 @@ from bench.gpu.result import Result
 from bench.gpu.workspace import Workspace
 from train import loop
 from train.__main__ import leave, main
+from train.metrics.writer import HeldOutLoss
 
 STEPS, EVERY = 8, 2  # so that two evaluations come between steps, and one at the end
 
@@ -68,11 +69,11 @@ class Counted(loop.Trainer):
         super()._train_step()
         self.traced["train"] += counters["stats"]["unique_graphs"] - before
 
-    def _evaluate(self) -> float | None:
+    def _evaluate(self) -> HeldOutLoss | None:
         before = counters["stats"]["unique_graphs"]
-        loss = super()._evaluate()
+        found = super()._evaluate()
         self.traced["evaluate"] += counters["stats"]["unique_graphs"] - before
-        return loss
+        return found
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -28,10 +29,15 @@ def sweep_result(record: SweepRecord) -> Sweep:
 def find_best(runs: Sequence[SweptRun]) -> str | None:
     """Return the id of the best run."""
     done = [run for run in runs if run.state is State.SUCCEEDED]
-    held_out = [(run.held_out_loss, run.run_id) for run in done if run.held_out_loss is not None]
-    losses = [(run.loss, run.run_id) for run in done if run.loss is not None]
+    held_out = [(loss, run.run_id) for run in done if (loss := _finite(run.held_out_loss)) is not None]
+    losses = [(loss, run.run_id) for run in done if (loss := _finite(run.loss)) is not None]
     found = held_out or losses
     return min(found)[1] if found else None
+
+
+def _finite(value: float | None) -> float | None:
+    """Return the value; None for one that no loss is less than, and that JSON does not have."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 def update(run: SweptRun, status: RunStatus) -> SweptRun:
@@ -43,7 +49,7 @@ def update(run: SweptRun, status: RunStatus) -> SweptRun:
         state=status.state,
         reason=status.reason,
         step=status.step,
-        loss=status.loss,
-        held_out_loss=numbers.get("held_out_loss"),
+        loss=_finite(status.loss),
+        held_out_loss=_finite(numbers.get("held_out_loss")),
         tokens_per_s=speed,
     )

@@ -86,7 +86,9 @@ def step_each(root: Path, names: tuple[str, ...], save_after: int) -> None:
                 trainer.checkpoints.save_now(save_after, trainer.telemetry)
         print(f"{name}: {describe(calls, config.steps)} a step", file=sys.stderr)
         if every:
-            print(f"{name}: held-out loss {trainer._evaluate()!r}", file=sys.stderr)
+            found = trainer._evaluate()
+            assert found is not None
+            print(f"{name}: held-out loss {found.loss!r}", file=sys.stderr)
         for gathers in begun[:1]:
             print(f"{name}: {gathers} gathers before the first block", file=sys.stderr)
         trainer.end()

@@ -82,6 +82,17 @@ def test_a_resume_reads_what_it_cuts_and_not_each_line_before_it(
     assert path.read_text() == ""
 
 
+def test_a_held_out_loss_that_is_not_finite_is_null_for_readers_of_json(tmp_path: Path) -> None:
+    evaluations = tmp_path / "evaluations.jsonl"
+    file = JsonlWriter(tmp_path / "metrics.jsonl", evaluations, start_step=0)
+    for step, loss in ((2, 1.5), (4, float("nan")), (6, float("inf"))):
+        file.write_held_out(HeldOutLoss(step, loss, 3.0))
+    file.close()
+    assert [record["held_out_loss"] for record in read_metrics(evaluations)] == [1.5, None, None]
+    assert HeldOutLoss(2, 1.5, 3.0).summary() == {"held_out_loss": 1.5, "unigram_entropy": 3.0}
+    assert HeldOutLoss(4, float("nan"), 3.0).summary() == {"unigram_entropy": 3.0}
+
+
 class FullDisk:
     """Takes three bytes, then nothing, until there is room."""
 

@@ -18,7 +18,7 @@ from typing import Any
 from fsdpctl.contract.codec import write_text
 from fsdpctl.contract.files import read_bytes
 from train.context import RankContext
-from train.metrics.writer import HeldOutLoss, MetricsWriter, StepMetrics
+from train.metrics.writer import HeldOutLoss, MetricsWriter, StepMetrics, finite_or_none
 
 
 class JsonlWriter(MetricsWriter):
@@ -59,7 +59,7 @@ class JsonlWriter(MetricsWriter):
             return
         line = {
             "step": held_out.step,
-            "held_out_loss": held_out.loss,
+            "held_out_loss": finite_or_none(held_out.loss),
             "time": round(time.time(), 3),
             "attempt": self._attempt,
         }

@@ -6,7 +6,6 @@ behind the step and read `LAG` steps later, when they have long arrived. On a CP
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections import deque
@@ -22,7 +21,7 @@ from train.metrics.device_timestamp import DeviceTimestamp
 from train.metrics.memory import GIB, GpuPeaks
 from train.metrics.stragglers import Span, StragglerDetector
 from train.metrics.utilization import Utilization
-from train.metrics.writer import MetricsWriter, StepMetrics
+from train.metrics.writer import MetricsWriter, StepMetrics, finite_or_none
 from train.nonfinite import StepResult
 
 LAG = {"cuda": 2}
@@ -126,11 +125,11 @@ class Recorder:
         mfu = self.utilization.at(rate, attended)
         metrics = StepMetrics(
             step=pending.step,
-            loss=_finite(loss),
+            loss=finite_or_none(loss),
             loss_hex=loss.hex(),
             samples=pending.samples,
             lr=pending.lr,
-            grad_norm=_finite(grad_norm),
+            grad_norm=finite_or_none(grad_norm),
             tokens_per_s=rate,
             mfu=None if mfu is None else round(mfu, 4),
             tokens=pending.step * self.tokens_per_step,
@@ -153,7 +152,3 @@ class Recorder:
 def _rate(tokens: int, seconds: float) -> float:
     """Return tokens per second in seven digits: never 0, however long a step was held up."""
     return float(f"{tokens / max(seconds, 1e-9):.7g}")
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
+
+
+def finite_or_none(value: float) -> float | None:
+    """Return a value as JSON can have it: its readers need not know NaN and infinity."""
+    return value if math.isfinite(value) else None
 
 
 @dataclass(frozen=True)
@@ -35,8 +41,13 @@ class HeldOutLoss:
     """The result of one evaluation."""
 
     step: int  # optimizer steps done
-    loss: float  # nats a token
+    loss: float  # nats a token; may be not finite
     unigram_entropy: float  # nats a token: what a model without context can reach
+
+    def summary(self) -> dict[str, float]:
+        """Return the numbers of the outcome: a loss that is not finite is none."""
+        numbers = {"held_out_loss": self.loss, "unigram_entropy": self.unigram_entropy}
+        return {name: number for name, number in numbers.items() if math.isfinite(number)}
 
 
 class MetricsWriter(Protocol):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from fsdpctl.contract import State
+from fsdpctl.contract.records import Outcome
 from fsdpctl.sweeps.decide import Todo, choose, todo
 from fsdpctl.sweeps.record import SweptRun
-from fsdpctl.sweeps.result import find_best
+from fsdpctl.sweeps.result import find_best, update
+from fsdpctl.verbs.status import RunStatus
 
 TODOS = {
     (None, False): Todo.SUBMIT,
@@ -45,3 +47,21 @@ def test_the_best_has_the_lowest_held_out_loss_of_those_that_succeeded() -> None
     assert find_best([a, b, failed, script]) == "b"
     assert find_best([script, run("t", State.SUCCEEDED, 0.4), failed]) == "t"
     assert find_best([failed, run("n", None, None)]) is None
+
+
+def test_a_loss_that_is_not_finite_is_never_the_best() -> None:
+    nan, inf = float("nan"), float("inf")
+    assert find_best([run("n", State.SUCCEEDED, 1.0, nan), run("b", State.SUCCEEDED, 2.0, 2.5)]) == "b"
+    assert (
+        find_best([run("n", State.SUCCEEDED, nan), run("i", State.SUCCEEDED, inf), run("b", State.SUCCEEDED, 9.0)])
+        == "b"
+    )
+    assert find_best([run("n", State.SUCCEEDED, nan, nan)]) is None
+
+
+def test_a_loss_that_is_not_finite_is_stored_as_none() -> None:
+    nan = float("nan")
+    outcome = Outcome("finished", 3, summary={"held_out_loss": nan})
+    seen = RunStatus("a", "a", State.SUCCEEDED, "", 1, 3, 3, nan, None, outcome, 1, 0.0, "/runs/a")
+    found = update(run("a", State.RUNNING, 1.0), seen)
+    assert (found.state, found.loss, found.held_out_loss) == (State.SUCCEEDED, None, None)
