@@ -121,9 +121,11 @@ class Trainer:
             if stop := self.stopper.agree(self.world):
                 return self._stop(stop)
             self.compile_cache.settle()
-            self.profiler.before_step(self.step + 1)
+            if self.profiler.before_step(self.step + 1):
+                self.telemetry.recorder.restart_clock()
             self._train_step()
-            self.profiler.after_step(self.step)
+            if self.profiler.after_step(self.step):
+                self.telemetry.recorder.restart_clock()
             self._between_steps()
         return self._finish()
 

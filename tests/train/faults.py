@@ -25,7 +25,7 @@ from train.checkpoint.async_saver import AsyncSaver
 from train.checkpoint.staging import Staging
 from train.checkpoint.verified_checkpoints import VerifiedCheckpoints
 from train.data.tokens import Tokens
-from train.metrics import recorder
+from train.metrics import profiling, recorder
 from train.parallel import world
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of <malloc.h>
@@ -34,6 +34,12 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of <malloc.h>
 def slow_steps(seconds: float) -> None:
     """Slow down every step, so that a test can act in mid-run."""
     before(loop.Trainer, "_train_step", lambda _: time.sleep(seconds))
+
+
+def slow_traces(seconds: float) -> None:
+    """Let the profiler take long to start, and to write a trace."""
+    for method in ("start", "export_chrome_trace"):
+        before(profiling.profile, method, lambda _: time.sleep(seconds))
 
 
 def signalled(rank: int, moment: str, number: int) -> None:

@@ -15,7 +15,7 @@ from fsdpctl.contract import NodeExit
 from fsdpctl.contract.paths import RunPaths
 from tests.services import require
 from tests.train import faults
-from tests.train.ranks import Config, Ranks, start, train
+from tests.train.ranks import Config, Ranks, metrics, start, train
 from train.metrics.time_shares import Span, TimeShares, divide
 
 
@@ -31,6 +31,14 @@ def test_chosen_steps_are_traced_on_every_rank(tmp_path: Path, config: Config) -
         with gzip.open(tmp_path / "profiles" / name) as file:
             events = [event.get("name", "") for event in json.load(file)["traceEvents"]]
         assert sum(name == "Optimizer.step#ShardedAdamW.step" for name in events) == 2
+
+
+def test_starting_and_writing_a_trace_is_no_time_of_a_step(tmp_path: Path, config: Config) -> None:
+    config.update(steps=5, profile={"first_step": 3, "steps": 1}, eval={"sequences": 0})
+    train(tmp_path, config, fault=faults.slow_traces, fault_args=(8.0,))
+    records = metrics(tmp_path)
+    tokens = records[0]["tokens"]
+    assert max(tokens / record["tokens_per_s"] for record in records[1:]) < 8
 
 
 def test_the_shares_of_the_time() -> None:

@@ -34,20 +34,27 @@ class Profiler:
         if self.records_history:
             torch.cuda.memory._record_memory_history(max_entries=MEMORY_EVENTS)
 
-    def before_step(self, step: int) -> None:
-        """Begin a trace, if it starts with this step, counted from 1."""
-        if step == self.first:
-            cuda = [ProfilerActivity.CUDA] if self.world.device.type == "cuda" else []
-            self.recording = profile(activities=[ProfilerActivity.CPU, *cuda])
-            self.recording.start()
+    def before_step(self, step: int) -> bool:
+        """Begin a trace, if it starts with this step, counted from 1; return whether it does, which takes time."""
+        if step != self.first:
+            return False
+        cuda = [ProfilerActivity.CUDA] if self.world.device.type == "cuda" else []
+        self.recording = profile(activities=[ProfilerActivity.CPU, *cuda])
+        self.recording.start()
+        return True
 
-    def after_step(self, step: int) -> None:
-        """End a trace, if it ends with this step, and write a snapshot of memory, if one was requested."""
-        if step == self.last:
+    def after_step(self, step: int) -> bool:
+        """End a trace, if it ends with this step, and write a snapshot of memory, if one was requested.
+
+        Return whether one of them was due, which takes time.
+        """
+        ends = step == self.last and self.recording is not None
+        if ends:
             self.close(step)
-        if step % self.look_every == 0 and (requested := _touched(self.snapshot_request)) != self.seen_request:
-            self.seen_request = requested
+        is_requested = step % self.look_every == 0 and self._is_requested()
+        if is_requested:
             self._show_memory(step)
+        return ends or is_requested
 
     def close(self, step: int) -> None:
         """Write the trace of the steps up to this one, if one is being recorded."""
@@ -71,6 +78,11 @@ class Profiler:
         if not self.records_history:
             return None
         return self._dump_memory("out-of-memory")
+
+    def _is_requested(self) -> bool:
+        """Return whether a snapshot was requested since the last look."""
+        before, self.seen_request = self.seen_request, _touched(self.snapshot_request)
+        return self.seen_request != before
 
     def _show_memory(self, step: int) -> None:
         if self.world.device.type != "cuda":
