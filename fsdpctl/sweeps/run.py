@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from fsdpctl.contract import State
@@ -63,16 +63,19 @@ def run_sweep(
     """
     record = refresh(record)
     stopped = {run.run_id for run in record.runs if run.state is State.STOPPED}
-    if not paths.stop.exists() and _start_as_array(record, stopped, requests, at_once, report):
+    if not paths.stop.exists() and (started := _start_as_array(record, stopped, requests, at_once, report)):
+        _stop_if_asked(paths, record, started)
         stopped.clear()
         record = refresh(record)
         write_record(paths, record)
     while True:
         if may_start := not paths.stop.exists():
             for number in choose(_todos(record, stopped), at_once):
-                if not _start(record, record.runs[number], requests, report):
+                run = record.runs[number]
+                if paths.stop.exists() or not _start(record, run, requests, report):
                     break
-                stopped.discard(record.runs[number].run_id)
+                _stop_if_asked(paths, record, [run])
+                stopped.discard(run.run_id)
         before, record = record, refresh(record)
         if [run.state for run in before.runs] != [run.state for run in record.runs]:
             write_record(paths, record)
@@ -111,6 +114,12 @@ def stop_sweep(paths: SweepPaths, record: SweepRecord) -> list[str]:
     return [run.run_id for run in alive if record.paths(run) in stopped]
 
 
+def _stop_if_asked(paths: SweepPaths, record: SweepRecord, started: Sequence[SweptRun]) -> None:
+    """Stop these runs if the sweep was stopped while they were started: `stop_sweep` may not have seen them alive."""
+    if paths.stop.exists():
+        stop_all(record.paths(run) for run in started)
+
+
 def _todos(record: SweepRecord, stopped: set[str]) -> list[Todo]:
     return [todo(run.state, was_stopped=run.run_id in stopped) for run in record.runs]
 
@@ -121,8 +130,8 @@ def _start_as_array(
     requests: Mapping[str, Request],
     at_once: int | None,
     report: Callable[[str], None],
-) -> bool:
-    """Start all runs that have not begun or were stopped as one job array; return False if they cannot be one."""
+) -> list[SweptRun]:
+    """Start all runs that have not begun or were stopped as one job array; return them, none if they cannot be one."""
     todos = _todos(record, stopped)
     if (obstacle := find_obstacle(record, todos, requests, at_once)) is None:
         runs = [record.runs[number] for number in choose(todos, None)]
@@ -133,10 +142,10 @@ def _start_as_array(
         else:
             limit = "" if at_once is None else f", at most {at_once} at a time"
             report(f"job array {array_id}: {len(runs)} runs{limit}")
-            return True
+            return runs
     if obstacle:
         report(f"a job for each run, not one job array: {obstacle}")
-    return False
+    return []
 
 
 def _start(record: SweepRecord, run: SweptRun, requests: Mapping[str, Request], report: Callable[[str], None]) -> bool:

@@ -1,0 +1,80 @@
+"""A sweep that is stopped while its runs are started."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from fsdpctl.contract import State
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.sweeps import run as sweeps_run
+from fsdpctl.sweeps.record import SweepPaths, SweepRecord, SweptRun
+from fsdpctl.sweeps.run import run_sweep
+
+RECORD = SweepRecord(
+    "lr", "job", "ours", "0", "/runs", tuple(SweptRun(name, name, {"lr": name}) for name in ("a", "b", "c", "d"))
+)
+
+
+class Cluster:
+    """Takes runs, and is asked to stop the sweep while it takes one of them."""
+
+    def __init__(self, paths: SweepPaths, stop_during: str) -> None:
+        self.paths, self.stop_during = paths, stop_during
+        self.started: list[str] = []
+        self.stopped: list[str] = []
+
+    def start(self, *run_ids: str) -> str:
+        self.started += run_ids
+        if self.stop_during in run_ids:
+            self.paths.stop.touch()
+        return "47"
+
+    def stop_all(self, runs: Iterable[RunPaths]) -> None:
+        self.stopped += [run.root.name for run in runs]
+
+    def refresh(self, record: SweepRecord) -> SweepRecord:
+        return replace(record, runs=tuple(replace(run, state=self._state(run.run_id)) for run in record.runs))
+
+    def _state(self, run_id: str) -> State | None:
+        if run_id in self.stopped:
+            return State.STOPPED
+        return State.SUCCEEDED if run_id in self.started else None
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    found = Cluster(SweepPaths(tmp_path), stop_during="b")
+    monkeypatch.setattr(sweeps_run, "POLL_S", 0.0)
+    monkeypatch.setattr(sweeps_run, "refresh", found.refresh)
+    monkeypatch.setattr(sweeps_run, "stop_all", found.stop_all)
+    monkeypatch.setattr(sweeps_run, "submit", lambda request: found.start(request.run_id))
+    monkeypatch.setattr(sweeps_run, "find_obstacle", lambda *_: "")
+    return found
+
+
+def run_to_end(cluster: Cluster) -> list[State | None]:
+    requests = {run.run_id: SimpleNamespace(run_id=run.run_id) for run in RECORD.runs}
+    *_, last = run_sweep(cluster.paths, RECORD, requests, None, lambda line: None)  # type: ignore[arg-type]
+    return [run.state for run in last.runs]
+
+
+def test_no_run_starts_after_the_stop_and_the_one_that_was_just_starting_is_stopped(cluster: Cluster) -> None:
+    assert run_to_end(cluster) == [State.SUCCEEDED, State.STOPPED, None, None]
+    assert (cluster.started, cluster.stopped) == (["a", "b"], ["b"])
+
+
+def test_a_job_array_that_was_just_being_submitted_is_stopped(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start_together(record: SweepRecord, runs: list[SweptRun], *_: object) -> str:
+        return cluster.start(*(run.run_id for run in runs))
+
+    monkeypatch.setattr(sweeps_run, "find_obstacle", lambda *_: None)
+    monkeypatch.setattr(sweeps_run, "start_together", start_together)
+    assert run_to_end(cluster) == [State.STOPPED] * 4
+    assert cluster.stopped == cluster.started == ["a", "b", "c", "d"]
