@@ -66,11 +66,15 @@ def sweep(
         raise UsageError("--show changes nothing, and --stop does: give one of them")
     overrides = [*([f"--nodes={nodes}"] if nodes is not None else []), *(set_ or [])]
     request = SweepRequest(job, tuple(overrides), profile, tuple(backend or ()))
-    planned = plan_sweep(request, force=force)
-    paths = sweep_paths(_check_name(name) if name is not None else planned.default_name)
+    paths = sweep_paths(_check_name(name)) if name is not None else None
+    if paths is not None and (stop or show):  # also where its job no longer fits
+        planned = None
+    else:
+        planned = plan_sweep(request, force=force)
+        paths = paths or sweep_paths(planned.default_name)
     if stop:
         record = _stop(paths, planned)
-    elif show:
+    elif planned is None or show:
         record = _read(paths, planned)
     else:
         record = _run(paths, planned, request, at_once)
@@ -85,18 +89,19 @@ def _check_name(name: str) -> str:
     return name
 
 
-def _read(paths: SweepPaths, planned: PlannedSweep) -> SweepRecord:
-    """Return a sweep that exists. Raise UsageError."""
+def _read(paths: SweepPaths, planned: PlannedSweep | None) -> SweepRecord:
+    """Return a sweep that exists, and that is the planned one if any is. Raise UsageError."""
     from fsdpctl.sweeps.record import find_record
     from fsdpctl.sweeps.run import check_same, refresh
 
     if (record := find_record(paths)) is None:
         raise UsageError(f"there is no sweep {paths.root.name}", hint="it begins without --stop and --show")
-    check_same(record, planned)
+    if planned is not None:
+        check_same(record, planned)
     return refresh(record)
 
 
-def _stop(paths: SweepPaths, planned: PlannedSweep) -> SweepRecord:
+def _stop(paths: SweepPaths, planned: PlannedSweep | None) -> SweepRecord:
     from fsdpctl.sweeps.run import stop_sweep
 
     record = _read(paths, planned)

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from fsdpctl.cli.sweep import sweep as command
 from fsdpctl.contract import State
 from fsdpctl.contract.codec import read_json, write_json
+from fsdpctl.errors import UsageError
 from fsdpctl.runs.registry import home
 from fsdpctl.runs.store import run_ids
 from fsdpctl.sweeps.plan import SweepRequest, plan_sweep
@@ -57,6 +59,22 @@ def test_the_same_command_has_the_same_name_and_ids_and_another_one_has_not() ->
     assert plan_sweep(planned_request("trainer.steps=50")).default_name != planned.default_name
     other = sweep("llm-tiny", *LR, "--set", "trainer.steps=50", "--name", planned.default_name)
     assert other.returncode == 2 and "was begun with other values, another job or another profile" in other.stderr
+
+
+def test_by_its_name_a_sweep_is_shown_and_stopped_whatever_became_of_its_job(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    planned = plan_sweep(planned_request())
+    paths = sweep_paths("mine")
+    record = begin(paths, planned)
+    command("./removed.yaml", name="mine", show=True, as_json=True)
+    shown = json.loads(capsys.readouterr().out)
+    assert [run["run_id"] for run in shown["runs"]] == [run.run_id for run in record.runs]
+    assert not paths.stop.exists()
+    command("./removed.yaml", name="mine", stop=True)
+    assert "asked 0 runs to save and exit" in capsys.readouterr().err and paths.stop.exists()
+    with pytest.raises(UsageError, match="there is no sweep other"):
+        command("./removed.yaml", name="other", show=True)
 
 
 def test_two_commands_do_not_start_the_runs_of_one_sweep() -> None:
