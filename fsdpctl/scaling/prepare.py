@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fsdpctl.backends.table import get_backend
@@ -75,6 +75,8 @@ def prepare_points(
         raise UsageError(
             f"--gpus: {error}", hint="procs_per_node of the job or the profile is what a node has"
         ) from None
+    if not how.is_strong and job.trainer.batch.micro_batch is None:
+        job = _with_micro_batch(profile, job, points, how)
     card = find_profile_card(profile)
     planned, problems = [], []
     for point in points:
@@ -92,6 +94,29 @@ def prepare_points(
     if problems:
         raise UsageError("\n".join([f"job {job.name} does not fit profile {profile.name}:", *problems]))
     return planned
+
+
+def _with_micro_batch(profile: ClusterProfile, job: JobSpec, points: Sequence[Point], how: Measurement) -> JobSpec:
+    """Return the job with the micro-batch that it has at its smallest points: weak scaling keeps it."""
+    assert job.trainer is not None
+    smallest = min(point.gpus for point in points)
+    found = []
+    for point in points:
+        if point.gpus != smallest:
+            continue
+        try:
+            chosen = prepare(profile, configure(job, point, replace(how, is_strong=True))).job.trainer
+            assert chosen is not None
+            found.append(split_batch(chosen.batch, smallest)[0])
+        except (IncompatibleError, ValueError) as error:
+            reasons = error.problems if isinstance(error, IncompatibleError) else [error]
+            raise UsageError(
+                f"job {job.name} has no trainer.batch.micro_batch, and for {point.label} none can be chosen: "
+                + "; ".join(map(str, reasons)),
+                hint="set trainer.batch.micro_batch, the sequences of a GPU in a step",
+            ) from None
+    batch = replace(job.trainer.batch, micro_batch=min(found))
+    return job.model_copy(update={"trainer": replace(job.trainer, batch=batch)})
 
 
 def _procs_of_node(profile: ClusterProfile, job: JobSpec) -> int:

@@ -31,6 +31,19 @@ def test_gpus_become_nodes_of_the_profile() -> None:
     assert len({one.request.plan.run_id for one in planned}) == 3
 
 
+def test_weak_scaling_has_the_micro_batch_that_is_chosen_at_the_smallest_point() -> None:
+    job = load_job("llm300m", ["trainer.batch.micro_batch=null"])
+    planned = prepare_points(slurm("gpu: h200\n"), job, [2, 8], ["FULL_SHARD", "DDP"], WEAK)
+    sizes = {one.describe().micro_batch for one in planned}
+    assert len(sizes) == 1 and sizes != {1}, sizes
+    assert {one.tokens_per_step for one in planned if one.point.gpus == 8} == {8 * sizes.pop() * 2048}
+    with pytest.raises(UsageError, match="has no trainer"):
+        prepare_points(slurm(), job, [2], ["FULL_SHARD"], WEAK)
+    odd = load_job("llm300m", ["trainer.batch={micro_batch: null, sequences: 36}"])
+    with pytest.raises(UsageError, match="none can be chosen: trainer"):
+        prepare_points(slurm("gpu: h200\n"), odd, [8], ["FULL_SHARD"], WEAK)
+
+
 def test_the_strategy_of_the_job_is_the_default() -> None:
     job = load_job("llm300m", ["trainer.mesh.strategy=SHARD_GRAD_OP"])
     assert [one.point.strategy for one in prepare_points(slurm(), job, [8], [], WEAK)] == ["SHARD_GRAD_OP"]
