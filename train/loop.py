@@ -116,6 +116,8 @@ class Trainer:
         gc.freeze()
         gc.disable()  # a collection on one rank at a time would make all ranks wait, one after the other
         self.telemetry.recorder.restart_clock()
+        if self._misses_evaluation():
+            self._evaluate()
         while self.step < self.config.steps:
             self.progress.mark(Section.STEP, self.step)
             if stop := self.stopper.agree(self.world):
@@ -193,14 +195,24 @@ class Trainer:
             compute_scales(self.model)
 
     def _between_steps(self) -> None:
-        evaluation, checkpoint = self.config.eval, self.config.checkpoint
+        checkpoint = self.config.checkpoint
         if self.step % COLLECT_EVERY == 0:
             gc.collect()
         self.saver.settle()
         if self.checkpoints.saves and self.step % checkpoint.every_steps == 0:
             self.checkpoints.save_on_schedule(self.step, self.telemetry)
-        if evaluation.every_steps and self.step % evaluation.every_steps == 0 and self.step < self.config.steps:
+        if self._is_evaluation_due():
             self._evaluate()
+
+    def _is_evaluation_due(self) -> bool:
+        every = self.config.eval.every_steps
+        return every is not None and self.step % every == 0 and 0 < self.step < self.config.steps
+
+    def _misses_evaluation(self) -> bool:
+        """Return whether the attempt before ended between the save of this step and its evaluation. Collective."""
+        if not self._is_evaluation_due():
+            return False
+        return bool(self.world.maximum(int(self.world.is_main and not self.telemetry.has_held_out(self.step))))
 
     def _evaluate(self) -> HeldOutLoss | None:
         """Write and return the loss on held-out text.

@@ -15,6 +15,7 @@ from fsdpctl.contract.codec import read_json
 from fsdpctl.contract.records import Outcome
 from tests.train import faults
 from tests.train.ranks import Config, checkpoints, column, metrics, start, train
+from train.metrics.jsonl import read_metrics
 
 
 def assert_same_run(run: Path, straight: Path) -> None:
@@ -104,8 +105,27 @@ def test_an_evaluation_is_cut_short_by_a_stop(step: int, tmp_path: Path, straigh
     assert checkpoints(tmp_path / "run")[-1] == f"step-{step:08d}"
     config["eval"]["sequences"] = 9
     ranks = train(tmp_path / "run", config, procs_per_node=2)
-    assert ranks.log().count("held-out loss") == {1: 11, 12: 1}[step]
+    assert ranks.log().count("held-out loss") == {1: 12, 12: 1}[step]  # with the one that was cut short
+    evaluations = [record["step"] for record in read_metrics(tmp_path / "run/evaluations.jsonl")]
+    assert evaluations == {1: list(range(1, 13)), 12: [12]}[step]
     assert_same_run(tmp_path / "run", straight)
+
+
+@pytest.mark.parametrize("strategy", ["DDP", "FULL_SHARD"])
+def test_an_evaluation_that_is_missing_at_a_resume_is_made_up(strategy: str, tmp_path: Path, config: Config) -> None:
+    """As after a kill between the save of step 8 and its evaluation."""
+    config.update(mesh={"strategy": strategy}, eval={"sequences": 9, "every_steps": 4})
+    straight, run = tmp_path / "straight", tmp_path / "run"
+    train(straight, config, procs_per_node=2)
+    shutil.copytree(straight / "checkpoints/step-00000008", run / "checkpoints/step-00000008")
+    train(run, config, procs_per_node=2)
+    for name in ("loss_hex", "grad_norm"):
+        assert column(run, name) == column(straight, name)[8:], name
+    whole, made_up = ([*read_metrics(path / "evaluations.jsonl")] for path in (straight, run))
+    results = [(record["step"], record["held_out_loss"]) for record in whole]
+    assert [(record["step"], record["held_out_loss"]) for record in made_up] == results[1:]
+    ranks = train(run, {**config, "steps": 13}, procs_per_node=2)  # whose evaluation after step 12 is there
+    assert ranks.log().count("held-out loss") == len(made_up) + 1
 
 
 def test_resuming_a_finished_run_evaluates_and_ends(tmp_path: Path, straight: Path, config: Config) -> None:

@@ -55,7 +55,7 @@ class JsonlWriter(MetricsWriter):
 
     def write_held_out(self, held_out: HeldOutLoss) -> None:
         """Add a line to the evaluations; one of the same step, of an older attempt, had the same result."""
-        if any(record["step"] == held_out.step for record in _records(self._evaluated[-1:])):
+        if self.has_held_out(held_out.step):
             return
         line = {
             "step": held_out.step,
@@ -66,6 +66,10 @@ class JsonlWriter(MetricsWriter):
         self._evaluated = [*self._evaluated, json.dumps(line)]
         with contextlib.suppress(OSError):
             self._write_evaluations()
+
+    def has_held_out(self, step: int) -> bool:
+        """Return whether this evaluation, the newest, is in the file."""
+        return any(record["step"] == step for record in _records(self._evaluated[-1:]))
 
     def _write_evaluations(self) -> None:
         write_text(self._evaluations, "".join(line + "\n" for line in self._evaluated))

@@ -31,6 +31,10 @@ class Telemetry:
         for writer in self.writers:
             writer.write_held_out(held_out)
 
+    def has_held_out(self, step: int) -> bool:
+        """Return whether this rank has written the result of the evaluation after this step."""
+        return any(writer.has_held_out(step) for writer in self.writers)
+
     def summary(self) -> dict[str, float]:
         """Return the numbers of the outcome that come from the steps."""
         return {name: number for writer in self.writers for name, number in writer.summary().items()}

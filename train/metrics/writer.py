@@ -64,6 +64,10 @@ class MetricsWriter(Protocol):
     def write_held_out(self, held_out: HeldOutLoss) -> None:
         """Write the result of an evaluation."""
 
+    def has_held_out(self, step: int) -> bool:
+        """Return whether the result of the evaluation after this step, the newest, was written."""
+        return False
+
     def sync(self) -> None:
         """Bring all records to disk: a checkpoint will count on them. Called by the saving thread; raises OSError."""
 
