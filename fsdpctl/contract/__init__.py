@@ -110,6 +110,10 @@ class AbortReason(StrEnum):
     LOST = "lost"  # a node shows no sign of life
 
 
+FAULTS = (AbortReason.FAULT, AbortReason.HANG, AbortReason.LOST)
+"""The reasons that an agent or a supervisor has found, and no user."""
+
+
 class Phase(StrEnum):
     """What a run is doing within its state."""
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from fsdpctl.backends.table import get_backend
-from fsdpctl.contract import GOOD_ENDS, AbortReason, Cause, State
+from fsdpctl.contract import FAULTS, GOOD_ENDS, Cause, State
 from fsdpctl.contract.codec import CodecError, find_json
 from fsdpctl.contract.events import EventKind
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
@@ -20,6 +20,7 @@ from fsdpctl.contract.plan import Allocation
 from fsdpctl.contract.records import ProcessIdentity
 from fsdpctl.contract.work_log import read_work
 from fsdpctl.ledger.account import AttemptTimes, Ledger, SubmissionTimes, account
+from fsdpctl.runs.attempt_time import last_alive
 from fsdpctl.runs.events import supervisor_events
 from fsdpctl.runs.evidence import AttemptFacts, RunFacts, read_plan
 from fsdpctl.runs.metrics import Span, attempt_spans
@@ -27,7 +28,6 @@ from fsdpctl.supervise.hang import Hang
 
 LAST_TIME = 1e11
 """No record of a run has a later time, nor one that is no number."""
-_FAULTS = (AbortReason.FAULT, AbortReason.HANG, AbortReason.LOST)
 _FOUND_LATE = (Cause.HANG, Cause.LOST)
 """No process reported them: they began some time before they were found."""
 
@@ -59,7 +59,7 @@ def _submissions(run: RunFacts, attempts: Sequence[AttemptFacts]) -> Iterator[Su
                 spans.get(attempts[index].number),
                 is_new=is_new[index],
                 is_followed=index != own[-1],
-                is_requeued=index != own[-1] and is_new[index + 1],
+                is_left=is_new[index + 1] if index != own[-1] else end != math.inf,
             )
             for index in own
         )
@@ -75,19 +75,24 @@ def _read_allocation(attempt: AttemptPaths) -> tuple[str, int] | None:
 
 
 def _read_attempt(
-    attempt: AttemptFacts, kept: Span | None, *, is_new: bool, is_followed: bool, is_requeued: bool
+    attempt: AttemptFacts, kept: Span | None, *, is_new: bool, is_followed: bool, is_left: bool
 ) -> AttemptTimes:
+    """Return the times of an attempt. `is_left`: what followed it, an allocation or a submission, is not of its own
+    supervisor, which may have ended before it."""
     paths, verdict = attempt.paths, attempt.verdict
     head = paths.node(0)
     agent = find_json(ProcessIdentity, head.agent)
     began = _time(agent.started) if agent is not None else None
     given = _changed(paths.allocation) if is_new else None
-    ended = _ended(attempt, is_requeued)
+    last_kept = _time(kept.last) if kept is not None else None
+    ended = _ended(attempt)
+    if is_left:
+        alive = _time(last_alive(attempt) or 0.0)
+        ended = min(filter(None, (ended, alive)), default=last_kept or began or _changed(paths.root))
     failed = _failed(attempt)
-    if failed is None and verdict is not None and verdict.state in (State.FAILED, State.LOST):
+    if failed is None and (verdict.state in (State.FAILED, State.LOST) if verdict is not None else _is_lost(attempt)):
         failed = ended
     step_time = _time(verdict.step_time) if verdict is not None else None
-    last_kept = _time(kept.last) if kept is not None else None
     if began is not None and (step_time is None or step_time < began):
         step_time = last_kept  # that of an older attempt, if this one has made none
     return AttemptTimes(
@@ -103,20 +108,17 @@ def _read_attempt(
         failed=failed,
         cancelled=_changed(paths.abort) if attempt.is_cancelled else None,
         ended=ended,
-        restarts=is_followed or (verdict is not None and verdict.restart),
+        restarts=is_followed or (not is_left and verdict is not None and verdict.restart),
     )
 
 
-def _ended(attempt: AttemptFacts, is_requeued: bool) -> float | None:
-    """Return when an attempt had its verdict. That of one whose allocation ended is written in the next one: then, and
-    without a verdict, when its agent was last alive."""
-    alive = _changed(attempt.paths.node(0).heartbeat)
+def _ended(attempt: AttemptFacts) -> float | None:
+    """Return when an attempt had its verdict: for one that its own supervisor did not judge, that may be much later."""
     if attempt.verdict is None:
-        return alive if is_requeued else None
+        return None
     events = supervisor_events(attempt.paths)
     ends = [event.time for event in events if event.kind is EventKind.ENDED] or [event.time for event in events[-1:]]
-    ended = _time(ends[-1]) if ends else _changed(attempt.paths.verdict)
-    return min(filter(None, (ended, alive)), default=None) if is_requeued else ended
+    return _time(ends[-1]) if ends else _changed(attempt.paths.verdict)
 
 
 def _failed(attempt: AttemptFacts) -> float | None:
@@ -124,10 +126,15 @@ def _failed(attempt: AttemptFacts) -> float | None:
     if attempt.verdict is not None and attempt.verdict.state in (State.SUCCEEDED, State.CANCELLED):
         return None
     if (abort := attempt.abort) is not None:
-        return _changed(attempt.paths.abort) if abort.cause in _FAULTS else None
+        return _changed(attempt.paths.abort) if abort.cause in FAULTS else None
     ends = [end for end in attempt.ends.values() if end.code not in GOOD_ENDS]
     times = [end.first_error.time if end.first_error is not None else end.time for end in ends]
     return min(filter(None, map(_time, times)), default=None)
+
+
+def _is_lost(attempt: AttemptFacts) -> bool:
+    """Return whether an attempt without a verdict was ended by something that left no exit record, as a reboot."""
+    return not attempt.is_cancelled and any(node.node_rank not in attempt.ends for node in attempt.nodes)
 
 
 def _is_found_late(attempt: AttemptFacts) -> bool:

@@ -27,10 +27,12 @@ from fsdpctl.runs.git_facts import read_git_diff, read_git_facts
 from fsdpctl.runs.gpu_history import NodeHistory, measure_energy, read_gpu_history, summarize_gpus
 from fsdpctl.runs.metrics import attempt_spans, recent_metrics
 from fsdpctl.runs.timeline import read_timeline
+from fsdpctl.runs.verdict import Verdict
 from fsdpctl.scaling.result import Scaling
 from fsdpctl.scaling.stored import find_scaling
 from fsdpctl.verbs.explain import explain_ended
 from fsdpctl.verbs.ledger import find_ledger
+from fsdpctl.verbs.state import derive_verdict
 from fsdpctl.verbs.status import RunStatus
 
 
@@ -61,7 +63,7 @@ def read_facts(paths: RunPaths, status: RunStatus, *, is_brief: bool = False) ->
         plan=_find_plan(paths),
         configuration={} if is_brief else read_configuration(paths),
         code=Code(None, "", {}) if is_brief else _read_code(paths),
-        attempts=tuple(_attempts(run, events, every, now, is_alive=status.state.is_alive)),
+        attempts=tuple(_attempts(run, events, every, now, is_running=status.state is State.RUNNING)),
         nodes=tuple(_nodes(run.newest)) if run.newest is not None else (),
         ledger=find_ledger(paths, status),
         steps=summarize(every, next(iter(recent_metrics(paths.metrics, 1)), {})) if every is not None else None,
@@ -78,28 +80,38 @@ def read_facts(paths: RunPaths, status: RunStatus, *, is_brief: bool = False) ->
 
 
 def _attempts(
-    run: RunFacts, events: Sequence[Event], every: EveryStep | None, now: float, *, is_alive: bool
+    run: RunFacts, events: Sequence[Event], every: EveryStep | None, now: float, *, is_running: bool
 ) -> Iterator[Attempt]:
     begun = {event.attempt: event.time for event in events if event.kind in (EventKind.STARTED, EventKind.RESTARTED)}
     ended = {event.attempt: event.time for event in events if event.kind is EventKind.ENDED}
     spans = {span.attempt: span.last for span in attempt_spans(run.paths.metrics)}
+    of_submission = run.newest_of_submission
     for paths in run.paths.attempts():
         attempt, number = AttemptFacts(paths), paths.number
-        verdict = attempt.verdict
+        written = attempt.verdict
         ran = read_attempt_time(attempt, now)
-        is_open = is_alive and verdict is None
+        is_open = is_running and written is None and of_submission is not None and number == of_submission.number
+        verdict = None if is_open else _find_verdict(run, attempt)
         newest_step = every.times.steps[-1] if is_open and every is not None and every.times.steps else None
         yield Attempt(
             number=number,
             started=ran.start if ran is not None else begun.get(number),
             ended=(now if is_open else ran.end) if ran is not None else ended.get(number) or spans.get(number),
             first_step=every.starts.get(number) if every is not None else None,
-            last_step=verdict.step if verdict is not None else newest_step,
+            last_step=written.step if written is not None else newest_step,
             state=verdict.state if verdict is not None else None,
             cause=verdict.cause if verdict is not None else None,
             reason=verdict.reason if verdict is not None else "",
             hosts=attempt.hosts,
         )
+
+
+def _find_verdict(run: RunFacts, attempt: AttemptFacts) -> Verdict | None:
+    first, *later = run.record.submissions
+    nodes = [first.nodes, *(one.nodes for one in later if one.first_attempt <= attempt.number)][-1]
+    with suppress(OSError):
+        return derive_verdict(attempt, nodes)
+    return None
 
 
 def _read_energy(run: RunFacts, history: NodeHistory) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from fsdpctl.contract import FAULTS
 from fsdpctl.contract.codec import find_json
 from fsdpctl.contract.node_report import read_report
 from fsdpctl.contract.paths import NodePaths
@@ -34,6 +35,17 @@ def read_attempt_time(attempt: AttemptFacts, now: float) -> AttemptTime | None:
     if attempt.living_agents:
         return AttemptTime(start, now, len(agents))
     return AttemptTime(start, max(start, *(_end(attempt, node) for node, _ in agents)), len(agents))
+
+
+def last_alive(attempt: AttemptFacts) -> float | None:
+    """Return when an attempt last showed a sign of life: a heartbeat, or a fault that an agent or its supervisor found.
+
+    None where no agent was up. A verdict is none: the job that follows a lost attempt may write it, much later.
+    """
+    files = [node.heartbeat for node in attempt.nodes]
+    if attempt.abort is not None and attempt.abort.cause in FAULTS:
+        files.append(attempt.paths.abort)
+    return max(filter(None, map(_changed, files)), default=None)
 
 
 def read_energy_j(attempt: AttemptFacts) -> float | None:

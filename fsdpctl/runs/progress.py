@@ -7,12 +7,12 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from fsdpctl.contract.codec import find_json
-from fsdpctl.contract.paths import RunPaths
+from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.records import ProcessIdentity
-from fsdpctl.runs.evidence import RunFacts
+from fsdpctl.runs.attempt_time import last_alive
+from fsdpctl.runs.evidence import AttemptFacts, RunFacts
 from fsdpctl.runs.metrics import attempt_spans, newest_step, read_metrics
 from fsdpctl.runs.verdict import Verdict
 
@@ -74,12 +74,14 @@ def _submission_seconds(run: RunFacts, now: float | None) -> Iterator[float]:
         if not own or agent is None:
             continue
         is_open = now is not None and after == math.inf
-        ended = now if is_open and now is not None else _time_of(run.paths.attempt(own[-1]).verdict)
-        yield max(0.0, ended - agent.started) if ended else 0.0
+        ended = now if is_open else _ended(run.paths.attempt(own[-1]))
+        yield max(0.0, ended - agent.started) if ended is not None else 0.0
 
 
-def _time_of(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0
+def _ended(attempt: AttemptPaths) -> float | None:
+    """Return when an attempt ended: with its verdict, or its last sign of life if that is earlier, as the job that
+    follows a lost attempt writes its verdict."""
+    verdict: float | None = None
+    with suppress(OSError):
+        verdict = attempt.verdict.stat().st_mtime
+    return min(filter(None, (verdict, last_alive(AttemptFacts(attempt)))), default=None)

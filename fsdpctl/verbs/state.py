@@ -47,7 +47,7 @@ def _derive(run: RunFacts, view: View) -> Situation:
         return _between_agents(attempt)
     if view.is_stranded and attempt.verdict is None and view.final is not None:
         return Situation(view.final, Phase.ENDED, view.reason, Cause.PREEMPTION)
-    return _ended(_verdict(attempt, run.record.submissions[-1].nodes), view, is_wanted=attempt.is_wanted)
+    return _ended(derive_verdict(attempt, run.record.submissions[-1].nodes), view, is_wanted=attempt.is_wanted)
 
 
 def is_stranded(run: RunFacts, view: View, state: State) -> bool:
@@ -70,7 +70,11 @@ def _before_the_first(view: View) -> Situation:
     return Situation(State.PLANNED, Phase.PLANNED, view.reason or "created, never started")
 
 
-def _verdict(attempt: AttemptFacts, nodes: int) -> Verdict:
+def derive_verdict(attempt: AttemptFacts, nodes: int) -> Verdict:
+    """Return the verdict on an attempt that has ended, with so many nodes; where none is written, as its files have it.
+
+    Raise OSError if one of them cannot be read.
+    """
     if (known := attempt.verdict) is not None:
         requested = end_between(attempt.stop, attempt.abort) if known.restart else None
         return requested or known  # on a full disk its verdict may not be written

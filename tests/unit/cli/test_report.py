@@ -6,21 +6,25 @@ import json
 import os
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fsdpctl.cli.report import report
-from fsdpctl.contract import State
+from fsdpctl.contract import Cause, State
+from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.errors import UsageError
 from fsdpctl.run_report.read import read_facts
 from fsdpctl.run_report.steps import measure_save_stall
+from fsdpctl.runs.record import Submission
+from fsdpctl.runs.store import read_record
 from fsdpctl.verbs.status import read_status
 from tests.backends.harness import COMMAND, fsdpctl
 from tests.processor_time import command_done_within
 from tests.testbed.disks import Mount
-from tests.unit.ended_runs import make_run
+from tests.unit.ended_runs import make_run, time_of
 
 
 def call(*words: str, code: int = 0, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -42,6 +46,27 @@ def test_facts_are_those_of_the_run_directory() -> None:
     assert (facts.explanation, facts.repeated_steps) == (None, 0)
     brief = read_facts(run, read_status(run), is_brief=True)
     assert brief.steps is None and brief.used_s == facts.used_s == 60.0
+
+
+def test_an_attempt_that_was_lost_before_a_resume_does_not_run() -> None:
+    run = make_run("mine-aaaa", steps=40, starts=(1, 21))
+    for number in (1, 2):
+        run.attempt(number).verdict.unlink()
+        run.attempt(number).node(0).end.unlink()
+        heartbeat = run.attempt(number).node(0).heartbeat
+        heartbeat.touch()
+        os.utime(heartbeat, (time_of(20 * number, number),) * 2)
+    run.attempt(2).outcome.unlink()
+    record = read_record(run)
+    submissions = (*record.submissions, Submission("resume", time_of(21, 2) - 10, 1, 2))
+    write_json(run.record, replace(record, submissions=submissions))
+    facts = read_facts(run, replace(read_status(run), state=State.RUNNING))
+    lost, newest = facts.attempts
+    assert (lost.state, lost.cause, lost.last_step, lost.seconds) == (State.LOST, Cause.LOST, None, 29.0)
+    assert (newest.state, newest.last_step, facts.repeated_steps) == (None, 40, 0)
+    for state in (State.LOST, State.QUEUED):  # queued: Slurm has requeued it
+        newest = read_facts(run, replace(read_status(run), state=state)).attempts[1]
+        assert (newest.state, newest.seconds) == (State.LOST, 29.0), "without a process it does not run either"
 
 
 def test_a_stall_is_what_saves_add_to_their_steps() -> None:

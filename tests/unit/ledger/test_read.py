@@ -132,6 +132,49 @@ def test_a_resume_by_the_user_follows_idle_time(run: RunPaths) -> None:
     assert (found["idle"], found["end"], found["start"]) == (0.5, 2.0, 8.5) and "restart" not in found
 
 
+NIGHT = 36_000.0
+
+
+def resume_after_a_night(run: RunPaths) -> tuple[Submission, ...]:
+    """Resume a run whose second attempt showed its last sign of life at 66, with steps up to 60 kept."""
+    touch(run.attempt(2).node(0).heartbeat, 66, "")
+    add_attempt(run, 3, NIGHT + 1, {"start": NIGHT + 2, "restore": NIGHT + 4, "step": NIGHT + 5})
+    add_steps(run, 3, NIGHT + 10, NIGHT + 20)
+    return Submission("submit", BEGAN, 1, 1), Submission("resume", BEGAN + NIGHT, 1, 3)
+
+
+def test_the_time_after_a_lost_run_until_its_resume_is_idle(run: RunPaths) -> None:
+    submissions = resume_after_a_night(run)
+    found = ledger(run, NIGHT + 20, submissions=submissions)
+    assert spent(found)["idle"] == NIGHT - 66
+    assert (spent(found)["step"], spent(found)["redone"]) == (24.0 + 13.0 + 15.0, 10.0 + 6.0)
+    run.attempt(2).node(0).heartbeat.unlink()
+    assert spent(ledger(run, NIGHT + 20, submissions=submissions))["idle"] == NIGHT - 60, "after its last kept step"
+    shutil.rmtree(run.attempt(2).node(0).root)
+    run.metrics.unlink()
+    touch(run.attempt(2).root, 50)
+    assert spent(ledger(run, NIGHT + 20, submissions=submissions))["idle"] == NIGHT - 50
+
+
+def test_a_verdict_that_the_next_job_wrote_is_no_hang(run: RunPaths) -> None:
+    submissions = resume_after_a_night(run)
+    for number in (1, 2, 3):
+        write_json(run.attempt(number).allocation, Allocation("7" if number < 3 else "8", 0, ()))
+        touch(run.attempt(number).allocation, 0.5 if number < 3 else NIGHT + 0.5)
+    touch(run.attempt(2).node(0).rank_progress(0), 65, "")
+    lost = Verdict(State.LOST, "node 0 left no exit record", step_time=BEGAN + 65, cause=Cause.LOST)
+    end_attempt(run, 2, lost, NIGHT + 0.75)
+    found = spent(ledger(run, NIGHT + 20, "slurm", submissions=submissions))
+    assert (found["hang"], found["idle"], found["queue"]) == (1.0, NIGHT - 66, 0.5 + 0.5)
+
+
+def test_a_restart_that_never_came_before_a_resume_is_idle(run: RunPaths) -> None:
+    submissions = resume_after_a_night(run)
+    verdict = Verdict(State.FAILED, "f", restart=True, step_time=BEGAN + 65, cause=Cause.SIGNAL)
+    end_attempt(run, 2, verdict, 67)
+    assert spent(ledger(run, NIGHT + 20, submissions=submissions))["idle"] == NIGHT - 66
+
+
 def test_under_slurm_the_queue_ends_with_the_allocation(run: RunPaths) -> None:
     for number, restarts, given in ((1, 0, 0.5), (2, 1, 42.75)):
         path = run.attempt(number).allocation

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,21 @@ def test_an_ended_run_is_measured_up_to_its_last_verdict(tmp_path: Path) -> None
     record = RunRecord.new("r", "r", "local", "local", BEGAN, 1)
     found = measure_progress_share(RunFacts(make_run(tmp_path, [(0, 10, 40, 50)]), record), None)
     assert found is not None and (found.share, found.elapsed_s) == (30 / 50, 50)
+
+
+def test_a_lost_submission_is_measured_up_to_its_last_sign_of_life(tmp_path: Path) -> None:
+    run = make_run(tmp_path, [(0, 10, 40, None), (5000, 5010, 5040, None)])
+    heartbeat = run.attempt(1).node(0).heartbeat
+    heartbeat.touch()
+    os.utime(heartbeat, (BEGAN + 50, BEGAN + 50))
+    record = RunRecord.new("r", "r", "local", "local", BEGAN, 1)
+    submissions = (*record.submissions, Submission("resume", BEGAN, 1, 2))
+    facts = RunFacts(run, replace(record, submissions=submissions))
+    found = measure_progress_share(facts, BEGAN + 5050)
+    assert found is not None and (found.share, found.elapsed_s) == (60 / 100, 100)
+    write_json(run.attempt(1).verdict, Verdict(State.LOST, "x"))
+    os.utime(run.attempt(1).verdict, (BEGAN + 5000, BEGAN + 5000))  # by the next job
+    assert measure_progress_share(facts, BEGAN + 5050) == found
 
 
 def test_before_the_second_step_nothing_is_known(tmp_path: Path) -> None:
