@@ -1,7 +1,6 @@
 """Sends notices of a run, from a short-lived process of its own: a server that is dead or slow delays nothing.
 
     __main__    the process: reads the notice, sends it to each target, records what became of it
-    no_start    a process beside a submission that has not started yet
     deliver     all targets at once, each tried a few times
     channels    a target to the function that sends to it: webhook, mail, command
     secrets     values of variables and files, and texts without them

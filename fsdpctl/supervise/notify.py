@@ -131,12 +131,3 @@ def start_sender(run: RunPaths, notice: Notice, pending: Path) -> subprocess.Pop
     with suppress(BrokenPipeError), sender.stdin:
         sender.stdin.write(json.dumps(encode(notice)).encode())
     return sender
-
-
-def start_no_start_watch(run: RunPaths, plan: LaunchPlan, first_attempt: int) -> None:
-    """Start the process that waits for the start of a submission, where a target wants that. Raise OSError."""
-    if not Notifier(run, plan).wants("no_start"):
-        return
-    watch = start_in_own_session("fsdpctl.notify.no_start", str(run.root), str(first_attempt), cwd=run.root)
-    assert watch.stdin is not None
-    watch.stdin.close()

@@ -11,10 +11,10 @@ from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import RefusedError
 from fsdpctl.runs.evidence import read_plan
-from fsdpctl.runs.store import discard, locked, read_record
-from fsdpctl.supervise.notify import start_no_start_watch
+from fsdpctl.runs.store import discard, locked
 from fsdpctl.sweeps.decide import Todo
 from fsdpctl.sweeps.record import SweepRecord, SweptRun
+from fsdpctl.verbs.no_start import start_no_start_watch
 from fsdpctl.verbs.resume import resume
 from fsdpctl.verbs.submit import Request, create_run
 
@@ -79,6 +79,5 @@ def _start(prepared: _Prepared, name: str, at_once: int | None) -> str:
             locks.enter_context(locked(run))
         array_id = arrays.start_array(prepared.runs, prepared.plans, name, at_once)
         for run, plan in zip(prepared.runs, prepared.plans, strict=True):
-            first_attempt = read_record(run).submissions[-1].first_attempt
-            start_no_start_watch(run, plan, first_attempt)
+            start_no_start_watch(run, plan)
     return array_id

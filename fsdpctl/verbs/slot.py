@@ -9,7 +9,6 @@ from fsdpctl.backends.table import get_backend
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import NoSlotError, UsageError
-from fsdpctl.runs.store import read_record
 
 SLOT_POLL_S = 10.0
 
@@ -33,9 +32,9 @@ def start_run(run: RunPaths, plan: LaunchPlan, report: Callable[[str], None] | N
         try:
             get_backend(plan.backend).launcher.start(run, plan)
             if plan.notify:
-                from fsdpctl.supervise.notify import start_no_start_watch
+                from fsdpctl.verbs.no_start import start_no_start_watch
 
-                start_no_start_watch(run, plan, read_record(run).submissions[-1].first_attempt)
+                start_no_start_watch(run, plan)
             return
         except NoSlotError as error:
             if report is None:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from fsdpctl.backends.slurm.job_refs import SlurmRef, append_ref
+from fsdpctl.contract import State
 from fsdpctl.contract.codec import read_json, write_json
 from fsdpctl.contract.notify import Notice, NotifyTarget
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.launch.build import build_plan
 from fsdpctl.launch.host import SubmitHost
-from fsdpctl.notify.no_start import has_started, watch
-from fsdpctl.runs.record import RunRecord
+from fsdpctl.runs.record import RunRecord, Submission
+from fsdpctl.runs.store import read_record
 from fsdpctl.specs.load import load_job, load_profile
+from fsdpctl.verbs.no_start import has_started, watch
 
 
 def make_run(root: Path, *targets: NotifyTarget) -> RunPaths:
@@ -47,16 +51,37 @@ def test_each_target_gets_one_notice_when_its_time_is_over(tmp_path: Path) -> No
 def test_a_start_and_an_end_and_a_newer_submission_end_the_wait(tmp_path: Path) -> None:
     run = make_run(tmp_path)
     run.attempt(1).root.mkdir(parents=True)
-    assert not has_started(run, 1)
-    record = json.loads(run.record.read_text())
-    record["submissions"][0]["first_attempt"] = 2
-    run.record.write_text(json.dumps(record))
-    assert has_started(run, 1)
-    assert not has_started(run, 2)
+    assert not has_started(run, 1, 1)
+    resume(run, first_attempt=1)  # it was stopped in the queue
+    assert has_started(run, 1, 1)
+    assert not has_started(run, 2, 1)
+    resume(run, first_attempt=2)
+    assert not has_started(run, 3, 2)
     run.attempt(2).root.mkdir()
     run.attempt(2).verdict.touch()
-    assert has_started(run, 2)
+    assert has_started(run, 3, 2)
     run.attempt(2).verdict.unlink()
     run.attempt(2).node(0).root.mkdir()
     run.attempt(2).node(0).agent.touch()
-    assert has_started(run, 2)
+    assert has_started(run, 3, 2)
+
+
+def resume(run: RunPaths, first_attempt: int) -> None:
+    record = read_record(run)
+    submissions = (*record.submissions, Submission("resume", 1e9, 1, first_attempt))
+    write_json(run.record, replace(record, submissions=submissions))
+
+
+@pytest.mark.parametrize(
+    ("final", "is_sent"), [(None, True), (State.STOPPED, False), (State.CANCELLED, False), (State.LOST, True)]
+)
+def test_of_a_run_that_was_ended_in_the_queue_no_notice_is_sent(
+    final: State | None, is_sent: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))  # without Slurm's commands
+    run = make_run(tmp_path, NotifyTarget(("no_start",), 0, command=("x",)))
+    write_json(run.record, replace(read_record(run), backend="slurm"))
+    append_ref(run, SlurmRef(1, 1e9, "7", final))
+    sent: list[Notice] = []
+    watch(run, 1, lambda _, notice: sent.append(notice))
+    assert bool(sent) is is_sent
