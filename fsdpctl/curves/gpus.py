@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from itertools import chain
+from operator import itemgetter
 
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.curves.series import Curve
@@ -20,7 +22,8 @@ def read_gpu_curves(run: RunPaths, times: Curve) -> list[Curve]:
     """Return memory and power at each step after which they were recorded; `times` is when the steps ended."""
     memory: list[tuple[int, float]] = []
     power: list[tuple[int, float]] = []
-    for time, watts, used in totals(read_gpu_history(run)):
+    found = chain.from_iterable(map(totals, read_gpu_history(run)))
+    for time, watts, used in sorted(found, key=itemgetter(0)):  # clocks of hosts differ
         if not (after := bisect_right(times.values, time)):
             continue  # before the first step
         step = times.steps[after - 1]

@@ -24,7 +24,7 @@ from fsdpctl.run_report.steps import count_slow_ranks, summarize
 from fsdpctl.runs.attempt_time import read_attempt_time, read_energy_j
 from fsdpctl.runs.evidence import AttemptFacts, RunFacts, read_plan
 from fsdpctl.runs.git_facts import read_git_diff, read_git_facts
-from fsdpctl.runs.gpu_history import NodeHistory, measure_energy, read_gpu_history, summarize_gpus
+from fsdpctl.runs.gpu_history import AttemptHistory, measure_energy, read_gpu_history, summarize_gpus
 from fsdpctl.runs.metrics import attempt_spans, recent_metrics
 from fsdpctl.runs.timeline import read_timeline
 from fsdpctl.runs.verdict import Verdict
@@ -44,7 +44,7 @@ def read_facts(paths: RunPaths, status: RunStatus, *, is_brief: bool = False) ->
     run, now = RunFacts(paths), time.time()
     every = None if is_brief else read_every_step(run)
     events = every.events if every is not None else tuple(read_timeline(run))
-    history = {} if is_brief else read_gpu_history(paths)
+    history = [] if is_brief else read_gpu_history(paths)
     outcome = status.outcome.summary if status.outcome is not None else {}
     return Facts(
         run_id=status.run_id,
@@ -114,7 +114,7 @@ def _find_verdict(run: RunFacts, attempt: AttemptFacts) -> Verdict | None:
     return None
 
 
-def _read_energy(run: RunFacts, history: NodeHistory) -> float | None:
+def _read_energy(run: RunFacts, history: Sequence[AttemptHistory]) -> float | None:
     """Return kilowatt-hours by the GPUs' own counters; of cards without one, by the samples of their power."""
     counted = [read_energy_j(AttemptFacts(paths)) for paths in run.paths.attempts()]
     known = [joules for joules in counted if joules is not None]

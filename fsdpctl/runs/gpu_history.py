@@ -13,8 +13,8 @@ from fsdpctl.contract.paths import RunPaths
 _GAP_S = 3 * EVERY_S
 """After a longer time without a sample, nothing is known of it."""
 
-NodeHistory = Mapping[int, Sequence[GpuMoment]]
-"""Node rank -> its moments, by time."""
+AttemptHistory = Mapping[int, Sequence[GpuMoment]]
+"""Node rank -> its moments in one attempt, by time; only nodes that have any."""
 
 
 @dataclass(frozen=True)
@@ -28,18 +28,19 @@ class GpuUse:
     memory_peak: int | None  # bytes, the highest sample
 
 
-def read_gpu_history(run: RunPaths) -> dict[int, list[GpuMoment]]:
-    """Return the moments of each node, of all attempts; empty where there are no GPUs."""
+def read_gpu_history(run: RunPaths) -> list[AttemptHistory]:
+    """Return the moments of each attempt that has any; empty where there are no GPUs."""
+    read = ({node.node_rank: tuple(read_moments(node.gpu_history)) for node in one.nodes()} for one in run.attempts())
+    known = ({node: moments for node, moments in history.items() if moments} for history in read)
+    return [history for history in known if history]
+
+
+def summarize_gpus(histories: Sequence[AttemptHistory]) -> tuple[GpuUse, ...]:
+    """Return what each GPU did over all attempts, by node and GPU."""
     found: dict[int, list[GpuMoment]] = {}
-    for attempt in run.attempts():
-        for node in attempt.nodes():
-            if moments := list(read_moments(node.gpu_history)):
-                found.setdefault(node.node_rank, []).extend(moments)
-    return found
-
-
-def summarize_gpus(history: NodeHistory) -> tuple[GpuUse, ...]:
-    """Return what each GPU did, by node and GPU."""
+    for history in histories:
+        for node, moments in history.items():
+            found.setdefault(node, []).extend(moments)
     return tuple(
         GpuUse(
             node,
@@ -51,15 +52,15 @@ def summarize_gpus(history: NodeHistory) -> tuple[GpuUse, ...]:
                 default=None,
             ),
         )
-        for node, moments in sorted(history.items())
+        for node, moments in sorted(found.items())
         for gpu in range(max(len(moment.busy) for moment in moments))
     )
 
 
-def measure_energy(history: NodeHistory) -> float | None:
+def measure_energy(histories: Sequence[AttemptHistory]) -> float | None:
     """Return the energy of all GPUs in kilowatt-hours, from samples of their power; None where it is not reported."""
     joules, is_known = 0.0, False
-    for moments in history.values():
+    for moments in (moments for history in histories for moments in history.values()):
         for before, after in pairwise(moments):
             seconds = after.time - before.time
             power = [watts for watts in before.power_w if watts is not None]
@@ -68,8 +69,9 @@ def measure_energy(history: NodeHistory) -> float | None:
     return joules / 3.6e6 if is_known else None
 
 
-def totals(history: NodeHistory) -> list[tuple[float, float | None, int | None]]:
-    """Return time, power of all GPUs in watts and memory of the fullest in bytes, for each span of `EVERY_S`."""
+def totals(history: AttemptHistory) -> list[tuple[float, float | None, int | None]]:
+    """Return time, power of all GPUs in watts and memory of the fullest in bytes, for each span of `EVERY_S` of an
+    attempt."""
     spans: dict[int, dict[int, GpuMoment]] = {}
     for node, moments in history.items():
         for moment in moments:

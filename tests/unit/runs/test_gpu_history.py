@@ -56,6 +56,17 @@ def test_two_nodes_are_added_and_a_missing_sample_is_no_drop(run: RunPaths) -> N
     assert (power.steps, set(power.values)) == ((10, 40, 50), {1500.0})
 
 
+def test_after_a_resume_on_fewer_nodes_power_is_that_of_those(run: RunPaths) -> None:
+    node = run.attempt(1).node(1)
+    node.root.mkdir()
+    append_moment(node.gpu_history, time_of(10, 1) + 0.7, [WORKS])
+    power = read_curves(RunFacts(run)).curve("gpu_power_w")
+    assert power is not None
+    assert (power.steps, power.values) == ((10, 40, 50), (1500.0, 800.0, 800.0))
+    use = summarize_gpus(read_gpu_history(run))
+    assert [(gpu.node, gpu.gpu) for gpu in use] == [(0, 0), (0, 1), (1, 0)]
+
+
 def test_what_a_gpu_does_not_report_and_damaged_lines_are_left_out(tmp_path: Path) -> None:
     path = tmp_path / "gpus.jsonl"
     append_moment(path, 10.0, [WORKS, UNKNOWN])
@@ -63,8 +74,8 @@ def test_what_a_gpu_does_not_report_and_damaged_lines_are_left_out(tmp_path: Pat
         file.write(b'{"time":1,"busy":["x"],"memory_used":[],"power_w":[]}\n{"time":20.0,"bu\n[]\n')
     moments = list(read_moments(path))
     assert [moment.busy for moment in moments] == [(1.0, None)]
-    assert summarize_gpus({0: moments})[1] == GpuUse(0, 1, None, None, None)
-    assert measure_energy({0: moments}) is None
+    assert summarize_gpus([{0: moments}])[1] == GpuUse(0, 1, None, None, None)
+    assert measure_energy([{0: moments}]) is None
 
 
 def test_the_agent_records_now_and_then_and_never_too_much(tmp_path: Path) -> None:
@@ -83,4 +94,4 @@ def test_the_agent_records_now_and_then_and_never_too_much(tmp_path: Path) -> No
 
 def test_a_run_without_gpus_has_no_curves_of_them() -> None:
     run = make_run("mine-aaaa", steps=3)
-    assert (read_gpu_history(run), read_curves(RunFacts(run)).curve("gpu_power_w")) == ({}, None)
+    assert (read_gpu_history(run), read_curves(RunFacts(run)).curve("gpu_power_w")) == ([], None)
