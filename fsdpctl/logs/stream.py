@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
-from itertools import chain
 from math import inf
 
 from fsdpctl.contract.events import log_line
@@ -29,17 +28,18 @@ class Stream:
         self._tail = Tail(file.path, start)
         self._times = TimesReader(times_of(file.path), start)
         self._stamp: float | None = None
-        self._held: Iterator[Line] = iter(())
+        self._held: Line | None = None
+        self._source: Iterator[Line] = iter(())  # what has arrived and follows the held line
 
     def lines(self, *, until: float, final: bool = False) -> Iterator[Line]:
         """Yield the lines since the last call that were written before `until`; with `final` all of them."""
-        for source in (self._held, self._arrived(final=final)):
-            for line in source:
-                if not final and until <= (line.stamp or 0.0) < until + _SKEWED_S:
-                    self._held = chain([line], source)
+        for source in (self._source, self._arrived(final=final)):
+            self._source = source
+            while (line := self._held or next(source, None)) is not None:
+                self._held = line if not final and until <= (line.stamp or 0.0) < until + _SKEWED_S else None
+                if self._held is not None:
                     return
                 yield line
-        self._held = iter(())
 
     def window(self, count: int, *, until: float, final: bool) -> Iterable[Line]:
         """Return the last `count` of these lines."""

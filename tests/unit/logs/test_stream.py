@@ -11,9 +11,10 @@ import pytest
 
 from fsdpctl.contract.paths import AttemptPaths, times_of
 from fsdpctl.logs.collapse import collapse_slots
-from fsdpctl.logs.line import Line
+from fsdpctl.logs.line import Line, LogFile
 from fsdpctl.logs.reader import AttemptReader
 from fsdpctl.logs.sources import LogSelection, find_outside
+from fsdpctl.logs.stream import Stream
 from fsdpctl.node.agent.log_watch import LogWatch
 from tests.processor_time import done_within
 
@@ -167,3 +168,14 @@ def test_a_log_that_is_a_link_to_a_file_outside_of_the_run_is_not_read(attempt: 
     node.rank_log(2).symlink_to(node.rank_log(1))
     assert [(line.rank, line.text) for line in all_lines(attempt)] == [(1, "own"), (2, "own")]
     assert [file.rank for file in find_outside(attempt, ALL)] == [0]
+
+
+def test_a_line_held_at_each_poll_makes_no_later_poll_slower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arrived = [Line(0, "rank", 0, float(turn), str(turn)) for turn in range(15_000)]
+    monkeypatch.setattr(Stream, "_arrived", lambda *_, **__: iter(arrived))
+
+    def follow() -> list[str]:
+        stream = Stream(LogFile(0, "rank", 0, tmp_path / "rank-0.log"))
+        return [line.text for turn in range(15_000) for line in stream.lines(until=float(turn))]
+
+    assert done_within(0.3, follow) == [str(turn) for turn in range(14_999)]
