@@ -8,6 +8,7 @@ from fsdpctl.backends.slurm.job.decide_step import is_final
 from fsdpctl.contract import State
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.runs.events import record_verdict
 from fsdpctl.runs.evidence import AttemptFacts, RunFacts, read_verdict
 from fsdpctl.runs.progress import with_progress
 from fsdpctl.runs.store import read_record
@@ -43,7 +44,8 @@ def _end_as_requested(run: RunPaths, notifier: Notifier) -> None:
 
 
 def close_open_attempts(run: RunPaths, num_nodes: int, first_attempt: int, notifier: Notifier) -> None:
-    """Write the verdict of attempts whose supervisor ended with the allocation. Raise OSError."""
+    """Write the verdict of attempts whose supervisor ended with the allocation; send the notices of those of this
+    submission, as an end before a resume is none of the run that has begun again. Raise OSError."""
     for paths in run.attempts():
         attempt = AttemptFacts(paths)
         if attempt.verdict is not None or not paths.allocation.exists():
@@ -54,7 +56,11 @@ def close_open_attempts(run: RunPaths, num_nodes: int, first_attempt: int, notif
             reason = f"ended by Slurm and requeued; {verdict.reason}"
             cause = stopped(attempt.stop).cause if attempt.stop is not None else verdict.cause
             verdict = replace(verdict, state=State.STOPPED, reason=reason, restart=True, cause=cause)
-        record_and_notify(notifier, paths, replace(with_progress(verdict, run), hosts=attempt.hosts))
+        verdict = replace(with_progress(verdict, run), hosts=attempt.hosts)
+        if attempt.number >= first_attempt:
+            record_and_notify(notifier, paths, verdict)
+        else:
+            record_verdict(paths, verdict)
 
 
 def give_up(run: RunPaths, plan: LaunchPlan, first_attempt: int, notifier: Notifier) -> bool:

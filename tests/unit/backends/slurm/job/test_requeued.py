@@ -140,3 +140,14 @@ def test_a_new_submission_counts_anew(tmp_path: Path) -> None:
     close_open_attempts(run, 1, 1, Notifier(run, PLAN))
     assert give_up(run, PLAN, 1, Notifier(run, PLAN))
     assert not give_up(run, PLAN, 4, Notifier(run, PLAN))
+
+
+def test_of_an_attempt_before_a_resume_no_notice_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, sent = RunPaths(tmp_path), []
+    monkeypatch.setattr(Notifier, "verdict", lambda _, attempt, verdict: sent.append((attempt.number, verdict.state)))
+    for _ in range(2):
+        begin(run, None)
+    close_open_attempts(run, 1, 2, Notifier(run, PLAN))
+    verdict = read_verdict(run.attempt(1))
+    assert verdict is not None and (verdict.state, verdict.restart) == (State.LOST, False)
+    assert sent == [(2, State.STOPPED)]
