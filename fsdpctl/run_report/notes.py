@@ -5,14 +5,14 @@ Why a run failed is not among them: `explain` has that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from fsdpctl.contract import State
+from fsdpctl.contract import Cause, State
 from fsdpctl.contract.clock import format_clock
 from fsdpctl.ledger.account import TimeUse
-from fsdpctl.run_report.facts import Facts
+from fsdpctl.run_report.facts import Attempt, Facts
 
 LOW_MFU = 0.25
 LOW_BUSY = 0.6
@@ -52,21 +52,30 @@ def make_notes(facts: Facts) -> list[Note]:
 
 
 def _restarts(facts: Facts) -> Iterator[Note]:
-    restarts = [attempt for attempt in facts.attempts[:-1] if attempt.state is State.FAILED]
-    if not restarts:
+    older = facts.attempts[:-1]
+    failed = [attempt for attempt in older if attempt.state is State.FAILED]
+    # That of a job which Slurm has requeued is STOPPED.
+    lost = [attempt for attempt in older if attempt.cause is Cause.LOST and attempt not in failed]
+    if not failed and not lost:
         return
-    causes = ", ".join(dict.fromkeys(attempt.cause.replace("_", " ") for attempt in restarts if attempt.cause))
-    verb = "was" if facts.repeated_steps == 1 else "were"
-    again = f"; {plural(facts.repeated_steps, 'step')} {verb} done again" if facts.repeated_steps else ""
     steps = facts.steps.step_s if facts.steps is not None else None
     lost_s = facts.repeated_steps * (steps or 0.0)
+    again = f"; {plural(facts.repeated_steps, 'step')} {_was(facts.repeated_steps)} done again"
     cost = f", {duration(lost_s)} of work" if lost_s >= 1 else ""
+    has_why = f"logs {facts.run_id} --errors --attempt {failed[-1].number}` has why" if failed else ""
     yield Note(
-        f"{plural(len(restarts), 'attempt')} failed ({causes}){again}{cost}",
-        f"`fsdpctl logs {facts.run_id} --errors --attempt {restarts[-1].number}` has why"
+        f"{_describe_ends(failed, lost)}{again if facts.repeated_steps else ''}{cost}",
+        f"`fsdpctl {has_why or f'events {facts.run_id}` has when'}"
         + ("; more frequent checkpoints lose fewer steps" if facts.repeated_steps else ""),
         "docs/restarts.md",
     )
+
+
+def _describe_ends(failed: Sequence[Attempt], lost: Sequence[Attempt]) -> str:
+    causes = ", ".join(dict.fromkeys(attempt.cause.replace("_", " ") for attempt in failed if attempt.cause))
+    ends = [f"{plural(len(failed), 'attempt')} failed ({causes})"] if failed else []
+    ends += [f"{plural(len(lost), 'attempt')} {_was(len(lost))} lost"] if lost else []
+    return " and ".join(ends)
 
 
 def _lost_time(facts: Facts) -> Iterator[Note]:
@@ -204,6 +213,10 @@ def rounded(number: int) -> int:
     """Return a number of two digits that counts, at least as large."""
     unit = int(10 ** max(0, len(str(number)) - 2))
     return ceil(number / unit) * unit
+
+
+def _was(number: int) -> str:
+    return "was" if number == 1 else "were"
 
 
 def plural(number: int, noun: str) -> str:

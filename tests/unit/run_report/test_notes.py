@@ -14,6 +14,7 @@ from fsdpctl.runs.gpu_history import GpuUse
 from tests.unit.run_report.facts import ATTEMPT, GOOD, PLAN, STEPS, ledger_of, on_gpus, with_steps
 
 FAILED = replace(ATTEMPT, last_step=200, state=State.FAILED, cause=Cause.SIGNAL)
+LOST = replace(FAILED, number=2, first_step=201, state=State.LOST, cause=Cause.LOST)
 AGAIN = replace(ATTEMPT, number=2, first_step=101)
 WORLD = replace(GOOD, plan=replace(PLAN, procs_per_node=8))
 GPU = GpuSample(0, "H100", memory_used=2**30, memory_total=80 * 2**30)
@@ -32,6 +33,12 @@ def with_gpu(peak_gib: float) -> Facts:
             replace(GOOD, attempts=(FAILED, AGAIN)),
             "1 attempt failed (signal); 100 steps were done again, 100 s of work",
             "more frequent checkpoints lose fewer steps",
+        ),
+        (replace(GOOD, attempts=(LOST, AGAIN)), "1 attempt was lost; 100 steps were done again", "fsdpctl events"),
+        (
+            replace(GOOD, attempts=(FAILED, LOST, replace(LOST, state=State.STOPPED), AGAIN)),  # requeued by Slurm
+            "1 attempt failed (signal) and 2 attempts were lost",
+            "--errors --attempt 1` has why",
         ),
         (
             replace(GOOD, ledger=ledger_of(queue=900, start=540, redone=180, step=2880)),
