@@ -11,6 +11,7 @@ from fsdpctl.contract.benchmarks import Collective
 from tests.services import require
 
 
+@pytest.mark.slow  # imports torch
 def test_bus_bandwidth_is_that_of_nccl_tests() -> None:
     """doc/PERFORMANCE.md of nccl-tests: 2(n-1)/n for all-reduce, (n-1)/n for the others."""
     require("torch")

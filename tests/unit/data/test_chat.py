@@ -18,6 +18,8 @@ from fsdpctl.data.recipe import Recipe
 from fsdpctl.data.tokenizer import train_bpe
 from fsdpctl.errors import UsageError
 
+pytestmark = pytest.mark.slow  # imports transformers
+
 CHATML = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"

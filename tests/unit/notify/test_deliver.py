@@ -110,6 +110,7 @@ def test_a_command_that_fails(argv: list[str], timeout_s: float, problem: str, t
     assert send(target, timeout_s=timeout_s) == [Delivery(target, problem, tries)]
 
 
+@pytest.mark.slow
 def test_what_a_command_has_started_ends_with_it_and_its_signals_are_the_usual_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

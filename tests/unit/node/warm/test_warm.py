@@ -144,6 +144,7 @@ def test_the_next_attempt_finds_it_only_with_the_same_key(node: Node) -> None:
     assert ForkServer.find(node.path, "key") is None
 
 
+@pytest.mark.slow  # for as long as it waits for one
 def test_it_ends_by_itself_without_a_connection(node: Node) -> None:
     assert node.run("exit", "0").wait(10) == 0
     node.fork_server.detach()

@@ -47,6 +47,7 @@ def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(OF_THE_MACHINE, "1")
 
 
+@pytest.mark.slow  # imports accelerate
 def test_a_command_sets_what_accelerate_sets() -> None:
     for options in COMMANDS:
         words = [*options.split(), "train.py"]
