@@ -62,16 +62,17 @@ def stop_at_step(run: Run, script: str, step: int, stop: Callable[[], Result]) -
 def _halt_at_step(run: Run, script: str, step: int) -> int:
     """Halt the last rank of the second node, for which its peers wait, once a step is done.
 
-    It is halted at each look: steps take milliseconds, and a look may take seconds.
+    It is halted at each look: steps take milliseconds, and a look may take seconds. So nothing rests before the first
+    one either: a forked rank has done all of its steps a second later.
     """
-    rank = wait_for(
-        lambda: [pid for pid in run.find(1, script) if TORCHRUN not in command_line(pid)], 240, run.describe
-    )[0]
     deadline = time.monotonic() + 240
-    while not _has_done(run, rank, step):
+    while not (found := [pid for pid in run.find(1, script) if TORCHRUN not in command_line(pid)]):
         assert time.monotonic() < deadline, run.describe()
         time.sleep(0.02)
-    return rank
+    while not _has_done(run, found[0], step):
+        assert time.monotonic() < deadline, run.describe()
+        time.sleep(0.02)
+    return found[0]
 
 
 def _has_done(run: Run, rank: int, step: int) -> bool:

@@ -92,7 +92,7 @@ class TestSlurm(LauncherContract):
         third = self.submit_script(project, RECORDER, "--backend", after, "--backend", "mail-type=NONE", nodes=1)
         assert first.status()["state"] == second.status()["state"] == third.status()["state"] == "QUEUED"
         assert (first.status()["job_id"], first.status()["hosts"]) == (first.job_id, [])
-        assert "Dependency (waits for another job)" in third.status()["reason"]
+        wait_for(lambda: "Dependency (waits for another job)" in third.status()["reason"], 30, third.status)
         fsdpctl("resume", first.run_id, cwd=project, expect=5)
         fsdpctl("stop", first.run_id, cwd=project)
         assert first.status()["state"] == "STOPPED"
