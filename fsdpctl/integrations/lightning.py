@@ -91,9 +91,7 @@ def attach(connector: ModuleType) -> None:
 def loss_of(outputs: Any, accumulated: int) -> float | None:
     """Return the loss that `training_step` has returned; None without one. Lightning divides it by `accumulated`."""
     loss = outputs.get("loss") if isinstance(outputs, dict) else None
-    if (
-        loss is None or math.prod(getattr(loss, "shape", ())) != 1
-    ):  # where the script optimizes by itself it may have any shape
+    if loss is None or math.prod(getattr(loss, "shape", ())) != 1:  # any shape, where the script optimizes by itself
         return None
     return float(loss) * accumulated
 

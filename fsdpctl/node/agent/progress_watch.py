@@ -31,9 +31,8 @@ class ProgressWatch:
         """Start the process. Nothing of it is needed for the ranks to run. Raise OSError."""
         self._token = attempt.node(0).trainer_token
         write_text(self._token, os.urandom(32).hex())
-        with (
-            _listen() or nullcontext() as listening
-        ):  # once it is closed, a post fails at once if the process has ended
+        # Once it is closed, a post fails at once if the process has ended.
+        with _listen() or nullcontext() as listening:
             self._port = listening.getsockname()[1] if listening is not None else None
             self._process = _start(attempt, listening)
         assert self._process.stdout is not None
