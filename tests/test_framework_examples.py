@@ -11,7 +11,7 @@ from tests.interrupted import in_hold, kill_at_step, losses, stop_at_step
 from tests.services import require
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-STEPS = 80
+STEPS = 120
 NEEDS = {"hf_trainer": "transformers", "accelerate": "accelerate", "lightning": "lightning", "torchtitan": "torchtitan"}
 ENV_STEPS = f'env.STEPS="{STEPS}"'
 OTHER_STEPS = {"torchtitan": f"args=[--job.config_file, tiny.toml, --training.steps, '{STEPS}']"}
@@ -33,7 +33,7 @@ def test_stop_resume_and_a_kill_change_no_loss(example: str) -> None:
         assert 10 <= stopped_at < STEPS
 
         hold.resume(run)
-        kill_at_step(run, "train.py", 60)
+        kill_at_step(run, "train.py", max(60, stopped_at + 3))
         assert next(line["step"] for line in run.metrics() if line["attempt"] == 2) == stopped_at + 1
         status = run.wait_ended()
         assert (status["state"], status["attempt"], status["step"]) == ("SUCCEEDED", 3, STEPS), run.describe()
