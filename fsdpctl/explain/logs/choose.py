@@ -32,9 +32,9 @@ _OF_COMMUNICATION = {Category.NCCL, Category.GLOO, Category.NETWORK}
 """What ranks raise after one of them was killed."""
 _KILLS = {"ended_by_launcher", "job_cancelled", "hang_watchdog", "hang_reported"}
 """Rules of what kills processes: that these end by SIGKILL follows from it."""
-LOST_STORAGE = "filesystem_lost"
 UNEXPLAINED_KILL = "sigkill"
 """The rule of a SIGKILL: of the kernel for memory, or of a launcher after another process has failed."""
+LOST_STORAGE = "filesystem_lost"
 OF_LOST_STORAGE = {"read_only", "shared_memory_bus_error"}
 """Rules of what processes end by when their file system was lost."""
 _REQUESTS = {"terminated", "job_cancelled"}

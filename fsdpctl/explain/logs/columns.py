@@ -51,7 +51,8 @@ def _read(line: Prefixed, found: re.Match[str] | None, *, has_bare: bool) -> Pre
 
 
 def _with_tracebacks(lines: Sequence[Prefixed], before: Sequence[Prefixed]) -> Iterator[Prefixed]:
-    """Yield the lines; a traceback directly below a line whose rank is that of a column is of this rank."""
+    """Yield the lines; a traceback directly below a line whose rank is that of a column, or that reports a
+    failure of its rank, is of this rank."""
     rank: int | None = None
     in_traceback = False
     for line, old in zip(lines, before, strict=True):

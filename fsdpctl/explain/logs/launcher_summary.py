@@ -23,7 +23,7 @@ _LOCAL = re.compile(
     r"(?:-- P|: p)rocess (\d+) terminated with (?:the following error|signal)"  # multiprocessing
     r"|failed \(exitcode: -?\d+\) local_rank: (\d+) \(pid:"  # torchrun
 )
-"""DeepSpeed's launcher reports the command of the last process that it has started, whichever has failed."""
+"""Not of DeepSpeed, whose launcher reports the command of the last process that it has started, whichever failed."""
 _SEVERAL_NODES = re.compile(r"(?i)(?:nnodes|num[_-]nodes|num[_-]machines)\W{1,3}(?!1\b)\d")
 
 
