@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 from bench.gpu.launched import LaunchedRun, fsdpctl
 from bench.gpu.result import Result
 from bench.gpu.training import Changes
 from bench.gpu.workspace import Workspace
+from fsdpctl.contract.paths import AttemptPaths
 
 STEPS_BEFORE = 12
 
@@ -31,5 +33,16 @@ def resumed_by_command(workspace: Workspace, job: str, changed: Changes) -> Resu
         fsdpctl(workspace, "resume", launched.run_id)
         launched.wait_steps(steps_before + 2)
         first, second = launched.metrics()[steps_before : steps_before + 2]
+        parts = _parts(launched.paths.attempts()[-1], began, first["time"])
     ahead = second["time"] - first["time"]  # at most so much work was still queued on the device
-    return Result(first_step_s=first["time"] - began + ahead, found=f"resumed after step {steps_before}")
+    return Result(first_step_s=first["time"] - began + ahead, found=parts)
+
+
+def _parts(attempt: AttemptPaths, began: float, ended: float) -> str:
+    """Return what the rank worked at and how long, after what came before its first line."""
+    lines = [json.loads(line) for line in attempt.node(0).work_log.read_text().splitlines()]
+    works = [(line["work"], line["time"]) for line in lines if line["time"] < ended]
+    ends = [*(time_s for _, time_s in works[1:]), ended]
+    took = [(work, end - begin) for (work, begin), end in zip(works, ends, strict=True)]
+    parts = [("to the rank's first line", works[0][1] - began), *took]
+    return "; ".join(f"{part} {seconds:.1f} s" for part, seconds in parts if seconds > 0.1)
