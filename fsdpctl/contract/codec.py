@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fsdpctl.contract.files import NO_FILE, read_bytes
+from fsdpctl.contract.files import NO_FILE, read_bytes, replace_file
 
 T = TypeVar("T")
 
@@ -56,19 +56,7 @@ def write_json(path: Path, value: Any) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Replace the content of `path` atomically: a reader sees the old or the new text; mode 0600."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-        with open(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException as error:
-        temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            error.filename = error.filename or str(path)  # write(2) and fsync(2) name none
-        raise
+    replace_file(path, text.encode(), str(os.getpid()), durable=True)
 
 
 def read_json(cls: type[T], path: Path) -> T:

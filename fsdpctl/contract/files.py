@@ -1,4 +1,4 @@
-"""Opening a run's files: only regular files, because a FIFO or a device could block. And a check for a full disk."""
+"""A run's files: only regular ones are opened, because a FIFO or a device could block; they are replaced as a whole."""
 
 from __future__ import annotations
 
@@ -76,6 +76,27 @@ def take_lock(path: Path) -> int | None:
             return None
         raise OSError(error.errno, error.strerror, str(path)) from None
     return descriptor
+
+
+def replace_file(path: Path, content: bytes, owner: str, *, durable: bool) -> None:
+    """Replace a file as a whole: a reader sees the old or the new one. Mode 0600. Raise OSError.
+
+    `owner`: in the name of the temporary file, which a process that is killed leaves. `durable`: flushed to disk.
+    """
+    temporary = path.with_name(f".{path.name}.{owner}")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        with open(descriptor, "wb") as file:
+            file.write(content)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException as error:
+        temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            error.filename = error.filename or str(path)  # write(2) and fsync(2) name none
+        raise
 
 
 def _open(path: Path, flags: int) -> int:

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
+from fsdpctl.contract.files import replace_file
+
 READY, IN_USE = "ready", "in-use"
 """Files at the top of a directory that the compiler did not write."""
 NOT_PACKED = {"triton", "locks", READY, IN_USE}
@@ -57,7 +59,7 @@ def unpack(payload: bytes, directory: Path) -> None:
                 raise tarfile.ReadError(f"{member.name} is no file of a cache")
             path = directory / name
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            replace_file(path, content.read(), str(os.getpid()))
+            replace_file(path, content.read(), str(os.getpid()), durable=False)
 
 
 @contextmanager
@@ -67,19 +69,3 @@ def _reading(payload: bytes) -> Iterator[tarfile.TarFile]:
             yield archive
     except (EOFError, zlib.error) as error:
         raise tarfile.ReadError(f"damaged archive: {error}") from error
-
-
-def replace_file(path: Path, content: bytes, owner: str) -> None:
-    """Write a file as a whole: a reader sees the old or the new one. Mode 0600. Raise OSError.
-
-    `owner`: in the name of the temporary file, which a process that is killed leaves.
-    """
-    temporary = path.with_name(f".{path.name}.{owner}")
-    try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-        with open(descriptor, "wb") as file:
-            file.write(content)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise

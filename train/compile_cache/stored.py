@@ -11,8 +11,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from fsdpctl.contract.files import open_file
-from train.compile_cache.archive import replace_file
+from fsdpctl.contract.files import open_file, replace_file
 
 _MAGIC = b"fsdpctl compile cache 1"
 
@@ -32,7 +31,9 @@ class Stored:
 
 def write_stored(path: Path, stored: Stored) -> None:
     """Replace the cache of a run. Raise OSError."""
-    replace_file(path, b"\n".join((_header(stored), stored.payload)), "new")  # at most one is left by kills
+    replace_file(
+        path, b"\n".join((_header(stored), stored.payload)), "new", durable=False
+    )  # at most one is left by kills
 
 
 def read_stored(path: Path, key: str) -> Stored | None:
