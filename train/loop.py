@@ -58,7 +58,8 @@ class Trainer:
         stragglers = StragglerDetector(world, config.log_every, context.launch.record_event)
         self.compile_cache = CompileCache(context)
         self.progress.mark(Section.START, 0, "model")
-        self.model = build_model(config, world, self.layout.mesh, stragglers.local_compute.timed)
+        graphs_dir = self.compile_cache.directory
+        self.model = build_model(config, world, self.layout.mesh, stragglers.local_compute.timed, graphs_dir)
         record_compiling(self.progress.work_log)
         self.optimizer = build_optimizer(self.model, config.optim)
         self.guard = NonFiniteGuard(world, compute_dtype(config.precision, world.device), config.max_skipped_steps)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -24,23 +25,29 @@ from fsdpctl.contract.trainer.units import Unit, has_units_inside_blocks, resolv
 from train.model import table
 from train.model.language_model import LanguageModel
 from train.parallel import float8
+from train.parallel.saved_graph import SavedGraph, graph_file_name
 from train.parallel.world import World
 
 log = logging.getLogger(__name__)
 
 Forward = Callable[..., Tensor]
 
-COMPILER: dict[str, str | int | bool | Callable[..., Any]] = {
+COMPILER: dict[str, Any] = {
     "online_softmax": False  # the loss reads a row twice, from the cache, sooner than it rescales its sum on the way
 }
 
 
 def build_model(
-    config: TrainerConfig, world: World, shape: tuple[int, int], timed: Callable[[Forward], Forward]
+    config: TrainerConfig,
+    world: World,
+    shape: tuple[int, int],
+    timed: Callable[[Forward], Forward],
+    graphs_dir: Path | None = None,
 ) -> LanguageModel:
     """Return the model on its device, sharded over a mesh of `shape` (replicate, shard), still without values.
 
-    `timed` wraps the part of the forward pass in which no rank waits for another.
+    `timed` wraps the part of the forward pass in which no rank waits for another. `graphs_dir`: where compiled graphs
+    are saved.
     """
     with torch.device("meta"):
         model = table.build(config.model)
@@ -54,7 +61,11 @@ def build_model(
     if config.precision == "float8":
         float8.convert_layers(model, config, world, shape[1] if uses_fsdp else 1, units)
     if uses_compiler(config, world.device):
-        apply_compile(model, units)
+        # DDP would reduce no gradient during the backward pass: it divides a graph by its buckets while it is compiled.
+        saves = uses_fsdp or world.size == 1
+        apply_compile(
+            model, units, graphs_dir / graph_file_name(config, world.device) if graphs_dir and saves else None
+        )
     local_part = find_local_compute(units, model.HEAD_MODULES)
     setattr(model, local_part, timed(getattr(model, local_part)))
     if uses_fsdp:
@@ -99,8 +110,8 @@ def find_local_compute(units: tuple[Unit, ...], head_modules: tuple[str, ...]) -
     return "token_loss" if any((name,) in units for name in head_modules) else "head_loss"
 
 
-def apply_compile(model: LanguageModel, units: tuple[Unit, ...]) -> None:
-    """Compile everything from embedding to loss into one graph, the fastest form.
+def apply_compile(model: LanguageModel, units: tuple[Unit, ...], graph_path: Path | None) -> None:
+    """Compile everything from embedding to loss into one graph, the fastest form, which is saved at `graph_path`.
 
     Where FSDP's hooks are between the blocks or in them: each of the largest parts without a hook inside, and the loss.
     """
@@ -109,7 +120,10 @@ def apply_compile(model: LanguageModel, units: tuple[Unit, ...]) -> None:
     # Else its cache takes no graph with a custom gradient (GatedSiLU), and each start derives all gradients again.
     torch._functorch.config.autograd_cache_allow_custom_autograd_functions = True
     if not units:
-        model.body = torch.compile(model.body, dynamic=False, options=COMPILER)
+        if graph_path is not None:
+            model.body = SavedGraph(model, graph_path, COMPILER)
+        else:
+            model.body = torch.compile(model.body, dynamic=False, options=COMPILER)
         return
     parts = list(model.blocks)
     if has_units_inside_blocks(units):

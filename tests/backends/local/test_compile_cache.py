@@ -14,7 +14,7 @@ from tests.backends.in_ranks import IN_RANKS
 SETTINGS = (
     *exact.SMALL,
     *("--set", "trainer.compile=true", "--set", "trainer.steps=12", "--set", "trainer.model.layers=1"),
-    *("--set", 'trainer.mesh.units={"names": ["blocks.*.mlp"]}'),
+    *("--set", 'trainer.mesh.units={"blocks": 0}'),
     *("--set", "trainer.checkpoint.every_steps=4", "--set", 'trainer.eval={"sequences": 0}'),
 )
 IN_EACH = """
@@ -76,6 +76,7 @@ def test_a_node_without_the_cache_gets_it_and_a_damaged_one_is_dropped(
     assert run.wait_ended(600)["state"] == "SUCCEEDED", run.describe()
     assert line(run, 1) == "empty on all nodes" and min(compiled(run, 1)) > 0
     assert line(run, 2).startswith("node 1 got it from node 0") and compiled(run, 2) == [0, 0]
+    assert "compiled graph loaded" in run.paths.attempt(2).node(0).rank_log(0).read_text()
 
     undisturbed = submit("exact.yaml", *SETTINGS, cwd=project)
     assert undisturbed.wait_ended(600)["state"] == "SUCCEEDED", undisturbed.describe()

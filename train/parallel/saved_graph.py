@@ -1,0 +1,111 @@
+"""The compiled graph of a training step as a file, which a start loads instead of tracing the model again.
+
+With a full cache of the compiler, tracing 20 blocks in Python takes longer than all else that the compiler then does.
+The function that torch's `aot_compile` makes can be saved. Its guards compare the arguments and the model; torch leaves
+out those that compare the state of the process, so that is in the name of the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fsdpctl.contract.files import replace_file
+from fsdpctl.contract.trainer.trainer_config import TrainerConfig
+from train.model.documents import Documents
+from train.model.language_model import LanguageModel
+
+log = logging.getLogger(__name__)
+
+_SETTINGS_OF_THE_COMPILER = ("TORCHINDUCTOR_", "TORCHDYNAMO_")
+_PLACE = "TORCHINDUCTOR_CACHE_DIR"
+
+
+def graph_file_name(config: TrainerConfig, device: torch.device) -> str:
+    """Return a name for what the key of a cache leaves to the guards of torch, and for this device of a node."""
+    settings = sorted(
+        item for item in os.environ.items() if item[0].startswith(_SETTINGS_OF_THE_COMPILER) and item[0] != _PLACE
+    )
+    precision = (torch.get_default_dtype(), torch.get_float32_matmul_precision())
+    state = (config.deterministic, config.optim.frozen, precision, settings)
+    return f"step-graph-{hashlib.sha256(repr(state).encode()).hexdigest()[:16]}-{device.index or 0}"
+
+
+class SavedGraph:
+    """The loss of a model as one compiled graph, called as `summed_loss` is.
+
+    The graph of a training step is loaded from `path`, or compiled and saved there. What it does not fit, and what
+    torch cannot save, is traced when it is called.
+    """
+
+    def __init__(self, model: LanguageModel, path: Path, options: dict[str, Any]) -> None:
+        self._model, self._path = model, path
+        torch._dynamo.config.enable_aot_compile = True  # read by `compile`; the default only since torch 2.13
+        self._whole: Any = torch.compile(model.summed_loss, dynamic=False, fullgraph=True, options=options)
+        self._traced = torch.compile(model.summed_loss, dynamic=False, options=options)
+        self._graph: Any = None
+        self._is_tried = False
+
+    def __call__(self, tokens_BT: Tensor, targets_BT: Tensor, documents: Documents | None) -> Any:
+        arguments = (tokens_BT, targets_BT, documents)
+        if torch.is_grad_enabled() and documents is None:
+            if not self._is_tried:
+                self._open(arguments)
+            if self._graph and self._graph.guard_check(self._model, *arguments):
+                return self._graph(self._model, *arguments)
+        return self._traced(*arguments)
+
+    def _open(self, arguments: tuple[Any, ...]) -> None:
+        from torch._dynamo.callback import CallbackTrigger, callback_handler
+
+        self._is_tried = True
+        with callback_handler.install_callbacks(CallbackTrigger.DYNAMO, "step graph"):
+            self._graph = self._load() or self._make(arguments)
+
+    def _load(self) -> Any:
+        """Return the saved graph; None if there is none, or none that can be used."""
+        from torch._dynamo.aot_compile import AOTCompiledFunction
+
+        try:
+            digest, content = (saved := self._path.read_bytes())[:_DIGEST_BYTES], saved[_DIGEST_BYTES:]
+            if digest != hashlib.sha256(content).digest():
+                raise ValueError("its digest differs")
+            graph = AOTCompiledFunction.deserialize(content, None, self._modules())
+        except FileNotFoundError:
+            return None
+        except Exception as error:  # experimental in torch: whatever it is, the graph can be made anew
+            log.warning("compiled graph not loaded: %s: %s", self._path, error)
+            return None
+        log.info("compiled graph loaded")
+        return graph
+
+    def _make(self, arguments: tuple[Any, ...]) -> Any:
+        """Return the graph, compiled and saved; None where torch cannot."""
+        from torch._dynamo.aot_compile import AOTCompiledFunction
+
+        try:
+            graph = self._whole.aot_compile((arguments, {}))
+            content = AOTCompiledFunction.serialize(graph, self._modules()).serialized_data
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:  # the same
+            log.info("compiled graph cannot be saved: %s", error)
+            return None
+        try:
+            replace_file(self._path, hashlib.sha256(content).digest() + content, str(os.getpid()), durable=False)
+        except OSError as error:
+            log.warning("compiled graph not saved: %s", error)
+        return graph
+
+    def _modules(self) -> dict[str, Any]:
+        """Return what a saved graph refers to by name."""
+        return {f"module {name}": module for name, module in self._model.named_modules()}
+
+
+_DIGEST_BYTES = hashlib.sha256().digest_size
