@@ -61,11 +61,11 @@ def build_model(
     if config.precision == "float8":
         float8.convert_layers(model, config, world, shape[1] if uses_fsdp else 1, units)
     if uses_compiler(config, world.device):
-        # DDP would reduce no gradient during the backward pass: it divides a graph by its buckets while it is compiled.
-        saves = uses_fsdp or world.size == 1
-        apply_compile(
-            model, units, graphs_dir / graph_file_name(config, world.device) if graphs_dir and saves else None
-        )
+        # A saved graph is a whole one. DDP divides it by its buckets, to reduce gradients during the backward pass.
+        # Float8 weights have attributes that differ from step to step, and no saved guard was seen to compare them.
+        saves = (uses_fsdp or world.size == 1) and config.precision != "float8"
+        path = graphs_dir and graphs_dir / graph_file_name(config, world.device)
+        apply_compile(model, units, path if saves else None)
     local_part = find_local_compute(units, model.HEAD_MODULES)
     setattr(model, local_part, timed(getattr(model, local_part)))
     if uses_fsdp:

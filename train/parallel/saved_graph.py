@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 
 _SETTINGS_OF_THE_COMPILER = ("TORCHINDUCTOR_", "TORCHDYNAMO_")
 _PLACE = "TORCHINDUCTOR_CACHE_DIR"
+_DIGEST_BYTES = hashlib.sha256().digest_size  # at the beginning of a file
+_CANNOT_BE_SAVED = b""
 
 
 def graph_file_name(config: TrainerConfig, device: torch.device) -> str:
@@ -66,19 +68,33 @@ class SavedGraph:
 
         self._is_tried = True
         with callback_handler.install_callbacks(CallbackTrigger.DYNAMO, "step graph"):
-            self._graph = self._load() or self._make(arguments)
+            content = self._read()
+            if content != _CANNOT_BE_SAVED:
+                self._graph = self._load(content) or self._make(arguments)
 
-    def _load(self) -> Any:
-        """Return the saved graph; None if there is none, or none that can be used."""
-        from torch._dynamo.aot_compile import AOTCompiledFunction
-
+    def _read(self) -> bytes | None:
+        """Return the content of the file; None if there is none, or a damaged one."""
         try:
-            digest, content = (saved := self._path.read_bytes())[:_DIGEST_BYTES], saved[_DIGEST_BYTES:]
-            if digest != hashlib.sha256(content).digest():
-                raise ValueError("its digest differs")
-            graph = AOTCompiledFunction.deserialize(content, None, self._modules())
+            saved = self._path.read_bytes()
         except FileNotFoundError:
             return None
+        except OSError as error:
+            log.warning("compiled graph not loaded: %s", error)
+            return None
+        digest, content = saved[:_DIGEST_BYTES], saved[_DIGEST_BYTES:]
+        if digest == hashlib.sha256(content).digest():
+            return content
+        log.warning("compiled graph not loaded: %s is damaged", self._path)
+        return None
+
+    def _load(self, content: bytes | None) -> Any:
+        """Return the graph of a file; None if it cannot be used."""
+        from torch._dynamo.aot_compile import AOTCompiledFunction
+
+        if content is None:
+            return None
+        try:
+            graph = AOTCompiledFunction.deserialize(content, None, self._modules())
         except Exception as error:  # experimental in torch: whatever it is, the graph can be made anew
             log.warning("compiled graph not loaded: %s: %s", self._path, error)
             return None
@@ -86,17 +102,18 @@ class SavedGraph:
         return graph
 
     def _make(self, arguments: tuple[Any, ...]) -> Any:
-        """Return the graph, compiled and saved; None where torch cannot."""
+        """Return the graph, compiled and saved; None where torch cannot, which later starts need not try again."""
         from torch._dynamo.aot_compile import AOTCompiledFunction
 
+        graph, content = None, _CANNOT_BE_SAVED
         try:
-            graph = self._whole.aot_compile((arguments, {}))
-            content = AOTCompiledFunction.serialize(graph, self._modules()).serialized_data
+            compiled = self._whole.aot_compile((arguments, {}))
+            content = AOTCompiledFunction.serialize(compiled, self._modules()).serialized_data
+            graph = compiled
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # the same
             log.info("compiled graph cannot be saved: %s", error)
-            return None
         try:
             replace_file(self._path, hashlib.sha256(content).digest() + content, str(os.getpid()), durable=False)
         except OSError as error:
@@ -106,6 +123,3 @@ class SavedGraph:
     def _modules(self) -> dict[str, Any]:
         """Return what a saved graph refers to by name."""
         return {f"module {name}": module for name, module in self._model.named_modules()}
-
-
-_DIGEST_BYTES = hashlib.sha256().digest_size
