@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch._dynamo.exc import PackageError
 from torch._dynamo.utils import counters
 
 from fsdpctl.contract.codec import decode
@@ -97,23 +98,46 @@ def test_a_graph_is_loaded_or_made_anew_and_gives_the_same(
 
 
 @pytest.mark.timeout(300)
-def test_a_graph_that_torch_cannot_make_is_traced(
+def test_a_graph_that_torch_cannot_save_is_traced_and_not_tried_again(
     tmp_path: Path, trainer_config: TrainerConfig, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.INFO)
+    path = tmp_path / "graph"
 
-    def fails(*_: Any) -> None:
-        raise TypeError("no such argument")
+    def fail_with(error: Exception, function: str) -> None:
+        def fails(*_: Any, **__: Any) -> None:
+            raise error
 
-    expected = step(build(trainer_config, tmp_path / "graph"))
-    monkeypatch.setattr("torch._dynamo.aot_compile.AOTCompiledFunction.serialize", fails)
-    monkeypatch.setattr("torch._dynamo.aot_compile.AOTCompiledFunction.deserialize", fails)
-    assert step(build(trainer_config, tmp_path / "graph")) == expected
-    assert logged(caplog) == [
-        f"compiled graph not loaded: {tmp_path / 'graph'}: no such argument",
-        "compiled graph cannot be saved: no such argument",
+        monkeypatch.setattr(f"torch._dynamo.aot_compile.{function}", fails)
+
+    expected = step(build(trainer_config, path))
+    fail_with(TypeError("no such argument"), "AOTCompiledFunction.deserialize")
+    fail_with(OSError("disk full"), "aot_compile_fullgraph")
+    for _ in range(2):
+        assert step(build(trainer_config, path)) == expected
+        assert logged(caplog) == [
+            f"compiled graph not loaded: {path}: no such argument",
+            "compiled graph cannot be made: disk full",
+        ]
+    path.unlink()
+    fail_with(PackageError("a guard"), "aot_compile_fullgraph")
+    assert step(build(trainer_config, path)) == expected and logged(caplog) == [
+        "compiled graph cannot be made: a guard"
     ]
-    assert step(build(trainer_config, tmp_path / "graph")) == expected and logged(caplog) == []
+    assert step(build(trainer_config, path)) == expected and logged(caplog) == []
+    path.unlink()
+    monkeypatch.undo()
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
+    fail_with(TypeError("no such argument"), "AOTCompiledFunction.serialize")
+    assert step(build(trainer_config, path)) == expected
+    assert logged(caplog) == ["compiled graph cannot be saved: no such argument"]
+    assert step(build(trainer_config, path)) == expected and logged(caplog) == []
+
+
+def test_where_the_compiler_is_switched_off_no_graph_is_loaded(tmp_path: Path, trainer_config: TrainerConfig) -> None:
+    with torch._dynamo.config.patch(disable=True):  # as TORCH_COMPILE_DISABLE does
+        step(build(trainer_config, tmp_path / "graph"))
+    assert not (tmp_path / "graph").exists()
 
 
 def test_documents_have_no_saved_graph(tmp_path: Path, trainer_config: TrainerConfig) -> None:
@@ -136,5 +160,8 @@ def test_the_name_has_what_no_guard_compares(config: Config, monkeypatch: pytest
     assert name() == names[0]
     monkeypatch.setenv("TORCHINDUCTOR_MAX_AUTOTUNE", "1")
     names.append(name())
+    monkeypatch.setenv("TORCH_COMPILE_DISABLE", "1")
+    names.append(name())
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 17)
+    names.append(name())
     assert len(set(names)) == len(names)
-    assert name(torch.device("cuda", 0)) == names[-1]

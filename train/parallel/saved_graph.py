@@ -23,10 +23,11 @@ from train.model.language_model import LanguageModel
 
 log = logging.getLogger(__name__)
 
-_SETTINGS_OF_THE_COMPILER = ("TORCHINDUCTOR_", "TORCHDYNAMO_")
+_SETTINGS_OF_THE_COMPILER = ("TORCHINDUCTOR_", "TORCHDYNAMO_", "TORCH_COMPILE", "TORCH_DYNAMO_")
 _PLACE = "TORCHINDUCTOR_CACHE_DIR"
 _DIGEST_BYTES = hashlib.sha256().digest_size  # at the beginning of a file
 _CANNOT_BE_SAVED = b""
+"""The content for later starts, which need not try it again: each try compiles the graph for nothing."""
 
 
 def graph_file_name(config: TrainerConfig, device: torch.device) -> str:
@@ -35,7 +36,9 @@ def graph_file_name(config: TrainerConfig, device: torch.device) -> str:
         item for item in os.environ.items() if item[0].startswith(_SETTINGS_OF_THE_COMPILER) and item[0] != _PLACE
     )
     precision = (torch.get_default_dtype(), torch.get_float32_matmul_precision())
-    state = (config.deterministic, config.optim.frozen, precision, settings)
+    # A graph for CPUs has the number of threads in it, one for GPUs the attention that this cuDNN can do.
+    library = torch.get_num_threads() if device.type == "cpu" else torch.backends.cudnn.version()  # type: ignore[no-untyped-call]
+    state = (config.deterministic, config.optim.frozen, precision, library, settings)
     return f"step-graph-{hashlib.sha256(repr(state).encode()).hexdigest()[:16]}-{device.index or 0}"
 
 
@@ -52,7 +55,7 @@ class SavedGraph:
         self._whole: Any = torch.compile(model.summed_loss, dynamic=False, fullgraph=True, options=options)
         self._traced = torch.compile(model.summed_loss, dynamic=False, options=options)
         self._graph: Any = None
-        self._is_tried = False
+        self._is_tried = torch._dynamo.config.disable  # by TORCH_COMPILE_DISABLE, which `aot_compile` does not obey
 
     def __call__(self, tokens_BT: Tensor, targets_BT: Tensor, documents: Documents | None) -> Any:
         arguments = (tokens_BT, targets_BT, documents)
@@ -102,23 +105,33 @@ class SavedGraph:
         return graph
 
     def _make(self, arguments: tuple[Any, ...]) -> Any:
-        """Return the graph, compiled and saved; None where torch cannot, which later starts need not try again."""
+        """Return the graph, compiled and saved; None where torch cannot."""
         from torch._dynamo.aot_compile import AOTCompiledFunction
+        from torch._dynamo.exc import PackageError, Unsupported
 
-        graph, content = None, _CANNOT_BE_SAVED
         try:
-            compiled = self._whole.aot_compile((arguments, {}))
-            content = AOTCompiledFunction.serialize(compiled, self._modules()).serialized_data
-            graph = compiled
+            graph = self._whole.aot_compile((arguments, {}))
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # the same
+            log.info("compiled graph cannot be made: %s", error)
+            if isinstance(error, (PackageError, Unsupported)):  # and not a full disk, or a missing C++ compiler
+                self._write(_CANNOT_BE_SAVED)
+            return None
+        try:
+            content = AOTCompiledFunction.serialize(graph, self._modules()).serialized_data
+        except Exception as error:  # the same
             log.info("compiled graph cannot be saved: %s", error)
+            self._write(_CANNOT_BE_SAVED)
+            return None
+        self._write(content)
+        return graph
+
+    def _write(self, content: bytes) -> None:
         try:
             replace_file(self._path, hashlib.sha256(content).digest() + content, str(os.getpid()), durable=False)
         except OSError as error:
             log.warning("compiled graph not saved: %s", error)
-        return graph
 
     def _modules(self) -> dict[str, Any]:
         """Return what a saved graph refers to by name."""
