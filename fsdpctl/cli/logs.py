@@ -76,7 +76,7 @@ def _parse_count(value: str) -> int | None:
     """Return the number of lines; None for all."""
     if value == "all":
         return None
-    if not (value.isascii() and value.isdigit() and len(value) < 10):
+    if not (value.isascii() and value.isdecimal() and len(value) < 10):
         raise UsageError(f"-n takes a number of lines or `all`, got {value!r}")
     return int(value)
 

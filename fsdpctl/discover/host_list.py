@@ -45,7 +45,7 @@ def expand(word: str) -> Iterator[str]:
         return
     for part in found[2].split(","):
         first, is_range, last = part.partition("-")
-        if not first.isdigit() or (is_range and not last.isdigit()):
+        if not first.isdecimal() or (is_range and not last.isdecimal()):
             raise UsageError(f"{word!r:.80} is no range of hosts", hint="ranges are written node[01-04,7]")
         end = int(last or first)
         if end - int(first) >= MAX_HOSTS or end < int(first):

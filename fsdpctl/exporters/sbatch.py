@@ -22,9 +22,10 @@ def write(export: Exportable) -> Exported:
         "#!/bin/bash",
         *[f"#SBATCH {quote_option(option)}" for option in _options(export)],
         "",
-        "set -euo pipefail",
+        "set -e",
         *require_secrets(plan.pass_env),
-        *([] if inside else plan.setup),
+        *([] if inside else plan.setup),  # under `set -e` alone, as in a run: they may use unset variables
+        "set -uo pipefail",
         *exports({**_passed_signals(export), **export.env()}),
         *_rendezvous(export),
         *write_config(export, f'"$PWD/{export.name}-$SLURM_JOB_ID"'),
@@ -68,7 +69,7 @@ def _rendezvous(export: Exportable) -> list[str]:
     """Return the lines that find the first node, and a port that is another one for each job."""
     plan = export.plan
     hosts = 'scontrol show hostnames "$SLURM_JOB_NODELIST"'
-    first = f'"$({hosts} | head -n 1){plan.hostname_suffix}"'
+    first = f'"$({hosts} | sed -n 1p){plan.hostname_suffix}"'
     count = plan.ports.last - plan.ports.first + 1
     return [
         f"head={shlex.quote(plan.head.address) if plan.head.address else first}",

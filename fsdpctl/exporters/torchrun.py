@@ -17,10 +17,11 @@ def write(export: Exportable) -> Exported:
     lines = [
         "#!/bin/bash",
         f"# {export.name}: {_usage(export)}",
-        "set -euo pipefail",
+        "set -e",
         *_arguments(export),
         *require_secrets(plan.pass_env),
-        *plan.setup,
+        *plan.setup,  # under `set -e` alone, as in a run: they may use unset variables
+        "set -uo pipefail",
         *exports(export.env()),
         *write_config(export, f'"${{RUN_DIR:-$PWD/{export.name}}}"'),
         f"exec {join([*command, f'--max-restarts={plan.restarts}', *export.program(RUN_CONFIG)])}",

@@ -76,7 +76,7 @@ def one_cpu(subject: Subject) -> Iterator[Found]:
 )
 def too_many_threads(subject: Subject) -> Iterator[Found]:
     cpus, variable = subject.cpus_of_node, subject.variables.get("OMP_NUM_THREADS")
-    if cpus is not None and variable is not None and variable.value.isdigit():
+    if cpus is not None and variable is not None and variable.value.isdecimal():
         threads = int(variable.value) * subject.procs
         if threads > cpus:
             text = f"{subject.procs} ranks x {variable.value} threads share {cpus} CPUs"
@@ -100,7 +100,7 @@ def too_many_workers(subject: Subject) -> Iterator[Found]:
     for number, argument in enumerate(args):
         option, equals, value = argument.partition("=")
         count = value if equals else "".join(args[number + 1 : number + 2])
-        if re.fullmatch(WORKERS, option) and count.isdigit() and int(count) * subject.procs > cpus:
+        if re.fullmatch(WORKERS, option) and count.isdecimal() and int(count) * subject.procs > cpus:
             yield Found(f"args[{number}]", f"{subject.procs} ranks x {count} workers share {cpus} CPUs")
 
 

@@ -44,9 +44,13 @@ def draw(curve: Curve, marks: Sequence[Mark]) -> str:
     return f"<figure><figcaption>{name}</figcaption>{svg}</figure>"
 
 
+MIN_RANGE = 1e-300
+"""A smaller one has no round numbers: they would be denormal."""
+
+
 def nice_ticks(low: float, high: float, count: int = 4) -> list[float]:
     """Return about so many round numbers from `low` to `high`."""
-    if high <= low:
+    if high - low <= MIN_RANGE:
         return [low]
     rough = (high - low) / count
     unit = 10.0 ** floor(log10(rough))

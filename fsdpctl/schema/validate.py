@@ -127,7 +127,7 @@ def _written(document: YamlDocument, path: KeyPath, word: str) -> KeyPath:
     """Return the key in the file below `path` that ends in `word`, like `steps` or `nodes[1].id`; () for none."""
     if not word:
         return ()
-    keys = tuple(int(part) if part.isdigit() else part for part in re.findall(r"\w+", word))
+    keys = tuple(int(part) if part.isdecimal() else part for part in re.findall(r"\w+", word))
     ending = [found for found in document.by_last_key.get(keys[-1], ()) if found[-len(keys) :] == keys]
     return min((found for found in ending if found != path and found[: len(path)] == path), key=len, default=())
 

@@ -105,6 +105,6 @@ def lint_request(request: Request, job: YamlDocument, profile: YamlDocument) -> 
 
 def _locate(key: str, job: YamlDocument, profile: YamlDocument) -> Location:
     """Return where a key is written: in the job, which overrides the profile, or in the closest mapping around it."""
-    path: KeyPath = tuple(int(part) if part.isdigit() else part for part in re.findall(r"\w+", key))
+    path: KeyPath = tuple(int(part) if part.isdecimal() else part for part in re.findall(r"\w+", key))
     is_of_profile = path[0] not in JobSpec.model_fields or path in profile.locations
     return (profile if is_of_profile and path not in job.locations else job).locate(path)

@@ -176,7 +176,7 @@ def _heartbeat_s(node: NodePaths) -> float | None:
 
 def _slow_ranks(value: object) -> tuple[int, ...]:
     """Return the slow ranks of a line of metrics; a user's script may have written anything."""
-    return tuple(sorted(int(rank) for rank in value if str(rank).isdigit())) if isinstance(value, dict) else ()
+    return tuple(sorted(int(rank) for rank in value if str(rank).isdecimal())) if isinstance(value, dict) else ()
 
 
 def _step_times(lines: Sequence[dict[str, object]]) -> list[float]:

@@ -46,7 +46,7 @@ def parse_usage(text: str) -> Mapping[str, JobUsage]:
     found: dict[str, list[JobUsage]] = {}
     for line in text.splitlines():
         fields = line.split("|", FORMAT.count(","))
-        if len(fields) <= FORMAT.count(",") or not fields[4] or not (fields[1].isdigit() and fields[2].isdigit()):
+        if len(fields) <= FORMAT.count(",") or not fields[4] or not (fields[1].isdecimal() and fields[2].isdecimal()):
             continue
         owner, elapsed_s, cpus = name_owner(PurePath(fields[4]).name, fields[0]), float(fields[1]), int(fields[2])
         found.setdefault(owner, []).append(JobUsage(elapsed_s, elapsed_s * cpus, parse_cpu_time(fields[3])))

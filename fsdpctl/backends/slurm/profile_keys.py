@@ -125,5 +125,5 @@ def count_gpus(gres: str) -> int | None:
     for part in gres.split(","):
         kind, *rest = re.split("[:=]", re.sub(r"^gres[:/]|\(.*", "", part))
         if kind == "gpu":
-            counts.append(int(rest[-1]) if rest and rest[-1].isdigit() else 1)
+            counts.append(int(rest[-1]) if rest and rest[-1].isdecimal() else 1)
     return sum(counts) if counts else None

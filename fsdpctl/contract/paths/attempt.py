@@ -77,5 +77,5 @@ class AttemptPaths:
 
     def nodes(self) -> list[NodePaths]:
         """Return the nodes that have a directory, by node rank."""
-        found = [NodePaths(p) for p in self.root.glob("node-*") if p.name.removeprefix("node-").isdigit()]
+        found = [NodePaths(p) for p in self.root.glob("node-*") if p.name.removeprefix("node-").isdecimal()]
         return sorted(found, key=lambda node: node.node_rank)

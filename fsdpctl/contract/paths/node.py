@@ -151,4 +151,4 @@ class NodePaths:
     def rank_logs(self) -> dict[int, Path]:
         """Return global rank -> log, for the ranks that have one."""
         found = {path.stem.removeprefix("rank-"): path for path in self.root.glob("rank-*.log")}
-        return {int(rank): path for rank, path in found.items() if rank.isdigit()}
+        return {int(rank): path for rank, path in found.items() if rank.isdecimal()}

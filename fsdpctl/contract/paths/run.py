@@ -203,7 +203,7 @@ class RunPaths:
         """Return all attempts so far, the oldest first."""
         root = self.attempts_root
         try:
-            numbers = [int(name) for name in os.listdir(root) if name.isdigit()]
+            numbers = [int(name) for name in os.listdir(root) if name.isdecimal()]
         except FileNotFoundError:
             return []
         return [AttemptPaths(root / str(number)) for number in sorted(numbers)]

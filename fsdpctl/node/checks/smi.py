@@ -113,7 +113,7 @@ def visible_gpus() -> list[str]:
 
 def count_devices(dev: Path = Path("/dev")) -> int:
     """Return the number of GPUs by the driver's device files, which needs no tool."""
-    return len([path for path in dev.glob("nvidia*") if path.name.removeprefix("nvidia").isdigit()])
+    return len([path for path in dev.glob("nvidia*") if path.name.removeprefix("nvidia").isdecimal()])
 
 
 def _gpu(index: int, gpu: ElementTree.Element) -> Gpu:
@@ -135,7 +135,7 @@ def _faults(gpu: ElementTree.Element) -> list[str]:
     found = []
     volatile = gpu.find("ecc_errors/volatile")
     counts = [one.text or "" for one in volatile if "uncorrectable" in one.tag] if volatile is not None else []
-    if errors := sum(int(count) for count in counts if count.isdigit()):
+    if errors := sum(int(count) for count in counts if count.isdecimal()):
         found.append(f"{errors} uncorrectable memory errors since the driver was loaded")
     for path, fault in (
         ("remapped_rows/remapped_row_pending", "a remapped memory row waits for a reset"),

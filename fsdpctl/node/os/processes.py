@@ -173,7 +173,7 @@ def sweep(
 
 
 def _all_pids() -> list[int]:
-    return [int(name) for name in os.listdir(PROC) if name.isdigit()]
+    return [int(name) for name in os.listdir(PROC) if name.isdecimal()]
 
 
 def _read_environ(pid: int) -> bytes:

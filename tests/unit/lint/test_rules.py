@@ -21,7 +21,7 @@ from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.lint import RuleId
 from fsdpctl.specs.load import load_job, load_profile
 from fsdpctl.specs.profile import ClusterProfile
-from tests.unit.lint.cases import CASES, CPUS, SCRIPT, SLURM, SSH, TRAINER, Case, Given
+from tests.unit.lint.cases import CASES, CPUS, SCRIPT, SLURM, SSH, TRAINER, Case, Given, script
 
 HOST = SubmitHost(run_id="x-1", run_dir="/shared/runs/x-1", submit_dir="/home/me", python="python3", gpus=())
 
@@ -84,6 +84,12 @@ def test_a_secret_is_never_part_of_a_finding() -> None:
 def test_a_finding_is_one_line_whatever_a_value_is() -> None:
     (finding,) = find(Given(('env.NCCL_ALGO="Ring\\n\\e[2J' + 1000 * "x" + '"',)))
     assert finding.text.startswith(r"NCCL_ALGO is Ring\n\u001b[2Jxxx") and len(finding.text) < 200
+
+
+def test_a_digit_that_is_no_number_is_no_finding() -> None:
+    profile = ("backend.cpus_per_task=64",)
+    assert found(Given(("env.OMP_NUM_THREADS=²",), profile)) == set()
+    assert found(script("args=[x, --num-workers, ²]", profile=profile)) == set()
 
 
 @pytest.mark.parametrize("where", ["job", "profile"])

@@ -180,7 +180,9 @@ def test_the_short_form_is_a_few_lines() -> None:
     assert used_rows(replace(GOOD, attempts=())) == []
 
 
-@pytest.mark.parametrize("values", [(0.0, 0.0), (-1e149, 1e149), (1e-300, 2e-300), (3.4e38, 1.0), (-5.0, -5.0)])
+@pytest.mark.parametrize(
+    "values", [(0.0, 0.0), (-1e149, 1e149), (1e-300, 2e-300), (3.4e38, 1.0), (-5.0, -5.0), (0.0, 4e-320), (0.0, 5e-324)]
+)
 def test_a_chart_of_any_numbers_has_finite_coordinates(values: tuple[float, ...]) -> None:
     picture = draw(Curve("loss", (1, 2), values), ())
     assert not re.search("nan|inf", picture) and len(picture) < 4000
