@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,9 +41,8 @@ class Feed:
         """Return whether this attempt has written anything yet. Raise OSError."""
         if not self.has_begun:
             files = (self._metrics, self._evaluations)
-            self.has_begun = any(
-                line.get("attempt", self._attempt) == self._attempt for file in files for line in file.read_on()
-            )
+            lines = (line for file in files for part in iter(file.read_on, None) for line in part)
+            self.has_begun = any(line.get("attempt", self._attempt) == self._attempt for line in lines)
             if self.has_begun:
                 self.rewind()
         return self.has_begun
@@ -54,18 +53,22 @@ class Feed:
         self._evaluations.rewind()
         self._held_back = []
 
-    def read(self, sent: Sent) -> tuple[list[Row], Sent]:
+    def read(self, sent: Sent) -> tuple[list[Row], Sent] | None:
         """Return the next rows after those that were sent, and what is sent once they are. Raise OSError.
 
-        The evaluation after a step is written before the next step, and read after it: none is missed.
+        None at the end of the files; no rows where all that was read has been sent. The evaluation after a step is
+        written before the next step, and read after it: none is missed.
         """
+        lines, new_evaluations = self._metrics.read_on(), self._evaluations.read_on()
+        if lines is None and new_evaluations is None:
+            return None
         rows: dict[int, Row] = {}
         step, evaluation = sent.step, sent.evaluation
-        for line in self._metrics.read_on():
+        for line in lines or ():
             if line["step"] > step:  # a step that is done again was sent before
                 step = line["step"]
                 rows[step] = _row(line)
-        evaluations = [*self._held_back, *self._evaluations.read_on()]
+        evaluations = [*self._held_back, *(new_evaluations or ())]
         self._held_back = [line for line in evaluations if line["step"] > step]
         for line in evaluations:
             if evaluation < line["step"] <= step:
@@ -96,12 +99,12 @@ class _Lines:
         self._file: tuple[int, int] | None = None
         self._offset = 0
 
-    def read_on(self) -> Iterator[dict[str, Any]]:
-        """Yield the next whole lines with a step, at most `_MAX_BYTES` of them."""
+    def read_on(self) -> list[dict[str, Any]] | None:
+        """Return those of the next whole lines that have a step, of at most `_MAX_BYTES`; None if there are no more."""
         try:
             file = open_file(self._path)
         except FileNotFoundError:
-            return
+            return None
         with file:
             status = os.fstat(file.fileno())
             if self._file != (status.st_dev, status.st_ino) or status.st_size < self._offset:
@@ -110,9 +113,7 @@ class _Lines:
             data = file.read(_MAX_BYTES) or b""
         whole = data[: data.rfind(b"\n") + 1]
         self._offset += len(whole)
-        for text in whole.splitlines():
-            if (line := _parse(text)) is not None:
-                yield line
+        return [line for text in whole.splitlines() if (line := _parse(text)) is not None] if whole else None
 
 
 def _parse(text: bytes) -> dict[str, Any] | None:

@@ -62,10 +62,9 @@ class Sender:
         return stored if step is None else Sent(step, min(stored.evaluation, step))
 
     def _send_all(self, tracker: Tracker, sent: Sent) -> None:
-        while True:
-            rows, sent = self._feed.read(sent)
-            if not rows:
-                return
-            tracker.send(rows)
-            self._sent = sent
-            write_json(self._state, sent)
+        while (found := self._feed.read(sent)) is not None:
+            rows, sent = found
+            if rows:
+                tracker.send(rows)
+                self._sent = sent
+                write_json(self._state, sent)

@@ -127,10 +127,23 @@ def test_a_line_that_is_half_written_waits(files: tuple[Path, Path, Path]) -> No
     whole = metrics.read_text()
     metrics.write_text(whole + '{"step": 2, "lo')
     feed = Feed(*files[:2], 1)
-    rows, sent = feed.read(Sent())
+    rows, sent = feed.read(Sent()) or ([], Sent())
     assert [row.step for row in rows] == [0, 1]
     with metrics.open("a") as file:
         file.write('ss": 0.5}\nnot json\n[1]\n{"step": "x"}\n{"step": 3, "loss": null}\n')
-    rows, sent = feed.read(sent)
+    rows, sent = feed.read(sent) or ([], Sent())
     assert [(row.step, dict(row.values)) for row in rows] == [(2, {"loss": 0.5}), (3, {})]
-    assert feed.read(sent) == ([], Sent(3, -1))
+    assert sent == Sent(3, -1) and feed.read(sent) is None
+
+
+def test_a_resume_of_a_long_run_sends_its_rows_in_its_only_try(
+    files: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of the file is read, also the parts without any row that is missing at the service."""
+    monkeypatch.setattr("fsdpctl.trackers.feed._MAX_BYTES", 200)
+    metrics, service = files[0], Service()
+    append(metrics, 1, range(1, 41))
+    follow(files, service, 1, iter(["failed"]))
+    append(metrics, 2, range(41, 44))
+    follow(files, service, 2, iter(["finished"]))
+    assert [step for step, _ in service.sent] == [*range(1, 44)]
