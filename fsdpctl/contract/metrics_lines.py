@@ -1,4 +1,7 @@
-"""Write lines of metrics.jsonl for a script of the user: by rank 0 through `fsdpctl.report`, or by its node's agent."""
+"""Write lines of metrics.jsonl for a script of the user: by rank 0 through `fsdpctl.report`, or by its node's agent.
+
+A script may also write the file itself: readers check what they take from a line.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,16 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from fsdpctl.contract.codec import write_text
 from fsdpctl.contract.files import read_bytes
 
 RESERVED = ("step", "time", "attempt", "total")
 """The keys of a line that are no values of the script."""
+COUNT_LIMIT = 2**63
+"""A step is below it, as in all services and files that take one."""
+_TIME_LIMIT = 1e11
 
 
 def metrics_line(step: int, time: float, attempt: int, values: Mapping[str, float], total: int | None = None) -> bytes:
@@ -40,6 +46,16 @@ def remove_repeated(metrics: Path, step: int, attempt: int) -> None:
         kept -= 1
     if kept < len(lines):
         write_text(metrics, "".join(lines[:kept]))
+
+
+def is_step(value: object) -> TypeGuard[int]:
+    """Return whether a value of a line, which a user's script may have written, can be a step."""
+    return type(value) is int and abs(value) < COUNT_LIMIT
+
+
+def is_time(value: object) -> TypeGuard[int | float]:
+    """Return whether a value of a line, which a user's script may have written, can be a time."""
+    return isinstance(value, int | float) and 0 <= value < _TIME_LIMIT
 
 
 def _is_finite(value: float) -> bool:

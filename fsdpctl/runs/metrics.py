@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from io import BufferedReader, FileIO
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 from fsdpctl.contract.files import open_file, read_bytes, read_tail
+from fsdpctl.contract.metrics_lines import COUNT_LIMIT, is_step, is_time
 from fsdpctl.contract.paths import RunPaths
 
 _TAIL_BYTES = 16_384
 _decode = json.JSONDecoder().raw_decode  # `json.loads` takes half as long again for a line
-_LAST_TIME = 1e11
-_LARGEST, _LARGEST_COUNT = 1e300, 2**63  # so that no difference or quotient of two overflows
+_LARGEST = 1e300  # as COUNT_LIMIT, so that no difference or quotient of two overflows
 _COUNTS = frozenset({"time", "tokens", "tokens_per_s", "total"})
 NUMBERS = _COUNTS | {"loss", "grad_norm", "lr", "mfu"}
 """Keys of a line from which text, JSON or another number is made."""
@@ -61,13 +61,13 @@ def parse_line(line: bytes) -> dict[str, Any] | None:
     Numbers that are read from it are finite: one that is not is None, and what is no number is left out.
     """
     found = _parse(line)
-    if found is None or type(step := found.get("step", 0)) is not int or abs(step) >= _LARGEST_COUNT:
+    if found is None or not is_step(found.get("step", 0)):
         return None
     for key in NUMBERS & found.keys():
         value = found[key]
         if type(value) not in (int, float) and value is not None:
             del found[key]
-        elif value is not None and not abs(value) < (_LARGEST_COUNT if key in _COUNTS else _LARGEST):  # NaN, too
+        elif value is not None and not abs(value) < (COUNT_LIMIT if key in _COUNTS else _LARGEST):  # NaN, too
             found[key] = None
     return found
 
@@ -125,7 +125,7 @@ def _next_line(file: BufferedReader[FileIO], position: int) -> _Line | None:
     while (raw := file.readline()).endswith(b"\n"):
         line = parse_line(raw) or {}
         attempt, time = line.get("attempt"), line.get("time")
-        if isinstance(attempt, int) and _is_time(time):
+        if isinstance(attempt, int) and is_time(time):
             return _Line(start, start + len(raw), attempt, float(time))
         start += len(raw)
     return None
@@ -148,9 +148,4 @@ def newest_step(run: RunPaths) -> tuple[int, float]:
     """Return the newest step of the run and when it ended, in seconds since the epoch; 0 for what is not known."""
     line = next(iter(recent_metrics(run.metrics, 1)), {})
     time = line.get("time")
-    return int(line.get("step", 0)), float(time) if _is_time(time) else 0.0
-
-
-def _is_time(value: object) -> TypeGuard[int | float]:
-    """Return whether a value of a line, which a user's script may have written, can be a time."""
-    return isinstance(value, int | float) and 0 <= value < _LAST_TIME
+    return int(line.get("step", 0)), float(time) if is_time(time) else 0.0

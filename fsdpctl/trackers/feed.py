@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fsdpctl.contract.files import open_file
+from fsdpctl.contract.metrics_lines import is_step, is_time
 from fsdpctl.trackers.tracker import Row
 
 _MAX_BYTES = 2**20
@@ -80,12 +81,17 @@ class Feed:
 
 
 def _row(line: Mapping[str, Any]) -> Row:
-    numbers = {
-        key: float(value)
-        for key, value in line.items()
-        if key not in _NO_VALUES and isinstance(value, int | float) and not isinstance(value, bool)
-    }
-    return Row(line["step"], line.get("time", 0.0), numbers)
+    found = {key: _number(value) for key, value in line.items() if key not in _NO_VALUES}
+    numbers = {key: number for key, number in found.items() if number is not None}
+    return Row(line["step"], float(time) if is_time(time := line.get("time")) else 0.0, numbers)
+
+
+def _number(value: object) -> float | None:
+    """Return a value of a line as a number; None if it is none, or too large for one."""
+    try:
+        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    except OverflowError:
+        return None
 
 
 class _Lines:
@@ -112,6 +118,8 @@ class _Lines:
             file.seek(self._offset)
             data = file.read(_MAX_BYTES) or b""
         whole = data[: data.rfind(b"\n") + 1]
+        if len(data) == _MAX_BYTES and not whole:  # a line that no tracker could take
+            whole = data
         self._offset += len(whole)
         return [line for text in whole.splitlines() if (line := _parse(text)) is not None] if whole else None
 
@@ -119,6 +127,6 @@ class _Lines:
 def _parse(text: bytes) -> dict[str, Any] | None:
     try:
         line = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
-    return line if isinstance(line, dict) and isinstance(line.get("step"), int) else None
+    return line if isinstance(line, dict) and is_step(line.get("step")) else None

@@ -136,6 +136,39 @@ def test_a_line_that_is_half_written_waits(files: tuple[Path, Path, Path]) -> No
     assert sent == Sent(3, -1) and feed.read(sent) is None
 
 
+def test_a_line_of_a_script_that_no_service_takes_stops_nothing(
+    files: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fsdpctl.trackers.feed._MAX_BYTES", 1000)
+    strange = ["null", '"12:00"', "NaN", "1e300", "-1", "9" * 400, "[1]", "5"]
+    lines = [f'{{"step": {step}, "time": {time}, "loss": 1}}' for step, time in enumerate(strange)]
+    files[0].write_text(
+        "\n".join(
+            [
+                *lines,
+                f'{{"step": 8, "count": {"9" * 400}}}',
+                f'{{"step": {2**63}}}',
+                '{"step": true}',
+                f'{{"step": 9, "text": "{"x" * 5000}"}}',
+                '{"step": 10, "time": 6.5}\n',
+            ]
+        )
+    )
+    service = Service()
+    follow(files, service, 1, iter(["finished"]))
+    assert [(row.step, row.time) for row in service.rows] == [
+        *((step, 0.0) for step in range(7)), (7, 5.0), (8, 0.0), (10, 6.5)
+    ]  # fmt: skip
+    assert service.rows[8].values == {}
+
+
+def test_a_deeply_nested_line_stops_nothing(files: tuple[Path, Path, Path]) -> None:
+    files[0].write_text("[" * 200_000 + '\n{"step": 1}\n')
+    service = Service()
+    follow(files, service, 1, iter(["finished"]))
+    assert [row.step for row in service.rows] == [1]
+
+
 def test_a_resume_of_a_long_run_sends_its_rows_in_its_only_try(
     files: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
