@@ -10,9 +10,12 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fsdpctl.trackers.tracker import EndState, Row, TrackedRun, TrackerError
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run
 
 _TAG = "fsdpctl.run_id"
 _STEPS = "attempt"
@@ -53,17 +56,20 @@ class MlflowTracker:
         number = experiment.experiment_id if experiment else self._client.create_experiment(name)
         if found := self._client.search_runs([number], f"tags.`{_TAG}` = '{run.run_id}'", max_results=1):
             self._client.update_run(found[0].info.run_id, status="RUNNING")
+            self._log_params(found[0], run.config)  # an earlier try may have failed there
             return found[0].info.run_id, False
-        created = self._client.create_run(number, tags={_TAG: run.run_id}, run_name=run.run_id).info.run_id
+        created = self._client.create_run(number, tags={_TAG: run.run_id}, run_name=run.run_id)
         self._log_params(created, run.config)
-        return created, True
+        return created.info.run_id, True
 
-    def _log_params(self, run: str, config: Mapping[str, Any]) -> None:
+    def _log_params(self, run: Run, config: Mapping[str, Any]) -> None:
+        """Log those parameters that the run does not have: the server refuses another value of one."""
         from mlflow.entities import Param
 
-        params = [Param(_name(key), str(value)[:_MAX_TEXT]) for key, value in flatten(config)]
+        values = {_name(key): str(value)[:_MAX_TEXT] for key, value in flatten(config)}
+        params = [Param(name, value) for name, value in values.items() if name not in run.data.params]
         for first in range(0, len(params), _MAX_PARAMS):
-            self._client.log_batch(run, params=params[first : first + _MAX_PARAMS])
+            self._client.log_batch(run.info.run_id, params=params[first : first + _MAX_PARAMS])
 
     def last_step(self) -> int | None:
         """Return the last step that the server has."""

@@ -7,13 +7,16 @@ import struct
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import get_args
+from types import ModuleType, SimpleNamespace
+from typing import Any, get_args
 
 import pytest
 
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import TrackerName
+from fsdpctl.trackers.mlflow import MlflowTracker
 from fsdpctl.trackers.table import TRACKERS
+from fsdpctl.trackers.tracker import TrackedRun
 from tests.services import require
 from tests.unit.trackers.run_dir import SECRET, append, make_run, send
 
@@ -73,6 +76,70 @@ def test_mlflow_in_a_file_store(tmp_path: Path) -> None:
     assert history == list(zip(STEPS, VALUES, strict=True))
     held_out = client.get_metric_history(found.info.run_id, "held_out_loss")
     assert sorted((metric.step, metric.value) for metric in held_out) == EVALUATIONS
+
+
+class MlflowServer:
+    """Has one run, once it is created; takes no parameters while `refuses_params`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.runs: list[SimpleNamespace] = []
+        self.metrics: list[list[str]] = []  # the names in each request
+        self.refuses_params = False
+        modules: dict[str, dict[str, Any]] = {
+            "mlflow": {},
+            "mlflow.exceptions": {"MlflowException": ConnectionError},
+            "mlflow.tracking": {"MlflowClient": lambda: self},
+            "mlflow.entities": {
+                "Param": lambda key, value: (key, value),
+                "Metric": lambda key, value, timestamp, step: key,
+            },
+        }
+        for name, members in modules.items():
+            module = ModuleType(name)
+            vars(module).update(members)
+            monkeypatch.setitem(sys.modules, name, module)
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+        monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+        monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
+
+    def get_experiment_by_name(self, name: str) -> SimpleNamespace:
+        return SimpleNamespace(experiment_id="1")
+
+    def search_runs(self, experiments: list[str], query: str, max_results: int) -> list[SimpleNamespace]:
+        return self.runs
+
+    def create_run(self, experiment: str, tags: dict[str, str], run_name: str) -> SimpleNamespace:
+        self.runs = [SimpleNamespace(info=SimpleNamespace(run_id="r"), data=SimpleNamespace(params={}))]
+        return self.runs[0]
+
+    def update_run(self, run: str, status: str) -> None:
+        pass
+
+    def log_batch(
+        self, run: str, metrics: list[str] | None = None, params: list[tuple[str, str]] | None = None
+    ) -> None:
+        if params is None:
+            self.metrics.append(metrics or [])
+            return
+        if self.refuses_params:
+            raise ConnectionError("down")
+        known = self.runs[0].data.params
+        assert not known.keys() & dict(params).keys(), "the server refuses another value"
+        known |= dict(params)
+
+
+def test_parameters_that_mlflow_refused_are_logged_at_the_next_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = MlflowServer(monkeypatch)
+    first = TrackedRun("mine-k3f9", "mine", tmp_path, tmp_path, {"nodes": 1, "optim": {"lr": 3e-4}})
+    server.refuses_params = True
+    with pytest.raises(Exception, match="MLflow: down"):
+        MlflowTracker(first)
+    server.refuses_params = False
+    MlflowTracker(first)
+    MlflowTracker(TrackedRun("mine-k3f9", "mine", tmp_path, tmp_path, {"nodes": 2, "optim": {"lr": 3e-4}}))
+    assert server.runs[0].data.params == {"nodes": "1", "optim.lr": "0.0003"}
 
 
 def read_leveldb_log(data: bytes, header: int) -> Iterator[bytes]:
