@@ -25,6 +25,7 @@ _MAX_METRICS = 1000
 _MAX_PARAMS = 100
 """Limits of the server for one request."""
 _MAX_TEXT = 6000
+_MAX_NAME = 250
 
 
 class MlflowTracker:
@@ -78,17 +79,24 @@ class MlflowTracker:
         return max((metric.step for metric in self._client.get_metric_history(self._id, _STEPS)), default=-1)
 
     def send(self, rows: Sequence[Row]) -> None:
-        """Send the rows; a request has only whole ones, so that all of a step is there or nothing."""
+        """Send the rows; a request has only whole ones, so that all of a step is there or nothing.
+
+        A row that is too long for one request has several.
+        """
         from mlflow.entities import Metric
 
         batch: list[Any] = []
         for row in rows:
             metrics = [Metric(_name(key), value, int(row.time * 1000), row.step) for key, value in row.values.items()]
             if len(batch) + len(metrics) > _MAX_METRICS:
-                self._client.log_batch(self._id, metrics=batch)
+                self._log_metrics(batch)
                 batch = []
             batch += metrics
-        self._client.log_batch(self._id, metrics=batch)
+        self._log_metrics(batch)
+
+    def _log_metrics(self, batch: Sequence[Any]) -> None:
+        for first in range(0, len(batch), _MAX_METRICS):
+            self._client.log_batch(self._id, metrics=batch[first : first + _MAX_METRICS])
 
     def close(self, end: EndState) -> None:
         """Set the status of the run."""
@@ -105,5 +113,6 @@ def flatten(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 
 def _name(key: str) -> str:
-    """Return the name of a value with only those characters that MLflow takes."""
-    return re.sub(r"[^\w. /:-]", "_", key)
+    """Return the name of a value as MLflow takes it: with its characters, and as a path below a directory."""
+    parts = re.sub(r"[^\w. /:-]", "_", key)[:_MAX_NAME].split("/")
+    return "/".join(part for part in parts if part.strip(".")).lstrip(".") or "_"

@@ -16,7 +16,7 @@ from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import TrackerName
 from fsdpctl.trackers.mlflow import MlflowTracker
 from fsdpctl.trackers.table import TRACKERS
-from fsdpctl.trackers.tracker import TrackedRun
+from fsdpctl.trackers.tracker import Row, TrackedRun
 from tests.services import require
 from tests.unit.trackers.run_dir import SECRET, append, make_run, send
 
@@ -140,6 +140,18 @@ def test_parameters_that_mlflow_refused_are_logged_at_the_next_try(
     MlflowTracker(first)
     MlflowTracker(TrackedRun("mine-k3f9", "mine", tmp_path, tmp_path, {"nodes": 2, "optim": {"lr": 3e-4}}))
     assert server.runs[0].data.params == {"nodes": "1", "optim.lr": "0.0003"}
+
+
+def test_mlflow_gets_only_names_and_requests_that_it_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = MlflowServer(monkeypatch)
+    tracker = MlflowTracker(TrackedRun("mine-k3f9", "mine", tmp_path, tmp_path, {}))
+    keys = ["loss", "/loss[0]", "a//b/", "../c", "", ".", "..d", "x" * 300]
+    tracker.send([Row(1, 0.0, dict.fromkeys(keys, 1.0))])
+    assert server.metrics == [["loss", "loss_0_", "a/b", "c", "_", "_", "d", "x" * 250]]
+    server.metrics.clear()
+    many = dict.fromkeys(map(str, range(1500)), 1.0)
+    tracker.send([Row(2, 0.0, {"loss": 1.0}), Row(3, 0.0, many)])
+    assert [len(request) for request in server.metrics] == [1, 1000, 500]
 
 
 def read_leveldb_log(data: bytes, header: int) -> Iterator[bytes]:
