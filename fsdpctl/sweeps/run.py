@@ -160,6 +160,10 @@ def _start(record: SweepRecord, run: SweptRun, requests: Mapping[str, Request], 
         if any(other.state is not None and other.state.is_alive for other in refresh(record).runs):
             return False
         raise
+    except RefusedError as error:
+        again = "the same command continues the sweep"
+        hint = f"{error.hint}; then {again}" if error.hint else again
+        raise RefusedError(f"{run.run_id} is not started: {error.message}", hint=hint) from None
     report(f"{run.run_id}  {'started' if is_new else 'resumed'}")
     return True
 

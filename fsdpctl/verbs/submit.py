@@ -152,8 +152,10 @@ def plan_request(profile: ClusterProfile, job: JobSpec, host: SubmitHost) -> Req
 def submit(request: Request, progress: Progress = ignore, report_wait: Callable[[str], None] | None = None) -> RunPaths:
     """Create the run and start it; `progress`: of copying a project. A crash in between leaves a PLANNED run.
 
-    `report_wait`: wait at the scheduler's limit of jobs, after a line to this function.
+    `report_wait`: wait at the scheduler's limit of jobs, after a line to this function. Raise RefusedError, too, if
+    nodes were held since the request was prepared, and too few are left.
     """
+    request = place_request(request, request.hold)  # hours later in a sweep, minutes after a rehearsal
     plan = request.plan
     check_waiting(plan, report_wait)
     with entering(request.hold, RunPaths.of(plan.run_dir)):

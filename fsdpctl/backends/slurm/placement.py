@@ -19,7 +19,5 @@ def place(plan: LaunchPlan, avoid: Avoid, own: Own | None = None) -> Placed:
         text = f"{len(plan.nodes)} nodes wanted, but hold {own.hold} has {len(own.machines)}"
         raise RefusedError(text, hint="--nodes takes fewer")
     assert plan.slurm is not None
-    suspects = tuple(avoid.suspects[:MAX_EXCLUDED])
-    if own is not None or not suspects:
-        return Placed(plan)
+    suspects = tuple(avoid.suspects[:MAX_EXCLUDED]) if own is None else ()
     return Placed(replace(plan, slurm=replace(plan.slurm, suspects=suspects)), avoided=suspects)

@@ -11,6 +11,7 @@ import pytest
 
 from fsdpctl.contract import State
 from fsdpctl.contract.paths import RunPaths
+from fsdpctl.errors import RefusedError
 from fsdpctl.sweeps import run as sweeps_run
 from fsdpctl.sweeps.record import SweepPaths, SweepRecord, SweptRun
 from fsdpctl.sweeps.run import run_sweep
@@ -78,3 +79,18 @@ def test_a_job_array_that_was_just_being_submitted_is_stopped(
     monkeypatch.setattr(sweeps_run, "start_together", start_together)
     assert run_to_end(cluster) == [State.STOPPED] * 4
     assert cluster.stopped == cluster.started == ["a", "b", "c", "d"]
+
+
+def test_a_run_that_is_refused_is_named_with_how_the_sweep_continues(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def submit(request: SimpleNamespace) -> None:
+        if request.run_id == "b":
+            raise RefusedError("this machine is held by dev", hint="fsdpctl release dev")
+        cluster.start(request.run_id)
+
+    monkeypatch.setattr(sweeps_run, "submit", submit)
+    with pytest.raises(RefusedError, match=r"^b is not started: this machine is held by dev$") as refused:
+        run_to_end(cluster)
+    assert refused.value.hint == "fsdpctl release dev; then the same command continues the sweep"
+    assert cluster.started == ["a"]

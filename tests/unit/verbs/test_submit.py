@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from fsdpctl.errors import UsageError
+from fsdpctl.errors import RefusedError, UsageError
 from fsdpctl.runs.registry import default_runs_root
 from fsdpctl.specs.accelerate_config import read_accelerate_config
 from fsdpctl.specs.load import load_job, parse_profile
-from fsdpctl.verbs.submit import prepare, without_notices
+from fsdpctl.verbs import placing
+from fsdpctl.verbs import submit as verb
+from fsdpctl.verbs.submit import Request, prepare, submit, without_notices
 from fsdpctl.verbs.submit_host import runs_root_of
 
 
@@ -61,3 +63,26 @@ def test_targets_of_the_profile_and_of_the_settings_are_in_the_plan_once(home: P
     request = prepare(profile, load_job("llm-tiny"), run_id="r")
     assert [target.name for target in request.plan.notify] == ["slack webhook of $A", "json webhook of $B"]
     assert without_notices(request).plan.notify == ()
+
+
+def test_a_run_does_not_start_on_nodes_that_were_held_since_it_was_prepared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Created(Exception):
+        pass
+
+    def create_run(request: Request, *_: object) -> None:
+        raise Created([node.id for node in request.plan.nodes])
+
+    monkeypatch.setattr(verb, "create_run", create_run)
+    nodes = "[{id: a, address: 10.0.0.1}, {id: b, address: 10.0.0.2}]"
+    profile = parse_profile(f"name: two\nbackend: ssh\nnodes: {nodes}\nruns_root: {tmp_path}\n", "p.yaml")
+    request = prepare(profile, load_job("llm-tiny", ["nodes=1"]), run_id="r")
+    assert [node.id for node in request.plan.nodes] == ["a"]
+    held = {"10.0.0.1:22": "dev"}
+    monkeypatch.setattr(placing, "read_taken", lambda: held)
+    with pytest.raises(Created, match=r"\['b'\]"):
+        submit(request)
+    held["10.0.0.2:22"] = "dev"
+    with pytest.raises(RefusedError, match="1 node wanted, but only 0 of the profile are not held"):
+        submit(request)
