@@ -92,13 +92,13 @@ def _check_name(name: str) -> str:
 def _read(paths: SweepPaths, planned: PlannedSweep | None) -> SweepRecord:
     """Return a sweep that exists, and that is the planned one if any is. Raise UsageError."""
     from fsdpctl.sweeps.record import find_record
-    from fsdpctl.sweeps.run import check_same, refresh
+    from fsdpctl.sweeps.run import check_same, refresh_stored
 
     if (record := find_record(paths)) is None:
         raise UsageError(f"there is no sweep {paths.root.name}", hint="it begins without --stop and --show")
     if planned is not None:
         check_same(record, planned)
-    return refresh(record)
+    return refresh_stored(paths, record)
 
 
 def _stop(paths: SweepPaths, planned: PlannedSweep | None) -> SweepRecord:

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from fsdpctl.contract import State
-from fsdpctl.errors import NoSlotError, RefusedError, UsageError
+from fsdpctl.errors import BusyError, NoSlotError, RefusedError, UsageError
 from fsdpctl.runs.store import Listed, read_record
 from fsdpctl.sweeps.array import find_obstacle, start_together
 from fsdpctl.sweeps.decide import Todo, choose, todo
 from fsdpctl.sweeps.plan import PlannedSweep, SweepRequest, again
 from fsdpctl.sweeps.points import Point
-from fsdpctl.sweeps.record import SweepPaths, SweepRecord, SweptRun, find_record, write_record
+from fsdpctl.sweeps.record import SweepPaths, SweepRecord, SweptRun, find_record, sweep_locked, write_record
 from fsdpctl.sweeps.result import update
 from fsdpctl.verbs.resume import resume
 from fsdpctl.verbs.status import RunStatus, read_statuses
@@ -62,6 +62,7 @@ def run_sweep(
     cannot be started.
     """
     record = refresh(record)
+    write_record(paths, record)  # what has ended while no command was there
     stopped = {run.run_id for run in record.runs if run.state is State.STOPPED}
     if not paths.stop.exists() and (started := _start_as_array(record, stopped, requests, at_once, report)):
         _stop_if_asked(paths, record, started)
@@ -85,6 +86,20 @@ def run_sweep(
         if Todo.WAIT not in left and not (may_start and {Todo.SUBMIT, Todo.RESUME} & {*left}):
             return
         time.sleep(POLL_S)
+
+
+def refresh_stored(paths: SweepPaths, record: SweepRecord) -> SweepRecord:
+    """Return the stored sweep with what is known of its runs now, and store that: `gc` may remove the runs.
+
+    A command that is at work on the sweep stores it itself.
+    """
+    try:
+        with sweep_locked(paths):
+            record = refresh(find_record(paths) or record)
+            write_record(paths, record)
+            return record
+    except (BusyError, OSError):  # on a full disk, too, it can be shown
+        return refresh(record)
 
 
 def refresh(record: SweepRecord) -> SweepRecord:

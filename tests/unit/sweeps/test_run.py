@@ -11,10 +11,10 @@ import pytest
 
 from fsdpctl.contract import State
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.errors import RefusedError
+from fsdpctl.errors import BusyError, RefusedError
 from fsdpctl.sweeps import run as sweeps_run
-from fsdpctl.sweeps.record import SweepPaths, SweepRecord, SweptRun
-from fsdpctl.sweeps.run import run_sweep
+from fsdpctl.sweeps.record import SweepPaths, SweepRecord, SweptRun, find_record, write_record
+from fsdpctl.sweeps.run import refresh_stored, run_sweep
 
 RECORD = SweepRecord(
     "lr", "job", "ours", "0", "/runs", tuple(SweptRun(name, name, {"lr": name}) for name in ("a", "b", "c", "d"))
@@ -94,3 +94,27 @@ def test_a_run_that_is_refused_is_named_with_how_the_sweep_continues(
         run_to_end(cluster)
     assert refused.value.hint == "fsdpctl release dev; then the same command continues the sweep"
     assert cluster.started == ["a"]
+
+
+def test_what_has_ended_without_a_command_is_stored_by_the_next_one(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`gc` may remove the runs after it."""
+    cluster.start("a", "c")
+    write_record(cluster.paths, RECORD)
+    ended = cluster.refresh(RECORD)
+
+    def busy(paths: SweepPaths) -> None:
+        raise BusyError("another command is at work on the sweep")
+
+    with monkeypatch.context() as other:
+        other.setattr(sweeps_run, "sweep_locked", busy)
+        assert refresh_stored(cluster.paths, RECORD) == ended and find_record(cluster.paths) == RECORD
+    assert refresh_stored(cluster.paths, RECORD) == ended == find_record(cluster.paths)
+
+
+def test_what_has_ended_before_a_sweep_continues_is_stored(cluster: Cluster) -> None:
+    cluster.start("a", "c", "d")
+    cluster.start("b")  # stops the sweep: nothing changes any more
+    *_, last = run_sweep(cluster.paths, RECORD, {}, None, lambda line: None)
+    assert {run.state for run in last.runs} == {State.SUCCEEDED} and find_record(cluster.paths) == last
