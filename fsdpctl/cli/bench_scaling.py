@@ -14,6 +14,7 @@ from fsdpctl.cli.output import log, print_json
 from fsdpctl.cli.scaling_options import check_plot, parse_gpus, parse_limit, parse_strategies, refuse_slow
 from fsdpctl.cli.spec_files import plural
 from fsdpctl.contract import CliExit
+from fsdpctl.errors import FsdpctlError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,12 +82,12 @@ def scaling(
     _show(result, plot, as_json=as_json)
     if is_interrupted:
         raise typer.Exit(CliExit.INTERRUPTED)
-    if any(point.measured is None for point in points):
+    if len(points) < len(planned) or any(point.measured is None for point in points):
         raise typer.Exit(CliExit.FAILED)
 
 
 def _measure(planned: Sequence[PlannedPoint], how: Measurement, *, reuse: bool) -> tuple[list[ScalingPoint], bool]:
-    """Return the results in order, and whether Ctrl-C has ended the benchmark."""
+    """Return the results in order, up to a run that cannot be ended, and whether Ctrl-C has ended the benchmark."""
     results: list[ScalingPoint] = []
     for number, one in enumerate(planned, 1):
         try:
@@ -94,6 +95,10 @@ def _measure(planned: Sequence[PlannedPoint], how: Measurement, *, reuse: bool) 
         except KeyboardInterrupt:
             log(f"interrupted; the same command with --reuse takes the {plural(len(results), 'result')} so far")
             return results, True
+        except FsdpctlError as error:
+            log(f"nothing else is measured: {error.message}")
+            log(f"hint: {error.hint}")
+            return results, False
     return results, False
 
 
@@ -106,7 +111,7 @@ def _measure_point(one: PlannedPoint, how: Measurement, start: str, *, reuse: bo
     try:
         found = reuse_point(one, how) if reuse else None
         found = found or run_point(one, how, lambda status: live.show(f"{start}  {progress_line(status)}"))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, FsdpctlError):
         live.erase()
         raise
     live.close(f"{start}  {_describe_end(found)}")
@@ -114,7 +119,7 @@ def _measure_point(one: PlannedPoint, how: Measurement, start: str, *, reuse: bo
 
 
 def _describe_end(point: ScalingPoint) -> str:
-    ended = f"{point.run_id}  {point.state}" if point.run_id else "not started"
+    ended = f"{point.run_id}  {point.state or 'not known'}" if point.run_id else "not started"
     speed = f"  {point.measured.tokens_per_s_gpu:,.0f} tokens/s each" if point.measured else ""
     return ended + speed + (f"  {point.problem}" if point.problem else "")
 

@@ -57,7 +57,7 @@ class ScalingPoint:
     expected: Expected | None = None  # null: the kind of GPU is not known
     run_id: str | None = None  # null: not started
     run_dir: str | None = None
-    state: State | None = None  # of the run
+    state: State | None = None  # of the run; null: not started, or not known
     category: str | None = None  # of a failure
     problem: str = ""  # why nothing was measured
     measured: Measured | None = None

@@ -24,25 +24,43 @@ from fsdpctl.verbs.submit import Request, submit
 from fsdpctl.verbs.watch import watch
 
 ReportStatus = Callable[[RunStatus], None]
+_CANNOT_READ = (FsdpctlError, CodecError, OSError)
 
 
 def run_point(planned: PlannedPoint, how: Measurement, report: ReportStatus) -> ScalingPoint:
     """Run one point to its end and return its result; a failure is a result, too.
 
-    A KeyboardInterrupt ends the run before it is raised.
+    A KeyboardInterrupt ends the run before it is raised. Raise FsdpctlError if the run may still be alive: what is
+    measured beside it would be wrong.
     """
     run = RunPaths.of(planned.request.plan.run_dir)
     try:
         submit(planned.request)
         for observed in watch(run):
             report(observed.status)
+        return read_point(planned, how, run, observed.status)
     except KeyboardInterrupt:
-        if run.root.exists():
-            cancel(run)
+        _end(run)
         raise
-    except FsdpctlError as error:
-        return replace(planned.describe(), problem=error.message)
-    return read_point(planned, how, run, observed.status)
+    except _CANNOT_READ as error:
+        found = replace(planned.describe(), problem=str(error))
+        if not run.root.exists():
+            return found
+        return replace(found, run_id=run.root.name, run_dir=str(run.root), state=_end(run))
+
+
+def _end(run: RunPaths) -> State | None:
+    """End a run, if it exists, and return its state. Raise FsdpctlError if it may still be alive."""
+    if not run.root.exists():
+        return None
+    try:
+        return State.CANCELLED if cancel(run) else RunFacts(run).final_state
+    except _CANNOT_READ as error:
+        name = run.root.name
+        raise FsdpctlError(
+            f"run {name} may still be alive: {error}",
+            hint=f"fsdpctl cancel {name}; then the same command with --reuse",
+        ) from error
 
 
 def read_point(planned: PlannedPoint, how: Measurement, run: RunPaths, status: RunStatus) -> ScalingPoint:
@@ -71,14 +89,16 @@ def find_finished(request: Request) -> RunPaths | None:
 
 def reuse_point(planned: PlannedPoint, how: Measurement) -> ScalingPoint | None:
     """Return the result of a run of this point that has already succeeded, if there is one."""
-    run = find_finished(planned.request)
-    return read_point(planned, how, run, read_status(run)) if run is not None else None
+    with suppress(*_CANNOT_READ):  # then it is measured again
+        run = find_finished(planned.request)
+        return read_point(planned, how, run, read_status(run)) if run is not None else None
+    return None
 
 
 def _find_problem(run: RunPaths, status: RunStatus) -> tuple[str | None, str]:
     """Return the category of a failure and its sentence."""
     try:
         diagnosis = explain_ended(run, status).diagnosis
-    except (FsdpctlError, CodecError, OSError):
+    except _CANNOT_READ:
         diagnosis = None
     return (diagnosis.category, diagnosis.summary) if diagnosis is not None else (None, status.reason)
