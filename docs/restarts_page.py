@@ -11,6 +11,7 @@ from fsdpctl.ledger.account import TimeUse
 from fsdpctl.node.agent.fork_server import IMPORT_S
 from fsdpctl.node.agent.running_ranks import TERM_OF_VICTIMS_S, TERM_S
 from fsdpctl.node.warm.server import LINGER_S
+from fsdpctl.runs.progress import SAVE_LEVELS
 from fsdpctl.runs.suspects import REMEMBERED_S
 from fsdpctl.supervise.history import MAX_WITHOUT_PROGRESS
 
@@ -29,8 +30,8 @@ Four rules end a run before its restarts are used up:
 
 - **No progress.** After {MAX_WITHOUT_PROGRESS} attempts in a row without a new step, whatever ended them: failures,
   time limits and requeues are counted together. A script that records no steps makes progress if something in
-  `FSDPCTL_CHECKPOINT_DIR` has changed. A preemption does not count, nor a requeue that the scheduler announced by a
-  signal: a run must survive any number of them.
+  `FSDPCTL_CHECKPOINT_DIR`, up to {SAVE_LEVELS} levels down, has changed. A preemption does not count, nor a requeue
+  that the scheduler announced by a signal: a run must survive any number of them.
 - **The same exception.** Two attempts without a new step ended by the same exception: type, message and the innermost
   frame of your code are equal.
 - **Never.** After some causes another attempt would fail in the same way.

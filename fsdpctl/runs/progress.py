@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from fsdpctl.contract.codec import find_json
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
@@ -16,21 +16,30 @@ from fsdpctl.runs.evidence import AttemptFacts, RunFacts
 from fsdpctl.runs.metrics import attempt_spans, newest_step, read_metrics
 from fsdpctl.runs.verdict import Verdict
 
+SAVE_LEVELS = 3
+"""How deep in the checkpoint directory a script may save: one that replaces the same file changes no directory."""
+
 
 def with_progress(verdict: Verdict, run: RunPaths) -> Verdict:
     """Return a verdict with the progress of the run up to now."""
     step, step_time = newest_step(run)
-    saved = 0.0 if step or run.trainer_config.exists() else newest_save(run)
+    saved = 0.0 if step or run.trainer_config.exists() else newest_save(run, SAVE_LEVELS)
     return replace(verdict, step=step, saved=saved, step_time=step_time)
 
 
-def newest_save(run: RunPaths) -> float:
-    """Return when the checkpoint directory, or something in it, was last changed; 0.0 before the first save."""
-    times = [0.0]
+def newest_save(run: RunPaths, levels: int = 1) -> float:
+    """Return when the checkpoint directory, or something in its upper `levels`, was last changed; 0.0 before the first
+    save."""
+    return max(_changes(run.checkpoints, levels), default=0.0)
+
+
+def _changes(path: Path, levels: int) -> Iterator[float]:
+    """Yield when a file or directory was last changed, and what is in it."""
     with suppress(OSError):
-        times.append(run.checkpoints.stat().st_mtime)
-        times += [entry.stat().st_mtime for entry in os.scandir(run.checkpoints)]
-    return max(times)
+        yield path.stat().st_mtime
+        if levels:
+            for entry in path.iterdir():  # raises for a file
+                yield from _changes(entry, levels - 1)
 
 
 def time_to_first_step(run: RunPaths) -> float | None:

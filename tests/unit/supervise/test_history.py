@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -148,5 +149,10 @@ def test_progress_is_read_from_steps_and_only_without_them_from_checkpoints(tmp_
     (run.checkpoints / "last.pt").touch()
     saved = (run.checkpoints / "last.pt").stat().st_mtime
     assert with_progress(verdict, run).saved >= saved
+    deep = run.checkpoints / "first/second/last.pt"
+    deep.parent.mkdir(parents=True)
+    deep.touch()
+    os.utime(deep, (0, saved + 60))  # replaced in place: no directory has changed
+    assert with_progress(verdict, run).saved == saved + 60
     run.metrics.write_text('{"step": 7, "loss": 1.0}\n')
     assert with_progress(verdict, run) == replace(verdict, step=7)
