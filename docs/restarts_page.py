@@ -55,8 +55,8 @@ torchrun starts cold. It ends with the run, but [in a hold](holds.md), where the
 
 The bundled trainer starts warm; `warm: false` in the job turns that off. `warm: true` does the same for your own
 script, of which only torch is imported beforehand, and the modules of `warm_imports`: a script that changes variables
-for torch in `os.environ` before it imports torch must stay cold. Under Slurm the process ends with the attempt where
-Slurm tracks processes by cgroup.
+for torch in `os.environ` before it imports torch must stay cold. In a container each start is cold. Under Slurm the
+process ends with the attempt where Slurm tracks processes by cgroup.
 
 What the compiler made is saved with the run, and all nodes of the next attempt start from it, also a spare and a node
 with an empty `/tmp`: [trainer.md](trainer.md#units).

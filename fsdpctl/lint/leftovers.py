@@ -39,6 +39,11 @@ def is_changed(owner: Any, name: str) -> bool:
 def unread_keys(subject: Subject) -> Iterator[tuple[str, Any, str]]:
     """Yield keys that nothing reads here, with the object that has them, and why."""
     job, trainer = subject.job, subject.trainer
+    if subject.profile.has_container:
+        text = "in a container each start is cold: the process that had imported torch would end with the agent"
+        if job.warm:
+            yield "warm", job, text
+        yield "warm_imports", job, text
     if not job.restarts:
         yield "restart_on", job, "with restarts: 0 the run never restarts after a failure"
     if trainer is None:

@@ -105,7 +105,7 @@ class JobSpec(Spec):
     5 seconds before they are killed."""
     warm: bool | None = None
     """Fork ranks from a process of the node that has imported torch; default: those of the bundled trainer, and of a
-    job with `warm_imports`."""
+    job with `warm_imports`. Never in a container."""
     warm_imports: tuple[Module, ...] = ()
     """Modules that this process imports beside torch, for your own entrypoint; they must start no thread and not touch
     a GPU."""

@@ -53,6 +53,7 @@ nodes:
 gpus_per_node: 8
 runs_root: /shared/runs
 """
+CONTAINER = ("environment={kind: apptainer, image: /shared/llm.sif}",)
 CPUS = SLURM.replace("gpus_per_node: 8", "gpus_per_node: 0").replace("network: {ib_hcas: [mlx5_0, mlx5_1]}", "")
 
 
@@ -269,6 +270,8 @@ CASES = [
         for key, found, quiet in (
             ("restart_on", job("restart_on=[hang]", "restarts=0", "time_limit=2h"), job("restart_on=[hang]")),
             ("hang.data", script("hang.data=5m"), job("hang.data=5m")),
+            ("warm", script("warm=true", profile=CONTAINER), script("warm=false", profile=CONTAINER)),
+            ("warm_imports", script("warm_imports=[numpy]", profile=CONTAINER), script("warm_imports=[numpy]")),
             (
                 "trainer.memory.cpu_offload",
                 job("trainer.memory.cpu_offload=true", on=CPUS),
