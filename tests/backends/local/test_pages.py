@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -57,7 +58,8 @@ def test_a_tutorial(page: str, example: str, needs: str, tmp_path: Path) -> None
     shutil.copytree(ROOT / "examples" / example, directory)
     words = commands(f"docs/tutorial-{page}.md")
     assert {"submit", "status", "stop", "resume", "logs"} <= {line[0] for line in words}
-    for line in words:
-        fsdpctl(*line, cwd=directory, timeout=300)
+    printed = {line[0]: fsdpctl(*line, cwd=directory, timeout=300).stdout for line in words}
+    (end,) = re.findall(r"^run +\S+ (.*)$", (ROOT / f"docs/tutorial-{page}.md").read_text(), re.MULTILINE)
+    assert re.search(rf"^run +\S+ {end}$", printed["resume"], re.MULTILINE)
     status = json.loads(fsdpctl("status", "--json", cwd=directory).stdout)
     assert (status["state"], status["attempt"]) == ("SUCCEEDED", 2)
