@@ -1,4 +1,4 @@
-"""A step whose loss or gradient is not finite changes nothing; too many in a row end the run.
+"""A step whose loss or gradient is not finite changes nothing; too many in a row end the attempt.
 
 Loss and gradient norm are sums over all ranks, so all ranks get the same result without a message. Everything stays on
 the device: the optimizer's kernel itself leaves the weights alone, and the host learns of it when the metrics arrive.

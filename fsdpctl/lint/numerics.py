@@ -133,4 +133,4 @@ def no_warmup(subject: Subject) -> Iterator[Found]:
 )
 def many_skipped_steps(subject: Subject) -> Iterator[Found]:
     if subject.trainer is not None and (limit := subject.trainer.max_skipped_steps) > MANY_SKIPPED:
-        yield Found("trainer.max_skipped_steps", f"{limit:,} steps in a row may fail before the run ends")
+        yield Found("trainer.max_skipped_steps", f"{limit:,} steps in a row may fail before the attempt ends")

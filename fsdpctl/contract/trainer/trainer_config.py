@@ -255,7 +255,7 @@ class TrainerConfig:
     init_optimizer: bool = False  # take the optimizer's state from `init_from`, too, instead of a new one
     seed: int = 1234  # seed of weights, data order and dropout
     deterministic: bool = False  # deterministic algorithms on GPUs, too, where they cost speed: equal runs to the bit
-    max_skipped_steps: int = 10  # number of consecutive steps with a non-finite loss or gradient that ends the run
+    max_skipped_steps: int = 10  # number of consecutive steps with a non-finite loss or gradient that ends the attempt
     log_every: int = 10  # number of steps between lines in the log; metrics.jsonl has every step
 
     def __post_init__(self) -> None:
