@@ -140,7 +140,7 @@ class Env:
     NODE_DIR = "FSDPCTL_NODE_DIR"  # attempts/<n>/node-<r>, where this node's ranks write logs and errors
     CHECKPOINT_DIR = "FSDPCTL_CHECKPOINT_DIR"
     STOP_FILE = "FSDPCTL_STOP_FILE"
-    GRACE = "FSDPCTL_GRACE_S"  # seconds from the stop request until ranks are killed
+    GRACE = "FSDPCTL_GRACE_S"  # seconds from the stop request to TERM; with a `stop_signal`, to KILL
     PREEMPT_GRACE = "FSDPCTL_PREEMPT_GRACE_S"  # the same for a preemption, for which Slurm may give less
     OUTCOME_FILE = "FSDPCTL_OUTCOME_FILE"
     IFNAME = "FSDPCTL_IFNAME"  # the network interface chosen on this node

@@ -99,10 +99,11 @@ class JobSpec(Spec):
     time_limit: Duration | None = None
     """Maximum wall time of one attempt; the run is asked to save and stop `grace` before it."""
     grace: Duration = 60
-    """Time from a stop request until ranks that still run are killed."""
+    """Time from a stop request until ranks that still run get TERM, and KILL 5 seconds later; with a `stop_signal`,
+    until KILL."""
     stop_signal: StopSignal = "none"
-    """Signal that all ranks of your own entrypoint get at a stop; `none`: they have to read the stop file, and get TERM
-    5 seconds before they are killed."""
+    """Signal that all ranks of your own entrypoint get at a stop; `none`: they have to read the stop file before
+    `grace` is over."""
     warm: bool | None = None
     """Fork ranks from a process of the node that has imported torch; default: those of the bundled trainer, and of a
     job with `warm_imports`. Never in a container."""
