@@ -126,9 +126,10 @@ environment: {kind: docker, image: "me/llm:1"}                          # local 
 
 Lines of `setup` and `modules` run before it, and outside of a container. A container has the network and the processes
 of its node, and `runs_root`; everything else, such as data, is in `mounts`. Outside of it, `python` (3.11 or newer,
-without torch) starts it, except on local, where it is the one of fsdpctl. Pull an image that is in a registry before:
-a start waits 30 s for it. An environment that is missing on a node is reported with the node and a remedy by
-`fsdpctl doctor`, and in `agent.log` of an attempt.
+without torch) starts it, except on local, where it is the one of fsdpctl. Pull an image that is in a registry before: a
+start waits 30 s for it over SSH, and `join_timeout` with pyxis and where nodes wait for each other. An environment that
+is missing on a node is reported with the node and a remedy by `fsdpctl doctor`, and in `agent.log` of an attempt; under
+Slurm on the first node in `batch.log`.
 """
 
 TYPE_NAMES: list[tuple[Any, str]] = [

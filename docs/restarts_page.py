@@ -26,6 +26,9 @@ run. A restart continues from the newest checkpoint. [run-directory.md](run-dire
 table. For example, `restart_on: [signal, hang, lost]` ends the run after an exception, and with `configuration` in the
 list a run also restarts after its data was not found.
 
+Under Slurm the batch script runs the lines of `setup` first: one that fails there ends the job before any attempt, and
+nothing restarts ([Slurm](launchers-slurm.md#the-profile)).
+
 Four rules end a run before its restarts are used up:
 
 - **No progress.** After {MAX_WITHOUT_PROGRESS} attempts in a row without a new step, whatever ended them: failures,
