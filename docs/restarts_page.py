@@ -69,9 +69,9 @@ SUSPECTS = f"""
 ## Nodes that may be bad
 
 A node is suspect after its check or a line of `setup` failed, after a rank on it ended by a fault of its GPU, link or
-disk, after its agent left no exit record, or after its host was replaced; not if that happened to all nodes of the
-attempt, nor after a stop, a preemption or a cancel. For {REMEMBERED_S / 3600:.0f} hours this counts in your other
-runs, too:
+disk, after its agent left no exit record, or after its host was replaced; not if that happened to all of several
+nodes of the attempt, nor after a stop, a preemption or a cancel. For {REMEMBERED_S / 3600:.0f} hours this counts in
+your other runs, too:
 
 ```console
 $ fsdpctl nodes
