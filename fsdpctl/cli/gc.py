@@ -41,7 +41,8 @@ def gc(
 ) -> None:
     """Remove old runs that have ended, and older checkpoints of others. Without --yes it only shows what it would do.
 
-    Never removed: a run that is alive or pinned or that another one needs, and the newest complete checkpoint of a run.
+    Never removed: a run that is alive or pinned or that another one needs, the newest complete checkpoint of a run, and
+    a run without checkpoints in which your own script has left files.
     """
     from fsdpctl.verbs.gc import act, plan_gc
     from fsdpctl.verbs.gc_choice import Action

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from fsdpctl.contract.codec import read_json
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.node.queries.receive_files import inventory
+from fsdpctl.node.queries.receive_files import find_extra, find_kept, inventory
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,23 @@ class CopiedFiles:
 
 def inventory_project(run: RunPaths) -> dict[str, str]:
     """Return name -> identity of all files in the copy of the project."""
-    return inventory(run.root, [str(run.source.relative_to(run.root))])
+    return inventory(run.root, [_source(run)])
 
 
 def read_copied(run: RunPaths) -> CopiedFiles | None:
     """Return the record; None for the bundled trainer, and for a run of an older version."""
     return read_json(CopiedFiles, run.copied) if run.copied.exists() else None
+
+
+def has_written(run: RunPaths) -> bool:
+    """Return whether ranks have added or changed files in the copy of their project, other than byte code.
+
+    True for a run of an older version, which has no record of its copy. Raise OSError and CodecError.
+    """
+    copied = (read_copied(run) or CopiedFiles()).identities
+    newest = {name: identities[-1] for name, identities in copied.items()}
+    return bool(find_extra(run.root, [_source(run)], newest) or find_kept(run.root, newest, copied))
+
+
+def _source(run: RunPaths) -> str:
+    return str(run.source.relative_to(run.root))

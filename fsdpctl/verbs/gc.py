@@ -21,10 +21,11 @@ from fsdpctl.contract.formats.removal import delete, find_leftovers
 from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import BusyError, FsdpctlError
+from fsdpctl.runs.copied import has_written
 from fsdpctl.runs.evidence import RunFacts, read_plan
 from fsdpctl.runs.removal import remove, removing, sweep_removed
 from fsdpctl.runs.store import Listed, list_runs, locked, open_record
-from fsdpctl.verbs.gc_choice import Action, Choice, Limits, OldRun, choose
+from fsdpctl.verbs.gc_choice import HAS_OTHER_FILES, Action, Choice, Limits, OldRun, choose
 from fsdpctl.verbs.status import RunStatus, read_status, read_statuses
 
 LEASE_STALE_S = 3600.0
@@ -52,7 +53,7 @@ def plan_gc(limits: Limits) -> list[Choice]:
         seen = _look(one, statuses[one.run_id], needed)
         is_recent = limits.older_than_s is not None and now - seen.ended < limits.older_than_s
         is_counted = limits.max_bytes is not None or not (seen.protected or is_recent)
-        runs.append(_with_sizes(seen, one.paths) if is_counted else seen)
+        runs.append(_with_files(seen, one.paths) if is_counted else seen)
     return choose(runs, limits, now)
 
 
@@ -80,6 +81,8 @@ def _act_on(choice: Choice, run: RunPaths | None, needed: Mapping[str, str]) -> 
                 return _prune(choice, run)
             if now.has_checkpoint:
                 return Done(choice, problem="it has a checkpoint now")
+            if _has_other_files(run):
+                return Done(choice, problem=HAS_OTHER_FILES)
             remove(run)
             return Done(choice)
     except BusyError:
@@ -99,9 +102,10 @@ def _prune(choice: Choice, run: RunPaths) -> Done:
         return Done(choice, problem="none of its checkpoints is complete")
     for stored in removable:
         store.remove(stored)
-    for path in [*find_leftovers(run.checkpoints), *run.all_set_aside()]:
+    moved_away = run.all_set_aside()
+    for path in [*find_leftovers(run.checkpoints), *moved_away]:
         delete(path)
-    return Done(choice, tuple(stored.path.name for stored in removable))
+    return Done(choice, tuple(path.name for path in [*(stored.path for stored in removable), *moved_away]))
 
 
 def _find_needed(listed: Sequence[Listed], statuses: Mapping[str, RunStatus | str]) -> dict[str, str]:
@@ -140,7 +144,7 @@ def _has(run: RunPaths, weights: str | None) -> bool:
 
 
 def _look(one: Listed, status: RunStatus | str, needed: Mapping[str, str]) -> OldRun:
-    """Return a run as `choose` needs it, without its sizes, which take long."""
+    """Return a run as `choose` needs it, without what must be read of its files, which takes long."""
     assert one.record is not None
     run = one.paths
     seen = OldRun(one.run_id, one.record.job, _last_change(run, one.record.created))
@@ -159,11 +163,26 @@ def _look_broken(one: Listed) -> OldRun:
     return OldRun(one.run_id, "", 0.0, protected=why)
 
 
-def _with_sizes(seen: OldRun, run: RunPaths) -> OldRun:
+def _with_files(seen: OldRun, run: RunPaths) -> OldRun:
     names = committed(run.checkpoints)
     older = [run.checkpoints / name for name in names[:-1]]
     prunable = [*older, *find_leftovers(run.checkpoints), *run.all_set_aside()] if names else []
-    return replace(seen, bytes=measure_size(run.root), prunable_bytes=sum(map(measure_size, prunable)))
+    return replace(
+        seen,
+        bytes=measure_size(run.root),
+        prunable_bytes=sum(map(measure_size, prunable)),
+        has_other_files=not (seen.protected or seen.has_checkpoint) and _has_other_files(run),
+    )
+
+
+def _has_other_files(run: RunPaths) -> bool:
+    """Return whether a run without checkpoints has files of its script or a user; True where that is not known."""
+    try:
+        leftovers = find_leftovers(run.checkpoints)
+        in_checkpoints = set(run.checkpoints.iterdir() if run.checkpoints.is_dir() else ()) - set(leftovers)
+        return bool(run.others() or in_checkpoints) or has_written(run)
+    except (OSError, CodecError):
+        return True
 
 
 def _why_protected(run: RunPaths, status: RunStatus | str, plan: LaunchPlan, needed: Mapping[str, str]) -> str:

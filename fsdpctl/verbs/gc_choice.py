@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+HAS_OTHER_FILES = "it has files that its script or a user wrote, which may be its only result"
+
 
 class Action(StrEnum):
     """What is done to a run."""
 
-    REMOVE = "remove"  # its directory, which has no checkpoint
+    REMOVE = "remove"  # its directory, which has no checkpoint and nothing else of a script or user
     PRUNE = "prune"  # all but its newest complete checkpoint
     KEEP = "keep"
 
@@ -26,6 +28,7 @@ class OldRun:
     prunable_bytes: int = 0  # of checkpoints older than the newest one, and of what saves left half done
     has_checkpoint: bool = False
     protected: str = ""  # why nothing of it may be removed
+    has_other_files: bool = False  # of its script or a user: without a checkpoint they may be its only result
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,8 @@ def _choose_one(run: OldRun, limits: Limits, age_s: float, rank: int, over: int 
     if why := run.protected or _why_recent(limits, age_s, rank, over):
         return Choice(run, Action.KEEP, why)
     if not run.has_checkpoint:
+        if run.has_other_files:
+            return Choice(run, Action.KEEP, HAS_OTHER_FILES)
         return Choice(run, Action.REMOVE, "it has ended and has no checkpoint", run.bytes)
     if run.prunable_bytes:
         return Choice(run, Action.PRUNE, "its newest complete checkpoint stays", run.prunable_bytes)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from fsdpctl.contract import BUNDLED_TRAINER
 from fsdpctl.contract.paths.attempt import AttemptPaths
+
+_NUMBERED = re.compile(r"(fork-server|notice|sent)-.+\.json|job-of-submission-\d+")
+"""Files of which a run may have several."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +167,11 @@ class RunPaths:
         return self.root / f"sent-{name}.json"
 
     @property
+    def wandb(self) -> Path:
+        """What the tracker of W&B writes."""
+        return self.root / "wandb"
+
+    @property
     def compile_cache(self) -> Path:
         """What torch's compiler made for this run: a line with a digest, and an archive. Of the bundled trainer."""
         return self.root / "compile-cache"
@@ -207,3 +216,9 @@ class RunPaths:
         except FileNotFoundError:
             return []
         return [AttemptPaths(root / str(number)) for number in sorted(numbers)]
+
+    def others(self) -> list[Path]:
+        """Return what is in the run directory under none of these names and not hidden: a script or a user wrote it."""
+        own = [getattr(self, name) for name, member in vars(RunPaths).items() if isinstance(member, property)]
+        found = [path for path in self.root.iterdir() if path not in own and not path.name.startswith(".")]
+        return [path for path in found if not _NUMBERED.fullmatch(path.name)]

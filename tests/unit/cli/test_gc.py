@@ -26,13 +26,14 @@ from fsdpctl.contract.plan import AfterRun
 from fsdpctl.launch.build import build_plan
 from fsdpctl.launch.host import SubmitHost
 from fsdpctl.node.os import processes
+from fsdpctl.runs.copied import CopiedFiles, inventory_project
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.registry import default_runs_root, home
 from fsdpctl.runs.store import create, locked, run_ids
 from fsdpctl.runs.verdict import Verdict
 from fsdpctl.specs.load import load_job, load_profile, parse_job
 from fsdpctl.verbs.gc import act, plan_gc
-from fsdpctl.verbs.gc_choice import Action, Limits
+from fsdpctl.verbs.gc_choice import HAS_OTHER_FILES, Action, Limits
 from fsdpctl.verbs.pin import pin
 from tests.backends.harness import fsdpctl
 
@@ -245,6 +246,79 @@ def test_a_script_of_its_own_with_checkpoints_stays_and_one_without_goes(tmp_pat
     done = gc(tmp_path, "--yes")
     assert done["kept"] == {"some-aaaa": "only its script knows which of its checkpoints are complete"}
     assert with_some.root.is_dir() and not without.root.exists()
+
+
+def write_beside(run: RunPaths) -> None:
+    """As `torch.save` to a relative path does, or `output_dir: out`."""
+    (run.source / "out").mkdir()
+    (run.source / "out" / "model.pt").touch()
+
+
+def write_over(run: RunPaths) -> None:
+    (run.source / "weights.pt").write_text("trained")
+
+
+def write_into_the_run_directory(run: RunPaths) -> None:
+    (run.root / "model.pt").touch()
+
+
+def rename_checkpoint(run: RunPaths) -> None:
+    (run.checkpoints / "best").mkdir(parents=True)
+
+
+def compile_only(run: RunPaths) -> None:
+    (run.source / "__pycache__").mkdir()
+    (run.source / "__pycache__" / "train.cpython-313.pyc").touch()
+    run.tracker_state("wandb").touch()
+    run.job_claim(1).touch()
+
+
+def tear_record(run: RunPaths) -> None:
+    run.copied.write_text("{")
+
+
+def lose_record(run: RunPaths) -> None:
+    run.copied.unlink()  # a run of an older version
+
+
+@pytest.mark.parametrize(
+    ("write", "is_own", "stays"),
+    [
+        (write_beside, True, True),
+        (write_over, True, True),
+        (write_into_the_run_directory, True, True),
+        (tear_record, True, True),
+        (lose_record, True, True),
+        (rename_checkpoint, False, True),
+        (compile_only, True, False),
+    ],
+)
+def test_a_run_without_checkpoints_stays_with_what_its_script_has_written(
+    write: Callable[[RunPaths], None], is_own: bool, stays: bool
+) -> None:
+    run = make_run("mine-aaaa", is_own=is_own)
+    if is_own:
+        run.source.mkdir(parents=True)
+        for name in ("train.py", "weights.pt"):
+            (run.source / name).write_text("of the project")
+        write_json(run.copied, CopiedFiles().followed_by(inventory_project(run)))
+    [before] = plan_gc(Limits(keep=0))
+    assert before.action is Action.REMOVE
+    write(run)
+    [choice] = plan_gc(Limits(keep=0))
+    assert (choice.action, choice.reason) == (
+        (Action.KEEP, HAS_OTHER_FILES) if stays else (Action.REMOVE, "it has ended and has no checkpoint")
+    )
+    [done] = act([before])
+    assert done.problem == (HAS_OTHER_FILES if stays else ""), "it is looked at again under its lock"
+    assert run.root.exists() is stays
+
+
+def test_checkpoints_that_a_rewind_moved_away_are_named_when_they_are_removed() -> None:
+    run = make_run("mine-aaaa", 4, 8)
+    run.set_aside(1).mkdir()
+    [done] = act(plan_gc(Limits(keep=0)))
+    assert done.checkpoints == ("step-00000004", "set-aside-1") and checkpoints(run) == ["step-00000008"]
 
 
 def test_a_run_that_was_pinned_meanwhile_or_is_locked_stays() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from fsdpctl.verbs.gc_choice import Action, Limits, OldRun, choose
+from fsdpctl.verbs.gc_choice import HAS_OTHER_FILES, Action, Limits, OldRun, choose
 
 DAY = 86_400.0
 NOW = 100 * DAY
@@ -54,3 +56,10 @@ def test_reasons() -> None:
     reasons = {choice.run.run_id: choice.reason for choice in choose(RUNS, Limits(older_than_s=30 * DAY), NOW)}
     assert reasons["b-1"] == "it is pinned" and reasons["b-2"] == "its only complete checkpoint is in it"
     assert reasons["a-3"] == "it ended later than --older-than"
+
+
+@pytest.mark.parametrize(("has_checkpoint", "action"), [(False, Action.KEEP), (True, Action.PRUNE)])
+def test_a_run_without_checkpoints_stays_with_files_of_its_script(has_checkpoint: bool, action: Action) -> None:
+    one = replace(run("a-1", 50, has=has_checkpoint, prunable=6), has_other_files=True)
+    [choice] = choose([one], Limits(), NOW)
+    assert choice.action is action and (choice.reason == HAS_OTHER_FILES) is not has_checkpoint
