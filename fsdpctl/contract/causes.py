@@ -53,7 +53,11 @@ RULES = {
     Cause.PACKAGE: Rule("On every node, the Python of the ranks does not have a package that they import.", Then.NEVER),
     Cause.SETUP: Rule("A line of `setup` failed on a node.", Then.ELSEWHERE),
     Cause.JOIN: Rule("The nodes did not find each other in time.", Then.RESTART),
-    Cause.START: Rule("Agents could not be started. After `submit` and `resume` the run ends.", Then.RESTART),
+    Cause.START: Rule(
+        "Agents could not be started; over SSH also where a line of `setup` fails. After `submit` and `resume` the run"
+        " ends.",
+        Then.ELSEWHERE,
+    ),
     Cause.AGENT: Rule("The node agent was killed.", Then.RESTART),
     Cause.LOST: Rule("A node shows no sign of life, or left no exit record.", Then.ELSEWHERE),
     Cause.ABORT: Rule("Ended because another node had failed.", Then.RESTART),

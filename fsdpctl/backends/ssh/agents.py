@@ -93,9 +93,11 @@ class SshAgents(Agents):
         if self._refused:
             raise LaunchError("\n".join(self._refused.values()))
         checks = self._check_all(attempt)
+        self._refused |= find_at_fault(checks)
         if problems := [*_errors(checks), *self._find_problems(checks)]:
             raise LaunchError("\n".join(problems))
         starts = self._ask_all(StartResult, "start", attempt)
+        self._refused |= find_at_fault(starts)
         self._follow(attempt)
         if problems := [*_errors(starts), *self._own_problems(starts)]:
             # Also for a host that was cut off: it may still start its agent.
@@ -254,6 +256,15 @@ def find_late(results: Mapping[int, HostResult[int, NodeFacts]], attempt: int) -
         if isinstance(result.error, NoRunDirectoryError) or (result.value and not result.value.has_run_dir)
     ]
     return missing if present or attempt > 1 else []
+
+
+def find_at_fault(results: Sequence[HostResult[int, T]]) -> dict[int, str]:
+    """Return rank -> error of hosts that were reached, as where a line of `setup` fails: another host may do better.
+
+    Not those that could not be reached, and none if that is all of several hosts: then something else is at fault.
+    """
+    found = {result.item: str(result.error) for result in results if result.error and not result.error.passing}
+    return {} if len(found) == len(results) > 1 else found
 
 
 def _errors(results: Sequence[HostResult[int, T]]) -> list[str]:
