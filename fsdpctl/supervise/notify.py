@@ -29,11 +29,14 @@ RESEND_WITHIN_S = 86_400.0
 POLL_S = 0.1
 
 
-def occasions_of(verdict: Verdict) -> tuple[Occasion, ...]:
-    """Return what a verdict is an occasion of. Pure."""
+def occasions_of(verdict: Verdict, *, has_failed: bool = False) -> tuple[Occasion, ...]:
+    """Return what a verdict is an occasion of. Pure.
+
+    `has_failed`: the attempt has, where the verdict has the state of a run that its scheduler has requeued.
+    """
     found: dict[Occasion, bool] = {
         "end": not verdict.restart,
-        "failure": verdict.state in (State.FAILED, State.LOST),
+        "failure": has_failed or verdict.state in (State.FAILED, State.LOST),
         "hang": verdict.cause is Cause.HANG,
         "preemption": verdict.cause is Cause.PREEMPTION,
     }
@@ -50,11 +53,11 @@ class Notifier:
     def wants(self, *occasions: Occasion) -> bool:
         return any(set(target.on) & set(occasions) for target in self._plan.notify)
 
-    def verdict(self, attempt: AttemptPaths, verdict: Verdict) -> None:
-        """Send the notices of an attempt's end."""
+    def verdict(self, attempt: AttemptPaths, verdict: Verdict, *, has_failed: bool = False) -> None:
+        """Send the notices of an attempt's end; `has_failed` as in `occasions_of`."""
         self._send(
             Notice(
-                occasions=occasions_of(verdict),
+                occasions=occasions_of(verdict, has_failed=has_failed),
                 run_id=self._plan.run_id,
                 job=self._plan.job_name,
                 run_dir=str(self._run.root),
@@ -118,10 +121,10 @@ class Notifier:
             add_event(self._run.attempt(notice.attempt), text, EventKind.NOTICE_FAILED)
 
 
-def record_and_notify(notifier: Notifier, attempt: AttemptPaths, verdict: Verdict) -> None:
+def record_and_notify(notifier: Notifier, attempt: AttemptPaths, verdict: Verdict, *, has_failed: bool = False) -> None:
     """Write the final verdict on an attempt, then send its notices. Raise OSError as `record_verdict` does."""
     record_verdict(attempt, verdict)
-    notifier.verdict(attempt, verdict)
+    notifier.verdict(attempt, verdict, has_failed=has_failed)
 
 
 def start_sender(run: RunPaths, notice: Notice, pending: Path) -> subprocess.Popen[bytes]:

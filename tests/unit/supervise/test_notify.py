@@ -41,6 +41,11 @@ def test_occasions(verdict: Verdict, occasions: tuple[str, ...]) -> None:
     assert occasions_of(verdict) == occasions
 
 
+def test_a_requeued_run_has_failed_where_its_attempt_has() -> None:
+    verdict = Verdict(State.STOPPED, "x", restart=True, cause=Cause.LOST)
+    assert (occasions_of(verdict), occasions_of(verdict, has_failed=True)) == ((), ("failure",))
+
+
 def make_run(root: Path) -> tuple[RunPaths, Notifier]:
     target = NotifyTarget(("end",), 3600, command=("sh", "-c", "cat >> got.json"))
     host = SubmitHost("r", str(root), "/", sys.executable, (), (target,))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fsdpctl.backends.slurm.job.agents import OwnJob, SlurmAgents
-from fsdpctl.backends.slurm.job.requeued import close_open_attempts, give_up
+from fsdpctl.backends.slurm.job.requeued import close_open_attempts, find_end, give_up
 from fsdpctl.contract import Cause, State, StopReason
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.control_files import create_once, read_control_file, request_stop
@@ -22,7 +22,7 @@ from fsdpctl.runs.evidence import read_verdict
 from fsdpctl.runs.record import RunRecord, Submission
 from fsdpctl.runs.verdict import Verdict
 from fsdpctl.specs.load import load_job, load_profile
-from fsdpctl.supervise.notify import Notifier
+from fsdpctl.supervise.notify import Notifier, occasions_of
 
 HOST = SubmitHost("r", "/r", "/", sys.executable, ())
 PLAN = build_plan(load_profile("local"), load_job("llm-tiny"), HOST)
@@ -54,7 +54,7 @@ def test_a_job_that_slurm_requeues_without_progress_gives_up(
     assert not give_up(run, PLAN, 1, Notifier(run, PLAN)), "nothing has run yet"
     for has_ended in gives_up:
         begin(run, stop)
-        close_open_attempts(run, 1, 1, Notifier(run, PLAN))
+        close_open_attempts(run, PLAN, 1, Notifier(run, PLAN))
         assert give_up(run, PLAN, 1, Notifier(run, PLAN)) is has_ended
         verdict = read_verdict(run.attempts()[-1])
         assert verdict is not None
@@ -137,17 +137,48 @@ def test_a_new_submission_counts_anew(tmp_path: Path) -> None:
     write_json(run.record, RunRecord.new("r", "llm-tiny", "slurm", "slurm", 1.0, 1))
     for _ in range(3):
         begin(run, None)
-    close_open_attempts(run, 1, 1, Notifier(run, PLAN))
+    close_open_attempts(run, PLAN, 1, Notifier(run, PLAN))
     assert give_up(run, PLAN, 1, Notifier(run, PLAN))
     assert not give_up(run, PLAN, 4, Notifier(run, PLAN))
 
 
+def record_sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, tuple[str, ...]]]:
+    """Return the list to which each notice adds its attempt and occasions."""
+    sent: list[tuple[int, tuple[str, ...]]] = []
+
+    def send(_: Notifier, attempt: AttemptPaths, verdict: Verdict, *, has_failed: bool = False) -> None:
+        sent.append((attempt.number, occasions_of(verdict, has_failed=has_failed)))
+
+    monkeypatch.setattr(Notifier, "verdict", send)
+    return sent
+
+
 def test_of_an_attempt_before_a_resume_no_notice_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run, sent = RunPaths(tmp_path), []
-    monkeypatch.setattr(Notifier, "verdict", lambda _, attempt, verdict: sent.append((attempt.number, verdict.state)))
+    run, sent = RunPaths(tmp_path), record_sent(monkeypatch)
+    record(run, first_attempt=2)
     for _ in range(2):
         begin(run, None)
-    close_open_attempts(run, 1, 2, Notifier(run, PLAN))
+    close_open_attempts(run, PLAN, 2, Notifier(run, PLAN))
     verdict = read_verdict(run.attempt(1))
     assert verdict is not None and (verdict.state, verdict.restart) == (State.LOST, False)
-    assert sent == [(2, State.STOPPED)]
+    assert sent == [(2, ("failure",))]
+
+
+@pytest.mark.parametrize(
+    ("stop", "occasions"),
+    [
+        (None, [("failure",), ("failure",), ("end", "failure")]),
+        (StopReason.PREEMPT, [("preemption",), ("preemption",), ("preemption",)]),
+        (StopReason.TIME, [(), (), ("end", "failure")]),
+    ],
+)
+def test_an_attempt_that_ended_with_its_allocation_sends_one_notice(
+    stop: StopReason | None, occasions: list[tuple[str, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first node has died, and the supervisor with it; without a stop before it that is a failure."""
+    run, sent = RunPaths(tmp_path), record_sent(monkeypatch)
+    record(run)
+    for _ in occasions:
+        begin(run, stop)
+        find_end(run, PLAN, Notifier(run, PLAN))
+    assert sent == list(enumerate(occasions, 1))
