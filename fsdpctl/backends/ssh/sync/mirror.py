@@ -40,7 +40,7 @@ class Mirror:
         self._node = attempt.node(node_rank)
         self._host = HostFiles(link, ANSWER_S)
         self._seen: dict[Path, Stamp] = {}
-        self._sent: dict[Path, bytes] = {}
+        self._sent: dict[Path, tuple[int, bytes]] = {}  # when it was changed here, and its content
         self._has_run_dir: bool | None = None
         self.heartbeat_age = HeartbeatAge()
         self._closing = threading.Event()
@@ -92,6 +92,7 @@ class Mirror:
         for path in (self._attempt.stop, self._attempt.abort):
             self._exchange_control_file(path, is_there=path.name in files)
         self._send(self._attempt.stacks_request)
+        self._send(self._attempt.memory_snapshot_request)
         self._send_ready()
         complete = True
         if self._rank == 0:
@@ -159,13 +160,14 @@ class Mirror:
                 self._send(peer.ready)
 
     def _send(self, path: Path) -> None:
+        """Send a file that is new here or was written or touched again: a touch alone may be a request."""
         try:
-            data = read_bytes(path)
+            changed, data = path.stat().st_mtime_ns, read_bytes(path)
         except FileNotFoundError:
             return
-        if self._sent.get(path) != data:
+        if self._sent.get(path) != (changed, data):
             self._host.write(path, data)
-            self._sent[path] = data
+            self._sent[path] = changed, data
 
 
 def find_removed(kept: list[str], on_node: list[str]) -> list[str]:

@@ -30,6 +30,7 @@ from fsdpctl.contract.paths import RunPaths
 from fsdpctl.node.queries import receive_files
 from fsdpctl.runs.copied import CopiedFiles, inventory_project
 from fsdpctl.specs.load import load_job
+from tests.backends.harness import wait_for
 
 OURS = {"plan.json": b"{}", "code/run": b"x" * 10}
 
@@ -135,6 +136,44 @@ def test_a_mirror_outlives_a_full_disk_and_a_log_that_cannot_be_written(
     with open("/dev/full", "wb", buffering=0) as full, redirect_stdout(io.TextIOWrapper(full)):
         mirror.start()
         mirror.close()
+
+
+class Host:
+    """The files of a node that has written nothing yet; `written` has what it was sent."""
+
+    def __init__(self, *_: Any) -> None:
+        self.written: list[str] = []
+
+    def files(self, directory: Path) -> dict[str, Stamp]:
+        return {}
+
+    def read(self, path: Path, offset: int, size: int) -> bytes:
+        return b""
+
+    def write(self, path: Path, data: bytes) -> None:
+        self.written.append(path.name)
+
+    def close(self) -> None: ...
+
+
+def test_each_touch_of_the_request_for_a_memory_snapshot_is_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = Host()
+    monkeypatch.setattr("fsdpctl.backends.ssh.sync.mirror.HostFiles", lambda *_: host)
+    monkeypatch.setattr("fsdpctl.backends.ssh.sync.mirror.EVERY_S", 0.01)
+    run = RunPaths(tmp_path)
+    run.attempt(1).node(1).root.mkdir(parents=True)
+    run.supervisor.write_text("{}")
+    request = run.attempt(1).memory_snapshot_request
+    mirror = Mirror(Link(Target("a", "a")), run, run.attempt(1), 1, 2)
+    mirror.start()
+    request.touch()
+    wait_for(lambda: host.written == [request.name], 30, "the first request")
+    os.utime(request, (1, 1))
+    wait_for(lambda: host.written == [request.name] * 2, 30, "the second request")
+    mirror.close()
+    assert len(host.written) == 2
 
 
 @pytest.mark.slow  # imports torch
