@@ -25,7 +25,7 @@ node, provision, instancecapacity, placement group, unmounted, remount, lockup, 
 insufficient, with status, status check, pending reason, reason=, forbidden, unschedulable, infeasible, power off,
 powered off, lost power, ac lost, sister, priority, qos, assoc, held, reboot, crashed, unreachable, disappeared, left
 the cluster, went down, gone down, restarted unexp, not updated, been updated, hangs, intentionally stopped, stop
-request, "verb"
+request, "verb", credential, kerberos, kinit
 """
 _WORDS = re.compile(r"\b(?:nan|inf|hang)\b|\bexc\.")
 _NUMBERED = re.compile(r"(?i)exit|code|status|signal|xid|errno|oom|failcnt|return|curl: \(|\[cd\]")
