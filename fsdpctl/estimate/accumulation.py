@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import product
 
 from fsdpctl.contract.cards import GIB
+from fsdpctl.contract.trainer.trainer_config import BatchConfig
 from fsdpctl.estimate.changes import Change, keys_between, set_options
 from fsdpctl.estimate.choices import RECOMPUTES, Choice, Planner
 from fsdpctl.estimate.result import estimate
@@ -43,8 +44,10 @@ def _at_once(planner: Planner, micro_batch: int, ranks: int) -> Iterator[Choice]
     for strategy, recompute in product(planner.names(), RECOMPUTES):
         try:
             changed = Change(strategy, micro_batch=micro_batch, recompute=recompute).apply(planner.config)
-            changed = replace(changed, batch=replace(changed.batch, sequences=sequences))
-            keys = (f"trainer.batch.sequences={sequences}", *keys_between(planner.config, changed))
+            changed = replace(changed, batch=BatchConfig(sequences=sequences, micro_batch=micro_batch))
+            others = keys_between(replace(planner.config, batch=changed.batch), changed)
+            # as a whole, for a job that gives its batch as tokens
+            keys = (f"trainer.batch={{sequences: {sequences}, micro_batch: {micro_batch}}}", *others)
             yield Choice(keys, estimate(changed, planner.cluster, planner.card))
         except ValueError:
             continue

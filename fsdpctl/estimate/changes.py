@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
-from fsdpctl.contract.trainer.trainer_config import MeshConfig, Recompute, Strategy, TrainerConfig
+from fsdpctl.contract.trainer.trainer_config import MemoryConfig, MeshConfig, Recompute, Strategy, TrainerConfig
 from fsdpctl.contract.trainer.units import UnitsConfig
 
 
@@ -47,23 +48,22 @@ def set_options(keys: Iterable[str]) -> str:
 
 
 def _keys(old: TrainerConfig, new: TrainerConfig) -> Iterator[str]:
-    if new.mesh.strategy != old.mesh.strategy:
-        yield f"trainer.mesh.strategy={new.mesh.strategy}"
-    for key in ("replicate", "shard"):
-        if getattr(old.mesh, key) is not None and getattr(new.mesh, key) is None:
-            yield f"trainer.mesh.{key}=null"
-    if new.mesh.units != old.mesh.units:
-        yield f"trainer.mesh.units={_units_word(new.mesh.units)}"
-    if new.batch.limit != old.batch.limit:
-        yield f"trainer.batch.micro_batch={new.batch.limit}"
-    if new.memory.recompute != old.memory.recompute:
-        yield f"trainer.memory.recompute={new.memory.recompute}"
-    if new.memory.cpu_offload != old.memory.cpu_offload:
-        yield f"trainer.memory.cpu_offload={str(new.memory.cpu_offload).lower()}"
+    yield from _between("mesh", old.mesh, new.mesh)
+    if new.batch.micro_batch != old.batch.micro_batch:
+        yield f"trainer.batch.micro_batch={_word(new.batch.micro_batch)}"
+    yield from _between("memory", old.memory, new.memory)
 
 
-def _units_word(units: UnitsConfig) -> str:
-    return "{}" if units.blocks is None else f"{{blocks: {units.blocks}}}"
+def _between(part: str, old: MeshConfig | MemoryConfig, new: MeshConfig | MemoryConfig) -> Iterator[str]:
+    for key in (field.name for field in fields(new)):
+        if (value := getattr(new, key)) != getattr(old, key):
+            yield f"trainer.{part}.{key}={_word(value)}"
+
+
+def _word(value: str | int | UnitsConfig | None) -> str:
+    if isinstance(value, UnitsConfig):
+        return "{}" if value.blocks is None else f"{{blocks: {value.blocks}}}"
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _under(mesh: MeshConfig, strategy: Strategy) -> MeshConfig:

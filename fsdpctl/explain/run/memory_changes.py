@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 from fsdpctl.contract.cards import GIB, card_of_memory
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.trainer.trainer_config import TrainerConfig
-from fsdpctl.estimate.changes import set_options
+from fsdpctl.estimate.changes import Change, keys_between, set_options
 from fsdpctl.estimate.choices import Planner
 from fsdpctl.estimate.result import Cluster
 
@@ -46,18 +47,24 @@ def _changes(trainer: TrainerConfig, fields: Mapping[str, str]) -> Iterator[str]
     if tried and unused and unused > tried:
         allocator = "env.PYTORCH_ALLOC_CONF=expandable_segments:True"
         yield f"--set {allocator}  ({fields['unused']} are reserved and not used)"
+    for change, note in _usual(trainer):
+        with suppress(ValueError):  # it does not go together with the rest of the job
+            yield f"{set_options(keys_between(trainer, change.apply(trainer)))}  ({note})"
+
+
+def _usual(trainer: TrainerConfig) -> Iterator[tuple[Change, str]]:
+    """Yield what usually helps, and a note on it, the smallest change first."""
     batch, memory, mesh = trainer.batch, trainer.memory, trainer.mesh
     if (half := batch.limit // 2) > 0:
-        note = f"now {batch.limit}; the global batch stays {batch.sequences}"
-        yield f"--set trainer.batch.micro_batch={half}  ({note})"
+        yield Change(micro_batch=half), f"now {batch.limit}; the global batch stays {batch.sequences}"
     if memory.recompute == "none":
-        yield "--set trainer.memory.recompute=selective  (slower by some percent)"
+        yield Change(recompute="selective"), "slower by some percent"
     if memory.recompute != "full":
-        yield "--set trainer.memory.recompute=full  (slower by up to a third)"
+        yield Change(recompute="full"), "slower by up to a third"
     if mesh.strategy != "FULL_SHARD":
-        yield f"--set trainer.mesh.strategy=FULL_SHARD  (now {mesh.strategy})"
-    if not memory.cpu_offload and mesh.strategy != "DDP":
-        yield "--set trainer.memory.cpu_offload=true  (much slower)"
+        yield Change("FULL_SHARD"), f"now {mesh.strategy}"
+    if not memory.cpu_offload:
+        yield Change(offload=True), "much slower"
 
 
 def _bytes(text: str | None) -> float:

@@ -49,6 +49,27 @@ def _written(config: TrainerConfig, base: str) -> list[str]:
     return [*mesh, f"trainer.batch.micro_batch={config.batch.micro_batch}"]
 
 
+SELECTIVE = ("memory.recompute=selective", "memory.recompute_every=4", "batch.micro_batch=1", "model.seq_len=16384")
+SHAPES: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "every fourth block": ("llm7b", "h100-80", SELECTIVE),
+    "recomputes for nothing": ("llm90m", "h200", ("memory.recompute=full", "memory.recompute_every=2")),
+    "prefetches": ("llm300m", "h200", ("mesh.prefetch=2", "mesh.units={blocks: 1}")),
+    "one unit": ("llm300m", "a100-40", ("mesh.units={blocks: 0}",)),
+    "given sizes": ("llm7b", "h100-80", ("mesh.replicate=2", "mesh.shard=4", "memory.cpu_offload=true")),
+    "no micro-batch": ("llm300m", "h200", ("batch.micro_batch=null",)),
+}
+
+
+@pytest.mark.parametrize(("base", "card", "overrides"), SHAPES.values(), ids=SHAPES)
+def test_each_choice_is_the_job_with_its_keys(base: str, card: str, overrides: tuple[str, ...]) -> None:
+    planner = Planner(trainer(base, *overrides), Cluster(1, 8), CARDS[card])
+    found = [planner.smallest_change(), planner.recommend(), *planner.strategies(), *planner.batches()]
+    assert None not in found
+    for choice in filter(None, found):
+        changed = load_job(base, [*(f"trainer.{one}" for one in overrides), *choice.keys]).trainer
+        assert changed == choice.estimate.config
+
+
 def test_the_smallest_change_of_ddp_is_its_strategy_alone() -> None:
     assert keys_of(*CASES[0]) == ("trainer.mesh.strategy=SHARD_GRAD_OP",)
 

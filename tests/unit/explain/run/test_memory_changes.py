@@ -43,6 +43,33 @@ def test_what_is_set_already_or_would_not_help_is_left_out() -> None:
     assert settings(config, tried="20.00 GiB", unused="16.00 GiB") == []
 
 
+@pytest.mark.parametrize(
+    ("written", "keys"),
+    [
+        (
+            ("trainer.memory.recompute=selective", "trainer.memory.recompute_every=2"),
+            ["trainer.memory.recompute=full", "trainer.memory.recompute_every=1"],
+        ),
+        (
+            ("trainer.mesh.strategy=HYBRID_SHARD", "trainer.mesh.replicate=2", "trainer.mesh.shard=4"),
+            ["trainer.mesh.strategy=FULL_SHARD", "trainer.mesh.replicate=null", "trainer.mesh.shard=null"],
+        ),
+    ],
+)
+def test_a_change_has_all_the_keys_that_it_needs(written: tuple[str, ...], keys: list[str]) -> None:
+    changes = [shlex.split(change.partition("  (")[0]) for change in memory_changes(trainer(*written), {}, "r-aaaa")]
+    found = [[word for word in change[3:] if word != "--set"] for change in changes]
+    assert keys in found
+    for one in found:
+        load_job(JOB, [*written, *one])
+
+
+def test_what_the_job_would_refuse_is_left_out() -> None:
+    """Recomputing takes whole blocks."""
+    changes = memory_changes(trainer("trainer.mesh.units={names: [blocks.*.mlp]}"), {}, "r-aaaa")
+    assert changes and not any("recompute" in change for change in changes)
+
+
 @pytest.mark.parametrize("fields", [{}, {"tried": "a lot", "unused": "16.00 GiB"}])
 def test_without_numbers_fragmentation_is_not_suspected(fields: dict[str, str]) -> None:
     assert "env" not in settings(trainer(), **fields)[0]
