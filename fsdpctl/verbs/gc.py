@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fsdpctl.checkpoints.checkpoint_store import SharedStore
 from fsdpctl.checkpoints.listing import choose_removable
-from fsdpctl.contract import State
 from fsdpctl.contract.codec import CodecError
-from fsdpctl.contract.files import read_bytes, take_lock
+from fsdpctl.contract.files import take_lock
 from fsdpctl.contract.formats.lease import find_leases
 from fsdpctl.contract.formats.manifest import committed
 from fsdpctl.contract.formats.removal import delete, find_leftovers
@@ -22,14 +20,13 @@ from fsdpctl.contract.paths import RunPaths
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import BusyError, FsdpctlError
 from fsdpctl.runs.copied import has_written
-from fsdpctl.runs.evidence import RunFacts, read_plan
+from fsdpctl.runs.evidence import read_plan
 from fsdpctl.runs.removal import remove, removing, sweep_removed
 from fsdpctl.runs.store import Listed, list_runs, locked, open_record
 from fsdpctl.verbs.gc_choice import HAS_OTHER_FILES, Action, Choice, Limits, OldRun, choose
+from fsdpctl.verbs.needed import Need, read_needs
+from fsdpctl.verbs.prune import why_needed, why_not_ended
 from fsdpctl.verbs.status import RunStatus, read_status, read_statuses
-
-LEASE_STALE_S = 3600.0
-"""A reader touches its lease every ten seconds; clocks of hosts differ."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +43,10 @@ def plan_gc(limits: Limits) -> list[Choice]:
     registered = list_runs()
     listed = [one for one in registered if one.record is not None]
     statuses = read_statuses(listed, with_speed=False)
-    needed = _find_needed(listed, statuses)
-    now = time.time()
+    needs, now = read_needs(), time.time()
     runs = [_look_broken(one) for one in registered if one.record is None]
     for one in listed:
-        seen = _look(one, statuses[one.run_id], needed)
+        seen = _look(one, statuses[one.run_id], needs)
         is_recent = limits.older_than_s is not None and now - seen.ended < limits.older_than_s
         is_counted = limits.max_bytes is not None or not (seen.protected or is_recent)
         runs.append(_with_files(seen, one.paths) if is_counted else seen)
@@ -61,20 +57,18 @@ def act(choices: Iterable[Choice]) -> Iterator[Done]:
     """Do what was chosen, run after run, and first remove what a gc that was killed has left. Raise BusyError."""
     with removing():
         sweep_removed()
-        listed = [one for one in list_runs() if one.record is not None]
-        needed = _find_needed(listed, read_statuses(listed, with_speed=False))
-        paths = {one.run_id: one.paths for one in listed}
+        paths = {one.run_id: one.paths for one in list_runs() if one.record is not None}
         for choice in choices:
             if choice.action is not Action.KEEP:
-                yield _act_on(choice, paths.get(choice.run.run_id), needed)
+                yield _act_on(choice, paths.get(choice.run.run_id))
 
 
-def _act_on(choice: Choice, run: RunPaths | None, needed: Mapping[str, str]) -> Done:
+def _act_on(choice: Choice, run: RunPaths | None) -> Done:
     if run is None:
         return Done(choice, problem="another command has removed it")
     try:
         with locked(run):
-            now = _look(Listed(run.root.name, run, open_record(run)), read_status(run), needed)
+            now = _look(Listed(run.root.name, run, open_record(run)), read_status(run), read_needs())
             if now.protected:
                 return Done(choice, problem=now.protected)
             if choice.action is Action.PRUNE:
@@ -100,50 +94,21 @@ def _prune(choice: Choice, run: RunPaths) -> Done:
     removable, broken = choose_removable(found, 1, store.examine)
     if len(broken) == len(found):
         return Done(choice, problem="none of its checkpoints is complete")
+    removed: list[str] = []
+    problems: list[str] = []
     for stored in removable:
-        store.remove(stored)
+        if why := why_needed(run, stored.path):
+            problems.append(f"{stored.path.name} was left: {why}")
+        else:
+            store.remove(stored)
+            removed.append(stored.path.name)
     moved_away = run.all_set_aside()
     for path in [*find_leftovers(run.checkpoints), *moved_away]:
         delete(path)
-    return Done(choice, tuple(path.name for path in [*(stored.path for stored in removable), *moved_away]))
+    return Done(choice, (*removed, *(path.name for path in moved_away)), "; ".join(problems))
 
 
-def _find_needed(listed: Sequence[Listed], statuses: Mapping[str, RunStatus | str]) -> dict[str, str]:
-    """Return run id -> the living run that waits for it, or begins with its weights."""
-    needed: dict[str, str] = {}
-    for one in listed:
-        status = statuses[one.run_id]
-        if isinstance(status, RunStatus) and not (status.state.is_alive or status.state is State.PLANNED):
-            continue
-        after, weights = _find_awaited(one.paths), _find_weights(one.paths)
-        for other in listed:
-            if other is not one and (other.run_id == after or _has(other.paths, weights)):
-                needed[other.run_id] = one.run_id
-    return needed
-
-
-def _find_awaited(run: RunPaths) -> str | None:
-    """Return the id of the run that must succeed before this one starts."""
-    with suppress(OSError, CodecError):
-        after = read_plan(run).after
-        return after.run_id if after is not None else None
-    return None
-
-
-def _find_weights(run: RunPaths) -> str | None:
-    """Return the path of the weights that it begins with; the rest of its configuration may be of another version."""
-    with suppress(OSError, ValueError):
-        config = json.loads(read_bytes(run.trainer_config))
-        init_from = config.get("init_from") if isinstance(config, dict) else None
-        return os.path.realpath(init_from) if isinstance(init_from, str) else None
-    return None
-
-
-def _has(run: RunPaths, weights: str | None) -> bool:
-    return weights is not None and Path(weights).is_relative_to(os.path.realpath(run.checkpoints))
-
-
-def _look(one: Listed, status: RunStatus | str, needed: Mapping[str, str]) -> OldRun:
+def _look(one: Listed, status: RunStatus | str, needs: Sequence[Need]) -> OldRun:
     """Return a run as `choose` needs it, without what must be read of its files, which takes long."""
     assert one.record is not None
     run = one.paths
@@ -153,7 +118,7 @@ def _look(one: Listed, status: RunStatus | str, needed: Mapping[str, str]) -> Ol
     except (OSError, CodecError):
         return replace(seen, protected="its plan cannot be read")
     has_checkpoint = bool(committed(run.checkpoints) or run.all_set_aside())
-    return replace(seen, has_checkpoint=has_checkpoint, protected=_why_protected(run, status, plan, needed))
+    return replace(seen, has_checkpoint=has_checkpoint, protected=_why_protected(run, status, plan, needs))
 
 
 def _look_broken(one: Listed) -> OldRun:
@@ -185,28 +150,24 @@ def _has_other_files(run: RunPaths) -> bool:
         return True
 
 
-def _why_protected(run: RunPaths, status: RunStatus | str, plan: LaunchPlan, needed: Mapping[str, str]) -> str:
+def _why_protected(run: RunPaths, status: RunStatus | str, plan: LaunchPlan, needs: Sequence[Need]) -> str:
     if isinstance(status, str):
         return status or "its state is not known"
     if run.pinned.exists():
         return "it is pinned"
     if run.root.is_symlink():
         return "its directory is a link to another place"
-    if status.state.is_alive:
-        return f"it is {status.state}"
-    if RunFacts(run).has_living_supervisor:
-        return "its supervisor is still at work"
-    if status.state is State.LOST:
-        return "it is LOST: processes of it may still run"
+    if why := why_not_ended(run, status):
+        return why
     if not plan.shared_disk:
         return "each of its hosts has a directory of its own"
-    if (other := needed.get(run.root.name)) is not None:
-        return f"run {other} needs it"
+    if (need := next((need for need in needs if need.is_of(run)), None)) is not None:
+        return f"run {need.run_id} needs it"
     if not plan.entry.is_bundled_trainer and run.checkpoints.is_dir() and any(run.checkpoints.iterdir()):
         return "only its script knows which of its checkpoints are complete"
     if any(_is_locked(pending) for pending in run.pending_notices()):
         return "its notices are being sent"
-    if leases := find_leases(run.checkpoints, time.time() - LEASE_STALE_S):
+    if leases := find_leases(run.checkpoints):
         return f"{leases[0]} is being read"
     return ""
 

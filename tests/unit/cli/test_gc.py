@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from fsdpctl.checkpoints.checkpoint_store import SharedStore
+from fsdpctl.checkpoints.listing import Stored
 from fsdpctl.contract import Cause, State
 from fsdpctl.contract.codec import read_json, write_json
 from fsdpctl.contract.files import take_lock
@@ -183,6 +185,29 @@ def test_what_is_protected_stays(protect: Callable[[RunPaths], object], reason: 
     wanted = [replace(choice, action=Action.PRUNE) for choice in choices if choice.run.run_id == "mine-aaaa"]
     assert [done.problem for done in act(wanted)] == [reason], "it is looked at again under its lock"
     assert checkpoints(run) == before
+
+
+def test_a_run_that_another_one_begins_with_while_gc_removes_stays() -> None:
+    for name in ("one-aaaa", "two-aaaa"):
+        make_run(name, 4, 8)
+    choices = plan_gc(Limits(keep=0))
+    acting, later = act(choices), RunPaths(default_runs_root() / choices[1].run.run_id)
+    assert next(acting).problem == ""
+    begin_with_it(later)
+    assert next(acting).problem == "run other-aaaa needs it"
+    assert checkpoints(later) == ["step-00000004", "step-00000008"]
+
+
+def test_a_checkpoint_that_a_command_reads_once_the_newest_is_verified_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = make_run("mine-aaaa", 4, 8, 12)
+
+    def examine(store: SharedStore, stored: Stored) -> Stored:
+        read_it(run)
+        return stored
+
+    monkeypatch.setattr(SharedStore, "examine", examine)
+    [done] = act(plan_gc(Limits(keep=0)))
+    assert (done.checkpoints, done.problem) == (("step-00000008",), "step-00000004 was left: it is being read")
 
 
 def test_a_run_whose_path_is_escaped_in_json_stays_while_another_begins_with_it(

@@ -1,0 +1,29 @@
+"""Which checkpoints of a run must stay when older ones are removed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fsdpctl.contract import State
+from fsdpctl.contract.formats.lease import find_leases
+from fsdpctl.contract.paths import RunPaths
+from fsdpctl.runs.evidence import RunFacts
+from fsdpctl.verbs.needed import read_needs
+from fsdpctl.verbs.status import RunStatus
+
+
+def why_not_ended(run: RunPaths, status: RunStatus) -> str:
+    """Return why processes of a run may still read or write its files; empty if none does."""
+    if status.state.is_alive:
+        return f"it is {status.state}"
+    if RunFacts(run).has_living_supervisor:
+        return "its supervisor is still at work"
+    return "it is LOST: processes of it may still run" if status.state is State.LOST else ""
+
+
+def why_needed(run: RunPaths, checkpoint: Path) -> str:
+    """Return why a checkpoint of a run must stay now; empty if nothing needs it."""
+    if checkpoint.name in find_leases(run.checkpoints):
+        return "it is being read"
+    needs = (need for need in read_needs() if need.is_of(run) and need.begins_within(checkpoint))
+    return next((f"run {need.run_id} begins with it" for need in needs), "")
