@@ -13,7 +13,7 @@ from fsdpctl.cli.options import Json, Run
 from fsdpctl.cli.out_path import file_only
 from fsdpctl.cli.output import log, print_data, print_json, print_table
 from fsdpctl.contract.clock import MINUTE, format_time
-from fsdpctl.errors import BusyError, RunFailed, UsageError, install_hint
+from fsdpctl.errors import RunFailed, UsageError, install_hint
 
 if TYPE_CHECKING:
     from fsdpctl.checkpoints.listing import Stored
@@ -135,24 +135,31 @@ def prune(
     ] = 1,
     as_json: Json = False,
 ) -> None:
-    """Remove all but the newest checkpoints. Damaged ones do not count, so a complete one always stays."""
+    """Remove all but the newest checkpoints. Damaged ones do not count, so a complete one always stays.
+
+    One stays while a command reads it, or a run that is alive or queued begins with it.
+    """
     from fsdpctl.checkpoints.checkpoint_store import open_store
     from fsdpctl.checkpoints.listing import choose_removable
     from fsdpctl.cli.shapes.checkpoints import Pruned
     from fsdpctl.contract.formats.removal import delete, find_leftovers
     from fsdpctl.runs.find import find_run
     from fsdpctl.runs.store import locked
-    from fsdpctl.verbs.status import read_status
+    from fsdpctl.verbs.prune import check_ended, why_needed
 
     paths = find_run(run)
+    removed: list[Stored] = []
+    needed: dict[str, str] = {}
     with locked(paths):
-        if (status := read_status(paths)).state.is_alive:
-            hint = f"fsdpctl stop {paths.root.name}; a run keeps checkpoint.keep by itself"
-            raise BusyError(f"run {paths.root.name} is {status.state}: it may need any of them", hint=hint)
+        check_ended(paths)
         store = open_store(paths)
-        removable, broken = choose_removable(store.read(), keep, store.examine)
-        for stored in removable:
+        older, broken = choose_removable(store.read(), keep, store.examine)
+        for stored in older:
+            if why := why_needed(paths, stored.path):
+                needed[stored.path.name] = why
+                continue
             left = store.remove(stored)
+            removed.append(stored)
             if not as_json:
                 print_data(f"{stored.path.name}: removed")
             for directory in left:
@@ -163,11 +170,13 @@ def prune(
         log(line)
     for stored in broken:
         log(f"{stored.path.name} was left: {stored.broken}")
+    for name, why in needed.items():
+        log(f"{name} was left: {why}")
     for aside in paths.all_set_aside():
         size = sum(file.stat().st_size for file in aside.rglob("*") if file.is_file())
         log(f"{aside} was left: {_size(size)} that resume --step moved away; delete it if you do not need it")
     if as_json:
-        print_json(Pruned(_names(removable), _names(broken)))
+        print_json(Pruned(_names(removed), _names(broken), needed))
 
 
 def _names(checkpoints: Iterable[Stored]) -> tuple[str, ...]:

@@ -7,9 +7,10 @@ from pathlib import Path
 from fsdpctl.contract import State
 from fsdpctl.contract.formats.lease import find_leases
 from fsdpctl.contract.paths import RunPaths
+from fsdpctl.errors import BusyError
 from fsdpctl.runs.evidence import RunFacts
 from fsdpctl.verbs.needed import read_needs
-from fsdpctl.verbs.status import RunStatus
+from fsdpctl.verbs.status import RunStatus, read_status
 
 
 def why_not_ended(run: RunPaths, status: RunStatus) -> str:
@@ -19,6 +20,18 @@ def why_not_ended(run: RunPaths, status: RunStatus) -> str:
     if RunFacts(run).has_living_supervisor:
         return "its supervisor is still at work"
     return "it is LOST: processes of it may still run" if status.state is State.LOST else ""
+
+
+def check_ended(run: RunPaths) -> None:
+    """Raise BusyError for a run that may still save, or need any of its checkpoints."""
+    name, status = run.root.name, read_status(run)
+    if why := why_not_ended(run, status):
+        hint = "try again in a moment"
+        if status.state.is_alive:
+            hint = f"fsdpctl stop {name}; a run keeps checkpoint.keep by itself"
+        elif status.state is State.LOST:
+            hint = f"fsdpctl resume {name} continues it, and keeps checkpoint.keep"
+        raise BusyError(f"run {name} may need any of its checkpoints: {why}", hint=hint)
 
 
 def why_needed(run: RunPaths, checkpoint: Path) -> str:

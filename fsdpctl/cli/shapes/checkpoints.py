@@ -33,10 +33,11 @@ class Verified:
 
 @dataclass(frozen=True)
 class Pruned:
-    """The checkpoints that were removed, and those that were left because they are damaged."""
+    """The checkpoints that were removed, and those that were left: damaged ones, and older ones that are needed."""
 
     removed: tuple[str, ...]
     broken: tuple[str, ...]
+    needed: Mapping[str, str]  # name and why: a command reads it, or another run begins with it
 
 
 @dataclass(frozen=True)

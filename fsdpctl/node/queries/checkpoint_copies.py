@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fsdpctl.contract.codec import encode, read_json
-from fsdpctl.contract.formats.lease import leased
+from fsdpctl.contract.formats.lease import find_leases, leased
 from fsdpctl.contract.formats.manifest import (
     InvalidCheckpointError,
     Manifest,
@@ -59,7 +59,9 @@ def verify(directory: Path) -> HostCopy:
 
 
 def remove(directory: Path) -> HostCopy:
-    """Remove a copy; return it, with `problem` if that failed."""
+    """Remove a copy; return it, with `problem` if that failed, or a command reads it."""
+    if directory.name in find_leases(directory.parent):
+        return HostCopy(directory.name, None, "it is being read")
     try:
         left = remove_checkpoint(directory)
     except OSError as error:

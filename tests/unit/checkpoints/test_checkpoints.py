@@ -15,7 +15,9 @@ import pytest
 from fsdpctl.checkpoints import listing
 from fsdpctl.checkpoints.checkpoint_store import SharedStore
 from fsdpctl.checkpoints.listing import choose_removable, examine, list_checkpoints
+from fsdpctl.contract import Cause, State
 from fsdpctl.contract.codec import write_json
+from fsdpctl.contract.formats.lease import lease_of
 from fsdpctl.contract.formats.manifest import MANIFEST_FORMAT, Manifest, digest_file, write_manifest
 from fsdpctl.contract.formats.removal import remove_checkpoint
 from fsdpctl.contract.paths import CHECKPOINT_MANIFEST, RunPaths, checkpoint_name
@@ -26,6 +28,7 @@ from fsdpctl.node.os import processes
 from fsdpctl.runs.record import RunRecord
 from fsdpctl.runs.registry import default_runs_root
 from fsdpctl.runs.store import create
+from fsdpctl.runs.verdict import Verdict
 from fsdpctl.specs.load import load_job, load_profile, parse_job
 from fsdpctl.verbs.rewind import go_back, move_newer_away
 from tests.backends.harness import fsdpctl
@@ -225,5 +228,36 @@ def test_prune_refuses_a_run_that_is_alive(run: RunPaths) -> None:
     write_json(node.agent, processes.identify(os.getpid()))
     done = checkpoints("prune")
     assert done.returncode == 5, done.stderr
-    assert "it may need any of them" in done.stderr
+    assert "run llm-aaaa may need any of its checkpoints: it is RUNNING" in done.stderr
     assert len(names(run)) == 4
+
+
+def test_prune_refuses_a_run_whose_processes_may_still_save(run: RunPaths) -> None:
+    attempt = run.attempt(1)
+    attempt.root.mkdir(parents=True)
+    write_json(attempt.verdict, Verdict(State.LOST, "no heartbeat", cause=Cause.LOST))
+    lost = checkpoints("prune")
+    write_json(attempt.verdict, Verdict(State.SUCCEEDED, "finished", cause=Cause.FINISHED))
+    write_json(run.supervisor, processes.identify(os.getpid()))
+    supervised = checkpoints("prune")
+    assert (lost.returncode, supervised.returncode) == (5, 5)
+    assert "it is LOST: processes of it may still run" in lost.stderr
+    assert "its supervisor is still at work" in supervised.stderr
+    assert len(names(run)) == 4 and (run.checkpoints / "step-00000020.tmp-1-abcd").is_dir()
+
+
+def test_prune_leaves_what_a_command_reads_or_a_run_begins_with(run: RunPaths) -> None:
+    lease_of(run.checkpoints / checkpoint_name(4)).touch()
+
+    def begin(other: RunPaths) -> None:
+        other.trainer_config.write_text(json.dumps({"init_from": str(run.checkpoints / checkpoint_name(8))}))
+
+    create(default_runs_root(), RunRecord.new("new-aaaa", "new", "local", "local", 2.0, 1), begin)
+    done = checkpoints("prune", "llm-aaaa", "--json")
+    assert json.loads(done.stdout) == {
+        "removed": ["step-00000012"],
+        "broken": [],
+        "needed": {"step-00000008": "run new-aaaa begins with it", "step-00000004": "it is being read"},
+    }
+    assert "step-00000004 was left: it is being read\n" in done.stderr
+    assert {checkpoint_name(step) for step in (4, 8, 16)} <= set(names(run))

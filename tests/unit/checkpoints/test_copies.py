@@ -12,6 +12,7 @@ import pytest
 from fsdpctl.checkpoints.listing import Stored, choose_removable
 from fsdpctl.checkpoints.per_host_store import merge
 from fsdpctl.contract.codec import decode, write_json
+from fsdpctl.contract.formats.lease import lease_of
 from fsdpctl.contract.formats.manifest import MANIFEST_FORMAT, Manifest, digest_file, write_manifest
 from fsdpctl.contract.paths import RunPaths, checkpoint_name
 from fsdpctl.contract.records import Rewind
@@ -56,6 +57,10 @@ def test_a_host_lists_verifies_and_removes_its_copies(tmp_path: Path) -> None:
     verified = ask(run, "verify")
     assert "digest" in verified.pop(flipped.name) and verified == {short.name: too_short, well.name: ""}
     assert ask(run, "verify", well.name, "step-00000099") == {well.name: ""}
+    lease = lease_of(short)
+    lease.touch()
+    assert ask(run, "remove", short.name) == {short.name: "it is being read"} and short.is_dir()
+    lease.unlink()
     assert ask(run, "remove", short.name) == {short.name: ""}
     assert sorted(ask(run, "list")) == [flipped.name, well.name]
 
