@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import shutil
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from fsdpctl.contract import NodeExit
 from fsdpctl.contract.paths import RunPaths
+from fsdpctl.contract.trainer.trainer_config import ProfileConfig
 from tests.services import require
 from tests.train import faults
 from tests.train.ranks import Config, Ranks, metrics, start, train
+from tests.train.single_rank import SingleRank
+from train.metrics.profiling import Profiler
 from train.metrics.time_shares import Span, TimeShares, divide
 
 
@@ -77,6 +83,30 @@ def test_a_snapshot_on_demand(tmp_path: Path, config: Config) -> None:
     request_snapshot(tmp_path, config)
     (snapshot,) = (tmp_path / "profiles").glob("rank-0-memory-*.pickle")
     assert snapshot.stat().st_size > 1000
+
+
+def test_what_cannot_be_written_is_one_warning_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    paths = RunPaths(tmp_path)
+    paths.profiles.touch()  # so no file below it can be made
+    config = SimpleNamespace(profile=ProfileConfig(first_step=1, steps=1), log_every=1)
+    progress = SimpleNamespace(mark=lambda *_: None)
+    context: Any = SimpleNamespace(config=config, paths=paths, world=SingleRank(), progress=progress, attempt=1)
+    profiler = Profiler(context)
+    assert profiler.before_step(1) and profiler.after_step(1)
+    profiler.close(2)
+    assert len(caplog.messages) == 1 and caplog.messages[0].startswith("no trace: [Errno 17]")
+    caplog.clear()
+    profiler.records_history = True
+    paths.profiles.unlink()
+
+    def fail(path: str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(torch.cuda.memory, "_dump_snapshot", fail)
+    assert profiler.out_of_memory() is None
+    assert caplog.messages == ["no snapshot of GPU memory: [Errno 28] No space left on device"]
 
 
 def test_running_out_of_memory_ends_in_advice(tmp_path: Path, config: Config) -> None:

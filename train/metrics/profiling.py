@@ -1,8 +1,12 @@
-"""Traces of chosen steps, and snapshots of GPU memory, on request or when it runs out."""
+"""Traces of chosen steps, and snapshots of GPU memory, on request or when it runs out.
+
+One that cannot be written, as on a full disk, is one warning: training continues.
+"""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -63,10 +67,9 @@ class Profiler:
             if self.world.device.type == "cuda":
                 torch.cuda.synchronize()
             self.recording.stop()
-            path = self._path(f"steps-{self.first}-{step}", ".json.gz")
-            self.recording.export_chrome_trace(str(path))
+            path = self._write("trace", f"steps-{self.first}-{step}.json.gz", self.recording.export_chrome_trace)
             self.shares = measure_shares(self.recording.events() or (), self.world.device.type)  # type: ignore[no-untyped-call]
-            log.info("profiled steps %s to %d: %s%s", self.first, step, path, _describe(self.shares))
+            log.info("profiled steps %s to %d: %s%s", self.first, step, path or "no file", _describe(self.shares))
             self.recording = None
 
     def summary(self) -> dict[str, float]:
@@ -74,7 +77,7 @@ class Profiler:
         return self.shares.summary() if self.shares else {}
 
     def out_of_memory(self) -> Path | None:
-        """Write what held the GPU's memory, for pytorch.org/memory_viz; return None where it was not recorded."""
+        """Write what held the GPU's memory, for pytorch.org/memory_viz; return None where there is no such file."""
         if not self.records_history:
             return None
         return self._dump_memory("out-of-memory")
@@ -88,16 +91,22 @@ class Profiler:
         if self.world.device.type != "cuda":
             log.warning("a snapshot of GPU memory was requested, but this run has no GPU")
             return
-        log.info("GPU memory after step %d: %s", step, self._dump_memory(f"memory-{step}"))
+        if (path := self._dump_memory(f"memory-{step}")) is not None:
+            log.info("GPU memory after step %d: %s", step, path)
 
-    def _dump_memory(self, what: str) -> Path:
-        path = self._path(what, ".pickle")
-        torch.cuda.memory._dump_snapshot(str(path))  # type: ignore[no-untyped-call]
+    def _dump_memory(self, what: str) -> Path | None:
+        return self._write("snapshot of GPU memory", f"{what}.pickle", torch.cuda.memory._dump_snapshot)
+
+    def _write(self, what: str, name: str, write: Callable[[str], object]) -> Path | None:
+        """Write a file of this rank; return None where that fails, after a warning."""
+        path = self.directory / f"rank-{self.world.rank}-{name}"
+        try:
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write(str(path))
+        except (OSError, RuntimeError) as error:  # torch's own writers raise both
+            log.warning("no %s: %s", what, error)
+            return None
         return path
-
-    def _path(self, what: str, suffix: str) -> Path:
-        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return self.directory / f"rank-{self.world.rank}-{what}{suffix}"
 
 
 def _touched(path: Path) -> int | None:
