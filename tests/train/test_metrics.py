@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import json
+import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -193,6 +195,42 @@ def test_tensorboard_shows_each_step_once_after_a_resume(tmp_path: Path) -> None
     shown = [(event.step, event.value) for event in events.Scalars("train/loss")]
     assert shown == [(1, 1.0), (2, 2.0), (3, 3.0), (4, 4.0), (5, 45.0), (6, 46.0)]
     assert [(event.step, event.value) for event in events.Scalars("eval/held_out_loss")] == [(6, 0.5)]
+
+
+class Broken:
+    """A package whose protobuf does not fit: any attribute, or any call, raises TypeError."""
+
+    def __init__(self, *_: object, **__: object) -> None: ...
+
+    def __getattr__(self, name: str) -> Any:
+        raise TypeError("Descriptors cannot be created directly")
+
+
+def fail(*_: object, **__: object) -> None:
+    raise AttributeError("module 'numpy' has no attribute 'bool8'")
+
+
+@pytest.mark.parametrize(
+    ("make", "warning"),
+    [
+        (Broken, "tensorboard cannot be imported: "),
+        (lambda: SimpleNamespace(SummaryWriter=fail), "no more TensorBoard files: module 'numpy'"),
+        (lambda: SimpleNamespace(SummaryWriter=Broken), "no more TensorBoard files: Descriptors"),
+    ],
+)
+def test_a_broken_tensorboard_is_one_warning(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    make: Callable[[], Any],
+    warning: str,
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", make())
+    board = TensorBoardWriter(tmp_path, 0)
+    for step in (1, 2):
+        board.write(step_metrics(step))
+    board.close()
+    assert len(caplog.messages) == 1 and caplog.messages[0].startswith(warning)
 
 
 def test_a_step_that_was_held_up_for_hours_still_has_a_rate() -> None:

@@ -1,4 +1,4 @@
-"""TensorBoard scalars, as far as possible: a missing package or a full disk is one warning, no more."""
+"""TensorBoard scalars, as far as possible: a missing or broken package, or a full disk, is one warning, no more."""
 
 from __future__ import annotations
 
@@ -24,6 +24,9 @@ class TensorBoardWriter(MetricsWriter):
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
             log.warning("tensorboard is not installed: no TensorBoard files, metrics.jsonl has everything")
+            return
+        except Exception as error:  # of a protobuf or numpy that does not fit
+            log.warning("tensorboard cannot be imported: no TensorBoard files, metrics.jsonl has everything: %s", error)
             return
         self._guarded(lambda: setattr(self, "_writer", SummaryWriter(str(directory), purge_step=start_step + 1)))
 
@@ -54,6 +57,6 @@ class TensorBoardWriter(MetricsWriter):
     def _guarded(self, work: Callable[[], None]) -> None:
         try:
             work()
-        except OSError as error:
+        except Exception as error:  # of the disk, or of a package that does not fit
             log.warning("no more TensorBoard files: %s", error)
             self._writer = None
