@@ -15,6 +15,7 @@ from fsdpctl.explain.explanation import Explanation
 from fsdpctl.ledger.account import Ledger
 from fsdpctl.runs.git_facts import GitFacts
 from fsdpctl.runs.gpu_history import GpuUse
+from fsdpctl.runs.record import NodeKind
 from fsdpctl.scaling.result import Scaling
 
 
@@ -31,6 +32,7 @@ class Attempt:
     cause: Cause | None
     reason: str
     hosts: tuple[str, ...]  # by node rank; "" where not known
+    node: NodeKind | None = None  # of each of its nodes; an older version has recorded none: as in the plan
 
     @property
     def seconds(self) -> float:
@@ -157,12 +159,20 @@ class Facts:
     @property
     def node_hours(self) -> float:
         """Of all attempts, each with its own number of nodes."""
-        return sum(attempt.seconds * (len(attempt.hosts) or self.num_nodes) for attempt in self.attempts) / 3600
+        return sum(map(self._node_hours, self.attempts))
 
     @property
     def rank_hours(self) -> float:
-        """GPU hours, where each rank has a GPU."""
-        return self.node_hours * self.plan.procs_per_node if self.plan is not None else 0.0
+        """Of all attempts, each with its own number of ranks; on GPUs only GPU hours count."""
+        return sum(self._node_hours(attempt) * self._ranks_of_node(attempt) for attempt in self.attempts)
+
+    def _node_hours(self, attempt: Attempt) -> float:
+        return attempt.seconds * (len(attempt.hosts) or self.num_nodes) / 3600
+
+    def _ranks_of_node(self, attempt: Attempt) -> int:
+        if attempt.node is None:
+            return self.plan.procs_per_node if self.plan is not None else 0
+        return 0 if self.has_gpus and attempt.node.device != "cuda" else attempt.node.procs_per_node
 
     @property
     def repeated_steps(self) -> int:

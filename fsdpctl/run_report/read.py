@@ -103,14 +103,13 @@ def _attempts(
             cause=verdict.cause if verdict is not None else None,
             reason=verdict.reason if verdict is not None else "",
             hosts=attempt.hosts,
+            node=run.record.submission_of(number).node,
         )
 
 
 def _find_verdict(run: RunFacts, attempt: AttemptFacts) -> Verdict | None:
-    first, *later = run.record.submissions
-    nodes = [first.nodes, *(one.nodes for one in later if one.first_attempt <= attempt.number)][-1]
     with suppress(OSError):
-        return derive_verdict(attempt, nodes)
+        return derive_verdict(attempt, run.record.submission_of(attempt.number).nodes)
     return None
 
 

@@ -7,8 +7,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fsdpctl.contract import SCHEMA
+from fsdpctl.contract.plan import Device
 
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # without characters that look alike
+
+
+@dataclass(frozen=True)
+class NodeKind:
+    """What each node of a submission has, and costs."""
+
+    procs_per_node: int
+    device: Device
+    price_per_gpu_hour: float | None = None
 
 
 @dataclass(frozen=True)
@@ -20,6 +30,7 @@ class Submission:
     nodes: int
     first_attempt: int
     step: int | None = None  # the one that `resume --step` went back to
+    node: NodeKind | None = None  # None: of an older version, which has it in the plan and profile of the newest only
 
 
 @dataclass(frozen=True)
@@ -35,8 +46,16 @@ class RunRecord:
     submissions: tuple[Submission, ...]
 
     @classmethod
-    def new(cls, run_id: str, job: str, profile: str, backend: str, now: float, nodes: int) -> RunRecord:
-        return cls(SCHEMA, run_id, now, job, profile, backend, (Submission("submit", now, nodes, 1),))
+    def new(
+        cls, run_id: str, job: str, profile: str, backend: str, now: float, nodes: int, node: NodeKind | None = None
+    ) -> RunRecord:
+        first = Submission("submit", now, nodes, 1, node=node)
+        return cls(SCHEMA, run_id, now, job, profile, backend, (first,))
+
+    def submission_of(self, attempt: int) -> Submission:
+        """Return the submission that an attempt is of."""
+        first, *later = self.submissions
+        return [first, *(one for one in later if one.first_attempt <= attempt)][-1]
 
 
 def new_run_id(name: str) -> str:

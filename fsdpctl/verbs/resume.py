@@ -34,7 +34,7 @@ from fsdpctl.verbs.rewind import go_back
 from fsdpctl.verbs.run_code import bring_up_to_date, is_older, prepare_code, repair_code, replace_code
 from fsdpctl.verbs.slot import check_waiting, start_run
 from fsdpctl.verbs.status import RunStatus, read_status
-from fsdpctl.verbs.submit import Request, check_entrypoint, place_request, plan_request, write_specs
+from fsdpctl.verbs.submit import Request, check_entrypoint, node_kind, place_request, plan_request, write_specs
 from fsdpctl.verbs.submit_host import submit_host
 
 
@@ -183,7 +183,8 @@ def _prepare(run: RunPaths, changes: Changes) -> Request:
 def _store(run: RunPaths, record: RunRecord, request: Request, changes: Changes) -> None:
     attempts = run.attempts()
     first = attempts[-1].number + 1 if attempts else 1
-    submission = Submission("resume", time.time(), len(request.plan.nodes), first, changes.step)
+    nodes, node = len(request.plan.nodes), node_kind(request)
+    submission = Submission("resume", time.time(), nodes, first, changes.step, node)
     if changes.update_code:
         replace_code(run)
     elif is_older(record):

@@ -22,7 +22,7 @@ from fsdpctl.launch.host import SubmitHost
 from fsdpctl.launch.locate import locate_problems
 from fsdpctl.launch.smoke import shrink
 from fsdpctl.launch.snapshot import list_project, take_snapshot
-from fsdpctl.runs.record import RunRecord
+from fsdpctl.runs.record import NodeKind, RunRecord
 from fsdpctl.runs.store import claim_run_id, create, discard, locked
 from fsdpctl.specs.job import JobSpec
 from fsdpctl.specs.load import job_document, load_job_with_notices, load_profile, profile_document
@@ -179,7 +179,13 @@ def create_run(request: Request, progress: Progress = ignore) -> RunPaths:
             hint=f"export {missing[0]}=... and submit again",
         )
     record = RunRecord.new(
-        plan.run_id, request.job.name, request.profile.name, plan.backend, time.time(), len(plan.nodes)
+        plan.run_id,
+        request.job.name,
+        request.profile.name,
+        plan.backend,
+        time.time(),
+        len(plan.nodes),
+        node_kind(request),
     )
 
     def fill(run: RunPaths) -> None:
@@ -189,6 +195,12 @@ def create_run(request: Request, progress: Progress = ignore) -> RunPaths:
         take_snapshot(plan, run, progress)
 
     return create(Path(plan.run_dir).parent, record, fill)
+
+
+def node_kind(request: Request) -> NodeKind:
+    """Return what each node of a submission has."""
+    plan = request.plan
+    return NodeKind(plan.procs_per_node, plan.device, request.profile.price_per_gpu_hour)
 
 
 def write_specs(run: RunPaths, request: Request) -> None:

@@ -15,10 +15,10 @@ from fsdpctl.backends.table import get_backend
 from fsdpctl.contract.codec import CodecError
 from fsdpctl.contract.files import read_bytes
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.errors import FsdpctlError, UsageError
 from fsdpctl.runs.attempt_time import AttemptTime, read_attempt_time, read_energy_j
 from fsdpctl.runs.evidence import AttemptFacts, read_plan
+from fsdpctl.runs.record import NodeKind, RunRecord
 from fsdpctl.runs.store import Listed, list_runs, list_runs_in
 from fsdpctl.specs.load import read_profile
 
@@ -34,6 +34,15 @@ class Amount:
     gpu_hours: float | None = None
     energy_kwh: float | None = None  # of the GPUs
     cost: float | None = None
+
+
+@dataclass(frozen=True)
+class AttemptUse:
+    """One attempt: its time, the joules of its GPUs, and the nodes that it had."""
+
+    time: AttemptTime
+    energy_j: float | None
+    node: NodeKind
 
 
 @dataclass(frozen=True)
@@ -99,38 +108,35 @@ def _sum(values: Iterable[float | None]) -> float | None:
     return sum(known) if known else None
 
 
-def measure(
-    times: Sequence[tuple[AttemptTime, float | None]], plan: LaunchPlan, price: float | None, since: float
-) -> Amount:
-    """Return what attempts have taken after `since`; with each, the joules of its GPUs. Pure."""
-    hours = process_hours = 0.0
-    joules: list[float] = []
-    for attempt, energy_j in times:
-        seconds, whole = attempt.seconds_since(since), attempt.end - attempt.start
-        hours += seconds / 3600
-        process_hours += seconds / 3600 * attempt.nodes * plan.procs_per_node
-        if energy_j is not None and whole > 0:
-            joules.append(energy_j * seconds / whole)
-    gpu_hours = process_hours if plan.device == "cuda" else None
+def measure(use: AttemptUse, since: float) -> Amount:
+    """Return what an attempt has taken after `since`. Pure."""
+    seconds, whole, node = use.time.seconds_since(since), use.time.end - use.time.start, use.node
+    process_hours = seconds / 3600 * use.time.nodes * node.procs_per_node
+    gpu_hours = process_hours if node.device == "cuda" else None
+    energy_kwh = use.energy_j * seconds / whole / 3.6e6 if use.energy_j is not None and whole > 0 else None
+    price = node.price_per_gpu_hour
     cost = gpu_hours * price if gpu_hours is not None and price is not None else None
-    return Amount(hours, process_hours, gpu_hours, sum(joules) / 3.6e6 if joules else None, cost)
+    return Amount(seconds / 3600, process_hours, gpu_hours, energy_kwh, cost)
 
 
 def _read_run(listed: Listed, since: float, now: float, slurm: JobUsage | None) -> RunUsage | None:
     """Return the usage of a run; None if no attempt ran after `since`."""
     assert listed.record is not None
-    times = [found for found in _read_times(listed.paths, now) if found[0].seconds_since(since) > 0]
-    if not times:
+    uses = [use for use in _read_uses(listed.paths, listed.record, now) if use.time.seconds_since(since) > 0]
+    if not uses:
         return None
-    amount = measure(times, read_plan(listed.paths), _read_price(listed.paths), since)
-    return RunUsage(listed.run_id, listed.record.job, _owner(listed.paths.root), len(times), amount, slurm)
+    amount = add_up(measure(use, since) for use in uses)
+    return RunUsage(listed.run_id, listed.record.job, _owner(listed.paths.root), len(uses), amount, slurm)
 
 
-def _read_times(run: RunPaths, now: float) -> Iterator[tuple[AttemptTime, float | None]]:
+def _read_uses(run: RunPaths, record: RunRecord, now: float) -> Iterator[AttemptUse]:
+    plan = read_plan(run)
+    newest = NodeKind(plan.procs_per_node, plan.device, _read_price(run))
     for paths in run.attempts():
         attempt = AttemptFacts(paths)
         if (found := read_attempt_time(attempt, now)) is not None:
-            yield found, read_energy_j(attempt)
+            node = record.submission_of(attempt.number).node
+            yield AttemptUse(found, read_energy_j(attempt), node if node is not None else newest)
 
 
 def _read_price(run: RunPaths) -> float | None:

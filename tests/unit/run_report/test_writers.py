@@ -21,6 +21,7 @@ from fsdpctl.run_report.plain import write_text
 from fsdpctl.run_report.sections import MAX_EVENTS, SECTIONS, build_document
 from fsdpctl.run_report.short import used_rows
 from fsdpctl.runs.git_facts import GitFacts
+from fsdpctl.runs.record import NodeKind
 from fsdpctl.scaling.result import Scaling, compare
 from tests.unit.run_report.facts import ATTEMPT, GOOD, ledger_of, on_gpus, with_steps
 from tests.unit.scaling.results import point
@@ -167,6 +168,13 @@ def test_a_scaling_table_is_in_every_format(write: Callable[[Document], str]) ->
 def test_an_attempt_on_more_nodes_counts_more_hours() -> None:
     twice = replace(ATTEMPT, number=2, started=5000.0, ended=5000.0 + 1800, hosts=("alpha", "beta", "gamma", "delta"))
     assert replace(GOOD, attempts=(ATTEMPT, twice)).node_hours == 1 + 0.5 * 4
+
+
+def test_an_attempt_counts_the_ranks_that_it_had() -> None:
+    kinds = (NodeKind(4, "cuda"), None, NodeKind(2, "cpu"))
+    attempts = tuple(replace(ATTEMPT, number=number, node=node) for number, node in enumerate(kinds, 1))
+    assert on_gpus(replace(GOOD, attempts=attempts), 8).rank_hours == 4 + 8
+    assert replace(GOOD, attempts=attempts[::2]).rank_hours == 4 + 2
 
 
 def test_the_short_form_is_a_few_lines() -> None:

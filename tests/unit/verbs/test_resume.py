@@ -14,14 +14,14 @@ from fsdpctl.contract.records import Outcome, ProcessIdentity
 from fsdpctl.errors import UsageError
 from fsdpctl.launch.build import build_plan
 from fsdpctl.launch.host import SubmitHost
-from fsdpctl.runs.record import RunRecord
+from fsdpctl.runs.record import NodeKind, RunRecord
 from fsdpctl.runs.registry import default_runs_root
 from fsdpctl.runs.store import create, locked, read_record
 from fsdpctl.runs.verdict import Verdict
 from fsdpctl.specs.load import load_job, load_profile
 from fsdpctl.verbs.refusals import is_nothing_left
 from fsdpctl.verbs.resume import Changes, predict_resumed, resume
-from fsdpctl.verbs.submit import read_request, write_specs
+from fsdpctl.verbs.submit import create_run, read_request, write_specs
 
 
 def save(run: RunPaths, step: int, save_s: float = 0.0) -> None:
@@ -104,6 +104,16 @@ def test_the_step_that_a_resume_goes_back_to_is_recorded() -> None:
     for step in (20, None):
         resume(run, Changes(step=step), start=lambda *_: None)
         assert read_record(run).submissions[-1].step == step
+
+
+def test_each_submission_records_its_nodes_and_their_price(tmp_path: Path) -> None:
+    submitted = create_run(read_request("llm-tiny", "local", ["procs_per_node=2"]))
+    assert [one.node for one in read_record(submitted).submissions] == [NodeKind(2, "cpu")]
+    run = ended(State.STOPPED, 120, 10)
+    profile = tmp_path / "gpus.yaml"
+    profile.write_text("name: gpus\nbackend: slurm\ngpus_per_node: 4\nprice_per_gpu_hour: 2.5\n")
+    resume(run, Changes(profile=str(profile)), start=lambda *_: None)
+    assert [one.node for one in read_record(run).submissions] == [None, NodeKind(4, "cuda", 2.5)]
 
 
 def test_other_data_than_that_of_the_checkpoint_is_refused(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from fsdpctl.contract.records import NodeEnd, ProcessIdentity
 from fsdpctl.launch.build import build_plan
 from fsdpctl.launch.host import SubmitHost
 from fsdpctl.node.os import processes
-from fsdpctl.runs.record import RunRecord
+from fsdpctl.runs.record import NodeKind, RunRecord, Submission
 from fsdpctl.runs.registry import default_runs_root
 from fsdpctl.runs.store import create
 from fsdpctl.runs.verdict import Verdict
@@ -90,6 +90,21 @@ def test_on_cpus_there_are_no_gpu_hours_no_energy_and_no_cost() -> None:
     assert (cpu.gpu_hours, cpu.energy_kwh, cpu.cost) == (None, None, None) and cpu.process_hours == pytest.approx(8)
     assert gpu.gpu_hours == pytest.approx(4) and gpu.cost is None
     assert found.total.process_hours == pytest.approx(12) and found.total.gpu_hours == pytest.approx(4)
+
+
+def test_an_attempt_counts_by_the_nodes_that_it_had() -> None:
+    """Eight GPUs, then four of another price, then CPUs, whose plan and profile are what the run has now."""
+    run = make_run("mine-aaaa", device="cpu", price=None)
+    eight, four, cpu = NodeKind(8, "cuda", 2.0), NodeKind(4, "cuda", 3.0), NodeKind(2, "cpu")
+    record = RunRecord.new("mine-aaaa", "mine", "here", "local", NOW, 2, eight)
+    later = (Submission("resume", NOW, 2, 3, node=four), Submission("resume", NOW, 2, 4, node=cpu))
+    write_json(run.record, replace(record, submissions=(*record.submissions, *later)))
+    for began in (40, 30, 20, 10):
+        add_attempt(run, began, 1)
+    amount = read_usage(0).runs[0].amount
+    assert amount.process_hours == pytest.approx(2 * (8 + 8 + 4 + 2))
+    assert amount.gpu_hours == pytest.approx(2 * (8 + 8 + 4))
+    assert amount.cost == pytest.approx(2 * (16 * 2.0 + 4 * 3.0))
 
 
 def test_a_living_attempt_counts_up_to_now() -> None:
