@@ -42,6 +42,7 @@ class SshAgents(Agents):
         super().__init__(run, with_hosts(run, plan))
         self._hosts = Hosts(run, self.plan)
         self._refused: dict[int, str] = {}  # rank -> the problem for which a host is replaced
+        self._replaced: set[tuple[int, int]] = set()  # after which attempt, and of which rank
         self._liveness = Liveness(self._hosts.links, plan.peer_timeout_s)
         self._watch: PeerWatch | None = None
         self._stall = StallTimer(run, run.attempt(1))
@@ -58,8 +59,12 @@ class SshAgents(Agents):
         missing = {rank: str(error) for rank, error in errors.items()}
         unanswered_s, limit_s = self._liveness.unanswered_s(), self.plan.peer_timeout_s
         recent = {rank for rank, error in errors.items() if error.passing and unanswered_s[rank] <= limit_s}
-        for rank, reason in {**_at_fault(attempt, list(self._links)), **self._refused, **missing}.items():
+        at_fault = {**_at_fault(attempt, list(self._links)), **self._refused}
+        replaced = {rank for number, rank in self._replaced if number == attempt.number}  # while others are waited for
+        reasons = {rank: reason for rank, reason in at_fault.items() if rank not in replaced}
+        for rank, reason in {**reasons, **missing}.items():
             if rank not in recent and self._replace(attempt, rank, reason):
+                self._replaced.add((attempt.number, rank))
                 missing.pop(rank, None)
         return list(missing.values())
 
